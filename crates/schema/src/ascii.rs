@@ -1,0 +1,170 @@
+//! Short fixed-size texts: `ascii(n)`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::MAX_ASCII;
+
+/// Up to `N` bytes of ASCII, `N` 1 to 16, padded with zero bytes and without zero bytes inside.
+///
+/// Values order as their texts do.
+///
+/// ```
+/// use tapedb_schema::Ascii;
+/// let venue = Ascii::<8>::new("XNAS")?;
+/// assert_eq!(venue.as_str(), "XNAS");
+/// assert_eq!(venue.as_bytes(), b"XNAS\0\0\0\0");
+/// # Ok::<(), tapedb_schema::AsciiError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Ascii<const N: usize>([u8; N]);
+
+/// Why a text is not an [`Ascii`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AsciiError {
+    /// The text is longer than the field.
+    TooLong {
+        /// Bytes of the text.
+        need: usize,
+        /// Bytes of the field.
+        have: usize,
+    },
+    /// A byte is not ASCII, or is a zero byte that is not padding.
+    Byte {
+        /// Offset of the byte.
+        at: usize,
+        /// The byte.
+        byte: u8,
+    },
+}
+
+impl fmt::Display for AsciiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TooLong { need, have } => write!(f, "text has {need} bytes, ascii({have}) holds {have}"),
+            Self::Byte { at, byte: 0 } => {
+                write!(f, "zero byte at offset {at} is inside the text, not padding")
+            }
+            Self::Byte { at, byte } => write!(f, "byte {byte:#04x} at offset {at} is not ASCII"),
+        }
+    }
+}
+
+impl std::error::Error for AsciiError {}
+
+impl<const N: usize> Ascii<N> {
+    const SIZE: usize = {
+        assert!(N >= 1 && N <= MAX_ASCII as usize, "the size of ascii(n) is 1 to 16");
+        N
+    };
+
+    /// The text, padded.
+    ///
+    /// # Errors
+    /// [`AsciiError::TooLong`] or [`AsciiError::Byte`].
+    pub fn new(text: &str) -> Result<Self, AsciiError> {
+        let bytes = text.as_bytes();
+        if let Some(at) = bytes.iter().position(|&byte| byte == 0 || !byte.is_ascii()) {
+            return Err(AsciiError::Byte { at, byte: bytes[at] });
+        }
+        let mut padded = [0; N];
+        let too_long = AsciiError::TooLong { need: bytes.len(), have: Self::SIZE };
+        padded.get_mut(..bytes.len()).ok_or(too_long)?.copy_from_slice(bytes);
+        Ok(Self(padded))
+    }
+
+    /// The value of padded bytes as they stand in a row.
+    ///
+    /// # Errors
+    /// [`AsciiError::Byte`] if they are not valid.
+    #[inline]
+    pub fn from_bytes(bytes: [u8; N]) -> Result<Self, AsciiError> {
+        if is_valid_ascii(&bytes) { Ok(Self(bytes)) } else { Err(first_wrong(&bytes)) }
+    }
+
+    /// All bytes with their padding.
+    #[inline]
+    pub const fn as_bytes(&self) -> &[u8; N] {
+        &self.0
+    }
+
+    /// The text without padding.
+    #[inline]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0[..self.len()]).unwrap_or_default()
+    }
+
+    /// Bytes of the text without padding.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.iter().position(|&byte| byte == 0).unwrap_or(Self::SIZE)
+    }
+
+    /// Whether the text is empty.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.0[0] == 0
+    }
+
+    /// As [`is_valid_ascii`].
+    #[inline]
+    pub fn is_valid_bytes(bytes: &[u8]) -> bool {
+        is_valid_ascii(bytes)
+    }
+}
+
+/// Whether these bytes are ASCII, with zero bytes at the end only.
+#[inline]
+pub fn is_valid_ascii(bytes: &[u8]) -> bool {
+    let mut wrong = 0;
+    let mut ended = false;
+    for &byte in bytes {
+        wrong |= byte & 0x80 | if ended { byte } else { 0 };
+        ended |= byte == 0;
+    }
+    wrong == 0
+}
+
+impl<const N: usize> Default for Ascii<N> {
+    fn default() -> Self {
+        Self([0; N])
+    }
+}
+
+impl<const N: usize> FromStr for Ascii<N> {
+    type Err = AsciiError;
+
+    fn from_str(text: &str) -> Result<Self, AsciiError> {
+        Self::new(text)
+    }
+}
+
+impl<const N: usize> AsRef<str> for Ascii<N> {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl<const N: usize> fmt::Display for Ascii<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl<const N: usize> fmt::Debug for Ascii<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// Names the byte that [`is_valid_ascii`] refused.
+#[cold]
+fn first_wrong(bytes: &[u8]) -> AsciiError {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    match bytes[..end].iter().position(|byte| !byte.is_ascii()) {
+        Some(at) => AsciiError::Byte { at, byte: bytes[at] },
+        None => AsciiError::Byte { at: end, byte: 0 },
+    }
+}

@@ -1,0 +1,719 @@
+//! Exact decimals: IEEE 754-2008 decimal64 in the binary integer (BID) encoding.
+//!
+//! A finite value is `(-1)^sign × coefficient × 10^exponent` with a coefficient of up to sixteen digits and an
+//! exponent of -398 to 369. The exponent is part of the value as written: `1.0` and `1.00` are two encodings of one
+//! number, and both keep their scale through storage and printing.
+//!
+//! ```text
+//! small form  s eeeeeeeeee ccc…c (53 bits)        coefficient < 2^53; the two bits after s are not 11
+//! large form  s 11 eeeeeeeeee ccc…c (51 bits)     coefficient = 2^53 + c
+//! infinity    s 11110 …      NaN   s 11111 …
+//! ```
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::Neg;
+use std::str::FromStr;
+
+const SIGN: u64 = 1 << 63;
+/// Both bits set: not the small form.
+const STEERING: u64 = 0b11 << 61;
+const SMALL_COEFFICIENT: u64 = (1 << 53) - 1;
+const LARGE_COEFFICIENT: u64 = (1 << 51) - 1;
+/// All four bits set: infinity or NaN.
+const SPECIAL: u64 = 0b1111 << 59;
+const NAN_BITS: u64 = 0b11111 << 58;
+/// Sign, the NaN mark and the signalling bit: what a canonical NaN has above its payload.
+const NAN_HEAD: u64 = SIGN | NAN_BITS | 1 << 57;
+const NAN_PAYLOAD: u64 = (1 << 50) - 1;
+const NAN_PAYLOAD_MAX: u64 = 999_999_999_999_999;
+
+const EXPONENT_MASK: u64 = (1 << 10) - 1;
+const BIAS: i32 = 398;
+const EXPONENT_MIN: i32 = -398;
+const EXPONENT_MAX: i32 = 369;
+const COEFFICIENT_MAX: u64 = 9_999_999_999_999_999;
+const DIGITS_MAX: u32 = 16;
+/// Most digits after the point that are printed plainly; a smaller exponent is printed as `123E-40`.
+const PLAIN_SCALE_MAX: i32 = 24;
+
+/// A decimal floating point number of sixteen digits, IEEE 754-2008 decimal64, BID encoding.
+///
+/// `==` and hashing compare **bits**: `1.0 != 1.00`, and a NaN equals itself. For numbers use [`Decimal64::numeric_eq`]
+/// and [`Decimal64::numeric_cmp`]. There is no `<` for that reason.
+///
+/// ```
+/// use tapedb_schema::Decimal64;
+/// let price: Decimal64 = "61837.63000000".parse()?;
+/// assert_eq!(price.parts(), Some((6_183_763_000_000, -8)));
+/// assert_eq!(price.to_string(), "61837.63000000");
+/// assert!(price.numeric_eq(&"61837.63".parse()?));
+/// # Ok::<(), tapedb_schema::DecimalError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Decimal64(u64);
+
+/// Why a decimal could not be read or converted exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecimalError {
+    /// The text is not a decimal; `at` is the offset of the byte that does not belong, or the length if it ends early.
+    Syntax {
+        /// Offset in bytes.
+        at: usize,
+    },
+    /// The value needs more significant digits than there are.
+    Digits {
+        /// Significant digits the value needs.
+        need: u32,
+        /// Significant digits there are.
+        have: u32,
+    },
+    /// The exponent is outside -398 to 369 and no exact shift of the coefficient brings it in.
+    Exponent {
+        /// Exponent the value needs.
+        need: i32,
+    },
+    /// The value needs more digits after the point than the scale has.
+    Scale {
+        /// Digits after the point that there are.
+        have: u8,
+    },
+    /// The value at this scale does not fit an `i64`.
+    Overflow {
+        /// Digits after the point asked for.
+        scale: u8,
+    },
+    /// NaN or infinity where a number is needed.
+    NotFinite,
+}
+
+impl fmt::Display for DecimalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Syntax { at } => write!(f, "not a decimal: unexpected byte or end at offset {at}"),
+            Self::Digits { need, have } => write!(f, "decimal needs {need} digits, {have} are available"),
+            Self::Exponent { need } => {
+                write!(f, "decimal needs exponent {need}, decimal64 has {EXPONENT_MIN} to {EXPONENT_MAX}")
+            }
+            Self::Scale { have } => write!(f, "decimal needs more than the {have} digits after the point"),
+            Self::Overflow { scale } => write!(f, "decimal does not fit a 64-bit integer at scale {scale}"),
+            Self::NotFinite => f.write_str("decimal is NaN or infinite, a finite number is needed"),
+        }
+    }
+}
+
+impl std::error::Error for DecimalError {}
+
+impl Decimal64 {
+    /// Zero with exponent 0; also the default.
+    pub const ZERO: Self = Self(0x31C0_0000_0000_0000);
+    /// The quiet NaN without payload.
+    pub const NAN: Self = Self(NAN_BITS);
+    /// Positive infinity.
+    pub const INFINITY: Self = Self(SPECIAL);
+    /// Negative infinity.
+    pub const NEG_INFINITY: Self = Self(SIGN | SPECIAL);
+    /// The largest finite value, 9999999999999999E369.
+    pub const MAX: Self = Self(0x77FB_86F2_6FC0_FFFF);
+
+    /// The value with these bits. Every pattern is a value; see [`Decimal64::is_canonical`].
+    #[inline]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The bits.
+    #[inline]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// `coefficient × 10^exponent`, exactly. The exponent is kept as given where the coefficient fits sixteen digits;
+    /// otherwise as many trailing zeros as necessary are dropped.
+    ///
+    /// # Errors
+    /// [`DecimalError::Digits`] or [`DecimalError::Exponent`] if the value is not exactly representable.
+    #[inline]
+    pub fn from_parts(coefficient: i64, exponent: i32) -> Result<Self, DecimalError> {
+        Self::from_magnitude(coefficient < 0, coefficient.unsigned_abs(), exponent)
+    }
+
+    /// Signed coefficient and exponent of a finite value; `None` for NaN and infinity. Negative zero gives `(0, e)`.
+    #[inline]
+    pub fn parts(self) -> Option<(i64, i32)> {
+        let negative = (self.0 as i64) >> 63;
+        let (magnitude, exponent) = self.magnitude()?;
+        // Two's complement negation where `negative` is -1, nothing where it is 0: no branch on the sign.
+        Some(((magnitude as i64 ^ negative) - negative, exponent))
+    }
+
+    /// Whether the value is finite.
+    #[inline]
+    pub const fn is_finite(self) -> bool {
+        self.0 & SPECIAL != SPECIAL
+    }
+
+    /// Whether the value is NaN.
+    #[inline]
+    pub const fn is_nan(self) -> bool {
+        self.0 & NAN_BITS == NAN_BITS
+    }
+
+    /// Whether the value is positive or negative infinity.
+    #[inline]
+    pub const fn is_infinite(self) -> bool {
+        self.0 & NAN_BITS == SPECIAL
+    }
+
+    /// Whether the sign bit is set; true for negative zero too.
+    #[inline]
+    pub const fn is_sign_negative(self) -> bool {
+        self.0 & SIGN != 0
+    }
+
+    /// Whether this is the one standard encoding of its value and scale: a coefficient of at most sixteen digits, no
+    /// stray bits in infinity or NaN.
+    pub const fn is_canonical(self) -> bool {
+        if self.is_nan() {
+            self.0 & !(NAN_HEAD | NAN_PAYLOAD) == 0 && self.0 & NAN_PAYLOAD <= NAN_PAYLOAD_MAX
+        } else if self.is_infinite() {
+            self.0 & !SIGN == SPECIAL
+        } else {
+            self.0 & STEERING != STEERING || self.raw_large_coefficient() <= COEFFICIENT_MAX
+        }
+    }
+
+    /// Compares numbers: `1.0` equals `1.00`, zeros are equal whatever their sign; `None` if either is NaN.
+    pub fn numeric_cmp(&self, other: &Self) -> Option<Ordering> {
+        if self.is_nan() || other.is_nan() {
+            return None;
+        }
+        let (rank, other_rank) = (self.rank(), other.rank());
+        Some(match rank.cmp(&other_rank) {
+            Ordering::Equal if rank == 1 => cmp_magnitudes(*self, *other),
+            Ordering::Equal if rank == -1 => cmp_magnitudes(*other, *self),
+            unequal_or_same => unequal_or_same,
+        })
+    }
+
+    /// Whether both are the same number: `1.0` and `1.00` are, a NaN never is.
+    pub fn numeric_eq(&self, other: &Self) -> bool {
+        self.numeric_cmp(other) == Some(Ordering::Equal)
+    }
+
+    /// The same number with the trailing zeros of its coefficient moved into the exponent (`1.500` → `1.5`, `100` →
+    /// `1E2`); zeros become `0` or `-0`, infinities and NaN lose stray bits and payload.
+    pub fn normalize(self) -> Self {
+        let sign = self.0 & SIGN;
+        match self.magnitude() {
+            None if self.is_nan() => Self::NAN,
+            None => Self(sign | SPECIAL),
+            Some((0, _)) => Self(sign | Self::ZERO.0),
+            Some((mut coefficient, mut exponent)) => {
+                while coefficient.is_multiple_of(10) && exponent < EXPONENT_MAX {
+                    coefficient /= 10;
+                    exponent += 1;
+                }
+                Self::encode(sign != 0, coefficient, exponent)
+            }
+        }
+    }
+
+    /// The value times `10^scale`, if that is an integer that fits.
+    ///
+    /// # Errors
+    /// [`DecimalError::Scale`] if digits would be lost, [`DecimalError::Overflow`] if the result does not fit,
+    /// [`DecimalError::NotFinite`] for NaN and infinity.
+    pub fn to_scaled(self, scale: u8) -> Result<i64, DecimalError> {
+        let (coefficient, exponent) = self.parts().ok_or(DecimalError::NotFinite)?;
+        if coefficient == 0 {
+            return Ok(0);
+        }
+        let shift = exponent + i32::from(scale);
+        let power = POWERS_OF_TEN.get(shift.unsigned_abs() as usize).map(|&power| power as i64);
+        if shift >= 0 {
+            power.and_then(|power| coefficient.checked_mul(power)).ok_or(DecimalError::Overflow { scale })
+        } else {
+            match power {
+                Some(power) if coefficient % power == 0 => Ok(coefficient / power),
+                _ => Err(DecimalError::Scale { have: scale }),
+            }
+        }
+    }
+
+    /// `value × 10^-scale`, keeping the scale where sixteen digits allow it.
+    ///
+    /// # Errors
+    /// [`DecimalError::Digits`] if the value has more than sixteen significant digits.
+    #[inline]
+    pub fn from_scaled(value: i64, scale: u8) -> Result<Self, DecimalError> {
+        Self::from_parts(value, -i32::from(scale))
+    }
+
+    /// The nearest `f64`, ties to even; infinity beyond its range.
+    pub fn to_f64(self) -> f64 {
+        let Some((coefficient, exponent)) = self.magnitude() else {
+            return self.special_to_f64();
+        };
+        // Both operands are exact here, so that one division or product rounds correctly (Clinger).
+        let magnitude = if coefficient <= 1 << 53 && (-22..=22).contains(&exponent) {
+            let power = EXACT_F64_POWERS[exponent.unsigned_abs() as usize];
+            if exponent < 0 { coefficient as f64 / power } else { coefficient as f64 * power }
+        } else {
+            parse_f64(coefficient, exponent)
+        };
+        if self.is_sign_negative() { -magnitude } else { magnitude }
+    }
+
+    /// The shortest decimal that reads back as the same `f64`, or, where that needs seventeen digits, the nearest of
+    /// sixteen. Whole numbers below 10^16 get exponent 0.
+    pub fn from_f64(value: f64) -> Self {
+        if value.is_nan() {
+            return Self::NAN;
+        }
+        if value.is_infinite() {
+            return if value < 0.0 { Self::NEG_INFINITY } else { Self::INFINITY };
+        }
+        let mut text = StackText::default();
+        let shortest = fmt::write(&mut text, format_args!("{value:e}")).ok().and_then(|()| text.decimal());
+        let decimal = shortest.unwrap_or_else(|| {
+            let mut text = StackText::default();
+            let written = fmt::write(&mut text, format_args!("{value:.15e}"));
+            written.ok().and_then(|()| text.decimal()).unwrap_or(Self::NAN)
+        });
+        decimal.without_positive_exponent()
+    }
+
+    /// Reads a decimal as [`FromStr`] does, from bytes and without allocating; plain `-123.4500` takes a fast path.
+    ///
+    /// # Errors
+    /// [`DecimalError::Syntax`], [`DecimalError::Digits`] or [`DecimalError::Exponent`].
+    #[inline]
+    pub fn parse_bytes(text: &[u8]) -> Result<Self, DecimalError> {
+        match parse_plain(text) {
+            Some(decimal) => Ok(decimal),
+            None => parse_general(text),
+        }
+    }
+
+    /// Appends what `Display` prints.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        let mut buffer = [0; TEXT_MAX];
+        let length = self.format(&mut buffer);
+        out.extend_from_slice(&buffer[..length]);
+    }
+
+    /// Magnitude and exponent of a finite value.
+    #[inline]
+    fn magnitude(self) -> Option<(u64, i32)> {
+        if self.0 & STEERING != STEERING {
+            Some((self.0 & SMALL_COEFFICIENT, ((self.0 >> 53) & EXPONENT_MASK) as i32 - BIAS))
+        } else {
+            self.large_magnitude()
+        }
+    }
+
+    /// The standard says that a coefficient beyond sixteen digits stands for zero.
+    #[cold]
+    fn large_magnitude(self) -> Option<(u64, i32)> {
+        if !self.is_finite() {
+            return None;
+        }
+        let coefficient = self.raw_large_coefficient();
+        let exponent = ((self.0 >> 51) & EXPONENT_MASK) as i32 - BIAS;
+        Some((if coefficient > COEFFICIENT_MAX { 0 } else { coefficient }, exponent))
+    }
+
+    const fn raw_large_coefficient(self) -> u64 {
+        (1 << 53) + (self.0 & LARGE_COEFFICIENT)
+    }
+
+    /// -2 for negative infinity, -1 for negative, 0, 1 for positive, 2 for infinity.
+    fn rank(self) -> i8 {
+        let magnitude = match self.magnitude() {
+            None => 2,
+            Some((0, _)) => 0,
+            Some(_) => 1,
+        };
+        if self.is_sign_negative() { -magnitude } else { magnitude }
+    }
+
+    /// The coefficient must have at most sixteen digits and the exponent must be in range.
+    #[inline]
+    fn encode(negative: bool, coefficient: u64, exponent: i32) -> Self {
+        debug_assert!(coefficient <= COEFFICIENT_MAX && (EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent));
+        let sign = u64::from(negative) << 63;
+        let biased = (exponent + BIAS) as u64;
+        if coefficient <= SMALL_COEFFICIENT {
+            Self(sign | biased << 53 | coefficient)
+        } else {
+            Self(sign | STEERING | biased << 51 | (coefficient & LARGE_COEFFICIENT))
+        }
+    }
+
+    #[inline]
+    fn from_magnitude(negative: bool, coefficient: u64, exponent: i32) -> Result<Self, DecimalError> {
+        if coefficient <= COEFFICIENT_MAX && (EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent) {
+            return Ok(Self::encode(negative, coefficient, exponent));
+        }
+        Self::from_shifted_magnitude(negative, coefficient, exponent)
+    }
+
+    /// Moves zeros between coefficient and exponent until both are in range.
+    #[cold]
+    fn from_shifted_magnitude(
+        negative: bool,
+        mut coefficient: u64,
+        mut exponent: i32,
+    ) -> Result<Self, DecimalError> {
+        if coefficient == 0 {
+            return Ok(Self::encode(negative, 0, exponent.clamp(EXPONENT_MIN, EXPONENT_MAX)));
+        }
+        while coefficient > COEFFICIENT_MAX && coefficient.is_multiple_of(10) {
+            coefficient /= 10;
+            exponent = exponent.saturating_add(1);
+        }
+        if coefficient > COEFFICIENT_MAX {
+            return Err(DecimalError::Digits { need: digits(coefficient), have: DIGITS_MAX });
+        }
+        let need = exponent;
+        while exponent < EXPONENT_MIN && coefficient.is_multiple_of(10) {
+            coefficient /= 10;
+            exponent += 1;
+        }
+        while exponent > EXPONENT_MAX && coefficient <= COEFFICIENT_MAX / 10 {
+            coefficient *= 10;
+            exponent -= 1;
+        }
+        if (EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent) {
+            Ok(Self::encode(negative, coefficient, exponent))
+        } else {
+            Err(DecimalError::Exponent { need })
+        }
+    }
+
+    /// `1E2` → `100` where sixteen digits hold it.
+    fn without_positive_exponent(self) -> Self {
+        match self.magnitude() {
+            Some((0, _)) => Self(self.0 & SIGN | Self::ZERO.0),
+            Some((coefficient, exponent)) if exponent > 0 => POWERS_OF_TEN
+                .get(exponent as usize)
+                .and_then(|&power| coefficient.checked_mul(power))
+                .filter(|&whole| whole <= COEFFICIENT_MAX)
+                .map_or(self, |whole| Self::encode(self.is_sign_negative(), whole, 0)),
+            _ => self,
+        }
+    }
+
+    fn special_to_f64(self) -> f64 {
+        match (self.is_nan(), self.is_sign_negative()) {
+            (true, _) => f64::NAN,
+            (_, true) => f64::NEG_INFINITY,
+            (_, false) => f64::INFINITY,
+        }
+    }
+
+    /// Writes the text at the start of the buffer and returns its length.
+    fn format(self, buffer: &mut [u8; TEXT_MAX]) -> usize {
+        let mut at = 0;
+        if self.is_sign_negative() && !self.is_nan() {
+            buffer[0] = b'-';
+            at = 1;
+        }
+        match self.magnitude() {
+            None => put(buffer, at, if self.is_nan() { b"NaN" } else { b"Infinity" }),
+            Some((coefficient, exponent)) if (-PLAIN_SCALE_MAX..=0).contains(&exponent) => {
+                put_plain(buffer, at, coefficient, exponent.unsigned_abs() as usize)
+            }
+            Some((coefficient, exponent)) => {
+                at = put_integer(buffer, at, coefficient);
+                at = put(buffer, at, if exponent < 0 { b"E-" } else { b"E" });
+                put_integer(buffer, at, u64::from(exponent.unsigned_abs()))
+            }
+        }
+    }
+}
+
+impl Default for Decimal64 {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl Neg for Decimal64 {
+    type Output = Self;
+
+    /// Flips the sign bit, of zeros and NaN too.
+    fn neg(self) -> Self {
+        Self(self.0 ^ SIGN)
+    }
+}
+
+/// Reads `[+-]digits[.digits][E[+-]digits]`, `NaN`, `Infinity` or `inf` (these in any case), exactly and with the scale
+/// as written. More than sixteen digits are accepted where the surplus is trailing zeros.
+impl FromStr for Decimal64 {
+    type Err = DecimalError;
+
+    fn from_str(text: &str) -> Result<Self, DecimalError> {
+        Self::parse_bytes(text.as_bytes())
+    }
+}
+
+/// Plain notation with the scale kept; coefficient and exponent (`12E3`) where the exponent is positive or below -24.
+/// A canonical finite value reads back with identical bits.
+impl fmt::Display for Decimal64 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut buffer = [0; TEXT_MAX];
+        let length = self.format(&mut buffer);
+        let text = std::str::from_utf8(&buffer[..length]).map_err(|_| fmt::Error)?;
+        match text.strip_prefix('-') {
+            Some(magnitude) => f.pad_integral(false, "", magnitude),
+            None => f.pad_integral(true, "", text),
+        }
+    }
+}
+
+impl fmt::Debug for Decimal64 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Decimal64({self})")
+    }
+}
+
+const fn powers_of_ten() -> [u64; 19] {
+    let mut powers = [1; 19];
+    let mut i = 1;
+    while i < powers.len() {
+        powers[i] = powers[i - 1] * 10;
+        i += 1;
+    }
+    powers
+}
+
+/// 10^0 to 10^18.
+pub(crate) static POWERS_OF_TEN: [u64; 19] = powers_of_ten();
+
+/// The powers of ten that `f64` holds exactly.
+static EXACT_F64_POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
+    1e19, 1e20, 1e21, 1e22,
+];
+
+fn digits(value: u64) -> u32 {
+    value.checked_ilog10().unwrap_or(0) + 1
+}
+
+/// Both values are finite and not zero; signs are ignored.
+fn cmp_magnitudes(a: Decimal64, b: Decimal64) -> Ordering {
+    let (Some((a, a_exponent)), Some((b, b_exponent))) = (a.magnitude(), b.magnitude()) else {
+        return Ordering::Equal;
+    };
+    if a_exponent == b_exponent {
+        return a.cmp(&b);
+    }
+    let leading = |coefficient, exponent| digits(coefficient) as i32 + exponent;
+    leading(a, a_exponent).cmp(&leading(b, b_exponent)).then_with(|| {
+        // The leading digits stand at the same place, so that the exponents differ by at most fifteen.
+        let shift = |by: i32| 10u128.pow(by.max(0) as u32);
+        (u128::from(a) * shift(a_exponent - b_exponent))
+            .cmp(&(u128::from(b) * shift(b_exponent - a_exponent)))
+    })
+}
+
+/// The hot case: an optional sign, at most sixteen digits and a point. `None` sends the text to [`parse_general`].
+#[inline]
+fn parse_plain(text: &[u8]) -> Option<Decimal64> {
+    let negative = *text.first()? == b'-';
+    let text = &text[usize::from(negative)..];
+    if text.is_empty() || text.len() > 17 {
+        return None;
+    }
+    let mut coefficient = 0;
+    let mut point = None;
+    for (i, &byte) in text.iter().enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit < 10 {
+            coefficient = coefficient * 10 + u64::from(digit);
+        } else if byte == b'.' && point.is_none() {
+            point = Some(i);
+        } else {
+            return None;
+        }
+    }
+    let scale = point.map_or(0, |point| text.len() - 1 - point);
+    let has_digits = point.is_none() || text.len() > 1;
+    (has_digits && coefficient <= COEFFICIENT_MAX)
+        .then(|| Decimal64::encode(negative, coefficient, -(scale as i32)))
+}
+
+#[cold]
+fn parse_general(text: &[u8]) -> Result<Decimal64, DecimalError> {
+    let negative = text.first() == Some(&b'-');
+    let start = usize::from(matches!(text.first(), Some(b'-' | b'+')));
+    if let Some(special) = parse_special(&text[start..]) {
+        return Ok(if negative && special.is_infinite() { -special } else { special });
+    }
+    let mut number = Significand::default();
+    let end = number.read(text, start);
+    if !number.any {
+        return Err(DecimalError::Syntax { at: end });
+    }
+    let written_exponent = parse_exponent(text, end)?;
+    if number.need > DIGITS_MAX {
+        return Err(DecimalError::Digits { need: number.need, have: DIGITS_MAX });
+    }
+    let exponent = written_exponent + number.exponent;
+    let exponent = exponent.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+    Decimal64::from_magnitude(negative, number.coefficient, exponent)
+}
+
+fn parse_special(text: &[u8]) -> Option<Decimal64> {
+    if text.eq_ignore_ascii_case(b"nan") {
+        Some(Decimal64::NAN)
+    } else if text.eq_ignore_ascii_case(b"infinity") || text.eq_ignore_ascii_case(b"inf") {
+        Some(Decimal64::INFINITY)
+    } else {
+        None
+    }
+}
+
+/// The digits of a decimal of any length: the first sixteen significant ones and what follows from the rest.
+#[derive(Default)]
+struct Significand {
+    coefficient: u64,
+    /// Added to the written exponent: minus the digits after the point, plus the digits not in the coefficient.
+    exponent: i64,
+    /// Significant digits up to the last that is not zero, counted only beyond the sixteenth.
+    need: u32,
+    /// Significant digits seen.
+    seen: u32,
+    /// Whether there was any digit.
+    any: bool,
+}
+
+impl Significand {
+    /// Reads digits and at most one point; returns the offset of the first byte that is neither.
+    fn read(&mut self, text: &[u8], start: usize) -> usize {
+        let mut point = false;
+        for (i, &byte) in text.iter().enumerate().skip(start) {
+            match byte {
+                b'0'..=b'9' => self.digit(byte - b'0', point),
+                b'.' if !point => point = true,
+                _ => return i,
+            }
+        }
+        text.len()
+    }
+
+    fn digit(&mut self, digit: u8, after_point: bool) {
+        self.any = true;
+        self.exponent -= i64::from(after_point);
+        if self.seen == 0 && digit == 0 {
+            return;
+        }
+        self.seen = self.seen.saturating_add(1);
+        if self.seen <= DIGITS_MAX {
+            self.coefficient = self.coefficient * 10 + u64::from(digit);
+            return;
+        }
+        self.exponent += 1;
+        if digit != 0 {
+            self.need = self.seen;
+        }
+    }
+}
+
+/// The exponent part from `at` to the end of the text; 0 if there is none.
+fn parse_exponent(text: &[u8], at: usize) -> Result<i64, DecimalError> {
+    match text.get(at) {
+        None => return Ok(0),
+        Some(b'e' | b'E') => {}
+        Some(_) => return Err(DecimalError::Syntax { at }),
+    }
+    let negative = text.get(at + 1) == Some(&b'-');
+    let first = at + 1 + usize::from(matches!(text.get(at + 1), Some(b'-' | b'+')));
+    if first == text.len() {
+        return Err(DecimalError::Syntax { at: first });
+    }
+    let mut exponent = 0i64;
+    for (i, &byte) in text.iter().enumerate().skip(first) {
+        if !byte.is_ascii_digit() {
+            return Err(DecimalError::Syntax { at: i });
+        }
+        // Far beyond every exponent and every text length: from here on only the direction matters.
+        exponent = (exponent * 10 + i64::from(byte - b'0')).min(1 << 48);
+    }
+    Ok(if negative { -exponent } else { exponent })
+}
+
+/// Longest text: sign, point and 25 digits, rounded up.
+const TEXT_MAX: usize = 32;
+
+/// Coefficient with `scale` digits after the point; returns the end.
+fn put_plain(buffer: &mut [u8; TEXT_MAX], at: usize, coefficient: u64, scale: usize) -> usize {
+    if scale == 0 {
+        return put_integer(buffer, at, coefficient);
+    }
+    let length = digits(coefficient).max(scale as u32 + 1) as usize;
+    let point = at + length - scale;
+    let mut rest = coefficient;
+    for i in (point + 1..=at + length).rev() {
+        buffer[i] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    buffer[point] = b'.';
+    for i in (at..point).rev() {
+        buffer[i] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    at + length + 1
+}
+
+fn put_integer(buffer: &mut [u8; TEXT_MAX], at: usize, mut value: u64) -> usize {
+    let end = at + digits(value) as usize;
+    for i in (at..end).rev() {
+        buffer[i] = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+    end
+}
+
+fn put(buffer: &mut [u8; TEXT_MAX], at: usize, text: &[u8]) -> usize {
+    buffer[at..at + text.len()].copy_from_slice(text);
+    at + text.len()
+}
+
+/// The standard library reads decimal text correctly rounded at any exponent.
+#[cold]
+fn parse_f64(coefficient: u64, exponent: i32) -> f64 {
+    let mut text = StackText::default();
+    let written = fmt::write(&mut text, format_args!("{coefficient}e{exponent}"));
+    written.ok().and_then(|()| text.as_str().parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// A short text on the stack.
+#[derive(Default)]
+struct StackText {
+    bytes: [u8; TEXT_MAX],
+    length: usize,
+}
+
+impl StackText {
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
+    }
+
+    fn decimal(&self) -> Option<Decimal64> {
+        Decimal64::parse_bytes(&self.bytes[..self.length]).ok()
+    }
+}
+
+impl fmt::Write for StackText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}

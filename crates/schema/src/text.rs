@@ -1,0 +1,1 @@
+//! The human-readable form of a schema.

@@ -1,0 +1,402 @@
+//! Points in time and times of day, in nanoseconds, and their ISO 8601 texts.
+//!
+//! Dates are proleptic Gregorian and UTC has no leap seconds here, as in Unix time. The arithmetic between dates and
+//! day numbers is Howard Hinnant's `days_from_civil` and `civil_from_days`
+//! (<https://howardhinnant.github.io/date_algorithms.html>).
+
+use std::fmt;
+use std::str::FromStr;
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const NANOS_PER_DAY: i64 = 86_400 * NANOS_PER_SECOND;
+
+/// Nanoseconds since 1970-01-01T00:00:00Z. Every `i64` is valid: 1677-09-21 to 2262-04-11.
+///
+/// As text: ISO 8601 in UTC with 0, 3, 6 or 9 digits of the second's fraction, as many as the value needs. Read are
+/// also: a date alone, hours and minutes without seconds, a space instead of `T`, one to nine digits of fraction,
+/// no zone (UTC), offsets such as `+02:00`; and a **bare integer, which counts nanoseconds**, never seconds or years.
+///
+/// ```
+/// use tapedb_schema::Timestamp;
+/// let time: Timestamp = "2013-10-07 16:30:00.123+02:00".parse()?;
+/// assert_eq!(time.to_string(), "2013-10-07T14:30:00.123Z");
+/// assert_eq!("1381156200123000000".parse(), Ok(time));
+/// # Ok::<(), tapedb_schema::TimeError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Timestamp(pub i64);
+
+/// Nanoseconds since midnight, 0 to 86,399,999,999,999.
+///
+/// As text: `14:30:00.123`, with 0, 3, 6 or 9 digits of fraction; seconds may be left out on input, and a bare integer
+/// counts nanoseconds. A value outside the range (see [`TimeOfDay::is_valid`]) prints as that integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct TimeOfDay(pub i64);
+
+/// Why a text is not a time. Offsets count bytes from the start of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TimeError {
+    /// Something else stands where this was expected.
+    Syntax {
+        /// Offset of the byte.
+        at: usize,
+        /// What was expected there.
+        expected: &'static str,
+    },
+    /// A part such as the month is outside its range.
+    Part {
+        /// Which part.
+        part: &'static str,
+        /// Its value.
+        value: i64,
+        /// Smallest allowed.
+        min: i64,
+        /// Largest allowed.
+        max: i64,
+    },
+    /// The instant is before 1677-09-21T00:12:43.145224192Z or after 2262-04-11T23:47:16.854775807Z.
+    OutOfRange,
+}
+
+impl fmt::Display for TimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax { at, expected } => write!(f, "not a time: expected {expected} at offset {at}"),
+            Self::Part { part, value, min, max } => write!(f, "{part} {value} is outside {min} to {max}"),
+            Self::OutOfRange => write!(f, "time is outside {} to {}", Timestamp::MIN, Timestamp::MAX),
+        }
+    }
+}
+
+impl std::error::Error for TimeError {}
+
+impl Timestamp {
+    /// The earliest, 1677-09-21T00:12:43.145224192Z.
+    pub const MIN: Self = Self(i64::MIN);
+    /// The latest, 2262-04-11T23:47:16.854775807Z.
+    pub const MAX: Self = Self(i64::MAX);
+    /// 1970-01-01T00:00:00Z.
+    pub const EPOCH: Self = Self(0);
+
+    /// The instant `nanos` nanoseconds after the epoch.
+    #[inline]
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the epoch.
+    #[inline]
+    pub const fn nanos(self) -> i64 {
+        self.0
+    }
+
+    /// Midnight UTC of a date; `None` if there is no such date or it is out of range.
+    pub fn from_date(year: i32, month: u32, day: u32) -> Option<Self> {
+        let exists =
+            (1..=12).contains(&month) && day >= 1 && day <= days_in_month(year.into(), month.into()) as u32;
+        let days = exists.then(|| days_from_civil(year.into(), month.into(), day.into()))?;
+        days.checked_mul(NANOS_PER_DAY).map(Self)
+    }
+
+    /// Year, month (1 to 12) and day (1 to 31) in UTC.
+    pub fn date(self) -> (i32, u32, u32) {
+        let (year, month, day) = civil_from_days(self.0.div_euclid(NANOS_PER_DAY));
+        (year as i32, month as u32, day as u32)
+    }
+
+    /// Time of day in UTC.
+    pub const fn time_of_day(self) -> TimeOfDay {
+        TimeOfDay(self.0.rem_euclid(NANOS_PER_DAY))
+    }
+
+    /// Appends what `Display` prints.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        let mut buffer = [0; TEXT_MAX];
+        let length = self.format(&mut buffer);
+        out.extend_from_slice(&buffer[..length]);
+    }
+
+    fn format(self, buffer: &mut [u8; TEXT_MAX]) -> usize {
+        let (year, month, day) = self.date();
+        put_two(buffer, 0, year as u32 / 100);
+        put_two(buffer, 2, year as u32 % 100);
+        buffer[4] = b'-';
+        put_two(buffer, 5, month);
+        buffer[7] = b'-';
+        put_two(buffer, 8, day);
+        buffer[10] = b'T';
+        let end = put_time(buffer, 11, self.time_of_day().0);
+        buffer[end] = b'Z';
+        end + 1
+    }
+}
+
+impl TimeOfDay {
+    /// Midnight.
+    pub const MIN: Self = Self(0);
+    /// The last nanosecond of the day, 23:59:59.999999999.
+    pub const MAX: Self = Self(NANOS_PER_DAY - 1);
+
+    /// The time `nanos` nanoseconds after midnight; `None` outside the day.
+    #[inline]
+    pub const fn from_nanos(nanos: i64) -> Option<Self> {
+        let time = Self(nanos);
+        if time.is_valid() { Some(time) } else { None }
+    }
+
+    /// Nanoseconds since midnight.
+    #[inline]
+    pub const fn nanos(self) -> i64 {
+        self.0
+    }
+
+    /// Whether the value is within a day.
+    #[inline]
+    pub const fn is_valid(self) -> bool {
+        (self.0 as u64) < NANOS_PER_DAY as u64
+    }
+
+    /// Appends what `Display` prints.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        if !self.is_valid() {
+            return out.extend_from_slice(self.0.to_string().as_bytes());
+        }
+        let mut buffer = [0; TEXT_MAX];
+        let end = put_time(&mut buffer, 0, self.0);
+        out.extend_from_slice(&buffer[..end]);
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut buffer = [0; TEXT_MAX];
+        let length = self.format(&mut buffer);
+        f.pad(std::str::from_utf8(&buffer[..length]).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl fmt::Display for TimeOfDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_valid() {
+            return fmt::Display::fmt(&self.0, f);
+        }
+        let mut buffer = [0; TEXT_MAX];
+        let end = put_time(&mut buffer, 0, self.0);
+        f.pad(std::str::from_utf8(&buffer[..end]).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = TimeError;
+
+    fn from_str(text: &str) -> Result<Self, TimeError> {
+        if let Some(nanos) = bare_integer(text)? {
+            return Ok(Self(nanos));
+        }
+        let mut input = Input { bytes: text.as_bytes(), at: 0 };
+        let days = input.date()?;
+        let mut nanos = 0;
+        if input.take(b'T') || input.take(b't') || input.take(b' ') {
+            nanos = input.time()?;
+            nanos -= input.offset()?;
+        }
+        input.end("end of the time")?;
+        let total = i128::from(days) * i128::from(NANOS_PER_DAY) + i128::from(nanos);
+        i64::try_from(total).map(Self).map_err(|_| TimeError::OutOfRange)
+    }
+}
+
+impl FromStr for TimeOfDay {
+    type Err = TimeError;
+
+    fn from_str(text: &str) -> Result<Self, TimeError> {
+        if let Some(value) = bare_integer(text)? {
+            let out_of_day =
+                TimeError::Part { part: "time of day in ns", value, min: 0, max: NANOS_PER_DAY - 1 };
+            return Self::from_nanos(value).ok_or(out_of_day);
+        }
+        let mut input = Input { bytes: text.as_bytes(), at: 0 };
+        let nanos = input.time()?;
+        input.end("end of the time")?;
+        Ok(Self(nanos))
+    }
+}
+
+/// Days from 1970-01-01 to a date (Hinnant's `days_from_civil`).
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    // Years start in March, so that the leap day is the last of the year; eras have 400 years.
+    let year = year - i64::from(month <= 2);
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// Year, month and day from days since 1970-01-01 (Hinnant's `civil_from_days`).
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+fn days_in_month(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// `Some` if the text is only digits after an optional minus.
+fn bare_integer(text: &str) -> Result<Option<i64>, TimeError> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| TimeError::OutOfRange)
+}
+
+/// A text being read.
+struct Input<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Input<'_> {
+    /// `YYYY-MM-DD` as days since the epoch.
+    fn date(&mut self) -> Result<i64, TimeError> {
+        let year = self.digits(4, "a year of four digits")?;
+        self.expect(b'-', "'-' after the year")?;
+        let month = self.part(1, 12, "month")?;
+        self.expect(b'-', "'-' after the month")?;
+        let day = self.part(1, days_in_month(year, month), "day")?;
+        Ok(days_from_civil(year, month, day))
+    }
+
+    /// `HH:MM[:SS[.fraction]]` as nanoseconds.
+    fn time(&mut self) -> Result<i64, TimeError> {
+        let hours = self.part(0, 23, "hour")?;
+        self.expect(b':', "':' after the hour")?;
+        let minutes = self.part(0, 59, "minute")?;
+        let (mut seconds, mut fraction) = (0, 0);
+        if self.take(b':') {
+            seconds = self.part(0, 59, "second")?;
+            if self.take(b'.') {
+                fraction = self.fraction()?;
+            }
+        }
+        Ok(((hours * 60 + minutes) * 60 + seconds) * NANOS_PER_SECOND + fraction)
+    }
+
+    /// `Z`, `+HH:MM`, `-HH:MM` or nothing, as nanoseconds east of UTC.
+    fn offset(&mut self) -> Result<i64, TimeError> {
+        let sign = match self.bytes.get(self.at) {
+            None => return Ok(0),
+            Some(b'Z' | b'z') => 0,
+            Some(b'+') => 1,
+            Some(b'-') => -1,
+            Some(_) => return Err(self.syntax("a fraction, 'Z', an offset such as '+02:00' or the end")),
+        };
+        self.at += 1;
+        if sign == 0 {
+            return Ok(0);
+        }
+        let hours = self.part(0, 23, "offset hour")?;
+        self.expect(b':', "':' in the offset")?;
+        let minutes = self.part(0, 59, "offset minute")?;
+        Ok(sign * (hours * 60 + minutes) * 60 * NANOS_PER_SECOND)
+    }
+
+    /// One to nine digits, as nanoseconds.
+    fn fraction(&mut self) -> Result<i64, TimeError> {
+        let rest = &self.bytes[self.at..];
+        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if !(1..=9).contains(&count) {
+            self.at += count.min(9);
+            return Err(self.syntax("one to nine digits of fraction"));
+        }
+        let digits = self.digits(count, "a digit")?;
+        Ok(digits * 10i64.pow(9 - count as u32))
+    }
+
+    fn part(&mut self, min: i64, max: i64, part: &'static str) -> Result<i64, TimeError> {
+        let value = self.digits(2, "two digits")?;
+        if (min..=max).contains(&value) { Ok(value) } else { Err(TimeError::Part { part, value, min, max }) }
+    }
+
+    fn digits(&mut self, count: usize, expected: &'static str) -> Result<i64, TimeError> {
+        let mut value = 0;
+        for _ in 0..count {
+            match self.bytes.get(self.at) {
+                Some(byte) if byte.is_ascii_digit() => value = value * 10 + i64::from(byte - b'0'),
+                _ => return Err(self.syntax(expected)),
+            }
+            self.at += 1;
+        }
+        Ok(value)
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.bytes.get(self.at) == Some(&byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, byte: u8, expected: &'static str) -> Result<(), TimeError> {
+        if self.take(byte) { Ok(()) } else { Err(self.syntax(expected)) }
+    }
+
+    fn end(&self, expected: &'static str) -> Result<(), TimeError> {
+        if self.at == self.bytes.len() { Ok(()) } else { Err(self.syntax(expected)) }
+    }
+
+    fn syntax(&self, expected: &'static str) -> TimeError {
+        TimeError::Syntax { at: self.at, expected }
+    }
+}
+
+/// `2013-10-07T14:30:00.123456789Z` has thirty bytes.
+const TEXT_MAX: usize = 32;
+
+fn put_two(buffer: &mut [u8; TEXT_MAX], at: usize, value: u32) {
+    buffer[at] = b'0' + (value / 10) as u8;
+    buffer[at + 1] = b'0' + (value % 10) as u8;
+}
+
+/// `nanos` is within a day; returns the end.
+fn put_time(buffer: &mut [u8; TEXT_MAX], at: usize, nanos: i64) -> usize {
+    let seconds = (nanos / NANOS_PER_SECOND) as u32;
+    put_two(buffer, at, seconds / 3600);
+    buffer[at + 2] = b':';
+    put_two(buffer, at + 3, seconds / 60 % 60);
+    buffer[at + 5] = b':';
+    put_two(buffer, at + 6, seconds % 60);
+    put_fraction(buffer, at + 8, (nanos % NANOS_PER_SECOND) as u32)
+}
+
+/// Groups of three digits up to the last that is not zero.
+fn put_fraction(buffer: &mut [u8; TEXT_MAX], at: usize, nanos: u32) -> usize {
+    let (count, mut rest) = match nanos {
+        0 => return at,
+        _ if nanos.is_multiple_of(1_000_000) => (3, nanos / 1_000_000),
+        _ if nanos.is_multiple_of(1000) => (6, nanos / 1000),
+        _ => (9, nanos),
+    };
+    buffer[at] = b'.';
+    for i in (at + 1..=at + count).rev() {
+        buffer[i] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    at + count + 1
+}

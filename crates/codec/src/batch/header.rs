@@ -1,0 +1,326 @@
+//! The batch header: fields, offsets, reading, writing and checking.
+
+use super::{
+    BatchError, FLAG_SORTED, HEADER_BYTES, KIND_ROWS, MAGIC, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES,
+    MAX_MESSAGE_BYTES,
+};
+use std::ops::Range;
+
+/// What a batch says about itself: the decoded header. `magic` and `header_crc` are not kept: reading checks
+/// them, writing makes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// Bytes after the header: columns, then bodies.
+    pub payload_len: u32,
+    /// CRC-32C of the payload, made by the producer.
+    pub payload_crc: u32,
+    /// Sequence number of the first row in its space; 0 until the log assigns it.
+    pub first_sequence: u64,
+    /// Earliest time of a row, in nanoseconds since the Unix epoch.
+    pub time_min: i64,
+    /// Latest time of a row, in nanoseconds since the Unix epoch.
+    pub time_max: i64,
+    /// Rows, from 1 to [`MAX_BATCH_MESSAGES`].
+    pub count: u32,
+    /// Version of the stream's schema the bodies were encoded with.
+    pub schema_version: u16,
+    /// [`KIND_ROWS`].
+    pub kind: u8,
+    /// [`FLAG_SORTED`] or nothing.
+    pub flags: u8,
+    /// Bytes per row of the time column (time minus `time_min`): 0, 1, 2, 4 or 8.
+    pub time_width: u8,
+    /// Bytes per row of the symbol column: 0, 1, 2 or 4. At 0 every row has `symbol_const`.
+    pub symbol_width: u8,
+    /// Bytes per row of the type column: 0, 1 or 2. At 0 every row has `type_const`.
+    pub type_width: u8,
+    /// Bytes per row of the length column: 0, 1, 2 or 4. At 0 every body has `length_const` bytes.
+    pub length_width: u8,
+    /// Symbol id of every row when there is no symbol column, else 0.
+    pub symbol_const: u32,
+    /// Body length of every row when there is no length column, else 0.
+    pub length_const: u32,
+    /// Type id of every row when there is no type column, else 0.
+    pub type_const: u16,
+}
+
+/// Where each field begins.
+pub(super) mod at {
+    pub const MAGIC: usize = 0;
+    pub const HEADER_CRC: usize = 4;
+    pub const PAYLOAD_LEN: usize = 8;
+    pub const PAYLOAD_CRC: usize = 12;
+    pub const FIRST_SEQUENCE: usize = 16;
+    pub const TIME_MIN: usize = 24;
+    pub const TIME_MAX: usize = 32;
+    pub const COUNT: usize = 40;
+    pub const SCHEMA_VERSION: usize = 44;
+    pub const KIND: usize = 46;
+    pub const FLAGS: usize = 47;
+    pub const TIME_WIDTH: usize = 48;
+    pub const SYMBOL_WIDTH: usize = 49;
+    pub const TYPE_WIDTH: usize = 50;
+    pub const LENGTH_WIDTH: usize = 51;
+    pub const SYMBOL_CONST: usize = 52;
+    pub const LENGTH_CONST: usize = 56;
+    pub const TYPE_CONST: usize = 60;
+    pub const RESERVED: usize = 62;
+}
+
+/// Every field of the header in file order: offset, bytes, name. The format page's table is tested against it.
+pub(super) const LAYOUT: [(usize, usize, &str); 20] = [
+    (at::MAGIC, 4, "magic"),
+    (at::HEADER_CRC, 4, "header_crc"),
+    (at::PAYLOAD_LEN, 4, "payload_len"),
+    (at::PAYLOAD_CRC, 4, "payload_crc"),
+    (at::FIRST_SEQUENCE, 8, "first_sequence"),
+    (at::TIME_MIN, 8, "time_min"),
+    (at::TIME_MAX, 8, "time_max"),
+    (at::COUNT, 4, "count"),
+    (at::SCHEMA_VERSION, 2, "schema_version"),
+    (at::KIND, 1, "kind"),
+    (at::FLAGS, 1, "flags"),
+    (at::TIME_WIDTH, 1, "time_width"),
+    (at::SYMBOL_WIDTH, 1, "symbol_width"),
+    (at::TYPE_WIDTH, 1, "type_width"),
+    (at::LENGTH_WIDTH, 1, "length_width"),
+    (at::SYMBOL_CONST, 4, "symbol_const"),
+    (at::LENGTH_CONST, 4, "length_const"),
+    (at::TYPE_CONST, 2, "type_const"),
+    (at::RESERVED, 18, "reserved"),
+    (HEADER_BYTES, 0, "payload"),
+];
+
+// No holes, and every number aligned to its size.
+const _: () = {
+    let mut i = 0;
+    while i + 1 < LAYOUT.len() {
+        let (offset, bytes, _) = LAYOUT[i];
+        assert!(offset + bytes == LAYOUT[i + 1].0);
+        assert!(bytes == 18 || offset % bytes == 0);
+        i += 1;
+    }
+};
+
+impl BatchHeader {
+    /// Reads the header at the start of `bytes`, which may go on past it, and checks everything that can be checked
+    /// without the payload: magic, checksum, limits, that the columns fit `payload_len`, reserved bytes.
+    pub fn parse(bytes: &[u8]) -> Result<Self, BatchError> {
+        let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err(BatchError::Truncated { offset: 0, need: HEADER_BYTES, have: bytes.len() });
+        };
+        let magic = u32_at(bytes, at::MAGIC);
+        if magic != MAGIC {
+            return Err(BatchError::Magic { have: magic });
+        }
+        let (need, have) = (crc(&bytes[at::PAYLOAD_LEN..]), u32_at(bytes, at::HEADER_CRC));
+        if need != have {
+            return Err(BatchError::HeaderChecksum { need, have });
+        }
+        let header = Self::decode(bytes);
+        header.check_fields()?;
+        header.check_layout()?;
+        match bytes[at::RESERVED..].iter().position(|&b| b != 0) {
+            Some(i) => Err(BatchError::Field {
+                offset: at::RESERVED + i,
+                field: "reserved",
+                need: "zero",
+                have: bytes[at::RESERVED + i].into(),
+            }),
+            None => Ok(header),
+        }
+    }
+
+    /// Writes the header with its magic and a fresh checksum.
+    pub fn write(&self, out: &mut [u8; HEADER_BYTES]) {
+        out[at::RESERVED..].fill(0);
+        put(out, at::MAGIC, &MAGIC.to_le_bytes());
+        put(out, at::PAYLOAD_LEN, &self.payload_len.to_le_bytes());
+        put(out, at::PAYLOAD_CRC, &self.payload_crc.to_le_bytes());
+        put(out, at::FIRST_SEQUENCE, &self.first_sequence.to_le_bytes());
+        put(out, at::TIME_MIN, &self.time_min.to_le_bytes());
+        put(out, at::TIME_MAX, &self.time_max.to_le_bytes());
+        put(out, at::COUNT, &self.count.to_le_bytes());
+        put(out, at::SCHEMA_VERSION, &self.schema_version.to_le_bytes());
+        out[at::KIND] = self.kind;
+        out[at::FLAGS] = self.flags;
+        out[at::TIME_WIDTH] = self.time_width;
+        out[at::SYMBOL_WIDTH] = self.symbol_width;
+        out[at::TYPE_WIDTH] = self.type_width;
+        out[at::LENGTH_WIDTH] = self.length_width;
+        put(out, at::SYMBOL_CONST, &self.symbol_const.to_le_bytes());
+        put(out, at::LENGTH_CONST, &self.length_const.to_le_bytes());
+        put(out, at::TYPE_CONST, &self.type_const.to_le_bytes());
+        let header_crc = crc(&out[at::PAYLOAD_LEN..]);
+        put(out, at::HEADER_CRC, &header_crc.to_le_bytes());
+    }
+
+    /// Bytes of the whole batch: header and payload.
+    pub fn batch_bytes(&self) -> usize {
+        HEADER_BYTES + self.payload_len as usize
+    }
+
+    /// Sequence number after the last row. Cannot overflow in a header that [`parse`](Self::parse) accepted.
+    pub fn next_sequence(&self) -> u64 {
+        self.first_sequence.saturating_add(u64::from(self.count))
+    }
+
+    /// The sequence numbers of the rows.
+    pub fn sequences(&self) -> Range<u64> {
+        self.first_sequence..self.next_sequence()
+    }
+
+    /// True when the times of the rows never decrease in row order.
+    pub fn sorted(&self) -> bool {
+        self.flags & FLAG_SORTED != 0
+    }
+
+    /// Bytes of all columns together, before the bodies.
+    pub(super) fn column_bytes(&self) -> usize {
+        let row = self.time_width + self.symbol_width + self.type_width + self.length_width;
+        self.count as usize * usize::from(row)
+    }
+
+    /// Bytes of all bodies together.
+    pub(super) fn bodies_bytes(&self) -> usize {
+        self.payload_len as usize - self.column_bytes()
+    }
+
+    fn decode(b: &[u8; HEADER_BYTES]) -> Self {
+        Self {
+            payload_len: u32_at(b, at::PAYLOAD_LEN),
+            payload_crc: u32_at(b, at::PAYLOAD_CRC),
+            first_sequence: u64_at(b, at::FIRST_SEQUENCE),
+            time_min: u64_at(b, at::TIME_MIN).cast_signed(),
+            time_max: u64_at(b, at::TIME_MAX).cast_signed(),
+            count: u32_at(b, at::COUNT),
+            schema_version: u16_at(b, at::SCHEMA_VERSION),
+            kind: b[at::KIND],
+            flags: b[at::FLAGS],
+            time_width: b[at::TIME_WIDTH],
+            symbol_width: b[at::SYMBOL_WIDTH],
+            type_width: b[at::TYPE_WIDTH],
+            length_width: b[at::LENGTH_WIDTH],
+            symbol_const: u32_at(b, at::SYMBOL_CONST),
+            length_const: u32_at(b, at::LENGTH_CONST),
+            type_const: u16_at(b, at::TYPE_CONST),
+        }
+    }
+
+    /// Each field against its own range.
+    fn check_fields(&self) -> Result<(), BatchError> {
+        let count = self.count as usize;
+        let range = self.time_max.wrapping_sub(self.time_min).cast_unsigned();
+        let sequence_ok = self.first_sequence.checked_add(self.count.into()).is_some();
+        let time_fits = self.time_width == 8 || range >> (8 * self.time_width) == 0;
+        // (is it well, offset, name, what it must be, what it is)
+        let rules = [
+            (self.payload_len as usize <= MAX_BATCH_BYTES, at::PAYLOAD_LEN, "payload_len", "at most 16 MiB", self.payload_len.into()),
+            (sequence_ok, at::FIRST_SEQUENCE, "first_sequence", "small enough to number every row", self.first_sequence),
+            (self.time_max >= self.time_min, at::TIME_MAX, "time_max", "not before time_min", self.time_max.cast_unsigned()),
+            ((1..=MAX_BATCH_MESSAGES).contains(&count), at::COUNT, "count", "1 to 1,048,576", self.count.into()),
+            (self.kind == KIND_ROWS, at::KIND, "kind", "1 (rows)", self.kind.into()),
+            (self.flags & !FLAG_SORTED == 0, at::FLAGS, "flags", "0 or 1", self.flags.into()),
+            (matches!(self.time_width, 0 | 1 | 2 | 4 | 8), at::TIME_WIDTH, "time_width", "0, 1, 2, 4 or 8", self.time_width.into()),
+            (matches!(self.symbol_width, 0 | 1 | 2 | 4), at::SYMBOL_WIDTH, "symbol_width", "0, 1, 2 or 4", self.symbol_width.into()),
+            (matches!(self.type_width, 0..=2), at::TYPE_WIDTH, "type_width", "0, 1 or 2", self.type_width.into()),
+            (matches!(self.length_width, 0 | 1 | 2 | 4), at::LENGTH_WIDTH, "length_width", "0, 1, 2 or 4", self.length_width.into()),
+            (self.symbol_width == 0 || self.symbol_const == 0, at::SYMBOL_CONST, "symbol_const", "0 beside a symbol column", self.symbol_const.into()),
+            (self.length_width == 0 || self.length_const == 0, at::LENGTH_CONST, "length_const", "0 beside a length column", self.length_const.into()),
+            (self.length_const as usize <= MAX_MESSAGE_BYTES, at::LENGTH_CONST, "length_const", "at most 4 MiB", self.length_const.into()),
+            (self.type_width == 0 || self.type_const == 0, at::TYPE_CONST, "type_const", "0 beside a type column", self.type_const.into()),
+        ];
+        for (well, offset, field, need, have) in rules {
+            if !well {
+                return Err(BatchError::Field { offset, field, need, have });
+            }
+        }
+        if !time_fits {
+            let need = "wide enough for time_max - time_min";
+            return Err(BatchError::Field { offset: at::TIME_WIDTH, field: "time_width", need, have: self.time_width.into() });
+        }
+        Ok(())
+    }
+
+    /// Columns and, where their length is known, bodies against `payload_len`.
+    fn check_layout(&self) -> Result<(), BatchError> {
+        let (columns, payload) = (self.column_bytes(), self.payload_len as usize);
+        let wrong = |need| {
+            Err(BatchError::Field { offset: at::PAYLOAD_LEN, field: "payload_len", need, have: payload as u64 })
+        };
+        if columns > payload {
+            return wrong("at least the bytes of the columns");
+        }
+        let bodies = self.count as usize * self.length_const as usize;
+        if self.length_width == 0 && columns + bodies != payload {
+            return wrong("the bytes of the columns plus count times length_const");
+        }
+        Ok(())
+    }
+}
+
+/// Checks the payload against the header's checksum. `payload` must be exactly the bytes after the header.
+pub fn verify_payload(header: &BatchHeader, payload: &[u8]) -> Result<(), BatchError> {
+    let (need, have) = (header.payload_len as usize, payload.len());
+    if have < need {
+        return Err(BatchError::Truncated { offset: HEADER_BYTES, need, have });
+    }
+    if have > need {
+        return Err(BatchError::Trailing { offset: HEADER_BYTES + need, have: have - need });
+    }
+    let (need, have) = (crc(payload), header.payload_crc);
+    if need != have {
+        return Err(BatchError::PayloadChecksum { need, have });
+    }
+    Ok(())
+}
+
+/// Reads the header of the batch at the start of `bytes` and checks header and payload by checksum. `bytes` may go
+/// on past the batch: it ends at [`BatchHeader::batch_bytes`].
+pub fn check(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
+    let header = BatchHeader::parse(bytes)?;
+    let end = header.batch_bytes().min(bytes.len());
+    verify_payload(&header, &bytes[HEADER_BYTES..end])?;
+    Ok(header)
+}
+
+/// Sets the first sequence number of a batch in place and renews the header's checksum; the payload stays untouched.
+///
+/// The header is trusted: check it first ([`BatchHeader::parse`]). Fails only on fewer than 80 bytes.
+pub fn assign_sequence(batch: &mut [u8], first_sequence: u64) -> Result<(), BatchError> {
+    let have = batch.len();
+    let Some(header) = batch.first_chunk_mut::<HEADER_BYTES>() else {
+        return Err(BatchError::Truncated { offset: 0, need: HEADER_BYTES, have });
+    };
+    put(header, at::FIRST_SEQUENCE, &first_sequence.to_le_bytes());
+    let header_crc = crc(&header[at::PAYLOAD_LEN..]);
+    put(header, at::HEADER_CRC, &header_crc.to_le_bytes());
+    Ok(())
+}
+
+/// CRC-32C (Castagnoli), as everywhere in TapeDB's files.
+pub(super) fn crc(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes)
+}
+
+fn put(out: &mut [u8; HEADER_BYTES], offset: usize, bytes: &[u8]) {
+    out[offset..offset + bytes.len()].copy_from_slice(bytes);
+}
+
+fn take<const N: usize>(b: &[u8; HEADER_BYTES], offset: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&b[offset..offset + N]);
+    out
+}
+
+fn u16_at(b: &[u8; HEADER_BYTES], offset: usize) -> u16 {
+    u16::from_le_bytes(take(b, offset))
+}
+
+fn u32_at(b: &[u8; HEADER_BYTES], offset: usize) -> u32 {
+    u32::from_le_bytes(take(b, offset))
+}
+
+fn u64_at(b: &[u8; HEADER_BYTES], offset: usize) -> u64 {
+    u64::from_le_bytes(take(b, offset))
+}

@@ -1,0 +1,1 @@
+//! Round trips, damage, truncation, golden bytes.

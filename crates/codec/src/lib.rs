@@ -1,0 +1,37 @@
+//! The bytes of TapeDB messages: one row layout, two codecs, and batches of rows.
+//!
+//! *Compiled*: [`Record`], [`Union`] and [`Enumeration`] derive the layout of Rust types. *Interpreted*: [`dynamic`]
+//! works from a schema known only at run time. Both write the same bytes, described in `docs/format/message.md`, and
+//! neither trusts a byte it reads. A [`batch`] packs messages for the log and the wire.
+//!
+//! Three ways to read a body: [`view`] validates once and then reads fields in place; [`decode_into`] fills a struct
+//! and reuses what it has allocated; [`dynamic`] gives values without any Rust type.
+//!
+//! This crate knows no socket, file or clock.
+
+extern crate self as tapedb_codec;
+
+mod array;
+pub mod batch;
+mod error;
+mod heap;
+mod layout;
+mod plan;
+mod scalars;
+mod schema_of;
+
+pub use array::{ArrayIter, ArrayView};
+pub use error::{DecodeError, DecodeErrorKind};
+pub use heap::Binary;
+pub use layout::{Field, Layout, MAX_DEPTH, Record, decode, decode_into, encode, view, view_trusted};
+pub use schema_of::SchemaBuilder;
+pub use tapedb_derive::{Enumeration, Record, Union};
+
+/// What the derives expand to; not for use by hand.
+#[doc(hidden)]
+pub mod derived {
+    pub use crate::array::{EMPTY_RECORD_ITEM, check_zero};
+    pub use crate::layout::END_WIDTH;
+    pub use crate::plan::*;
+    pub use tapedb_schema::FieldType;
+}

@@ -168,3 +168,39 @@ fn first_wrong(bytes: &[u8]) -> AsciiError {
         None => AsciiError::Byte { at: end, byte: 0 },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn holds_short_texts() {
+        let text = Ascii::<4>::new("ABCD").unwrap();
+        assert_eq!((text.as_str(), text.len(), text.is_empty()), ("ABCD", 4, false));
+        assert!(Ascii::<4>::default().is_empty());
+        assert_eq!(format!("{:>6}|{:?}", Ascii::<4>::new("AB").unwrap(), text), "    AB|\"ABCD\"");
+        assert!(Ascii::<4>::new("AB").unwrap() < Ascii::new("ABA").unwrap());
+    }
+
+    #[test]
+    fn refuses_what_does_not_fit() {
+        assert_eq!(Ascii::<2>::new("ABC"), Err(AsciiError::TooLong { need: 3, have: 2 }));
+        assert_eq!(Ascii::<4>::new("Aü"), Err(AsciiError::Byte { at: 1, byte: 0xC3 }));
+        assert_eq!(Ascii::<4>::new("A\0"), Err(AsciiError::Byte { at: 1, byte: 0 }));
+        assert_eq!(Ascii::from_bytes(*b"A\0B\0"), Err(AsciiError::Byte { at: 1, byte: 0 }));
+        assert_eq!(Ascii::from_bytes([b'A', 0x80, 0, 1]), Err(AsciiError::Byte { at: 1, byte: 0x80 }));
+        assert_eq!(Ascii::from_bytes([0, 0]), Ok(Ascii::default()));
+    }
+
+    proptest! {
+        #[test]
+        fn valid_bytes_are_exactly_the_texts(bytes in prop::array::uniform5(prop_oneof![Just(0), any::<u8>(), 32..127u8])) {
+            prop_assert_eq!(Ascii::from_bytes(bytes).is_ok(), Ascii::<5>::is_valid_bytes(&bytes));
+            if let Ok(text) = Ascii::from_bytes(bytes) {
+                prop_assert_eq!(Ascii::new(text.as_str()), Ok(text));
+            }
+        }
+    }
+}

@@ -243,6 +243,21 @@ impl Decimal64 {
         }
     }
 
+    /// The value if it is whole and fits an `i128`.
+    pub(crate) fn to_integer(self) -> Option<i128> {
+        let (coefficient, exponent) = self.parts()?;
+        if coefficient == 0 {
+            return Some(0);
+        }
+        let coefficient = i128::from(coefficient);
+        let power = 10i128.checked_pow(exponent.unsigned_abs())?;
+        if exponent >= 0 {
+            coefficient.checked_mul(power)
+        } else {
+            (coefficient % power == 0).then_some(coefficient / power)
+        }
+    }
+
     /// `value × 10^-scale`, keeping the scale where sixteen digits allow it.
     ///
     /// # Errors
@@ -715,5 +730,312 @@ impl fmt::Write for StackText {
         self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
         self.length = end;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decimal(text: &str) -> Decimal64 {
+        text.parse().expect(text)
+    }
+
+    #[test]
+    fn known_bit_patterns() {
+        // Sign, exponent + 398 from bit 53 (small form) or 51 (large form), coefficient, put together by hand.
+        for (text, bits) in [
+            ("0", 0x31C0_0000_0000_0000),
+            ("-0", 0xB1C0_0000_0000_0000),
+            ("1", 0x31C0_0000_0000_0001),
+            ("-7.50", 0xB180_0000_0000_02EE),
+            ("0.01", 0x3180_0000_0000_0001),
+            ("61837.63000000", 0x30C0_059F_C4FF_3AC0),
+            ("1E2", 0x3200_0000_0000_0001),
+            ("9007199254740991", 0x31DF_FFFF_FFFF_FFFF),
+            ("9007199254740992", 0x6C70_0000_0000_0000),
+            ("9999999999999999", 0x6C73_86F2_6FC0_FFFF),
+            ("1E-398", 0x0000_0000_0000_0001),
+            ("9999999999999999E369", 0x77FB_86F2_6FC0_FFFF),
+            ("Infinity", 0x7800_0000_0000_0000),
+            ("-Infinity", 0xF800_0000_0000_0000),
+            ("NaN", 0x7C00_0000_0000_0000),
+        ] {
+            assert_eq!(decimal(text).to_bits(), bits, "{text}: {:#018x}", decimal(text).to_bits());
+            assert_eq!(Decimal64::from_bits(bits).to_string(), text);
+            assert!(Decimal64::from_bits(bits).is_canonical());
+        }
+        assert_eq!(decimal("9999999999999999E369"), Decimal64::MAX);
+        assert_eq!(Decimal64::default(), Decimal64::ZERO);
+    }
+
+    #[test]
+    fn texts_keep_their_scale() {
+        for text in
+            ["0.00", "-0.000", "12.340", "0.000000000000000000000001", "1E-25", "0E5", "1234E-30", "100"]
+        {
+            assert_eq!(decimal(text).to_string(), text);
+        }
+        for (text, canonical) in [
+            ("+1.5", "1.5"),
+            (".5", "0.5"),
+            ("5.", "5"),
+            ("007", "7"),
+            ("1.5e3", "15E2"),
+            ("1.5E-1", "0.15"),
+            ("1.234567890123456000", "1.234567890123456"),
+            ("100000000000000000", "1000000000000000E2"),
+            ("00000000000000000000001.0", "1.0"),
+            ("0.0000000000000000000000000000000012340", "12340E-37"),
+            ("inf", "Infinity"),
+            ("-nan", "NaN"),
+            ("0E99999999999999999999", "0E369"),
+            ("1E384", "1000000000000000E369"),
+            ("1000E-401", "1E-398"),
+        ] {
+            assert_eq!(decimal(text).to_string(), canonical, "{text}");
+        }
+        assert_eq!(
+            format!("[{:>8}] [{:<6}] {:?}", decimal("1.50"), decimal("-2"), decimal("3")),
+            "[    1.50] [-2    ] Decimal64(3)"
+        );
+    }
+
+    #[test]
+    fn wrong_texts_say_where_and_why() {
+        for (text, at) in [
+            ("", 0),
+            ("-", 1),
+            (".", 1),
+            ("1.2.3", 3),
+            ("1x", 1),
+            ("12 ", 2),
+            ("1E", 2),
+            ("1E+", 3),
+            ("1E5x", 3),
+            ("--1", 1),
+            ("E5", 0),
+        ] {
+            assert_eq!(text.parse::<Decimal64>(), Err(DecimalError::Syntax { at }), "{text}");
+        }
+        let digits = |need| Err(DecimalError::Digits { need, have: 16 });
+        assert_eq!("12345678901234567".parse::<Decimal64>(), digits(17));
+        assert_eq!("0.012345678901234567800".parse::<Decimal64>(), digits(18));
+        assert_eq!("1E385".parse::<Decimal64>(), Err(DecimalError::Exponent { need: 385 }));
+        assert_eq!("1E-399".parse::<Decimal64>(), Err(DecimalError::Exponent { need: -399 }));
+        assert!(matches!("1E-99999999999999999999".parse::<Decimal64>(), Err(DecimalError::Exponent { .. })));
+        let message = "12345678901234567".parse::<Decimal64>().unwrap_err().to_string();
+        assert_eq!(message, "decimal needs 17 digits, 16 are available");
+    }
+
+    #[test]
+    fn parts_of_unusual_values() {
+        assert_eq!(Decimal64::NAN.parts(), None);
+        assert_eq!(Decimal64::NEG_INFINITY.parts(), None);
+        assert_eq!(decimal("-0.0").parts(), Some((0, -1)));
+        assert!(decimal("-0.0").is_sign_negative());
+        // The large form can hold more than sixteen digits; the standard reads such a coefficient as zero.
+        let beyond = Decimal64::from_bits(0x6C77_FFFF_FFFF_FFFF);
+        assert!(!beyond.is_canonical() && beyond.is_finite());
+        assert_eq!(beyond.parts(), Some((0, 0)));
+        assert!(!Decimal64::from_bits(0x7800_0000_0000_0001).is_canonical());
+        assert!(!Decimal64::from_bits(0x7C04_0000_0000_0000).is_canonical());
+        assert!(!Decimal64::from_bits(0x7C03_FFFF_FFFF_FFFF).is_canonical());
+        assert!(Decimal64::from_bits(0xFE00_0000_0000_0001).is_canonical());
+        assert_eq!(Decimal64::from_parts(i64::MIN, 0), Err(DecimalError::Digits { need: 19, have: 16 }));
+        assert_eq!(Decimal64::from_parts(1, i32::MAX), Err(DecimalError::Exponent { need: i32::MAX }));
+        assert_eq!(Decimal64::from_parts(0, i32::MIN).unwrap().parts(), Some((0, -398)));
+    }
+
+    #[test]
+    fn compares_numbers() {
+        let ascending = [
+            "-Infinity",
+            "-1E300",
+            "-10",
+            "-9.99",
+            "-1E-300",
+            "0",
+            "1E-398",
+            "0.09",
+            "0.1",
+            "1",
+            "2E15",
+            "1E369",
+            "Infinity",
+        ];
+        for (i, a) in ascending.iter().enumerate() {
+            for (j, b) in ascending.iter().enumerate() {
+                assert_eq!(decimal(a).numeric_cmp(&decimal(b)), Some(i.cmp(&j)), "{a} {b}");
+            }
+        }
+        for (a, b) in [("1.0", "1.00"), ("0", "-0.00"), ("1E15", "1000000000000000.0"), ("-5E1", "-50")] {
+            assert!(decimal(a).numeric_eq(&decimal(b)));
+            assert_ne!(decimal(a), decimal(b));
+            assert_eq!(decimal(a).numeric_cmp(&decimal(b)), Some(Ordering::Equal));
+        }
+        assert_eq!(Decimal64::NAN.numeric_cmp(&Decimal64::NAN), None);
+        assert!(!Decimal64::NAN.numeric_eq(&Decimal64::ZERO));
+    }
+
+    #[test]
+    fn normalizes() {
+        for (text, normal) in [
+            ("1.500", "1.5"),
+            ("100", "1E2"),
+            ("-0.00", "-0"),
+            ("10E369", "10E369"),
+            ("-Infinity", "-Infinity"),
+        ] {
+            assert_eq!(decimal(text).normalize(), decimal(normal), "{text}");
+        }
+        assert_eq!(Decimal64::from_bits(0xFE00_0000_0000_0001).normalize(), Decimal64::NAN);
+        assert_eq!(-decimal("1.5"), decimal("-1.5"));
+    }
+
+    #[test]
+    fn scales() {
+        assert_eq!(decimal("1.50").to_scaled(4), Ok(15_000));
+        assert_eq!(decimal("-1.500").to_scaled(1), Ok(-15));
+        assert_eq!(decimal("1.55").to_scaled(1), Err(DecimalError::Scale { have: 1 }));
+        assert_eq!(decimal("1E-300").to_scaled(18), Err(DecimalError::Scale { have: 18 }));
+        assert_eq!(decimal("10").to_scaled(18), Err(DecimalError::Overflow { scale: 18 }));
+        assert_eq!(decimal("1E300").to_scaled(0), Err(DecimalError::Overflow { scale: 0 }));
+        assert_eq!(decimal("0E300").to_scaled(18), Ok(0));
+        assert_eq!(decimal("9E18").to_scaled(0), Ok(9_000_000_000_000_000_000));
+        assert_eq!(Decimal64::INFINITY.to_scaled(0), Err(DecimalError::NotFinite));
+        assert_eq!(Decimal64::from_scaled(-15_000, 4), Ok(decimal("-1.5000")));
+        assert_eq!(decimal("120E-1").to_integer(), Some(12));
+        assert_eq!(decimal("1.5").to_integer(), None);
+        assert_eq!(decimal("1E38").to_integer(), Some(10i128.pow(38)));
+        assert_eq!(decimal("1E369").to_integer(), None);
+    }
+
+    #[test]
+    fn converts_floats() {
+        for (float, text) in [
+            (0.1, "0.1"),
+            (100.0, "100"),
+            (-0.0, "-0"),
+            (1.0 / 3.0, "0.3333333333333333"),
+            (0.1 + 0.2, "0.3000000000000000"),
+            (1e300, "1E300"),
+            (5e-324, "5E-324"),
+            (f64::INFINITY, "Infinity"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(Decimal64::from_f64(float).to_string(), text);
+        }
+        assert!(Decimal64::from_f64(f64::NAN).is_nan());
+        assert!(Decimal64::NAN.to_f64().is_nan());
+        assert_eq!(Decimal64::MAX.to_f64(), f64::INFINITY);
+        assert_eq!(decimal("1E-398").to_f64(), 0.0);
+        assert!(decimal("-0").to_f64().is_sign_negative());
+        assert_eq!(decimal("1.797693134862316E308").to_f64(), f64::INFINITY);
+    }
+
+    prop_compose! {
+        fn finite()(c in prop_oneof![0..=COEFFICIENT_MAX, 0..1000u64, Just(1 << 53), Just((1 << 53) - 1)],
+                    e in prop_oneof![EXPONENT_MIN..=EXPONENT_MAX, -20..20], negative: bool) -> Decimal64 {
+            Decimal64::encode(negative, c, e)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn texts_read_back_to_the_same_bits(value in finite()) {
+            prop_assert!(value.is_canonical());
+            prop_assert_eq!(decimal(&value.to_string()), value);
+            let mut bytes = Vec::new();
+            value.write_to(&mut bytes);
+            prop_assert_eq!(bytes, value.to_string().into_bytes());
+        }
+
+        #[test]
+        fn parts_read_back(value in finite()) {
+            let (coefficient, exponent) = value.parts().unwrap();
+            let back = Decimal64::from_parts(coefficient, exponent).unwrap();
+            prop_assert_eq!(if coefficient == 0 && value.is_sign_negative() { -back } else { back }, value);
+        }
+
+        #[test]
+        fn any_bits_print_and_read_back(bits: u64) {
+            let value = Decimal64::from_bits(bits);
+            let back = decimal(&value.to_string());
+            prop_assert!(back == value || !value.is_canonical() || value.is_nan());
+            prop_assert_eq!(back.normalize(), value.normalize());
+        }
+
+        #[test]
+        fn any_parts_are_exact_or_refused(coefficient: i64, exponent in -430..400i32) {
+            let trimmed = decimal_digits_without_zeros(coefficient.unsigned_abs());
+            match Decimal64::from_parts(coefficient, exponent) {
+                Ok(value) => {
+                    let (c, e) = value.parts().unwrap();
+                    let shift = |by: i32| 10i128.pow(by.max(0) as u32);
+                    prop_assert_eq!(i128::from(c) * shift(e - exponent), i128::from(coefficient) * shift(exponent - e));
+                }
+                Err(DecimalError::Digits { .. }) => prop_assert!(trimmed > 16),
+                Err(DecimalError::Exponent { .. }) => prop_assert!(!(-398..=350).contains(&exponent)),
+                Err(other) => prop_assert!(false, "{}", other),
+            }
+        }
+
+        #[test]
+        fn comparison_agrees_with_integers(a in -10_000_000_000_000_000i64..10_000_000_000_000_000, b in -1000i64..1000,
+                                           i in -8..8i32, j in -8..8i32) {
+            let (Ok(x), Ok(y)) = (Decimal64::from_parts(a, i), Decimal64::from_parts(b, j)) else { return Ok(()) };
+            let at = |c: i64, e: i32| i128::from(c) * 10i128.pow((e + 8) as u32);
+            prop_assert_eq!(x.numeric_cmp(&y), Some(at(a, i).cmp(&at(b, j))));
+            prop_assert_eq!(y.numeric_cmp(&x), Some(at(b, j).cmp(&at(a, i))));
+            prop_assert!(x.numeric_eq(&x.normalize()));
+        }
+
+        #[test]
+        fn scaling_agrees_with_integers(c in -9_999_999_999_999_999i64..=9_999_999_999_999_999, e in -18..4i32, scale in 0..=18u8) {
+            let value = Decimal64::from_parts(c, e).unwrap();
+            let (up, down) = (10i128.pow((e + i32::from(scale)).max(0) as u32), 10i128.pow((-e - i32::from(scale)).max(0) as u32));
+            let wide = i128::from(c) * up;
+            let expected = if wide % down == 0 { i64::try_from(wide / down).ok() } else { None };
+            prop_assert_eq!(value.to_scaled(scale).ok(), expected);
+        }
+
+        #[test]
+        fn floats_agree_with_the_standard_library(value in finite()) {
+            prop_assert_eq!(value.to_f64().to_bits(), value.to_string().parse::<f64>().unwrap().to_bits());
+        }
+
+        #[test]
+        fn floats_of_sixteen_digits_read_back(bits: u64) {
+            let float = f64::from_bits(bits);
+            prop_assume!(float.is_finite());
+            let shortest = format!("{float:e}").bytes().take_while(|&b| b != b'e').filter(u8::is_ascii_digit).count();
+            let decimal = Decimal64::from_f64(float);
+            if shortest <= 16 {
+                prop_assert_eq!(decimal.to_f64().to_bits(), bits);
+            } else {
+                prop_assert!(((decimal.to_f64() - float) / float).abs() < 1e-15);
+            }
+        }
+
+        #[test]
+        fn fast_and_general_parsers_agree(text in "[+-]?[0-9]{0,18}\\.?[0-9]{0,18}") {
+            let fast = Decimal64::parse_bytes(text.as_bytes());
+            prop_assert_eq!(fast, parse_general(text.as_bytes()));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in any::<Vec<u8>>()) {
+            let _ = Decimal64::parse_bytes(&bytes);
+        }
+    }
+
+    fn decimal_digits_without_zeros(mut value: u64) -> u32 {
+        while value != 0 && value.is_multiple_of(10) {
+            value /= 10;
+        }
+        digits(value)
     }
 }

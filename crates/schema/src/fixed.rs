@@ -130,3 +130,58 @@ fn append_digit(units: i64, byte: u8, negative: bool) -> Option<i64> {
     let digit = i64::from(byte - b'0');
     units.checked_mul(10)?.checked_add(if negative { -digit } else { digit })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn reads_and_prints() {
+        for (text, units, printed) in [
+            ("12.5", 1250, "12.50"),
+            ("-0.05", -5, "-0.05"),
+            ("+7", 700, "7.00"),
+            (".5", 50, "0.50"),
+            ("1.5000", 150, "1.50"),
+            ("-92233720368547758.08", i64::MIN, "-92233720368547758.08"),
+        ] {
+            assert_eq!(text.parse(), Ok(Fixed::<2>(units)), "{text}");
+            assert_eq!(Fixed::<2>(units).to_string(), printed);
+        }
+        assert_eq!(Fixed::<0>(-3).to_string(), "-3");
+    }
+
+    #[test]
+    fn refuses_what_does_not_fit() {
+        let parse = |text: &str| text.parse::<Fixed<2>>();
+        assert_eq!(parse("1.505"), Err(DecimalError::Scale { have: 2 }));
+        assert_eq!(parse("92233720368547758.08"), Err(DecimalError::Overflow { scale: 2 }));
+        for (text, at) in [("", 0), ("-", 1), (".", 1), ("1.2.3", 3), ("1e5", 1), ("1.00x", 4)] {
+            assert_eq!(parse(text), Err(DecimalError::Syntax { at }), "{text}");
+        }
+    }
+
+    #[test]
+    fn meets_decimal64() {
+        assert_eq!(Fixed::<4>::from_decimal64("1.5".parse().unwrap()), Ok(Fixed(15_000)));
+        assert_eq!(Fixed::<4>(15_000).to_decimal64().unwrap().to_string(), "1.5000");
+        assert_eq!(Fixed::<0>(i64::MAX).to_decimal64(), Err(DecimalError::Digits { need: 19, have: 16 }));
+        assert_eq!(Fixed::<2>(i64::MAX).to_f64(), 92_233_720_368_547_758.07);
+    }
+
+    proptest! {
+        #[test]
+        fn texts_read_back(units: i64) {
+            prop_assert_eq!(Fixed::<0>(units).to_string().parse(), Ok(Fixed::<0>(units)));
+            prop_assert_eq!(Fixed::<7>(units).to_string().parse(), Ok(Fixed::<7>(units)));
+            prop_assert_eq!(Fixed::<18>(units).to_string().parse(), Ok(Fixed::<18>(units)));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in any::<Vec<u8>>()) {
+            let _ = Fixed::<9>::parse_bytes(&bytes);
+        }
+    }
+}

@@ -400,3 +400,152 @@ fn put_fraction(buffer: &mut [u8; TEXT_MAX], at: usize, nanos: u32) -> usize {
     }
     at + count + 1
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn timestamp(text: &str) -> Timestamp {
+        text.parse().expect(text)
+    }
+
+    #[test]
+    fn reads_many_forms() {
+        for (text, nanos) in [
+            ("1970-01-01", 0),
+            ("2013-10-07T14:30", 1_381_156_200_000_000_000),
+            ("2013-10-07 14:30:00", 1_381_156_200_000_000_000),
+            ("2013-10-07T14:30:00.123456789Z", 1_381_156_200_123_456_789),
+            ("2013-10-07t16:30:00.1+02:00", 1_381_156_200_100_000_000),
+            ("2013-10-07T11:00-03:30", 1_381_156_200_000_000_000),
+            ("2000-02-29T00:00:00z", 951_782_400_000_000_000),
+            ("1969-12-31T23:59:59.999999999Z", -1),
+            ("-5", -5),
+            ("2013", 2013),
+            ("1677-09-21T00:12:43.145224192Z", i64::MIN),
+            ("2262-04-11T23:47:16.854775807Z", i64::MAX),
+            ("2262-04-12T01:47:16.854775807+02:00", i64::MAX),
+        ] {
+            assert_eq!(timestamp(text), Timestamp(nanos), "{text}");
+        }
+    }
+
+    #[test]
+    fn prints_as_many_digits_as_needed() {
+        for (nanos, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (120_000_000, "1970-01-01T00:00:00.120Z"),
+            (1000, "1970-01-01T00:00:00.000001Z"),
+            (1, "1970-01-01T00:00:00.000000001Z"),
+            (i64::MIN, "1677-09-21T00:12:43.145224192Z"),
+            (i64::MAX, "2262-04-11T23:47:16.854775807Z"),
+        ] {
+            assert_eq!(Timestamp(nanos).to_string(), text);
+        }
+        assert_eq!(TimeOfDay(52_200_000_000_000).to_string(), "14:30:00");
+        assert_eq!(TimeOfDay::MAX.to_string(), "23:59:59.999999999");
+        assert_eq!(TimeOfDay(-1).to_string(), "-1");
+    }
+
+    #[test]
+    fn refuses_what_is_no_time() {
+        for text in [
+            "",
+            "x",
+            "2013-10",
+            "2013-10-07T",
+            "2013-10-07T14",
+            "2013-10-07T14:30:",
+            "2013-10-07T14:30:00.",
+            "2013-10-07T14:30:00.1234567890",
+            "2013-10-07T14:30Zx",
+            "2013-10-07x",
+            "2013-10-07T14:30+02",
+            "--5",
+            "12:00",
+            "2013-10-07T14:30:00 Z",
+            "2013-1-07",
+            "+2013-01-01",
+            "２013-01-01",
+        ] {
+            assert!(matches!(text.parse::<Timestamp>(), Err(TimeError::Syntax { .. })), "{text}");
+        }
+        for text in [
+            "2013-13-01",
+            "2013-00-01",
+            "2013-02-29",
+            "1900-02-29",
+            "2013-04-31",
+            "2013-01-00",
+            "2013-10-07T24:00",
+            "2013-10-07T14:60",
+            "2013-10-07T14:30:60",
+            "2013-10-07T14:30+24:00",
+        ] {
+            assert!(matches!(text.parse::<Timestamp>(), Err(TimeError::Part { .. })), "{text}");
+        }
+        for text in [
+            "1677-09-21T00:12:43.145224191Z",
+            "2262-04-11T23:47:16.854775808Z",
+            "9999-12-31",
+            "9223372036854775808",
+        ] {
+            assert_eq!(text.parse::<Timestamp>(), Err(TimeError::OutOfRange), "{text}");
+        }
+        let message = |text: &str| text.parse::<Timestamp>().unwrap_err().to_string();
+        assert_eq!(message("2013-02-29"), "day 29 is outside 1 to 28");
+        assert_eq!(message("2013-10-07x"), "not a time: expected end of the time at offset 10");
+        assert!("86400000000000".parse::<TimeOfDay>().is_err());
+        assert!("9:30".parse::<TimeOfDay>().is_err());
+        assert_eq!("09:30:00.5".parse(), Ok(TimeOfDay(34_200_500_000_000)));
+        assert_eq!("5".parse(), Ok(TimeOfDay(5)));
+    }
+
+    #[test]
+    fn dates_follow_one_another() {
+        let mut expected = (1677, 9, 22);
+        let first = days_from_civil(1677, 9, 22);
+        let last = days_from_civil(2262, 4, 11);
+        for day in first..=last {
+            assert_eq!(civil_from_days(day), expected);
+            assert_eq!(days_from_civil(expected.0, expected.1, expected.2), day);
+            let (year, month, day) = expected;
+            expected = match (month, day) {
+                (12, 31) => (year + 1, 1, 1),
+                _ if day == days_in_month(year, month) => (year, month + 1, 1),
+                _ => (year, month, day + 1),
+            };
+        }
+        assert_eq!(Timestamp::from_date(2024, 2, 29).unwrap().date(), (2024, 2, 29));
+        assert_eq!(Timestamp::from_date(2023, 2, 29), None);
+        assert_eq!(Timestamp::from_date(2300, 1, 1), None);
+        assert_eq!(Timestamp::from_date(i32::MIN, 1, u32::MAX), None);
+    }
+
+    proptest! {
+        #[test]
+        fn timestamps_read_back(nanos: i64, unit in prop_oneof![Just(1i64), Just(1000), Just(1_000_000), Just(NANOS_PER_SECOND)]) {
+            let time = Timestamp(nanos / unit * unit);
+            prop_assert_eq!(timestamp(&time.to_string()), time);
+            prop_assert_eq!(timestamp(&time.0.to_string()), time);
+            let mut bytes = Vec::new();
+            time.write_to(&mut bytes);
+            prop_assert_eq!(bytes, time.to_string().into_bytes());
+        }
+
+        #[test]
+        fn times_of_day_read_back(nanos in 0..NANOS_PER_DAY) {
+            let mut bytes = Vec::new();
+            TimeOfDay(nanos).write_to(&mut bytes);
+            prop_assert_eq!(String::from_utf8(bytes).unwrap().parse(), Ok(TimeOfDay(nanos)));
+        }
+
+        #[test]
+        fn no_text_panics(text in "[-0-9:.TZ+ x]{0,36}") {
+            let _ = text.parse::<Timestamp>();
+            let _ = text.parse::<TimeOfDay>();
+        }
+    }
+}

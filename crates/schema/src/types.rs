@@ -98,6 +98,42 @@ pub enum Literal {
     Symbol(String),
 }
 
+impl Literal {
+    /// The value of a whole number, also of one written as `1.00`; `None` for everything else.
+    pub fn integer(&self) -> Option<i128> {
+        match self {
+            Self::Number(number) => number.to_integer(),
+            Self::Integer(integer) => Some(*integer),
+            _ => None,
+        }
+    }
+
+    /// The nearest `f64` of a number; `None` for everything else.
+    pub fn float(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(number.to_f64()),
+            Self::Integer(integer) => Some(*integer as f64),
+            _ => None,
+        }
+    }
+
+    /// The number times `10^scale`: what a `decimal(18,scale)` holds.
+    ///
+    /// # Errors
+    /// A sentence that says why it is not a number of that type.
+    pub fn scaled(&self, scale: u8) -> Result<i64, String> {
+        match self {
+            Self::Number(number) => number.to_scaled(scale).map_err(|e| e.to_string()),
+            Self::Integer(integer) => 10i128
+                .checked_pow(scale.into())
+                .and_then(|unit| integer.checked_mul(unit))
+                .and_then(|units| i64::try_from(units).ok())
+                .ok_or_else(|| format!("{integer} does not fit decimal(18,{scale})")),
+            _ => Err(format!("{self} is no number")),
+        }
+    }
+}
+
 /// One field of a record type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {

@@ -13,6 +13,7 @@ extern crate self as tapedb_codec;
 
 mod array;
 pub mod batch;
+pub mod dynamic;
 mod error;
 mod heap;
 mod layout;
@@ -30,7 +31,7 @@ pub use tapedb_derive::{Enumeration, Record, Union};
 /// What the derives expand to; not for use by hand.
 #[doc(hidden)]
 pub mod derived {
-    pub use crate::array::{EMPTY_RECORD_ITEM, check_zero};
+    pub use crate::array::EMPTY_RECORD_ITEM;
     pub use crate::layout::END_WIDTH;
     pub use crate::plan::*;
     pub use tapedb_schema::FieldType;

@@ -166,7 +166,8 @@ impl BatchBuilder {
         let end = self.bodies.len();
         assert!(end >= start, "an encoder must only append to the buffer");
         let length = end - start;
-        let full = self.payload_bytes() + ROW_BYTES_MAX > MAX_BATCH_BYTES || self.rows.len() >= MAX_BATCH_MESSAGES;
+        let full =
+            self.payload_bytes() + ROW_BYTES_MAX > MAX_BATCH_BYTES || self.rows.len() >= MAX_BATCH_MESSAGES;
         if full || length > MAX_MESSAGE_BYTES {
             return Err(self.refuse(start, length));
         }

@@ -78,7 +78,10 @@ impl fmt::Display for BatchError {
                 write!(f, "batch header damaged: its checksum is {need:#010x}, it states {have:#010x}")
             }
             Self::PayloadChecksum { need, have } => {
-                write!(f, "batch payload damaged: its checksum is {need:#010x}, the header states {have:#010x}")
+                write!(
+                    f,
+                    "batch payload damaged: its checksum is {need:#010x}, the header states {have:#010x}"
+                )
             }
             Self::Field { offset, field, need, have } => {
                 write!(f, "batch header field {field} at offset {offset} is {have}; it must be {need}")

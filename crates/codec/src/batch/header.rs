@@ -215,20 +215,92 @@ impl BatchHeader {
         let time_fits = self.time_width == 8 || range >> (8 * self.time_width) == 0;
         // (is it well, offset, name, what it must be, what it is)
         let rules = [
-            (self.payload_len as usize <= MAX_BATCH_BYTES, at::PAYLOAD_LEN, "payload_len", "at most 16 MiB", self.payload_len.into()),
-            (sequence_ok, at::FIRST_SEQUENCE, "first_sequence", "small enough to number every row", self.first_sequence),
-            (self.time_max >= self.time_min, at::TIME_MAX, "time_max", "not before time_min", self.time_max.cast_unsigned()),
-            ((1..=MAX_BATCH_MESSAGES).contains(&count), at::COUNT, "count", "1 to 1,048,576", self.count.into()),
+            (
+                self.payload_len as usize <= MAX_BATCH_BYTES,
+                at::PAYLOAD_LEN,
+                "payload_len",
+                "at most 16 MiB",
+                self.payload_len.into(),
+            ),
+            (
+                sequence_ok,
+                at::FIRST_SEQUENCE,
+                "first_sequence",
+                "small enough to number every row",
+                self.first_sequence,
+            ),
+            (
+                self.time_max >= self.time_min,
+                at::TIME_MAX,
+                "time_max",
+                "not before time_min",
+                self.time_max.cast_unsigned(),
+            ),
+            (
+                (1..=MAX_BATCH_MESSAGES).contains(&count),
+                at::COUNT,
+                "count",
+                "1 to 1,048,576",
+                self.count.into(),
+            ),
             (self.kind == KIND_ROWS, at::KIND, "kind", "1 (rows)", self.kind.into()),
             (self.flags & !FLAG_SORTED == 0, at::FLAGS, "flags", "0 or 1", self.flags.into()),
-            (matches!(self.time_width, 0 | 1 | 2 | 4 | 8), at::TIME_WIDTH, "time_width", "0, 1, 2, 4 or 8", self.time_width.into()),
-            (matches!(self.symbol_width, 0 | 1 | 2 | 4), at::SYMBOL_WIDTH, "symbol_width", "0, 1, 2 or 4", self.symbol_width.into()),
-            (matches!(self.type_width, 0..=2), at::TYPE_WIDTH, "type_width", "0, 1 or 2", self.type_width.into()),
-            (matches!(self.length_width, 0 | 1 | 2 | 4), at::LENGTH_WIDTH, "length_width", "0, 1, 2 or 4", self.length_width.into()),
-            (self.symbol_width == 0 || self.symbol_const == 0, at::SYMBOL_CONST, "symbol_const", "0 beside a symbol column", self.symbol_const.into()),
-            (self.length_width == 0 || self.length_const == 0, at::LENGTH_CONST, "length_const", "0 beside a length column", self.length_const.into()),
-            (self.length_const as usize <= MAX_MESSAGE_BYTES, at::LENGTH_CONST, "length_const", "at most 4 MiB", self.length_const.into()),
-            (self.type_width == 0 || self.type_const == 0, at::TYPE_CONST, "type_const", "0 beside a type column", self.type_const.into()),
+            (
+                matches!(self.time_width, 0 | 1 | 2 | 4 | 8),
+                at::TIME_WIDTH,
+                "time_width",
+                "0, 1, 2, 4 or 8",
+                self.time_width.into(),
+            ),
+            (
+                matches!(self.symbol_width, 0 | 1 | 2 | 4),
+                at::SYMBOL_WIDTH,
+                "symbol_width",
+                "0, 1, 2 or 4",
+                self.symbol_width.into(),
+            ),
+            (
+                matches!(self.type_width, 0..=2),
+                at::TYPE_WIDTH,
+                "type_width",
+                "0, 1 or 2",
+                self.type_width.into(),
+            ),
+            (
+                matches!(self.length_width, 0 | 1 | 2 | 4),
+                at::LENGTH_WIDTH,
+                "length_width",
+                "0, 1, 2 or 4",
+                self.length_width.into(),
+            ),
+            (
+                self.symbol_width == 0 || self.symbol_const == 0,
+                at::SYMBOL_CONST,
+                "symbol_const",
+                "0 beside a symbol column",
+                self.symbol_const.into(),
+            ),
+            (
+                self.length_width == 0 || self.length_const == 0,
+                at::LENGTH_CONST,
+                "length_const",
+                "0 beside a length column",
+                self.length_const.into(),
+            ),
+            (
+                self.length_const as usize <= MAX_MESSAGE_BYTES,
+                at::LENGTH_CONST,
+                "length_const",
+                "at most 4 MiB",
+                self.length_const.into(),
+            ),
+            (
+                self.type_width == 0 || self.type_const == 0,
+                at::TYPE_CONST,
+                "type_const",
+                "0 beside a type column",
+                self.type_const.into(),
+            ),
         ];
         for (well, offset, field, need, have) in rules {
             if !well {
@@ -237,7 +309,12 @@ impl BatchHeader {
         }
         if !time_fits {
             let need = "wide enough for time_max - time_min";
-            return Err(BatchError::Field { offset: at::TIME_WIDTH, field: "time_width", need, have: self.time_width.into() });
+            return Err(BatchError::Field {
+                offset: at::TIME_WIDTH,
+                field: "time_width",
+                need,
+                have: self.time_width.into(),
+            });
         }
         Ok(())
     }
@@ -246,7 +323,12 @@ impl BatchHeader {
     fn check_layout(&self) -> Result<(), BatchError> {
         let (columns, payload) = (self.column_bytes(), self.payload_len as usize);
         let wrong = |need| {
-            Err(BatchError::Field { offset: at::PAYLOAD_LEN, field: "payload_len", need, have: payload as u64 })
+            Err(BatchError::Field {
+                offset: at::PAYLOAD_LEN,
+                field: "payload_len",
+                need,
+                have: payload as u64,
+            })
         };
         if columns > payload {
             return wrong("at least the bytes of the columns");

@@ -1,0 +1,275 @@
+//! Layout of arrays: a `u32` count, a null bitmap if items may be null, then the items back to back.
+//!
+//! Every item takes at least one byte, so a count never exceeds the bytes behind it and a hostile count allocates
+//! nothing.
+
+use crate::error::{DecodeError, DecodeErrorKind as Kind};
+use crate::layout::{END_WIDTH, Field, Layout, MAX_DEPTH, load_u32};
+use crate::schema_of::SchemaBuilder;
+use std::marker::PhantomData;
+use tapedb_schema::{ElementType, FieldType};
+
+/// Bytes of the count in front of an array.
+pub(crate) const COUNT_WIDTH: usize = 4;
+
+impl<T: Field> Layout for Vec<T> {
+    const WIDTH: usize = END_WIDTH;
+    const VARIABLE: bool = true;
+    type View<'a> = ArrayView<'a, T>;
+
+    fn field_type(schema: &mut SchemaBuilder) -> FieldType {
+        let ty = T::Type::field_type(schema);
+        FieldType::Array(Box::new(ElementType { ty, nullable: T::NULLABLE }))
+    }
+
+    #[inline]
+    fn store(&self, _: &mut [u8]) {}
+
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.len() as u32).to_le_bytes());
+        if T::NULLABLE {
+            write_null_bits(self, out);
+        }
+        if T::Type::VARIABLE {
+            for item in self {
+                match item.get() {
+                    Some(value) => value.write_item(out),
+                    None => out.resize(out.len() + T::Type::NULL_ITEM, 0),
+                }
+            }
+        } else {
+            let start = out.len();
+            out.resize(start + self.len() * T::Type::WIDTH, 0);
+            for (item, slot) in self.iter().zip(out[start..].chunks_exact_mut(T::Type::WIDTH)) {
+                if let Some(value) = item.get() {
+                    value.store(slot);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
+        let header = Header::parse(bytes, at, T::NULLABLE, depth)?;
+        // A reused vector keeps its items, so that they keep what they have allocated.
+        self.truncate(header.count);
+        self.reserve(header.count - self.len());
+        let mut position = header.items;
+        for i in 0..header.count {
+            if i == self.len() {
+                self.push(T::default());
+            }
+            let rest = &bytes[position..];
+            if T::NULLABLE && header.is_null(bytes, i) {
+                self[i].set_null();
+                position += null_item(rest, at + position, T::Type::NULL_ITEM)?;
+            } else {
+                position += self[i].slot().read_item(rest, at + position, depth + 1)?;
+            }
+        }
+        no_trailing(bytes, position, at)
+    }
+
+    fn check(bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
+        let header = Header::parse(bytes, at, T::NULLABLE, depth)?;
+        if T::NULLABLE {
+            header.check_unused_bits(bytes, at)?;
+        }
+        let mut position = header.items;
+        for i in 0..header.count {
+            let rest = &bytes[position..];
+            let here = at + position;
+            if T::NULLABLE && header.is_null(bytes, i) {
+                let length = null_item(rest, here, T::Type::NULL_ITEM)?;
+                check_zero(&rest[..length], here)?;
+                position += length;
+            } else {
+                let (skip, length) = T::Type::item_extent(rest, here)?;
+                check_zero_padding(&rest[..skip], skip, here)?;
+                T::Type::check(&rest[skip..skip + length], here + skip, depth + 1)?;
+                position += skip + length;
+            }
+        }
+        no_trailing(bytes, position, at)
+    }
+
+    #[inline]
+    fn view(bytes: &[u8]) -> ArrayView<'_, T> {
+        match Header::parse(bytes, 0, T::NULLABLE, 0) {
+            Ok(header) => ArrayView { bytes, header, item: PhantomData },
+            Err(_) => ArrayView { bytes: &[], header: Header { count: 0, items: 0 }, item: PhantomData },
+        }
+    }
+}
+
+/// The front of an array's content.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Header {
+    /// Number of items.
+    pub count: usize,
+    /// Where the items begin in the content.
+    pub items: usize,
+}
+
+impl Header {
+    #[inline]
+    pub fn parse(bytes: &[u8], at: usize, nullable: bool, depth: u32) -> Result<Self, DecodeError> {
+        if depth >= MAX_DEPTH {
+            return Err(DecodeError::new(Kind::Depth, at, depth.into(), MAX_DEPTH.into()));
+        }
+        let count = load_u32(bytes, at)? as usize;
+        let bitmap = if nullable { count.div_ceil(8) } else { 0 };
+        // Every item takes a byte or more.
+        if count + bitmap > bytes.len() - COUNT_WIDTH {
+            return Err(DecodeError::new(Kind::Count, at, count as u64, (bytes.len() - COUNT_WIDTH) as u64));
+        }
+        Ok(Self { count, items: COUNT_WIDTH + bitmap })
+    }
+
+    #[inline]
+    pub fn is_null(self, bytes: &[u8], item: usize) -> bool {
+        bytes[COUNT_WIDTH + item / 8] >> (item % 8) & 1 == 1
+    }
+
+    /// Bits of the bitmap behind the last item are zero.
+    pub fn check_unused_bits(self, bytes: &[u8], at: usize) -> Result<(), DecodeError> {
+        if self.count % 8 != 0 && bytes[self.items - 1] >> (self.count % 8) != 0 {
+            return Err(DecodeError::new(
+                Kind::NullSlot,
+                at + self.items - 1,
+                bytes[self.items - 1].into(),
+                0,
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Length of a null item, which must be there.
+#[inline]
+pub(crate) fn null_item(rest: &[u8], at: usize, length: usize) -> Result<usize, DecodeError> {
+    if rest.len() < length {
+        return Err(DecodeError::new(Kind::Short, at, length as u64, rest.len() as u64));
+    }
+    Ok(length)
+}
+
+/// A null's bytes are zero.
+#[inline]
+pub(crate) fn check_zero(bytes: &[u8], at: usize) -> Result<(), DecodeError> {
+    match bytes.iter().position(|&byte| byte != 0) {
+        None => Ok(()),
+        Some(i) => Err(DecodeError::new(Kind::NullSlot, at + i, bytes[i].into(), 0)),
+    }
+}
+
+/// The byte that stands for a record without fields is zero; a length in front of an item is not padding.
+#[inline]
+pub(crate) fn check_zero_padding(skipped: &[u8], skip: usize, at: usize) -> Result<(), DecodeError> {
+    if skip == EMPTY_RECORD_ITEM { check_zero(skipped, at) } else { Ok(()) }
+}
+
+/// Bytes of a record without fields as an array item.
+pub const EMPTY_RECORD_ITEM: usize = 1;
+
+/// Nothing may follow the last value.
+#[inline]
+pub(crate) fn no_trailing(bytes: &[u8], position: usize, at: usize) -> Result<(), DecodeError> {
+    if position == bytes.len() {
+        return Ok(());
+    }
+    let left = (bytes.len() - position) as u64;
+    Err(DecodeError::new(Kind::Trailing, at + position, position as u64, left))
+}
+
+/// Appends the null bitmap of `items`: bit `i`, lowest first, is 1 where item `i` is null.
+fn write_null_bits<T: Field>(items: &[T], out: &mut Vec<u8>) {
+    for group in items.chunks(8) {
+        let bits =
+            group.iter().enumerate().fold(0, |bits, (i, item)| bits | u8::from(item.get().is_none()) << i);
+        out.push(bits);
+    }
+}
+
+/// An array read in place.
+#[derive(Debug)]
+pub struct ArrayView<'a, T> {
+    bytes: &'a [u8],
+    header: Header,
+    item: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for ArrayView<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for ArrayView<'_, T> {}
+
+impl<'a, T: Field> ArrayView<'a, T> {
+    /// Number of items.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.header.count
+    }
+
+    /// Whether there are no items.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.header.count == 0
+    }
+
+    /// The items in order.
+    #[inline]
+    pub fn iter(&self) -> ArrayIter<'a, T> {
+        ArrayIter { array: *self, next: 0, position: self.header.items }
+    }
+}
+
+impl<'a, T: Field> IntoIterator for ArrayView<'a, T> {
+    type Item = T::View<'a>;
+    type IntoIter = ArrayIter<'a, T>;
+
+    #[inline]
+    fn into_iter(self) -> ArrayIter<'a, T> {
+        self.iter()
+    }
+}
+
+/// The items of an [`ArrayView`] in order.
+#[derive(Debug, Clone)]
+pub struct ArrayIter<'a, T> {
+    array: ArrayView<'a, T>,
+    next: usize,
+    position: usize,
+}
+
+impl<'a, T: Field> Iterator for ArrayIter<'a, T> {
+    type Item = T::View<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<T::View<'a>> {
+        let ArrayView { bytes, header, .. } = self.array;
+        if self.next == header.count {
+            return None;
+        }
+        let item = self.next;
+        self.next += 1;
+        if T::NULLABLE && header.is_null(bytes, item) {
+            self.position += T::Type::NULL_ITEM;
+            return Some(T::view(None));
+        }
+        let rest = bytes.get(self.position..)?;
+        let (skip, length) = T::Type::item_extent(rest, 0).ok()?;
+        self.position += skip + length;
+        Some(T::view(Some(&rest[skip..skip + length])))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.array.header.count - self.next;
+        (left, Some(left))
+    }
+}

@@ -1,0 +1,143 @@
+//! Validation: once, wholly, before anything is viewed.
+
+use super::layouts::{
+    FieldLayout, ItemLayout, Layouts, RecordLayout, TypeLayout, end_at, item_extent, tag_of,
+};
+use super::reference::array;
+use crate::array::{Header, check_zero, check_zero_padding, no_trailing, null_item};
+use crate::error::{DecodeError, DecodeErrorKind as Kind};
+use crate::heap::str_of;
+use crate::layout::MAX_DEPTH;
+use crate::scalars::{bool_of, char_of, check_ascii, check_decimal, time_of_day_of};
+
+impl Layouts {
+    /// Validates a body: what passes can be viewed and read without failure and is what encoding would have written.
+    ///
+    /// # Errors
+    /// The first place where that is not so.
+    pub fn check(&self, type_id: u16, body: &[u8]) -> Result<(), DecodeError> {
+        self.check_body(self.record(type_id)?, body, 0, 0)
+    }
+
+    fn check_body(
+        &self,
+        layout: &RecordLayout,
+        body: &[u8],
+        at: usize,
+        depth: u32,
+    ) -> Result<(), DecodeError> {
+        fits(layout, body, at, depth)?;
+        if layout.nullable % 8 != 0 && body[layout.nullable / 8] >> (layout.nullable % 8) != 0 {
+            let byte = layout.nullable / 8;
+            return Err(DecodeError::new(Kind::NullSlot, at + byte, body[byte].into(), 0));
+        }
+        let mut position = layout.fixed;
+        for field in &layout.fields {
+            let null = is_null(field, body);
+            if field.ty.is_variable() {
+                let start = position;
+                position = content_end(field, body, start, at)?;
+                let content = &body[start..position];
+                if null {
+                    no_trailing(content, 0, at + start)?;
+                } else {
+                    self.check_value(&field.ty, content, at + start, depth + 1)?;
+                }
+            } else {
+                let slot = &body[field.offset..field.offset + field.width];
+                if null {
+                    check_zero(slot, at + field.offset)?;
+                } else {
+                    self.check_value(&field.ty, slot, at + field.offset, depth)?;
+                }
+            }
+        }
+        no_trailing(body, position, at)
+    }
+
+    fn check_value(&self, ty: &TypeLayout, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
+        match ty {
+            TypeLayout::Bool => bool_of(bytes[0], at).map(|_| ()),
+            TypeLayout::Decimal64 => check_decimal(u64::from_le_bytes(array(bytes)), at),
+            TypeLayout::TimeOfDay => time_of_day_of(i64::from_le_bytes(array(bytes)), at).map(|_| ()),
+            TypeLayout::Char => char_of(u32::from_le_bytes(array(bytes)), at).map(|_| ()),
+            TypeLayout::Ascii(_) => check_ascii(bytes, at),
+            TypeLayout::String => str_of(bytes, at).map(|_| ()),
+            TypeLayout::Enum { width, symbols, .. } => enum_of(bytes, *width, *symbols, at).map(|_| ()),
+            TypeLayout::Array(item) => self.check_array(item, bytes, at, depth),
+            TypeLayout::Record(types) => {
+                let (type_id, tag) = tag_of(types, bytes, at)?;
+                self.check_body(self.record(type_id)?, &bytes[tag..], at + tag, depth)
+            }
+            // Every bit pattern is a value.
+            _ => Ok(()),
+        }
+    }
+
+    fn check_array(&self, item: &ItemLayout, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
+        let header = Header::parse(bytes, at, item.nullable, depth)?;
+        if item.nullable {
+            header.check_unused_bits(bytes, at)?;
+        }
+        let mut position = header.items;
+        for i in 0..header.count {
+            let (rest, here) = (&bytes[position..], at + position);
+            if item.nullable && header.is_null(bytes, i) {
+                let length = null_item(rest, here, item.ty.null_item())?;
+                check_zero(&rest[..length], here)?;
+                position += length;
+            } else {
+                let (skip, length) = item_extent(self, &item.ty, rest, here)?;
+                check_zero_padding(&rest[..skip], skip, here)?;
+                self.check_value(&item.ty, &rest[skip..skip + length], here + skip, depth + 1)?;
+                position += skip + length;
+            }
+        }
+        no_trailing(bytes, position, at)
+    }
+}
+
+/// The fixed part is there and nesting is within bounds.
+#[inline]
+pub(super) fn fits(layout: &RecordLayout, body: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
+    if depth > MAX_DEPTH {
+        return Err(DecodeError::new(Kind::Depth, at, depth.into(), MAX_DEPTH.into()));
+    }
+    if body.len() < layout.fixed {
+        return Err(DecodeError::new(Kind::Short, at, layout.fixed as u64, body.len() as u64));
+    }
+    Ok(())
+}
+
+#[inline]
+pub(super) fn is_null(field: &FieldLayout, body: &[u8]) -> bool {
+    field.null_bit.is_some_and(|bit| body[bit / 8] >> (bit % 8) & 1 == 1)
+}
+
+/// End of a variable field's content that begins at `start`.
+#[inline]
+pub(super) fn content_end(
+    field: &FieldLayout,
+    body: &[u8],
+    start: usize,
+    at: usize,
+) -> Result<usize, DecodeError> {
+    let end = end_at(body, field.offset);
+    if end < start {
+        return Err(DecodeError::new(Kind::End, at + field.offset, end as u64, start as u64));
+    }
+    if end > body.len() {
+        return Err(DecodeError::new(Kind::End, at + field.offset, end as u64, body.len() as u64));
+    }
+    Ok(end)
+}
+
+#[inline]
+pub(super) fn enum_of(bytes: &[u8], width: usize, symbols: usize, at: usize) -> Result<u16, DecodeError> {
+    let ordinal = if width == 1 { u16::from(bytes[0]) } else { u16::from_le_bytes(array(bytes)) };
+    if usize::from(ordinal) < symbols {
+        Ok(ordinal)
+    } else {
+        Err(DecodeError::new(Kind::Enum, at, ordinal.into(), symbols as u64))
+    }
+}

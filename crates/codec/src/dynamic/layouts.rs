@@ -1,0 +1,339 @@
+//! A schema prepared for work: where each field of each record type lies.
+
+use crate::error::{DecodeError, DecodeErrorKind as Kind};
+use crate::layout::END_WIDTH;
+use tapedb_schema::{FieldType, RecordType, Schema, SchemaError};
+
+/// A valid schema with the row layout of each of its record types.
+#[derive(Debug, Clone)]
+pub struct Layouts {
+    schema: Schema,
+    records: Vec<RecordLayout>,
+}
+
+/// Where the fields of one record type lie.
+#[derive(Debug, Clone)]
+pub struct RecordLayout {
+    /// Name of the record type.
+    pub name: String,
+    /// Whether it can stand alone as a message.
+    pub message: bool,
+    /// The fields in order.
+    pub fields: Vec<FieldLayout>,
+    /// Bytes of the fixed part, null bitmap included.
+    pub fixed: usize,
+    /// Number of nullable fields.
+    pub nullable: usize,
+    /// Slot of the last variable field, which holds the length of the body; `None`: the fixed part is the body.
+    pub last_end: Option<usize>,
+}
+
+/// Where one field lies.
+#[derive(Debug, Clone)]
+pub struct FieldLayout {
+    /// Name of the field.
+    pub name: String,
+    /// Its type.
+    pub ty: TypeLayout,
+    /// Offset of its slot in the fixed part.
+    pub offset: usize,
+    /// Bytes of its slot.
+    pub width: usize,
+    /// Its bit in the null bitmap, if it may be null.
+    pub null_bit: Option<usize>,
+    /// Slot of the variable field before it, whose end is this one's start; `None`: starts behind the fixed part.
+    pub before: Option<usize>,
+}
+
+/// A field type with names resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // The variants are those of `FieldType`.
+pub enum TypeLayout {
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F32,
+    F64,
+    Decimal64,
+    Decimal(u8),
+    Timestamp,
+    TimeOfDay,
+    Char,
+    Ascii(u8),
+    String,
+    Binary,
+    /// Index of the enum in the schema, width of an ordinal, number of symbols.
+    Enum {
+        index: usize,
+        width: usize,
+        symbols: usize,
+    },
+    Array(Box<ItemLayout>),
+    /// Type ids of the alternatives; the tag, there if there are several, is the index in this list.
+    Record(Vec<u16>),
+}
+
+/// What an array holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemLayout {
+    /// Type of every item.
+    pub ty: TypeLayout,
+    /// Whether an item may be null.
+    pub nullable: bool,
+}
+
+impl Layouts {
+    /// Prepares a schema.
+    ///
+    /// # Errors
+    /// When the schema is not valid.
+    pub fn new(schema: Schema) -> Result<Self, SchemaError> {
+        schema.validate()?;
+        let records = schema.records.iter().map(|record| RecordLayout::new(&schema, record)).collect();
+        Ok(Self { schema, records })
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The layouts of all record types; the index is the type id.
+    pub fn records(&self) -> &[RecordLayout] {
+        &self.records
+    }
+
+    /// The layout of one record type.
+    ///
+    /// # Errors
+    /// When there is no such type.
+    #[inline]
+    pub fn record(&self, type_id: u16) -> Result<&RecordLayout, DecodeError> {
+        self.records.get(usize::from(type_id)).ok_or_else(|| {
+            DecodeError::new(Kind::UnknownType, 0, u64::from(type_id), self.records.len() as u64)
+        })
+    }
+
+    /// Whether bodies of the two record types, each in its own schema, are the same bytes with the same meaning:
+    /// field names and types agree all the way down. Docs, defaults and aliases do not matter.
+    pub fn same_layout(&self, type_id: u16, other: &Self, other_id: u16) -> bool {
+        let mut seen = Vec::new();
+        self.same_record(type_id, other, other_id, &mut seen)
+    }
+
+    fn same_record(&self, a: u16, other: &Self, b: u16, seen: &mut Vec<(u16, u16)>) -> bool {
+        if seen.contains(&(a, b)) {
+            return true;
+        }
+        seen.push((a, b));
+        let (left, right) = (&self.records[usize::from(a)], &other.records[usize::from(b)]);
+        left.name == right.name
+            && left.fields.len() == right.fields.len()
+            && left.fields.iter().zip(&right.fields).all(|(x, y)| {
+                x.name == y.name && x.null_bit == y.null_bit && self.same_type(&x.ty, other, &y.ty, seen)
+            })
+    }
+
+    fn same_type(&self, a: &TypeLayout, other: &Self, b: &TypeLayout, seen: &mut Vec<(u16, u16)>) -> bool {
+        match (a, b) {
+            (TypeLayout::Enum { index: x, .. }, TypeLayout::Enum { index: y, .. }) => {
+                self.schema.enums[*x].symbols == other.schema.enums[*y].symbols
+            }
+            (TypeLayout::Array(x), TypeLayout::Array(y)) => {
+                x.nullable == y.nullable && self.same_type(&x.ty, other, &y.ty, seen)
+            }
+            (TypeLayout::Record(x), TypeLayout::Record(y)) => {
+                x.len() == y.len() && x.iter().zip(y).all(|(x, y)| self.same_record(*x, other, *y, seen))
+            }
+            (a, b) => a == b,
+        }
+    }
+}
+
+impl RecordLayout {
+    fn new(schema: &Schema, record: &RecordType) -> Self {
+        let nullable = record.fields.iter().filter(|field| field.nullable).count();
+        let (mut offset, mut last_end, mut nulls) = (nullable.div_ceil(8), None, 0);
+        let mut fields = Vec::with_capacity(record.fields.len());
+        for field in &record.fields {
+            let ty = TypeLayout::new(schema, &field.ty);
+            let width = ty.width();
+            let null_bit = field.nullable.then_some(nulls);
+            nulls += usize::from(field.nullable);
+            let before = last_end;
+            if ty.is_variable() {
+                last_end = Some(offset);
+            }
+            fields.push(FieldLayout { name: field.name.clone(), ty, offset, width, null_bit, before });
+            offset += width;
+        }
+        Self { name: record.name.clone(), message: record.message, fields, fixed: offset, nullable, last_end }
+    }
+
+    /// Index of the field of that name.
+    pub fn field(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field.name == name)
+    }
+
+    /// Length of the body at the front of `rest`.
+    ///
+    /// # Errors
+    /// When `rest` is too short for it.
+    #[inline]
+    pub fn body_len(&self, rest: &[u8], at: usize) -> Result<usize, DecodeError> {
+        if rest.len() < self.fixed {
+            return Err(DecodeError::new(Kind::Short, at, self.fixed as u64, rest.len() as u64));
+        }
+        let Some(last) = self.last_end else { return Ok(self.fixed) };
+        let end = end_at(rest, last);
+        if end < self.fixed {
+            return Err(DecodeError::new(Kind::End, at + last, end as u64, self.fixed as u64));
+        }
+        if end > rest.len() {
+            return Err(DecodeError::new(Kind::Short, at, end as u64, rest.len() as u64));
+        }
+        Ok(end)
+    }
+}
+
+impl TypeLayout {
+    /// Resolves a type of a valid schema.
+    fn new(schema: &Schema, ty: &FieldType) -> Self {
+        match ty {
+            FieldType::Bool => Self::Bool,
+            FieldType::I8 => Self::I8,
+            FieldType::I16 => Self::I16,
+            FieldType::I32 => Self::I32,
+            FieldType::I64 => Self::I64,
+            FieldType::U8 => Self::U8,
+            FieldType::U16 => Self::U16,
+            FieldType::U32 => Self::U32,
+            FieldType::U64 => Self::U64,
+            FieldType::F32 => Self::F32,
+            FieldType::F64 => Self::F64,
+            FieldType::Decimal64 => Self::Decimal64,
+            FieldType::Decimal(scale) => Self::Decimal(*scale),
+            FieldType::Timestamp => Self::Timestamp,
+            FieldType::TimeOfDay => Self::TimeOfDay,
+            FieldType::Char => Self::Char,
+            FieldType::Ascii(width) => Self::Ascii(*width),
+            FieldType::String => Self::String,
+            FieldType::Binary => Self::Binary,
+            FieldType::Enum(name) => {
+                let index = schema.enums.iter().position(|e| e.name == *name).expect("a valid schema");
+                let found = &schema.enums[index];
+                Self::Enum { index, width: found.width(), symbols: found.symbols.len() }
+            }
+            FieldType::Array(item) => {
+                Self::Array(Box::new(ItemLayout { ty: Self::new(schema, &item.ty), nullable: item.nullable }))
+            }
+            FieldType::Record(names) => Self::Record(
+                names.iter().map(|name| schema.record(name).expect("a valid schema").0).collect(),
+            ),
+        }
+    }
+
+    /// Bytes of the slot.
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Bool | Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::I32 | Self::U32 | Self::F32 | Self::Char => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+            Self::Decimal64 | Self::Decimal(_) | Self::Timestamp | Self::TimeOfDay => 8,
+            Self::Ascii(width) => usize::from(*width),
+            Self::Enum { width, .. } => *width,
+            Self::String | Self::Binary | Self::Array(_) | Self::Record(_) => END_WIDTH,
+        }
+    }
+
+    /// Whether the value lies in the heap.
+    #[inline]
+    pub fn is_variable(&self) -> bool {
+        matches!(self, Self::String | Self::Binary | Self::Array(_) | Self::Record(_))
+    }
+
+    /// Bytes of a null array item.
+    #[inline]
+    pub(super) fn null_item(&self) -> usize {
+        match self {
+            Self::Record(_) => crate::array::EMPTY_RECORD_ITEM,
+            Self::String | Self::Binary | Self::Array(_) => END_WIDTH,
+            _ => self.width(),
+        }
+    }
+}
+
+/// The `u32` at `offset` of a body whose fixed part is there.
+#[inline]
+pub(super) fn end_at(body: &[u8], offset: usize) -> usize {
+    match body[offset..].first_chunk::<END_WIDTH>() {
+        Some(chunk) => u32::from_le_bytes(*chunk) as usize,
+        None => 0,
+    }
+}
+
+/// Where the item of `ty` at the front of `rest` has its content: bytes to skip, then bytes of content.
+#[inline]
+pub(super) fn item_extent(
+    layouts: &Layouts,
+    ty: &TypeLayout,
+    rest: &[u8],
+    at: usize,
+) -> Result<(usize, usize), DecodeError> {
+    match ty {
+        TypeLayout::Record(types) => record_extent(layouts, types, rest, at),
+        TypeLayout::String | TypeLayout::Binary | TypeLayout::Array(_) => {
+            let length = crate::layout::load_u32(rest, at)? as usize;
+            let have = rest.len() - END_WIDTH;
+            if length > have {
+                return Err(DecodeError::new(Kind::Short, at + END_WIDTH, length as u64, have as u64));
+            }
+            Ok((END_WIDTH, length))
+        }
+        fixed => {
+            let width = fixed.width();
+            if rest.len() < width {
+                return Err(DecodeError::new(Kind::Short, at, width as u64, rest.len() as u64));
+            }
+            Ok((0, width))
+        }
+    }
+}
+
+#[inline]
+fn record_extent(
+    layouts: &Layouts,
+    types: &[u16],
+    rest: &[u8],
+    at: usize,
+) -> Result<(usize, usize), DecodeError> {
+    let (type_id, tag) = tag_of(types, rest, at)?;
+    let layout = layouts.record(type_id)?;
+    if tag == 0 && layout.fixed == 0 {
+        let have = rest.len();
+        return if have == 0 { Err(DecodeError::new(Kind::Short, at, 1, 0)) } else { Ok((1, 0)) };
+    }
+    Ok((0, tag + layout.body_len(&rest[tag..], at + tag)?))
+}
+
+/// Type id of the record whose content begins with `bytes`, and the width of its tag.
+#[inline]
+pub(super) fn tag_of(types: &[u16], bytes: &[u8], at: usize) -> Result<(u16, usize), DecodeError> {
+    if let [only] = types {
+        return Ok((*only, 0));
+    }
+    match bytes.first() {
+        Some(&tag) => match types.get(usize::from(tag)) {
+            Some(&type_id) => Ok((type_id, 1)),
+            None => Err(DecodeError::new(Kind::Tag, at, tag.into(), types.len() as u64)),
+        },
+        None => Err(DecodeError::new(Kind::Short, at, 1, 0)),
+    }
+}

@@ -1,0 +1,37 @@
+//! The interpreted codec: messages of a schema that is known only at run time.
+//!
+//! [`Layouts`] is a schema prepared for work: where each field of each record type lies. It validates bodies, views
+//! them in place ([`RecordRef`]), reads them into owned values ([`RecordValue`]), writes owned values back, and speaks
+//! canonical JSON. It writes the same bytes as the derives.
+//!
+//! ```
+//! use tapedb_codec::dynamic::{Layouts, Value};
+//! use tapedb_schema::Schema;
+//!
+//! let schema: Schema = "message Tick { bid: decimal64, size: u32?, note: string }".parse()?;
+//! let layouts = Layouts::new(schema)?;
+//!
+//! let tick = layouts.from_json(r#"{"$type": "Tick", "bid": "101.25", "note": "first"}"#)?;
+//! let mut body = Vec::new();
+//! layouts.encode(&tick, &mut body)?;
+//!
+//! let record = layouts.view(tick.type_id, &body)?;
+//! assert_eq!(record.get("bid").unwrap().to_string(), "101.25");
+//! assert!(record.get("size").unwrap().is_null());
+//! assert_eq!(layouts.decode(tick.type_id, &body)?.fields[2], Value::Text("first".into()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod check;
+mod json;
+mod layouts;
+mod read;
+mod reference;
+mod value;
+mod write;
+
+pub use json::JsonError;
+pub use layouts::{FieldLayout, ItemLayout, Layouts, RecordLayout, TypeLayout};
+pub use reference::{ArrayRef, RecordRef, ValueRef};
+pub use value::{RecordValue, Value};
+pub use write::EncodeError;

@@ -1,0 +1,117 @@
+//! Layout of texts and bytes of any length: their content is themselves.
+
+use crate::error::{DecodeError, DecodeErrorKind as Kind};
+use crate::layout::{END_WIDTH, Layout};
+use crate::schema_of::SchemaBuilder;
+use tapedb_schema::FieldType;
+
+/// Bytes of any length, the schema's `binary`. (`Vec<u8>` is `array<u8>`.)
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Binary(pub Vec<u8>);
+
+impl Layout for String {
+    const WIDTH: usize = END_WIDTH;
+    const VARIABLE: bool = true;
+    type View<'a> = &'a str;
+
+    fn field_type(_: &mut SchemaBuilder) -> FieldType {
+        FieldType::String
+    }
+    #[inline]
+    fn store(&self, _: &mut [u8]) {}
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+    #[inline]
+    fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
+        let text = str_of(bytes, at)?;
+        self.clear();
+        self.push_str(text);
+        Ok(())
+    }
+    #[inline]
+    fn check(bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
+        str_of(bytes, at).map(|_| ())
+    }
+    #[inline]
+    fn view(bytes: &[u8]) -> &str {
+        str::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+impl Layout for Binary {
+    const WIDTH: usize = END_WIDTH;
+    const VARIABLE: bool = true;
+    type View<'a> = &'a [u8];
+
+    fn field_type(_: &mut SchemaBuilder) -> FieldType {
+        FieldType::Binary
+    }
+    #[inline]
+    fn store(&self, _: &mut [u8]) {}
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+    #[inline]
+    fn read(&mut self, bytes: &[u8], _: usize, _: u32) -> Result<(), DecodeError> {
+        self.0.clear();
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+    #[inline]
+    fn check(_: &[u8], _: usize, _: u32) -> Result<(), DecodeError> {
+        Ok(())
+    }
+    #[inline]
+    fn view(bytes: &[u8]) -> &[u8] {
+        bytes
+    }
+}
+
+/// The text in `bytes`.
+#[inline]
+pub(crate) fn str_of(bytes: &[u8], at: usize) -> Result<&str, DecodeError> {
+    str::from_utf8(bytes)
+        .map_err(|e| DecodeError::new(Kind::Utf8, at, bytes.len() as u64, e.valid_up_to() as u64))
+}
+
+impl<T: Layout> Layout for Box<T> {
+    const WIDTH: usize = T::WIDTH;
+    const VARIABLE: bool = T::VARIABLE;
+    const NULL_ITEM: usize = T::NULL_ITEM;
+    type View<'a> = T::View<'a>;
+
+    fn field_type(schema: &mut SchemaBuilder) -> FieldType {
+        T::field_type(schema)
+    }
+    #[inline]
+    fn store(&self, slot: &mut [u8]) {
+        (**self).store(slot);
+    }
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>) {
+        (**self).write(out);
+    }
+    #[inline]
+    fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
+        (**self).read(bytes, at, depth)
+    }
+    #[inline]
+    fn check(bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
+        T::check(bytes, at, depth)
+    }
+    #[inline]
+    fn view(bytes: &[u8]) -> T::View<'_> {
+        T::view(bytes)
+    }
+    #[inline]
+    fn write_item(&self, out: &mut Vec<u8>) {
+        (**self).write_item(out);
+    }
+    #[inline]
+    fn item_extent(rest: &[u8], at: usize) -> Result<(usize, usize), DecodeError> {
+        T::item_extent(rest, at)
+    }
+}

@@ -1,0 +1,252 @@
+//! The contract between a Rust type and the row layout of `docs/format/message.md`.
+//!
+//! [`Layout`] is implemented by everything that can be the type of a field: scalars, texts, arrays, records, unions.
+//! [`Field`] adds nullability: `T` and `Option<T>`. [`Record`] is what `#[derive(Record)]` makes of a struct.
+//!
+//! A value has a *slot* in its record's fixed part. A fixed-width value lies in its slot; a variable one has its
+//! *content* in the heap behind the fixed part and its end in a four-byte slot. `bytes` below is the slot of a
+//! fixed-width value and the content of a variable one; `at` is the offset of `bytes` in the message, for errors.
+
+use crate::error::{DecodeError, DecodeErrorKind as Kind};
+use crate::schema_of::SchemaBuilder;
+use tapedb_schema::FieldType;
+
+/// Deepest nesting of records and arrays in one message.
+pub const MAX_DEPTH: u32 = 32;
+
+/// Width of a variable-length field's slot: the `u32` end of its content, counted from the start of the body.
+pub const END_WIDTH: usize = 4;
+
+/// How a Rust type lies in a row.
+pub trait Layout: Sized + Default {
+    /// Bytes of the slot.
+    const WIDTH: usize;
+    /// Whether the value lies in the heap.
+    const VARIABLE: bool = false;
+    /// Bytes of a null array item of this type.
+    const NULL_ITEM: usize = Self::WIDTH;
+    /// What reading in place yields.
+    type View<'a>;
+
+    /// The schema's type for this Rust type; registers records and enums it stands on.
+    fn field_type(schema: &mut SchemaBuilder) -> FieldType;
+
+    /// Fills the slot of a fixed-width value; `slot` has [`Self::WIDTH`] bytes. Variable types do nothing here.
+    fn store(&self, slot: &mut [u8]);
+
+    /// Appends the content.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// Replaces `self` by the value in `bytes`, reusing what it has allocated.
+    ///
+    /// # Errors
+    /// The first place where `bytes` is not such a value.
+    fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError>;
+
+    /// Validates `bytes` wholly: what passes can be viewed, read, and is what encoding would have written.
+    ///
+    /// # Errors
+    /// The first place where `bytes` is not canonical.
+    fn check(bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError>;
+
+    /// The value in place. `bytes` has passed [`Layout::check`]; on other bytes this may panic or lie, never worse.
+    fn view(bytes: &[u8]) -> Self::View<'_>;
+
+    /// Appends the value as an array item.
+    #[inline]
+    fn write_item(&self, out: &mut Vec<u8>) {
+        if Self::VARIABLE {
+            let start = out.len();
+            out.extend_from_slice(&[0; END_WIDTH]);
+            self.write(out);
+            let length = (out.len() - start - END_WIDTH) as u32;
+            out[start..start + END_WIDTH].copy_from_slice(&length.to_le_bytes());
+        } else {
+            let start = out.len();
+            out.resize(start + Self::WIDTH, 0);
+            self.store(&mut out[start..]);
+        }
+    }
+
+    /// Where the item at the front of `rest` has its content: bytes to skip, then bytes of content.
+    ///
+    /// # Errors
+    /// When `rest` is too short for it.
+    #[inline]
+    fn item_extent(rest: &[u8], at: usize) -> Result<(usize, usize), DecodeError> {
+        if Self::VARIABLE {
+            let length = load_u32(rest, at)? as usize;
+            let have = rest.len() - END_WIDTH;
+            if length > have {
+                return Err(DecodeError::new(Kind::Short, at + END_WIDTH, length as u64, have as u64));
+            }
+            Ok((END_WIDTH, length))
+        } else if rest.len() < Self::WIDTH {
+            Err(DecodeError::new(Kind::Short, at, Self::WIDTH as u64, rest.len() as u64))
+        } else {
+            Ok((0, Self::WIDTH))
+        }
+    }
+
+    /// Reads the item at the front of `rest` and tells how many bytes it took.
+    ///
+    /// # Errors
+    /// As [`Layout::read`].
+    #[inline]
+    fn read_item(&mut self, rest: &[u8], at: usize, depth: u32) -> Result<usize, DecodeError> {
+        let (skip, length) = Self::item_extent(rest, at)?;
+        self.read(&rest[skip..skip + length], at + skip, depth)?;
+        Ok(skip + length)
+    }
+}
+
+/// A field of a record, or an item of an array: a [`Layout`], or an `Option` of one, which is nullable.
+pub trait Field: Default {
+    /// The type without its nullability.
+    type Type: Layout;
+    /// What reading in place yields: a view, or an `Option` of one.
+    type View<'a>;
+    /// Whether null is a value of this field.
+    const NULLABLE: bool;
+
+    /// The value, `None` for null.
+    fn get(&self) -> Option<&Self::Type>;
+    /// The value to be overwritten; a null becomes a default first.
+    fn slot(&mut self) -> &mut Self::Type;
+    /// Makes it null, where it can be.
+    fn set_null(&mut self);
+    /// The value in place; `None` for null.
+    fn view(bytes: Option<&[u8]>) -> Self::View<'_>;
+}
+
+impl<T: Layout> Field for T {
+    type Type = T;
+    type View<'a> = T::View<'a>;
+    const NULLABLE: bool = false;
+
+    #[inline(always)]
+    fn get(&self) -> Option<&T> {
+        Some(self)
+    }
+    #[inline(always)]
+    fn slot(&mut self) -> &mut T {
+        self
+    }
+    #[inline(always)]
+    fn set_null(&mut self) {}
+    #[inline(always)]
+    fn view(bytes: Option<&[u8]>) -> T::View<'_> {
+        T::view(bytes.unwrap_or_default())
+    }
+}
+
+impl<T: Layout> Field for Option<T> {
+    type Type = T;
+    type View<'a> = Option<T::View<'a>>;
+    const NULLABLE: bool = true;
+
+    #[inline(always)]
+    fn get(&self) -> Option<&T> {
+        self.as_ref()
+    }
+    #[inline(always)]
+    fn slot(&mut self) -> &mut T {
+        self.get_or_insert_with(T::default)
+    }
+    #[inline(always)]
+    fn set_null(&mut self) {
+        *self = None;
+    }
+    #[inline(always)]
+    fn view(bytes: Option<&[u8]>) -> Option<T::View<'_>> {
+        bytes.map(T::view)
+    }
+}
+
+/// A struct that is a record type; made by `#[derive(Record)]`.
+///
+/// As a [`Layout`] its content is its body: the fixed part, then the heap.
+pub trait Record: Layout {
+    /// Name of the record type in the schema.
+    const NAME: &'static str;
+    /// Whether it can stand alone as a message.
+    const MESSAGE: bool;
+    /// Bytes of the fixed part, null bitmap included.
+    const FIXED: usize;
+
+    /// Registers the record type, and those it stands on, and returns its type id.
+    fn register(schema: &mut SchemaBuilder) -> u16;
+
+    /// Length of the body at the front of `rest`.
+    ///
+    /// # Errors
+    /// When `rest` is too short for it.
+    fn body_len(rest: &[u8], at: usize) -> Result<usize, DecodeError>;
+}
+
+/// The `u32` at the front of `bytes`.
+#[inline]
+pub(crate) fn load_u32(bytes: &[u8], at: usize) -> Result<u32, DecodeError> {
+    match bytes.first_chunk::<4>() {
+        Some(chunk) => Ok(u32::from_le_bytes(*chunk)),
+        None => Err(DecodeError::new(Kind::Short, at, 4, bytes.len() as u64)),
+    }
+}
+
+/// Appends `value` to the body of a message.
+///
+/// ```
+/// use tapedb_codec::{Record, decode, encode};
+///
+/// #[derive(Record, Default, Debug, PartialEq)]
+/// #[record(message)]
+/// struct Tick { bid: f64, ask: Option<f64>, note: String }
+///
+/// let tick = Tick { bid: 1.25, ask: None, note: "first".into() };
+/// let mut body = Vec::new();
+/// encode(&tick, &mut body);
+/// assert_eq!(decode::<Tick>(&body)?, tick);
+/// # Ok::<(), tapedb_codec::DecodeError>(())
+/// ```
+#[inline]
+pub fn encode<T: Record>(value: &T, body: &mut Vec<u8>) {
+    value.write(body);
+}
+
+/// The record whose body is `body`, as a new value.
+///
+/// # Errors
+/// The first place where the bytes are not a `T`.
+#[inline]
+pub fn decode<T: Record>(body: &[u8]) -> Result<T, DecodeError> {
+    let mut value = T::default();
+    value.read(body, 0, 0)?;
+    Ok(value)
+}
+
+/// Replaces `value` by the record whose body is `body`, reusing what `value` has allocated.
+///
+/// # Errors
+/// As [`decode`]; `value` then holds a mixture, valid but meaningless.
+#[inline]
+pub fn decode_into<T: Record>(body: &[u8], value: &mut T) -> Result<(), DecodeError> {
+    value.read(body, 0, 0)
+}
+
+/// Validates `body` and gives a view that reads fields in place: no copy, no allocation, no later failure.
+///
+/// # Errors
+/// The first place where the bytes are not what encoding a `T` would have written.
+#[inline]
+pub fn view<T: Record>(body: &[u8]) -> Result<T::View<'_>, DecodeError> {
+    T::check(body, 0, 0)?;
+    Ok(T::view(body))
+}
+
+/// A view of a body that is known to be valid: encoded by this process, or validated before.
+///
+/// On other bytes the view's accessors may panic or give wrong values; memory stays safe. Where in doubt: [`view`].
+#[inline]
+pub fn view_trusted<T: Record>(body: &[u8]) -> T::View<'_> {
+    T::view(body)
+}

@@ -1,0 +1,240 @@
+//! Layout of the fixed-width types: little-endian, packed, read and written in place.
+
+use crate::error::{DecodeError, DecodeErrorKind as Kind};
+use crate::layout::Layout;
+use crate::schema_of::SchemaBuilder;
+use tapedb_schema::{Ascii, Decimal64, FieldType, Fixed, TimeOfDay, Timestamp};
+
+/// The slot as an array. Slots come with their exact width, so only hostile or truncated bytes take the error path.
+#[inline(always)]
+fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], DecodeError> {
+    match bytes.first_chunk::<N>() {
+        Some(chunk) => Ok(*chunk),
+        None => Err(DecodeError::new(Kind::Short, at, N as u64, bytes.len() as u64)),
+    }
+}
+
+/// [`chunk`] for bytes that are known to be there.
+#[inline(always)]
+fn known<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.first_chunk::<N>().copied().unwrap_or([0; N])
+}
+
+/// Implements [`Layout`] for a fixed-width type: its schema type, its width, to bytes, from bytes, and the test that
+/// tells whether bytes are canonical.
+macro_rules! fixed_width {
+    ($type:ty, $width:expr, $field_type:expr, |$value:ident| $to:expr, |$raw:ident, $at:ident| $from:expr, |$checked:ident, $check_at:ident| $check:expr) => {
+        impl Layout for $type {
+            const WIDTH: usize = $width;
+            type View<'a> = $type;
+
+            fn field_type(_: &mut SchemaBuilder) -> FieldType {
+                $field_type
+            }
+            #[inline(always)]
+            fn store(&self, slot: &mut [u8]) {
+                let $value = self;
+                slot.copy_from_slice(&$to);
+            }
+            #[inline(always)]
+            fn write(&self, out: &mut Vec<u8>) {
+                let $value = self;
+                out.extend_from_slice(&$to);
+            }
+            #[inline(always)]
+            fn read(&mut self, bytes: &[u8], $at: usize, _: u32) -> Result<(), DecodeError> {
+                let $raw = chunk::<{ $width }>(bytes, $at)?;
+                *self = $from?;
+                Ok(())
+            }
+            #[inline(always)]
+            fn check(bytes: &[u8], $check_at: usize, _: u32) -> Result<(), DecodeError> {
+                let $checked = chunk::<{ $width }>(bytes, $check_at)?;
+                $check
+            }
+            #[inline(always)]
+            fn view(bytes: &[u8]) -> Self {
+                let ($raw, $at) = (known::<{ $width }>(bytes), 0);
+                let value: Result<Self, DecodeError> = $from;
+                value.unwrap_or_default()
+            }
+        }
+    };
+}
+
+macro_rules! number {
+    ($type:ty, $field_type:ident) => {
+        fixed_width!(
+            $type,
+            size_of::<$type>(),
+            FieldType::$field_type,
+            |value| value.to_le_bytes(),
+            |raw, _at| Ok(<$type>::from_le_bytes(raw)),
+            |_raw, _at| Ok(())
+        );
+    };
+}
+
+number!(i8, I8);
+number!(i16, I16);
+number!(i32, I32);
+number!(i64, I64);
+number!(u8, U8);
+number!(u16, U16);
+number!(u32, U32);
+number!(u64, U64);
+number!(f32, F32);
+number!(f64, F64);
+
+fixed_width!(
+    bool,
+    1,
+    FieldType::Bool,
+    |value| [u8::from(*value)],
+    |raw, at| bool_of(raw[0], at),
+    |raw, at| bool_of(raw[0], at).map(|_| ())
+);
+
+fixed_width!(
+    char,
+    4,
+    FieldType::Char,
+    |value| u32::from(*value).to_le_bytes(),
+    |raw, at| char_of(u32::from_le_bytes(raw), at),
+    |raw, at| char_of(u32::from_le_bytes(raw), at).map(|_| ())
+);
+
+fixed_width!(
+    Timestamp,
+    8,
+    FieldType::Timestamp,
+    |value| value.0.to_le_bytes(),
+    |raw, _at| Ok(Timestamp(i64::from_le_bytes(raw))),
+    |_raw, _at| Ok(())
+);
+
+fixed_width!(
+    TimeOfDay,
+    8,
+    FieldType::TimeOfDay,
+    |value| value.0.to_le_bytes(),
+    |raw, at| time_of_day_of(i64::from_le_bytes(raw), at),
+    |raw, at| time_of_day_of(i64::from_le_bytes(raw), at).map(|_| ())
+);
+
+fixed_width!(
+    Decimal64,
+    8,
+    FieldType::Decimal64,
+    |value| value.to_bits().to_le_bytes(),
+    |raw, _at| Ok(Decimal64::from_bits(u64::from_le_bytes(raw))),
+    |raw, at| check_decimal(u64::from_le_bytes(raw), at)
+);
+
+#[inline]
+pub(crate) fn bool_of(byte: u8, at: usize) -> Result<bool, DecodeError> {
+    if byte <= 1 { Ok(byte == 1) } else { Err(DecodeError::new(Kind::Bool, at, byte.into(), 2)) }
+}
+
+#[inline]
+pub(crate) fn char_of(scalar: u32, at: usize) -> Result<char, DecodeError> {
+    char::from_u32(scalar).ok_or_else(|| DecodeError::new(Kind::Char, at, scalar.into(), 0))
+}
+
+/// Nanoseconds of a day.
+const DAY_NS: i64 = 86_400_000_000_000;
+
+#[inline]
+pub(crate) fn time_of_day_of(ns: i64, at: usize) -> Result<TimeOfDay, DecodeError> {
+    if (0..DAY_NS).contains(&ns) {
+        Ok(TimeOfDay(ns))
+    } else {
+        Err(DecodeError::new(Kind::TimeOfDay, at, ns as u64, DAY_NS as u64))
+    }
+}
+
+#[inline]
+pub(crate) fn check_decimal(bits: u64, at: usize) -> Result<(), DecodeError> {
+    if Decimal64::from_bits(bits).is_canonical() {
+        Ok(())
+    } else {
+        Err(DecodeError::new(Kind::Decimal, at, bits, 0))
+    }
+}
+
+/// Checks an `ascii(n)` slot: ASCII, then only padding.
+#[inline]
+pub(crate) fn check_ascii(bytes: &[u8], at: usize) -> Result<(), DecodeError> {
+    let mut text = true;
+    for (i, &byte) in bytes.iter().enumerate() {
+        if byte > 127 || (byte != 0 && !text) {
+            return Err(DecodeError::new(Kind::Ascii, at + i, bytes.len() as u64, byte.into()));
+        }
+        text &= byte != 0;
+    }
+    Ok(())
+}
+
+impl<const S: u8> Layout for Fixed<S> {
+    const WIDTH: usize = 8;
+    type View<'a> = Self;
+
+    fn field_type(_: &mut SchemaBuilder) -> FieldType {
+        FieldType::Decimal(S)
+    }
+    #[inline(always)]
+    fn store(&self, slot: &mut [u8]) {
+        slot.copy_from_slice(&self.0.to_le_bytes());
+    }
+    #[inline(always)]
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_le_bytes());
+    }
+    #[inline(always)]
+    fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
+        self.0 = i64::from_le_bytes(chunk(bytes, at)?);
+        Ok(())
+    }
+    #[inline(always)]
+    fn check(bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
+        chunk::<8>(bytes, at).map(|_| ())
+    }
+    #[inline(always)]
+    fn view(bytes: &[u8]) -> Self {
+        Self(i64::from_le_bytes(known(bytes)))
+    }
+}
+
+impl<const N: usize> Layout for Ascii<N> {
+    const WIDTH: usize = N;
+    type View<'a> = Self;
+
+    fn field_type(_: &mut SchemaBuilder) -> FieldType {
+        FieldType::Ascii(N as u8)
+    }
+    #[inline(always)]
+    fn store(&self, slot: &mut [u8]) {
+        slot.copy_from_slice(self.as_bytes());
+    }
+    #[inline(always)]
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+    #[inline(always)]
+    fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
+        let raw = chunk::<N>(bytes, at)?;
+        match Self::from_bytes(raw) {
+            Ok(text) => *self = text,
+            Err(_) => return check_ascii(bytes, at),
+        }
+        Ok(())
+    }
+    #[inline(always)]
+    fn check(bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
+        check_ascii(&chunk::<N>(bytes, at)?, at)
+    }
+    #[inline(always)]
+    fn view(bytes: &[u8]) -> Self {
+        Self::from_bytes(known(bytes)).unwrap_or_default()
+    }
+}

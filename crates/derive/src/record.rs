@@ -1,0 +1,193 @@
+//! `#[derive(Record)]`.
+
+use crate::attributes::Attributes;
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Data, DeriveInput, Error, Fields, FieldsNamed, Result};
+
+pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
+    let fields = named_fields(input)?;
+    if !input.generics.params.is_empty() {
+        return Err(Error::new_spanned(&input.generics, "a record type cannot be generic"));
+    }
+    let attributes = Attributes::parse(&input.attrs)?;
+    let layout = layout(input, &attributes, fields)?;
+    let view = view(input, fields)?;
+    Ok(quote!(#layout #view))
+}
+
+fn named_fields(input: &DeriveInput) -> Result<&FieldsNamed> {
+    match &input.data {
+        Data::Struct(data) => match &data.fields {
+            Fields::Named(fields) => Ok(fields),
+            _ => Err(Error::new_spanned(&input.ident, "a record's fields need names: `struct A { x: f64 }`")),
+        },
+        _ => Err(Error::new_spanned(
+            &input.ident,
+            "`Record` is for structs; use `Union` for an enum of records and `Enumeration` for a plain enum",
+        )),
+    }
+}
+
+/// The plan of the fields, the `Layout` and the `Record`.
+fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) -> Result<TokenStream> {
+    let ident = &input.ident;
+    let view = format_ident!("{ident}View");
+    let name = attributes.name.clone().unwrap_or_else(|| ident.to_string());
+    let (message, doc) = (attributes.message, &attributes.doc);
+    let count = fields.named.len();
+    let index: Vec<usize> = (0..count).collect();
+    let member: Vec<_> = fields.named.iter().map(|field| &field.ident).collect();
+    let ty: Vec<_> = fields.named.iter().map(|field| &field.ty).collect();
+    let schema_fields = schema_fields(fields)?;
+    let out = if count == 0 { quote!(_out) } else { quote!(out) };
+    let write = if count == 0 {
+        quote!()
+    } else {
+        quote! {
+            let base = out.len();
+            let mut fixed = [0u8; PLAN.fixed];
+            #(store(&self.#member, &mut fixed, PLAN.offset[#index], PLAN.null_bit[#index]);)*
+            out.extend_from_slice(&fixed);
+            #(write(&self.#member, out, base, PLAN.offset[#index]);)*
+        }
+    };
+    Ok(quote! {
+        const _: () = {
+            use ::tapedb_codec::derived::*;
+            use ::tapedb_codec::{DecodeError, Field, Layout, Record, SchemaBuilder};
+
+            const PLAN: Plan<#count> = Plan::new(
+                [#(<<#ty as Field>::Type as Layout>::WIDTH),*],
+                [#(<#ty as Field>::NULLABLE),*],
+                [#(<<#ty as Field>::Type as Layout>::VARIABLE),*],
+            );
+
+            impl Layout for #ident {
+                const WIDTH: usize = END_WIDTH;
+                const VARIABLE: bool = true;
+                const NULL_ITEM: usize = EMPTY_RECORD_ITEM;
+                type View<'a> = #view<'a>;
+
+                fn field_type(schema: &mut SchemaBuilder) -> FieldType {
+                    <Self as Record>::register(schema);
+                    FieldType::Record(::std::vec![<Self as Record>::NAME.into()])
+                }
+                #[inline(always)]
+                fn store(&self, _: &mut [u8]) {}
+                #[inline]
+                fn write(&self, #out: &mut ::std::vec::Vec<u8>) {
+                    #write
+                }
+                #[inline]
+                fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
+                    #[allow(unused_mut)]
+                    let mut body = Body::<{ PLAN.fixed }>::new(bytes, at, depth)?;
+                    #(body.read(&mut self.#member, PLAN.offset[#index], PLAN.null_bit[#index])?;)*
+                    body.finish()
+                }
+                #[inline]
+                fn check(bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
+                    #[allow(unused_mut)]
+                    let mut body = Body::<{ PLAN.fixed }>::new(bytes, at, depth)?;
+                    body.check_bitmap(PLAN.nullable)?;
+                    #(body.check::<#ty>(PLAN.offset[#index], PLAN.null_bit[#index])?;)*
+                    body.finish()
+                }
+                #[inline]
+                fn view(bytes: &[u8]) -> #view<'_> {
+                    const EMPTY: &[u8; PLAN.fixed] = &[0; PLAN.fixed];
+                    #view { fixed: bytes.first_chunk().unwrap_or(EMPTY), bytes }
+                }
+                #[inline]
+                fn write_item(&self, out: &mut ::std::vec::Vec<u8>) {
+                    if PLAN.fixed == 0 {
+                        out.push(0);
+                    } else {
+                        self.write(out);
+                    }
+                }
+                #[inline]
+                fn item_extent(rest: &[u8], at: usize) -> ::std::result::Result<(usize, usize), DecodeError> {
+                    if PLAN.fixed == 0 {
+                        if rest.is_empty() { Err(short(EMPTY_RECORD_ITEM, 0, at)) } else { Ok((EMPTY_RECORD_ITEM, 0)) }
+                    } else {
+                        Ok((0, <Self as Record>::body_len(rest, at)?))
+                    }
+                }
+            }
+
+            impl Record for #ident {
+                const NAME: &'static str = #name;
+                const MESSAGE: bool = #message;
+                const FIXED: usize = PLAN.fixed;
+
+                fn register(schema: &mut SchemaBuilder) -> u16 {
+                    schema.record(Self::NAME, Self::MESSAGE, &doc(&[#(#doc),*]), |_schema| ::std::vec![#schema_fields])
+                }
+                #[inline(always)]
+                fn body_len(rest: &[u8], at: usize) -> ::std::result::Result<usize, DecodeError> {
+                    body_len::<Self>(rest, at, PLAN.last)
+                }
+            }
+
+            impl<'a> #view<'a> {
+                /// The body in its bytes.
+                #[inline]
+                pub fn as_bytes(&self) -> &'a [u8] {
+                    self.bytes
+                }
+
+                #[allow(dead_code)]
+                #[inline(always)]
+                fn __get<F: Field>(&self, field: usize) -> F::View<'a> {
+                    view::<F>(self.fixed, self.bytes, PLAN.offset[field], PLAN.null_bit[field], PLAN.before[field])
+                }
+            }
+        };
+    })
+}
+
+fn schema_fields(fields: &FieldsNamed) -> Result<TokenStream> {
+    let mut list = TokenStream::new();
+    for field in &fields.named {
+        let attributes = Attributes::parse(&field.attrs)?;
+        let member = field.ident.as_ref().map(|ident| ident.to_string()).unwrap_or_default();
+        let name = attributes.name.unwrap_or_else(|| member.trim_start_matches("r#").to_string());
+        let (ty, doc, aliases) = (&field.ty, &attributes.doc, &attributes.aliases);
+        list.extend(quote!(schema_field::<#ty>(_schema, #name, doc(&[#(#doc),*]), &[#(#aliases),*]),));
+    }
+    Ok(list)
+}
+
+/// The type that reads the record in place.
+fn view(input: &DeriveInput, fields: &FieldsNamed) -> Result<TokenStream> {
+    let (ident, visibility) = (&input.ident, &input.vis);
+    let view = format_ident!("{ident}View");
+    let view_doc = format!("A [`{ident}`] read in place: fields are decoded when they are asked for.");
+    let mut getters = TokenStream::new();
+    for (index, field) in fields.named.iter().enumerate() {
+        let (member, ty, vis) = (&field.ident, &field.ty, &field.vis);
+        let doc = Attributes::parse(&field.attrs)?
+            .doc_or(format!(" Field `{}`.", member.as_ref().map(ToString::to_string).unwrap_or_default()));
+        getters.extend(quote! {
+            #doc
+            #[inline]
+            #vis fn #member(&self) -> <#ty as ::tapedb_codec::Field>::View<'a> {
+                self.__get::<#ty>(#index)
+            }
+        });
+    }
+    Ok(quote! {
+        #[doc = #view_doc]
+        #[derive(Debug, Clone, Copy)]
+        #visibility struct #view<'a> {
+            fixed: &'a [u8; <#ident as ::tapedb_codec::Record>::FIXED],
+            bytes: &'a [u8],
+        }
+        #[allow(dead_code)]
+        impl<'a> #view<'a> {
+            #getters
+        }
+    })
+}

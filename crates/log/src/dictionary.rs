@@ -1,0 +1,109 @@
+//! The symbols of a stream in memory: id to name without a lock, name to id behind one.
+
+use crate::symbols::MAX_SYMBOLS;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+/// Names in the first chunk; every further chunk has twice as many.
+const FIRST_CHUNK: usize = 64;
+/// Chunks needed for [`MAX_SYMBOLS`] names.
+const CHUNKS: usize = 19;
+
+const _: () = assert!(FIRST_CHUNK * ((1 << CHUNKS) - 1) >= MAX_SYMBOLS);
+
+type Chunk = Box<[OnceLock<Arc<str>>]>;
+
+/// Symbols by id and by name. One writer adds, any number of readers look up; a name once there never moves.
+#[derive(Debug, Default)]
+pub struct Dictionary {
+    chunks: [OnceLock<Chunk>; CHUNKS],
+    len: AtomicU32,
+    ids: RwLock<HashMap<Arc<str>, u32>>,
+}
+
+impl Dictionary {
+    /// Symbols.
+    pub fn len(&self) -> u32 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// True when there are no symbols.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name of a symbol id. Takes no lock: good for once per message.
+    pub fn name(&self, id: u32) -> Option<&str> {
+        self.slot(id)?.get().map(|name| &**name)
+    }
+
+    /// The name of a symbol id, to keep.
+    pub fn shared_name(&self, id: u32) -> Option<Arc<str>> {
+        self.slot(id)?.get().cloned()
+    }
+
+    /// The id of a symbol. Takes a lock shared with other readers: a loader keeps the ids it uses.
+    pub fn id(&self, name: &str) -> Option<u32> {
+        self.ids.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+    }
+
+    /// The names from id `from` on, in order of id.
+    pub fn names_from(&self, from: u32) -> impl Iterator<Item = &str> {
+        (from..self.len()).filter_map(|id| self.name(id))
+    }
+
+    /// Adds names in order. Only the symbol file calls this, one thread at a time, within [`MAX_SYMBOLS`].
+    pub(crate) fn extend<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        let mut ids = self.ids.write().unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            let id = self.len.load(Ordering::Relaxed);
+            let name: Arc<str> = name.into();
+            let (chunk, at) = place(id);
+            let slots = self.chunks[chunk].get_or_init(|| empty_chunk(FIRST_CHUNK << chunk));
+            let _ = slots[at].set(Arc::clone(&name));
+            ids.entry(name).or_insert(id);
+            self.len.store(id + 1, Ordering::Release);
+        }
+    }
+
+    fn slot(&self, id: u32) -> Option<&OnceLock<Arc<str>>> {
+        let (chunk, at) = place(id);
+        self.chunks.get(chunk)?.get()?.get(at)
+    }
+}
+
+fn empty_chunk(len: usize) -> Chunk {
+    (0..len).map(|_| OnceLock::new()).collect()
+}
+
+/// Chunk of an id and its place there.
+fn place(id: u32) -> (usize, usize) {
+    let shifted = id as usize + FIRST_CHUNK;
+    let chunk = (shifted.ilog2() - FIRST_CHUNK.ilog2()) as usize;
+    (chunk, shifted - (FIRST_CHUNK << chunk))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_ordinals_across_chunks() {
+        let dictionary = Dictionary::default();
+        let names: Vec<_> = (0..1000).map(|i| format!("S{i}")).collect();
+        dictionary.extend(names.iter().map(String::as_str));
+        for (id, name) in (0..).zip(&names) {
+            assert_eq!((dictionary.id(name), dictionary.name(id)), (Some(id), Some(name.as_str())));
+        }
+        assert_eq!((dictionary.len(), dictionary.name(1000), dictionary.id("S1000")), (1000, None, None));
+        assert_eq!(dictionary.name(u32::MAX), None);
+        assert!(dictionary.names_from(998).eq(["S998", "S999"]));
+    }
+
+    #[test]
+    fn the_last_id_has_a_place() {
+        let (chunk, at) = place(MAX_SYMBOLS as u32 - 1);
+        assert!(chunk < CHUNKS && at < FIRST_CHUNK << chunk);
+    }
+}

@@ -1,0 +1,174 @@
+//! Opens the log files of a directory and finds out what they hold: by index where it can be trusted, else by scan.
+
+use crate::error::LogError;
+use crate::format::{
+    FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, index_bytes, index_name, log_name, log_of_name, parse_index,
+};
+use crate::granule::Granule;
+use crate::report::{Damage, Reason};
+use crate::scan::{Scan, scan_file, scan_region};
+use crate::storage::{Storage, StorageFile, read_into};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
+
+/// A directory of log files that belong to one space of one stream.
+pub(crate) struct LogDir {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) path: PathBuf,
+    pub(crate) stream_id: u64,
+    pub(crate) space: u32,
+}
+
+impl fmt::Debug for LogDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogDir({}, stream {}, space {})", self.path.display(), self.stream_id, self.space)
+    }
+}
+
+/// What one log file holds.
+#[derive(Debug)]
+pub(crate) struct LoadedFile {
+    pub(crate) file: u64,
+    pub(crate) bytes: u64,
+    pub(crate) scan: Scan,
+    pub(crate) by_index: bool,
+}
+
+impl LogDir {
+    pub(crate) fn log_path(&self, file: u64) -> PathBuf {
+        self.path.join(log_name(file))
+    }
+
+    /// The log files in order.
+    pub(crate) fn logs(&self) -> Result<Vec<u64>, LogError> {
+        let names = self.storage.list(&self.path).map_err(|e| LogError::io("list", &self.path, e))?;
+        let mut logs: Vec<_> = names.iter().filter_map(|name| log_of_name(name)).collect();
+        logs.sort_unstable();
+        Ok(logs)
+    }
+
+    /// Removes files that were being written when their writer died.
+    pub(crate) fn remove_temporary(&self) -> Result<(), LogError> {
+        let names = self.storage.list(&self.path).map_err(|e| LogError::io("list", &self.path, e))?;
+        for name in names.iter().filter(|name| name.ends_with(".idx.tmp")) {
+            let path = self.path.join(name);
+            self.storage.remove(&path).map_err(|e| LogError::io("remove", &path, e))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn open_read(&self, file: u64) -> Result<Arc<dyn StorageFile>, LogError> {
+        let path = self.log_path(file);
+        self.storage.open_read(&path).map_err(|e| LogError::io("open", &path, e))
+    }
+
+    /// Finds out what a log file holds; `expected` is the sequence number after the file before it.
+    pub(crate) fn load(&self, file: u64, expected: u64, trust_index: bool) -> Result<LoadedFile, LogError> {
+        let handle = self.open_read(file)?;
+        let bytes = handle.len().map_err(|e| LogError::io("size", &self.log_path(file), e))?;
+        let head = self.read(&*handle, file, 0, bytes.min(FILE_HEADER_BYTES))?;
+        let header = FileHeader::parse(FileKind::Log, &head);
+        self.check_owner(file, header.as_ref())?;
+        if trust_index && let Some(granules) = self.read_index(file, expected, bytes) {
+            let scan = scan_of_index(file, expected, header, granules);
+            return Ok(LoadedFile { file, bytes, scan, by_index: true });
+        }
+        let content = self.read(&*handle, file, 0, bytes)?;
+        let scan = scan_file(&content, file, expected);
+        Ok(LoadedFile { file, bytes, scan, by_index: false })
+    }
+
+    /// Scans what a log file holds from `offset` on.
+    pub(crate) fn load_from(&self, file: u64, offset: u64, expected: u64) -> Result<LoadedFile, LogError> {
+        let handle = self.open_read(file)?;
+        let bytes = handle.len().map_err(|e| LogError::io("size", &self.log_path(file), e))?;
+        let content = self.read(&*handle, file, offset, bytes.saturating_sub(offset))?;
+        let scan = scan_region(&content, file, offset, expected);
+        Ok(LoadedFile { file, bytes, scan, by_index: false })
+    }
+
+    /// Writes the index of a log file beside its place and renames it there: it is whole or it is not there.
+    pub(crate) fn write_index(
+        &self,
+        file: u64,
+        log_bytes: u64,
+        granules: &[Granule],
+        sync: bool,
+    ) -> io::Result<()> {
+        let header = FileHeader::new(self.stream_id, self.space, file);
+        let temporary = self.path.join(format!("{}.tmp", index_name(file)));
+        let written = self.write_new(&temporary, &index_bytes(&header, log_bytes, granules), sync);
+        let placed = written.and_then(|()| self.storage.rename(&temporary, &self.path.join(index_name(file))));
+        if placed.is_err() {
+            // Left over it would be removed at the next open.
+            let _ = self.storage.remove(&temporary);
+        }
+        placed
+    }
+
+    fn write_new(&self, path: &Path, content: &[u8], sync: bool) -> io::Result<()> {
+        match self.storage.remove(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let file = self.storage.create_new(path)?;
+        file.write_at(content, 0)?;
+        if sync { file.sync_data() } else { Ok(()) }
+    }
+
+    fn read(&self, handle: &dyn StorageFile, file: u64, offset: u64, len: u64) -> Result<Vec<u8>, LogError> {
+        let mut buf = Vec::new();
+        let read = read_into(handle, &mut buf, offset, len as usize);
+        read.map_err(|e| LogError::io("read", &self.log_path(file), e))?;
+        Ok(buf)
+    }
+
+    /// A header that is whole must be ours; a damaged one says nothing and the batches speak for themselves.
+    fn check_owner(&self, file: u64, header: Option<&FileHeader>) -> Result<(), LogError> {
+        let Some(header) = header else { return Ok(()) };
+        let path = self.log_path(file);
+        let (need, have) = ((self.stream_id, self.space), (header.stream_id, header.space));
+        if header.version > VERSION {
+            return Err(LogError::Version { path, need: VERSION, have: header.version });
+        }
+        if need != have {
+            return Err(LogError::Foreign { path, need, have });
+        }
+        if header.first_sequence != file {
+            return Err(LogError::Unreadable { path, what: "its header begins with another sequence than its name" });
+        }
+        Ok(())
+    }
+
+    /// The granules from the index file; `None` when there is none that can be trusted.
+    fn read_index(&self, file: u64, expected: u64, log_bytes: u64) -> Option<Vec<Granule>> {
+        let handle = self.storage.open_read(&self.path.join(index_name(file))).ok()?;
+        let mut content = Vec::new();
+        read_into(&*handle, &mut content, 0, usize::try_from(handle.len().ok()?).ok()?).ok()?;
+        let header = FileHeader::new(self.stream_id, self.space, file);
+        let granules = parse_index(&content, &header, log_bytes)?;
+        let overlaps = granules.first().is_some_and(|first| first.first_sequence < expected);
+        (!overlaps).then_some(granules)
+    }
+}
+
+/// What a scan would have found, as far as the index tells: what lies between its granules was not readable.
+fn scan_of_index(file: u64, expected: u64, header: Option<FileHeader>, granules: Vec<Granule>) -> Scan {
+    let mut scan = Scan { header, end: FILE_HEADER_BYTES, next_sequence: expected, ..Scan::default() };
+    for granule in &granules {
+        if granule.offset > scan.end || granule.first_sequence > scan.next_sequence {
+            scan.damaged.push(Damage {
+                file,
+                offset: scan.end,
+                bytes: granule.offset - scan.end,
+                first_sequence: scan.next_sequence,
+                count: Some(granule.first_sequence - scan.next_sequence),
+                reason: Reason::Unindexed,
+            });
+        }
+        (scan.end, scan.next_sequence) = (granule.end(), granule.next_sequence());
+    }
+    scan.granules = granules;
+    scan
+}

@@ -1,0 +1,255 @@
+//! The bytes of log files and index files outside the batches: names, headers, index entries.
+
+use crate::granule::Granule;
+
+/// Bytes before the first batch of a log file; also the header of index and symbol files.
+pub const FILE_HEADER_BYTES: u64 = 64;
+/// The newest format version of log, index and symbol files this program reads, and the one it writes.
+pub(crate) const VERSION: u16 = 1;
+/// Bytes of one granule in an index file.
+pub(crate) const INDEX_ENTRY_BYTES: usize = 48;
+
+const HEADER: usize = FILE_HEADER_BYTES as usize;
+
+/// Which of the three kinds of file a header belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Log,
+    Index,
+    Symbols,
+}
+
+impl FileKind {
+    pub(crate) fn magic(self) -> &'static [u8; 8] {
+        match self {
+            Self::Log => b"TAPELOG1",
+            Self::Index => b"TAPEIDX1",
+            Self::Symbols => b"TAPESYM1",
+        }
+    }
+}
+
+/// Where each field of a file header begins.
+pub(crate) mod at {
+    pub const MAGIC: usize = 0;
+    pub const VERSION: usize = 8;
+    pub const RESERVED_A: usize = 10;
+    pub const SPACE: usize = 12;
+    pub const STREAM_ID: usize = 16;
+    pub const FIRST_SEQUENCE: usize = 24;
+    pub const LOG_BYTES: usize = 32;
+    pub const NEXT_SEQUENCE: usize = 40;
+    pub const GRANULE_COUNT: usize = 48;
+    pub const RESERVED_B: usize = 52;
+    pub const HEADER_CRC: usize = 60;
+}
+
+/// Every field of a file header in file order: offset, bytes, name. The format page's table is tested against it.
+pub(crate) const HEADER_LAYOUT: [(usize, usize, &str); 11] = [
+    (at::MAGIC, 8, "magic"),
+    (at::VERSION, 2, "version"),
+    (at::RESERVED_A, 2, "reserved_a"),
+    (at::SPACE, 4, "space"),
+    (at::STREAM_ID, 8, "stream_id"),
+    (at::FIRST_SEQUENCE, 8, "first_sequence"),
+    (at::LOG_BYTES, 8, "log_bytes"),
+    (at::NEXT_SEQUENCE, 8, "next_sequence"),
+    (at::GRANULE_COUNT, 4, "granule_count"),
+    (at::RESERVED_B, 8, "reserved_b"),
+    (at::HEADER_CRC, 4, "header_crc"),
+];
+
+/// Every field of an index entry in file order: offset, bytes, name.
+pub(crate) const ENTRY_LAYOUT: [(usize, usize, &str); 7] = [
+    (0, 8, "offset"),
+    (8, 8, "first_sequence"),
+    (16, 8, "count"),
+    (24, 8, "time_min"),
+    (32, 8, "time_max"),
+    (40, 4, "len"),
+    (44, 4, "flags"),
+];
+
+const _: () = {
+    check_layout(&HEADER_LAYOUT, HEADER);
+    check_layout(&ENTRY_LAYOUT, INDEX_ENTRY_BYTES);
+};
+
+/// No holes and no overlaps, `size` bytes in all.
+const fn check_layout(layout: &[(usize, usize, &str)], size: usize) {
+    let (mut i, mut end) = (0, 0);
+    while i < layout.len() {
+        assert!(layout[i].0 == end);
+        end += layout[i].1;
+        i += 1;
+    }
+    assert!(end == size);
+}
+
+/// What a log file says about itself in its first 64 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileHeader {
+    /// Format version of the file.
+    pub version: u16,
+    /// Space of the stream.
+    pub space: u32,
+    /// The stream.
+    pub stream_id: u64,
+    /// Sequence number of the first message; also the file's name.
+    pub first_sequence: u64,
+}
+
+impl FileHeader {
+    pub(crate) fn new(stream_id: u64, space: u32, first_sequence: u64) -> Self {
+        Self { version: VERSION, space, stream_id, first_sequence }
+    }
+
+    /// Reads the header of a log or symbol file; `None` when it is damaged or not there.
+    pub(crate) fn parse(kind: FileKind, bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..HEADER)?;
+        let whole = bytes.starts_with(kind.magic()) && u32_at(bytes, at::HEADER_CRC) == crc(&bytes[..at::HEADER_CRC]);
+        whole.then(|| Self::decode(bytes))
+    }
+
+    /// The header's bytes for a log or symbol file.
+    pub(crate) fn bytes(&self, kind: FileKind) -> [u8; HEADER] {
+        let mut out = self.open_bytes(kind);
+        let header_crc = crc(&out[..at::HEADER_CRC]);
+        put(&mut out, at::HEADER_CRC, &header_crc.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        Self {
+            version: u16::from_le_bytes(take(bytes, at::VERSION)),
+            space: u32_at(bytes, at::SPACE),
+            stream_id: u64_at(bytes, at::STREAM_ID),
+            first_sequence: u64_at(bytes, at::FIRST_SEQUENCE),
+        }
+    }
+
+    /// The header's bytes without a checksum.
+    fn open_bytes(&self, kind: FileKind) -> [u8; HEADER] {
+        let mut out = [0; HEADER];
+        put(&mut out, at::MAGIC, kind.magic());
+        put(&mut out, at::VERSION, &self.version.to_le_bytes());
+        put(&mut out, at::SPACE, &self.space.to_le_bytes());
+        put(&mut out, at::STREAM_ID, &self.stream_id.to_le_bytes());
+        put(&mut out, at::FIRST_SEQUENCE, &self.first_sequence.to_le_bytes());
+        out
+    }
+}
+
+/// The bytes of an index file for a log file of `log_bytes` bytes. The checksum covers header and entries.
+pub(crate) fn index_bytes(header: &FileHeader, log_bytes: u64, granules: &[Granule]) -> Vec<u8> {
+    let next_sequence = granules.last().map_or(header.first_sequence, Granule::next_sequence);
+    let mut out = header.open_bytes(FileKind::Index).to_vec();
+    put(&mut out, at::LOG_BYTES, &log_bytes.to_le_bytes());
+    put(&mut out, at::NEXT_SEQUENCE, &next_sequence.to_le_bytes());
+    put(&mut out, at::GRANULE_COUNT, &(granules.len() as u32).to_le_bytes());
+    for granule in granules {
+        write_entry(granule, &mut out);
+    }
+    let checksum = index_crc(&out);
+    put(&mut out, at::HEADER_CRC, &checksum.to_le_bytes());
+    out
+}
+
+/// The granules of an index file; `None` when it is damaged or not about this very log file.
+pub(crate) fn parse_index(bytes: &[u8], header: &FileHeader, log_bytes: u64) -> Option<Vec<Granule>> {
+    let (head, entries) = bytes.split_at_checked(HEADER)?;
+    let whole = head.starts_with(FileKind::Index.magic()) && u32_at(head, at::HEADER_CRC) == index_crc(bytes);
+    let ours = FileHeader::decode(head) == *header && u64_at(head, at::LOG_BYTES) == log_bytes;
+    let (entries, rest) = entries.as_chunks::<INDEX_ENTRY_BYTES>();
+    if !whole || !ours || !rest.is_empty() || entries.len() != u32_at(head, at::GRANULE_COUNT) as usize {
+        return None;
+    }
+    let granules: Vec<_> = entries.iter().map(|entry| read_entry(header.first_sequence, entry)).collect();
+    in_order(header.first_sequence, &granules, log_bytes).then_some(granules)
+}
+
+/// Even with a good checksum: granules lie in the file one after the other, and so do their sequence numbers.
+fn in_order(first_sequence: u64, granules: &[Granule], log_bytes: u64) -> bool {
+    let mut end = (FILE_HEADER_BYTES, first_sequence);
+    granules.iter().all(|granule| {
+        let starts_well = granule.offset >= end.0 && granule.first_sequence >= end.1 && granule.count > 0;
+        let offset_end = granule.offset.checked_add(granule.len.into());
+        let Some((offset, sequence)) = offset_end.zip(granule.first_sequence.checked_add(granule.count)) else {
+            return false;
+        };
+        end = (offset, sequence);
+        starts_well && offset <= log_bytes
+    })
+}
+
+fn write_entry(granule: &Granule, out: &mut Vec<u8>) {
+    out.extend_from_slice(&granule.offset.to_le_bytes());
+    out.extend_from_slice(&granule.first_sequence.to_le_bytes());
+    out.extend_from_slice(&granule.count.to_le_bytes());
+    out.extend_from_slice(&granule.time_min.to_le_bytes());
+    out.extend_from_slice(&granule.time_max.to_le_bytes());
+    out.extend_from_slice(&granule.len.to_le_bytes());
+    out.extend_from_slice(&u32::from(granule.sorted).to_le_bytes());
+}
+
+fn read_entry(file: u64, entry: &[u8; INDEX_ENTRY_BYTES]) -> Granule {
+    Granule {
+        file,
+        offset: u64_at(entry, 0),
+        first_sequence: u64_at(entry, 8),
+        count: u64_at(entry, 16),
+        time_min: u64_at(entry, 24).cast_signed(),
+        time_max: u64_at(entry, 32).cast_signed(),
+        len: u32_at(entry, 40),
+        sorted: u32_at(entry, 44) == 1,
+    }
+}
+
+/// Checksum of an index file: everything but the checksum's own four bytes, which count as zero.
+fn index_crc(bytes: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(&bytes[..at::HEADER_CRC]);
+    digest.update(&[0; 4]);
+    digest.update(&bytes[HEADER..]);
+    digest.finalize() as u32
+}
+
+/// Name of the log file that begins with this sequence number.
+pub(crate) fn log_name(first_sequence: u64) -> String {
+    format!("{first_sequence:020}.log")
+}
+
+/// Name of its index file.
+pub(crate) fn index_name(first_sequence: u64) -> String {
+    format!("{first_sequence:020}.idx")
+}
+
+/// The sequence number in the name of a log file; `None` for any other name.
+pub(crate) fn log_of_name(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".log")?;
+    let ours = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    ours.then(|| digits.parse().ok()).flatten()
+}
+
+/// CRC-32C (Castagnoli).
+pub(crate) fn crc(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes)
+}
+
+pub(crate) fn put(out: &mut [u8], offset: usize, bytes: &[u8]) {
+    out[offset..offset + bytes.len()].copy_from_slice(bytes);
+}
+
+pub(crate) fn take<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[offset..offset + N]);
+    out
+}
+
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(take(bytes, offset))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    u64::from_le_bytes(take(bytes, offset))
+}

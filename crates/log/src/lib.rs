@@ -1,0 +1,41 @@
+//! Append-only files of checksummed batches: the log of one space of a stream, and the stream's symbol dictionary.
+//!
+//! One [`LogWriter`] appends; any number of readers share a [`Log`], in the writing process (woken at once) and in
+//! others (by [`Log::refresh`]). Everything goes to disk through [`Storage`], so that a test can break it.
+//! `docs/format/log.md` draws the files to the byte.
+//!
+//! What is always true:
+//!
+//! * A batch on disk is whole or it is not there: header and payload carry checksums, and readers check both.
+//! * Sequence numbers rise through the files; where they jump, messages are missing and the jump is reported.
+//! * Bytes before the committed end never change; a failed append is taken back before the next one.
+//! * An index file only repeats what its log file says and is believed only with its checksum.
+
+mod batches;
+mod dictionary;
+mod error;
+mod files;
+mod format;
+mod granule;
+mod log;
+mod notify;
+mod report;
+mod scan;
+
+mod storage;
+mod symbols;
+mod tail;
+mod writer;
+
+pub use batches::{BatchSlice, Batches};
+pub use dictionary::Dictionary;
+pub use error::LogError;
+pub use format::{FILE_HEADER_BYTES, FileHeader};
+pub use granule::{GRANULE_BYTES, Granule, Span};
+pub use log::{Log, Snapshot};
+pub use report::{Cut, Damage, Reason, Recovery};
+pub use scan::{Scan, scan_bytes};
+pub use storage::{DiskStorage, Storage, StorageFile};
+pub use symbols::{MAX_SYMBOL_BYTES, MAX_SYMBOLS, SymbolFile, SymbolRecovery};
+pub use tail::TailPosition;
+pub use writer::{Durability, FILE_BYTES_MAX, FILE_BYTES_MAX_DEFAULT, LogOptions, LogWriter};

@@ -1,0 +1,359 @@
+//! The write side of a log.
+
+use crate::error::LogError;
+use crate::files::{LoadedFile, LogDir};
+use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind};
+use crate::granule::{self, Granule};
+use crate::log::Log;
+use crate::report::{Cut, Reason, Recovery};
+use crate::storage::{Storage, StorageFile};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::{fmt, io};
+use tapedb_codec::batch::{self, BatchError, BatchHeader};
+
+/// Largest value of [`LogOptions::file_bytes_max`]: 1 GiB. Recovery reads the last file at once.
+pub const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Default of [`LogOptions::file_bytes_max`]: 64 MiB.
+pub const FILE_BYTES_MAX_DEFAULT: u64 = 64 << 20;
+
+/// What an acknowledged append survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// In the operating system's hands: survives a killed process, not a power cut.
+    #[default]
+    Async,
+    /// On the disk: survives a power cut.
+    Sync,
+}
+
+/// How a log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// The stream, written into every file.
+    pub stream_id: u64,
+    /// The space of the stream, written into every file.
+    pub space: u32,
+    /// What an acknowledged append survives.
+    pub durability: Durability,
+    /// A file that would grow past this many bytes is rolled; at most [`FILE_BYTES_MAX`]. A file holds one batch at
+    /// least, whatever its size.
+    pub file_bytes_max: u64,
+    /// Sequence number of the first message when the directory holds no log files yet.
+    pub first_sequence: u64,
+}
+
+impl LogOptions {
+    /// Asynchronous, files of 64 MiB, from sequence number 0.
+    pub fn new(stream_id: u64, space: u32) -> Self {
+        Self {
+            stream_id,
+            space,
+            durability: Durability::Async,
+            file_bytes_max: FILE_BYTES_MAX_DEFAULT,
+            first_sequence: 0,
+        }
+    }
+}
+
+/// Appends batches. There must be one per directory at a time, which its owner sees to (the engine locks the database).
+///
+/// Always true: the active file ends at `end`, all bytes before it are whole batches or reported damage, and
+/// `next_sequence` comes next; `staged` is what readers do not see yet. If any of that is in doubt the writer is
+/// poisoned and does nothing more.
+pub struct LogWriter {
+    log: Arc<Log>,
+    options: LogOptions,
+    active: Arc<dyn StorageFile>,
+    file: u64,
+    end: u64,
+    next_sequence: u64,
+    staged: Vec<Granule>,
+    /// A roll failed half-way: the active file must not grow any more, for the next file's name is taken.
+    must_roll: bool,
+    index_failures: u64,
+    poisoned: Option<String>,
+}
+
+impl fmt::Debug for LogWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { options, file, end, next_sequence, poisoned, .. } = self;
+        write!(f, "LogWriter({options:?}, file {file}, end {end}, next {next_sequence}, poisoned {poisoned:?})")
+    }
+}
+
+impl LogWriter {
+    /// Opens the log in `dir` for writing, creating it when it is not there, and recovers it: an unfinished append at
+    /// the end is cut off, damage in the middle stays and is reported.
+    pub fn open(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        options: LogOptions,
+    ) -> Result<(Self, Recovery), LogError> {
+        storage.create_dir_all(dir).map_err(|e| LogError::io("create", dir, e))?;
+        let LogOptions { stream_id, space, first_sequence, .. } = options;
+        let log = Log::empty(LogDir { storage, path: dir.to_path_buf(), stream_id, space }, first_sequence, true);
+        log.dir.remove_temporary()?;
+        let mut recovery = Recovery::default();
+        let files = log.dir.logs()?;
+        let opened = match files.split_last() {
+            None => open_first(&log, &options)?,
+            Some((&last, older)) => {
+                recover_older(&log, older, &options, &mut recovery)?;
+                recover_last(&log, last, &mut recovery)?
+            }
+        };
+        log.finish(&mut recovery);
+        Ok((Self::on(log, options, opened), recovery))
+    }
+
+    /// The read side, kept current by this writer.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    /// Sequence number the next message gets.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// What the log was opened with.
+    pub fn options(&self) -> &LogOptions {
+        &self.options
+    }
+
+    /// Index files that could not be written. They are made anew when the log is opened next.
+    pub fn index_failures(&self) -> u64 {
+        self.index_failures
+    }
+
+    /// Numbers the messages of a batch, writes it, makes it as durable as the log promises and shows it to readers.
+    /// Only `first_sequence` and the header's checksum change in `batch`. Returns the sequence numbers.
+    ///
+    /// On [`LogError::Full`] and [`LogError::Io`] nothing was appended and the writer can go on; on
+    /// [`LogError::Poisoned`] it must be opened anew.
+    pub fn append(&mut self, batch: &mut [u8]) -> Result<Range<u64>, LogError> {
+        let sequences = self.write(batch)?;
+        match self.options.durability {
+            Durability::Async => self.publish(),
+            Durability::Sync => self.sync()?,
+        }
+        Ok(sequences)
+    }
+
+    /// [`append`](Self::append) without the last step: the batch is written, but neither promised to survive nor
+    /// visible to readers in this process until [`sync`](Self::sync). Several appends share one sync.
+    pub fn append_no_sync(&mut self, batch: &mut [u8]) -> Result<Range<u64>, LogError> {
+        self.write(batch)
+    }
+
+    /// Puts everything written on the disk and shows it to readers. A failure poisons the writer: after a failed sync
+    /// the system may have dropped what it could not write.
+    pub fn sync(&mut self) -> Result<(), LogError> {
+        self.check_healthy()?;
+        if let Err(error) = self.active.sync_data() {
+            return Err(self.poison("sync", error));
+        }
+        self.publish();
+        Ok(())
+    }
+
+    fn on(log: Log, options: LogOptions, opened: OpenFile) -> Self {
+        let next_sequence = log.next_sequence();
+        Self {
+            log: Arc::new(log),
+            options,
+            active: opened.handle,
+            file: opened.file,
+            end: opened.end,
+            next_sequence,
+            staged: Vec::new(),
+            must_roll: false,
+            index_failures: 0,
+            poisoned: None,
+        }
+    }
+
+    /// Writes a batch and stages it for readers.
+    fn write(&mut self, batch: &mut [u8]) -> Result<Range<u64>, LogError> {
+        self.check_healthy()?;
+        let header = self.numbered(batch)?;
+        let bytes = batch.len() as u64;
+        let holds_batches = self.end > FILE_HEADER_BYTES;
+        let limit = self.options.file_bytes_max.min(FILE_BYTES_MAX);
+        if self.must_roll || (holds_batches && self.end + bytes > limit) {
+            self.roll()?;
+        }
+        if let Err(error) = self.active.write_at(batch, self.end) {
+            return Err(self.take_back(error));
+        }
+        granule::extend(&mut self.staged, Granule::of(self.file, self.end, &header));
+        self.end += bytes;
+        self.next_sequence = header.next_sequence();
+        Ok(header.sequences())
+    }
+
+    /// Checks the batch's header and gives it its sequence numbers.
+    fn numbered(&self, batch: &mut [u8]) -> Result<BatchHeader, LogError> {
+        let mut header = BatchHeader::parse(batch).map_err(LogError::Batch)?;
+        let (need, have) = (header.batch_bytes(), batch.len());
+        if have < need {
+            return Err(LogError::Batch(BatchError::Truncated { offset: 0, need, have }));
+        }
+        if have > need {
+            return Err(LogError::Batch(BatchError::Trailing { offset: need, have: have - need }));
+        }
+        if self.next_sequence.checked_add(header.count.into()).is_none() {
+            return Err(LogError::SequencesExhausted);
+        }
+        header.first_sequence = self.next_sequence;
+        batch::assign_sequence(batch, self.next_sequence).map_err(LogError::Batch)?;
+        Ok(header)
+    }
+
+    fn publish(&mut self) {
+        self.log.publish(&self.staged, self.end, self.next_sequence);
+        self.staged.clear();
+    }
+
+    /// Takes a failed write back, so that the file ends with the last whole batch again.
+    fn take_back(&mut self, error: io::Error) -> LogError {
+        match self.active.truncate(self.end) {
+            Ok(()) => LogError::io("write", &self.log.dir.log_path(self.file), error),
+            Err(second) => {
+                let error = io::Error::new(error.kind(), format!("{error}, and taking it back failed: {second}"));
+                self.poison("write", error)
+            }
+        }
+    }
+
+    /// Goes on in a new file. The new file comes first: if it cannot be made, the old one stays as it is.
+    fn roll(&mut self) -> Result<(), LogError> {
+        if !self.staged.is_empty() || self.options.durability == Durability::Sync {
+            self.sync()?;
+        }
+        let sync = self.options.durability == Durability::Sync;
+        self.must_roll = true;
+        let opened = create_file(&self.log.dir, self.next_sequence, sync)?;
+        self.must_roll = false;
+        let granules = self.log.active_granules();
+        if self.log.dir.write_index(self.file, self.end, &granules, sync).is_err() {
+            self.index_failures += 1;
+        }
+        self.log.start_file(opened.file);
+        (self.active, self.file, self.end) = (opened.handle, opened.file, opened.end);
+        Ok(())
+    }
+
+    fn check_healthy(&self) -> Result<(), LogError> {
+        match &self.poisoned {
+            Some(cause) => Err(LogError::Poisoned { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn poison(&mut self, operation: &'static str, error: io::Error) -> LogError {
+        let first = LogError::io(operation, &self.log.dir.log_path(self.file), error);
+        let cause = match &first {
+            LogError::Full { path, source } | LogError::Io { path, source, .. } => {
+                format!("{operation} of {}: {source}", path.display())
+            }
+            other => other.to_string(),
+        };
+        self.poisoned = Some(cause.clone());
+        LogError::Poisoned { cause }
+    }
+}
+
+/// The file to append to.
+struct OpenFile {
+    handle: Arc<dyn StorageFile>,
+    file: u64,
+    end: u64,
+}
+
+fn open_first(log: &Log, options: &LogOptions) -> Result<OpenFile, LogError> {
+    let opened = create_file(&log.dir, options.first_sequence, options.durability == Durability::Sync)?;
+    log.start_file(opened.file);
+    Ok(opened)
+}
+
+/// Makes a log file with its header. One of that name holds no batch: an earlier attempt left it.
+fn create_file(dir: &LogDir, file: u64, sync: bool) -> Result<OpenFile, LogError> {
+    let path = dir.log_path(file);
+    let created = match dir.storage.create_new(&path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => dir.storage.open_write(&path),
+        created => created,
+    };
+    let handle = created.map_err(|e| LogError::io("create", &path, e))?;
+    let made = write_header(dir, &*handle, file).and_then(|()| if sync { sync_new(dir, &*handle) } else { Ok(()) });
+    if let Err(error) = made {
+        // Left over it is taken for what it is: a file without batches.
+        let _ = dir.storage.remove(&path);
+        return Err(LogError::io("create", &path, error));
+    }
+    Ok(OpenFile { handle, file, end: FILE_HEADER_BYTES })
+}
+
+fn write_header(dir: &LogDir, handle: &dyn StorageFile, file: u64) -> io::Result<()> {
+    handle.truncate(0)?;
+    handle.write_at(&FileHeader::new(dir.stream_id, dir.space, file).bytes(FileKind::Log), 0)
+}
+
+fn sync_new(dir: &LogDir, handle: &dyn StorageFile) -> io::Result<()> {
+    handle.sync_data()?;
+    dir.storage.sync_dir(&dir.path)
+}
+
+/// Takes in all files but the last; writes the indexes they lack.
+fn recover_older(
+    log: &Log,
+    older: &[u64],
+    options: &LogOptions,
+    recovery: &mut Recovery,
+) -> Result<(), LogError> {
+    for &file in older {
+        let loaded = log.dir.load(file, log.next_expected(file), true)?;
+        log.take_file(&loaded, false, recovery);
+        if !loaded.by_index {
+            // Without it the next open scans again; nothing else is lost.
+            let sync = options.durability == Durability::Sync;
+            let _ = log.dir.write_index(file, loaded.bytes, &loaded.scan.granules, sync);
+        }
+    }
+    Ok(())
+}
+
+/// Takes in the last file, cuts what was not finished at its end, and opens it for appending.
+fn recover_last(log: &Log, file: u64, recovery: &mut Recovery) -> Result<OpenFile, LogError> {
+    let path = log.dir.log_path(file);
+    let mut loaded = log.dir.load(file, log.next_expected(file), false)?;
+    let handle = log.dir.storage.open_write(&path).map_err(|e| LogError::io("open", &path, e))?;
+    cut_tail(&log.dir, &*handle, &mut loaded, recovery).map_err(|e| LogError::io("cut", &path, e))?;
+    log.take_file(&loaded, true, recovery);
+    Ok(OpenFile { handle, file, end: loaded.scan.end })
+}
+
+fn cut_tail(
+    dir: &LogDir,
+    handle: &dyn StorageFile,
+    loaded: &mut LoadedFile,
+    recovery: &mut Recovery,
+) -> io::Result<()> {
+    let (file, scan, bytes) = (loaded.file, &mut loaded.scan, loaded.bytes);
+    if scan.header.is_none() && scan.granules.is_empty() {
+        // Died while making the file. There is nothing in it to lose.
+        write_header(dir, handle, file)?;
+        scan.end = FILE_HEADER_BYTES;
+        if bytes > 0 {
+            recovery.cut.push(Cut { file, offset: 0, bytes, reason: Reason::FileHeader });
+        }
+    } else if let Some(error) = scan.tail {
+        handle.truncate(scan.end)?;
+        recovery.cut.push(Cut { file, offset: scan.end, bytes: bytes - scan.end, reason: Reason::Batch(error) });
+    } else {
+        return Ok(());
+    }
+    handle.sync_data()
+}

@@ -936,6 +936,15 @@ mod tests {
         assert_eq!(decimal("1.797693134862316E308").to_f64(), f64::INFINITY);
     }
 
+    #[test]
+    fn common_texts_take_the_fast_path() {
+        for text in
+            ["7", "-7", "1.5", "12.5", "123.4500", "61837.63000000", "1234567890123456", "-0.00000001"]
+        {
+            assert_eq!(parse_plain(text.as_bytes()), Some(decimal(text)), "{text}");
+        }
+    }
+
     prop_compose! {
         fn finite()(c in prop_oneof![0..=COEFFICIENT_MAX, 0..1000u64, Just(1 << 53), Just((1 << 53) - 1)],
                     e in prop_oneof![EXPONENT_MIN..=EXPONENT_MAX, -20..20], negative: bool) -> Decimal64 {
@@ -1021,7 +1030,7 @@ mod tests {
         }
 
         #[test]
-        fn fast_and_general_parsers_agree(text in "[+-]?[0-9]{0,18}\\.?[0-9]{0,18}") {
+        fn fast_and_general_parsers_agree(text in "[+-]?[0-9]{0,10}[.:/]?[0-9]{0,10}[.x\u{b0}]?") {
             let fast = Decimal64::parse_bytes(text.as_bytes());
             prop_assert_eq!(fast, parse_general(text.as_bytes()));
         }

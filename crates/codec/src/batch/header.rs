@@ -212,7 +212,6 @@ impl BatchHeader {
         let count = self.count as usize;
         let range = self.time_max.wrapping_sub(self.time_min).cast_unsigned();
         let sequence_ok = self.first_sequence.checked_add(self.count.into()).is_some();
-        let time_fits = self.time_width == 8 || range >> (8 * self.time_width) == 0;
         // (is it well, offset, name, what it must be, what it is)
         let rules = [
             (
@@ -307,7 +306,7 @@ impl BatchHeader {
                 return Err(BatchError::Field { offset, field, need, have });
             }
         }
-        if !time_fits {
+        if self.time_width < 8 && range >> (8 * self.time_width) != 0 {
             let need = "wide enough for time_max - time_min";
             return Err(BatchError::Field {
                 offset: at::TIME_WIDTH,

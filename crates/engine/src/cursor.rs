@@ -1,0 +1,451 @@
+//! Reads messages: history, then live, of one stream or of many merged by time.
+
+use crate::block::Current;
+use crate::error::Error;
+use crate::filter::Filter;
+use crate::position::{Place, Position};
+use crate::source::Source;
+use crate::stream::Stream;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::time::{Duration, Instant};
+use tapedb_codec::dynamic::RecordRef;
+use tapedb_codec::{DecodeError, Record};
+use tapedb_schema::Timestamp;
+
+/// How often a cursor looks at what another process writes, while it waits.
+const POLL_INTERVAL: Duration = Duration::from_micros(500);
+
+/// While some streams have messages, the idle ones are looked at once in so many messages.
+const IDLE_CHECK_INTERVAL: u32 = 64;
+
+/// What a cursor shall read. Without any call: all messages of its streams, from the earliest to the last.
+#[derive(Debug, Clone)]
+pub struct CursorBuilder {
+    streams: Vec<Stream>,
+    from: Timestamp,
+    last: i64,
+    symbols: Option<HashSet<String>>,
+    types: Option<HashSet<String>>,
+    reversed: bool,
+    live: bool,
+    skip_history: bool,
+    resume: Option<Position>,
+}
+
+impl CursorBuilder {
+    pub(crate) fn new(streams: Vec<Stream>) -> Self {
+        Self {
+            streams,
+            from: Timestamp(i64::MIN),
+            last: i64::MAX,
+            symbols: None,
+            types: None,
+            reversed: false,
+            live: false,
+            skip_history: false,
+            resume: None,
+        }
+    }
+
+    /// Only messages at or after this time.
+    pub fn from(mut self, time: Timestamp) -> Self {
+        self.from = time;
+        self
+    }
+
+    /// Only messages before this time.
+    pub fn to(mut self, time: Timestamp) -> Self {
+        self.last = time.0.saturating_sub(1);
+        self
+    }
+
+    /// Only messages of these symbols. Symbols that no stream has yet may come later.
+    pub fn symbols<S: Into<String>>(mut self, symbols: impl IntoIterator<Item = S>) -> Self {
+        self.symbols = Some(symbols.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Only messages of these record types.
+    pub fn types<S: Into<String>>(mut self, types: impl IntoIterator<Item = S>) -> Self {
+        self.types = Some(types.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// From the latest message to the earliest.
+    pub fn reverse(mut self) -> Self {
+        self.reversed = true;
+        self
+    }
+
+    /// After history go on with new messages, in the order in which they arrive: none missing, none twice.
+    pub fn live(mut self) -> Self {
+        self.live = true;
+        self
+    }
+
+    /// Live messages only: none that are there already.
+    pub fn skip_history(mut self) -> Self {
+        (self.live, self.skip_history) = (true, true);
+        self
+    }
+
+    /// Goes on where another cursor over the same streams, with the same filters, was.
+    pub fn resume(mut self, position: &Position) -> Self {
+        self.resume = Some(position.clone());
+        self
+    }
+
+    /// Opens the cursor. Its history is what has been committed by now.
+    ///
+    /// # Errors
+    /// For a type that no stream has, for a live cursor in reverse, and for a position that does not fit.
+    pub fn open(self) -> Result<Cursor, Error> {
+        self.check()?;
+        let mut sources = Vec::with_capacity(self.streams.len());
+        for (index, stream) in self.streams.iter().enumerate() {
+            stream.inner.refresh()?;
+            let inner = &stream.inner;
+            let filter =
+                Filter::new(self.from.0, self.last, self.symbols.as_ref(), self.types.as_ref(), inner);
+            let place = self.place(index)?;
+            sources.push(Source::new(stream.clone(), filter, self.reversed, self.live, place));
+        }
+        Ok(Cursor {
+            unstepped: (0..sources.len()).rev().collect(),
+            sources,
+            lead: None,
+            waiting: BinaryHeap::new(),
+            idle: Vec::new(),
+            until_idle_check: IDLE_CHECK_INTERVAL,
+            given: false,
+            live: self.live,
+        })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.live && self.reversed {
+            return Err(Error::Position { what: "a cursor that reads backwards cannot be live".into() });
+        }
+        for name in self.types.iter().flatten() {
+            let has =
+                |stream: &Stream| stream.schema().record(name).is_some_and(|(_, record)| record.message);
+            if !self.streams.iter().any(has) {
+                let stream = self.streams.first().map(|stream| stream.name().to_string()).unwrap_or_default();
+                let why = "there is no such message type; see `desc` for those there are";
+                return Err(Error::Type { stream, record: name.clone(), why });
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&self, index: usize) -> Result<Option<Place>, Error> {
+        let stream = &self.streams[index];
+        let end = stream.inner.log.next_sequence();
+        let Some(position) = &self.resume else {
+            return Ok(self.skip_history.then_some(Place::Live { next: end }));
+        };
+        let wrong = |what: String| Error::Position { what };
+        match position.streams.get(index) {
+            Some((name, place)) if name == stream.name() => {
+                let reached = match place {
+                    Place::History { end, .. } => *end,
+                    Place::Live { next } => *next,
+                };
+                if reached > end {
+                    let what = format!("stream {name:?} has {end} messages, the position is after {reached}");
+                    return Err(wrong(what));
+                }
+                Ok(Some(*place))
+            }
+            Some((name, _)) => {
+                let what =
+                    format!("the position's stream {index} is {name:?}, the cursor's {:?}", stream.name());
+                Err(wrong(what))
+            }
+            None => Err(wrong(format!("the position says nothing of stream {:?}", stream.name()))),
+        }
+    }
+}
+
+/// Reads messages of one or several streams, merged by time; equal times come in the order of the streams.
+///
+/// History is in time order and ends with what had been committed when the cursor was opened. A live cursor goes on
+/// with every later message in order of arrival; streams that are silent do not hold the others back.
+#[derive(Debug)]
+pub struct Cursor {
+    sources: Vec<Source>,
+    /// The source whose current message was given last, or comes next.
+    lead: Option<usize>,
+    /// Other sources that stand on a message, by rank and number.
+    waiting: BinaryHeap<Reverse<(i64, usize)>>,
+    /// Sources that have not been looked at.
+    unstepped: Vec<usize>,
+    /// Live sources that had nothing when last looked at.
+    idle: Vec<usize>,
+    until_idle_check: u32,
+    /// Whether the lead's current message has been given.
+    given: bool,
+    live: bool,
+}
+
+impl Cursor {
+    /// The next message. `None`: history has ended; for a live cursor, there is nothing new right now.
+    ///
+    /// # Errors
+    /// Damage in the files, once for each damaged place, naming it; the next call goes on after it.
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Message<'_>>, Error> {
+        if !self.step()? {
+            return Ok(None);
+        }
+        Ok(self.lead.and_then(|lead| Message::of(&self.sources[lead])))
+    }
+
+    /// The next message, waited for at most `timeout`. `None`: the time is over, or history ended and the cursor is
+    /// not live.
+    ///
+    /// # Errors
+    /// As [`Cursor::next`].
+    pub fn next_within(&mut self, timeout: Duration) -> Result<Option<Message<'_>>, Error> {
+        let deadline = Instant::now() + timeout;
+        while !self.step()? {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !self.live || left.is_zero() {
+                return Ok(None);
+            }
+            self.wait(left)?;
+        }
+        Ok(self.lead.and_then(|lead| Message::of(&self.sources[lead])))
+    }
+
+    /// Waits until there may be a new message, or the time is over.
+    ///
+    /// # Errors
+    /// When the files of another process's stream cannot be looked at.
+    pub fn wait(&mut self, timeout: Duration) -> Result<(), Error> {
+        let Some(source) = self.sources.first() else {
+            std::thread::sleep(timeout);
+            return Ok(());
+        };
+        let inner = &source.stream.inner;
+        if !inner.is_writable() {
+            std::thread::sleep(timeout.min(POLL_INTERVAL));
+            return self.sources.iter().try_for_each(|source| source.stream.inner.refresh());
+        }
+        if self.sources.len() == 1 {
+            inner.log.wait(source.read_to(), timeout);
+            return Ok(());
+        }
+        let rings = inner.bell.rings();
+        if !self.sources.iter().any(Source::has_more) {
+            inner.bell.wait(rings, timeout);
+        }
+        Ok(())
+    }
+
+    /// Whether all streams have come to the end of their history.
+    pub fn is_live(&self) -> bool {
+        self.live && self.unstepped.is_empty() && self.sources.iter().all(Source::is_live)
+    }
+
+    /// Where the cursor is: after the last message it gave.
+    pub fn position(&self) -> Position {
+        let standing = |index: usize| self.lead != Some(index) || !self.given;
+        let place =
+            |(index, source): (usize, &Source)| (source.stream.name().into(), source.place(standing(index)));
+        Position { streams: self.sources.iter().enumerate().map(place).collect() }
+    }
+
+    /// The streams, by their number in [`Message::stream_index`].
+    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.sources.iter().map(|source| &source.stream)
+    }
+
+    /// Moves to the next message.
+    #[inline]
+    fn step(&mut self) -> Result<bool, Error> {
+        if let Some(lead) = self.lead.filter(|_| self.given) {
+            if !self.sources[lead].advance()? {
+                self.lead = None;
+                self.idle.push(lead);
+            }
+            self.given = false;
+        }
+        // One stream alone needs no merging.
+        if self.lead.is_none() || self.sources.len() > 1 {
+            self.merge()?;
+        }
+        let Some(lead) = self.lead else { return Ok(false) };
+        self.given = true;
+        self.sources[lead].note_given();
+        Ok(true)
+    }
+
+    /// Makes the source with the earliest message the lead.
+    fn merge(&mut self) -> Result<(), Error> {
+        while let Some(&index) = self.unstepped.last() {
+            // On an error the source stays unstepped: the next call goes on with it.
+            let found = self.sources[index].advance()?;
+            self.unstepped.pop();
+            self.place(index, found);
+        }
+        self.until_idle_check -= 1;
+        if self.live && (self.lead.is_none() || self.until_idle_check == 0) {
+            self.check_idle()?;
+        }
+        if self.until_idle_check == 0 {
+            self.until_idle_check = IDLE_CHECK_INTERVAL;
+        }
+        let lead = self.lead.map(|lead| (self.sources[lead].rank(), lead));
+        if let Some(&Reverse(nearest)) = self.waiting.peek()
+            && lead.is_none_or(|lead| nearest < lead)
+        {
+            self.waiting.pop();
+            self.waiting.extend(lead.map(Reverse));
+            self.lead = Some(nearest.1);
+        }
+        Ok(())
+    }
+
+    fn check_idle(&mut self) -> Result<(), Error> {
+        let mut at = 0;
+        while at < self.idle.len() {
+            let index = self.idle[at];
+            if self.sources[index].has_more() && self.sources[index].advance()? {
+                self.idle.swap_remove(at);
+                self.place(index, true);
+            } else {
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, index: usize, found: bool) {
+        if found {
+            self.waiting.push(Reverse((self.sources[index].rank(), index)));
+        } else {
+            self.idle.push(index);
+        }
+    }
+}
+
+/// A message as it lies in the cursor's memory: valid until the cursor moves on.
+#[derive(Debug, Clone, Copy)]
+pub struct Message<'a> {
+    source: &'a Source,
+    current: &'a Current,
+    body: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    #[inline]
+    fn of(source: &'a Source) -> Option<Self> {
+        let (current, body) = source.current()?;
+        Some(Self { source, current, body })
+    }
+
+    /// Time.
+    #[inline]
+    pub fn time(&self) -> Timestamp {
+        Timestamp(self.current.time)
+    }
+
+    /// Symbol.
+    #[inline]
+    pub fn symbol(&self) -> &'a str {
+        self.source.stream.inner.symbol(self.current.symbol)
+    }
+
+    /// Number of the symbol in the stream's dictionary.
+    #[inline]
+    pub fn symbol_id(&self) -> u32 {
+        self.current.symbol
+    }
+
+    /// Sequence number in the stream.
+    #[inline]
+    pub fn sequence(&self) -> u64 {
+        self.current.sequence
+    }
+
+    /// Index of the record type in the stream's schema.
+    #[inline]
+    pub fn type_id(&self) -> u16 {
+        self.current.type_id
+    }
+
+    /// Name of the record type.
+    pub fn type_name(&self) -> &'a str {
+        let record = self.source.stream.inner.layouts.record(self.current.type_id);
+        record.map_or("?", |record| &record.name)
+    }
+
+    /// The stream.
+    #[inline]
+    pub fn stream(&self) -> &'a Stream {
+        &self.source.stream
+    }
+
+    /// The body in its bytes, as `docs/format/message.md` draws them. Not validated.
+    #[inline]
+    pub fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
+    /// The record, if it is a `T`.
+    ///
+    /// # Errors
+    /// [`Error::Type`] when the message is not a `T` or the stream has none, [`Error::Decode`] for damaged bytes.
+    #[inline]
+    pub fn decode<T: Record + 'static>(&self) -> Result<T, Error> {
+        let mut value = T::default();
+        self.decode_into(&mut value)?;
+        Ok(value)
+    }
+
+    /// Replaces `value` by the record, if it is a `T`, reusing what `value` has allocated.
+    ///
+    /// # Errors
+    /// As [`Message::decode`].
+    #[inline]
+    pub fn decode_into<T: Record + 'static>(&self, value: &mut T) -> Result<(), Error> {
+        self.check_type::<T>()?;
+        tapedb_codec::decode_into(self.body, value).map_err(|error| self.damaged(error))
+    }
+
+    /// Validates the record, if it is a `T`, and reads it in place.
+    ///
+    /// # Errors
+    /// As [`Message::decode`].
+    #[inline]
+    pub fn view<T: Record + 'static>(&self) -> Result<T::View<'a>, Error> {
+        self.check_type::<T>()?;
+        tapedb_codec::view::<T>(self.body).map_err(|error| self.damaged(error))
+    }
+
+    /// Validates the record, of whatever type it is, and reads it in place.
+    ///
+    /// # Errors
+    /// [`Error::Decode`] for damaged bytes.
+    pub fn record(&self) -> Result<RecordRef<'a>, Error> {
+        let layouts = &self.source.stream.inner.layouts;
+        layouts.view(self.current.type_id, self.body).map_err(|error| self.damaged(error))
+    }
+
+    #[inline]
+    fn check_type<T: Record + 'static>(&self) -> Result<(), Error> {
+        if self.source.type_id_of::<T>()? == self.current.type_id {
+            return Ok(());
+        }
+        let why =
+            "the message is of another type; ask `type_name` first, or let the cursor give only this type";
+        Err(Error::Type { stream: self.stream().name().into(), record: T::NAME.into(), why })
+    }
+
+    #[cold]
+    fn damaged(&self, error: DecodeError) -> Error {
+        Error::Decode { stream: self.stream().name().into(), sequence: Some(self.sequence()), error }
+    }
+}

@@ -1,0 +1,304 @@
+//! A database: a directory of streams, open in one process for writing and in any number for reading.
+
+use crate::bell::Bell;
+use crate::cursor::CursorBuilder;
+use crate::definition::{Definition, StreamOptions};
+use crate::error::Error;
+use crate::names;
+use crate::stream::{DEFINITION_FILE, Stream, StreamInner, sync};
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tapedb_schema::{Schema, Timestamp};
+
+/// Says what the directory is.
+const MARKER_FILE: &str = "tapedb.database";
+const MARKER: &str = "tapedb-database 1\n";
+const LOCK_FILE: &str = "lock";
+const STREAMS_DIRECTORY: &str = "streams";
+
+/// An open database. Cheap to clone; all clones are the same database, which closes with the last of them and of the
+/// streams, loaders and cursors that came from it.
+///
+/// ```
+/// use tapedb_codec::{Record, SchemaBuilder};
+/// use tapedb_engine::{Database, StreamOptions};
+/// use tapedb_schema::{Decimal64, Timestamp};
+///
+/// #[derive(Record, Debug, Default, PartialEq)]
+/// #[record(message)]
+/// struct Tick { price: Decimal64 }
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("db");
+/// let db = Database::open(&path)?;
+/// let schema = SchemaBuilder::new().with::<Tick>().finish();
+/// let ticks = db.create_stream("ticks", schema, StreamOptions::default())?;
+///
+/// let mut loader = ticks.loader()?;
+/// loader.append("AIG", Timestamp(1), &Tick { price: "48.35".parse()? })?;
+/// loader.flush()?; // acknowledged: it survives what the stream's durability says
+///
+/// let mut cursor = ticks.cursor().symbols(["AIG"]).open()?;
+/// let message = cursor.next()?.expect("one message");
+/// assert_eq!((message.symbol(), message.time()), ("AIG", Timestamp(1)));
+/// assert_eq!(message.decode::<Tick>()?.price.to_string(), "48.35");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Database {
+    inner: Arc<DatabaseInner>,
+}
+
+#[derive(Debug)]
+struct DatabaseInner {
+    path: PathBuf,
+    /// Held while the database is open for writing; the system lets go of it when the process ends, however it ends.
+    lock: Option<File>,
+    bell: Arc<Bell>,
+    /// Streams that have been opened.
+    streams: Mutex<BTreeMap<String, Arc<StreamInner>>>,
+}
+
+impl Database {
+    /// Opens a database for writing; makes it if the directory is not there or is empty.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another writer has it open, [`Error::NotADatabase`] for a directory of other things.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let streams = path.join(STREAMS_DIRECTORY);
+        if !path.join(MARKER_FILE).exists() {
+            create(path)?;
+        }
+        check_marker(path)?;
+        fs::create_dir_all(&streams).map_err(Error::io("create", &streams))?;
+        let lock = lock(path)?;
+        remove_leftovers(&streams)?;
+        Ok(Self::on(path, Some(lock)))
+    }
+
+    /// Opens a database that exists for reading, beside any number of readers and one writer in other processes.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] when there is none.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        check_marker(path)?;
+        Ok(Self::on(path, None))
+    }
+
+    fn on(path: &Path, lock: Option<File>) -> Self {
+        let inner =
+            DatabaseInner { path: path.into(), lock, bell: Arc::default(), streams: Mutex::default() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Whether this handle can only read.
+    pub fn is_read_only(&self) -> bool {
+        self.inner.lock.is_none()
+    }
+
+    /// Creates a stream.
+    ///
+    /// # Errors
+    /// When the name is taken or not allowed, the schema is not valid or has no message type, or the database is open
+    /// for reading only.
+    pub fn create_stream(&self, name: &str, schema: Schema, options: StreamOptions) -> Result<Stream, Error> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        names::check(name)?;
+        schema.validate()?;
+        if !schema.records.iter().any(|record| record.message) {
+            let why = "a stream needs a message type: write `message` instead of `record` for one at least";
+            let record = schema.records.first().map(|record| record.name.clone()).unwrap_or_default();
+            return Err(Error::Type { stream: name.into(), record, why });
+        }
+        let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = self.directory_of(name);
+        if directory.exists() {
+            return Err(Error::StreamExists { name: name.into() });
+        }
+        let definition = Definition { id: random(), created: now(), options, schema_version: 1, schema };
+        StreamInner::create(&self.streams_directory(), &directory, &definition)?;
+        self.open_stream(&mut open, name)
+    }
+
+    /// A stream that exists.
+    ///
+    /// # Errors
+    /// [`Error::NoStream`], or what keeps its files from being opened.
+    pub fn stream(&self, name: &str) -> Result<Stream, Error> {
+        let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inner) = open.get(name) {
+            // Another process may have deleted it, or made it anew.
+            if self.inner.lock.is_some() || inner.directory.join(DEFINITION_FILE).exists() {
+                return Ok(Stream { inner: inner.clone() });
+            }
+        }
+        names::check(name)?;
+        if !self.directory_of(name).join(DEFINITION_FILE).exists() {
+            let known = self.streams()?.into_iter().take(10).collect();
+            return Err(Error::NoStream { name: name.into(), known });
+        }
+        self.open_stream(&mut open, name)
+    }
+
+    fn open_stream(
+        &self,
+        open: &mut BTreeMap<String, Arc<StreamInner>>,
+        name: &str,
+    ) -> Result<Stream, Error> {
+        let writing = !self.is_read_only();
+        let inner = StreamInner::open(name, self.directory_of(name), self.inner.bell.clone(), writing)?;
+        let inner = Arc::new(inner);
+        open.insert(name.into(), inner.clone());
+        Ok(Stream { inner })
+    }
+
+    /// Names of all streams, sorted.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed.
+    pub fn streams(&self) -> Result<Vec<String>, Error> {
+        let directory = self.streams_directory();
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&directory).map_err(Error::io("list", &directory))? {
+            let entry = entry.map_err(Error::io("list", &directory))?;
+            found.extend(entry.file_name().to_str().and_then(names::name_of));
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Deletes a stream with all its messages. Cursors that are reading it get an error where the next file is gone;
+    /// loaders get one at their next flush.
+    ///
+    /// # Errors
+    /// [`Error::NoStream`], [`Error::ReadOnly`], or what keeps the files from being removed.
+    pub fn delete_stream(&self, name: &str) -> Result<(), Error> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let stream = self.stream(name)?;
+        let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        // No append may be under way while the files go.
+        let writer = stream.inner.writer()?;
+        stream.inner.deleted.store(true, Ordering::Release);
+        let doomed = self.streams_directory().join(format!(".deleted-{:016x}", stream.inner.definition.id));
+        fs::rename(&stream.inner.directory, &doomed).map_err(Error::io("delete", &stream.inner.directory))?;
+        drop(writer);
+        open.remove(name);
+        sync(&self.streams_directory())?;
+        fs::remove_dir_all(&doomed).map_err(Error::io("delete", &doomed))
+    }
+
+    /// A cursor over several streams, merged by time.
+    ///
+    /// # Errors
+    /// When one of the streams cannot be opened.
+    pub fn cursor<S: AsRef<str>>(
+        &self,
+        streams: impl IntoIterator<Item = S>,
+    ) -> Result<CursorBuilder, Error> {
+        let streams: Result<Vec<Stream>, Error> =
+            streams.into_iter().map(|name| self.stream(name.as_ref())).collect();
+        Ok(CursorBuilder::new(streams?))
+    }
+
+    fn streams_directory(&self) -> PathBuf {
+        self.inner.path.join(STREAMS_DIRECTORY)
+    }
+
+    fn directory_of(&self, name: &str) -> PathBuf {
+        self.streams_directory().join(names::directory_of(name))
+    }
+}
+
+/// Makes a directory a database. The marker comes last, so that a half-made one is made again.
+fn create(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(Error::io("create", path))?;
+    let foreign = |entry: &io::Result<fs::DirEntry>| {
+        entry
+            .as_ref()
+            .map_or(true, |entry| entry.file_name() != STREAMS_DIRECTORY && entry.file_name() != LOCK_FILE)
+    };
+    if fs::read_dir(path).map_err(Error::io("list", path))?.any(|entry| foreign(&entry)) {
+        return Err(Error::NotADatabase {
+            path: path.into(),
+            why: "it holds other files; name an empty or new directory to make a database there",
+        });
+    }
+    let marker = path.join(MARKER_FILE);
+    let draft = path.join(format!("{STREAMS_DIRECTORY}/.new-marker"));
+    let streams = path.join(STREAMS_DIRECTORY);
+    fs::create_dir_all(&streams).map_err(Error::io("create", &streams))?;
+    fs::write(&draft, MARKER).map_err(Error::io("write", &draft))?;
+    sync(&draft)?;
+    fs::rename(&draft, &marker).map_err(Error::io("create", &marker))?;
+    sync(path)
+}
+
+fn check_marker(path: &Path) -> Result<(), Error> {
+    let why = match fs::read(path.join(MARKER_FILE)) {
+        Ok(text) if text == MARKER.as_bytes() => return Ok(()),
+        Ok(text) if text.starts_with(b"tapedb-database ") => {
+            "it was made by another version; use that version"
+        }
+        Ok(_) => "its marker file is damaged; it should say \"tapedb-database 1\"",
+        Err(_) if !path.exists() => "there is no such directory",
+        Err(_) => "it has no marker file; check the path",
+    };
+    Err(Error::NotADatabase { path: path.into(), why })
+}
+
+fn lock(path: &Path) -> Result<File, Error> {
+    let file = path.join(LOCK_FILE);
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&file)
+        .map_err(Error::io("open", &file))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.into() }),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", &file)(error)),
+    }
+}
+
+/// Removes what a killed process left of a stream that it was creating or deleting.
+fn remove_leftovers(streams: &Path) -> Result<(), Error> {
+    for entry in fs::read_dir(streams).map_err(Error::io("list", streams))? {
+        let path = entry.map_err(Error::io("list", streams))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with(".new-") || name.starts_with(".deleted-") {
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(Error::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// A number that no other stream has: the standard library's hash keys are random per process and call.
+fn random() -> u64 {
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_i64(now().0);
+    hasher.finish()
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(since.as_nanos() as i64)
+}

@@ -1,0 +1,199 @@
+//! What can go wrong in the database, and what to do about it.
+
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+use tapedb_codec::DecodeError;
+use tapedb_codec::batch::PushError;
+use tapedb_codec::dynamic::EncodeError;
+use tapedb_log::LogError;
+use tapedb_schema::{SchemaError, Timestamp};
+
+/// A failed operation of the database. Nothing already stored is lost by any of them.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The directory is not a database, and not one to be made.
+    NotADatabase {
+        /// The directory.
+        path: PathBuf,
+        /// What is there instead.
+        why: &'static str,
+    },
+    /// Another process, or another handle in this one, has the database open for writing.
+    Locked {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The database was opened for reading only.
+    ReadOnly,
+    /// A name that a stream cannot have.
+    StreamName {
+        /// The name.
+        name: String,
+        /// The rule it breaks.
+        rule: &'static str,
+    },
+    /// There is no such stream.
+    NoStream {
+        /// The name.
+        name: String,
+        /// Streams that are there, at most ten.
+        known: Vec<String>,
+    },
+    /// There is such a stream already.
+    StreamExists {
+        /// The name.
+        name: String,
+    },
+    /// A stream's definition file cannot be used.
+    Definition {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The schema is not valid.
+    Schema(SchemaError),
+    /// The stream's schema and the record do not go together.
+    Type {
+        /// The stream.
+        stream: String,
+        /// The record type.
+        record: String,
+        /// What does not fit.
+        why: &'static str,
+    },
+    /// A value does not fit the schema.
+    Encode(EncodeError),
+    /// A message's bytes are not what its record type says.
+    Decode {
+        /// The stream.
+        stream: String,
+        /// The message's sequence number; `None` while it is being loaded.
+        sequence: Option<u64>,
+        /// What is wrong.
+        error: DecodeError,
+    },
+    /// A message is too large.
+    Message(PushError),
+    /// The stream refuses messages that are older than the last one it has.
+    Late {
+        /// The stream.
+        stream: String,
+        /// Time of the message.
+        time: Timestamp,
+        /// Time of the last message before it.
+        last: Timestamp,
+    },
+    /// A resume position that does not fit the cursor.
+    Position {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A failure of the log.
+    Log(LogError),
+    /// The system refused an operation.
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io<'a>(operation: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
+        move |source| Self::Io { operation, path: path.into(), source }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotADatabase { path, why } => {
+                write!(f, "{} is not a TapeDB database: {why}", path.display())
+            }
+            Self::Locked { path } => write!(
+                f,
+                "{} is open for writing elsewhere; open it for reading only, or close the other writer first",
+                path.display()
+            ),
+            Self::ReadOnly => f.write_str("the database is open for reading only; open it for writing first"),
+            Self::StreamName { name, rule } => write!(f, "{name:?} cannot name a stream: {rule}"),
+            Self::NoStream { name, known } if known.is_empty() => {
+                write!(f, "there is no stream {name:?}; the database has no streams yet")
+            }
+            Self::NoStream { name, known } => {
+                write!(f, "there is no stream {name:?}; there is {}", known.join(", "))
+            }
+            Self::StreamExists { name } => {
+                write!(f, "there is a stream {name:?} already; open it, or delete it first")
+            }
+            Self::Definition { path, what } => {
+                write!(f, "{}: {what}; restore the file from a copy", path.display())
+            }
+            Self::Schema(error) => write!(f, "schema: {error}"),
+            Self::Type { stream, record, why } => {
+                write!(f, "stream {stream:?}, record type {record:?}: {why}")
+            }
+            Self::Encode(error) => write!(f, "not appended: {error}"),
+            Self::Decode { stream, sequence: Some(sequence), error } => {
+                write!(f, "stream {stream:?}, message {sequence}: {error}")
+            }
+            Self::Decode { stream, sequence: None, error } => {
+                write!(f, "not appended to stream {stream:?}: {error}")
+            }
+            Self::Message(error) => write!(f, "not appended: {error}"),
+            Self::Late { stream, time, last } => write!(
+                f,
+                "stream {stream:?} refuses late messages: {time} is before {last}; append in time order, or create \
+                 the stream with late messages accepted"
+            ),
+            Self::Position { what } => write!(f, "cannot resume: {what}"),
+            Self::Log(error) => write!(f, "{error}"),
+            Self::Io { operation, path, source } => {
+                write!(f, "cannot {operation} {}: {source}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Schema(error) => Some(error),
+            Self::Encode(error) => Some(error),
+            Self::Decode { error, .. } => Some(error),
+            Self::Message(error) => Some(error),
+            Self::Log(error) => Some(error),
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<LogError> for Error {
+    fn from(error: LogError) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl From<SchemaError> for Error {
+    fn from(error: SchemaError) -> Self {
+        Self::Schema(error)
+    }
+}
+
+impl From<EncodeError> for Error {
+    fn from(error: EncodeError) -> Self {
+        Self::Encode(error)
+    }
+}
+
+impl From<PushError> for Error {
+    fn from(error: PushError) -> Self {
+        Self::Message(error)
+    }
+}

@@ -1,0 +1,186 @@
+//! A stream's messages up to one moment, in time order, however they arrived.
+//!
+//! Granules are taken in the order of their first (reading backwards: last) time. As long as they follow each other
+//! in time, which is what a feed writes, one is open at a time. Where late messages made them overlap, all those that
+//! reach over the current time are open and merged. Memory is bounded by how many granules overlap at any one time,
+//! each of 256 KiB or one batch.
+
+use crate::block::{Block, Current, Order};
+use crate::error::Error;
+use crate::filter::Filter;
+use crate::stream::StreamInner;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use tapedb_log::{Granule, Snapshot};
+
+/// Place of a message in a stream's history: its time, then its sequence number.
+pub(crate) type Key = (i64, u64);
+
+/// Messages in time order up to the end of a snapshot.
+///
+/// Always true: the lead block's current row comes before all rows of `waiting` and of the granules not yet opened.
+#[derive(Debug)]
+pub(crate) struct History {
+    /// Wanted granules in the order in which they must be opened.
+    granules: Vec<Granule>,
+    opened: usize,
+    reversed: bool,
+    /// Only messages after this place, in the direction of reading.
+    after: Option<Key>,
+    /// Only messages with sequence numbers below this: the last granule may have grown since.
+    end: u64,
+    blocks: Vec<Block>,
+    free: Vec<usize>,
+    lead: Option<usize>,
+    /// Open blocks but the lead, by the rank of their current row.
+    waiting: BinaryHeap<Reverse<(Key, usize)>>,
+    /// Whether the lead's current row has not been given yet.
+    fresh: bool,
+    errors: VecDeque<Error>,
+}
+
+impl History {
+    pub fn new(snapshot: &Snapshot, filter: &Filter, reversed: bool, after: Option<Key>, end: u64) -> Self {
+        let wanted = |granule: &&Granule| granule.first_sequence < end && filter.wants_granule(granule);
+        let mut granules: Vec<Granule> = snapshot.iter().filter(wanted).copied().collect();
+        let rank = |granule: &Granule| first_rank(granule, reversed);
+        if !granules.is_sorted_by_key(rank) {
+            granules.sort_by_key(rank);
+        }
+        Self {
+            granules,
+            opened: 0,
+            reversed,
+            after,
+            end,
+            blocks: Vec::new(),
+            free: Vec::new(),
+            lead: None,
+            waiting: BinaryHeap::new(),
+            fresh: false,
+            errors: VecDeque::new(),
+        }
+    }
+
+    /// The current row and its body; there is one after [`History::advance`] returned `true`.
+    #[inline]
+    pub fn current(&self) -> Option<(&Current, &[u8])> {
+        let block = &self.blocks[self.lead?];
+        Some((&block.current, block.body()))
+    }
+
+    /// Moves to the next wanted message. `false`: there is none left.
+    ///
+    /// # Errors
+    /// Damage, once each; the next call goes on after it.
+    #[inline]
+    pub fn advance(&mut self, filter: &mut Filter, stream: &StreamInner) -> Result<bool, Error> {
+        loop {
+            let found = self.step(filter, stream);
+            if let Some(error) = self.errors.pop_front() {
+                self.fresh = found;
+                return Err(error);
+            }
+            match self.lead {
+                Some(lead) if !self.is_within(lead) => {}
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    /// Finds the next row; `false` when there is none.
+    #[inline]
+    fn step(&mut self, filter: &mut Filter, stream: &StreamInner) -> bool {
+        if self.fresh {
+            self.fresh = false;
+            return self.lead.is_some();
+        }
+        if let Some(lead) = self.lead
+            && !self.blocks[lead].advance(filter, stream, &mut self.errors)
+        {
+            self.free.push(lead);
+            self.lead = None;
+        }
+        if self.lead.is_none() || self.opened < self.granules.len() || !self.waiting.is_empty() {
+            self.choose_lead(filter, stream);
+        }
+        self.lead.is_some()
+    }
+
+    /// Makes the block with the next row the lead, opening granules that may hold it.
+    #[inline]
+    fn choose_lead(&mut self, filter: &mut Filter, stream: &StreamInner) {
+        loop {
+            let lead = self.lead.map(|lead| self.rank_of(lead));
+            let waiting = self.waiting.peek().map(|Reverse((rank, _))| *rank);
+            let nearest = [lead, waiting].into_iter().flatten().min();
+            let unopened = self.granules.get(self.opened).map(|granule| first_rank(granule, self.reversed));
+            match (nearest, unopened) {
+                (nearest, Some(unopened)) if nearest.is_none_or(|nearest| unopened < nearest) => {
+                    self.open_next(filter, stream);
+                }
+                _ if waiting.is_some_and(|waiting| lead.is_none_or(|lead| waiting < lead)) => {
+                    return self.swap_lead();
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn swap_lead(&mut self) {
+        if let Some(lead) = self.lead {
+            self.waiting.push(Reverse((self.rank_of(lead), lead)));
+        }
+        self.lead = self.waiting.pop().map(|Reverse((_, slot))| slot);
+    }
+
+    /// Reads the next granule and lets its first wanted row wait.
+    fn open_next(&mut self, filter: &mut Filter, stream: &StreamInner) {
+        let granule = self.granules[self.opened];
+        self.opened += 1;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.blocks.push(Block::new(if self.reversed { Order::TimeReversed } else { Order::Time }));
+            self.blocks.len() - 1
+        });
+        let block = &mut self.blocks[slot];
+        if let Err(error) = stream.log.read(&granule, block.bytes_mut()) {
+            self.errors.push_back(error.into());
+            self.free.push(slot);
+            return;
+        }
+        block.load(&stream.log, &granule.span(), granule.sorted, filter, stream, &mut self.errors);
+        if block.advance(filter, stream, &mut self.errors) {
+            self.waiting.push(Reverse((self.rank_of(slot), slot)));
+        } else {
+            self.free.push(slot);
+        }
+    }
+
+    /// Whether a block's current row is neither behind the end nor before the place to go on from.
+    #[inline]
+    fn is_within(&self, slot: usize) -> bool {
+        self.blocks[slot].current.sequence < self.end
+            && self.after.is_none_or(|after| self.rank_of(slot) > rank(after, self.reversed))
+    }
+
+    #[inline]
+    fn rank_of(&self, slot: usize) -> Key {
+        let current = &self.blocks[slot].current;
+        rank((current.time, current.sequence), self.reversed)
+    }
+}
+
+/// Keys in the direction of reading: backwards, the complement turns the order of each part around.
+#[inline]
+pub(crate) fn rank(key: Key, reversed: bool) -> Key {
+    if reversed { (!key.0, !key.1) } else { key }
+}
+
+/// Nothing in the granule comes before this.
+fn first_rank(granule: &Granule, reversed: bool) -> Key {
+    if reversed {
+        rank((granule.time_max, granule.next_sequence() - 1), true)
+    } else {
+        (granule.time_min, granule.first_sequence)
+    }
+}

@@ -1,0 +1,30 @@
+//! The embedded database: durable, time-ordered streams of typed messages, written by loaders and read by cursors.
+//!
+//! A [`Database`] is a directory, open in one process for writing and in any number for reading. A [`Stream`] holds
+//! messages of one schema; a [`Loader`] appends to it; a [`Cursor`] reads history and then stays live, over one stream
+//! or many merged by time. There are no sockets here: servers and simulators hold an engine.
+
+mod bell;
+mod block;
+mod cursor;
+mod database;
+mod definition;
+mod error;
+mod filter;
+mod history;
+mod loader;
+mod names;
+mod position;
+mod source;
+mod stream;
+mod tail;
+
+pub use cursor::{Cursor, CursorBuilder, Message};
+pub use database::Database;
+pub use definition::{Late, StreamOptions};
+pub use error::Error;
+pub use loader::{BATCH_BYTES_DEFAULT, Loader, SymbolId};
+pub use names::MAX_STREAM_NAME_BYTES;
+pub use position::Position;
+pub use stream::{Stream, StreamRecovery, StreamStats};
+pub use tapedb_log::{Durability, LogError};

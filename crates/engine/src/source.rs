@@ -1,0 +1,141 @@
+//! One stream as a cursor reads it: history, then the tail.
+
+use crate::block::Current;
+use crate::error::Error;
+use crate::filter::Filter;
+use crate::history::{History, Key};
+use crate::position::Place;
+use crate::stream::Stream;
+use crate::tail::Tail;
+use std::any::TypeId;
+use std::cell::Cell;
+
+/// A stream being read. History ends where the log ended when the cursor was opened; the tail begins there.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub stream: Stream,
+    filter: Filter,
+    phase: Phase,
+    /// End of history.
+    end: u64,
+    reversed: bool,
+    /// Whether the tail is wanted after history.
+    live: bool,
+    /// Place of the last message given from history.
+    given: Option<Key>,
+    /// The Rust type asked for last, and its type id.
+    last_type: Cell<Option<(TypeId, u16)>>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    History(History),
+    Tail(Tail),
+}
+
+impl Source {
+    pub fn new(stream: Stream, filter: Filter, reversed: bool, live: bool, place: Option<Place>) -> Self {
+        let snapshot = stream.inner.log.snapshot();
+        let now = Place::History { end: snapshot.next_sequence(), after: None };
+        let (end, phase, given) = match place.unwrap_or(now) {
+            Place::History { end, after } => {
+                let history = History::new(&snapshot, &filter, reversed, after, end);
+                (end, Phase::History(history), after)
+            }
+            Place::Live { next } => (next, Phase::Tail(Tail::new(next)), None),
+        };
+        Self { stream, filter, phase, end, reversed, live, given, last_type: Cell::new(None) }
+    }
+
+    /// Moves to the next wanted message. `false`: there is none, or none yet.
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool, Error> {
+        let stream = &self.stream.inner;
+        match &mut self.phase {
+            Phase::History(history) => {
+                if history.advance(&mut self.filter, stream)? {
+                    return Ok(true);
+                }
+                if !self.live {
+                    return Ok(false);
+                }
+                self.phase = Phase::Tail(Tail::new(self.end));
+                self.advance()
+            }
+            Phase::Tail(tail) => tail.advance(&mut self.filter, stream),
+        }
+    }
+
+    /// The message the source stands on.
+    #[inline]
+    pub fn current(&self) -> Option<(&Current, &[u8])> {
+        match &self.phase {
+            Phase::History(history) => history.current(),
+            Phase::Tail(tail) => tail.current(),
+        }
+    }
+
+    /// Rank of the current message among sources.
+    #[inline]
+    pub fn rank(&self) -> i64 {
+        let time = self.current().map_or(i64::MAX, |(current, _)| current.time);
+        if self.reversed { !time } else { time }
+    }
+
+    /// Whether history has ended.
+    pub fn is_live(&self) -> bool {
+        matches!(self.phase, Phase::Tail(_))
+    }
+
+    /// Whether a source that had nothing may have something now.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        match &self.phase {
+            Phase::History(_) => true,
+            Phase::Tail(tail) => tail.has_more(&self.stream.inner),
+        }
+    }
+
+    /// The sequence number up to which the log has been read, for waiting.
+    pub fn read_to(&self) -> u64 {
+        match &self.phase {
+            Phase::History(_) => 0,
+            Phase::Tail(tail) => tail.read_to(),
+        }
+    }
+
+    /// Notes that the current message has been given to the user.
+    #[inline]
+    pub fn note_given(&mut self) {
+        if let Phase::History(history) = &self.phase
+            && let Some((current, _)) = history.current()
+        {
+            self.given = Some((current.time, current.sequence));
+        }
+    }
+
+    /// Where to go on; `standing`: there is a current message and it has not been given.
+    pub fn place(&self, standing: bool) -> Place {
+        match &self.phase {
+            Phase::History(_) => Place::History { end: self.end, after: self.given },
+            Phase::Tail(tail) => match tail.current() {
+                Some((current, _)) if standing => Place::Live { next: current.sequence },
+                _ => Place::Live { next: tail.next_sequence() },
+            },
+        }
+    }
+
+    /// Type id of a Rust type in this stream, remembered.
+    #[inline]
+    pub fn type_id_of<T: tapedb_codec::Record + 'static>(&self) -> Result<u16, Error> {
+        let key = TypeId::of::<T>();
+        match self.last_type.get() {
+            Some((last, id)) if last == key => Ok(id),
+            _ => {
+                let id = self.stream.type_id_of::<T>()?;
+                self.last_type.set(Some((key, id)));
+                Ok(id)
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! A stream's messages from a sequence number on, in order of arrival, as far as they have been committed.
+
+use crate::block::{Block, Current, Order};
+use crate::error::Error;
+use crate::filter::Filter;
+use crate::stream::StreamInner;
+use std::collections::VecDeque;
+use tapedb_log::TailPosition;
+
+/// Bytes read at once at most, but always one batch.
+const READ_BYTES: usize = 256 << 10;
+
+/// Messages in order of arrival.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    position: TailPosition,
+    /// Messages before this one have been given already: their batch may begin before it.
+    next_sequence: u64,
+    block: Block,
+    positioned: bool,
+    errors: VecDeque<Error>,
+}
+
+impl Tail {
+    pub fn new(next_sequence: u64) -> Self {
+        Self {
+            position: TailPosition::at(next_sequence),
+            next_sequence,
+            block: Block::new(Order::Arrival),
+            positioned: false,
+            errors: VecDeque::new(),
+        }
+    }
+
+    /// Sequence number of the first message that has not been given.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Whether messages may have come that were not there before.
+    #[inline]
+    pub fn has_more(&self, stream: &StreamInner) -> bool {
+        stream.log.next_sequence() > self.position.sequence()
+    }
+
+    /// The sequence number up to which the log has been read.
+    pub fn read_to(&self) -> u64 {
+        self.position.sequence()
+    }
+
+    #[inline]
+    pub fn current(&self) -> Option<(&Current, &[u8])> {
+        self.positioned.then(|| (&self.block.current, self.block.body()))
+    }
+
+    /// Moves to the next wanted message. `false`: there is none yet.
+    ///
+    /// # Errors
+    /// Damage, once each; the next call goes on after it.
+    #[inline]
+    pub fn advance(&mut self, filter: &mut Filter, stream: &StreamInner) -> Result<bool, Error> {
+        loop {
+            if let Some(error) = self.errors.pop_front() {
+                return Err(error);
+            }
+            while self.block.advance(filter, stream, &mut self.errors) {
+                // A batch that begins before the position has rows that history has given.
+                if self.block.current.sequence >= self.next_sequence {
+                    self.next_sequence = self.block.current.sequence + 1;
+                    self.positioned = true;
+                    return Ok(true);
+                }
+            }
+            self.positioned = false;
+            if !self.has_more(stream) {
+                self.next_sequence = self.next_sequence.max(self.position.sequence());
+                return Ok(false);
+            }
+            let span = stream.log.read_from(&mut self.position, READ_BYTES, self.block.bytes_mut())?;
+            self.block.load(&stream.log, &span, true, filter, stream, &mut self.errors);
+        }
+    }
+}

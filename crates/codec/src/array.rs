@@ -134,7 +134,7 @@ impl Header {
 
     /// Bits of the bitmap behind the last item are zero.
     pub fn check_unused_bits(self, bytes: &[u8], at: usize) -> Result<(), DecodeError> {
-        if self.count % 8 != 0 && bytes[self.items - 1] >> (self.count % 8) != 0 {
+        if !self.count.is_multiple_of(8) && bytes[self.items - 1] >> (self.count % 8) != 0 {
             return Err(DecodeError::new(
                 Kind::NullSlot,
                 at + self.items - 1,

@@ -173,7 +173,7 @@ impl<'a, const FIXED: usize> Body<'a, FIXED> {
     /// When one is not.
     #[inline(always)]
     pub fn check_bitmap(&self, nullable: usize) -> Result<(), DecodeError> {
-        if nullable % 8 != 0 && self.fixed[nullable / 8] >> (nullable % 8) != 0 {
+        if !nullable.is_multiple_of(8) && self.fixed[nullable / 8] >> (nullable % 8) != 0 {
             let byte = self.fixed[nullable / 8];
             return Err(DecodeError::new(Kind::NullSlot, self.at + nullable / 8, byte.into(), 0));
         }

@@ -27,7 +27,7 @@ impl Layouts {
         depth: u32,
     ) -> Result<(), DecodeError> {
         fits(layout, body, at, depth)?;
-        if layout.nullable % 8 != 0 && body[layout.nullable / 8] >> (layout.nullable % 8) != 0 {
+        if !layout.nullable.is_multiple_of(8) && body[layout.nullable / 8] >> (layout.nullable % 8) != 0 {
             let byte = layout.nullable / 8;
             return Err(DecodeError::new(Kind::NullSlot, at + byte, body[byte].into(), 0));
         }

@@ -401,7 +401,7 @@ fn single(text: &str) -> Option<char> {
 fn hexadecimal(text: &str) -> Option<Vec<u8>> {
     let nibble = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     let pair = |pair: &[u8]| Some(nibble(pair[0])? << 4 | nibble(pair[1])?);
-    if text.len() % 2 != 0 {
+    if !text.len().is_multiple_of(2) {
         return None;
     }
     text.as_bytes().chunks(2).map(pair).collect()

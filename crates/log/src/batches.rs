@@ -19,8 +19,8 @@ pub struct BatchSlice<'a> {
     pub offset: u64,
 }
 
-/// The batches of a span, in order. Damage is one `Err` item that names what is out of reach; the next item goes on
-/// after it.
+/// The batches of a span, in order. Damage is one `Err` item that names what is out of reach; the next item
+/// goes on after it.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
     dir: &'a Path,
@@ -56,11 +56,13 @@ impl<'a> Batches<'a> {
         let from = after_bad(self.bytes, start);
         let next = find(self.bytes, from, expected).map(|(at, header)| (at, header.first_sequence));
         let missing_end = (self.span.len as usize).max(self.bytes.len());
-        (self.at, self.next_sequence) = next.unwrap_or((missing_end, self.span.next_sequence().max(expected)));
+        (self.at, self.next_sequence) =
+            next.unwrap_or((missing_end, self.span.next_sequence().max(expected)));
         self.damage(start, self.at, expected, Reason::Batch(error))
     }
 
-    /// The error for the bytes from `start` to `end`, which hold the messages from `first_sequence` to the next.
+    /// The error for the bytes from `start` to `end`, which hold the messages from `first_sequence` to the
+    /// next.
     fn damage(&self, start: usize, end: usize, first_sequence: u64, reason: Reason) -> LogError {
         let damage = Damage {
             file: self.span.file,
@@ -70,7 +72,7 @@ impl<'a> Batches<'a> {
             count: Some(self.next_sequence - first_sequence),
             reason,
         };
-        LogError::Damaged { path: self.dir.join(log_name(self.span.file)), damage }
+        LogError::Damaged { path: self.dir.join(log_name(self.span.file)), damage: Box::new(damage) }
     }
 }
 

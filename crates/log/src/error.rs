@@ -8,7 +8,8 @@ use tapedb_codec::batch::BatchError;
 /// Why a log operation failed: what, where and what to do now.
 #[derive(Debug)]
 pub enum LogError {
-    /// The disk is full. What was appended before stays; the same append can be tried again once there is room.
+    /// The disk is full. What was appended before stays; the same append can be tried again once there is
+    /// room.
     Full {
         /// The file that could not grow.
         path: PathBuf,
@@ -29,7 +30,7 @@ pub enum LogError {
         /// The log file.
         path: PathBuf,
         /// Where in it, and which messages.
-        damage: Damage,
+        damage: Box<Damage>,
     },
     /// The batch offered to the log is malformed. Nothing was written.
     Batch(BatchError),
@@ -74,8 +75,8 @@ pub enum LogError {
     },
     /// The sequence numbers of the space are used up.
     SequencesExhausted,
-    /// The writer has stopped for good after an error that left the file in doubt. Readers go on; opening the log
-    /// anew recovers it.
+    /// The writer has stopped for good after an error that left the file in doubt. Readers go on; opening the
+    /// log anew recovers it.
     Poisoned {
         /// The first error.
         cause: String,

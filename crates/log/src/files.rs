@@ -1,8 +1,10 @@
-//! Opens the log files of a directory and finds out what they hold: by index where it can be trusted, else by scan.
+//! Opens the log files of a directory and finds out what they hold: by index where it can be trusted, else by
+//! scan.
 
 use crate::error::LogError;
 use crate::format::{
-    FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, index_bytes, index_name, log_name, log_of_name, parse_index,
+    FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, index_bytes, index_name, log_name, log_of_name,
+    parse_index,
 };
 use crate::granule::Granule;
 use crate::report::{Damage, Reason};
@@ -99,7 +101,8 @@ impl LogDir {
         let header = FileHeader::new(self.stream_id, self.space, file);
         let temporary = self.path.join(format!("{}.tmp", index_name(file)));
         let written = self.write_new(&temporary, &index_bytes(&header, log_bytes, granules), sync);
-        let placed = written.and_then(|()| self.storage.rename(&temporary, &self.path.join(index_name(file))));
+        let placed =
+            written.and_then(|()| self.storage.rename(&temporary, &self.path.join(index_name(file))));
         if placed.is_err() {
             // Left over it would be removed at the next open.
             let _ = self.storage.remove(&temporary);
@@ -136,7 +139,10 @@ impl LogDir {
             return Err(LogError::Foreign { path, need, have });
         }
         if header.first_sequence != file {
-            return Err(LogError::Unreadable { path, what: "its header begins with another sequence than its name" });
+            return Err(LogError::Unreadable {
+                path,
+                what: "its header begins with another sequence than its name",
+            });
         }
         Ok(())
     }

@@ -44,7 +44,8 @@ pub(crate) mod at {
     pub const HEADER_CRC: usize = 60;
 }
 
-/// Every field of a file header in file order: offset, bytes, name. The format page's table is tested against it.
+/// Every field of a file header in file order: offset, bytes, name. The format page's table is tested against
+/// it.
 pub(crate) const HEADER_LAYOUT: [(usize, usize, &str); 11] = [
     (at::MAGIC, 8, "magic"),
     (at::VERSION, 2, "version"),
@@ -107,7 +108,8 @@ impl FileHeader {
     /// Reads the header of a log or symbol file; `None` when it is damaged or not there.
     pub(crate) fn parse(kind: FileKind, bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEADER)?;
-        let whole = bytes.starts_with(kind.magic()) && u32_at(bytes, at::HEADER_CRC) == crc(&bytes[..at::HEADER_CRC]);
+        let whole =
+            bytes.starts_with(kind.magic()) && u32_at(bytes, at::HEADER_CRC) == crc(&bytes[..at::HEADER_CRC]);
         whole.then(|| Self::decode(bytes))
     }
 
@@ -174,7 +176,8 @@ fn in_order(first_sequence: u64, granules: &[Granule], log_bytes: u64) -> bool {
     granules.iter().all(|granule| {
         let starts_well = granule.offset >= end.0 && granule.first_sequence >= end.1 && granule.count > 0;
         let offset_end = granule.offset.checked_add(granule.len.into());
-        let Some((offset, sequence)) = offset_end.zip(granule.first_sequence.checked_add(granule.count)) else {
+        let Some((offset, sequence)) = offset_end.zip(granule.first_sequence.checked_add(granule.count))
+        else {
             return false;
         };
         end = (offset, sequence);
@@ -252,4 +255,79 @@ pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
 
 pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     u64::from_le_bytes(take(bytes, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> String {
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format/log.md")).unwrap()
+    }
+
+    fn hex_dump(bytes: &[u8]) -> String {
+        let line = |(i, row): (usize, &[u8])| {
+            let hex: Vec<_> = row.iter().map(|b| format!("{b:02x}")).collect();
+            format!("{:04x}  {}\n", i * 16, hex.join(" "))
+        };
+        bytes.chunks(16).enumerate().map(line).collect()
+    }
+
+    fn golden_granule() -> Granule {
+        Granule {
+            file: 42,
+            offset: 64,
+            len: 98,
+            first_sequence: 42,
+            count: 2,
+            time_min: 1_700_000_000_000_000_000,
+            time_max: 1_700_000_000_000_001_000,
+            sorted: true,
+        }
+    }
+
+    #[test]
+    fn the_page_has_the_real_offsets() {
+        let page = page();
+        for (offset, bytes, name) in HEADER_LAYOUT.iter().chain(&ENTRY_LAYOUT) {
+            let row = format!("| {offset} | {bytes} | `{name}` |");
+            assert!(page.contains(&row), "docs/format/log.md lacks the row {row}");
+        }
+    }
+
+    #[test]
+    fn the_page_shows_the_golden_bytes() {
+        let header = FileHeader::new(7, 1, 42);
+        let index = index_bytes(&header, 162, &[golden_granule()]);
+        for dump in [hex_dump(&header.bytes(FileKind::Log)), hex_dump(&index)] {
+            assert!(page().contains(&dump), "docs/format/log.md must show:\n{dump}");
+        }
+    }
+
+    #[test]
+    fn an_index_is_believed_only_whole_and_for_its_own_file() {
+        let header = FileHeader::new(7, 1, 42);
+        let index = index_bytes(&header, 162, &[golden_granule()]);
+        assert_eq!(parse_index(&index, &header, 162), Some(vec![golden_granule()]));
+        assert_eq!(parse_index(&index, &header, 163), None);
+        assert_eq!(parse_index(&index, &FileHeader::new(7, 2, 42), 162), None);
+        for bit in 0..index.len() * 8 {
+            let mut broken = index.clone();
+            broken[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(parse_index(&broken, &header, 162), None, "bit {bit}");
+        }
+        for len in 0..index.len() {
+            assert_eq!(parse_index(&index[..len], &header, 162), None, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn only_our_names_are_logs() {
+        assert_eq!(log_of_name(&log_name(u64::MAX)), Some(u64::MAX));
+        for name in
+            ["1.log", "00000000000000000001.idx", "99999999999999999999.log", "+0000000000000000001.log"]
+        {
+            assert_eq!(log_of_name(name), None, "{name}");
+        }
+    }
 }

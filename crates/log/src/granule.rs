@@ -2,8 +2,8 @@
 
 use tapedb_codec::batch::BatchHeader;
 
-/// A granule is closed when it has this many bytes. Small enough to read at once, large enough that millions of
-/// one-message batches need few entries.
+/// A granule is closed when it has this many bytes. Small enough to read at once, large enough that millions
+/// of one-message batches need few entries.
 pub const GRANULE_BYTES: u32 = 256 << 10;
 
 /// Whole batches that lie one after the other in one log file and whose sequence numbers have no hole.

@@ -1,8 +1,9 @@
-//! Append-only files of checksummed batches: the log of one space of a stream, and the stream's symbol dictionary.
+//! Append-only files of checksummed batches: the log of one space of a stream, and the stream's symbol
+//! dictionary.
 //!
-//! One [`LogWriter`] appends; any number of readers share a [`Log`], in the writing process (woken at once) and in
-//! others (by [`Log::refresh`]). Everything goes to disk through [`Storage`], so that a test can break it.
-//! `docs/format/log.md` draws the files to the byte.
+//! One [`LogWriter`] appends; any number of readers share a [`Log`], in the writing process (woken at once)
+//! and in others (by [`Log::refresh`]). Everything goes to disk through [`Storage`], so that a test can break
+//! it. `docs/format/log.md` draws the files to the byte.
 //!
 //! What is always true:
 //!
@@ -21,7 +22,7 @@ mod log;
 mod notify;
 mod report;
 mod scan;
-
+pub mod sim;
 mod storage;
 mod symbols;
 mod tail;

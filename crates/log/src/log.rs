@@ -17,14 +17,16 @@ const OPEN_FILES_MAX: usize = 64;
 
 /// The messages of one space as far as they are committed. Shared by any number of readers.
 ///
-/// Always true: `end` and the granules agree under the lock; granules, offsets and sequence numbers only grow.
+/// Always true: `end` and the granules agree under the lock; granules, offsets and sequence numbers only
+/// grow.
 #[derive(Debug)]
 pub struct Log {
     pub(crate) dir: LogDir,
     state: RwLock<State>,
     end: CommittedEnd,
     open_files: Mutex<Vec<(u64, Handle)>>,
-    /// Held while looking for what another process wrote. `true` when a writer in this process keeps us current.
+    /// Held while looking for what another process wrote. `true` when a writer in this process keeps us
+    /// current.
     refreshing: Mutex<bool>,
 }
 
@@ -75,8 +77,8 @@ pub(crate) enum Located {
 }
 
 impl Log {
-    /// Opens the log in `dir` for reading, while a writer in another process may be appending. Bytes at the end that
-    /// are not a whole batch are not there yet; [`refresh`](Self::refresh) looks again.
+    /// Opens the log in `dir` for reading, while a writer in another process may be appending. Bytes at the
+    /// end that are not a whole batch are not there yet; [`refresh`](Self::refresh) looks again.
     pub fn open(
         storage: Arc<dyn Storage>,
         dir: &Path,
@@ -132,25 +134,27 @@ impl Log {
         }
     }
 
-    /// Reads the bytes of a granule into `buf`, whose memory is reused. Walk them with [`batches`](Self::batches).
+    /// Reads the bytes of a granule into `buf`, whose memory is reused. Walk them with
+    /// [`batches`](Self::batches).
     pub fn read(&self, granule: &Granule, buf: &mut Vec<u8>) -> Result<(), LogError> {
         self.read_bytes(granule.file, granule.offset, granule.len as usize, buf)
     }
 
-    /// The batches in the bytes of a span (of a [`Granule::span`], or from [`read_from`](Self::read_from)), each
-    /// checked; what is damaged is an `Err` item, and the batches after it follow.
+    /// The batches in the bytes of a span (of a [`Granule::span`], or from [`read_from`](Self::read_from)),
+    /// each checked; what is damaged is an `Err` item, and the batches after it follow.
     pub fn batches<'a>(&'a self, span: &Span, bytes: &'a [u8]) -> Batches<'a> {
         Batches::new(&self.dir.path, *span, bytes)
     }
 
-    /// Waits until [`next_sequence`](Self::next_sequence) is past `sequence` or the time is over; returns it. Woken
-    /// by a writer in this process, or by a [`refresh`](Self::refresh) on another thread.
+    /// Waits until [`next_sequence`](Self::next_sequence) is past `sequence` or the time is over; returns it.
+    /// Woken by a writer in this process, or by a [`refresh`](Self::refresh) on another thread.
     pub fn wait(&self, sequence: u64, timeout: Duration) -> u64 {
         self.end.wait(sequence, timeout)
     }
 
-    /// Looks for what a writer in another process has appended: the growth of the active file, then new files. Scans
-    /// only what is new. Returns whether there is more to read. Does nothing on the log of a writer in this process.
+    /// Looks for what a writer in another process has appended: the growth of the active file, then new
+    /// files. Scans only what is new. Returns whether there is more to read. Does nothing on the log of a
+    /// writer in this process.
     pub fn refresh(&self) -> Result<bool, LogError> {
         let owned = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
         if *owned {
@@ -204,7 +208,14 @@ impl Log {
         if !is_last && loaded.bytes > scan.end {
             let reason = scan.tail.map_or(Reason::Unindexed, Reason::Batch);
             let (bytes, first_sequence) = (loaded.bytes - scan.end, scan.next_sequence);
-            recovery.damaged.push(Damage { file, offset: scan.end, bytes, first_sequence, count: None, reason });
+            recovery.damaged.push(Damage {
+                file,
+                offset: scan.end,
+                bytes,
+                first_sequence,
+                count: None,
+                reason,
+            });
         }
         if !is_last && !loaded.by_index {
             recovery.indexes_rebuilt.push(file);
@@ -235,7 +246,8 @@ impl Log {
         state.files.push(FileEnd { file, end: FILE_HEADER_BYTES });
     }
 
-    /// Lets readers see more of the active file: its new granules, where it now ends, and the next sequence number.
+    /// Lets readers see more of the active file: its new granules, where it now ends, and the next sequence
+    /// number.
     pub(crate) fn publish(&self, granules: &[Granule], end: u64, next_sequence: u64) {
         let mut state = self.state_mut();
         for granule in granules {
@@ -300,8 +312,8 @@ impl Log {
         Ok(handle)
     }
 
-    /// A file that begins past the end of the one before it: the messages between are lost. Damage at the end of the
-    /// file before has said so already, but for how many.
+    /// A file that begins past the end of the one before it: the messages between are lost. Damage at the end
+    /// of the file before has said so already, but for how many.
     fn report_lost_before(&self, file: u64, recovery: &mut Recovery) {
         let state = self.state();
         let Some(before) = state.files.last() else { return };
@@ -394,13 +406,14 @@ impl Snapshot {
         }
     }
 
-    /// The granules in order of arrival. Where one does not begin with the sequence number at which the one before it
-    /// ends, messages are missing.
+    /// The granules in order of arrival. Where one does not begin with the sequence number at which the one
+    /// before it ends, messages are missing.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Granule> {
         self.sealed.iter().chain(self.active.iter()).chain(self.tail.iter())
     }
 
-    /// Index of the granule that holds `sequence`, or else of the first one after it; [`len`](Self::len) when none is.
+    /// Index of the granule that holds `sequence`, or else of the first one after it; [`len`](Self::len) when
+    /// none is.
     pub fn find(&self, sequence: u64) -> usize {
         let before = |granule: &Granule| granule.next_sequence() <= sequence;
         let sealed = self.sealed.partition_point(before);

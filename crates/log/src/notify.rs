@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 /// The committed end of a log, and those who wait for it to move.
 ///
-/// Store of `end` before load of `waiting` in the writer, and the reverse in the reader, all sequentially consistent:
-/// at least one of them sees the other, so no wake-up is lost.
+/// Store of `end` before load of `waiting` in the writer, and the reverse in the reader, all sequentially
+/// consistent: at least one of them sees the other, so no wake-up is lost.
 #[derive(Debug, Default)]
 pub(crate) struct CommittedEnd {
     end: AtomicU64,

@@ -55,7 +55,11 @@ impl fmt::Display for Damage {
             Some(0) => write!(f, "no message lost"),
             Some(1) => write!(f, "message {first_sequence} is out of reach"),
             Some(n) => {
-                write!(f, "messages {first_sequence} to {} are out of reach", first_sequence.saturating_add(n - 1))
+                write!(
+                    f,
+                    "messages {first_sequence} to {} are out of reach",
+                    first_sequence.saturating_add(n - 1)
+                )
             }
             None => write!(f, "messages from {first_sequence} on are out of reach"),
         }
@@ -112,7 +116,11 @@ impl Recovery {
 
 impl fmt::Display for Recovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} messages in {} files, next sequence {}", self.messages, self.files, self.next_sequence)?;
+        write!(
+            f,
+            "{} messages in {} files, next sequence {}",
+            self.messages, self.files, self.next_sequence
+        )?;
         for file in &self.indexes_rebuilt {
             write!(f, "\n{file:020}.idx: rebuilt by scanning the log file")?;
         }

@@ -87,7 +87,8 @@ impl Scan {
         bytes
     }
 
-    /// Notes damage up to the next whole batch, which begins with sequence number `next`; returns the damaged bytes.
+    /// Notes damage up to the next whole batch, which begins with sequence number `next`; returns the damaged
+    /// bytes.
     fn skip(&mut self, Place { file, offset }: Place, bytes: usize, next: u64, error: BatchError) -> usize {
         let (first_sequence, reason) = (self.next_sequence, Reason::Batch(error));
         let count = Some(next - first_sequence);
@@ -97,8 +98,8 @@ impl Scan {
     }
 }
 
-/// Where to look on after the bad batch at `at`: behind its payload when its header is whole, for then its length can
-/// be trusted and a message that looks like a batch is not taken for one.
+/// Where to look on after the bad batch at `at`: behind its payload when its header is whole, for then its
+/// length can be trusted and a message that looks like a batch is not taken for one.
 pub(crate) fn after_bad(bytes: &[u8], at: usize) -> usize {
     BatchHeader::parse(&bytes[at..]).map_or(at + 1, |header| at + header.batch_bytes())
 }

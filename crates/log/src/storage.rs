@@ -1,4 +1,5 @@
-//! The narrow door to the disk. [`DiskStorage`] is the real one; [`SimStorage`](crate::sim::SimStorage) breaks things.
+//! The narrow door to the disk. [`DiskStorage`] is the real one; [`SimStorage`](crate::sim::SimStorage)
+//! breaks things.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -30,8 +31,8 @@ pub trait Storage: Send + Sync {
 pub trait StorageFile: Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; returns how many, 0 at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes all of `bytes` at `offset`, in one call to the system where the system takes them at once. After an
-    /// error any part of them may be in the file.
+    /// Writes all of `bytes` at `offset`, in one call to the system where the system takes them at once.
+    /// After an error any part of them may be in the file.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Bytes in the file.
     fn len(&self) -> io::Result<u64>;
@@ -59,9 +60,14 @@ pub(crate) fn read_full(file: &dyn StorageFile, buf: &mut [u8], offset: u64) -> 
     Ok(done)
 }
 
-/// Reads `len` bytes from `offset` into `buf`, or fewer where the file ends. `buf` keeps its memory and is not cleared
-/// first: zeroing what is overwritten anyway would cost as much as the copy.
-pub(crate) fn read_into(file: &dyn StorageFile, buf: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
+/// Reads `len` bytes from `offset` into `buf`, or fewer where the file ends. `buf` keeps its memory and is
+/// not cleared first: zeroing what is overwritten anyway would cost as much as the copy.
+pub(crate) fn read_into(
+    file: &dyn StorageFile,
+    buf: &mut Vec<u8>,
+    offset: u64,
+    len: usize,
+) -> io::Result<()> {
     buf.resize(len, 0);
     let read = read_full(file, buf, offset)?;
     buf.truncate(read);

@@ -65,7 +65,8 @@ impl fmt::Debug for SymbolFile {
 }
 
 impl SymbolFile {
-    /// Opens the file for writing, making it when it is not there. An unfinished append at its end is cut off.
+    /// Opens the file for writing, making it when it is not there. An unfinished append at its end is cut
+    /// off.
     pub fn open_rw(
         storage: &dyn Storage,
         path: &Path,
@@ -115,11 +116,14 @@ impl SymbolFile {
         &self.dictionary
     }
 
-    /// Adds new symbols in one write, as durable as the stream; call it before appending the batches that use them.
-    /// Returns their ids. On error none of them is added.
+    /// Adds new symbols in one write, as durable as the stream; call it before appending the batches that use
+    /// them. Returns their ids. On error none of them is added.
     pub fn append(&mut self, names: &[&str]) -> Result<Range<u32>, LogError> {
         let Some(durability) = self.durability else {
-            return Err(LogError::Unreadable { path: self.path.clone(), what: "the file is open for reading only" });
+            return Err(LogError::Unreadable {
+                path: self.path.clone(),
+                what: "the file is open for reading only",
+            });
         };
         if let Some(cause) = &self.poisoned {
             return Err(LogError::Poisoned { cause: cause.clone() });
@@ -255,12 +259,7 @@ fn is_unfinished_header(content: &[u8]) -> bool {
     header.is_none() && content.len() <= FILE_HEADER_BYTES as usize
 }
 
-fn make_header(
-    storage: &dyn Storage,
-    file: &dyn StorageFile,
-    path: &Path,
-    stream_id: u64,
-) -> io::Result<()> {
+fn make_header(storage: &dyn Storage, file: &dyn StorageFile, path: &Path, stream_id: u64) -> io::Result<()> {
     file.truncate(0)?;
     file.write_at(&FileHeader::new(stream_id, 0, 0).bytes(FileKind::Symbols), 0)?;
     file.sync_data()?;

@@ -5,8 +5,8 @@ use crate::granule::Span;
 use crate::log::{Located, Log};
 use tapedb_codec::batch::{BatchHeader, HEADER_BYTES};
 
-/// Where a reader goes on: a sequence number, and the place of its batch once known, so that reading on needs no
-/// search.
+/// Where a reader goes on: a sequence number, and the place of its batch once known, so that reading on needs
+/// no search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TailPosition {
     sequence: u64,
@@ -27,12 +27,13 @@ impl TailPosition {
 }
 
 impl Log {
-    /// Reads whole batches into `buf`, from the one that holds the position's sequence number on: as many as fit
-    /// `max_bytes`, at least one, at most to the end of their granule. Moves the position behind them. The span is
-    /// empty when there is nothing new.
+    /// Reads whole batches into `buf`, from the one that holds the position's sequence number on: as many as
+    /// fit `max_bytes`, at least one, at most to the end of their granule. Moves the position behind them.
+    /// The span is empty when there is nothing new.
     ///
-    /// The first batch may begin before the position: its earlier rows are the caller's to skip. Walk the bytes with
-    /// [`batches`](Log::batches). Damage known to the index is an error here, once: the position is then behind it.
+    /// The first batch may begin before the position: its earlier rows are the caller's to skip. Walk the
+    /// bytes with [`batches`](Log::batches). Damage known to the index is an error here, once: the position
+    /// is then behind it.
     pub fn read_from(
         &self,
         position: &mut TailPosition,
@@ -45,7 +46,8 @@ impl Log {
             Located::End => return Ok(Span { first_sequence: position.sequence, ..Span::default() }),
             Located::Missing(damage, next) => {
                 *position = TailPosition::at(next);
-                return Err(LogError::Damaged { path: self.dir.log_path(damage.file), damage });
+                let path = self.dir.log_path(damage.file);
+                return Err(LogError::Damaged { path, damage: Box::new(damage) });
             }
         };
         let rest = self.rest_of(&granule, position, buf)?;
@@ -66,9 +68,8 @@ impl Log {
             return Ok(after(granule, offset, position.sequence));
         }
         self.read_bytes(granule.file, granule.offset, granule.len as usize, buf)?;
-        let (skipped, sequence) = walk(buf, granule.first_sequence, |header, _| {
-            header.next_sequence() <= position.sequence
-        });
+        let (skipped, sequence) =
+            walk(buf, granule.first_sequence, |header, _| header.next_sequence() <= position.sequence);
         Ok(after(granule, granule.offset + skipped as u64, sequence))
     }
 
@@ -85,7 +86,8 @@ impl Log {
             buf.truncate(fits);
             return Ok(before(&rest, fits, sequence));
         }
-        // The first batch is larger than asked for, or damaged: then the rest of the granule shows where it goes on.
+        // The first batch is larger than asked for, or damaged: then the rest of the granule shows where it
+        // goes on.
         let first = BatchHeader::parse(buf).ok().filter(|h| h.first_sequence == rest.first_sequence);
         let span = first.map_or(rest, |h| before(&rest, h.batch_bytes().min(len), h.next_sequence()));
         self.read_bytes(span.file, span.offset, span.len as usize, buf)?;
@@ -93,8 +95,8 @@ impl Log {
     }
 }
 
-/// Walks whole headers from the start of `bytes` while `go_on` says so of the header and where its batch ends, and
-/// while they are in sequence. Returns the bytes walked and the sequence number there.
+/// Walks whole headers from the start of `bytes` while `go_on` says so of the header and where its batch
+/// ends, and while they are in sequence. Returns the bytes walked and the sequence number there.
 fn walk(bytes: &[u8], first_sequence: u64, go_on: impl Fn(&BatchHeader, usize) -> bool) -> (usize, u64) {
     let (mut at, mut sequence) = (0, first_sequence);
     while let Some(rest) = bytes.get(at..)

@@ -37,8 +37,8 @@ pub struct LogOptions {
     pub space: u32,
     /// What an acknowledged append survives.
     pub durability: Durability,
-    /// A file that would grow past this many bytes is rolled; at most [`FILE_BYTES_MAX`]. A file holds one batch at
-    /// least, whatever its size.
+    /// A file that would grow past this many bytes is rolled; at most [`FILE_BYTES_MAX`]. A file holds one
+    /// batch at least, whatever its size.
     pub file_bytes_max: u64,
     /// Sequence number of the first message when the directory holds no log files yet.
     pub first_sequence: u64,
@@ -57,11 +57,12 @@ impl LogOptions {
     }
 }
 
-/// Appends batches. There must be one per directory at a time, which its owner sees to (the engine locks the database).
+/// Appends batches. There must be one per directory at a time, which its owner sees to (the engine locks the
+/// database).
 ///
 /// Always true: the active file ends at `end`, all bytes before it are whole batches or reported damage, and
-/// `next_sequence` comes next; `staged` is what readers do not see yet. If any of that is in doubt the writer is
-/// poisoned and does nothing more.
+/// `next_sequence` comes next; `staged` is what readers do not see yet. If any of that is in doubt the writer
+/// is poisoned and does nothing more.
 pub struct LogWriter {
     log: Arc<Log>,
     options: LogOptions,
@@ -79,13 +80,16 @@ pub struct LogWriter {
 impl fmt::Debug for LogWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { options, file, end, next_sequence, poisoned, .. } = self;
-        write!(f, "LogWriter({options:?}, file {file}, end {end}, next {next_sequence}, poisoned {poisoned:?})")
+        write!(
+            f,
+            "LogWriter({options:?}, file {file}, end {end}, next {next_sequence}, poisoned {poisoned:?})"
+        )
     }
 }
 
 impl LogWriter {
-    /// Opens the log in `dir` for writing, creating it when it is not there, and recovers it: an unfinished append at
-    /// the end is cut off, damage in the middle stays and is reported.
+    /// Opens the log in `dir` for writing, creating it when it is not there, and recovers it: an unfinished
+    /// append at the end is cut off, damage in the middle stays and is reported.
     pub fn open(
         storage: Arc<dyn Storage>,
         dir: &Path,
@@ -93,7 +97,8 @@ impl LogWriter {
     ) -> Result<(Self, Recovery), LogError> {
         storage.create_dir_all(dir).map_err(|e| LogError::io("create", dir, e))?;
         let LogOptions { stream_id, space, first_sequence, .. } = options;
-        let log = Log::empty(LogDir { storage, path: dir.to_path_buf(), stream_id, space }, first_sequence, true);
+        let log =
+            Log::empty(LogDir { storage, path: dir.to_path_buf(), stream_id, space }, first_sequence, true);
         log.dir.remove_temporary()?;
         let mut recovery = Recovery::default();
         let files = log.dir.logs()?;
@@ -128,8 +133,9 @@ impl LogWriter {
         self.index_failures
     }
 
-    /// Numbers the messages of a batch, writes it, makes it as durable as the log promises and shows it to readers.
-    /// Only `first_sequence` and the header's checksum change in `batch`. Returns the sequence numbers.
+    /// Numbers the messages of a batch, writes it, makes it as durable as the log promises and shows it to
+    /// readers. Only `first_sequence` and the header's checksum change in `batch`. Returns the sequence
+    /// numbers.
     ///
     /// On [`LogError::Full`] and [`LogError::Io`] nothing was appended and the writer can go on; on
     /// [`LogError::Poisoned`] it must be opened anew.
@@ -142,14 +148,14 @@ impl LogWriter {
         Ok(sequences)
     }
 
-    /// [`append`](Self::append) without the last step: the batch is written, but neither promised to survive nor
-    /// visible to readers in this process until [`sync`](Self::sync). Several appends share one sync.
+    /// [`append`](Self::append) without the last step: the batch is written, but neither promised to survive
+    /// nor visible to readers in this process until [`sync`](Self::sync). Several appends share one sync.
     pub fn append_no_sync(&mut self, batch: &mut [u8]) -> Result<Range<u64>, LogError> {
         self.write(batch)
     }
 
-    /// Puts everything written on the disk and shows it to readers. A failure poisons the writer: after a failed sync
-    /// the system may have dropped what it could not write.
+    /// Puts everything written on the disk and shows it to readers. A failure poisons the writer: after a
+    /// failed sync the system may have dropped what it could not write.
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.check_healthy()?;
         if let Err(error) = self.active.sync_data() {
@@ -222,7 +228,8 @@ impl LogWriter {
         match self.active.truncate(self.end) {
             Ok(()) => LogError::io("write", &self.log.dir.log_path(self.file), error),
             Err(second) => {
-                let error = io::Error::new(error.kind(), format!("{error}, and taking it back failed: {second}"));
+                let error =
+                    io::Error::new(error.kind(), format!("{error}, and taking it back failed: {second}"));
                 self.poison("write", error)
             }
         }
@@ -287,7 +294,8 @@ fn create_file(dir: &LogDir, file: u64, sync: bool) -> Result<OpenFile, LogError
         created => created,
     };
     let handle = created.map_err(|e| LogError::io("create", &path, e))?;
-    let made = write_header(dir, &*handle, file).and_then(|()| if sync { sync_new(dir, &*handle) } else { Ok(()) });
+    let made =
+        write_header(dir, &*handle, file).and_then(|()| if sync { sync_new(dir, &*handle) } else { Ok(()) });
     if let Err(error) = made {
         // Left over it is taken for what it is: a file without batches.
         let _ = dir.storage.remove(&path);
@@ -351,7 +359,12 @@ fn cut_tail(
         }
     } else if let Some(error) = scan.tail {
         handle.truncate(scan.end)?;
-        recovery.cut.push(Cut { file, offset: scan.end, bytes: bytes - scan.end, reason: Reason::Batch(error) });
+        recovery.cut.push(Cut {
+            file,
+            offset: scan.end,
+            bytes: bytes - scan.end,
+            reason: Reason::Batch(error),
+        });
     } else {
         return Ok(());
     }

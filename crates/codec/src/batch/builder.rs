@@ -7,7 +7,8 @@ use super::{
 use std::convert::Infallible;
 use std::fmt;
 
-/// Collects messages and writes them as one batch. Reused: [`finish`](Self::finish) empties it and keeps its memory.
+/// Collects messages and writes them as one batch. Reused: [`finish`](Self::finish) empties it and keeps its
+/// memory.
 ///
 /// Always true: `bodies` holds exactly the bodies of `rows`, and the batch they make is within the limits.
 #[derive(Debug, Default)]
@@ -71,8 +72,8 @@ impl BatchBuilder {
         Self::default()
     }
 
-    /// Adds a message whose body `encode` appends to the buffer it is given. `time` is in nanoseconds since the Unix
-    /// epoch. On error the message is not in the batch.
+    /// Adds a message whose body `encode` appends to the buffer it is given. `time` is in nanoseconds since
+    /// the Unix epoch. On error the message is not in the batch.
     ///
     /// # Panics
     /// If `encode` shortens the buffer: it must only append.
@@ -139,7 +140,8 @@ impl BatchBuilder {
         self.bodies.clear();
     }
 
-    /// Appends the batch to `out` and empties the builder. Returns the bytes appended: 0 when there was no message.
+    /// Appends the batch to `out` and empties the builder. Returns the bytes appended: 0 when there was no
+    /// message.
     pub fn finish(&mut self, schema_version: u16, out: &mut Vec<u8>) -> usize {
         if self.rows.is_empty() {
             return 0;

@@ -67,7 +67,8 @@ pub(super) mod at {
     pub const RESERVED: usize = 62;
 }
 
-/// Every field of the header in file order: offset, bytes, name. The format page's table is tested against it.
+/// Every field of the header in file order: offset, bytes, name. The format page's table is tested against
+/// it.
 pub(super) const LAYOUT: [(usize, usize, &str); 20] = [
     (at::MAGIC, 4, "magic"),
     (at::HEADER_CRC, 4, "header_crc"),
@@ -103,8 +104,9 @@ const _: () = {
 };
 
 impl BatchHeader {
-    /// Reads the header at the start of `bytes`, which may go on past it, and checks everything that can be checked
-    /// without the payload: magic, checksum, limits, that the columns fit `payload_len`, reserved bytes.
+    /// Reads the header at the start of `bytes`, which may go on past it, and checks everything that can be
+    /// checked without the payload: magic, checksum, limits, that the columns fit `payload_len`, reserved
+    /// bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, BatchError> {
         let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(BatchError::Truncated { offset: 0, need: HEADER_BYTES, have: bytes.len() });
@@ -212,109 +214,37 @@ impl BatchHeader {
         let count = self.count as usize;
         let range = self.time_max.wrapping_sub(self.time_min).cast_unsigned();
         let sequence_ok = self.first_sequence.checked_add(self.count.into()).is_some();
-        // (is it well, offset, name, what it must be, what it is)
-        let rules = [
-            (
-                self.payload_len as usize <= MAX_BATCH_BYTES,
-                at::PAYLOAD_LEN,
-                "payload_len",
-                "at most 16 MiB",
-                self.payload_len.into(),
-            ),
-            (
-                sequence_ok,
-                at::FIRST_SEQUENCE,
-                "first_sequence",
-                "small enough to number every row",
-                self.first_sequence,
-            ),
-            (
-                self.time_max >= self.time_min,
-                at::TIME_MAX,
-                "time_max",
-                "not before time_min",
-                self.time_max.cast_unsigned(),
-            ),
-            (
-                (1..=MAX_BATCH_MESSAGES).contains(&count),
-                at::COUNT,
-                "count",
-                "1 to 1,048,576",
-                self.count.into(),
-            ),
-            (self.kind == KIND_ROWS, at::KIND, "kind", "1 (rows)", self.kind.into()),
-            (self.flags & !FLAG_SORTED == 0, at::FLAGS, "flags", "0 or 1", self.flags.into()),
-            (
-                matches!(self.time_width, 0 | 1 | 2 | 4 | 8),
-                at::TIME_WIDTH,
-                "time_width",
-                "0, 1, 2, 4 or 8",
-                self.time_width.into(),
-            ),
-            (
-                matches!(self.symbol_width, 0 | 1 | 2 | 4),
-                at::SYMBOL_WIDTH,
-                "symbol_width",
-                "0, 1, 2 or 4",
-                self.symbol_width.into(),
-            ),
-            (
-                matches!(self.type_width, 0..=2),
-                at::TYPE_WIDTH,
-                "type_width",
-                "0, 1 or 2",
-                self.type_width.into(),
-            ),
-            (
-                matches!(self.length_width, 0 | 1 | 2 | 4),
-                at::LENGTH_WIDTH,
-                "length_width",
-                "0, 1, 2 or 4",
-                self.length_width.into(),
-            ),
-            (
-                self.symbol_width == 0 || self.symbol_const == 0,
-                at::SYMBOL_CONST,
-                "symbol_const",
-                "0 beside a symbol column",
-                self.symbol_const.into(),
-            ),
-            (
-                self.length_width == 0 || self.length_const == 0,
-                at::LENGTH_CONST,
-                "length_const",
-                "0 beside a length column",
-                self.length_const.into(),
-            ),
-            (
-                self.length_const as usize <= MAX_MESSAGE_BYTES,
-                at::LENGTH_CONST,
-                "length_const",
-                "at most 4 MiB",
-                self.length_const.into(),
-            ),
-            (
-                self.type_width == 0 || self.type_const == 0,
-                at::TYPE_CONST,
-                "type_const",
-                "0 beside a type column",
-                self.type_const.into(),
-            ),
-        ];
-        for (well, offset, field, need, have) in rules {
-            if !well {
-                return Err(BatchError::Field { offset, field, need, have });
-            }
-        }
-        if self.time_width < 8 && range >> (8 * self.time_width) != 0 {
-            let need = "wide enough for time_max - time_min";
-            return Err(BatchError::Field {
-                offset: at::TIME_WIDTH,
-                field: "time_width",
-                need,
-                have: self.time_width.into(),
-            });
-        }
+        let rule = |well, offset, field, need, have| {
+            if well { Ok(()) } else { Err(BatchError::Field { offset, field, need, have }) }
+        };
+        let payload_fits = self.payload_len as usize <= MAX_BATCH_BYTES;
+        rule(payload_fits, at::PAYLOAD_LEN, "payload_len", "at most 16 MiB", self.payload_len.into())?;
+        let need = "small enough to number every row";
+        rule(sequence_ok, at::FIRST_SEQUENCE, "first_sequence", need, self.first_sequence)?;
+        let time_max = self.time_max.cast_unsigned();
+        rule(self.time_max >= self.time_min, at::TIME_MAX, "time_max", "not before time_min", time_max)?;
+        let count_ok = (1..=MAX_BATCH_MESSAGES).contains(&count);
+        rule(count_ok, at::COUNT, "count", "1 to 1,048,576", self.count.into())?;
+        rule(self.kind == KIND_ROWS, at::KIND, "kind", "1 (rows)", self.kind.into())?;
+        rule(self.flags & !FLAG_SORTED == 0, at::FLAGS, "flags", "0 or 1", self.flags.into())?;
+        let known = |width, offset, field, widths: &[u8], need| {
+            rule(widths.contains(&width), offset, field, need, width.into())
+        };
+        known(self.time_width, at::TIME_WIDTH, "time_width", &[0, 1, 2, 4, 8], "0, 1, 2, 4 or 8")?;
+        known(self.symbol_width, at::SYMBOL_WIDTH, "symbol_width", &[0, 1, 2, 4], "0, 1, 2 or 4")?;
+        known(self.type_width, at::TYPE_WIDTH, "type_width", &[0, 1, 2], "0, 1 or 2")?;
+        known(self.length_width, at::LENGTH_WIDTH, "length_width", &[0, 1, 2, 4], "0, 1, 2 or 4")?;
+        let unused = |width: u8, offset, field, value: u32| {
+            rule(width == 0 || value == 0, offset, field, "0 beside its column", value.into())
+        };
+        unused(self.symbol_width, at::SYMBOL_CONST, "symbol_const", self.symbol_const)?;
+        unused(self.length_width, at::LENGTH_CONST, "length_const", self.length_const)?;
+        unused(self.type_width, at::TYPE_CONST, "type_const", self.type_const.into())?;
+        let length_fits = self.length_const as usize <= MAX_MESSAGE_BYTES;
+        rule(length_fits, at::LENGTH_CONST, "length_const", "at most 4 MiB", self.length_const.into())?;
+        let time_fits = self.time_width == 8 || range >> (8 * self.time_width) == 0;
+        let need = "wide enough for time_max - time_min";
+        rule(time_fits, at::TIME_WIDTH, "time_width", need, self.time_width.into())?;
         Ok(())
     }
 
@@ -356,8 +286,8 @@ pub fn verify_payload(header: &BatchHeader, payload: &[u8]) -> Result<(), BatchE
     Ok(())
 }
 
-/// Reads the header of the batch at the start of `bytes` and checks header and payload by checksum. `bytes` may go
-/// on past the batch: it ends at [`BatchHeader::batch_bytes`].
+/// Reads the header of the batch at the start of `bytes` and checks header and payload by checksum. `bytes`
+/// may go on past the batch: it ends at [`BatchHeader::batch_bytes`].
 pub fn check(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
     let header = BatchHeader::parse(bytes)?;
     let end = header.batch_bytes().min(bytes.len());
@@ -365,7 +295,8 @@ pub fn check(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
     Ok(header)
 }
 
-/// Sets the first sequence number of a batch in place and renews the header's checksum; the payload stays untouched.
+/// Sets the first sequence number of a batch in place and renews the header's checksum; the payload stays
+/// untouched.
 ///
 /// The header is trusted: check it first ([`BatchHeader::parse`]). Fails only on fewer than 80 bytes.
 pub fn assign_sequence(batch: &mut [u8], first_sequence: u64) -> Result<(), BatchError> {

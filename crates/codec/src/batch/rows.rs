@@ -5,8 +5,8 @@ use std::ops::Range;
 
 /// The rows of one batch, decoded but for their bodies. Reused: loading the next batch keeps the memory.
 ///
-/// Always true after a load that succeeded: the four arrays have `header().count` entries; `ends` never decreases and
-/// ends with the last byte of the batch. After a load that failed there are no rows.
+/// Always true after a load that succeeded: the four arrays have `header().count` entries; `ends` never
+/// decreases and ends with the last byte of the batch. After a load that failed there are no rows.
 #[derive(Debug, Default)]
 pub struct Rows {
     header: BatchHeader,
@@ -31,8 +31,9 @@ pub struct Row {
 }
 
 impl Rows {
-    /// Reads the rows of `batch`, which must be exactly one batch. Checks the header and that columns, times, lengths
-    /// and bodies agree with it; the payload's checksum is the caller's choice ([`verify_payload`](super::verify_payload)).
+    /// Reads the rows of `batch`, which must be exactly one batch. Checks the header and that columns, times,
+    /// lengths and bodies agree with it; the payload's checksum is the caller's choice
+    /// ([`verify_payload`](super::verify_payload)).
     pub fn load(&mut self, batch: &[u8]) -> Result<(), BatchError> {
         self.clear();
         let header = BatchHeader::parse(batch)?;
@@ -100,8 +101,8 @@ impl Rows {
         &self.types
     }
 
-    /// Where each body ends in the batch, header included. The first begins at [`bodies_start`](Self::bodies_start),
-    /// every other where the one before it ends.
+    /// Where each body ends in the batch, header included. The first begins at
+    /// [`bodies_start`](Self::bodies_start), every other where the one before it ends.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
@@ -249,8 +250,8 @@ fn widen_times<const N: usize>(
     cells.iter().zip(later).fold(true, |sorted, (&a, &b)| sorted & (delta(a) <= delta(b)))
 }
 
-/// Widens the length column into running ends; gives the sum of the lengths and the longest. The ends wrap when the
-/// sum is too large, which the caller then refuses.
+/// Widens the length column into running ends; gives the sum of the lengths and the longest. When the sum is
+/// too large the ends are cut to 32 bits, and the caller refuses them.
 #[inline]
 fn widen_ends<const N: usize>(
     column: &[u8],
@@ -259,11 +260,13 @@ fn widen_ends<const N: usize>(
     length: impl Fn([u8; N]) -> u32,
 ) -> (u64, u32) {
     let cells = column.as_chunks::<N>().0;
-    let mut end = start;
-    ends.extend(cells.iter().map(|&c| {
-        end = end.wrapping_add(length(c));
-        end
-    }));
-    let longest = cells.iter().fold(0, |longest, &c| longest.max(length(c)));
-    (cells.iter().map(|&c| u64::from(length(c))).sum(), longest)
+    ends.resize(cells.len(), 0);
+    // A local, not a captured, running end: it stays in a register.
+    let mut end = u64::from(start);
+    for (place, &cell) in ends.iter_mut().zip(cells) {
+        end += u64::from(length(cell));
+        *place = end as u32;
+    }
+    let longest = cells.iter().fold(0, |longest, &cell| longest.max(length(cell)));
+    (end - u64::from(start), longest)
 }

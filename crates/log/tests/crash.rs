@@ -1,0 +1,180 @@
+//! Killed and powered off in every operation, full and failing disks: what was acknowledged is there, in
+//! order, once.
+
+mod support;
+
+use proptest::prelude::*;
+use std::io::ErrorKind;
+use support::*;
+use tapedb_log::sim::{SimStorage, Stop};
+use tapedb_log::{Durability, LogError};
+
+/// Appends until something fails or `batches` are in; returns the end of what was acknowledged.
+fn work(disk: &SimStorage, durability: Durability, sizes: &[(u64, usize)]) -> u64 {
+    let Ok((mut writer, _)) = writer(disk, options(durability, 2_000)) else { return 0 };
+    for &(count, body_bytes) in sizes {
+        if append(&mut writer, count, body_bytes).is_err() {
+            return writer.log().next_sequence();
+        }
+    }
+    writer.next_sequence()
+}
+
+/// Everything acknowledged is there in order and once; the writer goes on behind it.
+fn check_recovered(disk: &SimStorage, durability: Durability, acknowledged: u64, seed: u64) {
+    let (mut writer, recovery) = writer(disk, options(durability, 2_000)).unwrap();
+    let found = read_all(writer.log());
+    assert!(
+        found.sequences.len() as u64 >= acknowledged,
+        "seed {seed}: {acknowledged} acknowledged; {recovery}"
+    );
+    assert!(found.sequences.iter().copied().eq(0..found.sequences.len() as u64), "seed {seed}: {recovery}");
+    assert!(recovery.damaged.is_empty() && found.damaged.is_empty(), "seed {seed}: {recovery}");
+    for _ in 0..30 {
+        append(&mut writer, 3, 40).unwrap();
+    }
+    let (_, again) = support::writer(disk, options(durability, 2_000)).unwrap();
+    assert_eq!(
+        (again.is_clean(), again.messages),
+        (true, found.sequences.len() as u64 + 90),
+        "seed {seed}: {again}"
+    );
+    assert_eq!(read_all(&reader(disk).0).sequences, read_all(writer.log()).sequences);
+}
+
+fn crash_everywhere(durability: Durability, stop: Stop) {
+    let sizes: Vec<_> = (0..40).map(|i| (1 + i % 4, 8 + 37 * (i as usize % 7))).collect();
+    let calm = SimStorage::new(0);
+    work(&calm, durability, &sizes);
+    assert!(calm.paths().len() > 6, "the work must roll files");
+    for operation in 1..=calm.operations() {
+        for round in 0..4 {
+            let seed = operation * 4 + round;
+            let disk = SimStorage::new(seed);
+            disk.crash_at(operation);
+            let acknowledged = work(&disk, durability, &sizes);
+            disk.restart(stop);
+            check_recovered(&disk, durability, acknowledged, seed);
+        }
+    }
+}
+
+#[test]
+fn async_survives_a_kill_in_every_operation() {
+    crash_everywhere(Durability::Async, Stop::Kill);
+}
+
+#[test]
+fn sync_survives_a_kill_in_every_operation() {
+    crash_everywhere(Durability::Sync, Stop::Kill);
+}
+
+#[test]
+fn sync_survives_a_power_cut_in_every_operation() {
+    crash_everywhere(Durability::Sync, Stop::Power);
+}
+
+#[test]
+fn async_opens_after_a_power_cut_and_says_what_is_lost() {
+    for seed in 0..300 {
+        let disk = SimStorage::new(seed);
+        let sizes = vec![(3, 50); 60];
+        work(&disk, Durability::Async, &sizes);
+        disk.restart(Stop::Power);
+        let (mut writer, recovery) = writer(&disk, options(Durability::Async, 2_000)).unwrap();
+        let found = read_all(writer.log());
+        assert!(found.sequences.is_sorted_by(|a, b| a < b), "seed {seed}");
+        let lost: u64 = recovery.damaged.iter().filter_map(|damage| damage.count).sum();
+        let reach = recovery.next_sequence - recovery.first_sequence;
+        assert_eq!(found.sequences.len() as u64 + lost, reach, "seed {seed}: {recovery}");
+        append(&mut writer, 1, 8).unwrap();
+    }
+}
+
+#[test]
+fn every_operation_may_fail_once() {
+    for durability in [Durability::Async, Durability::Sync] {
+        for (operation, kind) in (1..150).flat_map(|n| [(n, ErrorKind::StorageFull), (n, ErrorKind::Other)]) {
+            let disk = SimStorage::new(operation);
+            let Ok((mut writer, _)) = writer(&disk, options(durability, 2_000)) else { continue };
+            disk.fail_at(operation, kind);
+            for _ in 0..40 {
+                let before = writer.next_sequence();
+                match append(&mut writer, 2, 60) {
+                    Ok(sequences) => assert_eq!(sequences, before..before + 2),
+                    Err(LogError::Poisoned { .. }) => {
+                        writer = support::writer(&disk, options(durability, 2_000)).unwrap().0;
+                    }
+                    Err(error) => {
+                        assert_eq!(matches!(error, LogError::Full { .. }), kind == ErrorKind::StorageFull);
+                        assert_eq!(writer.next_sequence(), before);
+                    }
+                }
+            }
+            let found = read_all(writer.log());
+            assert!(found.sequences.iter().copied().eq(0..writer.next_sequence()), "operation {operation}");
+            let (_, recovery) = support::writer(&disk, options(durability, 2_000)).unwrap();
+            assert!(recovery.is_clean(), "operation {operation}: {recovery}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_stops_writing_until_there_is_room() {
+    let disk = SimStorage::new(5);
+    let (mut writer, _) = writer(&disk, options(Durability::Sync, 2_000)).unwrap();
+    disk.set_capacity(Some(9_000));
+    while append(&mut writer, 2, 60).is_ok() {}
+    let end = writer.next_sequence();
+    for _ in 0..3 {
+        assert!(matches!(append(&mut writer, 2, 60), Err(LogError::Full { .. })));
+    }
+    assert!(read_all(writer.log()).sequences.into_iter().eq(0..end));
+    disk.set_capacity(None);
+    assert_eq!(append(&mut writer, 2, 60).unwrap(), end..end + 2);
+    drop(writer);
+    let (_, recovery) = support::writer(&disk, options(Durability::Sync, 2_000)).unwrap();
+    assert_eq!((recovery.is_clean(), recovery.messages), (true, end + 2), "{recovery}");
+}
+
+#[test]
+fn a_write_that_cannot_be_taken_back_poisons_the_writer() {
+    let disk = SimStorage::new(6);
+    let (mut writer, _) = writer(&disk, options(Durability::Async, 100_000)).unwrap();
+    append(&mut writer, 2, 60).unwrap();
+    disk.fail_truncate(true);
+    disk.fail_at(disk.operations() + 1, ErrorKind::Other);
+    assert!(matches!(append(&mut writer, 2, 60), Err(LogError::Poisoned { .. })));
+    assert!(matches!(append(&mut writer, 2, 60), Err(LogError::Poisoned { .. })));
+    assert_eq!(read_all(writer.log()).sequences, [0, 1]);
+    disk.fail_truncate(false);
+    let (mut writer, _) = support::writer(&disk, options(Durability::Async, 100_000)).unwrap();
+    assert_eq!(append(&mut writer, 1, 8).unwrap(), 2..3);
+}
+
+/// Messages and body bytes of each append.
+fn appends() -> impl Strategy<Value = Vec<(u64, usize)>> {
+    prop::collection::vec((1..9u64, 8..400usize), 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn random_work_survives_random_crashes(
+        seed in any::<u64>(),
+        rounds in prop::collection::vec((1..200u64, appends()), 1..5),
+        power in any::<bool>(),
+    ) {
+        let (durability, stop) =
+            if power { (Durability::Sync, Stop::Power) } else { (Durability::Async, Stop::Kill) };
+        let disk = SimStorage::new(seed);
+        let mut acknowledged = 0;
+        for (operations, sizes) in rounds {
+            disk.crash_at(disk.operations() + operations);
+            acknowledged = work(&disk, durability, &sizes).max(acknowledged);
+            disk.restart(stop);
+            check_recovered(&disk, durability, acknowledged, seed);
+            acknowledged = writer(&disk, options(durability, 2_000)).unwrap().0.next_sequence();
+        }
+    }
+}

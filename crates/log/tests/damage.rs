@@ -1,0 +1,199 @@
+//! Flipped bits and random bytes: found, named, and only what they hit is out of reach.
+
+mod support;
+
+use proptest::prelude::*;
+use std::path::Path;
+use support::*;
+use tapedb_log::sim::SimStorage;
+use tapedb_log::{Durability, Log, LogError, Reason, scan_bytes};
+
+const BATCHES: u64 = 24;
+const PER_BATCH: u64 = 3;
+const ALL: u64 = BATCHES * PER_BATCH;
+
+/// Several files, the older ones with an index; small enough to break every byte.
+fn log_on_disk() -> SimStorage {
+    let disk = SimStorage::new(1);
+    let (mut writer, _) = writer(&disk, options(Durability::Sync, 1_200)).unwrap();
+    for _ in 0..BATCHES {
+        append(&mut writer, PER_BATCH, 16).unwrap();
+    }
+    disk
+}
+
+fn copy(disk: &SimStorage) -> SimStorage {
+    let twin = SimStorage::new(2);
+    for path in disk.paths() {
+        twin.set_content(&path, &disk.content(&path).unwrap());
+    }
+    twin
+}
+
+fn flip(disk: &SimStorage, path: &Path, byte: usize, bit: usize) -> SimStorage {
+    let twin = copy(disk);
+    let mut content = twin.content(path).unwrap();
+    content[byte] ^= 1 << bit;
+    twin.set_content(path, &content);
+    twin
+}
+
+/// At most the one batch that was hit is missing, and whoever is responsible said so.
+fn check_flip(disk: &SimStorage, what: &str) {
+    let (log, by_reader) = reader(disk);
+    let seen = read_all(&log);
+    assert!(seen.sequences.len() as u64 >= ALL - PER_BATCH, "{what}: {by_reader}");
+    let (mut writer, recovery) = writer(disk, options(Durability::Sync, 1_200)).unwrap();
+    let found = read_all(writer.log());
+    assert_eq!(found.sequences, seen.sequences, "{what}: {recovery}");
+    let missing = ALL - found.sequences.len() as u64;
+    assert!(missing == 0 || missing == PER_BATCH, "{what}: {missing} missing; {recovery}");
+    let named = !recovery.is_clean() || !recovery.indexes_rebuilt.is_empty() || !found.damaged.is_empty();
+    assert!(named, "{what}: nobody noticed");
+    append(&mut writer, 1, 8).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_in_any_byte_of_any_file_costs_one_batch_at_most() {
+    let disk = log_on_disk();
+    let paths = disk.paths();
+    assert!(paths.iter().filter(|p| p.extension().is_some_and(|e| e == "idx")).count() >= 2);
+    for path in &paths {
+        for byte in 0..disk.content(path).unwrap().len() {
+            let bit = byte % 8;
+            check_flip(&flip(&disk, path, byte, bit), &format!("{} byte {byte} bit {bit}", path.display()));
+        }
+    }
+}
+
+/// As above with no index to help: everything is found by scanning.
+#[test]
+fn the_same_without_indexes() {
+    let disk = log_on_disk();
+    let logs: Vec<_> =
+        disk.paths().into_iter().filter(|p| p.extension().is_some_and(|e| e == "log")).collect();
+    let bare = SimStorage::new(3);
+    for path in &logs {
+        bare.set_content(path, &disk.content(path).unwrap());
+    }
+    for path in &logs {
+        for byte in 0..bare.content(path).unwrap().len() {
+            check_flip(&flip(&bare, path, byte, 7 - byte % 8), &format!("{} byte {byte}", path.display()));
+        }
+    }
+}
+
+#[test]
+fn damage_in_the_middle_stays_and_is_named() {
+    let disk = SimStorage::new(4);
+    let (mut writer, _) = writer(&disk, options(Durability::Sync, 1 << 20)).unwrap();
+    let bytes = batch(0, 2, 30).len();
+    for _ in 0..5 {
+        append(&mut writer, 2, 30).unwrap();
+    }
+    let path = dir().join("00000000000000000000.log");
+    let hit = 64 + 2 * bytes + 90;
+    let broken = flip(&disk, &path, hit, 3);
+    let (writer, recovery) = support::writer(&broken, options(Durability::Sync, 1 << 20)).unwrap();
+    let damage = recovery.damaged[0];
+    assert_eq!((damage.offset, damage.bytes), ((64 + 2 * bytes) as u64, bytes as u64));
+    assert_eq!((damage.first_sequence, damage.count), (4, Some(2)));
+    assert!(recovery.to_string().contains("messages 4 to 5 are out of reach"), "{recovery}");
+    assert_eq!(broken.content(&path).unwrap().len(), disk.content(&path).unwrap().len());
+    let found = read_all(writer.log());
+    assert_eq!(found.sequences, [0, 1, 2, 3, 6, 7, 8, 9]);
+    let met = read_on(writer.log(), 5, 1 << 20);
+    assert_eq!((met.sequences, met.damaged.len()), (vec![6, 7, 8, 9], 1));
+}
+
+#[test]
+fn a_repeated_batch_is_reported_and_read_once() {
+    let disk = log_on_disk();
+    let path = disk.paths().into_iter().rfind(|p| p.extension().is_some_and(|e| e == "log")).unwrap();
+    let mut content = disk.content(&path).unwrap();
+    let last = scan_bytes(&content).granules[0];
+    let again = content[last.offset as usize..last.end() as usize].to_vec();
+    content.extend_from_slice(&again);
+    disk.set_content(&path, &content);
+    let (writer, recovery) = writer(&disk, options(Durability::Sync, 1_200)).unwrap();
+    assert!(recovery.damaged.iter().all(|d| d.reason == Reason::Duplicate) && !recovery.damaged.is_empty());
+    assert!(read_all(writer.log()).sequences.into_iter().eq(0..ALL));
+}
+
+#[test]
+fn a_missing_file_is_a_gap() {
+    let disk = log_on_disk();
+    let logs: Vec<_> =
+        disk.paths().into_iter().filter(|p| p.extension().is_some_and(|e| e == "log")).collect();
+    let twin = SimStorage::new(9);
+    for path in disk.paths().iter().filter(|path| **path != logs[1]) {
+        twin.set_content(path, &disk.content(path).unwrap());
+    }
+    let (writer, recovery) = writer(&twin, options(Durability::Sync, 1_200)).unwrap();
+    let found = read_all(writer.log());
+    let lost = ALL - found.sequences.len() as u64;
+    assert_eq!((recovery.damaged.len(), recovery.damaged[0].reason), (1, Reason::Gap), "{recovery}");
+    assert_eq!(recovery.damaged[0].count, Some(lost));
+}
+
+#[test]
+fn files_of_another_stream_are_refused_and_strange_files_ignored() {
+    let disk = log_on_disk();
+    disk.set_content(&dir().join("notes.txt"), b"mine");
+    disk.set_content(&dir().join("1.log"), b"mine");
+    disk.set_content(&dir().join("00000000000000000000.idx.tmp"), b"left over");
+    let (_, recovery) = writer(&disk, options(Durability::Sync, 1_200)).unwrap();
+    assert!(recovery.is_clean());
+    assert!(disk.content(&dir().join("1.log")).is_some());
+    assert!(disk.content(&dir().join("00000000000000000000.idx.tmp")).is_none());
+    let other = Log::open(std::sync::Arc::new(disk), dir(), STREAM + 1, SPACE);
+    assert!(matches!(other, Err(LogError::Foreign { .. })));
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_as_a_log_file(bytes in prop::collection::vec(any::<u8>(), 0..2_000)) {
+        let scan = scan_bytes(&bytes);
+        prop_assert_eq!(scan.batches, 0);
+        let disk = SimStorage::new(1);
+        disk.set_content(&dir().join("00000000000000000000.log"), &bytes);
+        let (mut writer, recovery) = writer(&disk, options(Durability::Async, 5_000)).unwrap();
+        prop_assert_eq!((recovery.messages, recovery.is_clean()), (0, bytes.is_empty()));
+        append(&mut writer, 2, 20).unwrap();
+        prop_assert_eq!(read_all(writer.log()).sequences, [0, 1]);
+    }
+
+    /// Whole batches in any order, repeated, with bytes changed, cut and put between: a bounded run of the
+    /// fuzz target.
+    #[test]
+    fn shuffled_and_broken_batches_never_panic(
+        pieces in prop::collection::vec((0..40u64, 1..5u64, prop::collection::vec(any::<u8>(), 0..6)), 0..12),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = log_on_disk().content(&dir().join("00000000000000000000.log")).unwrap();
+        for (first, count, junk) in pieces {
+            let mut batch = batch(first, count, 8);
+            tapedb_codec::batch::assign_sequence(&mut batch, first).unwrap();
+            bytes.extend(batch.into_iter().chain(junk));
+        }
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        bytes.truncate(cut.index(bytes.len() + 1).max(bytes.len() / 2));
+        let scan = scan_bytes(&bytes);
+        let mut end = 0;
+        for granule in &scan.granules {
+            prop_assert!(granule.offset >= end && granule.end() <= bytes.len() as u64);
+            end = granule.end();
+        }
+        let disk = SimStorage::new(1);
+        disk.set_content(&dir().join("00000000000000000000.log"), &bytes);
+        let (writer, recovery) = writer(&disk, options(Durability::Async, 1_200)).unwrap();
+        let found = read_all(writer.log());
+        prop_assert!(found.sequences.is_sorted_by(|a, b| a < b));
+        prop_assert_eq!(found.sequences.len() as u64, recovery.messages);
+        prop_assert_eq!(recovery.messages, scan.granules.iter().map(|g| g.count).sum::<u64>());
+    }
+}

@@ -1,0 +1,42 @@
+# TapeDB. `make demo` shows what it does, `make test` proves it.
+
+CARGO ?= cargo
+DATA ?= ../shared/data
+
+.PHONY: demo check test bench acceptance fuzz clean help
+
+help:
+	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
+	@echo "make check       the quick inner loop: types, lints, unit tests"
+	@echo "make test        all tests, formatting, lints, documentation"
+	@echo "make bench       print the tables of docs/BENCHMARKS.md"
+	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
+	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
+
+demo:
+	$(CARGO) run --release --quiet -p tapedb-cli -- demo
+
+check:
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) test --workspace --lib --quiet
+
+test:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	$(CARGO) test --workspace
+
+bench:
+	$(CARGO) build --release --quiet -p tapedb-cli
+	./target/release/tapedb bench storage $(if $(wildcard $(DATA)),--data $(DATA))
+
+acceptance:
+	$(CARGO) build --release --quiet -p tapedb-cli
+	python3 testing/acceptance/check_import.py --tapedb target/release/tapedb --data $(DATA)
+
+fuzz:
+	fuzz/run $(or $(SECONDS),60)
+
+clean:
+	$(CARGO) clean
+	rm -rf demo.tapedb bench.tapedb

@@ -1,0 +1,198 @@
+//! Which files to import, and what their names tell.
+
+use super::container::{self, Member};
+use super::source::{LineParser, Source, TextSource};
+use super::{Format, ImportError, ImportOptions, OnBadLine, binance, fx, us_equity};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use tapedb_schema::Timestamp;
+
+/// Deepest folder below one given.
+pub const MAX_FOLDER_DEPTH: usize = 64;
+
+/// A file, or a member of a zip file, that can be imported.
+#[derive(Debug, Clone)]
+pub struct SourceFile {
+    path: PathBuf,
+    member: Option<Member>,
+    bytes: u64,
+    detail: Detail,
+    on_bad_line: OnBadLine,
+}
+
+#[derive(Debug, Clone)]
+enum Detail {
+    UsEquity(us_equity::Day),
+    Fx(fx::Day),
+    Binance(binance::Capture),
+}
+
+impl SourceFile {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The member of the zip file.
+    pub fn member(&self) -> Option<&str> {
+        self.member.as_ref().map(|member| member.name.as_str())
+    }
+
+    /// Compressed bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// No row is before this, as far as the names tell; [`Timestamp::MIN`] if they do not.
+    pub fn not_before(&self) -> Timestamp {
+        match &self.detail {
+            Detail::UsEquity(day) => day.start(),
+            Detail::Fx(day) => day.start(),
+            Detail::Binance(_) => Timestamp::MIN,
+        }
+    }
+
+    /// Opens it at its first row. Takes about 200 KiB of memory, more only where lines are longer than 64 KiB.
+    ///
+    /// # Errors
+    /// [`ImportError::Open`].
+    pub fn open(&self) -> Result<Box<dyn Source>, ImportError> {
+        match &self.detail {
+            Detail::UsEquity(day) => self.open_with(day.parser()),
+            Detail::Fx(day) => self.open_with(day.parser()),
+            Detail::Binance(capture) => self.open_with(capture.parser()),
+        }
+    }
+
+    fn open_with<P: LineParser + 'static>(&self, parser: P) -> Result<Box<dyn Source>, ImportError> {
+        let opened = match &self.member {
+            Some(member) => container::open_member(&self.path, member)?,
+            None => container::open_gzip(&self.path)?,
+        };
+        let names = (self.path.clone(), self.member.as_ref().map(|member| member.name.clone()));
+        Ok(Box::new(TextSource::new(parser, opened, names, self.bytes, self.on_bad_line)))
+    }
+}
+
+/// Finds the files of a format among files and, recursively, folders; each given path in turn, folders sorted by name.
+///
+/// Of a folder only files that are named and built as the format asks are taken; symbolic links below it are not
+/// followed. A file that is given has to be of the format.
+///
+/// # Errors
+/// [`ImportError::NothingFound`] if a folder holds none, [`ImportError::WrongFormat`] for a file that is none,
+/// [`ImportError::NeedsOption`], [`ImportError::Open`].
+pub fn discover<P: AsRef<Path>>(
+    format: Format,
+    paths: &[P],
+    options: &ImportOptions,
+) -> Result<Vec<SourceFile>, ImportError> {
+    let mut found = Vec::new();
+    for path in paths.iter().map(AsRef::as_ref) {
+        let before = found.len();
+        if !metadata(path)?.is_dir() {
+            add_file(format, path, options, &mut found)?;
+        } else {
+            walk(format, path, options, 0, &mut found)?;
+        }
+        if found.len() == before {
+            return Err(nothing(format, path, metadata(path)?.is_dir()));
+        }
+    }
+    Ok(found)
+}
+
+fn nothing(format: Format, path: &Path, folder: bool) -> ImportError {
+    let (path, looked_for) = (path.to_path_buf(), format.looked_for());
+    match folder {
+        true => ImportError::NothingFound { path, looked_for },
+        false => ImportError::WrongFormat {
+            path,
+            reason: format!("not a file of {format}: expected {looked_for}"),
+        },
+    }
+}
+
+fn walk(
+    format: Format,
+    folder: &Path,
+    options: &ImportOptions,
+    depth: usize,
+    found: &mut Vec<SourceFile>,
+) -> Result<(), ImportError> {
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut entries = entries.map_err(|source| ImportError::Open { path: folder.to_path_buf(), source })?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let kind = entry.file_type().map_err(|source| ImportError::Open { path: path.clone(), source })?;
+        if kind.is_dir() && depth < MAX_FOLDER_DEPTH {
+            walk(format, &path, options, depth + 1, found)?;
+        } else if kind.is_file() && is_named_as(format, &path) {
+            add_file(format, &path, options, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file in a folder is worth a look.
+fn is_named_as(format: Format, path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let dated = name.len() > 8 && name.as_bytes()[..8].iter().all(u8::is_ascii_digit);
+    let dated_zip = dated && name.ends_with(".zip");
+    match format {
+        Format::UsEquityTicks => dated_zip && (name.contains("quote") || name.contains("trade")),
+        Format::FxTicks if name.ends_with(".csv.gz") => fx::Day::is_histdata(path),
+        Format::FxTicks => dated_zip && name.contains("quote"),
+        Format::BinanceRawWs => binance::Capture::is_named_so(path),
+    }
+}
+
+/// Adds the file, or those members of a zip that are of the format: none if it is of another.
+fn add_file(
+    format: Format,
+    path: &Path,
+    options: &ImportOptions,
+    found: &mut Vec<SourceFile>,
+) -> Result<(), ImportError> {
+    let gzip = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
+    let mut add = |member: Option<Member>, bytes, detail| {
+        let (path, on_bad_line) = (path.to_path_buf(), options.on_bad_line);
+        found.push(SourceFile { path, member, bytes, detail, on_bad_line });
+    };
+    match format {
+        Format::BinanceRawWs if gzip => {
+            add(None, metadata(path)?.len(), Detail::Binance(binance::Capture::of_path(path)));
+        }
+        Format::FxTicks if gzip => {
+            add(None, metadata(path)?.len(), Detail::Fx(fx::Day::of_gzip(path, options)?))
+        }
+        Format::UsEquityTicks | Format::FxTicks if !gzip => {
+            for member in container::members(path)? {
+                if let Some(detail) = member_detail(format, path, &member.name, options)? {
+                    add(Some(member.clone()), member.compressed_bytes, detail);
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn member_detail(
+    format: Format,
+    path: &Path,
+    name: &str,
+    options: &ImportOptions,
+) -> Result<Option<Detail>, ImportError> {
+    Ok(match format {
+        Format::UsEquityTicks => us_equity::Day::of_member(name).map(Detail::UsEquity),
+        Format::FxTicks => fx::Day::of_member(path, name, options)?.map(Detail::Fx),
+        Format::BinanceRawWs => None,
+    })
+}
+
+fn metadata(path: &Path) -> Result<fs::Metadata, ImportError> {
+    fs::metadata(path).map_err(|source| ImportError::Open { path: path.to_path_buf(), source })
+}

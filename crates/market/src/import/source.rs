@@ -1,0 +1,183 @@
+//! One file, row by row.
+
+use super::container::Opened;
+use super::error::{Place, excerpt};
+use super::fields::BadLine;
+use super::lines::{Line, Lines, MAX_LINE_BYTES};
+use super::{ImportError, OnBadLine};
+use crate::Package;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tapedb_schema::Timestamp;
+
+/// Most kinds of unknown frames that are counted by name; further ones go under `other`.
+pub const MAX_UNKNOWN_KINDS: usize = 64;
+
+/// Header of a row; borrowed from its source until the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowHeader<'a> {
+    /// The message's time.
+    pub time: Timestamp,
+    /// The symbol, in upper case.
+    pub symbol: &'a str,
+}
+
+/// What a source has counted so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Rows given out.
+    pub rows: u64,
+    /// Bad lines passed over.
+    pub bad_lines: u64,
+    /// Lines of a kind that is not imported, passed over, by kind; at most [`MAX_UNKNOWN_KINDS`] and `other`.
+    pub unknown_kinds: BTreeMap<String, u64>,
+}
+
+impl Counters {
+    /// Adds those of another source.
+    pub fn add(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.bad_lines += other.bad_lines;
+        for (kind, count) in &other.unknown_kinds {
+            self.add_unknown(kind.clone(), *count);
+        }
+    }
+
+    fn add_unknown(&mut self, kind: String, count: u64) {
+        let full = self.unknown_kinds.len() >= MAX_UNKNOWN_KINDS && !self.unknown_kinds.contains_key(&kind);
+        let kind = if full { "other".to_string() } else { kind };
+        *self.unknown_kinds.entry(kind).or_default() += count;
+    }
+}
+
+/// Rows of one file in the order of the file.
+pub trait Source: Send {
+    /// Replaces `out` by the next row; `None` at the end.
+    ///
+    /// # Errors
+    /// [`ImportError::Line`] at a bad line that is not to be skipped, [`ImportError::Read`] if the bytes end too early
+    /// or are damaged. After an error the source has ended.
+    fn next(&mut self, out: &mut Package) -> Result<Option<RowHeader<'_>>, ImportError>;
+
+    /// Compressed bytes read so far, and in all.
+    fn progress(&self) -> (u64, u64);
+
+    /// What has been counted so far.
+    fn counters(&self) -> &Counters;
+}
+
+/// A format, as the lines of one file.
+pub(super) trait LineParser: Send {
+    /// Fills in an empty package from a line without its end.
+    fn parse(&mut self, line: &[u8], out: &mut Package) -> Result<Parsed, BadLine>;
+
+    /// Symbol of the last row.
+    fn symbol(&self) -> &str;
+}
+
+/// A line that is not bad.
+pub(super) enum Parsed {
+    /// A row with its time.
+    Row(Timestamp),
+    /// Something that is not imported, by the name of its kind.
+    Unknown(String),
+}
+
+pub(super) struct TextSource<P> {
+    parser: P,
+    lines: Lines<Box<dyn Read + Send>>,
+    /// Where in which file; the line is the last one read.
+    place: Place,
+    bytes_read: Arc<AtomicU64>,
+    bytes_total: u64,
+    on_bad_line: OnBadLine,
+    counters: Counters,
+    ended: bool,
+}
+
+impl<P: LineParser> TextSource<P> {
+    pub(super) fn new(
+        parser: P,
+        opened: Opened,
+        (path, member): (PathBuf, Option<String>),
+        bytes_total: u64,
+        on_bad_line: OnBadLine,
+    ) -> Self {
+        Self {
+            parser,
+            lines: Lines::new(opened.reader),
+            place: Place { path, member, line: 0, column: None },
+            bytes_read: opened.bytes_read,
+            bytes_total,
+            on_bad_line,
+            counters: Counters::default(),
+            ended: false,
+        }
+    }
+
+    /// The time of the next row.
+    fn advance(&mut self, out: &mut Package) -> Result<Option<Timestamp>, ImportError> {
+        loop {
+            out.clear();
+            let line = match self.lines.next() {
+                Ok(line) => line,
+                Err(source) => return Err(ImportError::Read { place: self.place.clone(), source }),
+            };
+            self.place.line += u64::from(line != Line::End);
+            let (text, bad) = match line {
+                Line::End => return Ok(None),
+                Line::TooLong(text) => {
+                    (text, BadLine::new(0, format!("a line of at most {MAX_LINE_BYTES} bytes")))
+                }
+                Line::Whole(text) => match self.parser.parse(text, out) {
+                    Ok(Parsed::Row(time)) => return Ok(Some(time)),
+                    Ok(Parsed::Unknown(kind)) => {
+                        self.counters.add_unknown(kind, 1);
+                        continue;
+                    }
+                    Err(bad) => (text, bad),
+                },
+            };
+            if !self.on_bad_line.skips(self.counters.bad_lines) {
+                return Err(line_error(&self.place, bad, text));
+            }
+            self.counters.bad_lines += 1;
+        }
+    }
+}
+
+impl<P: LineParser> Source for TextSource<P> {
+    fn next(&mut self, out: &mut Package) -> Result<Option<RowHeader<'_>>, ImportError> {
+        if self.ended {
+            return Ok(None);
+        }
+        match self.advance(out) {
+            Ok(Some(time)) => {
+                self.counters.rows += 1;
+                Ok(Some(RowHeader { time, symbol: self.parser.symbol() }))
+            }
+            end_or_error => {
+                self.ended = true;
+                out.clear();
+                end_or_error.map(|_| None)
+            }
+        }
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        (self.bytes_read.load(Ordering::Relaxed), self.bytes_total)
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+#[cold]
+fn line_error(place: &Place, bad: BadLine, text: &[u8]) -> ImportError {
+    let place = Place { column: bad.column.map(|column| column + 1), ..place.clone() };
+    ImportError::Line { place, expected: bad.expected, excerpt: excerpt(text, bad.column.unwrap_or(0)) }
+}

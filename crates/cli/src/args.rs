@@ -1,0 +1,161 @@
+//! Arguments that several commands share, and how counts and durations are written.
+
+use crate::failure::Failure;
+use crate::ui::Ui;
+use std::path::PathBuf;
+use std::time::Duration;
+use tapedb_engine::{CursorBuilder, Database, Stream};
+use tapedb_schema::Timestamp;
+
+/// Where the database is.
+#[derive(clap::Args, Debug, Clone)]
+pub struct DatabaseArgs {
+    /// Directory of the database.
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+}
+
+impl DatabaseArgs {
+    /// Opens the database beside whoever writes to it.
+    pub fn open_to_read(&self) -> Result<Database, Failure> {
+        Ok(Database::open_read_only(&self.db)?)
+    }
+
+    /// Opens the database for writing; makes it if it is not there.
+    pub fn open_to_write(&self) -> Result<Database, Failure> {
+        Ok(Database::open(&self.db)?)
+    }
+}
+
+/// Opens a stream, and tells if its files were not as a clean shutdown leaves them.
+pub fn open_stream(db: &Database, name: &str, ui: &Ui) -> Result<Stream, Failure> {
+    let stream = db.stream(name)?;
+    if !stream.recovery().is_clean() {
+        ui.warn(&format!("stream {name:?}: {}", stream.recovery()));
+    }
+    Ok(stream)
+}
+
+/// Which messages of which streams.
+#[derive(clap::Args, Debug, Clone)]
+pub struct Selection {
+    /// Streams; several are merged by time.
+    #[arg(required = true, value_name = "STREAM")]
+    pub streams: Vec<String>,
+
+    /// Only these symbols, for example AIG,BAC.
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    pub symbols: Vec<String>,
+
+    /// Only these record types, for example Trade,Quote.
+    #[arg(long, value_delimiter = ',', value_name = "X,Y")]
+    pub types: Vec<String>,
+}
+
+impl Selection {
+    /// Opens the streams; tells of symbols that none of them has.
+    pub fn open(&self, db: &Database, ui: &Ui) -> Result<Vec<Stream>, Failure> {
+        let streams: Vec<Stream> =
+            self.streams.iter().map(|name| open_stream(db, name, ui)).collect::<Result<_, _>>()?;
+        if !self.symbols.is_empty() {
+            let known: std::collections::HashSet<String> = streams.iter().flat_map(Stream::symbols).collect();
+            for symbol in self.symbols.iter().filter(|symbol| !known.contains(*symbol)) {
+                ui.warn(&format!(
+                    "no message has symbol {symbol:?} yet; `tapedb symbols` lists those there are"
+                ));
+            }
+        }
+        Ok(streams)
+    }
+
+    /// A cursor over the selected messages.
+    pub fn cursor(&self, db: &Database) -> Result<CursorBuilder, Failure> {
+        let mut cursor = db.cursor(&self.streams)?;
+        if !self.symbols.is_empty() {
+            cursor = cursor.symbols(&self.symbols);
+        }
+        if !self.types.is_empty() {
+            cursor = cursor.types(&self.types);
+        }
+        Ok(cursor)
+    }
+}
+
+/// A count such as `250`, `500k`, `10M`, `1.5G` or `1_000_000`.
+pub fn count(text: &str) -> Result<u64, String> {
+    let bad = || format!("{text:?} is no count; write one such as 250, 500k, 10M or 1_000_000");
+    let plain = text.replace('_', "");
+    let digits = plain.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
+    let unit = match &plain[digits.len()..] {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "m" | "M" => 1_000_000,
+        "g" | "G" => 1_000_000_000,
+        _ => return Err(bad()),
+    };
+    scaled(digits, unit).ok_or_else(bad)
+}
+
+/// A duration such as `250ms`, `10s`, `5m`, `2h` or `1d`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("{text:?} is no duration; write one such as 250ms, 10s, 5m, 2h or 1d");
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let nanos = match &text[digits.len()..] {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
+        _ => return Err(bad()),
+    };
+    scaled(digits, nanos).map(Duration::from_nanos).ok_or_else(bad)
+}
+
+/// A time as [`Timestamp`] reads it.
+pub fn time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|error| {
+        format!("{error}; write 2024-01-02, 2024-01-02T14:30:00.5Z or nanoseconds since 1970; UTC unless it says else")
+    })
+}
+
+/// `digits`, with or without a fraction, times `unit`, exactly.
+fn scaled(digits: &str, unit: u64) -> Option<u64> {
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !plain(whole) || !plain(fraction) || fraction.len() > 18 {
+        return None;
+    }
+    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    let power = 10u128.pow(fraction.len() as u32);
+    let part = fraction.parse::<u128>().unwrap_or(0) * u128::from(unit);
+    (part.is_multiple_of(power)).then_some(())?;
+    whole.checked_add(u64::try_from(part / power).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        let good = [("0", 0), ("250", 250), ("500k", 500_000), ("10M", 10_000_000), ("1.5G", 1_500_000_000)];
+        for (text, value) in good.into_iter().chain([("1_000_000", 1_000_000)]) {
+            assert_eq!(count(text), Ok(value), "{text}");
+        }
+        for text in ["", "k", "-1", "1.5", "1kk", "10 M", "99999999999G", "1.0000001M", "ten"] {
+            assert!(count(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        for text in ["", "10", "s", "-1s", "5 m", "1y", "1000000d"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

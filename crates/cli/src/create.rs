@@ -1,0 +1,89 @@
+//! `tapedb create`: a new stream.
+
+use crate::args::DatabaseArgs;
+use crate::failure::Failure;
+use crate::streams::Summary;
+use crate::ui::Ui;
+use clap::ValueEnum;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use tapedb_engine::{Durability, Late, StreamOptions};
+use tapedb_schema::{MAX_TEXT_BYTES, Schema};
+
+/// Create a stream, and the database if there is none.
+///
+/// The schema is text as `tapedb desc` prints it, for example: message Tick { price: decimal64, size: u32? }
+///
+/// Example: tapedb create --db demo.tape ticks --schema ticks.schema --durability sync
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    db: DatabaseArgs,
+
+    /// Name of the new stream.
+    #[arg(value_name = "STREAM")]
+    stream: String,
+
+    /// File with the schema; - reads standard input.
+    #[arg(long, value_name = "FILE")]
+    schema: PathBuf,
+
+    /// What an acknowledged message survives: async a killed process, sync also a power cut.
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Async)]
+    durability: DurabilityArg,
+
+    /// Whether messages older than the last one are taken.
+    #[arg(long, value_enum, default_value_t = LateArg::Accept)]
+    late: LateArg,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum DurabilityArg {
+    Async,
+    Sync,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum LateArg {
+    Accept,
+    Refuse,
+}
+
+/// Creates the stream.
+pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let schema = read_schema(&args.schema)?;
+    let durability = match args.durability {
+        DurabilityArg::Async => Durability::Async,
+        DurabilityArg::Sync => Durability::Sync,
+    };
+    let late = match args.late {
+        LateArg::Accept => Late::Accept,
+        LateArg::Refuse => Late::Refuse,
+    };
+    let options = StreamOptions { durability, late, ..StreamOptions::default() };
+    let db = args.db.open_to_write()?;
+    let stream = db.create_stream(&args.stream, schema, options)?;
+    if ui.json() {
+        return ui.print_json(&Summary::of(&stream)?);
+    }
+    ui.print(&format!("created stream {:?}\n", stream.name()))
+}
+
+fn read_schema(path: &Path) -> Result<Schema, Failure> {
+    let text = read_text(path).map_err(|error| {
+        Failure::new(format!("cannot read the schema {}: {error}; see --schema", path.display()))
+    })?;
+    text.parse().map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+/// The file's text; more than a schema may have is not looked at.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let limit = MAX_TEXT_BYTES as u64 + 1;
+    if path == Path::new("-") {
+        std::io::stdin().lock().take(limit).read_to_string(&mut text)?;
+    } else {
+        std::fs::File::open(path)?.take(limit).read_to_string(&mut text)?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,61 @@
+//! `tapedb delete`: a stream and all its messages.
+
+use crate::args::{DatabaseArgs, open_stream};
+use crate::failure::Failure;
+use crate::streams::Summary;
+use crate::ui::Ui;
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+
+/// Delete a stream with all its messages, for good.
+///
+/// Asks before it does; --yes answers beforehand, and is needed where there is nobody to ask.
+///
+/// Example: tapedb delete --db demo.tape feed --yes
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    db: DatabaseArgs,
+
+    /// The stream.
+    #[arg(value_name = "STREAM")]
+    stream: String,
+
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Deleted<'a> {
+    deleted: &'a str,
+}
+
+/// Deletes the stream.
+pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    // Looked at for reading first: that makes no database where there was none, and tells what would go.
+    let summary = Summary::of(&open_stream(&args.db.open_to_read()?, &args.stream, ui)?)?;
+    if !args.yes && !confirm(&args.stream, &summary.content())? {
+        return Err(Failure::new("nothing was deleted; answer yes if you mean it"));
+    }
+    args.db.open_to_write()?.delete_stream(&args.stream)?;
+    if ui.json() {
+        return ui.print_json(&Deleted { deleted: &args.stream });
+    }
+    ui.print(&format!("deleted stream {:?}\n", args.stream))
+}
+
+fn confirm(stream: &str, content: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::new(format!(
+            "stream {stream:?} was not deleted: nobody to ask; add --yes if you mean it"
+        )));
+    }
+    eprint!("Delete stream {stream:?} ({content})? Type yes: ");
+    let _ = io::stderr().flush();
+    let mut answer = String::new();
+    io::stdin()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::new(format!("no answer: {error}; add --yes")))?;
+    Ok(answer.trim().eq_ignore_ascii_case("yes"))
+}

@@ -1,0 +1,80 @@
+//! How a command ends when it does not end well: what is printed, and the exit code.
+
+use std::process::ExitCode;
+use std::{fmt, io};
+
+/// Exit code of a failed command.
+const FAILED: u8 = 1;
+/// Exit code for wrong usage, as for what the parser of the command line refuses.
+const USAGE: u8 = 2;
+
+/// Why a command did not do all that it was asked to.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something went wrong: what, and what to do about it.
+    Failed(String),
+    /// The arguments contradict each other or the data.
+    Usage(String),
+    /// Nobody reads the output any more, as in `tapedb read … | head`: no failure at all.
+    OutputClosed,
+    /// A signal ended the command, after it had put everything in order.
+    Interrupted {
+        /// 128 and the signal's number.
+        code: u8,
+    },
+}
+
+impl Failure {
+    /// A failure in the form `<what>; <what to do>`.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self::Failed(what.into())
+    }
+
+    /// Wrong usage.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::Usage(what.into())
+    }
+
+    /// What came of writing the output.
+    pub fn output(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Failed(format!("cannot write the output: {error}; see where it goes")),
+        }
+    }
+
+    /// Prints what there is to say, and gives the exit code.
+    pub fn report(&self) -> ExitCode {
+        match self {
+            Self::OutputClosed | Self::Interrupted { .. } => {}
+            // One line, whatever the parts of the message are.
+            told => eprintln!("tapedb: {}", told.to_string().replace('\n', "; ")),
+        }
+        ExitCode::from(self.code())
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Self::Failed(_) => FAILED,
+            Self::Usage(_) => USAGE,
+            Self::OutputClosed => 0,
+            Self::Interrupted { code } => *code,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(what) | Self::Usage(what) => f.write_str(what),
+            Self::OutputClosed => f.write_str("nobody reads the output"),
+            Self::Interrupted { .. } => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl From<tapedb_engine::Error> for Failure {
+    fn from(error: tapedb_engine::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}

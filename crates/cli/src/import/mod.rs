@@ -1,0 +1,392 @@
+//! `tapedb import`: files of venues and vendors into a stream.
+
+mod identity;
+mod ledger;
+mod plan;
+mod transfer;
+
+use crate::args::{self, DatabaseArgs, open_stream};
+use crate::failure::Failure;
+use crate::ui::{self, Ui};
+use clap::ValueEnum;
+use identity::Identity;
+use ledger::Ledger;
+use plan::Plan;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tapedb_codec::SchemaBuilder;
+use tapedb_engine::{Database, Stream, StreamOptions};
+use tapedb_market::Package;
+use tapedb_market::import::{
+    Format, FxProvider, ImportError, ImportOptions, Merge, OnBadLine, SourceFile, discover,
+};
+use transfer::Transfer;
+
+/// Messages between two looks at Ctrl-C and progress.
+const CHECK_INTERVAL: u64 = 1024;
+
+/// Import files of venues and vendors, merged by time.
+///
+/// Reads files, and folders through and through, and writes one `Package` for each row. The stream is made if it is
+/// not there. Memory stays bounded however many and large the files are.
+///
+/// The stream remembers which files it has, by their content. A file that it has is refused unless --again says
+/// otherwise. An import that was cut short, by Ctrl-C, a bad line or a crash, is gone on with where it stopped when
+/// the same files are imported again: nothing is missing and nothing comes twice.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    db: DatabaseArgs,
+
+    /// The stream to write to.
+    #[arg(long)]
+    stream: String,
+
+    /// What the files are: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV) or binance-raw-ws (gzip).
+    #[arg(long, value_name = "FORMAT")]
+    format: Format,
+
+    /// Files, or folders with files of the format.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+
+    /// What to do with files that the stream has already.
+    #[arg(long, value_enum, default_value_t = Again::Refuse)]
+    again: Again,
+
+    /// What to do at a line that cannot be read. Damaged and cut files always stop.
+    #[arg(long, value_enum, default_value_t = BadLine::Stop)]
+    on_bad_line: BadLine,
+
+    /// Bad lines of one file that are passed over with --on-bad-line skip before it stops.
+    #[arg(long, value_parser = args::count, default_value = "1000", value_name = "N")]
+    bad_lines_max: u64,
+
+    /// Who made the FX quotes: fxcm, oanda or histdata [default: what the folders' names tell].
+    #[arg(long, value_name = "NAME")]
+    fx_provider: Option<FxProvider>,
+
+    /// Zone of the times in FX files: local time minus UTC in seconds [default: the provider's].
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
+    fx_utc_offset_seconds: Option<i32>,
+
+    /// Symbol of the FX quotes [default: what the file's name tells].
+    #[arg(long, value_name = "SYMBOL")]
+    fx_symbol: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tapedb import --db ticks.tape --stream us --format us-equity-ticks us-equity-ticks/
+  tapedb import --db ticks.tape --stream eurusd --format fx-ticks fxcm-eurusd/*.zip --again skip";
+
+/// What to do with files that the stream has already.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// Import nothing
+    Refuse,
+    /// Pass over them
+    Skip,
+    /// Import them once more; also gives up an import that was cut short
+    Import,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum BadLine {
+    /// Stop; what came before stays
+    Stop,
+    /// Pass over it and count it
+    Skip,
+}
+
+/// What came of one file.
+#[derive(Serialize, Debug)]
+struct FileReport {
+    file: String,
+    bytes: u64,
+    /// Messages of the file in the stream; `None`: passed over, it was there.
+    messages: Option<u64>,
+}
+
+/// What came of all.
+#[derive(Serialize, Debug)]
+struct Totals {
+    stream: String,
+    files: usize,
+    messages: u64,
+    /// Messages that an import that was cut short had written.
+    resumed: u64,
+    bad_lines: u64,
+    ignored: BTreeMap<String, u64>,
+    seconds: f64,
+    messages_per_second: f64,
+}
+
+/// Files as given, each with its content and its readers.
+struct Input {
+    path: PathBuf,
+    identity: Identity,
+    sources: Vec<SourceFile>,
+}
+
+impl Input {
+    /// Whether the source is another member of this file, not the same file once more.
+    fn goes_on_with(&self, source: &SourceFile) -> bool {
+        self.path == source.path() && self.sources.iter().all(|known| known.member() != source.member())
+    }
+}
+
+/// Imports.
+pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let options = args.options();
+    let found = discover(args.format, &args.paths, &options).map_err(|error| failed(&error))?;
+    let inputs = identify(found, ui)?;
+    let db = args.db.open_to_write()?;
+    let stream = open(&db, &args.stream, ui)?;
+    let mut ledger = Ledger::open(stream.path())?;
+    let plan = plan(&args, &inputs, &mut ledger, &stream)?;
+    if !plan.wanted.contains(&true) {
+        return report(&args, &inputs, &plan, &Outcome::default(), ui);
+    }
+    let outcome = transfer(&args, &inputs, &plan, &mut ledger, &stream, ui)?;
+    report(&args, &inputs, &plan, &outcome, ui)
+}
+
+impl Args {
+    fn options(&self) -> ImportOptions {
+        ImportOptions {
+            on_bad_line: match self.on_bad_line {
+                BadLine::Stop => OnBadLine::Stop,
+                BadLine::Skip => OnBadLine::Skip(self.bad_lines_max),
+            },
+            fx_provider: self.fx_provider,
+            fx_utc_offset_seconds: self.fx_utc_offset_seconds,
+            fx_symbol: self.fx_symbol.clone(),
+        }
+    }
+}
+
+/// Puts the members of a zip file together, and reads every file through for its checksum.
+fn identify(found: Vec<SourceFile>, ui: &Ui) -> Result<Vec<Input>, Failure> {
+    let mut inputs: Vec<Input> = Vec::new();
+    for source in found {
+        match inputs.last_mut().filter(|input| input.goes_on_with(&source)) {
+            Some(input) => input.sources.push(source),
+            None => {
+                let identity = Identity::of(source.path(), ui)?;
+                inputs.push(Input { path: source.path().into(), identity, sources: vec![source] });
+            }
+        }
+    }
+    Ok(inputs)
+}
+
+fn open(db: &Database, name: &str, ui: &Ui) -> Result<Stream, Failure> {
+    let stream = if db.streams()?.iter().any(|known| known == name) {
+        open_stream(db, name, ui)?
+    } else {
+        db.create_stream(name, SchemaBuilder::new().with::<Package>().finish(), StreamOptions::default())?
+    };
+    stream.type_id_of::<Package>()?;
+    Ok(stream)
+}
+
+fn plan(args: &Args, inputs: &[Input], ledger: &mut Ledger, stream: &Stream) -> Result<Plan, Failure> {
+    let files: Vec<Identity> = inputs.iter().map(|input| input.identity.clone()).collect();
+    let next_sequence = stream.stats()?.next_sequence;
+    let plan = Plan::new(&files, args.format.name(), ledger, args.again, next_sequence)?;
+    plan.withdrawn.iter().try_for_each(|id| ledger.withdraw(*id))?;
+    plan.abandoned.iter().try_for_each(|id| ledger.abandon(*id))?;
+    Ok(plan)
+}
+
+/// What a transfer came to.
+#[derive(Default)]
+struct Outcome {
+    /// Messages of each source wanted.
+    messages: Vec<u64>,
+    found: u64,
+    bad_lines: u64,
+    ignored: BTreeMap<String, u64>,
+    seconds: f64,
+}
+
+/// Writes the wanted files into the stream.
+fn transfer(
+    args: &Args,
+    inputs: &[Input],
+    plan: &Plan,
+    ledger: &mut Ledger,
+    stream: &Stream,
+    ui: &Ui,
+) -> Result<Outcome, Failure> {
+    let start = Instant::now();
+    let wanted = || inputs.iter().zip(&plan.wanted).filter(|(_, wanted)| **wanted).map(|(input, _)| input);
+    let mut merge = Merge::new(wanted().flat_map(|input| input.sources.clone()).collect());
+    let identities: Vec<Identity> = wanted().map(|input| input.identity.clone()).collect();
+    let mut transfer = Transfer::new(stream, plan.resumed.as_ref())?;
+    let mut outcome = Outcome { messages: vec![0; merge.files().len()], ..Outcome::default() };
+    let mut progress = ui.progress("importing", merge.progress().1);
+    let (mut package, mut messages) = (Package::default(), 0);
+    let mut id = plan.resumed.as_ref().map(|import| import.id);
+    let mut begin = |id: &mut Option<u64>| match *id {
+        Some(known) => Ok(known),
+        None => {
+            // Everything before is on disk first: a power cut must not move the place where this import begins.
+            sync(stream)?;
+            let begun = ledger.begin(stream.stats()?.next_sequence, args.format.name(), &identities)?;
+            Ok::<u64, Failure>(*id.insert(begun))
+        }
+    };
+    let ended = loop {
+        match merge.next(&mut package) {
+            Ok(Some(row)) => {
+                // A file that cannot be read at all leaves no trace.
+                begin(&mut id)?;
+                transfer.take(row.symbol, row.time, &package)?;
+                outcome.messages[row.source] += 1;
+                messages += 1;
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(stopped(&error, messages)),
+        }
+        if messages % CHECK_INTERVAL == 0 {
+            progress.update(merge.progress().0, messages);
+            if let Err(interruption) = ui.check_interrupt() {
+                break Err(interruption);
+            }
+        }
+    };
+    drop(progress);
+    if let Err(failure) = ended {
+        transfer.flush()?;
+        if matches!(failure, Failure::Interrupted { .. }) {
+            ui.note(&format!("{messages} messages imported; import the same files again to go on"));
+        }
+        return Err(failure);
+    }
+    let id = begin(&mut id)?;
+    transfer.finish()?;
+    sync(stream)?;
+    ledger.end(id, messages)?;
+    let counters = merge.counters();
+    outcome.found = transfer.found;
+    outcome.bad_lines = counters.bad_lines;
+    outcome.ignored = counters.unknown_kinds;
+    outcome.seconds = start.elapsed().as_secs_f64();
+    Ok(outcome)
+}
+
+fn report(args: &Args, inputs: &[Input], plan: &Plan, outcome: &Outcome, ui: &Ui) -> Result<(), Failure> {
+    let files = file_reports(inputs, plan, outcome);
+    let messages = outcome.messages.iter().sum();
+    let totals = Totals {
+        stream: args.stream.clone(),
+        files: files.iter().filter(|file| file.messages.is_some()).count(),
+        messages,
+        resumed: outcome.found,
+        bad_lines: outcome.bad_lines,
+        ignored: outcome.ignored.clone(),
+        seconds: outcome.seconds,
+        messages_per_second: ui::per_second(messages, outcome.seconds),
+    };
+    if ui.json() {
+        files.iter().try_for_each(|file| ui.print_json(file))?;
+        return ui.print_json(&totals);
+    }
+    let rows: Vec<Vec<String>> = files.iter().map(FileReport::row).collect();
+    ui.print(&ui::table(&["file", "bytes", "messages"], &[1, 2], &rows))?;
+    ui.print(&totals.text())
+}
+
+fn file_reports(inputs: &[Input], plan: &Plan, outcome: &Outcome) -> Vec<FileReport> {
+    let mut counts = outcome.messages.iter();
+    let mut of = |input: &Input| counts.by_ref().take(input.sources.len()).sum();
+    let report = |(input, wanted): (&Input, &bool)| FileReport {
+        file: input.path.display().to_string(),
+        bytes: input.identity.bytes,
+        messages: wanted.then(|| of(input)),
+    };
+    inputs.iter().zip(&plan.wanted).map(report).collect()
+}
+
+impl FileReport {
+    fn row(&self) -> Vec<String> {
+        let messages = self.messages.map_or("was there".into(), ui::thousands);
+        vec![self.file.clone(), ui::thousands(self.bytes), messages]
+    }
+}
+
+impl Totals {
+    fn text(&self) -> String {
+        let rate = ui::rate(self.messages, self.seconds);
+        let mut text = format!(
+            "{:?}: {} messages of {} files in {:.2} s, {rate}\n",
+            self.stream,
+            ui::thousands(self.messages),
+            self.files,
+            self.seconds
+        );
+        if self.resumed > 0 {
+            text.push_str(&format!(
+                "{} of them were there from an import that was cut short\n",
+                ui::thousands(self.resumed)
+            ));
+        }
+        if self.bad_lines > 0 {
+            text.push_str(&format!("{} bad lines passed over\n", ui::thousands(self.bad_lines)));
+        }
+        for (kind, count) in &self.ignored {
+            text.push_str(&format!("{} lines of kind {kind:?} are not imported\n", ui::thousands(*count)));
+        }
+        text
+    }
+}
+
+/// Makes everything in the stream's directory survive a power cut, whatever the stream's durability.
+fn sync(stream: &Stream) -> Result<(), Failure> {
+    sync_tree(stream.path()).map_err(|error| {
+        Failure::new(format!("cannot sync {}: {error}; see that the disk works", stream.path().display()))
+    })
+}
+
+fn sync_tree(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(directory)?.sync_all()
+}
+
+fn stopped(error: &ImportError, messages: u64) -> Failure {
+    let what_now = match error {
+        ImportError::Line { .. } => "to go on, import the same files again with --on-bad-line skip",
+        _ => "fetch the file anew; delete the stream, or go on with --again import",
+    };
+    let so_far = format!("{} messages before it are in the stream", ui::thousands(messages));
+    let what_now =
+        if messages == 0 { "nothing was imported".into() } else { format!("{so_far}; {what_now}") };
+    Failure::new(format!("{error}; {what_now}"))
+}
+
+fn failed(error: &ImportError) -> Failure {
+    match error {
+        ImportError::NeedsOption { path, what, option } => {
+            let option = option.replace('_', "-");
+            Failure::usage(format!(
+                "{}: the file does not tell its {what}; say it with --{option}",
+                path.display()
+            ))
+        }
+        error => Failure::new(error.to_string()),
+    }
+}

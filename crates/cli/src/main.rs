@@ -1,0 +1,99 @@
+//! The `tapedb` command: looks into databases, fills them, reads them and follows them while others write.
+//!
+//! One file per command; [`args`] has the arguments that several share, [`ui`] what people and programs see,
+//! [`failure`] how a command ends when it does not end well, [`output`] the forms in which messages are printed.
+
+mod args;
+mod bench;
+mod create;
+mod delete;
+mod demo;
+mod desc;
+mod failure;
+mod generate;
+mod import;
+mod output;
+mod read;
+mod streams;
+mod symbols;
+mod tail;
+mod ui;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+use ui::Ui;
+
+/// TapeDB records, replays and streams market data.
+///
+/// A database is a directory of streams; a stream is a durable, time-ordered sequence of typed messages. One process
+/// writes to a database at a time; any number may read it meanwhile.
+#[derive(Parser, Debug)]
+#[command(name = "tapedb", version, max_term_width = 110, after_long_help = EXAMPLES)]
+struct Cli {
+    /// Print what a program reads: one JSON object per line.
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tapedb generate --db demo.tape --stream feed --messages 1M
+  tapedb streams --db demo.tape
+  tapedb read --db demo.tape feed --limit 5
+  tapedb tail --db demo.tape feed
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Streams(streams::Args),
+    Desc(desc::Args),
+    Symbols(symbols::Args),
+    Create(create::Args),
+    Delete(delete::Args),
+    Generate(generate::Args),
+    Import(import::Args),
+    Read(read::Args),
+    Tail(tail::Args),
+    Demo(demo::Args),
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match Ui::new(cli.json).and_then(|ui| run(cli.command, &ui)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
+    match command {
+        Command::Streams(args) => streams::run(args, ui),
+        Command::Desc(args) => desc::run(args, ui),
+        Command::Symbols(args) => symbols::run(args, ui),
+        Command::Create(args) => create::run(args, ui),
+        Command::Delete(args) => delete::run(args, ui),
+        Command::Generate(args) => generate::run(args, ui),
+        Command::Import(args) => import::run(args, ui),
+        Command::Read(args) => read::run(args, ui),
+        Command::Tail(args) => tail::run(args, ui),
+        Command::Demo(args) => demo::run(args, ui),
+        Command::Bench(args) => bench::run(args, ui),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

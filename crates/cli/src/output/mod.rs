@@ -1,0 +1,178 @@
+//! Messages in the forms in which they are printed.
+
+mod checksum;
+mod csv;
+mod json;
+mod text;
+mod value;
+
+use crate::failure::Failure;
+use crate::ui::Ui;
+pub use checksum::{Checksum, Totals};
+use clap::ValueEnum;
+use std::io::{self, Write};
+use tapedb_engine::{Cursor, Message, Stream};
+
+/// Bytes that are collected before they are written.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Messages between two looks at Ctrl-C.
+const INTERRUPT_CHECK_INTERVAL: u64 = 4096;
+/// Damaged places that are told one by one; the others are counted.
+const DAMAGE_TOLD_MAX: u64 = 20;
+/// Damaged places after which reading is given up.
+const DAMAGE_MAX: u64 = 100_000;
+
+/// How messages are printed.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A line for people: time, symbol, type, fields
+    Text,
+    /// A canonical JSON object per line; "$stream" comes first when several streams are read
+    Json,
+    /// Columns of one record type; one row for each item of its array
+    Csv,
+    /// Nothing: validate, count and checksum
+    None,
+}
+
+impl Format {
+    /// What was asked for, by the command's own option or by `--json`.
+    pub fn chosen(own: Option<Self>, ui: &Ui) -> Self {
+        own.unwrap_or(if ui.json() { Self::Json } else { Self::Text })
+    }
+}
+
+/// Turns messages into bytes of one format.
+#[derive(Debug)]
+pub enum Writer {
+    /// See [`Format::Text`].
+    Text(text::TextWriter),
+    /// See [`Format::Json`].
+    Json(json::JsonWriter),
+    /// See [`Format::Csv`].
+    Csv(Box<csv::CsvWriter>),
+    /// See [`Format::None`].
+    None(Box<Checksum>),
+}
+
+impl Writer {
+    /// Prepares for messages of these streams; `types` are the record types wanted, none for all.
+    ///
+    /// # Errors
+    /// When the streams do not go together in this format.
+    pub fn new(format: Format, streams: &[Stream], types: &[String]) -> Result<Self, Failure> {
+        let several = streams.len() > 1;
+        Ok(match format {
+            Format::Text => Self::Text(text::TextWriter { several }),
+            Format::Json => Self::Json(json::JsonWriter { several }),
+            Format::Csv => Self::Csv(Box::new(csv::CsvWriter::new(streams, types)?)),
+            Format::None => Self::None(Box::default()),
+        })
+    }
+
+    /// What comes before the first message.
+    pub fn header(&self, out: &mut Vec<u8>) {
+        if let Self::Csv(csv) = self {
+            csv.header(out);
+        }
+    }
+
+    /// Appends one message, whole or not at all.
+    ///
+    /// # Errors
+    /// When its bytes are damaged.
+    #[inline]
+    pub fn write(&mut self, message: &Message<'_>, out: &mut Vec<u8>) -> Result<(), tapedb_engine::Error> {
+        // Validated before anything is printed.
+        let record = message.record()?;
+        match self {
+            Self::Text(text) => text.write(message, record, out),
+            Self::Json(json) => json.write(message, record, out),
+            Self::Csv(csv) => csv.write(message, record, out),
+            Self::None(checksum) => checksum.add(message),
+        }
+        Ok(())
+    }
+}
+
+/// Collects bytes for standard output.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Bytes not yet written.
+    pub buffer: Vec<u8>,
+}
+
+impl Output {
+    /// Writes if enough has come together.
+    #[inline]
+    pub fn drain(&mut self) -> Result<(), Failure> {
+        if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what there is.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        out.write_all(&self.buffer).and_then(|()| out.flush()).map_err(Failure::output)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Copies messages from a cursor to the output until history ends or `limit` is reached.
+pub fn copy(
+    cursor: &mut Cursor,
+    writer: &mut Writer,
+    limit: u64,
+    out: &mut Output,
+    ui: &Ui,
+) -> Result<(), Failure> {
+    let mut damage = Damage::default();
+    let mut messages = 0;
+    while messages < limit {
+        let written = match cursor.next() {
+            Ok(Some(message)) => writer.write(&message, &mut out.buffer),
+            Ok(None) => break,
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(()) => messages += 1,
+            Err(error) => damage.note(&error, ui)?,
+        }
+        out.drain()?;
+        if messages % INTERRUPT_CHECK_INTERVAL == 0 && ui.is_interrupted() {
+            break;
+        }
+    }
+    out.flush()?;
+    ui.check_interrupt()?;
+    damage.finish()
+}
+
+/// Damage met while reading: told, left out, and failing the command at its end.
+#[derive(Debug, Default)]
+pub struct Damage {
+    places: u64,
+}
+
+impl Damage {
+    /// Tells of one damaged place.
+    pub fn note(&mut self, error: &tapedb_engine::Error, ui: &Ui) -> Result<(), Failure> {
+        self.places += 1;
+        if self.places <= DAMAGE_TOLD_MAX {
+            ui.warn(&error.to_string());
+        }
+        if self.places < DAMAGE_MAX { Ok(()) } else { self.finish_now() }
+    }
+
+    /// Fails if there was any.
+    pub fn finish(&self) -> Result<(), Failure> {
+        if self.places == 0 { Ok(()) } else { self.finish_now() }
+    }
+
+    fn finish_now(&self) -> Result<(), Failure> {
+        let places = self.places;
+        Err(Failure::new(format!(
+            "{places} damaged places were left out; restore the stream's files from a copy if you have one"
+        )))
+    }
+}

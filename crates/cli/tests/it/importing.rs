@@ -1,0 +1,152 @@
+//! `import`: files merged by time, nothing twice by mistake, garbage refused.
+
+use crate::support::Place;
+use std::fs;
+
+const TRADES: &str = "--format us-equity-ticks";
+
+#[test]
+fn files_are_merged_by_time_and_counted() {
+    let place = Place::new();
+    let (a, b) = (place.trades("aaa", 300), place.trades("bbb", 200));
+    let text = place.import(TRADES, &[&a, &b]).good();
+    assert!(text.contains("\"s\": 500 messages of 2 files"), "{text}");
+    let lines = place.run("read s").good();
+    assert!(lines.starts_with("2013-10-07T13:30:00Z AAA Package"), "{lines}");
+    assert_eq!(place.run("symbols s").good(), "AAA\nBBB\n");
+    let objects = place.import(&format!("{TRADES} --json --again import"), &[&b]).json();
+    assert_eq!((&objects[0]["messages"], &objects[1]["messages"]), (&200.into(), &200.into()));
+    assert_eq!(place.messages("s"), 700);
+}
+
+#[test]
+fn folders_are_looked_through() {
+    let place = Place::new();
+    let file = place.trades("aaa", 10);
+    fs::create_dir_all(place.path("data/deep")).unwrap();
+    fs::rename(&file, place.path("data/deep/20131007_trade.zip")).unwrap();
+    fs::write(place.path("data/readme.txt"), "not data").unwrap();
+    let objects = place.import(&format!("{TRADES} --json"), &[&place.path("data")]).json();
+    assert_eq!(objects.last().unwrap()["files"], 1);
+}
+
+#[test]
+fn a_file_comes_once_unless_asked() {
+    let place = Place::new();
+    let (a, b) = (place.trades("aaa", 300), place.trades("bbb", 200));
+    place.import(TRADES, &[&a]).good();
+    // A copy under another name is the same file.
+    let copy = place.path("20131008_copy_trade.zip");
+    fs::copy(&a, &copy).unwrap();
+    for again in [&a, &copy] {
+        let error = place.import(TRADES, &[again, &b]).bad(1);
+        assert!(
+            error.contains("was imported into this stream before") && error.contains("--again"),
+            "{error}"
+        );
+    }
+    assert_eq!(place.messages("s"), 300);
+    let text = place.import(&format!("{TRADES} --again skip"), &[&a, &b, &b]).good();
+    assert_eq!(text.matches("was there").count(), 2, "{text}");
+    assert_eq!(place.messages("s"), 500);
+    let none = place.import(&format!("{TRADES} --again skip --json"), &[&a, &b]).json();
+    assert_eq!((&none[0]["messages"], &none[2]["messages"]), (&serde_json::Value::Null, &0.into()));
+    place.import(&format!("{TRADES} --again import"), &[&a]).good();
+    assert_eq!(place.messages("s"), 800);
+    // Another stream knows nothing of it.
+    let mut other = place.command(&format!("import --stream other {TRADES}"));
+    assert!(other.arg(&a).output().unwrap().status.success());
+}
+
+#[test]
+fn other_formats_are_read() {
+    let place = Place::new();
+    let frames = "1723161254087896568 {\"stream\":\"btcusdt@trade\",\"data\":{\"e\":\"trade\",\"E\":1723161255343,\
+        \"s\":\"BTCUSDT\",\"t\":3735683259,\"p\":\"61837.63000000\",\"q\":\"0.02000000\",\"T\":1723161255342,\
+        \"m\":true,\"M\":true}}\n";
+    let gzip = place.gzip("spot-btcusdt_20240808.gz", frames);
+    place.import("--format binance-raw-ws", &[&gzip]).good();
+    let trade = &place.run("read s --json").json()[0];
+    assert_eq!(
+        (&trade["symbol"], &trade["entries"][0]["price"]),
+        (&"BTCUSDT".into(), &"61837.63000000".into())
+    );
+
+    let quotes = place.zip("20140501_quote.zip", "20140501_eurusd_tick_quote.csv", "292,1.38676,1.38686\r\n");
+    let fx = place.import("--format fx-ticks --fx-provider oanda", &[&quotes]);
+    assert!(fx.good().contains("1 messages"));
+    assert_eq!(place.messages("s"), 2);
+}
+
+#[test]
+fn a_bad_line_stops_or_is_skipped() {
+    let place = Place::new();
+    let csv = "34200000,500000,1,Q,0,0\n34200001,oops,1,Q,0,0\n34200002,500000,1,Q,0,0\n";
+    let file = place.zip("20131007_trade.zip", "20131007_aaa_Trade_Tick.csv", csv);
+    let error = place.import(TRADES, &[&file]).bad(1);
+    assert!(
+        error.contains("line 2") && error.contains("oops") && error.contains("--on-bad-line skip"),
+        "{error}"
+    );
+    assert_eq!(place.messages("s"), 1);
+    // What it says to do does it: nothing is doubled.
+    let objects = place.import(&format!("{TRADES} --on-bad-line skip --json"), &[&file]).json();
+    let totals = &objects[1];
+    assert_eq!(
+        (&totals["messages"], &totals["resumed"], &totals["bad_lines"]),
+        (&2.into(), &1.into(), &1.into())
+    );
+    assert_eq!(place.messages("s"), 2);
+    assert!(place.import(TRADES, &[&file]).bad(1).contains("imported into this stream before"));
+}
+
+#[test]
+fn garbage_is_refused_and_leaves_no_trace() {
+    let place = Place::new();
+    let good = place.trades("aaa", 10);
+    let garbage = place.path("20131007_garbage_trade.zip");
+    fs::write(&garbage, b"PK\x03\x04 but no zip at all").unwrap();
+    let gzip = place.path("spot-btcusdt_20240808.gz");
+    fs::write(&gzip, b"not gzip").unwrap();
+    for (options, file) in [(TRADES, &garbage), ("--format binance-raw-ws", &gzip), (TRADES, &gzip)] {
+        let error = place.import(options, &[file]).bad(1);
+        assert!(error.contains(&*file.file_name().unwrap().to_string_lossy()), "{error}");
+    }
+    assert!(place.import(TRADES, &[&place.path("nothing")]).bad(1).contains("nothing"));
+    fs::create_dir(place.path("empty")).unwrap();
+    assert!(place.import(TRADES, &[&place.path("empty")]).bad(1).contains("nothing to import"));
+    let run = place.import("--format parquet", &[&good]);
+    assert!(run.code == 2 && run.err.contains("us-equity-ticks, fx-ticks, binance-raw-ws"), "{}", run.err);
+    place.import(TRADES, &[&good]).good();
+    assert_eq!(place.messages("s"), 10);
+}
+
+#[test]
+fn a_cut_file_is_never_called_complete() {
+    let place = Place::new();
+    let lines: String = (0..5000)
+        .map(|i| format!("{} {{\"e\":\"unknown\",\"s\":\"A{i}\"}}\n", 1_723_161_254_087_896_568u64 + i))
+        .collect();
+    let trade = "1723161254087896568 {\"stream\":\"btcusdt@trade\",\"data\":{\"e\":\"trade\",\"E\":1723161255343,\
+        \"s\":\"BTCUSDT\",\"t\":1,\"p\":\"1.0\",\"q\":\"1.0\",\"T\":1723161255342,\"m\":true,\"M\":true}}\n";
+    let whole = place.gzip("spot-btcusdt_20240808.gz", &(trade.repeat(2000) + &lines));
+    let cut = place.path("spot-btcusdt_20240809.gz");
+    let bytes = fs::read(&whole).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() - 20]).unwrap();
+    let error = place.import("--format binance-raw-ws", &[&cut]).bad(1);
+    assert!(error.contains("cut short or damaged"), "{error}");
+    let error = place.import("--format binance-raw-ws", &[&whole]).bad(1);
+    assert!(error.contains("spot-btcusdt_20240809.gz") && error.contains("was cut short"), "{error}");
+    place.run("delete s --yes").good();
+    place.import("--format binance-raw-ws", &[&whole]).good();
+    assert_eq!(place.messages("s"), 2000);
+}
+
+#[test]
+fn a_stream_of_other_things_is_refused() {
+    let place = Place::new();
+    place.run("generate --stream s --kind bars --messages 10").good();
+    let error = place.import(TRADES, &[&place.trades("aaa", 10)]).bad(1);
+    assert!(error.contains("Package"), "{error}");
+    assert_eq!(place.messages("s"), 10);
+}

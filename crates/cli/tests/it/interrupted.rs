@@ -1,0 +1,99 @@
+//! Imports and other writers that are killed, or asked to end, in the middle.
+
+use crate::support::{Place, end, signal};
+use std::path::Path;
+use std::time::Duration;
+
+const TRADES: &str = "--format us-equity-ticks";
+/// Rows of each of two files: enough to be in the middle for a while.
+const ROWS: u64 = 300_000;
+
+/// Starts an import, and sends it a signal once it has written something; the exit code and what is in the stream.
+fn interrupt(place: &Place, files: &[&Path], name: &str) -> (i32, u64) {
+    let child = place.start(place.command(&format!("import --stream s {TRADES}")).args(files));
+    while place.messages("s") == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, name);
+    let code = end(child).code;
+    (code, place.messages("s"))
+}
+
+#[test]
+fn a_killed_import_goes_on_exactly() {
+    let place = Place::new();
+    let (a, b) = (place.trades("aaa", ROWS), place.trades("bbb", ROWS));
+    let (code, written) = interrupt(&place, &[&a, &b], "KILL");
+    assert_eq!(code, -1, "ended by the signal");
+    assert!(written > 0 && written < 2 * ROWS, "{written}");
+    // Neither one of the files alone, nor another one, may hide that.
+    let other = place.trades("ccc", 10);
+    for files in [[&*a].as_slice(), &[&other], &[&a, &b, &other]] {
+        let run = place.import(&format!("{TRADES} --again skip"), files);
+        assert!(run.code == 1 && run.err.contains("was cut short"), "{}", run.err);
+    }
+    // Killed once more, further on.
+    let (code, _) = interrupt(&place, &[&a, &b], "KILL");
+    assert_eq!(code, -1);
+    let run = place.import(&format!("{TRADES} --json"), &[&a, &b]);
+    let totals: serde_json::Value = serde_json::from_str(run.out.lines().last().unwrap()).unwrap();
+    assert_eq!((run.code, &totals["messages"]), (0, &(2 * ROWS).into()), "{}", run.err);
+    assert!(totals["resumed"].as_u64().unwrap() >= written);
+
+    let whole = Place::new();
+    whole.import(TRADES, &[&a, &b]).good();
+    assert_eq!(place.totals("s"), whole.totals("s"));
+    assert!(place.import(TRADES, &[&b]).bad(1).contains("imported into this stream before"));
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_written() {
+    let place = Place::new();
+    let (a, b) = (place.trades("aaa", ROWS), place.trades("bbb", ROWS));
+    let (code, written) = interrupt(&place, &[&a, &b], "INT");
+    assert_eq!(code, 130);
+    assert!(written > 0 && written < 2 * ROWS, "{written}");
+    assert_eq!(place.run("streams").code, 0);
+    let objects = place.import(&format!("{TRADES} --json"), &[&a, &b]).json();
+    assert_eq!(objects[2]["resumed"], written, "all that was written is acknowledged");
+    assert_eq!(place.messages("s"), 2 * ROWS);
+}
+
+#[test]
+fn a_stream_that_others_wrote_to_is_not_gone_on_with() {
+    let place = Place::new();
+    let (a, b) = (place.trades("aaa", ROWS), place.trades("bbb", ROWS));
+    interrupt(&place, &[&a, &b], "INT");
+    place.run("generate --stream s --messages 10").good();
+    let before = place.messages("s");
+    let error = place.import(TRADES, &[&a, &b]).bad(1);
+    assert!(error.contains("the stream has others than the files"), "{error}");
+    assert_eq!(place.messages("s"), before);
+    place.import(&format!("{TRADES} --again import"), &[&a]).good();
+    assert_eq!(place.messages("s"), before + ROWS);
+    let error = place.import(TRADES, &[&b]).bad(1);
+    assert!(error.contains("a part of"), "{error}");
+}
+
+#[test]
+fn generate_ends_cleanly() {
+    let place = Place::new();
+    let child = place.start(&mut place.command("generate --stream feed --messages 1G"));
+    while place.messages("feed") == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, "INT");
+    let run = end(child);
+    assert_eq!((run.code, run.err.as_str()), (130, ""));
+    assert_eq!(place.totals("feed")["messages"], place.messages("feed"));
+    // A second writer is told, a reader is not in the way.
+    let child = place.start(&mut place.command("generate --stream feed --messages 1G"));
+    while place.messages("feed") == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let error = place.run("generate --stream feed --messages 1").bad(1);
+    assert!(error.contains("is open for writing elsewhere"), "{error}");
+    signal(&child, "TERM");
+    assert_eq!(end(child).code, 143);
+}

@@ -1,0 +1,9 @@
+//! The `tapedb` command as people and programs use it: the built binary, over generated data.
+
+mod importing;
+mod interrupted;
+mod live;
+mod looking;
+mod reading;
+mod real_data;
+mod support;

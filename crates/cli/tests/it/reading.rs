@@ -1,0 +1,143 @@
+//! `read`: formats, filters, order; and outputs that nobody reads to the end.
+
+use crate::support::{Place, end};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+
+fn filled() -> Place {
+    let place = Place::new();
+    place.run("generate --stream feed --messages 3k").good();
+    place.run("generate --stream bars --kind bars --messages 200 --interval 1ms").good();
+    place
+}
+
+#[test]
+fn text_is_a_line_for_each_message() {
+    let place = filled();
+    let text = place.run("read bars --limit 1").good();
+    assert!(text.starts_with("2024-01-02T14:30:00Z S000000 Bar open="), "{text}");
+    assert_eq!(place.run("read feed").good().lines().count(), 3000);
+    let both = place.run("read feed bars").good();
+    assert_eq!(both.lines().count(), 3200);
+    assert!(both.lines().all(|line| line.starts_with("feed 2024-") || line.starts_with("bars 2024-")));
+    let times: Vec<&str> = both.lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
+    let nanos: Vec<String> =
+        times.iter().map(|time| format!("{:0<30}", time.trim_end_matches('Z').replace('.', ""))).collect();
+    assert!(nanos.is_sorted(), "merged by time");
+}
+
+#[test]
+fn json_is_canonical() {
+    let place = filled();
+    let one = place.run("read feed --json --limit 2").json();
+    assert_eq!((&one[0]["$type"], &one[0]["kind"]), (&"Package".into(), &"SNAPSHOT".into()));
+    assert!(one[0].get("$stream").is_none());
+    let both = place.run("read feed bars --output json").json();
+    let of = |name: &str| both.iter().filter(|message| message["$stream"] == name).count();
+    assert_eq!((of("feed"), of("bars")), (3000, 200));
+}
+
+#[test]
+fn csv_has_a_row_for_each_entry() {
+    let place = filled();
+    let csv = place.run("read bars --output csv --limit 2").good();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, "time,symbol,type,open,high,low,close,volume"));
+    assert!(lines[1].starts_with("2024-01-02T14:30:00Z,S000000,Bar,"), "{}", lines[1]);
+    assert_eq!(place.run("read bars --output csv --limit 2 --no-header").good().lines().count(), 2);
+
+    let entries: usize = place
+        .run("read feed --json")
+        .json()
+        .iter()
+        .map(|message| message["entries"].as_array().unwrap().len())
+        .sum();
+    let csv = place.run("read feed --output csv").good();
+    assert_eq!(csv.lines().count(), entries + 1);
+    let columns = csv.lines().next().unwrap().split(',').count();
+    assert!(csv.lines().all(|line| line.split(',').count() == columns));
+    let error = place.run("read feed bars --output csv").bad(2);
+    assert!(error.contains("Package of \"feed\" and Bar of \"bars\""), "{error}");
+    let chosen = place.run("read feed bars --types Bar --output csv").good();
+    assert!(chosen.starts_with("stream,time,symbol,type,open") && chosen.lines().count() == 201);
+}
+
+#[test]
+fn filters_select() {
+    let place = filled();
+    let all = place.run("read bars").good();
+    let has = |symbol: &str| {
+        all.lines().filter(|line| line.contains(symbol)).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_eq!(place.run("read bars --symbols S000003").good(), has("S000003"));
+    let count = |line: &str| place.run(line).good().lines().count();
+    assert_eq!(count("read bars --symbols S000003,S000004 --limit 7"), 7);
+    assert_eq!(count("read bars --from 2024-01-02T14:30:00.005Z --to 2024-01-02T14:30:00.007Z"), 20);
+    assert_eq!(count("read feed bars --types Bar"), 200);
+    let mut reversed: Vec<String> =
+        place.run("read bars --reverse").good().lines().map(String::from).collect();
+    reversed.reverse();
+    assert!(all.lines().eq(reversed.iter().map(String::as_str)));
+    let unknown = place.run("read bars --symbols NONE");
+    assert_eq!((unknown.code, unknown.out.as_str()), (0, ""));
+    assert!(unknown.err.starts_with("tapedb: warning: no message has symbol \"NONE\""), "{}", unknown.err);
+    assert!(place.run("read bars --types Tick").bad(1).contains("Tick"));
+}
+
+#[test]
+fn none_counts_and_checks() {
+    let place = filled();
+    let text = place.run("read feed bars --output none").good();
+    assert!(
+        text.contains("messages  3,200\n") && text.contains("  Bar  200\n") && text.contains("checksum  "),
+        "{text}"
+    );
+    let one = place.totals("feed bars");
+    assert_eq!((&one["messages"], &one["types"]["Package"]), (&3200.into(), &3000.into()));
+    let three: Value = place.run("read feed bars --output none --json --readers 3").json().remove(0);
+    assert_eq!((&three["checksum"], &three["readers"]), (&one["checksum"], &3.into()));
+    assert_ne!(place.totals("bars")["checksum"], one["checksum"]);
+}
+
+#[test]
+fn the_checksum_is_the_one_described() {
+    let place = Place::new();
+    place.run("generate --stream bars --kind bars --messages 25").good();
+    let db = tapedb_engine::Database::open_read_only(place.db()).unwrap();
+    let mut cursor = db.stream("bars").unwrap().cursor().open().unwrap();
+    let mut bytes = Vec::new();
+    while let Some(message) = cursor.next().unwrap() {
+        bytes.extend_from_slice(&message.time().nanos().to_le_bytes());
+        bytes.extend_from_slice(message.symbol().as_bytes());
+        bytes.extend_from_slice(message.type_name().as_bytes());
+        bytes.extend_from_slice(message.body());
+    }
+    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes);
+    assert_eq!(place.totals("bars")["checksum"], format!("{crc:08x}"));
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let place = filled();
+    let mut child = place.start(&mut place.command("read feed"));
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("Package"));
+    let run = end(child);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+}
+
+#[test]
+fn damage_is_told_and_left_out() {
+    let place = filled();
+    let log = place.db().join("streams/feed/0/00000000000000000000.log");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    let run = place.run("read feed");
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("tapedb: warning: ") && run.err.contains("messages"), "{}", run.err);
+    let lines = run.out.lines().count();
+    assert!(lines < 3000 && lines > 0, "{lines} lines, {}", run.err);
+}

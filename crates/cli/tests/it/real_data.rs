@@ -1,0 +1,58 @@
+//! Recorded market data, where they are at hand: `TAPEDB_DATA`, or `../shared/data` beside the workspace.
+
+use crate::support::Place;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn counts_are_those_of_the_manifest() {
+    let Some(data) = data() else {
+        return eprintln!("skipped: no recorded market data; set TAPEDB_DATA to their folder");
+    };
+    let rows = manifest(&data);
+    for (format, names) in [
+        (
+            "us-equity-ticks",
+            ["us-equity-ticks/aig/20131007_trade.zip", "us-equity-ticks/bac/20131007_trade.zip"],
+        ),
+        (
+            "fx-ticks",
+            ["fx-ticks/oanda-eurusd/20140501_quote.zip", "fx-ticks/histdata/quote_tick_data.csv.gz"],
+        ),
+        (
+            "binance-raw-ws",
+            ["binance-raw-ws/spot-btcusdt_20240808.gz", "binance-raw-ws/spot-btcusdt_20240809.gz"],
+        ),
+    ] {
+        let place = Place::new();
+        let paths = names.map(|name| data.join(name));
+        let files: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        let objects = place.import(&format!("--format {format} --json"), &files).json();
+        for (name, object) in names.iter().zip(&objects) {
+            assert_eq!(object["messages"], rows[*name], "{name}");
+        }
+        let sum: u64 = names.iter().map(|name| rows[*name]).sum();
+        assert_eq!(
+            (&objects[2]["messages"], &place.totals("s")["messages"]),
+            (&sum.into(), &sum.into()),
+            "{format}"
+        );
+    }
+}
+
+fn data() -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let data = std::env::var_os("TAPEDB_DATA").map_or_else(beside, PathBuf::from);
+    data.join("MANIFEST.tsv").exists().then_some(data)
+}
+
+/// Rows of each file.
+fn manifest(data: &Path) -> HashMap<String, u64> {
+    let text = fs::read_to_string(data.join("MANIFEST.tsv")).unwrap();
+    let row = |line: &str| {
+        let columns: Vec<&str> = line.split('\t').collect();
+        Some((columns.first()?.to_string(), columns.get(3)?.parse().ok()?))
+    };
+    text.lines().filter_map(row).collect()
+}

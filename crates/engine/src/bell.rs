@@ -30,11 +30,13 @@ impl Bell {
 
     /// Waits for a ring after `seen`, or until the time is over.
     pub fn wait(&self, seen: u64, timeout: Duration) {
-        let deadline = Instant::now() + timeout;
+        // A timeout past the end of the clock means for ever, which an hour at a time comes to.
+        let deadline = Instant::now().checked_add(timeout);
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.waiters.fetch_add(1, Ordering::SeqCst);
         while self.rings() == seen {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left =
+                deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 break;
             }

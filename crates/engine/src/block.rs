@@ -5,8 +5,8 @@ use crate::filter::Filter;
 use crate::stream::StreamInner;
 use std::collections::VecDeque;
 use std::ops::Range;
-use tapedb_codec::batch::{BatchHeader, Rows};
-use tapedb_log::{Log, LogError, Span};
+use tapedb_codec::batch::{BatchError, BatchHeader, Rows};
+use tapedb_log::{Damage, Log, LogError, Reason, Span};
 
 /// In which order a block gives its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub(crate) struct Block {
     /// Whether the rows of this batch must be looked at one by one.
     sift: bool,
     sorted: Option<Sorted>,
+    /// Log file and offset the bytes come from, for errors.
+    place: (u64, u64),
     pub current: Current,
 }
 
@@ -78,6 +80,7 @@ impl Block {
             left: 0..0,
             sift: false,
             sorted: None,
+            place: (0, 0),
             current: Current::default(),
         }
     }
@@ -106,6 +109,7 @@ impl Block {
     ) {
         self.batches.clear();
         (self.batch, self.left, self.sorted) = (0, 0..0, None);
+        self.place = (span.file, span.offset);
         for batch in log.batches(span, &self.bytes) {
             match batch {
                 Ok(batch) => {
@@ -189,7 +193,7 @@ impl Block {
             if let Err(error) =
                 self.rows.load_parsed(&at.header, &self.bytes[at.start as usize..at.end as usize])
             {
-                errors.push_back(LogError::Batch(error).into());
+                errors.push_back(self.damaged(&at, error, &stream.log));
                 continue;
             }
             self.base = (at.start, at.header.first_sequence);
@@ -198,6 +202,22 @@ impl Block {
             return true;
         }
         false
+    }
+
+    /// The error for a batch whose checksums are right but whose columns are not.
+    #[cold]
+    fn damaged(&self, at: &BatchAt, error: BatchError, log: &Log) -> Error {
+        let (file, offset) = self.place;
+        let damage = Damage {
+            file,
+            offset: offset + u64::from(at.start),
+            bytes: (at.end - at.start).into(),
+            first_sequence: at.header.first_sequence,
+            count: Some(at.header.count.into()),
+            reason: Reason::Batch(error),
+        };
+        let path = log.path().join(format!("{file:020}.log"));
+        LogError::Damaged { path, damage: Box::new(damage) }.into()
     }
 
     /// Collects all wanted rows in time order.

@@ -16,6 +16,8 @@ use tapedb_schema::Timestamp;
 /// How often a cursor looks at what another process writes, while it waits.
 const POLL_INTERVAL: Duration = Duration::from_micros(500);
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// While some streams have messages, the idle ones are looked at once in so many messages.
 const IDLE_CHECK_INTERVAL: u32 = 64;
 
@@ -90,7 +92,8 @@ impl CursorBuilder {
         self
     }
 
-    /// Goes on where another cursor over the same streams, with the same filters, was.
+    /// Goes on where another cursor over the same streams, with the same filters and in the same direction, was. A
+    /// cursor that is not live goes on from a live position with what has come since, in order of arrival.
     pub fn resume(mut self, position: &Position) -> Self {
         self.resume = Some(position.clone());
         self
@@ -102,15 +105,8 @@ impl CursorBuilder {
     /// For a type that no stream has, for a live cursor in reverse, and for a position that does not fit.
     pub fn open(self) -> Result<Cursor, Error> {
         self.check()?;
-        let mut sources = Vec::with_capacity(self.streams.len());
-        for (index, stream) in self.streams.iter().enumerate() {
-            stream.inner.refresh()?;
-            let inner = &stream.inner;
-            let filter =
-                Filter::new(self.from.0, self.last, self.symbols.as_ref(), self.types.as_ref(), inner);
-            let place = self.place(index)?;
-            sources.push(Source::new(stream.clone(), filter, self.reversed, self.live, place));
-        }
+        let sources: Result<Vec<Source>, Error> = (0..self.streams.len()).map(|i| self.source(i)).collect();
+        let sources = sources?;
         Ok(Cursor {
             unstepped: (0..sources.len()).rev().collect(),
             sources,
@@ -120,7 +116,17 @@ impl CursorBuilder {
             until_idle_check: IDLE_CHECK_INTERVAL,
             given: false,
             live: self.live,
+            reads_only: self.streams.iter().any(|stream| !stream.inner.is_writable()),
+            next_poll: Instant::now() + POLL_INTERVAL,
         })
+    }
+
+    fn source(&self, index: usize) -> Result<Source, Error> {
+        let stream = &self.streams[index];
+        let inner = &stream.inner;
+        inner.refresh()?;
+        let filter = Filter::new(self.from.0, self.last, self.symbols.as_ref(), self.types.as_ref(), inner);
+        Ok(Source::new(stream.clone(), filter, self.reversed, self.live, self.place(index)?))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -133,7 +139,7 @@ impl CursorBuilder {
             if !self.streams.iter().any(has) {
                 let stream = self.streams.first().map(|stream| stream.name().to_string()).unwrap_or_default();
                 let why = "there is no such message type; see `desc` for those there are";
-                return Err(Error::Type { stream, record: name.clone(), why });
+                return Err(Error::Type { stream: stream.into(), record: (**name).into(), why });
             }
         }
         Ok(())
@@ -141,30 +147,25 @@ impl CursorBuilder {
 
     fn place(&self, index: usize) -> Result<Option<Place>, Error> {
         let stream = &self.streams[index];
-        let end = stream.inner.log.next_sequence();
+        // Not `Log::next_sequence`, which a snapshot may be ahead of for a moment.
+        let end = stream.inner.log.snapshot().next_sequence();
         let Some(position) = &self.resume else {
             return Ok(self.skip_history.then_some(Place::Live { next: end }));
         };
-        let wrong = |what: String| Error::Position { what };
-        match position.streams.get(index) {
-            Some((name, place)) if name == stream.name() => {
-                let reached = match place {
-                    Place::History { end, .. } => *end,
-                    Place::Live { next } => *next,
-                };
-                if reached > end {
-                    let what = format!("stream {name:?} has {end} messages, the position is after {reached}");
-                    return Err(wrong(what));
-                }
-                Ok(Some(*place))
+        let what = match position.streams.get(index) {
+            None => format!("the position says nothing of stream {:?}", stream.name()),
+            Some((name, _)) if name != stream.name() => {
+                format!("the position's stream {index} is {name:?}, the cursor's {:?}", stream.name())
             }
-            Some((name, _)) => {
-                let what =
-                    format!("the position's stream {index} is {name:?}, the cursor's {:?}", stream.name());
-                Err(wrong(what))
+            Some((name, place)) if place.reached() > end => {
+                format!("stream {name:?} has {end} messages, the position is after {}", place.reached())
             }
-            None => Err(wrong(format!("the position says nothing of stream {:?}", stream.name()))),
-        }
+            Some((name, Place::Live { .. })) if self.reversed => {
+                format!("the position in stream {name:?} is live, from where there is no way back")
+            }
+            Some((_, place)) => return Ok(Some(*place)),
+        };
+        Err(Error::Position { what })
     }
 }
 
@@ -187,14 +188,20 @@ pub struct Cursor {
     /// Whether the lead's current message has been given.
     given: bool,
     live: bool,
+    /// Whether streams are written by another process, which cannot wake us.
+    reads_only: bool,
+    /// When to look next at what that process has written.
+    next_poll: Instant,
 }
 
 impl Cursor {
     /// The next message. `None`: history has ended; for a live cursor, there is nothing new right now.
     ///
     /// # Errors
-    /// Damage in the files, once for each damaged place, naming it; the next call goes on after it.
+    /// Damage in the files, once for each damaged place, naming it; the next call goes on after it. A deleted stream,
+    /// once. What the system refuses comes again with every call until it is mended.
     #[inline]
+    #[expect(clippy::should_implement_trait, reason = "it lends its messages, which an iterator cannot")]
     pub fn next(&mut self) -> Result<Option<Message<'_>>, Error> {
         if !self.step()? {
             return Ok(None);
@@ -208,9 +215,10 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::next`].
     pub fn next_within(&mut self, timeout: Duration) -> Result<Option<Message<'_>>, Error> {
-        let deadline = Instant::now() + timeout;
+        // A timeout past the end of the clock means for ever, which an hour at a time comes to.
+        let deadline = Instant::now().checked_add(timeout);
         while !self.step()? {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map_or(HOUR, |deadline| deadline.saturating_duration_since(Instant::now()));
             if !self.live || left.is_zero() {
                 return Ok(None);
             }
@@ -229,24 +237,35 @@ impl Cursor {
             return Ok(());
         };
         let inner = &source.stream.inner;
-        if !inner.is_writable() {
+        let rings = inner.bell.rings();
+        if self.lead.is_some() || !self.unstepped.is_empty() || self.sources.iter().any(Source::has_more) {
+            return Ok(());
+        }
+        if self.reads_only {
             std::thread::sleep(timeout.min(POLL_INTERVAL));
-            return self.sources.iter().try_for_each(|source| source.stream.inner.refresh());
+            return self.poll();
         }
         if self.sources.len() == 1 {
             inner.log.wait(source.read_to(), timeout);
-            return Ok(());
-        }
-        let rings = inner.bell.rings();
-        if !self.sources.iter().any(Source::has_more) {
+        } else {
             inner.bell.wait(rings, timeout);
         }
         Ok(())
     }
 
+    /// Looks at what another process has written.
+    fn poll(&mut self) -> Result<(), Error> {
+        self.next_poll = Instant::now() + POLL_INTERVAL;
+        self.sources.iter().try_for_each(|source| match source.stream.inner.refresh() {
+            // The source tells it when it is asked for a message.
+            Err(Error::Deleted { .. }) => Ok(()),
+            refreshed => refreshed,
+        })
+    }
+
     /// Whether all streams have come to the end of their history.
     pub fn is_live(&self) -> bool {
-        self.live && self.unstepped.is_empty() && self.sources.iter().all(Source::is_live)
+        self.live && self.sources.iter().all(Source::is_live)
     }
 
     /// Where the cursor is: after the last message it gave.
@@ -291,11 +310,9 @@ impl Cursor {
             self.place(index, found);
         }
         self.until_idle_check -= 1;
-        if self.live && (self.lead.is_none() || self.until_idle_check == 0) {
-            self.check_idle()?;
-        }
-        if self.until_idle_check == 0 {
+        if self.lead.is_none() || self.until_idle_check == 0 {
             self.until_idle_check = IDLE_CHECK_INTERVAL;
+            self.check_idle()?;
         }
         let lead = self.lead.map(|lead| (self.sources[lead].rank(), lead));
         if let Some(&Reverse(nearest)) = self.waiting.peek()
@@ -309,9 +326,16 @@ impl Cursor {
     }
 
     fn check_idle(&mut self) -> Result<(), Error> {
+        if !self.live || self.idle.is_empty() {
+            return Ok(());
+        }
+        if self.reads_only && Instant::now() >= self.next_poll {
+            self.poll()?;
+        }
         let mut at = 0;
         while at < self.idle.len() {
             let index = self.idle[at];
+            // On an error the source stays here: the next call goes on with it.
             if self.sources[index].has_more() && self.sources[index].advance()? {
                 self.idle.swap_remove(at);
                 self.place(index, true);
@@ -446,6 +470,7 @@ impl<'a> Message<'a> {
 
     #[cold]
     fn damaged(&self, error: DecodeError) -> Error {
+        let error = Box::new(error);
         Error::Decode { stream: self.stream().name().into(), sequence: Some(self.sequence()), error }
     }
 }

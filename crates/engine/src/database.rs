@@ -5,13 +5,12 @@ use crate::cursor::CursorBuilder;
 use crate::definition::{Definition, StreamOptions};
 use crate::error::Error;
 use crate::names;
-use crate::stream::{DEFINITION_FILE, Stream, StreamInner, sync};
+use crate::stream::{Stream, StreamInner, sync};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tapedb_schema::{Schema, Timestamp};
@@ -59,7 +58,7 @@ pub struct Database {
 struct DatabaseInner {
     path: PathBuf,
     /// Held while the database is open for writing; the system lets go of it when the process ends, however it ends.
-    lock: Option<File>,
+    lock: Option<Arc<File>>,
     bell: Arc<Bell>,
     /// Streams that have been opened.
     streams: Mutex<BTreeMap<String, Arc<StreamInner>>>,
@@ -73,14 +72,19 @@ impl Database {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let streams = path.join(STREAMS_DIRECTORY);
-        if !path.join(MARKER_FILE).exists() {
-            create(path)?;
+        let is_new = !path.join(MARKER_FILE).exists();
+        if is_new {
+            refuse_foreign(path)?;
+        } else {
+            check_marker(path)?;
         }
-        check_marker(path)?;
         fs::create_dir_all(&streams).map_err(Error::io("create", &streams))?;
         let lock = lock(path)?;
         remove_leftovers(&streams)?;
-        Ok(Self::on(path, Some(lock)))
+        if is_new {
+            make_marker(path)?;
+        }
+        Ok(Self::on(path, Some(Arc::new(lock))))
     }
 
     /// Opens a database that exists for reading, beside any number of readers and one writer in other processes.
@@ -93,7 +97,7 @@ impl Database {
         Ok(Self::on(path, None))
     }
 
-    fn on(path: &Path, lock: Option<File>) -> Self {
+    fn on(path: &Path, lock: Option<Arc<File>>) -> Self {
         let inner =
             DatabaseInner { path: path.into(), lock, bell: Arc::default(), streams: Mutex::default() };
         Self { inner: Arc::new(inner) }
@@ -123,7 +127,7 @@ impl Database {
         if !schema.records.iter().any(|record| record.message) {
             let why = "a stream needs a message type: write `message` instead of `record` for one at least";
             let record = schema.records.first().map(|record| record.name.clone()).unwrap_or_default();
-            return Err(Error::Type { stream: name.into(), record, why });
+            return Err(Error::Type { stream: name.into(), record: record.into(), why });
         }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = self.directory_of(name);
@@ -142,15 +146,15 @@ impl Database {
     pub fn stream(&self, name: &str) -> Result<Stream, Error> {
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inner) = open.get(name) {
-            // Another process may have deleted it, or made it anew.
-            if self.inner.lock.is_some() || inner.directory.join(DEFINITION_FILE).exists() {
+            // The writer's process may have deleted it, or made it anew.
+            if !inner.is_gone() {
                 return Ok(Stream { inner: inner.clone() });
             }
         }
         names::check(name)?;
-        if !self.directory_of(name).join(DEFINITION_FILE).exists() {
-            let known = self.streams()?.into_iter().take(10).collect();
-            return Err(Error::NoStream { name: name.into(), known });
+        if !self.directory_of(name).exists() {
+            open.remove(name);
+            return Err(self.no_stream(name));
         }
         self.open_stream(&mut open, name)
     }
@@ -160,11 +164,15 @@ impl Database {
         open: &mut BTreeMap<String, Arc<StreamInner>>,
         name: &str,
     ) -> Result<Stream, Error> {
-        let writing = !self.is_read_only();
-        let inner = StreamInner::open(name, self.directory_of(name), self.inner.bell.clone(), writing)?;
-        let inner = Arc::new(inner);
+        let (bell, lock) = (self.inner.bell.clone(), self.inner.lock.clone());
+        let inner = Arc::new(StreamInner::open(name, self.directory_of(name), bell, lock)?);
         open.insert(name.into(), inner.clone());
         Ok(Stream { inner })
+    }
+
+    fn no_stream(&self, name: &str) -> Error {
+        let known = self.streams().unwrap_or_default().into_iter().take(10).collect();
+        Error::NoStream { name: name.into(), known }
     }
 
     /// Names of all streams, sorted.
@@ -182,8 +190,8 @@ impl Database {
         Ok(found)
     }
 
-    /// Deletes a stream with all its messages. Cursors that are reading it get an error where the next file is gone;
-    /// loaders get one at their next flush.
+    /// Deletes a stream with all its messages, also one whose files are damaged. Cursors that are reading it get
+    /// [`Error::Deleted`] once, then go on with their other streams; loaders get it at every flush.
     ///
     /// # Errors
     /// [`Error::NoStream`], [`Error::ReadOnly`], or what keeps the files from being removed.
@@ -191,15 +199,20 @@ impl Database {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
-        let stream = self.stream(name)?;
+        names::check(name)?;
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        // No append may be under way while the files go.
-        let writer = stream.inner.writer()?;
-        stream.inner.deleted.store(true, Ordering::Release);
-        let doomed = self.streams_directory().join(format!(".deleted-{:016x}", stream.inner.definition.id));
-        fs::rename(&stream.inner.directory, &doomed).map_err(Error::io("delete", &stream.inner.directory))?;
-        drop(writer);
+        let directory = self.directory_of(name);
+        if !directory.exists() {
+            return Err(self.no_stream(name));
+        }
+        let doomed = self.streams_directory().join(format!(".deleted-{:016x}", random()));
+        let renamed = || fs::rename(&directory, &doomed).map_err(Error::io("delete", &directory));
+        match open.get(name) {
+            Some(stream) => stream.delete(renamed)?,
+            None => renamed()?,
+        }
         open.remove(name);
+        self.inner.bell.ring();
         sync(&self.streams_directory())?;
         fs::remove_dir_all(&doomed).map_err(Error::io("delete", &doomed))
     }
@@ -226,24 +239,24 @@ impl Database {
     }
 }
 
-/// Makes a directory a database. The marker comes last, so that a half-made one is made again.
-fn create(path: &Path) -> Result<(), Error> {
+/// A directory becomes a database only if there is nothing in it but what a half-made database has.
+fn refuse_foreign(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).map_err(Error::io("create", path))?;
-    let foreign = |entry: &io::Result<fs::DirEntry>| {
-        entry
-            .as_ref()
-            .map_or(true, |entry| entry.file_name() != STREAMS_DIRECTORY && entry.file_name() != LOCK_FILE)
-    };
-    if fs::read_dir(path).map_err(Error::io("list", path))?.any(|entry| foreign(&entry)) {
-        return Err(Error::NotADatabase {
-            path: path.into(),
-            why: "it holds other files; name an empty or new directory to make a database there",
-        });
+    for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
+        let name = entry.map_err(Error::io("list", path))?.file_name();
+        // The marker: another process may be making the same database.
+        if name != STREAMS_DIRECTORY && name != LOCK_FILE && name != MARKER_FILE {
+            let why = "it holds other files; name an empty or new directory to make a database there";
+            return Err(Error::NotADatabase { path: path.into(), why });
+        }
     }
+    Ok(())
+}
+
+/// The marker comes last, so that a half-made database is made again.
+fn make_marker(path: &Path) -> Result<(), Error> {
     let marker = path.join(MARKER_FILE);
-    let draft = path.join(format!("{STREAMS_DIRECTORY}/.new-marker"));
-    let streams = path.join(STREAMS_DIRECTORY);
-    fs::create_dir_all(&streams).map_err(Error::io("create", &streams))?;
+    let draft = path.join(STREAMS_DIRECTORY).join(".new-marker");
     fs::write(&draft, MARKER).map_err(Error::io("write", &draft))?;
     sync(&draft)?;
     fs::rename(&draft, &marker).map_err(Error::io("create", &marker))?;
@@ -258,6 +271,9 @@ fn check_marker(path: &Path) -> Result<(), Error> {
         }
         Ok(_) => "its marker file is damaged; it should say \"tapedb-database 1\"",
         Err(_) if !path.exists() => "there is no such directory",
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("read", &path.join(MARKER_FILE))(error));
+        }
         Err(_) => "it has no marker file; check the path",
     };
     Err(Error::NotADatabase { path: path.into(), why })

@@ -7,6 +7,7 @@
 //! created 2026-03-01T08:00:00Z
 //! durability async
 //! late accept
+//! file_bytes_max 67108864
 //! schema 1
 //!
 //! message Tick {
@@ -16,7 +17,7 @@
 
 use crate::error::Error;
 use std::path::Path;
-use tapedb_log::Durability;
+use tapedb_log::{Durability, FILE_BYTES_MAX_DEFAULT};
 use tapedb_schema::{Schema, Timestamp};
 
 /// First word of the file, and its version.
@@ -33,12 +34,23 @@ pub enum Late {
 }
 
 /// What a stream promises; chosen when it is created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOptions {
     /// What an acknowledged message survives.
     pub durability: Durability,
     /// What happens to late messages.
     pub late: Late,
+    /// A log file that would grow past this many bytes is followed by a new one; 64 MiB unless set, at most 1 GiB.
+    /// A file holds one batch at least. Opening a stream for writing reads its last file, so small files open sooner;
+    /// every older file costs one small index file to be read.
+    pub file_bytes_max: u64,
+}
+
+impl Default for StreamOptions {
+    fn default() -> Self {
+        let file_bytes_max = FILE_BYTES_MAX_DEFAULT;
+        Self { durability: Durability::default(), late: Late::default(), file_bytes_max }
+    }
 }
 
 /// All that is fixed about a stream.
@@ -61,8 +73,10 @@ impl Definition {
     fn body(&self) -> String {
         let Self { id, created, options, schema_version, schema } = self;
         let (durability, late) = (durability_name(options.durability), late_name(options.late));
+        let file_bytes_max = options.file_bytes_max;
         format!(
-            "id {id:016x}\ncreated {created}\ndurability {durability}\nlate {late}\nschema {schema_version}\n\n{schema}"
+            "id {id:016x}\ncreated {created}\ndurability {durability}\nlate {late}\n\
+             file_bytes_max {file_bytes_max}\nschema {schema_version}\n\n{schema}"
         )
     }
 
@@ -99,10 +113,12 @@ impl Definition {
             "refuse" => Late::Refuse,
             other => return Err(unknown("late", other)),
         };
+        let file_bytes_max = value("file_bytes_max")?;
+        let file_bytes_max = file_bytes_max.parse().map_err(|e| bad(format!("file_bytes_max: {e}")))?;
         Ok(Self {
             id: u64::from_str_radix(value("id")?, 16).map_err(|e| bad(format!("id: {e}")))?,
             created: value("created")?.parse().map_err(|e| bad(format!("created: {e}")))?,
-            options: StreamOptions { durability, late },
+            options: StreamOptions { durability, late, file_bytes_max },
             schema_version: value("schema")?.parse().map_err(|e| bad(format!("schema: {e}")))?,
             schema: schema.parse().map_err(|e| bad(format!("schema: {e}")))?,
         })
@@ -137,7 +153,11 @@ mod tests {
         Definition {
             id: 0x4c1d_9505_2de1_a1f5,
             created: "2026-03-01T08:00:00Z".parse().unwrap(),
-            options: StreamOptions { durability: Durability::Sync, late: Late::Refuse },
+            options: StreamOptions {
+                durability: Durability::Sync,
+                late: Late::Refuse,
+                file_bytes_max: 1 << 20,
+            },
             schema_version: 1,
             schema: "enum Side { BID, ASK }\nmessage Tick { side: Side, price: decimal64 }".parse().unwrap(),
         }

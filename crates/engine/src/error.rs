@@ -8,7 +8,8 @@ use tapedb_codec::dynamic::EncodeError;
 use tapedb_log::LogError;
 use tapedb_schema::{SchemaError, Timestamp};
 
-/// A failed operation of the database. Nothing already stored is lost by any of them.
+/// A failed operation of the database. Nothing already stored is lost by any of them. What is large is boxed: the hot
+/// paths return it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -40,12 +41,17 @@ pub enum Error {
         /// Streams that are there, at most ten.
         known: Vec<String>,
     },
+    /// The stream has been deleted since it was opened.
+    Deleted {
+        /// The name it had.
+        name: String,
+    },
     /// There is such a stream already.
     StreamExists {
         /// The name.
         name: String,
     },
-    /// A stream's definition file cannot be used.
+    /// A file that a stream cannot do without is missing or damaged.
     Definition {
         /// The file.
         path: PathBuf,
@@ -53,18 +59,18 @@ pub enum Error {
         what: String,
     },
     /// The schema is not valid.
-    Schema(SchemaError),
+    Schema(Box<SchemaError>),
     /// The stream's schema and the record do not go together.
     Type {
         /// The stream.
-        stream: String,
+        stream: Box<str>,
         /// The record type.
-        record: String,
+        record: Box<str>,
         /// What does not fit.
         why: &'static str,
     },
     /// A value does not fit the schema.
-    Encode(EncodeError),
+    Encode(Box<EncodeError>),
     /// A message's bytes are not what its record type says.
     Decode {
         /// The stream.
@@ -72,7 +78,7 @@ pub enum Error {
         /// The message's sequence number; `None` while it is being loaded.
         sequence: Option<u64>,
         /// What is wrong.
-        error: DecodeError,
+        error: Box<DecodeError>,
     },
     /// A message is too large.
     Message(PushError),
@@ -91,7 +97,7 @@ pub enum Error {
         what: String,
     },
     /// A failure of the log.
-    Log(LogError),
+    Log(Box<LogError>),
     /// The system refused an operation.
     Io {
         /// What was tried.
@@ -127,6 +133,12 @@ impl fmt::Display for Error {
             }
             Self::NoStream { name, known } => {
                 write!(f, "there is no stream {name:?}; there is {}", known.join(", "))
+            }
+            Self::Deleted { name } => {
+                write!(
+                    f,
+                    "stream {name:?} has been deleted; open the one of that name, if there is a new one"
+                )
             }
             Self::StreamExists { name } => {
                 write!(f, "there is a stream {name:?} already; open it, or delete it first")
@@ -176,24 +188,34 @@ impl std::error::Error for Error {
 
 impl From<LogError> for Error {
     fn from(error: LogError) -> Self {
-        Self::Log(error)
+        Self::Log(Box::new(error))
     }
 }
 
 impl From<SchemaError> for Error {
     fn from(error: SchemaError) -> Self {
-        Self::Schema(error)
+        Self::Schema(Box::new(error))
     }
 }
 
 impl From<EncodeError> for Error {
     fn from(error: EncodeError) -> Self {
-        Self::Encode(error)
+        Self::Encode(Box::new(error))
     }
 }
 
 impl From<PushError> for Error {
     fn from(error: PushError) -> Self {
         Self::Message(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_stay_small() {
+        assert!(size_of::<Error>() <= 56, "{}", size_of::<Error>());
     }
 }

@@ -5,13 +5,15 @@ use std::collections::HashSet;
 use tapedb_codec::batch::BatchHeader;
 use tapedb_log::Granule;
 
-/// Time range, symbols and types; and, when resuming, the place to go on from.
+/// Time range, symbols and types.
 #[derive(Debug, Clone)]
 pub(crate) struct Filter {
     /// First time wanted.
-    pub from: i64,
+    from: i64,
     /// Last time wanted.
-    pub last: i64,
+    last: i64,
+    /// `from` and `last` as the user asked for them.
+    asked: (i64, i64),
     /// Symbols wanted, `None` for all.
     symbols: Option<Symbols>,
     /// By type id, `None` for all.
@@ -36,7 +38,21 @@ impl Filter {
         let symbols = symbols.map(|wanted| Symbols { wanted: wanted.clone(), by_id: Vec::new() });
         let records = stream.layouts.records().iter();
         let types = types.map(|wanted| records.map(|record| wanted.contains(&record.name)).collect());
-        Self { from, last, symbols, types }
+        Self { from, last, asked: (from, last), symbols, types }
+    }
+
+    /// Leaves out the times behind which reading goes on; [`Filter::widen`] takes them in again.
+    pub fn narrow_to_after(&mut self, time: i64, reversed: bool) {
+        if reversed {
+            self.last = self.last.min(time);
+        } else {
+            self.from = self.from.max(time);
+        }
+    }
+
+    /// All times that were asked for.
+    pub fn widen(&mut self) {
+        (self.from, self.last) = self.asked;
     }
 
     /// Whether a granule may hold wanted messages.

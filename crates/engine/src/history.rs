@@ -18,7 +18,8 @@ pub(crate) type Key = (i64, u64);
 
 /// Messages in time order up to the end of a snapshot.
 ///
-/// Always true: the lead block's current row comes before all rows of `waiting` and of the granules not yet opened.
+/// Always true after a step: the lead block's current row comes before all rows of `waiting` and of the granules not
+/// yet opened, the first of which is at `limit` or behind it.
 #[derive(Debug)]
 pub(crate) struct History {
     /// Wanted granules in the order in which they must be opened.
@@ -34,6 +35,10 @@ pub(crate) struct History {
     lead: Option<usize>,
     /// Open blocks but the lead, by the rank of their current row.
     waiting: BinaryHeap<Reverse<(Key, usize)>>,
+    /// The lead needs no look at the others while its rank is below this.
+    limit: Key,
+    /// Whether rows may be before `after` or behind `end`.
+    is_bounded: bool,
     /// Whether the lead's current row has not been given yet.
     fresh: bool,
     errors: VecDeque<Error>,
@@ -57,6 +62,8 @@ impl History {
             free: Vec::new(),
             lead: None,
             waiting: BinaryHeap::new(),
+            limit: (i64::MIN, 0),
+            is_bounded: after.is_some() || snapshot.next_sequence() > end,
             fresh: false,
             errors: VecDeque::new(),
         }
@@ -82,7 +89,7 @@ impl History {
                 return Err(error);
             }
             match self.lead {
-                Some(lead) if !self.is_within(lead) => {}
+                Some(lead) if self.is_bounded && !self.is_within(lead) => {}
                 _ => return Ok(found),
             }
         }
@@ -95,34 +102,34 @@ impl History {
             self.fresh = false;
             return self.lead.is_some();
         }
-        if let Some(lead) = self.lead
-            && !self.blocks[lead].advance(filter, stream, &mut self.errors)
-        {
-            self.free.push(lead);
-            self.lead = None;
+        if let Some(lead) = self.lead {
+            if self.blocks[lead].advance(filter, stream, &mut self.errors) {
+                if self.rank_of(lead) < self.limit {
+                    return true;
+                }
+            } else {
+                self.free.push(lead);
+                self.lead = None;
+            }
         }
-        if self.lead.is_none() || self.opened < self.granules.len() || !self.waiting.is_empty() {
-            self.choose_lead(filter, stream);
-        }
+        self.choose_lead(filter, stream);
         self.lead.is_some()
     }
 
     /// Makes the block with the next row the lead, opening granules that may hold it.
-    #[inline]
     fn choose_lead(&mut self, filter: &mut Filter, stream: &StreamInner) {
         loop {
-            let lead = self.lead.map(|lead| self.rank_of(lead));
-            let waiting = self.waiting.peek().map(|Reverse((rank, _))| *rank);
-            let nearest = [lead, waiting].into_iter().flatten().min();
-            let unopened = self.granules.get(self.opened).map(|granule| first_rank(granule, self.reversed));
-            match (nearest, unopened) {
-                (nearest, Some(unopened)) if nearest.is_none_or(|nearest| unopened < nearest) => {
-                    self.open_next(filter, stream);
-                }
-                _ if waiting.is_some_and(|waiting| lead.is_none_or(|lead| waiting < lead)) => {
-                    return self.swap_lead();
-                }
-                _ => return,
+            let lead = self.lead.map_or(NONE, |lead| self.rank_of(lead));
+            let waiting = self.waiting.peek().map_or(NONE, |Reverse((rank, _))| *rank);
+            let unopened = self.granules.get(self.opened);
+            let unopened_rank = unopened.map_or(NONE, |granule| first_rank(granule, self.reversed));
+            if unopened.is_some() && unopened_rank <= lead.min(waiting) {
+                self.open_next(filter, stream);
+            } else if waiting < lead {
+                self.swap_lead();
+            } else {
+                self.limit = waiting.min(unopened_rank);
+                return;
             }
         }
     }
@@ -143,8 +150,11 @@ impl History {
             self.blocks.len() - 1
         });
         let block = &mut self.blocks[slot];
-        if let Err(error) = stream.log.read(&granule, block.bytes_mut()) {
-            self.errors.push_back(error.into());
+        if let Err(error) = stream.read(&granule, block.bytes_mut()) {
+            if matches!(error, Error::Deleted { .. }) {
+                self.opened = self.granules.len();
+            }
+            self.errors.push_back(error);
             self.free.push(slot);
             return;
         }
@@ -169,6 +179,9 @@ impl History {
         rank((current.time, current.sequence), self.reversed)
     }
 }
+
+/// No row has this rank or comes behind it: it would be the last possible time and sequence number.
+const NONE: Key = (i64::MAX, u64::MAX);
 
 /// Keys in the direction of reading: backwards, the complement turns the order of each part around.
 #[inline]

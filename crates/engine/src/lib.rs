@@ -13,6 +13,7 @@ mod error;
 mod filter;
 mod history;
 mod loader;
+mod lost;
 mod names;
 mod position;
 mod source;

@@ -5,11 +5,12 @@ use crate::error::Error;
 use crate::stream::StreamInner;
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
-use tapedb_codec::Record;
-use tapedb_codec::batch::{BatchBuilder, MAX_BATCH_BYTES};
+use std::sync::atomic::Ordering;
+use tapedb_codec::batch::{BatchBuilder, BatchHeader, MAX_BATCH_BYTES};
 use tapedb_codec::dynamic::RecordValue;
+use tapedb_codec::{DecodeError, Record};
+use tapedb_log::LogError;
 use tapedb_schema::Timestamp;
 
 /// Default of [`Loader::set_batch_bytes`].
@@ -20,23 +21,29 @@ const BATCH_MESSAGES_MAX: usize = 1 << 16;
 
 /// A symbol of one stream, looked up once: appending by it saves the lookup by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SymbolId(u32);
+pub struct SymbolId {
+    id: u32,
+    /// The low half of the stream's id: a symbol of another stream would be another name here.
+    stream: u32,
+}
 
 /// Writes into one stream. Messages collect in a batch; a full batch is appended by itself, [`Loader::flush`] appends
 /// what there is. What a flush has acknowledged survives as the stream's durability says; what has not been flushed
 /// is lost with the process.
 ///
-/// Always true: `unsent` is a whole batch that the log has not taken yet, or empty; it goes before `batch`.
+/// Always true: `unsent` is a whole batch that the log has not taken yet, or empty; it goes before `batch`. `last_time`
+/// is not before any message in them.
 #[derive(Debug)]
 pub struct Loader {
     stream: Arc<StreamInner>,
     batch: BatchBuilder,
     batch_bytes: usize,
     unsent: Vec<u8>,
-    symbols: HashMap<Box<str>, u32>,
-    last_symbol: (Box<str>, u32),
+    symbols: HashMap<Box<str>, SymbolId>,
+    /// The symbol looked up last; empty at first, which is no symbol.
+    last_symbol: (String, SymbolId),
     last_type: Option<(TypeId, u16)>,
-    /// Latest time in `batch`.
+    /// Latest time this loader has taken.
     last_time: i64,
     next_sequence: u64,
 }
@@ -46,13 +53,14 @@ impl Loader {
         if !stream.is_writable() {
             return Err(Error::ReadOnly);
         }
+        let stream_id = stream.definition.id as u32;
         Ok(Self {
             stream,
             batch: BatchBuilder::new(),
             batch_bytes: BATCH_BYTES_DEFAULT,
             unsent: Vec::new(),
             symbols: HashMap::new(),
-            last_symbol: Default::default(),
+            last_symbol: (String::new(), SymbolId { id: 0, stream: stream_id }),
             last_type: None,
             last_time: i64::MIN,
             next_sequence: 0,
@@ -68,8 +76,8 @@ impl Loader {
     ///
     /// # Errors
     /// When the stream has no such record type, the message is too large or, where refused, too old; and what keeps a
-    /// full batch from being written. The message is then not appended, and all before it are kept: after a full disk
-    /// the same call can be made again.
+    /// full batch from being written. The message is then not appended, and all before it are kept (but see
+    /// [`Loader::flush`]): after a full disk the same call can be made again.
     #[inline]
     pub fn append<T: Record + 'static>(
         &mut self,
@@ -93,8 +101,10 @@ impl Loader {
         record: &T,
     ) -> Result<(), Error> {
         let type_id = self.type_id_of::<T>()?;
+        let symbol = self.own(symbol)?;
         self.admit(time)?;
-        self.batch.push(time.0, symbol.0, type_id, |body| record.write(body))?;
+        self.batch.push(time.0, symbol, type_id, |body| record.write(body))?;
+        self.last_time = self.last_time.max(time.0);
         Ok(())
     }
 
@@ -103,13 +113,15 @@ impl Loader {
     /// # Errors
     /// When a value does not fit its field; else as [`Loader::append`].
     pub fn append_value(&mut self, symbol: &str, time: Timestamp, record: &RecordValue) -> Result<(), Error> {
+        check_message(&self.stream, record.type_id)?;
         let symbol = self.symbol(symbol)?;
         self.admit(time)?;
         let layouts = &self.stream.layouts;
-        check_message(&self.stream, record.type_id)?;
-        self.batch.try_push(time.0, symbol.0, record.type_id, |body| {
+        self.batch.try_push(time.0, symbol.id, record.type_id, |body| {
             layouts.encode(record, body).map_err(Error::from)
-        })
+        })?;
+        self.last_time = self.last_time.max(time.0);
+        Ok(())
     }
 
     /// Appends a body that is encoded already; it is validated.
@@ -123,12 +135,12 @@ impl Loader {
         type_id: u16,
         body: &[u8],
     ) -> Result<(), Error> {
-        let symbol = self.symbol(symbol)?;
-        let check = self.stream.layouts.check(type_id, body);
-        check.map_err(|error| Error::Decode { stream: self.stream.name.clone(), sequence: None, error })?;
         check_message(&self.stream, type_id)?;
+        self.stream.layouts.check(type_id, body).map_err(|error| refused(&self.stream, error))?;
+        let symbol = self.symbol(symbol)?;
         self.admit(time)?;
-        self.batch.push_bytes(time.0, symbol.0, type_id, body)?;
+        self.batch.push_bytes(time.0, symbol.id, type_id, body)?;
+        self.last_time = self.last_time.max(time.0);
         Ok(())
     }
 
@@ -138,8 +150,8 @@ impl Loader {
     /// When it is empty, too long, one too many, or cannot be written.
     #[inline]
     pub fn symbol(&mut self, symbol: &str) -> Result<SymbolId, Error> {
-        if *self.last_symbol.0 == *symbol && !symbol.is_empty() {
-            return Ok(SymbolId(self.last_symbol.1));
+        if self.last_symbol.0 == symbol && !symbol.is_empty() {
+            return Ok(self.last_symbol.1);
         }
         self.look_up(symbol)
     }
@@ -148,26 +160,43 @@ impl Loader {
         let id = match self.symbols.get(symbol) {
             Some(&id) => id,
             None => {
-                let id = self.stream.symbol_id(symbol)?;
+                let id = SymbolId { id: self.stream.symbol_id(symbol)?, ..self.last_symbol.1 };
                 self.symbols.insert(symbol.into(), id);
                 id
             }
         };
-        self.last_symbol = (symbol.into(), id);
-        Ok(SymbolId(id))
+        self.last_symbol.0.clear();
+        self.last_symbol.0.push_str(symbol);
+        self.last_symbol.1 = id;
+        Ok(id)
+    }
+
+    #[inline]
+    fn own(&self, symbol: SymbolId) -> Result<u32, Error> {
+        if symbol.stream == self.last_symbol.1.stream { Ok(symbol.id) } else { Err(self.foreign(symbol)) }
+    }
+
+    #[cold]
+    fn foreign(&self, symbol: SymbolId) -> Error {
+        let why = "the symbol was looked up in another stream; look it up with this loader";
+        Error::Type {
+            stream: (*self.stream.name).into(),
+            record: format!("symbol {}", symbol.id).into(),
+            why,
+        }
     }
 
     /// Appends everything to the log. On success it is acknowledged: it survives as the stream's durability says, and
     /// readers see it. Returns the sequence number after the last message appended by this loader.
     ///
     /// # Errors
-    /// What keeps the log from being written; nothing is lost, and the call can be made again once that is mended.
+    /// What keeps the log from being written; nothing is lost, and the call can be made again once that is mended. In a
+    /// stream that refuses late messages, [`Error::Late`] when another loader has appended later ones meanwhile: this
+    /// loader's messages that were waiting are then given up.
     pub fn flush(&mut self) -> Result<u64, Error> {
-        if !self.unsent.is_empty() {
-            self.send()?;
-        }
+        // What an earlier flush could not send goes first.
+        self.send()?;
         if self.batch.finish(self.stream.definition.schema_version, &mut self.unsent) > 0 {
-            self.last_time = i64::MIN;
             self.send()?;
         }
         Ok(self.next_sequence)
@@ -175,7 +204,8 @@ impl Loader {
 
     /// Messages that wait for a flush.
     pub fn pending(&self) -> usize {
-        self.batch.len()
+        let unsent = BatchHeader::parse(&self.unsent).map_or(0, |header| header.count as usize);
+        unsent + self.batch.len()
     }
 
     /// Flushes and ends the loader. (Dropping it flushes too, but cannot tell you of an error.)
@@ -186,16 +216,27 @@ impl Loader {
         self.flush()
     }
 
-    fn send(&mut self) -> Result<Range<u64>, Error> {
+    /// Appends `unsent` to the log.
+    fn send(&mut self) -> Result<(), Error> {
+        if self.unsent.is_empty() {
+            return Ok(());
+        }
+        let header = BatchHeader::parse(&self.unsent).map_err(LogError::Batch)?;
         let mut writer = self.stream.writer()?;
-        let sequences = writer.log.append(&mut self.unsent)?;
-        let time_max = tapedb_codec::batch::BatchHeader::parse(&self.unsent).map(|header| header.time_max);
-        writer.last_time = writer.last_time.max(time_max.unwrap_or(i64::MIN));
+        // Once more, now that no other loader can come between.
+        if let Err(error) = self.stream.refuse_late(header.time_min) {
+            drop(writer);
+            self.unsent.clear();
+            self.batch.clear();
+            return Err(error);
+        }
+        let sequences = writer.append(&mut self.unsent)?;
+        self.stream.last_time.fetch_max(header.time_max, Ordering::Relaxed);
         drop(writer);
         self.unsent.clear();
         self.stream.bell.ring();
         self.next_sequence = sequences.end;
-        Ok(sequences)
+        Ok(())
     }
 
     /// Makes room for one more message at `time`, and checks that the stream takes it.
@@ -207,16 +248,15 @@ impl Loader {
         if self.stream.definition.options.late == Late::Refuse {
             self.refuse_late(time)?;
         }
-        self.last_time = self.last_time.max(time.0);
         Ok(())
     }
 
     fn refuse_late(&self, time: Timestamp) -> Result<(), Error> {
-        let last = self.last_time.max(self.stream.writer()?.last_time);
-        if time.0 < last {
-            return Err(Error::Late { stream: self.stream.name.clone(), time, last: Timestamp(last) });
+        if time.0 < self.last_time {
+            let last = Timestamp(self.last_time);
+            return Err(Error::Late { stream: self.stream.name.clone(), time, last });
         }
-        Ok(())
+        self.stream.refuse_late(time.0)
     }
 
     #[inline]
@@ -243,11 +283,15 @@ impl Drop for Loader {
 
 fn check_message(stream: &StreamInner, type_id: u16) -> Result<(), Error> {
     let record = stream.layouts.record(type_id);
-    let record =
-        record.map_err(|error| Error::Decode { stream: stream.name.clone(), sequence: None, error })?;
+    let record = record.map_err(|error| refused(stream, error))?;
     if record.message {
         return Ok(());
     }
     let why = "only nested in others; it is declared `record`, not `message`";
-    Err(Error::Type { stream: stream.name.clone(), record: record.name.clone(), why })
+    Err(Error::Type { stream: (*stream.name).into(), record: (*record.name).into(), why })
+}
+
+#[cold]
+fn refused(stream: &StreamInner, error: DecodeError) -> Error {
+    Error::Decode { stream: stream.name.clone(), sequence: None, error: Box::new(error) }
 }

@@ -28,6 +28,16 @@ pub(crate) enum Place {
     Live { next: u64 },
 }
 
+impl Place {
+    /// The place comes after this many messages of the stream.
+    pub fn reached(self) -> u64 {
+        match self {
+            Self::History { end, .. } => end,
+            Self::Live { next } => next,
+        }
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, place) in &self.streams {

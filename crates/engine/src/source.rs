@@ -30,19 +30,27 @@ pub(crate) struct Source {
 #[derive(Debug)]
 enum Phase {
     History(History),
-    Tail(Tail),
+    Tail(Box<Tail>),
+    /// The stream has been deleted, which has been told.
+    Gone(Place),
 }
 
 impl Source {
-    pub fn new(stream: Stream, filter: Filter, reversed: bool, live: bool, place: Option<Place>) -> Self {
+    pub fn new(stream: Stream, mut filter: Filter, reversed: bool, live: bool, place: Option<Place>) -> Self {
         let snapshot = stream.inner.log.snapshot();
         let now = Place::History { end: snapshot.next_sequence(), after: None };
         let (end, phase, given) = match place.unwrap_or(now) {
             Place::History { end, after } => {
+                if let Some((time, _)) = after {
+                    filter.narrow_to_after(time, reversed);
+                }
                 let history = History::new(&snapshot, &filter, reversed, after, end);
                 (end, Phase::History(history), after)
             }
-            Place::Live { next } => (next, Phase::Tail(Tail::new(next)), None),
+            Place::Live { next } => {
+                let end = if live { u64::MAX } else { snapshot.next_sequence() };
+                (next, Phase::Tail(Box::new(Tail::new(next, end))), None)
+            }
         };
         Self { stream, filter, phase, end, reversed, live, given, last_type: Cell::new(None) }
     }
@@ -50,20 +58,35 @@ impl Source {
     /// Moves to the next wanted message. `false`: there is none, or none yet.
     #[inline]
     pub fn advance(&mut self) -> Result<bool, Error> {
-        let stream = &self.stream.inner;
-        match &mut self.phase {
-            Phase::History(history) => {
-                if history.advance(&mut self.filter, stream)? {
-                    return Ok(true);
-                }
-                if !self.live {
-                    return Ok(false);
-                }
-                self.phase = Phase::Tail(Tail::new(self.end));
-                self.advance()
+        if let Phase::History(history) = &mut self.phase {
+            match history.advance(&mut self.filter, &self.stream.inner) {
+                Ok(true) => return Ok(true),
+                Ok(false) if !self.live => return Ok(false),
+                Ok(false) => self.begin_tail(),
+                Err(error) => return Err(self.note_gone(error)),
             }
-            Phase::Tail(tail) => tail.advance(&mut self.filter, stream),
         }
+        self.advance_tail()
+    }
+
+    #[cold]
+    fn begin_tail(&mut self) {
+        self.filter.widen();
+        self.phase = Phase::Tail(Box::new(Tail::new(self.end, u64::MAX)));
+    }
+
+    fn advance_tail(&mut self) -> Result<bool, Error> {
+        let Phase::Tail(tail) = &mut self.phase else { return Ok(false) };
+        tail.advance(&mut self.filter, &self.stream.inner).map_err(|error| self.note_gone(error))
+    }
+
+    /// A deleted stream is told once, then there is nothing more of it.
+    #[cold]
+    fn note_gone(&mut self, error: Error) -> Error {
+        if matches!(error, Error::Deleted { .. }) {
+            self.phase = Phase::Gone(self.place(false));
+        }
+        error
     }
 
     /// The message the source stands on.
@@ -72,6 +95,7 @@ impl Source {
         match &self.phase {
             Phase::History(history) => history.current(),
             Phase::Tail(tail) => tail.current(),
+            Phase::Gone(_) => None,
         }
     }
 
@@ -84,7 +108,7 @@ impl Source {
 
     /// Whether history has ended.
     pub fn is_live(&self) -> bool {
-        matches!(self.phase, Phase::Tail(_))
+        !matches!(self.phase, Phase::History(_))
     }
 
     /// Whether a source that had nothing may have something now.
@@ -93,6 +117,7 @@ impl Source {
         match &self.phase {
             Phase::History(_) => true,
             Phase::Tail(tail) => tail.has_more(&self.stream.inner),
+            Phase::Gone(_) => false,
         }
     }
 
@@ -101,6 +126,7 @@ impl Source {
         match &self.phase {
             Phase::History(_) => 0,
             Phase::Tail(tail) => tail.read_to(),
+            Phase::Gone(_) => u64::MAX,
         }
     }
 
@@ -122,6 +148,7 @@ impl Source {
                 Some((current, _)) if standing => Place::Live { next: current.sequence },
                 _ => Place::Live { next: tail.next_sequence() },
             },
+            Phase::Gone(place) => *place,
         }
     }
 

@@ -2,24 +2,28 @@
 
 use crate::bell::Bell;
 use crate::cursor::CursorBuilder;
-use crate::definition::{Definition, StreamOptions};
+use crate::definition::{Definition, Late, StreamOptions};
 use crate::error::Error;
 use crate::loader::Loader;
+use crate::lost;
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_codec::dynamic::Layouts;
 use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_log::{
-    Dictionary, DiskStorage, Log, LogOptions, LogWriter, Recovery, Storage, SymbolFile, SymbolRecovery,
+    Damage, Dictionary, DiskStorage, Granule, Log, LogError, LogOptions, LogWriter, Reason, Recovery, Span,
+    SymbolFile, SymbolRecovery, TailPosition,
 };
 use tapedb_schema::{Schema, Timestamp};
 
 /// The definition file in a stream's directory.
-pub(crate) const DEFINITION_FILE: &str = "stream.tape";
+const DEFINITION_FILE: &str = "stream.tape";
 const SYMBOLS_FILE: &str = "symbols";
 /// The directory of a stream's only space.
 const SPACE_DIRECTORY: &str = "0";
@@ -53,18 +57,26 @@ pub struct StreamRecovery {
     pub log: Recovery,
     /// The symbol file.
     pub symbols: SymbolRecovery,
+    /// Symbol ids that messages use although the symbol file has lost them. They are called `?` and the id, so that no
+    /// new symbol gets them. (Found by writers, in the last log file, or in all once the symbol file was cut.)
+    pub symbols_lost: u32,
 }
 
 impl StreamRecovery {
     /// Whether everything was as a clean shutdown leaves it.
     pub fn is_clean(&self) -> bool {
-        self.log.is_clean() && self.symbols.cut_bytes == 0 && self.symbols.damaged.is_empty()
+        let symbols = &self.symbols;
+        self.log.is_clean() && symbols.cut_bytes == 0 && symbols.damaged.is_empty() && self.symbols_lost == 0
     }
 }
 
 impl std::fmt::Display for StreamRecovery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}; {}", self.log, self.symbols)
+        write!(f, "{}; {}", self.log, self.symbols)?;
+        match self.symbols_lost {
+            0 => Ok(()),
+            lost => write!(f, "; {lost} symbols of stored messages are lost and read as ?id"),
+        }
     }
 }
 
@@ -78,21 +90,21 @@ pub(crate) struct StreamInner {
     pub log: Arc<Log>,
     pub dictionary: Arc<Dictionary>,
     pub bell: Arc<Bell>,
-    pub deleted: AtomicBool,
+    /// Set when the stream is deleted, or found to be: see [`StreamInner::is_gone`].
+    deleted: AtomicBool,
+    /// Device and inode of the definition file, which is kept open: while it is, no other file gets these numbers.
+    identity: (u64, u64),
+    _definition_file: File,
     symbols: Mutex<SymbolFile>,
     /// `None` when the database is open for reading only.
-    writer: Option<Mutex<Writer>>,
+    writer: Option<Mutex<LogWriter>>,
+    /// Time of the latest message; `i64::MIN` while there is none. Written under the writer's lock.
+    pub last_time: AtomicI64,
+    /// The database stays locked while one of its streams is in use.
+    _lock: Option<Arc<File>>,
     /// Type ids of Rust types that loaders and cursors have asked for.
     bound: Mutex<HashMap<TypeId, Option<u16>>>,
     recovery: StreamRecovery,
-}
-
-/// The one place where batches are appended.
-#[derive(Debug)]
-pub(crate) struct Writer {
-    pub log: LogWriter,
-    /// Time of the latest message; `i64::MIN` while there is none.
-    pub last_time: i64,
 }
 
 impl Stream {
@@ -189,28 +201,19 @@ impl Stream {
 }
 
 impl StreamInner {
-    /// Opens a stream's files; `writing` also recovers them.
-    pub fn open(name: &str, directory: PathBuf, bell: Arc<Bell>, writing: bool) -> Result<Self, Error> {
-        let definition = read_definition(&directory)?;
+    /// Opens a stream's files; the database's lock, if there is one, makes it the writer, which also recovers them.
+    pub fn open(
+        name: &str,
+        directory: PathBuf,
+        bell: Arc<Bell>,
+        lock: Option<Arc<File>>,
+    ) -> Result<Self, Error> {
+        let (definition_file, definition) = read_definition(&directory)?;
         let layouts = Layouts::new(definition.schema.clone())?;
-        let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
-        let (symbols_path, space) = (directory.join(SYMBOLS_FILE), directory.join(SPACE_DIRECTORY));
-        let id = definition.id;
-        let (symbols, symbol_recovery, log, writer, log_recovery);
-        if writing {
-            let durability = definition.options.durability;
-            (symbols, symbol_recovery) = SymbolFile::open_rw(&*storage, &symbols_path, id, durability)?;
-            let options = LogOptions { durability, ..LogOptions::new(id, SPACE) };
-            let (opened, recovery) = LogWriter::open(storage, &space, options)?;
-            log = opened.log().clone();
-            let last_time = log.snapshot().iter().map(|granule| granule.time_max).max();
-            writer = Some(Mutex::new(Writer { log: opened, last_time: last_time.unwrap_or(i64::MIN) }));
-            log_recovery = recovery;
-        } else {
-            (symbols, symbol_recovery) = SymbolFile::open_read(&*storage, &symbols_path, id)?;
-            (log, log_recovery) = Log::open(storage, &space, id, SPACE)?;
-            writer = None;
-        }
+        let writing = lock.is_some();
+        let Files { symbols, log, writer, recovery } = Files::open(&directory, &definition, writing)?;
+        let last_time = log.snapshot().iter().map(|granule| granule.time_max).max();
+        let metadata = definition_file.metadata().map_err(Error::io("open", &directory))?;
         Ok(Self {
             name: name.into(),
             directory,
@@ -219,10 +222,14 @@ impl StreamInner {
             dictionary: symbols.dictionary().clone(),
             bell,
             deleted: AtomicBool::new(false),
+            identity: (metadata.dev(), metadata.ino()),
+            _definition_file: definition_file,
             symbols: Mutex::new(symbols),
-            writer,
+            writer: writer.map(Mutex::new),
+            last_time: AtomicI64::new(last_time.unwrap_or(i64::MIN)),
+            _lock: lock,
             bound: Mutex::default(),
-            recovery: StreamRecovery { log: log_recovery, symbols: symbol_recovery },
+            recovery,
             definition,
         })
     }
@@ -230,6 +237,17 @@ impl StreamInner {
     /// Makes the directory of a new stream, whole or not at all.
     pub fn create(streams: &Path, directory: &Path, definition: &Definition) -> Result<(), Error> {
         let draft = streams.join(format!(".new-{:016x}", definition.id));
+        let created = Self::create_in(&draft, definition)
+            .and_then(|()| fs::rename(&draft, directory).map_err(Error::io("create", directory)));
+        if created.is_err() {
+            // What stays is removed when the database is opened next.
+            let _ = fs::remove_dir_all(&draft);
+        }
+        created?;
+        sync(streams)
+    }
+
+    fn create_in(draft: &Path, definition: &Definition) -> Result<(), Error> {
         let file = draft.join(DEFINITION_FILE);
         let space = draft.join(SPACE_DIRECTORY);
         fs::create_dir_all(&space).map_err(Error::io("create", &space))?;
@@ -238,23 +256,88 @@ impl StreamInner {
         let durability = definition.options.durability;
         SymbolFile::open_rw(&DiskStorage, &draft.join(SYMBOLS_FILE), definition.id, durability)?;
         sync(&file)?;
-        sync(&draft)?;
-        fs::rename(&draft, directory).map_err(Error::io("create", directory))?;
-        sync(streams)
+        sync(draft)
     }
 
     /// The writer, locked.
-    pub fn writer(&self) -> Result<MutexGuard<'_, Writer>, Error> {
-        if self.deleted.load(Ordering::Acquire) {
-            return Err(Error::NoStream { name: self.name.clone(), known: Vec::new() });
-        }
+    pub fn writer(&self) -> Result<MutexGuard<'_, LogWriter>, Error> {
         let writer = self.writer.as_ref().ok_or(Error::ReadOnly)?;
-        Ok(writer.lock().unwrap_or_else(PoisonError::into_inner))
+        let writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked at under the lock, which whoever deletes holds too.
+        if self.is_deleted() { Err(self.deleted_error()) } else { Ok(writer) }
+    }
+
+    /// Takes the stream out of use while `remove` takes its files away: no append is under way meanwhile.
+    pub fn delete(&self, remove: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let _writer = self.writer()?;
+        // Before the files go: a reader that then looks at new files of the old names knows.
+        self.deleted.store(true, Ordering::SeqCst);
+        remove().inspect_err(|_| self.deleted.store(false, Ordering::SeqCst))
+    }
+
+    /// Whether the stream is known to be deleted.
+    #[inline]
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::SeqCst)
+    }
+
+    /// Whether the stream has been deleted, or replaced by another of its name; for readers this asks the system.
+    pub fn is_gone(&self) -> bool {
+        if self.writer.is_none() && !self.is_deleted() && self.is_replaced() {
+            self.deleted.store(true, Ordering::SeqCst);
+        }
+        self.is_deleted()
+    }
+
+    fn is_replaced(&self) -> bool {
+        match fs::metadata(self.directory.join(DEFINITION_FILE)) {
+            Ok(metadata) => (metadata.dev(), metadata.ino()) != self.identity,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
+    fn deleted_error(&self) -> Error {
+        Error::Deleted { name: self.name.clone() }
+    }
+
+    /// What came of looking at the files, which says nothing if they are those of another stream by now.
+    fn unless_gone<T>(&self, looked: Result<T, LogError>) -> Result<T, Error> {
+        if self.is_gone() { Err(self.deleted_error()) } else { Ok(looked?) }
+    }
+
+    /// Reads the bytes of a granule.
+    pub fn read(&self, granule: &Granule, bytes: &mut Vec<u8>) -> Result<(), Error> {
+        self.unless_gone(self.log.read(granule, bytes))
+    }
+
+    /// Reads the next whole batches, `max_bytes` at most but always one.
+    pub fn read_from(
+        &self,
+        position: &mut TailPosition,
+        max_bytes: usize,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Span, Error> {
+        self.unless_gone(self.log.read_from(position, max_bytes, bytes))
+    }
+
+    /// The error a reader gets from a stream that is deleted.
+    pub fn check_not_deleted(&self) -> Result<(), Error> {
+        if self.is_deleted() { Err(self.deleted_error()) } else { Ok(()) }
     }
 
     /// Whether batches can be appended through this handle's database.
     pub fn is_writable(&self) -> bool {
         self.writer.is_some()
+    }
+
+    /// Checks that the stream takes a message at `time`. Only under the writer's lock the answer lasts.
+    pub fn refuse_late(&self, time: i64) -> Result<(), Error> {
+        let last = self.last_time.load(Ordering::Relaxed);
+        if self.definition.options.late == Late::Accept || time >= last {
+            return Ok(());
+        }
+        let (time, last) = (Timestamp(time), Timestamp(last));
+        Err(Error::Late { stream: self.name.clone(), time, last })
     }
 
     /// Id of a symbol, given one if it is new.
@@ -282,12 +365,14 @@ impl StreamInner {
         }
     }
 
-    /// Looks for what a writer in another process has appended.
+    /// Looks for what a writer in another process has appended. Symbols are written before the batches that use them;
+    /// one that comes between the two looks is found by [`StreamInner::symbol`].
     pub fn refresh(&self) -> Result<(), Error> {
-        if self.writer.is_none() {
-            self.symbols.lock().unwrap_or_else(PoisonError::into_inner).refresh()?;
-            self.log.refresh()?;
+        if self.writer.is_some() {
+            return self.check_not_deleted();
         }
+        let symbols = self.symbols.lock().unwrap_or_else(PoisonError::into_inner).refresh();
+        self.unless_gone(symbols.and_then(|_| self.log.refresh()))?;
         Ok(())
     }
 
@@ -301,7 +386,7 @@ impl StreamInner {
                 None => "the stream has no such record type; see `desc` for those it has",
                 Some(_) => "the stream's record type of that name has other fields than the program's",
             };
-            Error::Type { stream: self.name.clone(), record: T::NAME.into(), why }
+            Error::Type { stream: (*self.name).into(), record: T::NAME.into(), why }
         })
     }
 
@@ -313,17 +398,82 @@ impl StreamInner {
     }
 }
 
-fn read_definition(directory: &Path) -> Result<Definition, Error> {
+/// The opened files of a stream.
+struct Files {
+    symbols: SymbolFile,
+    log: Arc<Log>,
+    writer: Option<LogWriter>,
+    recovery: StreamRecovery,
+}
+
+impl Files {
+    fn open(directory: &Path, definition: &Definition, writing: bool) -> Result<Self, Error> {
+        let (symbols, space) = (directory.join(SYMBOLS_FILE), directory.join(SPACE_DIRECTORY));
+        // Made with the stream: made anew they would give stored messages other symbols, or none.
+        check_there(&symbols, "is missing, and with it the names of all symbols")?;
+        check_there(&space, "is missing, and with it all messages")?;
+        if writing {
+            Self::open_for_writing(&symbols, &space, definition)
+        } else {
+            let (symbols, symbol_recovery) = SymbolFile::open_read(&DiskStorage, &symbols, definition.id)?;
+            let (log, mut log_recovery) = Log::open(Arc::new(DiskStorage), &space, definition.id, SPACE)?;
+            note_missing_start(&mut log_recovery);
+            let recovery = StreamRecovery { log: log_recovery, symbols: symbol_recovery, symbols_lost: 0 };
+            Ok(Self { symbols, log, writer: None, recovery })
+        }
+    }
+
+    fn open_for_writing(symbols: &Path, space: &Path, definition: &Definition) -> Result<Self, Error> {
+        let StreamOptions { durability, file_bytes_max, .. } = definition.options;
+        let (mut symbols, symbol_recovery) =
+            SymbolFile::open_rw(&DiskStorage, symbols, definition.id, durability)?;
+        let options = LogOptions { durability, file_bytes_max, ..LogOptions::new(definition.id, SPACE) };
+        let (writer, mut log_recovery) = LogWriter::open(Arc::new(DiskStorage), space, options)?;
+        note_missing_start(&mut log_recovery);
+        let log = writer.log().clone();
+        let was_cut = symbol_recovery.cut_bytes > 0 || symbols.dictionary().is_empty();
+        let symbols_lost = lost::keep_used_ids(&mut symbols, &log, was_cut)?;
+        let recovery = StreamRecovery { log: log_recovery, symbols: symbol_recovery, symbols_lost };
+        Ok(Self { symbols, log, writer: Some(writer), recovery })
+    }
+}
+
+/// A stream begins with message 0. The log, which knows nothing of that, begins with its first file.
+fn note_missing_start(recovery: &mut Recovery) {
+    let file = recovery.first_sequence;
+    if file > 0 {
+        let (count, reason) = (Some(file), Reason::Gap);
+        let damage = Damage { file, offset: 0, bytes: 0, first_sequence: 0, count, reason };
+        recovery.damaged.insert(0, damage);
+    }
+}
+
+fn check_there(path: &Path, what: &str) -> Result<(), Error> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(Error::Definition { path: path.into(), what: what.into() })
+        }
+        Err(error) => Err(Error::io("open", path)(error)),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The definition, and its file, open.
+fn read_definition(directory: &Path) -> Result<(File, Definition), Error> {
     let path = directory.join(DEFINITION_FILE);
-    let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+    check_there(&path, "is missing, and with it the schema")?;
+    let mut file = File::open(&path).map_err(Error::io("open", &path))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(Error::io("read", &path))?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Error::Definition { path: path.clone(), what: "is damaged: not UTF-8".into() })?;
-    Definition::parse(&text, &path)
+    let definition = Definition::parse(&text, &path)?;
+    Ok((file, definition))
 }
 
 /// Makes a file, or the names in a directory, survive a power cut.
 pub(crate) fn sync(path: &Path) -> Result<(), Error> {
-    fs::File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
+    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
 
 fn bytes_of(directory: &Path) -> Result<u64, Error> {

@@ -13,21 +13,28 @@ const READ_BYTES: usize = 256 << 10;
 /// Messages in order of arrival.
 #[derive(Debug)]
 pub(crate) struct Tail {
+    /// Messages from this one on are not wanted.
+    end: u64,
     position: TailPosition,
     /// Messages before this one have been given already: their batch may begin before it.
     next_sequence: u64,
     block: Block,
     positioned: bool,
+    /// Whether nothing is left of what has been read.
+    drained: bool,
     errors: VecDeque<Error>,
 }
 
 impl Tail {
-    pub fn new(next_sequence: u64) -> Self {
+    /// Goes on with `next_sequence`, up to `end`.
+    pub fn new(next_sequence: u64, end: u64) -> Self {
         Self {
+            end,
             position: TailPosition::at(next_sequence),
             next_sequence,
             block: Block::new(Order::Arrival),
             positioned: false,
+            drained: true,
             errors: VecDeque::new(),
         }
     }
@@ -37,10 +44,11 @@ impl Tail {
         self.next_sequence
     }
 
-    /// Whether messages may have come that were not there before.
+    /// Whether there may be something that has not been given.
     #[inline]
     pub fn has_more(&self, stream: &StreamInner) -> bool {
-        stream.log.next_sequence() > self.position.sequence()
+        let end = stream.log.next_sequence().min(self.end);
+        !self.drained || end > self.position.sequence() || stream.is_deleted()
     }
 
     /// The sequence number up to which the log has been read.
@@ -65,18 +73,23 @@ impl Tail {
             }
             while self.block.advance(filter, stream, &mut self.errors) {
                 // A batch that begins before the position has rows that history has given.
-                if self.block.current.sequence >= self.next_sequence {
-                    self.next_sequence = self.block.current.sequence + 1;
+                let sequence = self.block.current.sequence;
+                if sequence >= self.next_sequence && sequence < self.end {
+                    self.next_sequence = sequence + 1;
                     self.positioned = true;
                     return Ok(true);
                 }
             }
-            self.positioned = false;
+            (self.positioned, self.drained) = (false, self.errors.is_empty());
             if !self.has_more(stream) {
                 self.next_sequence = self.next_sequence.max(self.position.sequence());
                 return Ok(false);
             }
-            let span = stream.log.read_from(&mut self.position, READ_BYTES, self.block.bytes_mut())?;
+            if !self.drained {
+                continue;
+            }
+            let span = stream.read_from(&mut self.position, READ_BYTES, self.block.bytes_mut())?;
+            self.drained = false;
             self.block.load(&stream.log, &span, true, filter, stream, &mut self.errors);
         }
     }

@@ -1,0 +1,369 @@
+//! What the database promises, point by point.
+
+use crate::support::*;
+use std::path::Path;
+use std::time::Duration;
+use tapedb_codec::{Record, SchemaBuilder};
+use tapedb_engine::{Database, Durability, Error, Late, Position, StreamOptions};
+use tapedb_schema::{Schema, Timestamp};
+
+mod other {
+    use super::*;
+
+    /// A `Tick` with other fields.
+    #[derive(Record, Debug, Default)]
+    #[record(message)]
+    pub struct Tick {
+        pub price: f64,
+    }
+
+    /// Only nested in others.
+    #[derive(Record, Debug, Default)]
+    pub struct Leg {
+        pub size: u32,
+    }
+
+    #[derive(Record, Debug, Default)]
+    #[record(message)]
+    pub struct Package {
+        pub legs: Vec<Leg>,
+    }
+}
+
+#[test]
+fn streams_are_created_listed_described_and_deleted() {
+    let (_directory, db) = new_database();
+    let options = StreamOptions { durability: Durability::Sync, late: Late::Refuse, file_bytes_max: 1 << 20 };
+    for name in ["b", "a/é", "with space"] {
+        let stream = db.create_stream(name, schema(), options).unwrap();
+        assert_eq!((stream.name(), stream.options(), stream.schema()), (name, options, &schema()));
+    }
+    assert_eq!(db.streams().unwrap(), ["a/é", "b", "with space"]);
+    let described = db.stream("b").unwrap().describe();
+    assert!(described.contains("durability sync, late messages refuse"), "{described}");
+    assert_eq!(described.parse::<Schema>().unwrap(), schema());
+
+    assert_error(
+        db.create_stream("b", schema(), options),
+        |e| matches!(e, Error::StreamExists { .. }),
+        "already",
+    );
+    assert_error(db.stream("c"), |e| matches!(e, Error::NoStream { .. }), "there is a/é, b, with space");
+    assert_error(db.delete_stream("c"), |e| matches!(e, Error::NoStream { .. }), "no stream \"c\"");
+    db.delete_stream("b").unwrap();
+    assert_error(db.stream("b"), |e| matches!(e, Error::NoStream { .. }), "b");
+    assert_eq!(db.streams().unwrap(), ["a/é", "with space"]);
+    db.create_stream("b", schema(), options).unwrap();
+}
+
+#[test]
+fn bad_names_and_schemas_are_refused() {
+    let (_directory, db) = new_database();
+    for name in ["", "a\nb", &"x".repeat(81)] {
+        let created = db.create_stream(name, schema(), StreamOptions::default());
+        assert_error(created, |e| matches!(e, Error::StreamName { .. }), "cannot name a stream");
+    }
+    let nested = SchemaBuilder::new().with::<other::Leg>().finish();
+    let created = db.create_stream("s", nested, StreamOptions::default());
+    assert_error(created, |e| matches!(e, Error::Type { .. }), "needs a message type");
+    let twice = Schema { records: [schema().records, schema().records].concat(), enums: Vec::new() };
+    let created = db.create_stream("s", twice, StreamOptions::default());
+    assert_error(created, |e| matches!(e, Error::Schema(_)), "schema");
+    assert!(db.streams().unwrap().is_empty());
+}
+
+#[test]
+fn everything_is_there_after_reopening() {
+    let (directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), small_files()).unwrap();
+    append_ticks(&stream, 0..1000);
+    let (before, created) = (stream.stats().unwrap(), stream.created());
+    assert_eq!((before.messages, before.next_sequence, before.symbols), (1000, 1000, 1));
+    assert_eq!(before.times, Some((Timestamp(0), Timestamp(999))));
+    drop((stream, db));
+
+    let db = Database::open(directory.path().join("db")).unwrap();
+    let stream = db.stream("s").unwrap();
+    assert!(stream.recovery().is_clean(), "{}", stream.recovery());
+    assert_eq!((stream.stats().unwrap().messages, stream.created()), (1000, created));
+    assert_eq!(stream.options(), small_files());
+    append_ticks(&stream, 1000..1500);
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..1500).collect::<Vec<_>>());
+}
+
+#[test]
+fn types_must_be_those_of_the_stream() {
+    let (_directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    let appended = loader.append("A", Timestamp(0), &other::Tick { price: 1.0 });
+    assert_error(appended, |e| matches!(e, Error::Type { .. }), "other fields");
+    let appended = loader.append("A", Timestamp(0), &other::Package::default());
+    assert_error(appended, |e| matches!(e, Error::Type { .. }), "no such record type");
+    loader.append("A", Timestamp(1), &Tick::of(1)).unwrap();
+    loader.flush().unwrap();
+
+    let mut cursor = stream.cursor().open().unwrap();
+    let message = cursor.next().unwrap().unwrap();
+    assert_error(message.decode::<Quote>(), |e| matches!(e, Error::Type { .. }), "of another type");
+    assert_error(message.decode::<other::Tick>(), |e| matches!(e, Error::Type { .. }), "other fields");
+    assert_eq!(message.decode::<Tick>().unwrap(), Tick::of(1));
+    assert_eq!(message.view::<Tick>().unwrap().number(), 1);
+    assert_eq!(message.record().unwrap().get("number").unwrap().to_string(), "1");
+    let opened = stream.cursor().types(["Trade"]).open();
+    assert_error(opened, |e| matches!(e, Error::Type { .. }), "no such message type");
+}
+
+#[test]
+fn records_that_are_no_messages_are_refused() {
+    let (_directory, db) = new_database();
+    let schema = SchemaBuilder::new().with::<other::Package>().finish();
+    let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    let appended = loader.append("A", Timestamp(0), &other::Leg { size: 1 });
+    assert_error(appended, |e| matches!(e, Error::Type { .. }), "only nested");
+    let leg = stream.layouts().schema().record("Leg").unwrap().0;
+    let appended = loader.append_body("A", Timestamp(0), leg, &[0; 4]);
+    assert_error(appended, |e| matches!(e, Error::Type { .. }), "only nested");
+    let package = stream.layouts().schema().record("Package").unwrap().0;
+    let appended = loader.append_body("A", Timestamp(0), package, &[1, 2, 3]);
+    assert_error(appended, |e| matches!(e, Error::Decode { sequence: None, .. }), "not appended");
+    let appended = loader.append_body("A", Timestamp(0), 77, &[]);
+    assert_error(appended, |e| matches!(e, Error::Decode { .. }), "not appended");
+    assert_eq!((loader.pending(), loader.flush().unwrap()), (0, 0));
+    let opened = stream.cursor().types(["Leg"]).open();
+    assert_error(opened, |e| matches!(e, Error::Type { .. }), "no such message type");
+}
+
+#[test]
+fn symbols_are_checked_and_belong_to_their_stream() {
+    let (_directory, db) = new_database();
+    let one = db.create_stream("one", schema(), StreamOptions::default()).unwrap();
+    let two = db.create_stream("two", schema(), StreamOptions::default()).unwrap();
+    let (mut into_one, mut into_two) = (one.loader().unwrap(), two.loader().unwrap());
+    for symbol in ["", &"x".repeat(256)] {
+        let appended = into_one.append(symbol, Timestamp(0), &Tick::of(0));
+        assert_error(appended, |e| matches!(e, Error::Log(_)), "1 to 255 bytes");
+    }
+    let symbol = into_one.symbol("A").unwrap();
+    into_one.append_by_id(symbol, Timestamp(0), &Tick::of(0)).unwrap();
+    let appended = into_two.append_by_id(symbol, Timestamp(0), &Tick::of(0));
+    assert_error(appended, |e| matches!(e, Error::Type { .. }), "in another stream");
+    assert_eq!((one.symbols(), two.symbols()), (vec!["A".to_string()], vec![]));
+}
+
+#[test]
+fn late_messages_come_back_in_time_order() {
+    let (_directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    for number in [5, 3, 9, 1] {
+        loader.append("A", Timestamp(number), &Tick::of(number as u64)).unwrap();
+        loader.flush().unwrap();
+    }
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), [1, 3, 5, 9]);
+    assert_eq!(drain(&mut stream.cursor().reverse().open().unwrap()), [9, 5, 3, 1]);
+}
+
+#[test]
+fn late_messages_are_refused_where_they_shall_be() {
+    let (directory, db) = new_database();
+    let options = StreamOptions { late: Late::Refuse, ..StreamOptions::default() };
+    let stream = db.create_stream("s", schema(), options).unwrap();
+    let mut loader = stream.loader().unwrap();
+    loader.append("A", Timestamp(10), &Tick::of(0)).unwrap();
+    loader.append("A", Timestamp(10), &Tick::of(1)).unwrap();
+    let late = |e: &Error| matches!(e, Error::Late { time: Timestamp(9), last: Timestamp(10), .. });
+    assert_error(loader.append("A", Timestamp(9), &Tick::of(2)), late, "refuses late messages");
+    loader.flush().unwrap();
+    assert_error(loader.append("A", Timestamp(9), &Tick::of(2)), late, "refuses late messages");
+
+    let mut overtaking = stream.loader().unwrap();
+    loader.append("A", Timestamp(20), &Tick::of(2)).unwrap();
+    overtaking.append("A", Timestamp(30), &Tick::of(3)).unwrap();
+    overtaking.flush().unwrap();
+    assert_error(loader.flush(), |e| matches!(e, Error::Late { .. }), "refuses late messages");
+    assert_eq!(loader.pending(), 0);
+    loader.close().unwrap();
+    overtaking.close().unwrap();
+    drop((stream, db));
+
+    let stream = Database::open(directory.path().join("db")).unwrap().stream("s").unwrap();
+    let appended = stream.loader().unwrap().append("A", Timestamp(29), &Tick::of(4));
+    assert_error(appended, |e| matches!(e, Error::Late { .. }), "refuses");
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), [0, 1, 3]);
+}
+
+#[test]
+fn a_refused_message_leaves_no_trace() {
+    let (_directory, db) = new_database();
+    let options = StreamOptions { late: Late::Refuse, ..StreamOptions::default() };
+    let stream = db.create_stream("s", schema(), options).unwrap();
+    let mut loader = stream.loader().unwrap();
+    let huge = Tick { note: "x".repeat(5 << 20), ..Tick::of(0) };
+    assert_error(
+        loader.append("A", Timestamp(100), &huge),
+        |e| matches!(e, Error::Message(_)),
+        "over the limit",
+    );
+    loader.append("A", Timestamp(50), &Tick::of(1)).unwrap();
+    loader.close().unwrap();
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), [1]);
+}
+
+#[test]
+fn a_reader_cannot_write() {
+    let (directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    append_ticks(&stream, 0..10);
+    let reader = Database::open_read_only(directory.path().join("db")).unwrap();
+    assert!(reader.is_read_only() && !db.is_read_only());
+    let read_only = |e: &Error| matches!(e, Error::ReadOnly);
+    assert_error(reader.create_stream("t", schema(), StreamOptions::default()), read_only, "reading only");
+    assert_error(reader.delete_stream("s"), read_only, "reading only");
+    assert_error(reader.stream("s").unwrap().loader(), read_only, "reading only");
+    assert_eq!(drain(&mut reader.cursor(["s"]).unwrap().open().unwrap()).len(), 10);
+}
+
+#[test]
+fn only_one_writer_has_a_database() {
+    let (directory, db) = new_database();
+    let path = directory.path().join("db");
+    let locked = |e: &Error| matches!(e, Error::Locked { .. });
+    assert_error(Database::open(&path), locked, "open for writing elsewhere");
+    let output = crate::support::child("lock", &path).output().unwrap();
+    let output = String::from_utf8_lossy(&output.stdout);
+    assert!(output.lines().any(|line| told(line) == Some("locked")), "{output}");
+
+    // A loader is in use of the database as much as its handle.
+    let loader = db.create_stream("s", schema(), StreamOptions::default()).unwrap().loader().unwrap();
+    drop(db);
+    assert_error(Database::open(&path), locked, "open for writing elsewhere");
+    drop(loader);
+    Database::open(&path).unwrap();
+}
+
+pub fn child(path: &Path) {
+    match Database::open(path) {
+        Err(Error::Locked { .. }) => tell("locked"),
+        other => tell(&format!("{other:?}")),
+    }
+}
+
+#[test]
+fn only_a_database_is_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let no_database = |e: &Error| matches!(e, Error::NotADatabase { .. });
+    let path = directory.path();
+    assert_error(Database::open_read_only(path.join("none")), no_database, "no such directory");
+    assert_error(Database::open_read_only(path), no_database, "no marker file");
+    std::fs::write(path.join("letter.txt"), "Dear reader").unwrap();
+    assert_error(Database::open(path), no_database, "other files");
+    assert_eq!(std::fs::read_dir(path).unwrap().count(), 1, "nothing is left in a foreign directory");
+
+    let db = path.join("db");
+    drop(Database::open(&db).unwrap());
+    std::fs::write(db.join("tapedb.database"), "tapedb-database 2\n").unwrap();
+    assert_error(Database::open(&db), no_database, "another version");
+    std::fs::write(db.join("tapedb.database"), "?").unwrap();
+    assert_error(Database::open_read_only(&db), no_database, "damaged");
+}
+
+#[test]
+fn what_a_killed_process_left_half_made_is_removed() {
+    let (directory, db) = new_database();
+    drop(db);
+    let path = directory.path().join("db");
+    for half in [".new-1", ".deleted-2"] {
+        std::fs::create_dir_all(path.join("streams").join(half).join("0")).unwrap();
+    }
+    std::fs::remove_file(path.join("tapedb.database")).unwrap();
+    let db = Database::open(&path).unwrap();
+    assert!(db.streams().unwrap().is_empty());
+    assert_eq!(std::fs::read_dir(path.join("streams")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_deleted_stream_is_told_once_and_its_successor_is_another() {
+    let (directory, db) = new_database();
+    let reader = Database::open_read_only(directory.path().join("db")).unwrap();
+    let (stream, other) = (
+        db.create_stream("s", schema(), small_files()).unwrap(),
+        db.create_stream("t", schema(), StreamOptions::default()).unwrap(),
+    );
+    append_ticks(&stream, 0..500);
+    let mut loader = stream.loader().unwrap();
+    let mut cursors: Vec<_> = [&db, &reader]
+        .iter()
+        .flat_map(|db| {
+            let history = db.cursor(["s", "t"]).unwrap().live().open().unwrap();
+            let live = db.cursor(["s", "t"]).unwrap().skip_history().open().unwrap();
+            [history, live]
+        })
+        .collect();
+    for cursor in &mut cursors {
+        cursor.next().unwrap();
+    }
+    db.delete_stream("s").unwrap();
+    let deleted = |e: &Error| matches!(e, Error::Deleted { .. });
+    loader.append("A", Timestamp(0), &Tick::of(0)).unwrap();
+    assert_error(loader.flush(), deleted, "has been deleted");
+    let successor = db.create_stream("s", schema(), small_files()).unwrap();
+    append_ticks(&successor, 1000..1600);
+    append_ticks(&other, 2000..2001);
+
+    for cursor in &mut cursors {
+        let (mut errors, mut numbers) = (0, Vec::new());
+        while numbers.last() != Some(&2000) || errors == 0 {
+            match cursor.next_within(Duration::from_secs(60)) {
+                Ok(message) => numbers.push(number_of(&message.expect("the other stream goes on"))),
+                Err(Error::Deleted { name }) => errors += usize::from(name == "s"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!((errors, cursor.next().unwrap().is_none()), (1, true));
+        assert!(numbers.iter().all(|&number| number < 500 || number == 2000), "{numbers:?}");
+    }
+    for db in [&db, &reader] {
+        assert_eq!(drain(&mut db.cursor(["s"]).unwrap().open().unwrap()), (1000..1600).collect::<Vec<_>>());
+    }
+    db.delete_stream("s").unwrap();
+    assert_error(reader.stream("s"), |e| matches!(e, Error::NoStream { .. }), "there is t");
+}
+
+#[test]
+fn positions_must_fit() {
+    let (_directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    db.create_stream("t", schema(), StreamOptions::default()).unwrap();
+    append_ticks(&stream, 0..10);
+    let wrong = |e: &Error| matches!(e, Error::Position { .. });
+    let resume = |text: &str| stream.cursor().resume(&text.parse::<Position>().unwrap());
+    assert_error(resume("live 11 s\n").open(), wrong, "has 10 messages, the position is after 11");
+    assert_error(resume("start 3 t\n").open(), wrong, "is \"t\", the cursor's \"s\"");
+    assert_error(resume("").open(), wrong, "says nothing of stream \"s\"");
+    assert_error(resume("live 3 s\n").reverse().open(), wrong, "no way back");
+    assert_error(stream.cursor().reverse().live().open(), wrong, "cannot be live");
+    for text in ["live", "live x s", "history 1 2 s", "start -1 s", "what 1 s", "\n"] {
+        assert_error(text.parse::<Position>(), wrong, "line 1");
+    }
+    // Not live, from a live position: what has come since.
+    assert_eq!(drain(&mut resume("live 7 s\n").open().unwrap()), [7, 8, 9]);
+}
+
+#[test]
+fn a_cursor_waits_as_long_as_it_is_told() {
+    let (_directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    db.create_stream("t", schema(), StreamOptions::default()).unwrap();
+    for streams in [&["s"][..], &["s", "t"]] {
+        let mut cursor = db.cursor(streams).unwrap().skip_history().open().unwrap();
+        assert!(cursor.next_within(Duration::ZERO).unwrap().is_none() && cursor.is_live());
+        let waiting = std::thread::spawn(move || {
+            cursor.next_within(Duration::MAX).unwrap().map(|message| number_of(&message))
+        });
+        append_ticks(&stream, 7..8);
+        assert_eq!(waiting.join().unwrap(), Some(7));
+    }
+    assert!(db.cursor([""; 0]).unwrap().open().unwrap().next().unwrap().is_none());
+}

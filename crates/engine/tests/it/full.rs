@@ -1,0 +1,64 @@
+//! No room: the writer is told clearly, loses nothing that was acknowledged, and readers go on.
+
+use crate::support::*;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tapedb_engine::{Database, Error, LogError, StreamOptions};
+use tapedb_schema::Timestamp;
+
+/// Appends until it fails, as this process may write no file larger than its limit.
+pub fn child(path: &Path) {
+    let db = Database::open(path).unwrap();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    loader.set_batch_bytes(10 << 10);
+    let mut acknowledged = 0;
+    let mut number = 0;
+    let error = loop {
+        match loader.append("A", Timestamp(number as i64), &Tick::of(number)) {
+            Ok(()) => number += 1,
+            Err(error) => break error,
+        }
+        if number % 100 == 0 {
+            match loader.flush() {
+                Ok(next) => acknowledged = next,
+                Err(error) => break error,
+            }
+        }
+    };
+    let text = error.to_string();
+    assert!(text.contains(".log") && text.contains("write failed"), "{text}");
+    assert!(matches!(&error, Error::Log(error) if matches!(**error, LogError::Io { .. })), "{error:?}");
+    // Still so, and nothing of it was lost; readers go on.
+    let pending = loader.pending() as u64;
+    loader.flush().unwrap_err();
+    assert_eq!(loader.pending() as u64, pending);
+    let stored = drain(&mut stream.cursor().open().unwrap());
+    assert_eq!(stored, (0..stored.len() as u64).collect::<Vec<_>>());
+    assert_eq!(stored.len() as u64 + pending, number);
+    assert!(stored.len() as u64 >= acknowledged);
+    tell(&stored.len().to_string());
+}
+
+#[test]
+fn a_writer_without_room_says_so_and_readers_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    // The limit of the shell and its children; ignoring the signal makes it an error of the write.
+    let child = crate::support::child("fill", &path);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""]);
+    limited.arg(child.get_program()).args(child.get_args()).stdout(Stdio::piped());
+    limited.envs(child.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let output = limited.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let stored: u64 = text.lines().find_map(told).unwrap().parse().unwrap();
+    assert!(stored > 100);
+
+    let db = Database::open(&path).unwrap();
+    let stream = db.stream("s").unwrap();
+    assert!(stream.recovery().is_clean(), "{}", stream.recovery());
+    append_ticks(&stream, stored..stored + 100);
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..stored + 100).collect::<Vec<_>>());
+}

@@ -1,0 +1,12 @@
+//! The database from outside: conformance, a model, live readers, other processes, kills, damage, a full disk.
+
+#![allow(missing_docs, reason = "tests")]
+
+mod conformance;
+mod damage;
+mod full;
+mod kill;
+mod live;
+mod model;
+mod process;
+mod support;

@@ -1,0 +1,350 @@
+//! Random operations on a database, and the same on a list: whatever is asked, both must answer alike.
+
+use crate::support::*;
+use std::path::PathBuf;
+use tapedb_engine::{Cursor, CursorBuilder, Database, Loader, Position, StreamOptions};
+use tapedb_schema::Timestamp;
+
+const STREAMS: [&str; 3] = ["s0", "s1", "s2"];
+const SYMBOLS: [&str; 5] = ["A", "B", "C", "D", "É"];
+const TYPES: [&str; 2] = ["Tick", "Quote"];
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    time: i64,
+    symbol: usize,
+    number: u64,
+}
+
+impl Row {
+    fn type_of(self) -> usize {
+        usize::from(self.number.is_multiple_of(3))
+    }
+}
+
+/// A loader, and the messages that it has not flushed yet.
+struct Writer {
+    stream: usize,
+    loader: Loader,
+    pending: Vec<Row>,
+}
+
+/// A live cursor and what is left for it to give, by stream.
+struct Live {
+    query: Query,
+    cursor: Cursor,
+    /// By stream of the query: what is left of history, and the sequence number from which it is live.
+    left: Vec<(Vec<u64>, usize)>,
+}
+
+#[derive(Debug, Clone)]
+struct Query {
+    streams: Vec<usize>,
+    from: i64,
+    to: i64,
+    symbols: Option<Vec<usize>>,
+    types: Option<usize>,
+    reversed: bool,
+}
+
+struct World {
+    random: Random,
+    path: PathBuf,
+    db: Option<Database>,
+    writers: Vec<Writer>,
+    /// By stream, in order of arrival: what has been flushed.
+    stored: Vec<Vec<Row>>,
+    live: Vec<Live>,
+    next_number: u64,
+    time: i64,
+}
+
+impl Query {
+    fn random(random: &mut Random, now: i64) -> Self {
+        let mut streams: Vec<usize> = (0..STREAMS.len()).filter(|_| random.chance(2)).collect();
+        if streams.is_empty() {
+            streams.push(random.below(STREAMS.len()));
+        }
+        let mut time =
+            |open: i64| if random.chance(2) { open } else { (random.next() % now.max(1) as u64) as i64 };
+        let (from, to) = (time(i64::MIN), time(i64::MAX));
+        let symbols = random.chance(3).then(|| vec![random.below(5), random.below(5)]);
+        let types = random.chance(3).then(|| random.below(2));
+        Self { streams, from, to, symbols, types, reversed: random.chance(3) }
+    }
+
+    fn on(&self, db: &Database) -> CursorBuilder {
+        let mut builder = db.cursor(self.streams.iter().map(|&s| STREAMS[s])).unwrap();
+        if self.from > i64::MIN {
+            builder = builder.from(Timestamp(self.from));
+        }
+        if self.to < i64::MAX {
+            builder = builder.to(Timestamp(self.to));
+        }
+        if let Some(symbols) = &self.symbols {
+            builder = builder.symbols(symbols.iter().map(|&s| SYMBOLS[s]));
+        }
+        if let Some(types) = self.types {
+            builder = builder.types([TYPES[types]]);
+        }
+        if self.reversed { builder.reverse() } else { builder }
+    }
+
+    fn wants(&self, row: &Row) -> bool {
+        let in_time = row.time >= self.from && (self.to == i64::MAX || row.time < self.to);
+        let symbol = self.symbols.as_ref().is_none_or(|symbols| symbols.contains(&row.symbol));
+        in_time && symbol && self.types.is_none_or(|types| types == row.type_of())
+    }
+
+    /// What is wanted of one stream's history, in order, with its times.
+    fn history_of(&self, rows: &[Row]) -> Vec<(i64, u64)> {
+        let mut wanted: Vec<_> = rows.iter().filter(|row| self.wants(row)).collect();
+        wanted.sort_by_key(|row| row.time);
+        if self.reversed {
+            wanted.reverse();
+        }
+        wanted.iter().map(|row| (row.time, row.number)).collect()
+    }
+
+    fn history(&self, stored: &[Vec<Row>]) -> Vec<u64> {
+        let mut all = Vec::new();
+        for (place, &stream) in self.streams.iter().enumerate() {
+            for (nth, (time, number)) in self.history_of(&stored[stream]).into_iter().enumerate() {
+                all.push(((if self.reversed { !time } else { time }, place, nth), number));
+            }
+        }
+        all.sort();
+        all.into_iter().map(|(_, number)| number).collect()
+    }
+}
+
+impl World {
+    fn new(seed: u64, path: PathBuf) -> Self {
+        let db = Database::open(&path).unwrap();
+        let mut random = Random::from_seed(seed);
+        for name in STREAMS {
+            let file_bytes_max = [2 << 10, 40 << 10, 1 << 30][random.below(3)];
+            let options = StreamOptions { file_bytes_max, ..StreamOptions::default() };
+            db.create_stream(name, schema(), options).unwrap();
+        }
+        let stored = vec![Vec::new(); STREAMS.len()];
+        Self {
+            random,
+            path,
+            db: Some(db),
+            writers: Vec::new(),
+            stored,
+            live: Vec::new(),
+            next_number: 0,
+            time: 0,
+        }
+    }
+
+    fn db(&self) -> &Database {
+        self.db.as_ref().unwrap()
+    }
+
+    fn step(&mut self) {
+        match self.random.below(20) {
+            0..8 => self.append(),
+            8..11 => self.flush(),
+            11..14 => self.check_query(),
+            14..16 => self.open_live(),
+            16..19 => self.read_live(),
+            _ => self.reopen(),
+        }
+    }
+
+    fn append(&mut self) {
+        if self.writers.len() < 4 {
+            let stream = self.random.below(STREAMS.len());
+            let mut loader = self.db().stream(STREAMS[stream]).unwrap().loader().unwrap();
+            if self.random.chance(2) {
+                loader.set_batch_bytes(1 << 10);
+            }
+            self.writers.push(Writer { stream, loader, pending: Vec::new() });
+        }
+        let at = self.random.below(self.writers.len());
+        let count = *self.random.pick(&[1, 3, 20, 200]);
+        for _ in 0..count {
+            self.append_one(at);
+        }
+    }
+
+    fn append_one(&mut self, at: usize) {
+        self.time += (self.random.next() % 3) as i64;
+        let late = if self.random.chance(50) { self.random.next() as i64 % 200 } else { 0 };
+        let row = Row {
+            time: self.time - late.abs(),
+            symbol: self.random.below(SYMBOLS.len()),
+            number: self.next_number,
+        };
+        self.next_number += 1;
+        let (symbol, time) = (SYMBOLS[row.symbol], Timestamp(row.time));
+        let writer = &mut self.writers[at];
+        match row.type_of() {
+            0 => writer.loader.append(symbol, time, &Tick::of(row.number)).unwrap(),
+            _ => writer.loader.append(symbol, time, &Quote::of(row.number)).unwrap(),
+        }
+        if writer.loader.pending() <= writer.pending.len() {
+            self.stored[writer.stream].append(&mut writer.pending);
+        }
+        writer.pending.push(row);
+        assert_eq!(writer.loader.pending(), writer.pending.len());
+    }
+
+    fn flush(&mut self) {
+        if self.writers.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.writers.len());
+        let writer = &mut self.writers[at];
+        let had = writer.pending.len();
+        self.stored[writer.stream].append(&mut writer.pending);
+        let next = writer.loader.flush().unwrap();
+        assert!(had == 0 || next == self.stored[writer.stream].len() as u64);
+        if self.random.chance(3) {
+            self.writers.swap_remove(at);
+        }
+    }
+
+    /// A query over history, all at once and in two parts with a position between.
+    fn check_query(&mut self) {
+        let query = Query::random(&mut self.random, self.time);
+        let expected = query.history(&self.stored);
+        let mut cursor = query.on(self.db()).open().unwrap();
+        let cut = self.random.below(expected.len() + 1);
+        let mut found: Vec<u64> = (0..cut).map(|_| number_of(&cursor.next().unwrap().unwrap())).collect();
+        let position: Position = cursor.position().to_string().parse().unwrap();
+        let mut resumed = query.on(self.db()).resume(&position).open().unwrap();
+        let rest = drain(&mut resumed);
+        assert_eq!(rest, drain(&mut cursor), "{query:?} resumed at {position}");
+        found.extend(rest);
+        assert_eq!(found, expected, "{query:?}");
+        assert!(cursor.next().unwrap().is_none());
+    }
+
+    fn open_live(&mut self) {
+        let mut query = Query::random(&mut self.random, self.time);
+        query.reversed = false;
+        let skips = self.random.chance(3);
+        let builder = query.on(self.db());
+        let cursor = if skips { builder.skip_history() } else { builder.live() }.open().unwrap();
+        let left = query.streams.iter().map(|&stream| {
+            let rows = &self.stored[stream];
+            let history = if skips { Vec::new() } else { query.history_of(rows) };
+            (history.into_iter().map(|(_, number)| number).rev().collect(), rows.len())
+        });
+        let left = left.collect();
+        self.live.push(Live { query, cursor, left });
+        if self.live.len() > 3 {
+            self.live.remove(0);
+        }
+    }
+
+    /// Reads some or all of a live cursor; sometimes replaces it by one that resumes it.
+    fn read_live(&mut self) {
+        if self.live.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.live.len());
+        let mut live = self.live.swap_remove(at);
+        let all = self.random.chance(2);
+        let mut budget = if all { usize::MAX } else { self.random.below(300) };
+        while budget > 0 {
+            budget -= 1;
+            let Some(message) = live.cursor.next().unwrap() else { break };
+            let name = message.stream().name();
+            let place = live.query.streams.iter().position(|&s| STREAMS[s] == name).unwrap();
+            let number = number_of(&message);
+            let (history, next) = &mut live.left[place];
+            let rows = &self.stored[live.query.streams[place]];
+            let expected = history.pop().or_else(|| {
+                let found = rows[*next..].iter().position(|row| live.query.wants(row))?;
+                *next += found + 1;
+                Some(rows[*next - 1].number)
+            });
+            assert_eq!(Some(number), expected, "{:?}, stream {name}", live.query);
+        }
+        if all {
+            for ((history, next), &stream) in live.left.iter().zip(&live.query.streams) {
+                assert!(history.is_empty(), "{:?}", live.query);
+                assert!(!self.stored[stream][*next..].iter().any(|row| live.query.wants(row)));
+            }
+            assert!(live.cursor.is_live());
+        }
+        if self.random.chance(2) {
+            let position: Position = live.cursor.position().to_string().parse().unwrap();
+            live.cursor = live.query.on(self.db()).live().resume(&position).open().unwrap();
+        }
+        self.live.push(live);
+    }
+
+    /// Closes and opens the database; loaders flush when they go, live cursors resume.
+    fn reopen(&mut self) {
+        for mut writer in self.writers.drain(..) {
+            self.stored[writer.stream].append(&mut writer.pending);
+        }
+        let kept: Vec<_> =
+            self.live.drain(..).map(|live| (live.query, live.cursor.position(), live.left)).collect();
+        self.db = None;
+        let db = Database::open(&self.path).unwrap();
+        for (query, position, left) in kept {
+            let cursor = query.on(&db).live().resume(&position).open().unwrap();
+            self.live.push(Live { query, cursor, left });
+        }
+        for (name, rows) in STREAMS.iter().zip(&self.stored) {
+            let stream = db.stream(name).unwrap();
+            assert!(stream.recovery().is_clean(), "{}", stream.recovery());
+            assert_eq!(stream.stats().unwrap().messages, rows.len() as u64);
+        }
+        self.db = Some(db);
+    }
+}
+
+#[test]
+fn a_database_answers_like_a_list() {
+    let mut seeds = Random::new();
+    for _ in 0..12 {
+        let directory = tempfile::tempdir().unwrap();
+        let mut world = World::new(seeds.next(), directory.path().join("db"));
+        for _ in 0..250 {
+            world.step();
+        }
+    }
+}
+
+#[test]
+fn a_cursor_resumes_at_every_message() {
+    let (_directory, db) = new_database();
+    for (i, name) in STREAMS.iter().enumerate() {
+        let stream = db.create_stream(name, schema(), small_files()).unwrap();
+        let mut loader = stream.loader().unwrap();
+        for number in 0..150 {
+            // Equal times, within a stream and among them, and late ones.
+            let time = Timestamp((mix(number) % 60) as i64 + (number as i64 / 50) * 40);
+            loader.append("A", time, &Tick::of(number * 3 + i as u64)).unwrap();
+            if number % 7 == 0 {
+                loader.flush().unwrap();
+            }
+        }
+    }
+    for reversed in [false, true] {
+        let open = || {
+            let builder = db.cursor(STREAMS).unwrap();
+            if reversed { builder.reverse() } else { builder }
+        };
+        let all = drain(&mut open().open().unwrap());
+        assert_eq!(all.len(), 450);
+        let mut cursor = open().open().unwrap();
+        for at in 0..=all.len() {
+            let position: Position = cursor.position().to_string().parse().unwrap();
+            assert_eq!(
+                drain(&mut open().resume(&position).open().unwrap()),
+                all[at..],
+                "at {at}: {position}"
+            );
+            cursor.next().unwrap();
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What the tests share: record types whose content follows from a number, seeds, and running this binary as a child.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tapedb_codec::{Record, SchemaBuilder};
+use tapedb_engine::{Cursor, Database, Error, Message, Stream, StreamOptions};
+use tapedb_schema::{Decimal64, Schema, Timestamp};
+
+#[derive(Record, Debug, Default, Clone, PartialEq)]
+#[record(message)]
+pub struct Tick {
+    pub number: u64,
+    pub check: u64,
+    pub note: String,
+}
+
+#[derive(Record, Debug, Default, Clone, PartialEq)]
+#[record(message)]
+pub struct Quote {
+    pub number: u64,
+    pub bid: Decimal64,
+    pub ask: Option<Decimal64>,
+}
+
+impl Tick {
+    pub fn of(number: u64) -> Self {
+        let check = mix(number);
+        Self { number, check, note: "x".repeat((check % 40) as usize) }
+    }
+}
+
+impl Quote {
+    pub fn of(number: u64) -> Self {
+        let price = |shift: u32| Decimal64::from_parts((mix(number) >> shift & 0xfffff) as i64, -2);
+        let ask = (!number.is_multiple_of(3)).then(|| price(20).unwrap_or_default());
+        Self { number, bid: price(1).unwrap_or_default(), ask }
+    }
+}
+
+pub fn schema() -> Schema {
+    SchemaBuilder::new().with::<Tick>().with::<Quote>().finish()
+}
+
+/// Options for a stream whose log files hold few messages, so that there are many.
+pub fn small_files() -> StreamOptions {
+    StreamOptions { file_bytes_max: 4 << 10, ..StreamOptions::default() }
+}
+
+/// The number in a message, whose every byte is checked to follow from it.
+pub fn number_of(message: &Message<'_>) -> u64 {
+    let (found, expected) = if message.type_name() == "Tick" {
+        let tick = message.decode::<Tick>().unwrap();
+        (tick.number, tick == Tick::of(tick.number))
+    } else {
+        let quote = message.decode::<Quote>().unwrap();
+        (quote.number, quote == Quote::of(quote.number))
+    };
+    assert!(expected, "the content of message {} is wrong", message.sequence());
+    found
+}
+
+/// Numbers of all messages up to the end.
+pub fn drain(cursor: &mut Cursor) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    while let Some(message) = cursor.next().unwrap() {
+        numbers.push(number_of(&message));
+    }
+    numbers
+}
+
+pub fn append_ticks(stream: &Stream, numbers: std::ops::Range<u64>) {
+    let mut loader = stream.loader().unwrap();
+    for number in numbers {
+        loader.append("A", Timestamp(number as i64), &Tick::of(number)).unwrap();
+    }
+    loader.close().unwrap();
+}
+
+pub fn new_database() -> (tempfile::TempDir, Database) {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::open(directory.path().join("db")).unwrap();
+    (directory, db)
+}
+
+pub fn assert_error<T>(result: Result<T, Error>, matches: impl FnOnce(&Error) -> bool, text: &str) {
+    match result {
+        Ok(_) => panic!("should fail with {text:?}"),
+        Err(error) => {
+            assert!(matches(&error), "{error:?}");
+            assert!(error.to_string().contains(text), "{error} lacks {text:?}");
+        }
+    }
+}
+
+/// A bijection that leaves no pattern.
+pub fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Random numbers from a seed, which is printed when the test fails. `TAPEDB_SEED` repeats a run.
+pub struct Random {
+    seed: u64,
+    state: u64,
+}
+
+impl Random {
+    pub fn new() -> Self {
+        let given = std::env::var("TAPEDB_SEED").ok().and_then(|seed| seed.parse().ok());
+        Self::from_seed(given.unwrap_or_else(|| RandomState::new().build_hasher().finish()))
+    }
+
+    pub fn from_seed(seed: u64) -> Self {
+        Self { seed, state: seed }
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(1);
+        mix(self.state ^ self.seed.rotate_left(32))
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    pub fn chance(&mut self, one_in: usize) -> bool {
+        self.below(one_in) == 0
+    }
+
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+}
+
+impl Drop for Random {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed: TAPEDB_SEED={}", self.seed);
+        }
+    }
+}
+
+const ROLE: &str = "TAPEDB_TEST_ROLE";
+const PATH: &str = "TAPEDB_TEST_PATH";
+
+/// This binary, to be run as a child with a role on a database.
+pub fn child(role: &str, path: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "support::child_of_another_test", "--nocapture"]);
+    command.env(ROLE, role).env(PATH, path).stdout(Stdio::piped());
+    command
+}
+
+/// Tells the parent something.
+pub fn tell(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // The parent may have gone.
+    let _ = out.write_all(format!("\n@{line}\n").as_bytes()).and_then(|()| out.flush());
+}
+
+/// What a child told, out of the lines of its output.
+pub fn told(line: &str) -> Option<&str> {
+    line.strip_prefix('@')
+}
+
+/// Does nothing but in a child.
+#[test]
+fn child_of_another_test() {
+    let (Ok(role), Some(path)) = (std::env::var(ROLE), std::env::var_os(PATH)) else { return };
+    let path = Path::new(&path);
+    match role.as_str() {
+        "lock" => crate::conformance::child(path),
+        "write" => crate::process::child_writer(path),
+        "read" => crate::process::child_reader(path),
+        "acknowledge" => crate::kill::child(path),
+        "fill" => crate::full::child(path),
+        other => panic!("no role {other}"),
+    }
+}

@@ -81,7 +81,14 @@ impl<const N: usize> Ascii<N> {
     /// [`AsciiError::Byte`] if they are not valid.
     #[inline]
     pub fn from_bytes(bytes: [u8; N]) -> Result<Self, AsciiError> {
-        if is_valid_ascii(&bytes) { Ok(Self(bytes)) } else { Err(first_wrong(&bytes)) }
+        let valid = if N <= 8 {
+            let mut word = [0; 8];
+            word[..N].copy_from_slice(&bytes);
+            is_valid_word(u64::from_le_bytes(word))
+        } else {
+            is_valid_ascii(&bytes)
+        };
+        if valid { Ok(Self(bytes)) } else { Err(first_wrong(&bytes)) }
     }
 
     /// All bytes with their padding.
@@ -118,6 +125,9 @@ impl<const N: usize> Ascii<N> {
 /// Whether these bytes are ASCII, with zero bytes at the end only.
 #[inline]
 pub fn is_valid_ascii(bytes: &[u8]) -> bool {
+    if let Ok(eight) = <[u8; 8]>::try_from(bytes) {
+        return is_valid_word(u64::from_le_bytes(eight));
+    }
     let mut wrong = 0;
     let mut ended = false;
     for &byte in bytes {
@@ -125,6 +135,17 @@ pub fn is_valid_ascii(bytes: &[u8]) -> bool {
         ended |= byte == 0;
     }
     wrong == 0
+}
+
+/// [`is_valid_ascii`] of eight bytes at once, first byte lowest.
+#[inline]
+const fn is_valid_word(word: u64) -> bool {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // For bytes below 0x80: the high bit of each byte that is not zero; no carry leaves a byte.
+    let text = word.wrapping_add(HIGH - (HIGH >> 7)) & HIGH;
+    // All bits of those bytes. They are one run from the lowest byte on if adding one carries through all of them.
+    let run = text | (text - (text >> 7));
+    word & HIGH == 0 && run & run.wrapping_add(1) == 0
 }
 
 impl<const N: usize> Default for Ascii<N> {
@@ -174,6 +195,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_word_at_a_time_agrees_with_byte_by_byte() {
+        let bytes = [0u8, 1, b'A', 0x7f, 0x80, 0xff];
+        let slow = |word: &[u8]| {
+            let text = word.iter().position(|&byte| byte == 0).unwrap_or(word.len());
+            word[..text].is_ascii() && word[text..].iter().all(|&byte| byte == 0)
+        };
+        for choice in 0..6u32.pow(8) {
+            let word: [u8; 8] = std::array::from_fn(|i| bytes[(choice / 6u32.pow(i as u32) % 6) as usize]);
+            assert_eq!(is_valid_ascii(&word), slow(&word), "{word:?}");
+        }
+    }
 
     #[test]
     fn holds_short_texts() {

@@ -30,6 +30,14 @@ pub(crate) struct Current {
     pub body: (u32, u32),
 }
 
+impl Current {
+    /// Place in time order.
+    #[inline]
+    pub fn key(&self) -> (i64, u64) {
+        (self.time, self.sequence)
+    }
+}
+
 /// Batches in memory. Reused: loading the next ones keeps the memory.
 ///
 /// Always true: `batches` are whole and checked; `rows` are those of the batch at `batch`, or empty; rows before `row`
@@ -48,6 +56,8 @@ pub(crate) struct Block {
     left: Range<usize>,
     /// Whether the rows of this batch must be looked at one by one.
     sift: bool,
+    /// Whether the next row of `left`, if there is one, is the next wanted row.
+    is_plain: bool,
     sorted: Option<Sorted>,
     /// Log file and offset the bytes come from, for errors.
     place: (u64, u64),
@@ -79,6 +89,7 @@ impl Block {
             base: (0, 0),
             left: 0..0,
             sift: false,
+            is_plain: false,
             sorted: None,
             place: (0, 0),
             current: Current::default(),
@@ -109,7 +120,7 @@ impl Block {
     ) {
         self.batches.clear();
         (self.batch, self.left, self.sorted) = (0, 0..0, None);
-        self.place = (span.file, span.offset);
+        (self.place, self.is_plain) = ((span.file, span.offset), false);
         for batch in log.batches(span, &self.bytes) {
             match batch {
                 Ok(batch) => {
@@ -125,8 +136,28 @@ impl Block {
         }
     }
 
-    /// Moves to the next wanted row. `false`: there is none left.
+    /// Moves to the next row if it is in the same batch, surely wanted and before `limit`: what most calls come to.
+    /// `false`: it takes [`Block::advance`] to say.
     #[inline]
+    pub fn advance_plainly(&mut self, limit: (i64, u64)) -> bool {
+        let row = self.left.start;
+        if !self.is_plain || row >= self.left.end {
+            return false;
+        }
+        let (start, first_sequence) = self.base;
+        let (time, sequence) = (self.rows.times()[row], first_sequence + row as u64);
+        if (time, sequence) >= limit {
+            return false;
+        }
+        self.left.start = row + 1;
+        let (symbol, type_id) = (self.rows.symbols()[row], self.rows.types()[row]);
+        let body = self.rows.body(row);
+        let body = (start + body.start as u32, start + body.end as u32);
+        self.current = Current { time, sequence, symbol, type_id, body };
+        true
+    }
+
+    /// Moves to the next wanted row. `false`: there is none left.
     pub fn advance(
         &mut self,
         filter: &mut Filter,
@@ -199,6 +230,7 @@ impl Block {
             self.base = (at.start, at.header.first_sequence);
             self.left = 0..self.rows.len();
             self.sift = !filter.wants_all_of(&at.header);
+            self.is_plain = !self.sift && self.order != Order::TimeReversed;
             return true;
         }
         false

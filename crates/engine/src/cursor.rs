@@ -1,6 +1,6 @@
 //! Reads messages: history, then live, of one stream or of many merged by time.
 
-use crate::block::Current;
+use crate::block::Block;
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::position::{Place, Position};
@@ -180,7 +180,7 @@ pub struct Cursor {
     lead: Option<usize>,
     /// Other sources that stand on a message, by rank and number.
     waiting: BinaryHeap<Reverse<(i64, usize)>>,
-    /// Sources that have not been looked at.
+    /// Sources that have not been looked at, or whose last look ended in an error.
     unstepped: Vec<usize>,
     /// Live sources that had nothing when last looked at.
     idle: Vec<usize>,
@@ -203,10 +203,10 @@ impl Cursor {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "it lends its messages, which an iterator cannot")]
     pub fn next(&mut self) -> Result<Option<Message<'_>>, Error> {
-        if !self.step()? {
+        if !self.step_plainly() && !self.step()? {
             return Ok(None);
         }
-        Ok(self.lead.and_then(|lead| Message::of(&self.sources[lead])))
+        Ok(self.current())
     }
 
     /// The next message, waited for at most `timeout`. `None`: the time is over, or history ended and the cursor is
@@ -224,7 +224,7 @@ impl Cursor {
             }
             self.wait(left)?;
         }
-        Ok(self.lead.and_then(|lead| Message::of(&self.sources[lead])))
+        Ok(self.current())
     }
 
     /// Waits until there may be a new message, or the time is over.
@@ -270,9 +270,9 @@ impl Cursor {
 
     /// Where the cursor is: after the last message it gave.
     pub fn position(&self) -> Position {
-        let standing = |index: usize| self.lead != Some(index) || !self.given;
+        let given = |index: usize| self.lead == Some(index) && self.given;
         let place =
-            |(index, source): (usize, &Source)| (source.stream.name().into(), source.place(standing(index)));
+            |(index, source): (usize, &Source)| (source.stream.name().into(), source.place(given(index)));
         Position { streams: self.sources.iter().enumerate().map(place).collect() }
     }
 
@@ -281,24 +281,54 @@ impl Cursor {
         self.sources.iter().map(|source| &source.stream)
     }
 
-    /// Moves to the next message.
     #[inline]
+    fn current(&self) -> Option<Message<'_>> {
+        let source = &self.sources[self.lead?];
+        source.current().map(|block| Message { source, block })
+    }
+
+    /// [`Cursor::step`] from one message of history to the next of the same batch, small enough to be inlined where
+    /// messages are read. `false` where it is more than that.
+    #[inline]
+    fn step_plainly(&mut self) -> bool {
+        match (self.lead, &mut self.sources[..]) {
+            (Some(_), [source]) => self.given && source.advance_plainly(),
+            _ => false,
+        }
+    }
+
+    /// Moves to the next message.
     fn step(&mut self) -> Result<bool, Error> {
         if let Some(lead) = self.lead.filter(|_| self.given) {
-            if !self.sources[lead].advance()? {
-                self.lead = None;
-                self.idle.push(lead);
-            }
-            self.given = false;
+            self.leave(lead)?;
         }
         // One stream alone needs no merging.
         if self.lead.is_none() || self.sources.len() > 1 {
             self.merge()?;
         }
-        let Some(lead) = self.lead else { return Ok(false) };
-        self.given = true;
-        self.sources[lead].note_given();
-        Ok(true)
+        self.given = self.lead.is_some();
+        Ok(self.given)
+    }
+
+    /// Moves the lead, whose current message has been given, to its next one.
+    fn leave(&mut self, lead: usize) -> Result<(), Error> {
+        let source = &mut self.sources[lead];
+        source.note_given();
+        self.given = false;
+        match source.advance() {
+            Ok(true) => {}
+            Ok(false) => {
+                self.lead = None;
+                self.idle.push(lead);
+            }
+            Err(error) => {
+                // The next call goes on with it.
+                self.lead = None;
+                self.unstepped.push(lead);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Makes the source with the earliest message the lead.
@@ -359,50 +389,43 @@ impl Cursor {
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
     source: &'a Source,
-    current: &'a Current,
-    body: &'a [u8],
+    block: &'a Block,
 }
 
 impl<'a> Message<'a> {
-    #[inline]
-    fn of(source: &'a Source) -> Option<Self> {
-        let (current, body) = source.current()?;
-        Some(Self { source, current, body })
-    }
-
     /// Time.
     #[inline]
     pub fn time(&self) -> Timestamp {
-        Timestamp(self.current.time)
+        Timestamp(self.block.current.time)
     }
 
     /// Symbol.
     #[inline]
     pub fn symbol(&self) -> &'a str {
-        self.source.stream.inner.symbol(self.current.symbol)
+        self.source.stream.inner.symbol(self.block.current.symbol)
     }
 
     /// Number of the symbol in the stream's dictionary.
     #[inline]
     pub fn symbol_id(&self) -> u32 {
-        self.current.symbol
+        self.block.current.symbol
     }
 
     /// Sequence number in the stream.
     #[inline]
     pub fn sequence(&self) -> u64 {
-        self.current.sequence
+        self.block.current.sequence
     }
 
     /// Index of the record type in the stream's schema.
     #[inline]
     pub fn type_id(&self) -> u16 {
-        self.current.type_id
+        self.block.current.type_id
     }
 
     /// Name of the record type.
     pub fn type_name(&self) -> &'a str {
-        let record = self.source.stream.inner.layouts.record(self.current.type_id);
+        let record = self.source.stream.inner.layouts.record(self.block.current.type_id);
         record.map_or("?", |record| &record.name)
     }
 
@@ -415,7 +438,7 @@ impl<'a> Message<'a> {
     /// The body in its bytes, as `docs/format/message.md` draws them. Not validated.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
-        self.body
+        self.block.body()
     }
 
     /// The record, if it is a `T`.
@@ -436,7 +459,7 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn decode_into<T: Record + 'static>(&self, value: &mut T) -> Result<(), Error> {
         self.check_type::<T>()?;
-        tapedb_codec::decode_into(self.body, value).map_err(|error| self.damaged(error))
+        tapedb_codec::decode_into(self.body(), value).map_err(|error| self.damaged(error))
     }
 
     /// Validates the record, if it is a `T`, and reads it in place.
@@ -446,7 +469,7 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn view<T: Record + 'static>(&self) -> Result<T::View<'a>, Error> {
         self.check_type::<T>()?;
-        tapedb_codec::view::<T>(self.body).map_err(|error| self.damaged(error))
+        tapedb_codec::view::<T>(self.body()).map_err(|error| self.damaged(error))
     }
 
     /// Validates the record, of whatever type it is, and reads it in place.
@@ -455,12 +478,12 @@ impl<'a> Message<'a> {
     /// [`Error::Decode`] for damaged bytes.
     pub fn record(&self) -> Result<RecordRef<'a>, Error> {
         let layouts = &self.source.stream.inner.layouts;
-        layouts.view(self.current.type_id, self.body).map_err(|error| self.damaged(error))
+        layouts.view(self.block.current.type_id, self.body()).map_err(|error| self.damaged(error))
     }
 
     #[inline]
     fn check_type<T: Record + 'static>(&self) -> Result<(), Error> {
-        if self.source.type_id_of::<T>()? == self.current.type_id {
+        if self.source.type_id_of::<T>()? == self.block.current.type_id {
             return Ok(());
         }
         let why =

@@ -5,7 +5,7 @@
 //! reach over the current time are open and merged. Memory is bounded by how many granules overlap at any one time,
 //! each of 256 KiB or one batch.
 
-use crate::block::{Block, Current, Order};
+use crate::block::{Block, Order};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::stream::StreamInner;
@@ -69,11 +69,24 @@ impl History {
         }
     }
 
-    /// The current row and its body; there is one after [`History::advance`] returned `true`.
+    /// The block that stands on the current row; there is one after [`History::advance`] returned `true`.
     #[inline]
-    pub fn current(&self) -> Option<(&Current, &[u8])> {
-        let block = &self.blocks[self.lead?];
-        Some((&block.current, block.body()))
+    pub fn current(&self) -> Option<&Block> {
+        Some(&self.blocks[self.lead?])
+    }
+
+    /// [`History::advance`] where nothing but the next row of the lead block needs a look; `false` where more does.
+    #[inline]
+    pub fn advance_plainly(&mut self) -> bool {
+        // After an error, and where rows may be out of bounds, each takes a closer look.
+        if self.fresh || self.is_bounded {
+            return false;
+        }
+        match self.lead {
+            // Backwards, no block is plain: so ranks are keys.
+            Some(lead) => self.blocks[lead].advance_plainly(self.limit),
+            None => false,
+        }
     }
 
     /// Moves to the next wanted message. `false`: there is none left.

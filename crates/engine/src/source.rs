@@ -1,6 +1,6 @@
 //! One stream as a cursor reads it: history, then the tail.
 
-use crate::block::Current;
+use crate::block::Block;
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::history::{History, Key};
@@ -21,7 +21,7 @@ pub(crate) struct Source {
     reversed: bool,
     /// Whether the tail is wanted after history.
     live: bool,
-    /// Place of the last message given from history.
+    /// Place of the last message given from history, as far as noted.
     given: Option<Key>,
     /// The Rust type asked for last, and its type id.
     last_type: Cell<Option<(TypeId, u16)>>,
@@ -89,9 +89,18 @@ impl Source {
         error
     }
 
-    /// The message the source stands on.
+    /// [`Source::advance`] where that is a small step; `false` where it may not be.
     #[inline]
-    pub fn current(&self) -> Option<(&Current, &[u8])> {
+    pub fn advance_plainly(&mut self) -> bool {
+        match &mut self.phase {
+            Phase::History(history) => history.advance_plainly(),
+            _ => false,
+        }
+    }
+
+    /// The block that stands on the source's current message.
+    #[inline]
+    pub fn current(&self) -> Option<&Block> {
         match &self.phase {
             Phase::History(history) => history.current(),
             Phase::Tail(tail) => tail.current(),
@@ -102,7 +111,7 @@ impl Source {
     /// Rank of the current message among sources.
     #[inline]
     pub fn rank(&self) -> i64 {
-        let time = self.current().map_or(i64::MAX, |(current, _)| current.time);
+        let time = self.current().map_or(i64::MAX, |block| block.current.time);
         if self.reversed { !time } else { time }
     }
 
@@ -130,22 +139,25 @@ impl Source {
         }
     }
 
-    /// Notes that the current message has been given to the user.
+    /// Notes that the current message has been given to the user; before moving on, if it has.
     #[inline]
     pub fn note_given(&mut self) {
         if let Phase::History(history) = &self.phase
-            && let Some((current, _)) = history.current()
+            && let Some(block) = history.current()
         {
-            self.given = Some((current.time, current.sequence));
+            self.given = Some(block.current.key());
         }
     }
 
-    /// Where to go on; `standing`: there is a current message and it has not been given.
-    pub fn place(&self, standing: bool) -> Place {
+    /// Where to go on; `given`: the current message, if there is one, has been given.
+    pub fn place(&self, given: bool) -> Place {
         match &self.phase {
-            Phase::History(_) => Place::History { end: self.end, after: self.given },
+            Phase::History(history) => {
+                let current = history.current().filter(|_| given).map(|block| block.current.key());
+                Place::History { end: self.end, after: current.or(self.given) }
+            }
             Phase::Tail(tail) => match tail.current() {
-                Some((current, _)) if standing => Place::Live { next: current.sequence },
+                Some(block) if !given => Place::Live { next: block.current.sequence },
                 _ => Place::Live { next: tail.next_sequence() },
             },
             Phase::Gone(place) => *place,

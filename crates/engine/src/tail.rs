@@ -1,6 +1,6 @@
 //! A stream's messages from a sequence number on, in order of arrival, as far as they have been committed.
 
-use crate::block::{Block, Current, Order};
+use crate::block::{Block, Order};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::stream::StreamInner;
@@ -57,8 +57,8 @@ impl Tail {
     }
 
     #[inline]
-    pub fn current(&self) -> Option<(&Current, &[u8])> {
-        self.positioned.then(|| (&self.block.current, self.block.body()))
+    pub fn current(&self) -> Option<&Block> {
+        self.positioned.then_some(&self.block)
     }
 
     /// Moves to the next wanted message. `false`: there is none yet.
@@ -69,6 +69,7 @@ impl Tail {
     pub fn advance(&mut self, filter: &mut Filter, stream: &StreamInner) -> Result<bool, Error> {
         loop {
             if let Some(error) = self.errors.pop_front() {
+                self.positioned = false;
                 return Err(error);
             }
             while self.block.advance(filter, stream, &mut self.errors) {

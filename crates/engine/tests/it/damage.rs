@@ -147,7 +147,7 @@ fn for_every_file(rounds: usize, mut damage: impl FnMut(&mut Random, &mut Vec<u8
 
 #[test]
 fn flipped_bits() {
-    for_every_file(30, |random, content| {
+    for_every_file(10, |random, content| {
         let at = random.below(content.len());
         content[at] ^= 1 << random.below(8);
     });
@@ -155,12 +155,12 @@ fn flipped_bits() {
 
 #[test]
 fn truncated_files() {
-    for_every_file(15, |random, content| content.truncate(random.below(content.len())));
+    for_every_file(5, |random, content| content.truncate(random.below(content.len())));
 }
 
 #[test]
 fn overwritten_parts() {
-    for_every_file(15, |random, content| {
+    for_every_file(5, |random, content| {
         let from = random.below(content.len());
         let to = (from + 1 + random.below(200)).min(content.len());
         content[from..to].fill_with(|| random.next() as u8);
@@ -169,7 +169,7 @@ fn overwritten_parts() {
 
 #[test]
 fn garbage_instead_of_files() {
-    for_every_file(6, |random, content| {
+    for_every_file(3, |random, content| {
         *content = (0..random.below(10_000)).map(|_| random.next() as u8).collect();
     });
 }

@@ -94,7 +94,10 @@ impl LineParser for Parser {
         // Nineteen digits, one more than `integer` takes.
         let time = std::str::from_utf8(&line[..space]).ok().and_then(|text| text.parse::<u64>().ok());
         let time = time.and_then(|ns| i64::try_from(ns).ok()).map(Timestamp).ok_or_else(bad_time)?;
-        let json = &line[space + 1..];
+        // Once for the line: the parser then need not look at every string.
+        let json = std::str::from_utf8(&line[space + 1..]);
+        let json =
+            json.map_err(|error| BadLine::new(space + 1 + error.valid_up_to(), "a JSON frame in UTF-8"))?;
         match self.frame(json, out) {
             Ok(None) => Ok(Parsed::Row(time)),
             Ok(Some(unknown)) => Ok(Parsed::Unknown(unknown)),
@@ -154,7 +157,7 @@ impl Kind {
 
 impl Parser {
     /// Fills in the package; gives the name of the kind if it is not one of those known.
-    fn frame(&mut self, json: &[u8], out: &mut Package) -> Result<Option<String>, Problem> {
+    fn frame(&mut self, json: &str, out: &mut Package) -> Result<Option<String>, Problem> {
         match enveloped_stream(json) {
             Some(stream) => match Kind::of_stream(stream) {
                 Some(kind) => self.enveloped(kind, json, out).map(|()| None),
@@ -164,24 +167,24 @@ impl Parser {
         }
     }
 
-    fn enveloped(&mut self, kind: Kind, json: &[u8], out: &mut Package) -> Result<(), Problem> {
+    fn enveloped(&mut self, kind: Kind, json: &str, out: &mut Package) -> Result<(), Problem> {
         match kind {
-            Kind::Depth => self.depth(&serde_json::from_slice::<Envelope<Depth<'_>>>(json)?.data, out),
-            Kind::BookTicker => self.ticker(&serde_json::from_slice::<Envelope<Ticker<'_>>>(json)?.data, out),
-            Kind::Trade => self.trade(&serde_json::from_slice::<Envelope<TradeFrame<'_>>>(json)?.data, out),
+            Kind::Depth => self.depth(&serde_json::from_str::<Envelope<Depth<'_>>>(json)?.data, out),
+            Kind::BookTicker => self.ticker(&serde_json::from_str::<Envelope<Ticker<'_>>>(json)?.data, out),
+            Kind::Trade => self.trade(&serde_json::from_str::<Envelope<TradeFrame<'_>>>(json)?.data, out),
         }
         Ok(())
     }
 
     /// Snapshots, frames without envelope, and envelopes written in another way than Binance does.
-    fn other_form(&mut self, json: &[u8], out: &mut Package) -> Result<Option<String>, Problem> {
-        let head: Head<'_> = serde_json::from_slice(json)?;
+    fn other_form(&mut self, json: &str, out: &mut Package) -> Result<Option<String>, Problem> {
+        let head: Head<'_> = serde_json::from_str(json)?;
         if head.last_update_id.is_some() {
-            self.snapshot(&serde_json::from_slice(json)?, out)?;
+            self.snapshot(&serde_json::from_str(json)?, out)?;
             return Ok(None);
         }
         let bare = match (&head.stream, head.data) {
-            (Some(_), Some(data)) => data.get().as_bytes(),
+            (Some(_), Some(data)) => data.get(),
             _ => json,
         };
         let name = head.stream.as_deref().or(head.event.as_deref()).unwrap_or("without stream and event");
@@ -191,9 +194,9 @@ impl Parser {
         };
         match kind {
             None => return Ok(Some(kind_name(name))),
-            Some(Kind::Depth) => self.depth(&serde_json::from_slice(bare)?, out),
-            Some(Kind::BookTicker) => self.ticker(&serde_json::from_slice(bare)?, out),
-            Some(Kind::Trade) => self.trade(&serde_json::from_slice(bare)?, out),
+            Some(Kind::Depth) => self.depth(&serde_json::from_str(bare)?, out),
+            Some(Kind::BookTicker) => self.ticker(&serde_json::from_str(bare)?, out),
+            Some(Kind::Trade) => self.trade(&serde_json::from_str(bare)?, out),
         }
         Ok(None)
     }
@@ -290,15 +293,15 @@ impl Parser {
 }
 
 /// The stream's name if the frame begins as Binance writes it, so that the rest is read only once.
-fn enveloped_stream(json: &[u8]) -> Option<&str> {
-    let rest = json.strip_prefix(b"{\"stream\":\"")?;
-    let length = rest.iter().position(|&byte| byte == b'"' || byte == b'\\')?;
-    (rest[length] == b'"').then(|| std::str::from_utf8(&rest[..length]).ok())?
+fn enveloped_stream(json: &str) -> Option<&str> {
+    let rest = json.strip_prefix("{\"stream\":\"")?;
+    let length = rest.bytes().position(|byte| byte == b'"' || byte == b'\\')?;
+    (rest.as_bytes()[length] == b'"').then(|| &rest[..length])
 }
 
 /// A frame that is passed over has to be one.
-fn check_json(json: &[u8]) -> Result<(), Problem> {
-    Ok(serde_json::from_slice::<de::IgnoredAny>(json).map(|_| ())?)
+fn check_json(json: &str) -> Result<(), Problem> {
+    Ok(serde_json::from_str::<de::IgnoredAny>(json).map(|_| ())?)
 }
 
 /// The part of a stream's name that tells the kind, short enough to be counted by.
@@ -437,19 +440,14 @@ impl<'de> Deserialize<'de> for Number {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Number, E> {
-                self.visit_bytes(text.as_bytes())
-            }
-
-            fn visit_bytes<E: de::Error>(self, text: &[u8]) -> Result<Number, E> {
-                match Decimal64::parse_bytes(text) {
+                match Decimal64::parse_bytes(text.as_bytes()) {
                     Ok(number) if number.is_finite() => Ok(Number(number)),
                     Ok(_) => Err(E::custom("a decimal must be finite")),
                     Err(error) => Err(E::custom(error)),
                 }
             }
         }
-        // As bytes: a decimal that parses is ASCII, so that looking for UTF-8 before would be work for nothing.
-        deserializer.deserialize_bytes(Quoted)
+        deserializer.deserialize_str(Quoted)
     }
 }
 

@@ -19,6 +19,9 @@ pub const BATCH_BYTES_DEFAULT: usize = 128 << 10;
 /// Most messages in one batch of a loader.
 const BATCH_MESSAGES_MAX: usize = 1 << 16;
 
+/// Symbols a loader finds without hashing.
+const RECENT_SYMBOLS: usize = 256;
+
 /// A symbol of one stream, looked up once: appending by it saves the lookup by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SymbolId {
@@ -39,9 +42,9 @@ pub struct Loader {
     batch: BatchBuilder,
     batch_bytes: usize,
     unsent: Vec<u8>,
-    symbols: HashMap<Box<str>, SymbolId>,
-    /// The symbol looked up last; empty at first, which is no symbol.
-    last_symbol: (String, SymbolId),
+    symbols: HashMap<Box<str>, u32>,
+    /// Some of `symbols`, each where [`recent_slot`] says: found with one comparison. Empty names are no symbols.
+    recent: Box<[(String, u32); RECENT_SYMBOLS]>,
     last_type: Option<(TypeId, u16)>,
     /// Latest time this loader has taken.
     last_time: i64,
@@ -53,14 +56,13 @@ impl Loader {
         if !stream.is_writable() {
             return Err(Error::ReadOnly);
         }
-        let stream_id = stream.definition.id as u32;
         Ok(Self {
             stream,
             batch: BatchBuilder::new(),
             batch_bytes: BATCH_BYTES_DEFAULT,
             unsent: Vec::new(),
             symbols: HashMap::new(),
-            last_symbol: (String::new(), SymbolId { id: 0, stream: stream_id }),
+            recent: Box::new(std::array::from_fn(|_| Default::default())),
             last_type: None,
             last_time: i64::MIN,
             next_sequence: 0,
@@ -150,8 +152,9 @@ impl Loader {
     /// When it is empty, too long, one too many, or cannot be written.
     #[inline]
     pub fn symbol(&mut self, symbol: &str) -> Result<SymbolId, Error> {
-        if self.last_symbol.0 == symbol && !symbol.is_empty() {
-            return Ok(self.last_symbol.1);
+        let (name, id) = &self.recent[recent_slot(symbol)];
+        if name == symbol && !symbol.is_empty() {
+            return Ok(self.symbol_id(*id));
         }
         self.look_up(symbol)
     }
@@ -160,20 +163,26 @@ impl Loader {
         let id = match self.symbols.get(symbol) {
             Some(&id) => id,
             None => {
-                let id = SymbolId { id: self.stream.symbol_id(symbol)?, ..self.last_symbol.1 };
+                let id = self.stream.symbol_id(symbol)?;
                 self.symbols.insert(symbol.into(), id);
                 id
             }
         };
-        self.last_symbol.0.clear();
-        self.last_symbol.0.push_str(symbol);
-        self.last_symbol.1 = id;
-        Ok(id)
+        let (name, recent_id) = &mut self.recent[recent_slot(symbol)];
+        name.clear();
+        name.push_str(symbol);
+        *recent_id = id;
+        Ok(self.symbol_id(id))
+    }
+
+    #[inline]
+    fn symbol_id(&self, id: u32) -> SymbolId {
+        SymbolId { id, stream: self.stream.definition.id as u32 }
     }
 
     #[inline]
     fn own(&self, symbol: SymbolId) -> Result<u32, Error> {
-        if symbol.stream == self.last_symbol.1.stream { Ok(symbol.id) } else { Err(self.foreign(symbol)) }
+        if symbol == self.symbol_id(symbol.id) { Ok(symbol.id) } else { Err(self.foreign(symbol)) }
     }
 
     #[cold]
@@ -272,6 +281,15 @@ impl Loader {
             }
         }
     }
+}
+
+/// Where a symbol is in [`Loader::recent`]: by its length and its last eight bytes, where symbols differ most.
+#[inline]
+fn recent_slot(symbol: &str) -> usize {
+    let bytes = symbol.as_bytes();
+    let mixed =
+        bytes.iter().rev().take(8).fold(bytes.len() as u64, |mixed, &byte| mixed << 8 ^ u64::from(byte));
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % RECENT_SYMBOLS
 }
 
 impl Drop for Loader {

@@ -170,6 +170,13 @@ mod tests {
     }
 
     #[test]
+    fn the_page_shows_a_definition() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format/database.md");
+        let (page, text) = (std::fs::read_to_string(path).unwrap(), sample().to_text());
+        assert!(page.contains(&text), "docs/format/database.md must show:\n{text}");
+    }
+
+    #[test]
     fn every_changed_bit_is_noticed() {
         let text = sample().to_text();
         for at in 0..text.len() {

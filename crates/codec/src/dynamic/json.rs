@@ -1,7 +1,7 @@
 //! Canonical JSON, both ways.
 //!
 //! A message is one object: `"$type"`, `"symbol"` and `"timestamp"` from its header, then its fields in order. Nulls
-//! are left out. Exact numbers (`decimal64`, `decimal(18,s)`) are strings, so that no reader rounds them; times are
+//! are left out, but where the field's default is something else. Exact numbers (`decimal64`, `decimal(18,s)`) are strings, so that no reader rounds them; times are
 //! ISO 8601 strings; enums are their symbols; binary is hexadecimal; `NaN` and infinities are strings. A nested record
 //! carries `"$type"` where its field has several alternatives.
 
@@ -13,6 +13,7 @@ use crate::layout::MAX_DEPTH;
 use serde_json::{Map, Value as Json};
 use std::fmt;
 use std::io::Write;
+use std::str::FromStr;
 use tapedb_schema::{Ascii, Literal, Timestamp};
 
 /// JSON that is not a message of the schema.
@@ -61,7 +62,7 @@ fn write_record(record: RecordRef<'_>, typed: bool, header: impl FnOnce(&mut Vec
     }
     header(out);
     for (field, value) in record.fields() {
-        if value.is_null() {
+        if value.is_null() && !field.has_default {
             continue;
         }
         if out.len() > start {
@@ -259,8 +260,8 @@ impl Layouts {
         let field = &self.schema().records[usize::from(type_id)].fields[index];
         let layout = &self.records()[usize::from(type_id)].fields[index];
         match &field.default {
+            None | Some(Literal::Null) if field.nullable => Ok(Value::Null),
             Some(literal) => self.value_from(&layout.ty, &json_of(literal, &layout.ty), 0),
-            None if field.nullable => Ok(Value::Null),
             None => Err(EncodeError::new(need(&layout.ty), "nothing")),
         }
     }
@@ -282,7 +283,7 @@ impl Layouts {
             (TypeLayout::U8 | TypeLayout::U16 | TypeLayout::U32 | TypeLayout::U64, Json::Number(x)) => {
                 Value::UInt(x.as_u64().ok_or_else(bad)?)
             }
-            (TypeLayout::F32, json) => Value::F32(float(json).ok_or_else(bad)? as f32),
+            (TypeLayout::F32, json) => Value::F32(float(json).ok_or_else(bad)?),
             (TypeLayout::F64, json) => Value::F64(float(json).ok_or_else(bad)?),
             (TypeLayout::Decimal64, Json::String(x)) => Value::Decimal(x.parse().map_err(|_| bad())?),
             (TypeLayout::Decimal64, Json::Number(x)) => {
@@ -354,17 +355,16 @@ fn json_of(literal: &Literal, ty: &TypeLayout) -> Json {
     }
 }
 
-fn float(json: &Json) -> Option<f64> {
-    match json {
-        Json::Number(x) => x.as_f64(),
-        Json::String(x) => match x.as_str() {
-            "NaN" => Some(f64::NAN),
-            "Infinity" => Some(f64::INFINITY),
-            "-Infinity" => Some(f64::NEG_INFINITY),
-            number => number.parse().ok(),
-        },
-        _ => None,
-    }
+/// An `f32` or `f64`. A number too large for it is refused, not made infinite.
+fn float<T: FromStr + Into<f64> + Copy>(json: &Json) -> Option<T> {
+    // By way of the text: rounding a decimal to f64 and then to f32 may round twice.
+    let (text, number) = match json {
+        Json::Number(x) => (x.to_string(), true),
+        Json::String(x) => (x.clone(), !matches!(x.as_str(), "NaN" | "Infinity" | "-Infinity")),
+        _ => return None,
+    };
+    let value: T = text.parse().ok()?;
+    (!number || value.into().is_finite()).then_some(value)
 }
 
 fn scaled(text: &str, scale: u8) -> Option<Value> {

@@ -2,7 +2,7 @@
 
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::END_WIDTH;
-use tapedb_schema::{FieldType, RecordType, Schema, SchemaError};
+use tapedb_schema::{FieldType, Literal, RecordType, Schema, SchemaError};
 
 /// A valid schema with the row layout of each of its record types.
 #[derive(Debug, Clone)]
@@ -43,6 +43,9 @@ pub struct FieldLayout {
     pub null_bit: Option<usize>,
     /// Slot of the variable field before it, whose end is this one's start; `None`: starts behind the fixed part.
     pub before: Option<usize>,
+    /// Whether its default is something else than null: JSON that leaves the field out means that default, so a null
+    /// must be written.
+    pub has_default: bool,
 }
 
 /// A field type with names resolved.
@@ -170,7 +173,16 @@ impl RecordLayout {
             if ty.is_variable() {
                 last_end = Some(offset);
             }
-            fields.push(FieldLayout { name: field.name.clone(), ty, offset, width, null_bit, before });
+            let has_default = field.default.as_ref().is_some_and(|literal| *literal != Literal::Null);
+            fields.push(FieldLayout {
+                name: field.name.clone(),
+                ty,
+                offset,
+                width,
+                null_bit,
+                before,
+                has_default,
+            });
             offset += width;
         }
         Self { name: record.name.clone(), message: record.message, fields, fixed: offset, nullable, last_end }

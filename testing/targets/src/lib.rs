@@ -1,0 +1,43 @@
+//! What breaks TapeDB on purpose: a function over bytes for everything that reads bytes it did not write.
+//!
+//! A [`Target`] takes any bytes and panics only when TapeDB breaks a promise: it panics, reads wrongly, disagrees with
+//! itself. The same functions run three ways: on stable in every test run, seeded and bounded (`tests/targets.rs`);
+//! over the kept inputs of `testing/corpus`; and as long as one likes under libFuzzer (`fuzz/`).
+//!
+//! * [`values`]: random messages of any schema.
+//! * [`mutate`]: inputs that are nearly right.
+//!
+//! Nothing depends on this crate.
+
+pub mod mutate;
+pub mod schemas;
+pub mod targets;
+pub mod values;
+
+/// A fuzz target.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its name: of its corpus directory and of its libFuzzer binary.
+    pub name: &'static str,
+    /// Takes any bytes. Panics when a promise is broken.
+    pub run: fn(&[u8]),
+    /// Inputs that are right, for mutation to start from; the same number gives the same input.
+    pub seed: fn(u64) -> Vec<u8>,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    targets::schema_text::TARGET,
+    targets::row_layout::TARGET,
+    targets::compiled_row::TARGET,
+    targets::json_text::TARGET,
+    targets::batch::TARGET,
+    targets::log_file::TARGET,
+    targets::symbols_file::TARGET,
+    targets::importers::TARGET,
+];
+
+/// The target of that name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}

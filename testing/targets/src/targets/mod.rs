@@ -1,0 +1,10 @@
+//! The targets, one file each.
+
+pub mod batch;
+pub mod compiled_row;
+pub mod importers;
+pub mod json_text;
+pub mod log_file;
+pub mod row_layout;
+pub mod schema_text;
+pub mod symbols_file;

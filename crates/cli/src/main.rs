@@ -5,6 +5,7 @@
 
 mod args;
 mod bench;
+mod checksum;
 mod create;
 mod delete;
 mod demo;

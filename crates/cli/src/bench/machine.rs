@@ -1,0 +1,94 @@
+//! The machine line: what a figure was measured on, and how near its cores were to each other.
+//!
+//! Virtual cores move: the same program takes a multiple of the time when its threads sit far apart. So each benchmark
+//! probes the round trip between two cores before and after, and figures compare only where it agrees.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+/// Round trips measured in one probe.
+const TRIPS: u64 = 20_000;
+/// Probes, of which the median counts.
+const PROBES: usize = 9;
+
+/// What a run was measured on.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    cpu: String,
+    cores: usize,
+    memory_gib: u64,
+    kernel: String,
+}
+
+impl Machine {
+    /// This machine.
+    pub fn here() -> Self {
+        let cpu_info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let value = |key: &str| {
+            let line = cpu_info.lines().find(|line| line.starts_with(key))?;
+            Some(line.split_once(':')?.1.trim().to_string())
+        };
+        let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kib = memory.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0);
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        // The kernel's own version, without what a distribution or host appends.
+        let kernel = kernel.split(['-', '\n']).next().unwrap_or_default().to_string();
+        let cpu = value("model name").unwrap_or_else(|| std::env::consts::ARCH.into());
+        Self { cpu, cores, memory_gib: kib.div_ceil(1 << 20), kernel }
+    }
+
+    /// One line: the machine, and the round trips before and after the run, in nanoseconds.
+    pub fn line(&self, before_ns: f64, after_ns: f64) -> String {
+        let Self { cpu, cores, memory_gib, kernel } = self;
+        let os = std::env::consts::OS;
+        format!(
+            "{cores} cores {cpu}, {memory_gib} GiB, {os} {kernel}; cross-core round trip {before_ns:.0} ns before, \
+             {after_ns:.0} ns after"
+        )
+    }
+}
+
+/// Median round trip of a word between two threads, in nanoseconds. With one core it is the scheduler's.
+pub fn cross_core_round_trip_ns() -> f64 {
+    let mut probes: Vec<f64> = (0..PROBES).map(|_| probe()).collect();
+    probes.sort_by(f64::total_cmp);
+    probes[PROBES / 2]
+}
+
+fn probe() -> f64 {
+    let (ping, pong) = (Padded::default(), Padded::default());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for trip in 1..=TRIPS {
+                wait_for(&ping, trip);
+                // Pairs with the Acquire in `wait_for` of the other thread.
+                pong.0.store(trip, Ordering::Release);
+            }
+        });
+        let started = Instant::now();
+        for trip in 1..=TRIPS {
+            ping.0.store(trip, Ordering::Release);
+            wait_for(&pong, trip);
+        }
+        started.elapsed().as_nanos() as f64 / TRIPS as f64
+    })
+}
+
+/// Each on a cache line of its own, with the one beside it that the hardware fetches along.
+#[derive(Default)]
+#[repr(align(128))]
+struct Padded(AtomicU64);
+
+fn wait_for(word: &Padded, value: u64) {
+    let mut spins = 0u32;
+    while word.0.load(Ordering::Acquire) != value {
+        spins += 1;
+        // On a single core the other thread needs its turn.
+        if spins.is_multiple_of(1 << 14) {
+            thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+}

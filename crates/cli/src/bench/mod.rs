@@ -1,0 +1,43 @@
+//! `tapedb bench`: what TapeDB does here, with medians, spread and checks.
+
+mod machine;
+mod report;
+mod storage;
+
+use crate::failure::Failure;
+use crate::ui::Ui;
+use machine::{Machine, cross_core_round_trip_ns};
+use report::Report;
+
+/// Measure TapeDB on this machine
+///
+/// Every figure is the median of several interleaved runs whose output was checked: counts and sums of all fields. The
+/// machine line says how far apart the cores were before and after; compare runs only where that agrees.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Bench {
+    Storage(storage::Args),
+}
+
+/// Runs a benchmark and prints its report.
+pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let before = cross_core_round_trip_ns();
+    let report = match args.bench {
+        Bench::Storage(args) => storage::run(args, ui)?,
+    };
+    let machine = Machine::here().line(before, cross_core_round_trip_ns());
+    print(&report, &machine, ui)
+}
+
+fn print(report: &Report, machine: &str, ui: &Ui) -> Result<(), Failure> {
+    if ui.json() {
+        report.json(machine).iter().try_for_each(|row| ui.print_json(row))
+    } else {
+        ui.print(&report.table(machine))
+    }
+}

@@ -1,0 +1,388 @@
+//! Loading and reading, embedded: generated bars and level-2 feed, and real data where it is at hand.
+
+use super::report::Report;
+use crate::args::count;
+use crate::failure::Failure;
+use crate::ui::Ui;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
+use tapedb_codec::{Record, SchemaBuilder, view_trusted};
+use tapedb_engine::{Cursor, Database, Message, Stream, StreamOptions};
+use tapedb_market::bars::{Bars, BarsConfig};
+use tapedb_market::feed::{Feed, FeedConfig};
+use tapedb_market::import::{self, Format, ImportOptions, Merge};
+use tapedb_market::{Bar, BarView, Entry, EntryView, Package, PackageView};
+use tapedb_schema::Timestamp;
+
+/// Distinct messages that are generated; a load repeats them, moved on in time, so that generating costs nothing.
+const POOL: usize = 200_000;
+
+/// Loading and reading rates, and bytes per message
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Messages of each generated case, such as 10M or 500k
+    #[arg(long, value_name = "N", default_value = "10M", value_parser = count)]
+    messages: u64,
+    /// Runs of each case; the median counts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Directory for the database, which is removed afterwards
+    #[arg(long, value_name = "DIR", default_value = "bench.tapedb")]
+    db: PathBuf,
+    /// Folder with recorded market data (us-equity-ticks, binance-raw-ws, …); without it those cases are left out
+    #[arg(long, value_name = "DIR", env = "TAPEDB_DATA")]
+    data: Option<PathBuf>,
+}
+
+/// Runs the benchmark.
+pub fn run(args: Args, ui: &Ui) -> Result<Report, Failure> {
+    let db = Scratch::new(&args.db)?;
+    let (bars, feed) = (bars_pool(), feed_pool(args.messages)?);
+    let mut report = Report::new("storage");
+    for run in 0..args.runs {
+        ui.note(&format!("run {} of {}", run + 1, args.runs));
+        generated(&db, "bars", &bars, args.messages, &mut report, ui)?;
+        generated(&db, "feed", &feed, args.messages, &mut report, ui)?;
+        for (name, format) in [("us-equity", Format::UsEquityTicks), ("binance", Format::BinanceRawWs)] {
+            if let Some(data) = &args.data {
+                recorded(&db, name, format, data, &mut report, ui)?;
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// A database that is removed in the end.
+struct Scratch {
+    db: Database,
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new(path: &Path) -> Result<Self, Failure> {
+        if path.exists() {
+            let path = path.display();
+            return Err(Failure::new(format!(
+                "{path} exists; remove it, or name another directory with --db"
+            )));
+        }
+        Ok(Self { db: Database::open(path)?, path: path.into() })
+    }
+
+    fn stream<T: Record>(&self, name: &str) -> Result<Stream, Failure> {
+        let schema = SchemaBuilder::new().with::<T>().finish();
+        Ok(self.db.create_stream(name, schema, StreamOptions::default())?)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Messages to load again and again.
+struct Pool<T> {
+    messages: Vec<(Timestamp, String, T)>,
+    /// Virtual time that the pool spans: the next round begins so much later.
+    span_ns: i64,
+}
+
+/// A record type whose fields all go into one sum, from a value and from a view alike.
+trait Summed: Record + 'static {
+    fn sum(&self) -> u64;
+    fn sum_of_view(view: Self::View<'_>) -> u64;
+}
+
+/// Loads and reads one generated stream.
+fn generated<T: Summed + Sync>(
+    scratch: &Scratch,
+    name: &str,
+    pool: &Pool<T>,
+    messages: u64,
+    report: &mut Report,
+    ui: &Ui,
+) -> Result<(), Failure> {
+    let stream = scratch.stream::<T>(name)?;
+    let started = Instant::now();
+    let expected = load(&stream, pool, messages, ui)?;
+    let seconds = started.elapsed().as_secs_f64();
+    report.add(&format!("load.{name}"), "rate", "messages/s", messages as f64 / seconds);
+    read::<T>(&stream, name, Tally { messages, sum: expected }, report)?;
+    scratch.db.delete_stream(name)?;
+    Ok(())
+}
+
+/// Loads the pool as often as it takes; returns the sum of all fields.
+fn load<T: Summed>(stream: &Stream, pool: &Pool<T>, messages: u64, ui: &Ui) -> Result<u64, Failure> {
+    let mut loader = stream.loader()?;
+    let sums: Vec<u64> = pool.messages.iter().map(|(_, _, record)| record.sum()).collect();
+    let (mut expected, mut left, mut shift) = (0u64, messages, 0);
+    while left > 0 {
+        ui.check_interrupt()?;
+        for ((time, symbol, record), sum) in pool.messages.iter().zip(&sums).take(left as usize) {
+            let time = Timestamp(time.0 + shift);
+            loader.append(symbol, time, record)?;
+            expected = expected.wrapping_add(sum ^ time.0 as u64);
+        }
+        left = left.saturating_sub(pool.messages.len() as u64);
+        shift += pool.span_ns;
+    }
+    loader.close()?;
+    Ok(expected)
+}
+
+/// What a reader found, or should find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tally {
+    messages: u64,
+    sum: u64,
+}
+
+/// Reads the stream with one reader, then with four at once, every field of every message.
+fn read<T: Summed>(stream: &Stream, name: &str, expected: Tally, report: &mut Report) -> Result<(), Failure> {
+    for readers in [1, 4] {
+        let started = Instant::now();
+        let tallies: Vec<Result<Tally, Failure>> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..readers).map(|_| scope.spawn(|| read_all::<T>(stream))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a reader panicked")).collect()
+        });
+        let seconds = started.elapsed().as_secs_f64();
+        for tally in tallies {
+            let tally = tally?;
+            if tally != expected {
+                let what = format!("stream {name:?}: wrote {expected:?}, read {tally:?}; please report this");
+                return Err(Failure::new(what));
+            }
+        }
+        let rate = (expected.messages * readers) as f64 / seconds;
+        report.add(&format!("read.{name}.{readers}"), "rate", "messages/s", rate);
+    }
+    let stats = stream.stats()?;
+    report.add(&format!("size.{name}"), "size", "bytes/message", stats.bytes as f64 / stats.messages as f64);
+    Ok(())
+}
+
+fn read_all<T: Summed>(stream: &Stream) -> Result<Tally, Failure> {
+    let mut cursor: Cursor = stream.cursor().open()?;
+    let mut tally = Tally { messages: 0, sum: 0 };
+    while let Some(message) = cursor.next()? {
+        tally.messages += 1;
+        tally.sum = tally.sum.wrapping_add(sum_of::<T>(&message) ^ message.time().0 as u64);
+    }
+    Ok(tally)
+}
+
+/// The bytes are this process's own: no need to validate them again.
+#[inline]
+fn sum_of<T: Summed>(message: &Message<'_>) -> u64 {
+    T::sum_of_view(view_trusted::<T>(message.body()))
+}
+
+/// Imports recorded data, and reads it.
+fn recorded(
+    scratch: &Scratch,
+    name: &str,
+    format: Format,
+    data: &Path,
+    report: &mut Report,
+    ui: &Ui,
+) -> Result<(), Failure> {
+    let folder = data.join(format.to_string());
+    if !folder.exists() {
+        ui.note(&format!("{} is not there: its cases are left out", folder.display()));
+        return Ok(());
+    }
+    let failed = |error: import::ImportError| Failure::new(error.to_string());
+    let stream = scratch.stream::<Package>(name)?;
+    let files = import::discover(format, &[folder], &ImportOptions::default()).map_err(failed)?;
+    let (mut loader, mut package) = (stream.loader()?, Package::default());
+    let mut expected = Tally { messages: 0, sum: 0 };
+    let started = Instant::now();
+    let mut merge = Merge::new(files);
+    while let Some(row) = merge.next(&mut package).map_err(failed)? {
+        loader.append(row.symbol, row.time, &package)?;
+        expected.messages += 1;
+        expected.sum = expected.sum.wrapping_add(package.sum() ^ row.time.0 as u64);
+    }
+    loader.close()?;
+    let seconds = started.elapsed().as_secs_f64();
+    report.add(&format!("import.{name}"), "rate", "messages/s", expected.messages as f64 / seconds);
+    read::<Package>(&stream, name, expected, report)?;
+    scratch.db.delete_stream(name)?;
+    Ok(())
+}
+
+fn bars_pool() -> Pool<Bar> {
+    let mut bars = Bars::new(BarsConfig { symbols: 10, ..BarsConfig::default() });
+    let mut next = || {
+        let message = bars.next();
+        (message.time, message.symbol.to_string(), *message.bar)
+    };
+    pool((0..POOL).map(|_| next()).collect())
+}
+
+fn feed_pool(messages: u64) -> Result<Pool<Package>, Failure> {
+    let mut feed = Feed::new(FeedConfig::default()).map_err(|error| Failure::new(error.to_string()))?;
+    let mut next = || {
+        let message = feed.next();
+        (message.time, message.symbol.to_string(), message.package.clone())
+    };
+    Ok(pool((0..POOL.min(messages as usize)).map(|_| next()).collect()))
+}
+
+fn pool<T>(messages: Vec<(Timestamp, String, T)>) -> Pool<T> {
+    let span_ns = match (messages.first(), messages.last()) {
+        (Some(first), Some(last)) => last.0.0 - first.0.0 + 1,
+        _ => 0,
+    };
+    Pool { messages, span_ns }
+}
+
+impl Summed for Bar {
+    fn sum(&self) -> u64 {
+        [self.open, self.high, self.low, self.close, self.volume]
+            .iter()
+            .fold(0, |sum, field| sum.rotate_left(1) ^ field.to_bits())
+    }
+
+    #[inline]
+    fn sum_of_view(view: BarView<'_>) -> u64 {
+        [view.open(), view.high(), view.low(), view.close(), view.volume()]
+            .iter()
+            .fold(0, |sum, field| sum.rotate_left(1) ^ field.to_bits())
+    }
+}
+
+/// Folds the fields of a value or of a view, which have the same names, into a sum.
+macro_rules! sum_fields {
+    ($sum:expr, $($field:expr),*) => {{
+        let mut sum: u64 = $sum;
+        $(sum = sum.rotate_left(1) ^ Word::word($field);)*
+        sum
+    }};
+}
+
+impl Summed for Package {
+    fn sum(&self) -> u64 {
+        let head = sum_fields!(0, self.kind as u64, self.source_time, self.match_time, self.sequence);
+        self.entries.iter().fold(head, |sum, entry| match entry {
+            Entry::Trade(x) => {
+                sum_fields!(
+                    sum,
+                    x.exchange,
+                    x.price,
+                    x.size,
+                    x.aggressor.map(|a| a as u64),
+                    x.id,
+                    x.condition,
+                    x.suspicious
+                )
+            }
+            Entry::Level1(x) => {
+                sum_fields!(
+                    sum,
+                    x.side as u64,
+                    x.price,
+                    x.size,
+                    x.orders,
+                    x.exchange,
+                    x.condition,
+                    x.suspicious
+                )
+            }
+            Entry::Level2Snapshot(x) => {
+                sum_fields!(sum, x.side as u64, x.level, x.price, x.size, x.orders, x.exchange)
+            }
+            Entry::Level2Update(x) => {
+                sum_fields!(
+                    sum,
+                    x.action as u64,
+                    x.side as u64,
+                    x.level,
+                    x.price,
+                    x.size,
+                    x.orders,
+                    x.exchange
+                )
+            }
+            Entry::SequenceRange(x) => sum_fields!(sum, x.first, x.previous),
+        })
+    }
+
+    #[inline]
+    fn sum_of_view(view: PackageView<'_>) -> u64 {
+        let head = sum_fields!(0, view.kind() as u64, view.source_time(), view.match_time(), view.sequence());
+        view.entries().iter().fold(head, |sum, entry| match entry {
+            EntryView::Trade(x) => sum_fields!(
+                sum,
+                x.exchange(),
+                x.price(),
+                x.size(),
+                x.aggressor().map(|a| a as u64),
+                x.id(),
+                x.condition(),
+                x.suspicious()
+            ),
+            EntryView::Level1(x) => sum_fields!(
+                sum,
+                x.side() as u64,
+                x.price(),
+                x.size(),
+                x.orders(),
+                x.exchange(),
+                x.condition(),
+                x.suspicious()
+            ),
+            EntryView::Level2Snapshot(x) => {
+                sum_fields!(sum, x.side() as u64, x.level(), x.price(), x.size(), x.orders(), x.exchange())
+            }
+            EntryView::Level2Update(x) => sum_fields!(
+                sum,
+                x.action() as u64,
+                x.side() as u64,
+                x.level(),
+                x.price(),
+                x.size(),
+                x.orders(),
+                x.exchange()
+            ),
+            EntryView::SequenceRange(x) => sum_fields!(sum, x.first(), x.previous()),
+        })
+    }
+}
+
+/// A field's value in one word.
+trait Word {
+    fn word(self) -> u64;
+}
+
+macro_rules! words {
+    ($($type:ty: |$value:ident| $word:expr;)*) => {
+        $(impl Word for $type {
+            #[inline]
+            fn word(self) -> u64 {
+                let $value = self;
+                $word
+            }
+        })*
+    };
+}
+
+words! {
+    u64: |x| x;
+    u32: |x| x.into();
+    u16: |x| x.into();
+    bool: |x| x.into();
+    Timestamp: |x| x.0 as u64;
+    tapedb_schema::Decimal64: |x| x.to_bits();
+    tapedb_schema::Ascii<8>: |x| u64::from_le_bytes(*x.as_bytes());
+}
+
+impl<T: Word> Word for Option<T> {
+    #[inline]
+    fn word(self) -> u64 {
+        self.map_or(1, Word::word)
+    }
+}

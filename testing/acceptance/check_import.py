@@ -23,7 +23,10 @@ import time
 import zipfile
 from collections import Counter
 
-import readers
+# The readers are small: no compiled copy beside them.
+sys.dont_write_bytecode = True
+
+import readers  # noqa: E402
 
 QUICK_LINES = 2000
 DIFFERENCES_SHOWN = 5

@@ -1,7 +1,7 @@
 //! Batches: as they come, and with their header's checksum made right, so that what lies behind it is reached too.
 
 use crate::Target;
-use tapedb_codec::batch::{self, BatchBuilder, HEADER_BYTES, MAX_BATCH_BYTES, Rows};
+use tapedb_codec::batch::{self, BatchBuilder, HEADER_BYTES, MAX_BATCH_BYTES, PushError, Rows};
 use tapedb_schema::sample::SplitMix64;
 
 /// See the module.
@@ -37,6 +37,7 @@ fn loaded(rows: &Rows, bytes: &[u8]) {
     let header = *rows.header();
     assert_eq!(rows.len(), header.count as usize);
     assert!(bytes.len() <= HEADER_BYTES + MAX_BATCH_BYTES);
+    assert_eq!(rows.times().is_sorted(), header.sorted());
     let mut builder = BatchBuilder::new();
     for i in 0..rows.len() {
         let row = rows.row(i);

@@ -283,13 +283,15 @@ fn read(stream: &Stream, progress: &Progress, ui: &Ui) -> Result<Reading, Failur
         if !live && cursor.is_live() {
             live = true;
             reading.history_time = started.elapsed();
+            // It is the first live message that ends history, if one has come.
+            reading.history = reading.seen.messages.saturating_sub(u64::from(silences == 0));
             progress.readers_live.fetch_add(1, Ordering::AcqRel);
         }
         let Some(message) = cursor.next_within(Duration::from_millis(20))? else {
             ui.check_interrupt()?;
+            silences += 1;
             if progress.writer_done.load(Ordering::Acquire) {
                 // Everything is committed: what a reader has not got by now, it will not get.
-                silences += 1;
                 let total = progress.total.load(Ordering::Acquire);
                 if reading.seen.messages >= total || silences > SILENCES_MAX {
                     return Ok(reading);
@@ -305,7 +307,6 @@ fn read(stream: &Stream, progress: &Progress, ui: &Ui) -> Result<Reading, Failur
         reading.seen.entries += package.entries.len() as u64;
         reading.seen.sum.add(message.time(), message.symbol(), message.body());
         reading.seen.messages += 1;
-        reading.history += u64::from(!live);
         if reading.seen.messages % 65_536 == 0 {
             ui.check_interrupt()?;
         }

@@ -158,6 +158,10 @@ pub(crate) fn null_item(rest: &[u8], at: usize, length: usize) -> Result<usize, 
 /// A null's bytes are zero.
 #[inline]
 pub(crate) fn check_zero(bytes: &[u8], at: usize) -> Result<(), DecodeError> {
+    // The usual width at once.
+    if bytes == [0; 8] {
+        return Ok(());
+    }
     match bytes.iter().position(|&byte| byte != 0) {
         None => Ok(()),
         Some(i) => Err(DecodeError::new(Kind::NullSlot, at + i, bytes[i].into(), 0)),

@@ -3,7 +3,7 @@
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::Layout;
 use crate::schema_of::SchemaBuilder;
-use tapedb_schema::{Ascii, Decimal64, FieldType, Fixed, TimeOfDay, Timestamp};
+use tapedb_schema::{Ascii, Decimal64, FieldType, Fixed, TimeOfDay, Timestamp, is_valid_ascii};
 
 /// The slot as an array. Slots come with their exact width, so only hostile or truncated bytes take the error path.
 #[inline(always)]
@@ -165,14 +165,15 @@ pub(crate) fn check_decimal(bits: u64, at: usize) -> Result<(), DecodeError> {
 /// Checks an `ascii(n)` slot: ASCII, then only padding.
 #[inline]
 pub(crate) fn check_ascii(bytes: &[u8], at: usize) -> Result<(), DecodeError> {
-    let mut text = true;
-    for (i, &byte) in bytes.iter().enumerate() {
-        if byte > 127 || (byte != 0 && !text) {
-            return Err(DecodeError::new(Kind::Ascii, at + i, bytes.len() as u64, byte.into()));
-        }
-        text &= byte != 0;
-    }
-    Ok(())
+    if is_valid_ascii(bytes) { Ok(()) } else { Err(first_bad_ascii(bytes, at)) }
+}
+
+#[cold]
+fn first_bad_ascii(bytes: &[u8], at: usize) -> DecodeError {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let bad = |(i, &byte): (usize, &u8)| byte > 127 || (byte != 0 && i > end);
+    let i = bytes.iter().enumerate().position(bad).unwrap_or(end);
+    DecodeError::new(Kind::Ascii, at + i, bytes.len() as u64, bytes.get(i).copied().unwrap_or(0).into())
 }
 
 impl<const S: u8> Layout for Fixed<S> {

@@ -276,7 +276,7 @@ impl Cursor {
         Position { streams: self.sources.iter().enumerate().map(place).collect() }
     }
 
-    /// The streams, by their number in [`Message::stream_index`].
+    /// The streams, in the order in which the cursor was given them.
     pub fn streams(&self) -> impl Iterator<Item = &Stream> {
         self.sources.iter().map(|source| &source.stream)
     }

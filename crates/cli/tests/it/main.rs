@@ -4,6 +4,7 @@ mod importing;
 mod interrupted;
 mod live;
 mod looking;
+mod measuring;
 mod reading;
 mod real_data;
 mod support;

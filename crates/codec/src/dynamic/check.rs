@@ -1,7 +1,7 @@
 //! Validation: once, wholly, before anything is viewed.
 
 use super::layouts::{
-    FieldLayout, ItemLayout, Layouts, RecordLayout, TypeLayout, end_at, item_extent, tag_of,
+    FieldLayout, ItemLayout, Layouts, Look, RecordLayout, TypeLayout, end_at, item_extent, tag_of,
 };
 use super::reference::array;
 use crate::array::{Header, check_zero, check_zero_padding, no_trailing, null_item};
@@ -32,38 +32,30 @@ impl Layouts {
             return Err(DecodeError::new(Kind::NullSlot, at + byte, body[byte].into(), 0));
         }
         let mut position = layout.fixed;
-        for field in &layout.fields {
-            let null = is_null(field, body);
-            if field.ty.is_variable() {
-                let start = position;
+        for step in &layout.steps {
+            let offset = step.offset as usize;
+            let null = body[step.null_byte as usize] & step.null_mask != 0;
+            if let Look::Content(field) = step.look {
+                let (field, start) = (&layout.fields[field as usize], position);
                 position = content_end(field, body, start, at)?;
                 let content = &body[start..position];
                 if null {
                     no_trailing(content, 0, at + start)?;
                 } else {
-                    self.check_value(&field.ty, content, at + start, depth + 1)?;
+                    self.check_content(&field.ty, content, at + start, depth + 1)?;
                 }
             } else {
-                let slot = &body[field.offset..field.offset + field.width];
-                if null {
-                    check_zero(slot, at + field.offset)?;
-                } else {
-                    self.check_value(&field.ty, slot, at + field.offset, depth)?;
-                }
+                let slot = &body[offset..offset + step.width as usize];
+                if null { check_zero(slot, at + offset)? } else { check_slot(step.look, slot, at + offset)? }
             }
         }
         no_trailing(body, position, at)
     }
 
-    fn check_value(&self, ty: &TypeLayout, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
+    /// Validates the content of a variable value.
+    fn check_content(&self, ty: &TypeLayout, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
         match ty {
-            TypeLayout::Bool => bool_of(bytes[0], at).map(|_| ()),
-            TypeLayout::Decimal64 => check_decimal(u64::from_le_bytes(array(bytes)), at),
-            TypeLayout::TimeOfDay => time_of_day_of(i64::from_le_bytes(array(bytes)), at).map(|_| ()),
-            TypeLayout::Char => char_of(u32::from_le_bytes(array(bytes)), at).map(|_| ()),
-            TypeLayout::Ascii(_) => check_ascii(bytes, at),
             TypeLayout::String => str_of(bytes, at).map(|_| ()),
-            TypeLayout::Enum { width, symbols, .. } => enum_of(bytes, *width, *symbols, at).map(|_| ()),
             TypeLayout::Array(item) => self.check_array(item, bytes, at, depth),
             TypeLayout::Record(types) => {
                 let (type_id, tag) = tag_of(types, bytes, at)?;
@@ -74,12 +66,40 @@ impl Layouts {
         }
     }
 
+    /// Validates any value in its bytes.
+    fn check_value(&self, ty: &TypeLayout, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
+        let look = match ty {
+            TypeLayout::Bool => Look::Bool,
+            TypeLayout::Decimal64 => Look::Decimal64,
+            TypeLayout::TimeOfDay => Look::TimeOfDay,
+            TypeLayout::Char => Look::Char,
+            TypeLayout::Ascii(_) => Look::Ascii,
+            TypeLayout::Enum { symbols, .. } => Look::Enum(*symbols as u32),
+            ty => return self.check_content(ty, bytes, at, depth),
+        };
+        check_slot(look, bytes, at)
+    }
+
     fn check_array(&self, item: &ItemLayout, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
         let header = Header::parse(bytes, at, item.nullable, depth)?;
         if item.nullable {
             header.check_unused_bits(bytes, at)?;
         }
         let mut position = header.items;
+        // What books are made of, without the detours.
+        if let (TypeLayout::Record(types), false) = (&item.ty, item.nullable)
+            && types.len() > 1
+        {
+            for _ in 0..header.count {
+                let (type_id, tag) = tag_of(types, &bytes[position..], at + position)?;
+                position += tag;
+                let layout = self.record(type_id)?;
+                let length = layout.body_len(&bytes[position..], at + position)?;
+                self.check_body(layout, &bytes[position..position + length], at + position, depth + 1)?;
+                position += length;
+            }
+            return no_trailing(bytes, position, at);
+        }
         for i in 0..header.count {
             let (rest, here) = (&bytes[position..], at + position);
             if item.nullable && header.is_null(bytes, i) {
@@ -94,6 +114,20 @@ impl Layouts {
             }
         }
         no_trailing(bytes, position, at)
+    }
+}
+
+/// Validates a fixed-width value that is not null.
+#[inline(always)]
+fn check_slot(look: Look, slot: &[u8], at: usize) -> Result<(), DecodeError> {
+    match look {
+        Look::Null | Look::Content(_) => Ok(()),
+        Look::Bool => bool_of(slot[0], at).map(|_| ()),
+        Look::Decimal64 => check_decimal(u64::from_le_bytes(array(slot)), at),
+        Look::TimeOfDay => time_of_day_of(i64::from_le_bytes(array(slot)), at).map(|_| ()),
+        Look::Char => char_of(u32::from_le_bytes(array(slot)), at).map(|_| ()),
+        Look::Ascii => check_ascii(slot, at),
+        Look::Enum(symbols) => enum_of(slot, slot.len(), symbols as usize, at).map(|_| ()),
     }
 }
 

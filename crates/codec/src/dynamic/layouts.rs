@@ -26,6 +26,35 @@ pub struct RecordLayout {
     pub nullable: usize,
     /// Slot of the last variable field, which holds the length of the body; `None`: the fixed part is the body.
     pub last_end: Option<usize>,
+    /// What validation has to look at.
+    pub(super) steps: Vec<Step>,
+}
+
+/// One thing that validation has to look at in a body. Fields of which every bit pattern is a value have no step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    pub offset: u32,
+    pub width: u32,
+    pub null_byte: u32,
+    /// The field's bit in its byte of the null bitmap; zero if it cannot be null.
+    pub null_mask: u8,
+    pub look: Look,
+}
+
+/// What there is to validate about a value.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Look {
+    /// Nothing, but that a null's slot is zero.
+    Null,
+    Bool,
+    Decimal64,
+    TimeOfDay,
+    Char,
+    Ascii,
+    /// An ordinal of one byte below this number; of two bytes if the slot has two.
+    Enum(u32),
+    /// The content of the field with this number.
+    Content(u32),
 }
 
 /// Where one field lies.
@@ -185,7 +214,9 @@ impl RecordLayout {
             });
             offset += width;
         }
-        Self { name: record.name.clone(), message: record.message, fields, fixed: offset, nullable, last_end }
+        let steps = fields.iter().enumerate().filter_map(|(i, field)| Step::new(i, field)).collect();
+        let (name, message) = (record.name.clone(), record.message);
+        Self { name, message, fields, fixed: offset, nullable, last_end, steps }
     }
 
     /// Index of the field of that name.
@@ -211,6 +242,30 @@ impl RecordLayout {
             return Err(DecodeError::new(Kind::Short, at, end as u64, rest.len() as u64));
         }
         Ok(end)
+    }
+}
+
+impl Step {
+    fn new(index: usize, field: &FieldLayout) -> Option<Self> {
+        let look = match &field.ty {
+            TypeLayout::Bool => Look::Bool,
+            TypeLayout::Decimal64 => Look::Decimal64,
+            TypeLayout::TimeOfDay => Look::TimeOfDay,
+            TypeLayout::Char => Look::Char,
+            TypeLayout::Ascii(_) => Look::Ascii,
+            TypeLayout::Enum { symbols, .. } => Look::Enum(*symbols as u32),
+            ty if ty.is_variable() => Look::Content(index as u32),
+            _ if field.null_bit.is_some() => Look::Null,
+            _ => return None,
+        };
+        let bit = field.null_bit.unwrap_or(0);
+        Some(Self {
+            offset: field.offset as u32,
+            width: field.width as u32,
+            null_byte: (bit / 8) as u32,
+            null_mask: field.null_bit.map_or(0, |bit| 1 << (bit % 8)),
+            look,
+        })
     }
 }
 

@@ -1,0 +1,41 @@
+//! The demo and the benchmarks, small, so that none rots. No time is asserted.
+
+use crate::support::Place;
+use serde_json::Value;
+
+#[test]
+fn the_demo_proves_what_it_says() {
+    let place = Place::new();
+    let line = "demo --messages 20k --live-rate 20k --live-time 100ms";
+    let text = place.run(line).good();
+    assert!(text.contains("Proven: every reader saw every message once"), "{text}");
+    assert_eq!(text.matches(" ok\n").count(), 4, "{text}");
+
+    // Once more over the same database, for a program.
+    let summary = place.run(&format!("{line} --readers 2 --json")).json().remove(0);
+    assert_eq!((summary["readers"].as_u64(), summary["proven"].as_bool()), (Some(2), Some(true)));
+    assert!(summary["messages"].as_u64() >= Some(20_000), "{summary}");
+    // What the demo leaves is a database like any other.
+    assert_eq!(Some(place.messages("feed")), summary["messages"].as_u64());
+}
+
+#[test]
+fn the_storage_benchmark_reports_every_case() {
+    let place = Place::new();
+    let mut command = place.command("bench storage --messages 5k --runs 3 --json");
+    let run = place.start(command.env_remove("TAPEDB_DATA"));
+    let rows = crate::support::end(run).json();
+    let row = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}"));
+    for case in
+        ["load.bars", "read.bars.1", "read.bars.4", "size.bars", "load.feed", "read.feed.1", "size.feed"]
+    {
+        let row = row(case);
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} of {row}"));
+        let (min, median, max) = (number("min"), number("value"), number("max"));
+        assert!(0.0 < min && min <= median && median <= max, "{row}");
+        assert_eq!((row["n"].as_u64(), row["bench"].as_str()), (Some(3), Some("storage")));
+        assert!(row["machine"].as_str().is_some_and(|line| line.contains("round trip")), "{row}");
+    }
+    assert_eq!(row("size.bars")["unit"], Value::from("bytes/message"));
+    assert!(!place.db().exists(), "the benchmark removes its database");
+}

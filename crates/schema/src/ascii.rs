@@ -81,14 +81,17 @@ impl<const N: usize> Ascii<N> {
     /// [`AsciiError::Byte`] if they are not valid.
     #[inline]
     pub fn from_bytes(bytes: [u8; N]) -> Result<Self, AsciiError> {
-        let valid = if N <= 8 {
-            let mut word = [0; 8];
-            word[..N].copy_from_slice(&bytes);
-            is_valid_word(u64::from_le_bytes(word))
+        let mut padded = [0; MAX_ASCII as usize];
+        padded[..N].copy_from_slice(&bytes);
+        let words = u128::from_le_bytes(padded);
+        let (low, high) = (words as u64, (words >> 64) as u64);
+        // Text in the high word needs a low word full of it.
+        let full = low.wrapping_add(HIGH - (HIGH >> 7)) & HIGH == HIGH;
+        if is_valid_word(low) && (N <= 8 || high == 0 || (full && is_valid_word(high))) {
+            Ok(Self(bytes))
         } else {
-            is_valid_ascii(&bytes)
-        };
-        if valid { Ok(Self(bytes)) } else { Err(first_wrong(&bytes)) }
+            Err(first_wrong(&bytes))
+        }
     }
 
     /// All bytes with their padding.
@@ -137,10 +140,12 @@ pub fn is_valid_ascii(bytes: &[u8]) -> bool {
     wrong == 0
 }
 
+/// The high bit of each byte.
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
 /// [`is_valid_ascii`] of eight bytes at once, first byte lowest.
 #[inline]
 const fn is_valid_word(word: u64) -> bool {
-    const HIGH: u64 = 0x8080_8080_8080_8080;
     // For bytes below 0x80: the high bit of each byte that is not zero; no carry leaves a byte.
     let text = word.wrapping_add(HIGH - (HIGH >> 7)) & HIGH;
     // All bits of those bytes. They are one run from the lowest byte on if adding one carries through all of them.
@@ -206,6 +211,20 @@ mod tests {
         for choice in 0..6u32.pow(8) {
             let word: [u8; 8] = std::array::from_fn(|i| bytes[(choice / 6u32.pow(i as u32) % 6) as usize]);
             assert_eq!(is_valid_ascii(&word), slow(&word), "{word:?}");
+        }
+    }
+
+    #[test]
+    fn sixteen_bytes_agree_with_byte_by_byte() {
+        for choice in 0..3u32.pow(16).min(200_000) {
+            let choice = u64::from(choice) * 211;
+            let bytes: [u8; 16] =
+                std::array::from_fn(|i| [0, b'A', 0x80][(choice / 3u64.pow(i as u32) % 3) as usize]);
+            assert_eq!(Ascii::from_bytes(bytes).is_ok(), is_valid_ascii(&bytes), "{bytes:?}");
+        }
+        for text in ["", "ABCDEFG", "ABCDEFGH", "ABCDEFGHI", "ABCDEFGHIJKLMNOP"] {
+            let text = Ascii::<16>::new(text).unwrap();
+            assert_eq!(Ascii::from_bytes(*text.as_bytes()), Ok(text));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Layout of arrays: a `u32` count, a null bitmap if items may be null, then the items back to back.
 //!
-//! Every item takes at least one byte, so a count never exceeds the bytes behind it and a hostile count allocates
-//! nothing.
+//! Every item takes at least one byte, so a count never exceeds the bytes behind it, and a hostile one allocates no more
+//! than those bytes could hold.
 
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::{END_WIDTH, Field, Layout, MAX_DEPTH, load_u32};
@@ -54,7 +54,9 @@ impl<T: Field> Layout for Vec<T> {
         let header = Header::parse(bytes, at, T::NULLABLE, depth)?;
         // A reused vector keeps its items, so that they keep what they have allocated.
         self.truncate(header.count);
-        self.reserve(header.count - self.len());
+        // As many as the bytes can hold, whatever the count says.
+        let most = if T::NULLABLE { header.count } else { bytes.len() / T::Type::ITEM_MIN };
+        self.reserve(header.count.min(most).saturating_sub(self.len()));
         let mut position = header.items;
         for i in 0..header.count {
             if i == self.len() {

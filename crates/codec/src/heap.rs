@@ -81,6 +81,7 @@ impl<T: Layout> Layout for Box<T> {
     const WIDTH: usize = T::WIDTH;
     const VARIABLE: bool = T::VARIABLE;
     const NULL_ITEM: usize = T::NULL_ITEM;
+    const ITEM_MIN: usize = T::ITEM_MIN;
     type View<'a> = T::View<'a>;
 
     fn field_type(schema: &mut SchemaBuilder) -> FieldType {

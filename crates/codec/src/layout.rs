@@ -25,6 +25,8 @@ pub trait Layout: Sized + Default {
     const VARIABLE: bool = false;
     /// Bytes of a null array item of this type.
     const NULL_ITEM: usize = Self::WIDTH;
+    /// Fewest bytes of an array item.
+    const ITEM_MIN: usize = Self::WIDTH;
     /// What reading in place yields.
     type View<'a>;
 

@@ -117,7 +117,7 @@ fixed_width!(
     TimeOfDay,
     8,
     FieldType::TimeOfDay,
-    |value| value.0.to_le_bytes(),
+    |value| value.nanos().to_le_bytes(),
     |raw, at| time_of_day_of(i64::from_le_bytes(raw), at),
     |raw, at| time_of_day_of(i64::from_le_bytes(raw), at).map(|_| ())
 );
@@ -126,7 +126,8 @@ fixed_width!(
     Decimal64,
     8,
     FieldType::Decimal64,
-    |value| value.to_bits().to_le_bytes(),
+    // Bits from elsewhere may be no canonical form; what is stored always is, and is the same number.
+    |value| value.canonical().to_bits().to_le_bytes(),
     |raw, _at| Ok(Decimal64::from_bits(u64::from_le_bytes(raw))),
     |raw, at| check_decimal(u64::from_le_bytes(raw), at)
 );
@@ -141,16 +142,10 @@ pub(crate) fn char_of(scalar: u32, at: usize) -> Result<char, DecodeError> {
     char::from_u32(scalar).ok_or_else(|| DecodeError::new(Kind::Char, at, scalar.into(), 0))
 }
 
-/// Nanoseconds of a day.
-const DAY_NS: i64 = 86_400_000_000_000;
-
 #[inline]
 pub(crate) fn time_of_day_of(ns: i64, at: usize) -> Result<TimeOfDay, DecodeError> {
-    if (0..DAY_NS).contains(&ns) {
-        Ok(TimeOfDay(ns))
-    } else {
-        Err(DecodeError::new(Kind::TimeOfDay, at, ns as u64, DAY_NS as u64))
-    }
+    TimeOfDay::from_nanos(ns)
+        .ok_or_else(|| DecodeError::new(Kind::TimeOfDay, at, ns as u64, TimeOfDay::MAX.nanos() as u64 + 1))
 }
 
 #[inline]

@@ -105,7 +105,7 @@ fn sample() -> Everything {
         price: "61837.63000000".parse().unwrap(),
         cents: Fixed(-1234),
         time: Timestamp(1_700_000_000_000_000_001),
-        noon: Some(TimeOfDay(43_200_000_000_000)),
+        noon: TimeOfDay::from_nanos(43_200_000_000_000),
         letter: '€',
         venue: Some(Ascii::new("NYSE").unwrap()),
         name: Some("AIG".into()),

@@ -67,6 +67,7 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
                 const WIDTH: usize = END_WIDTH;
                 const VARIABLE: bool = true;
                 const NULL_ITEM: usize = EMPTY_RECORD_ITEM;
+                const ITEM_MIN: usize = if PLAN.fixed == 0 { EMPTY_RECORD_ITEM } else { PLAN.fixed };
                 type View<'a> = #view<'a>;
 
                 fn field_type(schema: &mut SchemaBuilder) -> FieldType {

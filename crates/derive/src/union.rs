@@ -45,6 +45,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 const WIDTH: usize = END_WIDTH;
                 const VARIABLE: bool = true;
                 const NULL_ITEM: usize = EMPTY_RECORD_ITEM;
+                const ITEM_MIN: usize = EMPTY_RECORD_ITEM;
                 type View<'a> = #view<'a>;
 
                 fn field_type(schema: &mut SchemaBuilder) -> FieldType {

@@ -175,7 +175,7 @@ fn integer_range(ty: &FieldType) -> Option<(i128, i128)> {
         FieldType::U16 => (0, u16::MAX.into()),
         FieldType::U32 => (0, u32::MAX.into()),
         FieldType::U64 => (0, u64::MAX.into()),
-        FieldType::TimeOfDay => (0, TimeOfDay::MAX.0.into()),
+        FieldType::TimeOfDay => (0, TimeOfDay::MAX.nanos().into()),
         _ => return None,
     })
 }

@@ -185,6 +185,26 @@ impl Decimal64 {
         }
     }
 
+    /// The same value in its canonical form: itself, nearly always. A coefficient over sixteen digits counts as zero, as
+    /// IEEE 754 says; stray bits of infinities and NaNs go.
+    #[inline]
+    pub const fn canonical(self) -> Self {
+        if self.is_canonical() { self } else { self.made_canonical() }
+    }
+
+    #[cold]
+    const fn made_canonical(self) -> Self {
+        let sign = self.0 & SIGN;
+        if self.is_nan() {
+            Self(Self::NAN.0 | sign)
+        } else if self.is_infinite() {
+            Self(SPECIAL | sign)
+        } else {
+            // Both forms have ten bits of exponent; the small one holds a zero.
+            Self(sign | (self.0 >> 51 & 0x3ff) << 53)
+        }
+    }
+
     /// Compares numbers: `1.0` equals `1.00`, zeros are equal whatever their sign; `None` if either is NaN.
     pub fn numeric_cmp(&self, other: &Self) -> Option<Ordering> {
         if self.is_nan() || other.is_nan() {
@@ -828,6 +848,21 @@ mod tests {
         assert!(matches!("1E-99999999999999999999".parse::<Decimal64>(), Err(DecimalError::Exponent { .. })));
         let message = "12345678901234567".parse::<Decimal64>().unwrap_err().to_string();
         assert_eq!(message, "decimal needs 17 digits, 16 are available");
+    }
+
+    #[test]
+    fn every_bit_pattern_has_a_canonical_form_of_the_same_value() {
+        let mut bits = 0x9E37_79B9_7F4A_7C15u64;
+        for round in 0..100_000u64 {
+            bits = bits.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(round);
+            // Every fourth has the head of a large form, an infinity or a NaN.
+            let decimal = Decimal64::from_bits(if round % 4 == 0 { bits | 0b11 << 61 } else { bits });
+            let canonical = decimal.canonical();
+            assert!(canonical.is_canonical(), "{:#x}", decimal.to_bits());
+            assert_eq!((canonical.parts(), canonical.is_nan()), (decimal.parts(), decimal.is_nan()));
+            assert_eq!(canonical.is_sign_negative(), decimal.is_sign_negative());
+            assert!(!decimal.is_canonical() || canonical == decimal);
+        }
     }
 
     #[test]

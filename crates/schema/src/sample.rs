@@ -150,7 +150,9 @@ impl Maker {
             FieldType::Decimal(scale) => decimal(bits, *scale),
             FieldType::Timestamp if bits & 1 == 1 => whole(i128::from(bits as i64)),
             FieldType::Timestamp => Literal::Text(Timestamp(bits as i64).to_string()),
-            FieldType::TimeOfDay => Literal::Text(TimeOfDay((bits >> 18) as i64).to_string()),
+            FieldType::TimeOfDay => {
+                Literal::Text(TimeOfDay::from_nanos((bits >> 18) as i64).unwrap_or_default().to_string())
+            }
             FieldType::Char => Literal::Text(text(bits, 1)),
             FieldType::Ascii(n) => {
                 Literal::Text("\"AZ~ \\x\n7\tq\"' 09z"[..usize::from(*n).min(16)].to_string())

@@ -30,10 +30,10 @@ pub struct Timestamp(pub i64);
 /// Nanoseconds since midnight, 0 to 86,399,999,999,999.
 ///
 /// As text: `14:30:00.123`, with 0, 3, 6 or 9 digits of fraction; seconds may be left out on input, and a bare integer
-/// counts nanoseconds. A value outside the range (see [`TimeOfDay::is_valid`]) prints as that integer.
+/// counts nanoseconds. A value outside the day cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
-pub struct TimeOfDay(pub i64);
+pub struct TimeOfDay(i64);
 
 /// Why a text is not a time. Offsets count bytes from the start of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -446,7 +446,7 @@ mod tests {
         }
         assert_eq!(TimeOfDay(52_200_000_000_000).to_string(), "14:30:00");
         assert_eq!(TimeOfDay::MAX.to_string(), "23:59:59.999999999");
-        assert_eq!(TimeOfDay(-1).to_string(), "-1");
+        assert_eq!((TimeOfDay::from_nanos(-1), TimeOfDay::from_nanos(NANOS_PER_DAY)), (None, None));
     }
 
     #[test]

@@ -2,13 +2,10 @@
 
 use tapedb_codec::dynamic::{Layouts, RecordValue, TypeLayout, Value};
 use tapedb_schema::sample::SplitMix64;
-use tapedb_schema::{Ascii, Decimal64, TimeOfDay, Timestamp};
+use tapedb_schema::{Ascii, Decimal64, Timestamp};
 
 /// Below this depth what may be null is null and what may be empty is empty.
 const DEPTH_MAX: u32 = 4;
-/// Nanoseconds of a day.
-const DAY_NS: i64 = 86_400_000_000_000;
-
 /// Makes records of one schema.
 #[derive(Debug)]
 pub struct Values<'a> {
@@ -104,7 +101,7 @@ impl<'a> Values<'a> {
             TypeLayout::Decimal64 => Value::Decimal(self.decimal(bits)),
             TypeLayout::Decimal(scale) => Value::Scaled(bits as i64, *scale),
             TypeLayout::Timestamp => Value::Timestamp(Timestamp(bits as i64)),
-            TypeLayout::TimeOfDay => Value::TimeOfDay(TimeOfDay((bits as i64).rem_euclid(DAY_NS))),
+            TypeLayout::TimeOfDay => Value::TimeOfDay(Timestamp(bits as i64).time_of_day()),
             TypeLayout::Char => Value::Char(char::from_u32(bits as u32 % 0x11_0000).unwrap_or('\u{ffff}')),
             TypeLayout::Ascii(width) => Value::Ascii(ascii(bits, usize::from(*width))),
             TypeLayout::Enum { symbols, .. } => Value::Enum((bits % *symbols as u64) as u16),

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
-use tapedb_schema::{Ascii, Literal, Timestamp};
+use tapedb_schema::{Ascii, Timestamp};
 
 /// JSON that is not a message of the schema.
 #[derive(Debug)]
@@ -256,16 +256,6 @@ impl Layouts {
         }
     }
 
-    fn default_of(&self, type_id: u16, index: usize) -> Result<Value, EncodeError> {
-        let field = &self.schema().records[usize::from(type_id)].fields[index];
-        let layout = &self.records()[usize::from(type_id)].fields[index];
-        match &field.default {
-            None | Some(Literal::Null) if field.nullable => Ok(Value::Null),
-            Some(literal) => self.value_from(&layout.ty, &json_of(literal, &layout.ty), 0),
-            None => Err(EncodeError::new(need(&layout.ty), "nothing")),
-        }
-    }
-
     fn field_from(&self, field: &FieldLayout, json: &Json, depth: u32) -> Result<Value, EncodeError> {
         match json {
             Json::Null if field.null_bit.is_some() => Ok(Value::Null),
@@ -334,24 +324,6 @@ fn kind(json: &Json) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
-    }
-}
-
-/// A default as JSON would give it: integers as numbers, other numbers as exact text.
-fn json_of(literal: &Literal, ty: &TypeLayout) -> Json {
-    use TypeLayout::{I8, I16, I32, I64, U8, U16, U32, U64};
-    let number = |text: String| match ty {
-        I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 => {
-            serde_json::from_str(&text).unwrap_or(Json::String(text))
-        }
-        _ => Json::String(text),
-    };
-    match literal {
-        Literal::Null => Json::Null,
-        Literal::Bool(x) => Json::Bool(*x),
-        Literal::Number(x) => number(x.to_string()),
-        Literal::Integer(x) => number(x.to_string()),
-        Literal::Text(x) | Literal::Symbol(x) => Json::String(x.clone()),
     }
 }
 

@@ -23,6 +23,7 @@
 //! ```
 
 mod check;
+mod defaults;
 mod json;
 mod layouts;
 mod read;

@@ -188,7 +188,9 @@ fn value_of<'a>(layouts: &'a Layouts, ty: &'a TypeLayout, bytes: &'a [u8]) -> Va
         TypeLayout::Decimal64 => ValueRef::Decimal(Decimal64::from_bits(u64::from_le_bytes(array(bytes)))),
         TypeLayout::Decimal(scale) => ValueRef::Scaled(i64::from_le_bytes(array(bytes)), *scale),
         TypeLayout::Timestamp => ValueRef::Timestamp(Timestamp(i64::from_le_bytes(array(bytes)))),
-        TypeLayout::TimeOfDay => ValueRef::TimeOfDay(TimeOfDay(i64::from_le_bytes(array(bytes)))),
+        TypeLayout::TimeOfDay => {
+            ValueRef::TimeOfDay(TimeOfDay::from_nanos(i64::from_le_bytes(array(bytes))).unwrap_or_default())
+        }
         TypeLayout::Char => ValueRef::Char(char::from_u32(u32::from_le_bytes(array(bytes))).unwrap_or('\0')),
         TypeLayout::Ascii(_) => ValueRef::Ascii(ascii(bytes)),
         TypeLayout::String => ValueRef::Text(str::from_utf8(bytes).unwrap_or_default()),

@@ -3,7 +3,6 @@
 use super::layouts::{FieldLayout, ItemLayout, Layouts, TypeLayout};
 use super::value::{RecordValue, Value};
 use crate::layout::{END_WIDTH, MAX_DEPTH};
-use crate::scalars::time_of_day_of;
 use std::fmt;
 
 /// A value that does not fit the schema. Nothing of it has been written.
@@ -123,9 +122,7 @@ impl Layouts {
                 slot.copy_from_slice(&x.to_le_bytes());
             }
             (TypeLayout::Timestamp, Value::Timestamp(x)) => slot.copy_from_slice(&x.0.to_le_bytes()),
-            (TypeLayout::TimeOfDay, Value::TimeOfDay(x)) if time_of_day_of(x.0, 0).is_ok() => {
-                slot.copy_from_slice(&x.0.to_le_bytes());
-            }
+            (TypeLayout::TimeOfDay, Value::TimeOfDay(x)) => slot.copy_from_slice(&x.nanos().to_le_bytes()),
             (TypeLayout::Char, Value::Char(x)) => slot.copy_from_slice(&u32::from(*x).to_le_bytes()),
             (TypeLayout::Ascii(width), Value::Ascii(x)) if x.len() <= usize::from(*width) => {
                 slot.copy_from_slice(&x.as_bytes()[..slot.len()]);

@@ -1,7 +1,9 @@
 # TapeDB. `make demo` shows what it does, `make test` proves it.
 
 CARGO ?= cargo
-DATA ?= ../shared/data
+# A folder of recorded market data (us-equity-ticks, binance-raw-ws, …); what needs it is skipped without it.
+DATA ?= $(or $(TAPEDB_DATA),$(wildcard ../shared/data))
+export TAPEDB_DATA = $(DATA)
 
 .PHONY: demo check test bench acceptance fuzz clean help
 
@@ -28,7 +30,7 @@ test:
 
 bench:
 	$(CARGO) build --release --quiet -p tapedb-cli
-	./target/release/tapedb bench storage $(if $(wildcard $(DATA)),--data $(DATA))
+	./target/release/tapedb bench storage $(if $(DATA),--data $(DATA))
 
 acceptance:
 	$(CARGO) build --release --quiet -p tapedb-cli

@@ -92,7 +92,7 @@ impl History {
     /// Moves to the next wanted message. `false`: there is none left.
     ///
     /// # Errors
-    /// Damage, once each; the next call goes on after it.
+    /// Damage, once each; the next call goes on after it. What the system refuses: the next call tries it again.
     #[inline]
     pub fn advance(&mut self, filter: &mut Filter, stream: &StreamInner) -> Result<bool, Error> {
         loop {
@@ -115,6 +115,10 @@ impl History {
             self.fresh = false;
             return self.lead.is_some();
         }
+        if !self.errors.is_empty() {
+            // Told before anything new is looked at.
+            return false;
+        }
         if let Some(lead) = self.lead {
             if self.blocks[lead].advance(filter, stream, &mut self.errors) {
                 if self.rank_of(lead) < self.limit {
@@ -129,54 +133,62 @@ impl History {
         self.lead.is_some()
     }
 
-    /// Makes the block with the next row the lead, opening granules that may hold it.
+    /// Makes the block with the next row the lead, opening granules that may hold it. There is no lead where there is
+    /// no next row, and where a granule cannot be read: the next call goes on with it.
     fn choose_lead(&mut self, filter: &mut Filter, stream: &StreamInner) {
         loop {
-            let lead = self.lead.map_or(NONE, |lead| self.rank_of(lead));
-            let waiting = self.waiting.peek().map_or(NONE, |Reverse((rank, _))| *rank);
-            let unopened = self.granules.get(self.opened);
-            let unopened_rank = unopened.map_or(NONE, |granule| first_rank(granule, self.reversed));
-            if unopened.is_some() && unopened_rank <= lead.min(waiting) {
-                self.open_next(filter, stream);
-            } else if waiting < lead {
-                self.swap_lead();
+            let lead = self.lead.map(|lead| self.rank_of(lead));
+            let waiting = self.waiting.peek().map(|Reverse((rank, _))| *rank);
+            let unopened = self.granules.get(self.opened).map(|granule| first_rank(granule, self.reversed));
+            if is_next(unopened, [lead, waiting]) {
+                if let Err(error) = self.open_next(filter, stream) {
+                    self.errors.push_back(error);
+                    self.park_lead();
+                    return;
+                }
+            } else if lead.is_none_or(|lead| waiting.is_some_and(|waiting| waiting < lead)) {
+                self.park_lead();
+                self.lead = self.waiting.pop().map(|Reverse((_, slot))| slot);
+                if self.lead.is_none() {
+                    return;
+                }
             } else {
-                self.limit = waiting.min(unopened_rank);
+                self.limit = waiting.into_iter().chain(unopened).min().unwrap_or(LAST);
                 return;
             }
         }
     }
 
-    fn swap_lead(&mut self) {
-        if let Some(lead) = self.lead {
+    /// Lets the lead wait like the others.
+    fn park_lead(&mut self) {
+        if let Some(lead) = self.lead.take() {
             self.waiting.push(Reverse((self.rank_of(lead), lead)));
         }
-        self.lead = self.waiting.pop().map(|Reverse((_, slot))| slot);
     }
 
-    /// Reads the next granule and lets its first wanted row wait.
-    fn open_next(&mut self, filter: &mut Filter, stream: &StreamInner) {
+    /// Reads the next granule and lets its first wanted row wait. Damage goes to `errors`.
+    ///
+    /// # Errors
+    /// When it cannot be read: it is still the next one.
+    fn open_next(&mut self, filter: &mut Filter, stream: &StreamInner) -> Result<(), Error> {
         let granule = self.granules[self.opened];
-        self.opened += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.blocks.push(Block::new(if self.reversed { Order::TimeReversed } else { Order::Time }));
             self.blocks.len() - 1
         });
         let block = &mut self.blocks[slot];
         if let Err(error) = stream.read(&granule, block.bytes_mut()) {
-            if matches!(error, Error::Deleted { .. }) {
-                self.opened = self.granules.len();
-            }
-            self.errors.push_back(error);
             self.free.push(slot);
-            return;
+            return Err(error);
         }
+        self.opened += 1;
         block.load(&stream.log, &granule.span(), granule.sorted, filter, stream, &mut self.errors);
         if block.advance(filter, stream, &mut self.errors) {
             self.waiting.push(Reverse((self.rank_of(slot), slot)));
         } else {
             self.free.push(slot);
         }
+        Ok(())
     }
 
     /// Whether a block's current row is neither behind the end nor before the place to go on from.
@@ -193,8 +205,13 @@ impl History {
     }
 }
 
-/// No row has this rank or comes behind it: it would be the last possible time and sequence number.
-const NONE: Key = (i64::MAX, u64::MAX);
+/// No row comes behind this rank.
+const LAST: Key = (i64::MAX, u64::MAX);
+
+/// Whether something of the next granule may come before all of `others`, which are not there or open.
+fn is_next(unopened: Option<Key>, others: [Option<Key>; 2]) -> bool {
+    unopened.is_some_and(|unopened| others.into_iter().flatten().all(|other| unopened <= other))
+}
 
 /// Keys in the direction of reading: backwards, the complement turns the order of each part around.
 #[inline]

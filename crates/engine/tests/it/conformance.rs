@@ -367,3 +367,40 @@ fn a_cursor_waits_as_long_as_it_is_told() {
     }
     assert!(db.cursor([""; 0]).unwrap().open().unwrap().next().unwrap().is_none());
 }
+
+#[test]
+fn what_the_system_refuses_comes_again_until_it_is_mended() {
+    let (directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), small_files()).unwrap();
+    (0..50).for_each(|tens| append_ticks(&stream, tens * 10..tens * 10 + 10));
+    drop((stream, db));
+    for reversed in [false, true] {
+        for live in [false, !reversed] {
+            // Anew, so that no file is open yet.
+            let stream = Database::open(directory.path().join("db")).unwrap().stream("s").unwrap();
+            let file = std::fs::read_dir(stream.path().join("0")).unwrap().map(|entry| entry.unwrap().path());
+            let file = file.filter(|path| path.extension().is_some_and(|e| e == "log")).nth(2).unwrap();
+            let away = file.with_extension("away");
+            std::fs::rename(&file, &away).unwrap();
+            let builder = if live { stream.cursor().live() } else { stream.cursor() };
+            let mut cursor = if reversed { builder.reverse() } else { builder }.open().unwrap();
+            let (mut refused, mut numbers) = (0, Vec::new());
+            loop {
+                match cursor.next() {
+                    Ok(Some(message)) => numbers.push(number_of(&message)),
+                    Ok(None) => break,
+                    Err(error) => {
+                        assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+                        refused += 1;
+                        if refused == 3 {
+                            std::fs::rename(&away, &file).unwrap();
+                        }
+                    }
+                }
+            }
+            let all = (0..500).collect::<Vec<_>>();
+            assert_eq!(refused, 3);
+            assert_eq!(numbers, if reversed { all.into_iter().rev().collect() } else { all });
+        }
+    }
+}

@@ -2,11 +2,11 @@
 
 use crate::dictionary::Dictionary;
 use crate::error::LogError;
-use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, crc, take, u32_at};
+use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, crc, put, take, u32_at};
 use crate::storage::{Storage, StorageFile, read_into};
 use crate::writer::Durability;
 use std::collections::HashSet;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
@@ -16,10 +16,12 @@ pub const MAX_SYMBOL_BYTES: usize = 255;
 /// Most symbols in one stream: 16 Mi.
 pub const MAX_SYMBOLS: usize = 16 << 20;
 
-/// Bytes of an entry before the name: checksum and length.
-const ENTRY_HEAD: usize = 6;
-/// Damaged entries in a row after which the names that follow cannot be given their ids any more.
-const LOST_MAX: u32 = 64;
+/// Bytes of an entry before the name: checksum, id and length.
+const ENTRY_HEAD: usize = 10;
+/// Bytes of the shortest entry: no more names can be lost than entries of this size fit into the damage.
+const ENTRY_MIN: usize = ENTRY_HEAD + 1;
+/// Most ids that are set aside for the names in a damaged end.
+const SET_ASIDE_MAX: usize = 65_536;
 
 /// What opening a symbol file found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +30,10 @@ pub struct SymbolRecovery {
     pub symbols: u32,
     /// Bytes of an unfinished append taken off the end (writers only).
     pub cut_bytes: u64,
-    /// Ids whose names are damaged; they are called `?<id>`.
+    /// Bytes at the end that are not an unfinished append but damage, left in place (writers only). Which names
+    /// were there is not known: as many ids as they can have held, 65,536 at most, are in `damaged`.
+    pub kept_bytes: u64,
+    /// Ids whose names are damaged, rising; they are called `?<id>`.
     pub damaged: Vec<u32>,
 }
 
@@ -38,8 +43,12 @@ impl fmt::Display for SymbolRecovery {
         if self.cut_bytes > 0 {
             write!(f, "; cut {} bytes of an unfinished append", self.cut_bytes)?;
         }
-        if !self.damaged.is_empty() {
-            write!(f, "; the names of ids {:?} are damaged and read as ?id", self.damaged)?;
+        if self.kept_bytes > 0 {
+            write!(f, "; the last {} bytes are damaged and stay", self.kept_bytes)?;
+        }
+        if let (Some(first), Some(last)) = (self.damaged.first(), self.damaged.last()) {
+            let names = self.damaged.len();
+            write!(f, "; {names} names of ids {first} to {last} are damaged and read as ?id")?;
         }
         Ok(())
     }
@@ -66,7 +75,7 @@ impl fmt::Debug for SymbolFile {
 
 impl SymbolFile {
     /// Opens the file for writing, making it when it is not there. An unfinished append at its end is cut
-    /// off.
+    /// off; any other bad end is damage, stays where it is, and new names come after it.
     pub fn open_rw(
         storage: &dyn Storage,
         path: &Path,
@@ -86,10 +95,13 @@ impl SymbolFile {
         check_header(&content, path, stream_id)?;
         let mut symbols = Self::on(file, path, Some(durability));
         let mut recovery = symbols.take_in(&content[FILE_HEADER_BYTES as usize..]);
-        recovery.cut_bytes = content.len() as u64 - symbols.end;
-        if recovery.cut_bytes > 0 {
+        let tail = &content[symbols.end as usize..];
+        if is_unfinished(tail, symbols.dictionary.len()) {
+            recovery.cut_bytes = tail.len() as u64;
             let cut = symbols.file.truncate(symbols.end).and_then(|()| symbols.file.sync_data());
             cut.map_err(|e| LogError::io("cut", path, e))?;
+        } else {
+            symbols.keep_tail(tail.len(), &mut recovery);
         }
         Ok((symbols, recovery))
     }
@@ -162,16 +174,31 @@ impl SymbolFile {
         while at < content.len() {
             let id = self.dictionary.len();
             let Some((start, found, name)) = next_entry(content, at, id) else { break };
-            for lost in id..found {
-                self.dictionary.extend([format!("?{lost}").as_str()]);
-                recovery.damaged.push(lost);
-            }
+            self.lose(id..found, &mut recovery);
             self.dictionary.extend([name]);
             at = start + ENTRY_HEAD + name.len();
         }
         self.end += at as u64;
         recovery.symbols = self.dictionary.len();
         recovery
+    }
+
+    /// Goes on behind a damaged end. No new name may get an id that one of the names in it had.
+    fn keep_tail(&mut self, bytes: usize, recovery: &mut SymbolRecovery) {
+        let first = self.dictionary.len();
+        let set_aside = bytes.div_ceil(ENTRY_MIN).min(SET_ASIDE_MAX).min(MAX_SYMBOLS - first as usize);
+        self.lose(first..first + set_aside as u32, recovery);
+        self.end += bytes as u64;
+        recovery.kept_bytes = bytes as u64;
+        recovery.symbols = self.dictionary.len();
+    }
+
+    /// Gives ids whose names are lost a name to go by.
+    fn lose(&self, ids: Range<u32>, recovery: &mut SymbolRecovery) {
+        for id in ids {
+            self.dictionary.extend([format!("?{id}").as_str()]);
+            recovery.damaged.push(id);
+        }
     }
 
     fn check_new(&self, names: &[&str]) -> Result<u32, LogError> {
@@ -208,41 +235,49 @@ impl SymbolFile {
 fn encode(first: u32, names: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();
     for (id, name) in (first..).zip(names) {
-        out.extend_from_slice(&entry_crc(id, name.as_bytes()).to_le_bytes());
-        out.extend_from_slice(&(name.len() as u16).to_le_bytes());
-        out.extend_from_slice(name.as_bytes());
+        let mut entry = [0; ENTRY_HEAD].to_vec();
+        put(&mut entry, 4, &id.to_le_bytes());
+        put(&mut entry, 8, &(name.len() as u16).to_le_bytes());
+        entry.extend_from_slice(name.as_bytes());
+        let checksum = crc(&entry[4..]);
+        put(&mut entry, 0, &checksum.to_le_bytes());
+        out.extend_from_slice(&entry);
     }
     out
 }
 
-/// The checksum covers the id, though it is not stored: so an entry proves its place.
-fn entry_crc(id: u32, name: &[u8]) -> u32 {
-    let mut covered = Vec::with_capacity(ENTRY_HEAD + name.len());
-    covered.extend_from_slice(&id.to_le_bytes());
-    covered.extend_from_slice(&(name.len() as u16).to_le_bytes());
-    covered.extend_from_slice(name);
-    crc(&covered)
-}
-
 /// The entry of `id` at `at`, or the next one that can be read: where it is, its id, its name.
 fn next_entry(content: &[u8], at: usize, id: u32) -> Option<(usize, u32, &str)> {
-    if let Some(name) = entry_at(content, at, id) {
-        return Some((at, id, name));
-    }
-    (at + 1..content.len()).find_map(|start| {
-        let mut later = id.saturating_add(1)..id.saturating_add(LOST_MAX);
-        later.find_map(|id| entry_at(content, start, id).map(|name| (start, id, name)))
+    (at..content.len()).find_map(|start| {
+        let lost_max = (start - at).div_ceil(ENTRY_MIN);
+        let ids = id as usize..=(id as usize + lost_max).min(MAX_SYMBOLS - 1);
+        let (found, name) = entry_at(content, start, &ids)?;
+        Some((start, found, name))
     })
 }
 
-fn entry_at(content: &[u8], at: usize, id: u32) -> Option<&str> {
+/// The entry at `at`, if it is whole and its id is one of `ids`.
+fn entry_at<'a>(content: &'a [u8], at: usize, ids: &RangeInclusive<usize>) -> Option<(u32, &'a str)> {
     let head: [u8; ENTRY_HEAD] = *content.get(at..)?.first_chunk()?;
-    let len = usize::from(u16::from_le_bytes(take(&head, 4)));
-    if len == 0 || len > MAX_SYMBOL_BYTES || id as usize >= MAX_SYMBOLS {
+    let (id, len) = id_and_len(&head);
+    if !ids.contains(&(id as usize)) || len == 0 || len > MAX_SYMBOL_BYTES {
         return None;
     }
-    let name = content.get(at + ENTRY_HEAD..at + ENTRY_HEAD + len)?;
-    (entry_crc(id, name) == u32_at(&head, 0)).then(|| str::from_utf8(name).ok())?
+    let covered = content.get(at + 4..at + ENTRY_HEAD + len)?;
+    let name = str::from_utf8(&covered[ENTRY_HEAD - 4..]).ok()?;
+    (crc(covered) == u32_at(&head, 0)).then_some((id, name))
+}
+
+fn id_and_len(head: &[u8; ENTRY_HEAD]) -> (u32, usize) {
+    (u32_at(head, 4), usize::from(u16::from_le_bytes(take(head, 8))))
+}
+
+/// Whether bytes behind the last readable entry are the first part of the entry of `id`. That is all a torn append
+/// leaves: its earlier entries are whole.
+fn is_unfinished(tail: &[u8], id: u32) -> bool {
+    let Some(head) = tail.first_chunk() else { return !tail.is_empty() };
+    let (found, len) = id_and_len(head);
+    found == id && (1..=MAX_SYMBOL_BYTES).contains(&len) && tail.len() < ENTRY_HEAD + len
 }
 
 fn read_all(file: &dyn StorageFile, path: &Path, from: u64) -> Result<Vec<u8>, LogError> {

@@ -81,6 +81,87 @@ fn a_flipped_bit_costs_one_name_at_most() {
     }
 }
 
+/// 2,000 names, and where the entry of each ends.
+fn many(disk: &SimStorage) -> (Vec<String>, Vec<usize>) {
+    let (mut file, _) = open(disk);
+    let all: Vec<String> = (0..2_000).map(|i| format!("S{i}")).collect();
+    let mut end = 64;
+    let ends = all.iter().map(|name| {
+        end += 10 + name.len();
+        end
+    });
+    let ends = ends.collect();
+    file.append(&all.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    (all, ends)
+}
+
+fn zero(disk: &SimStorage, bytes: std::ops::Range<usize>) {
+    let mut content = disk.content(path()).unwrap();
+    content[bytes].fill(0);
+    disk.set_content(path(), &content);
+}
+
+#[test]
+fn a_zeroed_page_costs_its_own_names_only() {
+    let disk = SimStorage::new(1);
+    let (all, ends) = many(&disk);
+    zero(&disk, 4_096..3 * 4_096);
+    let before = disk.content(path()).unwrap();
+    let (file, recovery) = open(&disk);
+    assert_eq!((recovery.symbols, recovery.cut_bytes, recovery.kept_bytes), (2_000, 0, 0), "{recovery}");
+    for (id, name) in names(&file).iter().enumerate() {
+        let hit = ends[id] > 4_096 && ends[id] - 10 - all[id].len() < 3 * 4_096;
+        assert_eq!((name == &all[id], recovery.damaged.contains(&(id as u32))), (!hit, hit), "id {id}");
+    }
+    assert_eq!(disk.content(path()).unwrap(), before);
+    assert!(recovery.to_string().contains("names of ids"), "{recovery}");
+}
+
+#[test]
+fn a_damaged_end_longer_than_a_torn_append_stays_and_keeps_its_ids() {
+    let disk = SimStorage::new(1);
+    let (all, ends) = many(&disk);
+    let end = ends[1_999];
+    zero(&disk, ends[1_799]..end);
+    let (mut file, recovery) = open(&disk);
+    assert_eq!((recovery.cut_bytes, recovery.kept_bytes), (0, (end - ends[1_799]) as u64), "{recovery}");
+    assert_eq!(names(&file)[..1_800], all[..1_800]);
+    assert_eq!(open(&disk).1, recovery);
+    assert_eq!(disk.content(path()).unwrap().len(), end);
+    let id = file.append(&["NEW"]).unwrap().start;
+    assert!(id >= 2_000, "{id} may be an id of stored messages");
+    let (again, found) = open(&disk);
+    assert_eq!((names(&again), found.damaged, found.kept_bytes), (names(&file), recovery.damaged, 0));
+}
+
+#[test]
+fn a_torn_append_is_cut_at_every_byte() {
+    let disk = SimStorage::new(1);
+    let (mut file, _) = open(&disk);
+    file.append(&["AAPL"]).unwrap();
+    let start = disk.content(path()).unwrap().len();
+    file.append(&["MSFT", &"x".repeat(255)]).unwrap();
+    let content = disk.content(path()).unwrap();
+    for len in start..content.len() {
+        disk.set_content(path(), &content[..len]);
+        let (file, recovery) = open(&disk);
+        let (whole, end) = if len < start + 14 { (1, start) } else { (2, start + 14) };
+        assert_eq!((file.dictionary().len(), recovery.cut_bytes), (whole, (len - end) as u64), "{len}");
+        assert!(recovery.damaged.is_empty() && disk.content(path()).unwrap().len() == end, "{len}");
+    }
+}
+
+#[test]
+fn the_page_shows_the_golden_entry() {
+    let disk = SimStorage::new(1);
+    let (mut file, _) = open(&disk);
+    file.append(&["MSFT", "AAPL"]).unwrap();
+    let entry: Vec<_> = disk.content(path()).unwrap()[78..].iter().map(|b| format!("{b:02x}")).collect();
+    let dump = format!("0000  {}\n", entry.join(" "));
+    let page = include_str!("../../../docs/format/log.md");
+    assert!(page.contains(&dump), "docs/format/log.md must show:\n{dump}");
+}
+
 proptest! {
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

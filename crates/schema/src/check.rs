@@ -14,6 +14,10 @@ const PLAIN_NAME: &str = "a letter or '_', then letters, digits and '_', ASCII o
 const DOTTED_NAME: &str =
     "letters, digits and '_', ASCII only, in parts joined by dots that start with no digit";
 const NOT_RESERVED: &str = "it is a word of the schema language";
+const NOT_IN_HEADER: &str = "every message has it in its header, beside its fields";
+
+/// What a message has besides its fields, by all the names that JSON and CSV give it.
+const HEADER_NAMES: [&str; 4] = ["symbol", "time", "timestamp", "type"];
 
 pub(crate) fn check(schema: &Schema) -> Result<(), SchemaError> {
     limit("the schema", "enums", schema.enums.len(), 0, MAX_TYPES)?;
@@ -74,6 +78,10 @@ fn check_record(record: &RecordType, names: &Names<'_>) -> Result<(), SchemaErro
         for name in std::iter::once(&field.name).chain(&field.aliases) {
             check_plain_name(&record.name, name)?;
             unique(&mut seen, name.as_str(), &record.name, "field name or alias")?;
+        }
+        if record.message && HEADER_NAMES.contains(&field.name.as_str()) {
+            let (place, name) = (record.name.clone(), field.name.clone());
+            return Err(SchemaError::Name { place, name, rule: NOT_IN_HEADER });
         }
     }
     record
@@ -339,6 +347,17 @@ mod tests {
     fn refused(text: &str, part: &str) {
         let error = error(text);
         assert!(error.contains(part), "{text}: {error}");
+    }
+
+    #[test]
+    fn a_message_has_its_header_once() {
+        for name in HEADER_NAMES {
+            let text = format!("message M {{ {name}: i64 }}");
+            let error = text.parse::<Schema>().unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("header"), "{error}");
+            // Nested records have no header.
+            assert!(format!("record R {{ {name}: i64 }}").parse::<Schema>().is_ok());
+        }
     }
 
     #[test]

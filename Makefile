@@ -2,8 +2,12 @@
 
 CARGO ?= cargo
 # A folder of recorded market data (us-equity-ticks, binance-raw-ws, …); what needs it is skipped without it.
-DATA ?= $(or $(TAPEDB_DATA),$(wildcard ../shared/data))
-export TAPEDB_DATA = $(DATA)
+ifndef DATA
+DATA := $(or $(TAPEDB_DATA),$(wildcard ../shared/data))
+endif
+ifneq ($(DATA),)
+export TAPEDB_DATA := $(abspath $(DATA))
+endif
 
 .PHONY: demo check test bench acceptance fuzz clean help
 
@@ -16,7 +20,7 @@ help:
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
 
 demo:
-	$(CARGO) run --release --quiet -p tapedb-cli -- demo
+	$(CARGO) run --release -p tapedb-cli -- demo
 
 check:
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
@@ -29,12 +33,12 @@ test:
 	$(CARGO) test --workspace
 
 bench:
-	$(CARGO) build --release --quiet -p tapedb-cli
-	./target/release/tapedb bench storage $(if $(DATA),--data $(DATA))
+	$(CARGO) run --release -p tapedb-cli -- bench storage
 
 acceptance:
-	$(CARGO) build --release --quiet -p tapedb-cli
-	python3 testing/acceptance/check_import.py --tapedb target/release/tapedb --data $(DATA)
+	@test -n "$(DATA)" || { echo 'make acceptance: name the folder of recorded data: make acceptance DATA=DIR'; exit 1; }
+	$(CARGO) build --release -p tapedb-cli
+	python3 testing/acceptance/check_import.py --tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb --data $(DATA)
 
 fuzz:
 	fuzz/run $(or $(SECONDS),60)

@@ -103,6 +103,10 @@ impl SymbolFile {
         } else {
             symbols.keep_tail(tail.len(), &mut recovery);
         }
+        if durability == Durability::Sync {
+            // Batches that use these names will be on the disk: the names must be there before.
+            sync_all(storage, &*symbols.file, path).map_err(|e| LogError::io("sync", path, e))?;
+        }
         Ok((symbols, recovery))
     }
 
@@ -297,6 +301,10 @@ fn is_unfinished_header(content: &[u8]) -> bool {
 fn make_header(storage: &dyn Storage, file: &dyn StorageFile, path: &Path, stream_id: u64) -> io::Result<()> {
     file.truncate(0)?;
     file.write_at(&FileHeader::new(stream_id, 0, 0).bytes(FileKind::Symbols), 0)?;
+    sync_all(storage, file, path)
+}
+
+fn sync_all(storage: &dyn Storage, file: &dyn StorageFile, path: &Path) -> io::Result<()> {
     file.sync_data()?;
     path.parent().map_or(Ok(()), |dir| storage.sync_dir(dir))
 }

@@ -106,7 +106,7 @@ impl LogWriter {
             None => open_first(&log, &options)?,
             Some((&last, older)) => {
                 recover_older(&log, older, &options, &mut recovery)?;
-                recover_last(&log, last, &mut recovery)?
+                recover_last(&log, last, &options, &mut recovery)?
             }
         };
         log.finish(&mut recovery);
@@ -333,12 +333,21 @@ fn recover_older(
     Ok(())
 }
 
-/// Takes in the last file, cuts what was not finished at its end, and opens it for appending.
-fn recover_last(log: &Log, file: u64, recovery: &mut Recovery) -> Result<OpenFile, LogError> {
+/// Takes in the last file, cuts what was not finished at its end, and opens it for appending. In a synced log what
+/// the file holds, and its name, may be in the system's hands alone: readers are shown it only from the disk.
+fn recover_last(
+    log: &Log,
+    file: u64,
+    options: &LogOptions,
+    recovery: &mut Recovery,
+) -> Result<OpenFile, LogError> {
     let path = log.dir.log_path(file);
     let mut loaded = log.dir.load(file, log.next_expected(file), false)?;
     let handle = log.dir.storage.open_write(&path).map_err(|e| LogError::io("open", &path, e))?;
     cut_tail(&log.dir, &*handle, &mut loaded, recovery).map_err(|e| LogError::io("cut", &path, e))?;
+    if options.durability == Durability::Sync {
+        sync_new(&log.dir, &*handle).map_err(|e| LogError::io("sync", &path, e))?;
+    }
     log.take_file(&loaded, true, recovery);
     Ok(OpenFile { handle, file, end: loaded.scan.end })
 }

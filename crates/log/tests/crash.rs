@@ -113,6 +113,8 @@ fn every_operation_may_fail_once() {
             }
             let found = read_all(writer.log());
             assert!(found.sequences.iter().copied().eq(0..writer.next_sequence()), "operation {operation}");
+            // A fault that has not come up yet would hit the next open.
+            disk.restart(Stop::Kill);
             let (_, recovery) = support::writer(&disk, options(durability, 2_000)).unwrap();
             assert!(recovery.is_clean(), "operation {operation}: {recovery}");
         }
@@ -150,6 +152,41 @@ fn a_write_that_cannot_be_taken_back_poisons_the_writer() {
     disk.fail_truncate(false);
     let (mut writer, _) = support::writer(&disk, options(Durability::Async, 100_000)).unwrap();
     assert_eq!(append(&mut writer, 1, 8).unwrap(), 2..3);
+}
+
+/// What a killed process wrote but did not sync is shown to readers at the next open: from then on it must stay.
+#[test]
+fn what_a_reopened_sync_log_shows_survives_a_power_cut() {
+    for seed in 0..50 {
+        let disk = SimStorage::new(seed);
+        let (mut writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
+        for first in [0, 2, 4] {
+            writer.append_no_sync(&mut batch(first, 2, 60)).unwrap();
+        }
+        disk.restart(Stop::Kill);
+        let (writer, recovery) = support::writer(&disk, options(Durability::Sync, 100_000)).unwrap();
+        assert_eq!((recovery.messages, writer.log().next_sequence()), (6, 6));
+        disk.restart(Stop::Power);
+        assert_eq!(read_all(&reader(&disk).0).sequences, [0, 1, 2, 3, 4, 5], "seed {seed}");
+    }
+}
+
+/// Killed anywhere, opened, and then the power fails: whatever the open showed is still there.
+#[test]
+fn sync_survives_a_kill_and_then_a_power_cut() {
+    let sizes = vec![(3, 200); 12];
+    let calm = SimStorage::new(0);
+    work(&calm, Durability::Sync, &sizes);
+    for operation in 1..=calm.operations() {
+        let disk = SimStorage::new(operation);
+        disk.crash_at(operation);
+        work(&disk, Durability::Sync, &sizes);
+        disk.restart(Stop::Kill);
+        let (writer, _) = writer(&disk, options(Durability::Sync, 2_000)).unwrap();
+        let shown = writer.next_sequence();
+        disk.restart(Stop::Power);
+        check_recovered(&disk, Durability::Sync, shown, operation);
+    }
 }
 
 /// Messages and body bytes of each append.

@@ -81,6 +81,19 @@ fn a_flipped_bit_costs_one_name_at_most() {
     }
 }
 
+#[test]
+fn names_found_by_a_sync_writer_are_on_the_disk() {
+    for seed in 0..50 {
+        let disk = SimStorage::new(seed);
+        let (mut file, _) = SymbolFile::open_rw(&disk, path(), STREAM, Durability::Async).unwrap();
+        file.append(&["AAPL"]).unwrap();
+        file.append(&["MSFT"]).unwrap();
+        let (again, _) = open(&disk);
+        disk.restart(Stop::Power);
+        assert_eq!(names(&open(&disk).0), names(&again), "seed {seed}");
+    }
+}
+
 /// 2,000 names, and where the entry of each ends.
 fn many(disk: &SimStorage) -> (Vec<String>, Vec<usize>) {
     let (mut file, _) = open(disk);

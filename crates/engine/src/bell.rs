@@ -1,10 +1,10 @@
-//! Wakes cursors that wait on several streams at once.
+//! Wakes cursors that wait: on one stream by the stream's bell, on several at once by the database's.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Rung at every commit in the database. Ringing costs two atomic operations while nobody waits.
+/// Rung at every commit, and when a stream is deleted. Ringing costs two atomic operations while nobody waits.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     rings: AtomicU64,

@@ -26,7 +26,7 @@ const IDLE_CHECK_INTERVAL: u32 = 64;
 pub struct CursorBuilder {
     streams: Vec<Stream>,
     from: Timestamp,
-    last: i64,
+    to: Option<Timestamp>,
     symbols: Option<HashSet<String>>,
     types: Option<HashSet<String>>,
     reversed: bool,
@@ -40,7 +40,7 @@ impl CursorBuilder {
         Self {
             streams,
             from: Timestamp(i64::MIN),
-            last: i64::MAX,
+            to: None,
             symbols: None,
             types: None,
             reversed: false,
@@ -58,7 +58,7 @@ impl CursorBuilder {
 
     /// Only messages before this time.
     pub fn to(mut self, time: Timestamp) -> Self {
-        self.last = time.0.saturating_sub(1);
+        self.to = Some(time);
         self
     }
 
@@ -125,8 +125,19 @@ impl CursorBuilder {
         let stream = &self.streams[index];
         let inner = &stream.inner;
         inner.refresh()?;
-        let filter = Filter::new(self.from.0, self.last, self.symbols.as_ref(), self.types.as_ref(), inner);
+        let (from, last) = self.times();
+        let filter = Filter::new(from, last, self.symbols.as_ref(), self.types.as_ref(), inner);
         Ok(Source::new(stream.clone(), filter, self.reversed, self.live, self.place(index)?))
+    }
+
+    /// First and last time wanted.
+    fn times(&self) -> (i64, i64) {
+        match self.to.map(|to| to.0.checked_sub(1)) {
+            None => (self.from.0, i64::MAX),
+            Some(Some(last)) => (self.from.0, last),
+            // Nothing is before the first time there is.
+            Some(None) => (i64::MAX, i64::MIN),
+        }
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -237,7 +248,9 @@ impl Cursor {
             return Ok(());
         };
         let inner = &source.stream.inner;
-        let rings = inner.bell.rings();
+        // One stream alone is not woken by the others'.
+        let bell = if self.sources.len() == 1 { &inner.own_bell } else { &*inner.bell };
+        let rings = bell.rings();
         if self.lead.is_some() || !self.unstepped.is_empty() || self.sources.iter().any(Source::has_more) {
             return Ok(());
         }
@@ -245,11 +258,7 @@ impl Cursor {
             std::thread::sleep(timeout.min(POLL_INTERVAL));
             return self.poll();
         }
-        if self.sources.len() == 1 {
-            inner.log.wait(source.read_to(), timeout);
-        } else {
-            inner.bell.wait(rings, timeout);
-        }
+        bell.wait(rings, timeout);
         Ok(())
     }
 

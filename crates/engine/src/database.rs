@@ -212,7 +212,6 @@ impl Database {
             None => renamed()?,
         }
         open.remove(name);
-        self.inner.bell.ring();
         sync(&self.streams_directory())?;
         fs::remove_dir_all(&doomed).map_err(Error::io("delete", &doomed))
     }

@@ -243,7 +243,7 @@ impl Loader {
         self.stream.last_time.fetch_max(header.time_max, Ordering::Relaxed);
         drop(writer);
         self.unsent.clear();
-        self.stream.bell.ring();
+        self.stream.ring();
         self.next_sequence = sequences.end;
         Ok(())
     }

@@ -130,15 +130,6 @@ impl Source {
         }
     }
 
-    /// The sequence number up to which the log has been read, for waiting.
-    pub fn read_to(&self) -> u64 {
-        match &self.phase {
-            Phase::History(_) => 0,
-            Phase::Tail(tail) => tail.read_to(),
-            Phase::Gone(_) => u64::MAX,
-        }
-    }
-
     /// Notes that the current message has been given to the user; before moving on, if it has.
     #[inline]
     pub fn note_given(&mut self) {

@@ -89,7 +89,10 @@ pub(crate) struct StreamInner {
     pub layouts: Layouts,
     pub log: Arc<Log>,
     pub dictionary: Arc<Dictionary>,
+    /// The database's.
     pub bell: Arc<Bell>,
+    /// This stream's.
+    pub own_bell: Bell,
     /// Set when the stream is deleted, or found to be: see [`StreamInner::is_gone`].
     deleted: AtomicBool,
     /// Device and inode of the definition file, which is kept open: while it is, no other file gets these numbers.
@@ -221,6 +224,7 @@ impl StreamInner {
             log,
             dictionary: symbols.dictionary().clone(),
             bell,
+            own_bell: Bell::default(),
             deleted: AtomicBool::new(false),
             identity: (metadata.dev(), metadata.ino()),
             _definition_file: definition_file,
@@ -272,7 +276,15 @@ impl StreamInner {
         let _writer = self.writer()?;
         // Before the files go: a reader that then looks at new files of the old names knows.
         self.deleted.store(true, Ordering::SeqCst);
-        remove().inspect_err(|_| self.deleted.store(false, Ordering::SeqCst))
+        let removed = remove().inspect_err(|_| self.deleted.store(false, Ordering::SeqCst));
+        self.ring();
+        removed
+    }
+
+    /// Wakes the cursors that wait for something of this stream.
+    pub fn ring(&self) {
+        self.own_bell.ring();
+        self.bell.ring();
     }
 
     /// Whether the stream is known to be deleted.

@@ -51,11 +51,6 @@ impl Tail {
         !self.drained || end > self.position.sequence() || stream.is_deleted()
     }
 
-    /// The sequence number up to which the log has been read.
-    pub fn read_to(&self) -> u64 {
-        self.position.sequence()
-    }
-
     #[inline]
     pub fn current(&self) -> Option<&Block> {
         self.positioned.then_some(&self.block)

@@ -404,3 +404,49 @@ fn what_the_system_refuses_comes_again_until_it_is_mended() {
         }
     }
 }
+
+#[test]
+fn a_waiting_cursor_is_woken_when_its_stream_is_deleted() {
+    let (_directory, db) = new_database();
+    for streams in [&["s"][..], &["s", "t"]] {
+        for name in streams {
+            db.create_stream(name, schema(), StreamOptions::default()).unwrap();
+        }
+        let mut cursor = db.cursor(streams).unwrap().live().open().unwrap();
+        assert!(cursor.next().unwrap().is_none());
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let found = cursor.next_within(Duration::MAX).map(|message| message.map(|m| m.sequence()));
+            tell.send(found).unwrap();
+        });
+        // Most often it waits by then.
+        std::thread::sleep(Duration::from_millis(50));
+        streams.iter().for_each(|name| db.delete_stream(name).unwrap());
+        let found = told.recv_timeout(Duration::from_secs(60)).expect("the cursor wakes");
+        assert_error(found, |e| matches!(e, Error::Deleted { .. }), "has been deleted");
+    }
+}
+
+#[test]
+fn the_ends_of_time_are_times_like_others() {
+    let (_directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    for (number, time) in [i64::MIN, i64::MIN + 1, 0, i64::MAX].into_iter().enumerate() {
+        loader.append("A", Timestamp(time), &Tick::of(number as u64)).unwrap();
+        loader.flush().unwrap();
+    }
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), [0, 1, 2, 3]);
+    assert_eq!(drain(&mut stream.cursor().reverse().open().unwrap()), [3, 2, 1, 0]);
+    let until = |to: i64, from: i64| {
+        let builder = stream.cursor().to(Timestamp(to)).from(Timestamp(from));
+        let reversed = drain(&mut builder.clone().reverse().open().unwrap());
+        let found = drain(&mut builder.open().unwrap());
+        assert!(found.iter().rev().eq(&reversed));
+        found
+    };
+    assert!(until(i64::MIN, i64::MIN).is_empty());
+    assert_eq!(until(i64::MIN + 1, i64::MIN), [0]);
+    assert_eq!(until(i64::MAX, i64::MIN), [0, 1, 2]);
+    assert!(until(i64::MIN, 0).is_empty());
+}

@@ -73,7 +73,6 @@ pub struct LogWriter {
     staged: Vec<Granule>,
     /// A roll failed half-way: the active file must not grow any more, for the next file's name is taken.
     must_roll: bool,
-    index_failures: u64,
     poisoned: Option<String>,
 }
 
@@ -128,11 +127,6 @@ impl LogWriter {
         &self.options
     }
 
-    /// Index files that could not be written. They are made anew when the log is opened next.
-    pub fn index_failures(&self) -> u64 {
-        self.index_failures
-    }
-
     /// Numbers the messages of a batch, writes it, makes it as durable as the log promises and shows it to
     /// readers. Only `first_sequence` and the header's checksum change in `batch`. Returns the sequence
     /// numbers.
@@ -176,7 +170,6 @@ impl LogWriter {
             next_sequence,
             staged: Vec::new(),
             must_roll: false,
-            index_failures: 0,
             poisoned: None,
         }
     }
@@ -245,9 +238,8 @@ impl LogWriter {
         let opened = create_file(&self.log.dir, self.next_sequence, sync)?;
         self.must_roll = false;
         let granules = self.log.active_granules();
-        if self.log.dir.write_index(self.file, self.end, &granules, sync).is_err() {
-            self.index_failures += 1;
-        }
+        // One that cannot be written is made anew when the log is opened next, which says so.
+        let _ = self.log.dir.write_index(self.file, self.end, &granules, sync);
         self.log.start_file(opened.file);
         (self.active, self.file, self.end) = (opened.handle, opened.file, opened.end);
         Ok(())

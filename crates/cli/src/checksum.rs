@@ -1,49 +1,47 @@
 //! One number over many messages, to prove that what was read is what was written.
 
+use crc_fast::{CrcAlgorithm, Digest};
 use tapedb_schema::Timestamp;
 
-/// Depends on every bit of every message and on their order.
-///
-/// The step is that of FxHash (rustc-hash): rotate, exclusive-or, multiply. It guards against our own mistakes, not
-/// against an adversary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Checksum(u64);
+/// Bytes that are collected before they are checksummed.
+const BUFFER_BYTES: usize = 64 << 10;
 
-const MULTIPLIER: u64 = 0x517c_c1b7_2722_0a95;
+/// Checksum over messages: depends on every bit of every message and on their order.
+///
+/// It is CRC-32C over, for each message in order, its time (8 bytes, little-endian nanoseconds), symbol and record
+/// type's name (UTF-8), and body.
+#[derive(Debug)]
+pub struct Checksum {
+    digest: Digest,
+    buffer: Vec<u8>,
+}
+
+impl Default for Checksum {
+    fn default() -> Self {
+        let (digest, buffer) = (Digest::new(CrcAlgorithm::Crc32Iscsi), Vec::with_capacity(2 * BUFFER_BYTES));
+        Self { digest, buffer }
+    }
+}
 
 impl Checksum {
     /// Adds one message.
     #[inline]
-    pub fn add(&mut self, time: Timestamp, symbol: &str, body: &[u8]) {
-        self.add_word(time.0 as u64);
-        self.add_bytes(symbol.as_bytes());
-        self.add_bytes(body);
-    }
-
-    #[inline]
-    fn add_bytes(&mut self, bytes: &[u8]) {
-        self.add_word(bytes.len() as u64);
-        let mut words = bytes.chunks_exact(8);
-        for word in &mut words {
-            self.add_word(u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        }
-        let rest = words.remainder();
-        if !rest.is_empty() {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            self.add_word(u64::from_le_bytes(word));
+    pub fn add(&mut self, time: Timestamp, symbol: &str, type_name: &str, body: &[u8]) {
+        self.buffer.extend_from_slice(&time.nanos().to_le_bytes());
+        self.buffer.extend_from_slice(symbol.as_bytes());
+        self.buffer.extend_from_slice(type_name.as_bytes());
+        self.buffer.extend_from_slice(body);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.digest.update(&self.buffer);
+            self.buffer.clear();
         }
     }
 
-    #[inline]
-    fn add_word(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
-    }
-}
-
-impl std::fmt::Display for Checksum {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:016x}", self.0)
+    /// The checksum of what has been added.
+    pub fn value(&self) -> u32 {
+        let mut digest = self.digest;
+        digest.update(&self.buffer);
+        digest.finalize() as u32
     }
 }
 
@@ -51,19 +49,29 @@ impl std::fmt::Display for Checksum {
 mod tests {
     use super::*;
 
-    fn of(messages: &[(i64, &str, &[u8])]) -> Checksum {
+    fn of(messages: &[(i64, &str, &[u8])]) -> u32 {
         let mut sum = Checksum::default();
-        messages.iter().for_each(|(time, symbol, body)| sum.add(Timestamp(*time), symbol, body));
-        sum
+        messages.iter().for_each(|(time, symbol, body)| sum.add(Timestamp(*time), symbol, "T", body));
+        sum.value()
     }
 
     #[test]
-    fn notices_order_content_and_borders() {
+    fn notices_order_and_content() {
         let straight = of(&[(1, "A", b"one"), (2, "B", b"two")]);
         assert_eq!(straight, of(&[(1, "A", b"one"), (2, "B", b"two")]));
         assert_ne!(straight, of(&[(2, "B", b"two"), (1, "A", b"one")]));
         assert_ne!(straight, of(&[(1, "A", b"onf"), (2, "B", b"two")]));
-        assert_ne!(of(&[(1, "AB", b"c")]), of(&[(1, "A", b"Bc")]));
         assert_ne!(of(&[(1, "A", b"x\0")]), of(&[(1, "A", b"x")]));
+    }
+
+    #[test]
+    fn is_the_crc_that_is_documented() {
+        let large = vec![7; BUFFER_BYTES];
+        let mut bytes = Vec::new();
+        for body in [b"one", &large[..], b"two"] {
+            bytes.extend([&5i64.to_le_bytes()[..], b"A", b"T", body].concat());
+        }
+        let expected = crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
+        assert_eq!(of(&[(5, "A", b"one"), (5, "A", &large), (5, "A", b"two")]), expected);
     }
 }

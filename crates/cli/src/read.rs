@@ -161,7 +161,7 @@ fn total(args: &Args, mut cursor: Cursor, streams: &[Stream], ui: &Ui) -> Result
     let mut writer = Writer::new(Format::None, streams, &[])?;
     copy(&mut cursor, &mut writer, args.limit(), &mut Output::default(), ui)?;
     match writer {
-        Writer::None(mut checksum) => Ok(checksum.totals()),
+        Writer::None(counter) => Ok(counter.totals()),
         _ => Err(crashed()),
     }
 }
@@ -191,7 +191,8 @@ fn print(totals: &[Totals], seconds: f64, ui: &Ui) -> Result<(), Failure> {
         text.push_str(&format!("  {name}  {}\n", ui::thousands(*count)));
     }
     text.push_str(&format!("bodies    {}\nchecksum  {checksum}\n", ui::bytes(body_bytes)));
-    let rate = ui::rate(messages * readers, seconds);
-    text.push_str(&format!("rate      {rate} ({readers} readers, {seconds:.3} s)\n"));
+    let (rate, noun) =
+        (ui::rate(messages * readers, seconds), if readers == 1 { "reader" } else { "readers" });
+    text.push_str(&format!("rate      {rate} ({readers} {noun}, {seconds:.3} s)\n"));
     ui.print(&text)
 }

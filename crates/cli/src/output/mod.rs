@@ -1,6 +1,6 @@
 //! Messages in the forms in which they are printed.
 
-mod checksum;
+mod counter;
 mod csv;
 mod json;
 mod text;
@@ -8,8 +8,8 @@ mod value;
 
 use crate::failure::Failure;
 use crate::ui::Ui;
-pub use checksum::{Checksum, Totals};
 use clap::ValueEnum;
+pub use counter::{Counter, Totals};
 use std::io::{self, Write};
 use tapedb_engine::{Cursor, Message, Stream};
 
@@ -52,7 +52,7 @@ pub enum Writer {
     /// See [`Format::Csv`].
     Csv(Box<csv::CsvWriter>),
     /// See [`Format::None`].
-    None(Box<Checksum>),
+    None(Box<Counter>),
 }
 
 impl Writer {
@@ -89,7 +89,7 @@ impl Writer {
             Self::Text(text) => text.write(message, record, out),
             Self::Json(json) => json.write(message, record, out),
             Self::Csv(csv) => csv.write(message, record, out),
-            Self::None(checksum) => checksum.add(message),
+            Self::None(counter) => counter.add(message),
         }
         Ok(())
     }

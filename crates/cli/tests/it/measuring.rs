@@ -16,7 +16,29 @@ fn the_demo_proves_what_it_says() {
     assert_eq!((summary["readers"].as_u64(), summary["proven"].as_bool()), (Some(2), Some(true)));
     assert!(summary["messages"].as_u64() >= Some(20_000), "{summary}");
     // What the demo leaves is a database like any other.
-    assert_eq!(Some(place.messages("feed")), summary["messages"].as_u64());
+    assert_eq!(Some(place.messages("demo")), summary["messages"].as_u64());
+    assert_eq!(place.totals("demo")["checksum"], summary["checksum"]);
+}
+
+#[test]
+fn the_demo_replaces_only_what_a_demo_made() {
+    let place = Place::new();
+    let line = "demo --messages 1k --live-time 10ms --readers 1 --json";
+    place.run("generate --stream feed --messages 10").good();
+    place.run("generate --stream demo --messages 10").good();
+    assert!(place.run(line).bad(1).contains("that no demo made"));
+    assert_eq!((place.messages("demo"), place.messages("feed")), (10, 10));
+    place.run("delete demo --yes").good();
+    place.run(line).good();
+    place.run(line).good();
+    assert_eq!(place.messages("feed"), 10);
+}
+
+#[test]
+fn the_demo_ends_at_a_rate_that_cannot_be_kept() {
+    let place = Place::new();
+    let summary = place.run("demo --messages 1k --live-rate 1000G --live-time 20ms --json").json().remove(0);
+    assert_eq!(summary["proven"].as_bool(), Some(true));
 }
 
 #[test]

@@ -96,6 +96,8 @@ fn none_counts_and_checks() {
     assert_eq!((&one["messages"], &one["types"]["Package"]), (&3200.into(), &3000.into()));
     let three: Value = place.run("read feed bars --output none --json --readers 3").json().remove(0);
     assert_eq!((&three["checksum"], &three["readers"]), (&one["checksum"], &3.into()));
+    assert!(place.run("read feed --output none").good().contains(" (1 reader, "));
+    assert!(place.run("read feed --output none --readers 2").good().contains(" (2 readers, "));
     assert_ne!(place.totals("bars")["checksum"], one["checksum"]);
 }
 

@@ -1,20 +1,13 @@
 //! Nothing printed: every message validated, counted and checksummed.
 
-use crc_fast::{CrcAlgorithm, Digest};
+use crate::checksum::Checksum;
 use std::collections::BTreeMap;
 use tapedb_engine::Message;
 
-/// Bytes that are collected before they are checksummed.
-const BUFFER_BYTES: usize = 64 << 10;
-
 /// Counts and checksums messages.
-///
-/// The checksum is CRC-32C over, for each message in order, its time (8 bytes, little-endian nanoseconds), symbol and
-/// record type's name (UTF-8), and body.
-#[derive(Debug)]
-pub struct Checksum {
-    digest: Digest,
-    buffer: Vec<u8>,
+#[derive(Debug, Default)]
+pub struct Counter {
+    checksum: Checksum,
     messages: u64,
     body_bytes: u64,
     /// Messages by stream and type id; those of the message before are at hand.
@@ -37,26 +30,13 @@ pub struct Totals {
     pub messages: u64,
     /// Bytes of their bodies.
     pub body_bytes: u64,
-    /// CRC-32C, see [`Checksum`].
+    /// See [`Checksum`].
     pub checksum: u32,
     /// Messages by record type.
     pub types: BTreeMap<String, u64>,
 }
 
-impl Default for Checksum {
-    fn default() -> Self {
-        Self {
-            digest: Digest::new(CrcAlgorithm::Crc32Iscsi),
-            buffer: Vec::with_capacity(2 * BUFFER_BYTES),
-            messages: 0,
-            body_bytes: 0,
-            types: Vec::new(),
-            last: 0,
-        }
-    }
-}
-
-impl Checksum {
+impl Counter {
     /// Takes one message.
     #[inline]
     pub fn add(&mut self, message: &Message<'_>) {
@@ -65,26 +45,17 @@ impl Checksum {
         counted.messages += 1;
         self.messages += 1;
         self.body_bytes += message.body().len() as u64;
-        self.buffer.extend_from_slice(&message.time().nanos().to_le_bytes());
-        self.buffer.extend_from_slice(message.symbol().as_bytes());
-        self.buffer.extend_from_slice(counted.name.as_bytes());
-        self.buffer.extend_from_slice(message.body());
-        if self.buffer.len() >= BUFFER_BYTES {
-            self.digest.update(&self.buffer);
-            self.buffer.clear();
-        }
+        self.checksum.add(message.time(), message.symbol(), &counted.name, message.body());
     }
 
     /// What has been counted.
-    pub fn totals(&mut self) -> Totals {
-        self.digest.update(&self.buffer);
-        self.buffer.clear();
+    pub fn totals(&self) -> Totals {
         let mut types = BTreeMap::new();
         for counted in &self.types {
             *types.entry(counted.name.clone()).or_default() += counted.messages;
         }
-        let checksum = self.digest.finalize() as u32;
-        Totals { messages: self.messages, body_bytes: self.body_bytes, checksum, types }
+        let (messages, body_bytes, checksum) = (self.messages, self.body_bytes, self.checksum.value());
+        Totals { messages, body_bytes, checksum, types }
     }
 
     #[inline]

@@ -132,6 +132,11 @@ impl SymbolFile {
         &self.dictionary
     }
 
+    /// Path and file, to be synced by who appends batches.
+    pub(crate) fn handle(&self) -> (PathBuf, Arc<dyn StorageFile>) {
+        (self.path.clone(), Arc::clone(&self.file))
+    }
+
     /// Adds new symbols in one write, as durable as the stream; call it before appending the batches that use
     /// them. Returns their ids. On error none of them is added.
     pub fn append(&mut self, names: &[&str]) -> Result<Range<u32>, LogError> {

@@ -7,8 +7,9 @@ use crate::granule::{self, Granule};
 use crate::log::Log;
 use crate::report::{Cut, Reason, Recovery};
 use crate::storage::{Storage, StorageFile};
+use crate::symbols::SymbolFile;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 use tapedb_codec::batch::{self, BatchError, BatchHeader};
@@ -73,6 +74,8 @@ pub struct LogWriter {
     staged: Vec<Granule>,
     /// A roll failed half-way: the active file must not grow any more, for the next file's name is taken.
     must_roll: bool,
+    /// On the disk before a file is rolled.
+    symbols: Option<(PathBuf, Arc<dyn StorageFile>)>,
     poisoned: Option<String>,
 }
 
@@ -122,6 +125,12 @@ impl LogWriter {
         self.next_sequence
     }
 
+    /// From now on the symbol file is put on the disk before a log file is rolled, so that a power cut can take
+    /// only names that none but the messages of the last log file use, whatever the durability.
+    pub fn sync_symbols(&mut self, symbols: &SymbolFile) {
+        self.symbols = Some(symbols.handle());
+    }
+
     /// What the log was opened with.
     pub fn options(&self) -> &LogOptions {
         &self.options
@@ -153,7 +162,7 @@ impl LogWriter {
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.check_healthy()?;
         if let Err(error) = self.active.sync_data() {
-            return Err(self.poison("sync", error));
+            return Err(self.poison("sync", &self.active_path(), error));
         }
         self.publish();
         Ok(())
@@ -170,6 +179,7 @@ impl LogWriter {
             next_sequence,
             staged: Vec::new(),
             must_roll: false,
+            symbols: None,
             poisoned: None,
         }
     }
@@ -223,7 +233,7 @@ impl LogWriter {
             Err(second) => {
                 let error =
                     io::Error::new(error.kind(), format!("{error}, and taking it back failed: {second}"));
-                self.poison("write", error)
+                self.poison("write", &self.active_path(), error)
             }
         }
     }
@@ -234,6 +244,9 @@ impl LogWriter {
             self.sync()?;
         }
         let sync = self.options.durability == Durability::Sync;
+        if let Some((path, symbols)) = self.symbols.clone() {
+            symbols.sync_data().map_err(|error| self.poison("sync", &path, error))?;
+        }
         self.must_roll = true;
         let opened = create_file(&self.log.dir, self.next_sequence, sync)?;
         self.must_roll = false;
@@ -252,14 +265,12 @@ impl LogWriter {
         }
     }
 
-    fn poison(&mut self, operation: &'static str, error: io::Error) -> LogError {
-        let first = LogError::io(operation, &self.log.dir.log_path(self.file), error);
-        let cause = match &first {
-            LogError::Full { path, source } | LogError::Io { path, source, .. } => {
-                format!("{operation} of {}: {source}", path.display())
-            }
-            other => other.to_string(),
-        };
+    fn active_path(&self) -> PathBuf {
+        self.log.dir.log_path(self.file)
+    }
+
+    fn poison(&mut self, operation: &'static str, path: &Path, error: io::Error) -> LogError {
+        let cause = format!("{operation} of {}: {error}", path.display());
         self.poisoned = Some(cause.clone());
         LogError::Poisoned { cause }
     }

@@ -5,9 +5,11 @@ mod support;
 
 use proptest::prelude::*;
 use std::io::ErrorKind;
+use std::path::Path;
 use support::*;
+use tapedb_codec::batch::BatchBuilder;
 use tapedb_log::sim::{SimStorage, Stop};
-use tapedb_log::{Durability, LogError};
+use tapedb_log::{Durability, LogError, SymbolFile};
 
 /// Appends until something fails or `batches` are in; returns the end of what was acknowledged.
 fn work(disk: &SimStorage, durability: Durability, sizes: &[(u64, usize)]) -> u64 {
@@ -186,6 +188,30 @@ fn sync_survives_a_kill_and_then_a_power_cut() {
         let shown = writer.next_sequence();
         disk.restart(Stop::Power);
         check_recovered(&disk, Durability::Sync, shown, operation);
+    }
+}
+
+/// Every message has a symbol of its own.
+#[test]
+fn a_power_cut_takes_only_names_that_the_last_file_uses() {
+    for seed in 0..200 {
+        let disk = SimStorage::new(seed);
+        let path = Path::new("/symbols");
+        let (mut symbols, _) = SymbolFile::open_rw(&disk, path, STREAM, Durability::Async).unwrap();
+        let (mut writer, _) = writer(&disk, options(Durability::Async, 1_000)).unwrap();
+        writer.sync_symbols(&symbols);
+        for number in 0..60u32 {
+            assert_eq!(symbols.append(&[&format!("S{number}")]).unwrap(), number..number + 1);
+            let (mut builder, mut batch) = (BatchBuilder::new(), Vec::new());
+            builder.push_bytes(number.into(), number, 0, &[0; 40]).unwrap();
+            builder.finish(1, &mut batch);
+            writer.append(&mut batch).unwrap();
+        }
+        disk.restart(Stop::Power);
+        let (symbols, _) = SymbolFile::open_rw(&disk, path, STREAM, Durability::Async).unwrap();
+        // Message and symbol numbers are the same; a file begins with the number in its name.
+        let last = reader(&disk).0.snapshot().iter().next_back().map_or(0, |granule| granule.file);
+        assert!(u64::from(symbols.dictionary().len()) >= last, "seed {seed}");
     }
 }
 

@@ -3,16 +3,34 @@
 //! Stored messages name their symbols by id. If the symbol file has lost its last entries (damaged, or younger than
 //! the log after a power cut), the next new symbol would get an id that stored messages use, and they would silently
 //! become messages of that symbol. So a writer, before it appends, gives such ids names of their own.
+//!
+//! After a power cut only the last log file can use them, for the symbol file is synced before a log file is rolled. It
+//! may end between two entries then and look whole, so the last log file is always looked at. All are when the symbol
+//! file has a bad end, which may be damage to old entries, or is empty.
 
 use crate::error::Error;
-use tapedb_codec::batch::{BatchHeader, Rows};
-use tapedb_log::{Dictionary, Granule, Log, LogError, MAX_SYMBOLS, SymbolFile};
+use tapedb_codec::batch::{BatchError, BatchHeader, Rows};
+use tapedb_log::{
+    BatchSlice, Damage, Dictionary, Granule, Log, LogError, MAX_SYMBOLS, Reason, Recovery, SymbolFile,
+};
 
-/// Gives every id that messages use a name; returns how many had none. Looks at the last log file, where ids that are
-/// missing at the end of the symbol file are, or at all files if `whole`.
-pub(crate) fn keep_used_ids(symbols: &mut SymbolFile, log: &Log, whole: bool) -> Result<u32, Error> {
-    let used = ids_used(log, symbols.dictionary(), whole)?.min(MAX_SYMBOLS as u32);
+/// Ids this far past the dictionary, plus one for every message looked at, are damage and not lost names: that many
+/// cannot have been lost.
+const LOST_MAX: u64 = 65_536;
+
+/// Where a batch's header has the symbol of all its messages.
+const SYMBOL_CONST_AT: usize = 52;
+
+/// Gives every id that messages use a name; returns how many had none. Looks at the last log file, or at all files if
+/// `whole`. Ids too large to be of lost names are added to the damage in `recovery` and get no name.
+pub(crate) fn keep_used_ids(
+    symbols: &mut SymbolFile,
+    log: &Log,
+    whole: bool,
+    recovery: &mut Recovery,
+) -> Result<u32, Error> {
     let known = symbols.dictionary().len();
+    let used = ids_used(log, known, whole, &mut recovery.damaged)?;
     if used <= known {
         return Ok(0);
     }
@@ -30,30 +48,72 @@ fn stand_in(id: u32, dictionary: &Dictionary) -> String {
     name
 }
 
-/// One more than the largest id in use, at least as far as it is above the ids in the dictionary.
-fn ids_used(log: &Log, dictionary: &Dictionary, whole: bool) -> Result<u32, LogError> {
+/// One more than the largest id in use, at least as far as it is above the `known` ids in the dictionary.
+fn ids_used(log: &Log, known: u32, whole: bool, damaged: &mut Vec<Damage>) -> Result<u32, LogError> {
     let snapshot = log.snapshot();
     let last_file = snapshot.iter().next_back().map(|granule| granule.file);
-    let (mut used, mut bytes, mut rows) = (0, Vec::new(), Rows::default());
-    for granule in snapshot.iter().filter(|granule| whole || Some(granule.file) == last_file) {
+    let looked_at = || snapshot.iter().filter(|granule| whole || Some(granule.file) == last_file);
+    let messages: u64 = looked_at().map(|granule| granule.count).sum();
+    let end = (u64::from(known) + LOST_MAX + messages).min(MAX_SYMBOLS as u64) as u32;
+    let mut ids = Ids { known, end, used: 0, rows: Rows::default() };
+    let mut bytes = Vec::new();
+    for granule in looked_at() {
         log.read(granule, &mut bytes)?;
-        used = used.max(ids_used_in(log, granule, &bytes, &mut rows, dictionary.len()));
-    }
-    Ok(used)
-}
-
-fn ids_used_in(log: &Log, granule: &Granule, bytes: &[u8], rows: &mut Rows, known: u32) -> u32 {
-    let mut used = 0;
-    // What is damaged has been reported by the log.
-    for batch in log.batches(&granule.span(), bytes).flatten() {
-        if batch.header.symbol_width == 0 {
-            used = used.max(batch.header.symbol_const.saturating_add(1));
-        } else if ids_bound(&batch.header) > known && rows.load_parsed(&batch.header, batch.bytes).is_ok() {
-            let largest = rows.symbols().iter().max().copied().unwrap_or(0);
-            used = used.max(largest.saturating_add(1));
+        // What is damaged has been reported by the log.
+        for batch in log.batches(&granule.span(), &bytes).flatten() {
+            damaged.extend(ids.look_at(granule, &batch));
         }
     }
-    used
+    Ok(ids.used)
+}
+
+/// The ids that batches use.
+struct Ids {
+    known: u32,
+    /// No lost name has this id, or a larger one.
+    end: u32,
+    /// One more than the largest so far below `end`.
+    used: u32,
+    rows: Rows,
+}
+
+impl Ids {
+    /// Takes the batch's ids in; returns the damage if one of them is too large.
+    fn look_at(&mut self, granule: &Granule, batch: &BatchSlice<'_>) -> Option<Damage> {
+        let strange = if batch.header.symbol_width == 0 {
+            self.take(&[batch.header.symbol_const])
+        } else if ids_bound(&batch.header) > self.known {
+            let mut rows = std::mem::take(&mut self.rows);
+            let loaded = rows.load_parsed(&batch.header, batch.bytes).is_ok();
+            let strange = if loaded { self.take(rows.symbols()) } else { None };
+            self.rows = rows;
+            strange
+        } else {
+            None
+        };
+        strange.map(|id| damage(granule, batch, id))
+    }
+
+    /// Returns an id that is too large, if there is one.
+    fn take(&mut self, ids: &[u32]) -> Option<u32> {
+        let largest = ids.iter().filter(|&&id| id < self.end).max();
+        self.used = self.used.max(largest.map_or(0, |id| id + 1));
+        ids.iter().find(|&&id| id >= self.end).copied()
+    }
+}
+
+fn damage(granule: &Granule, batch: &BatchSlice<'_>, id: u32) -> Damage {
+    let need = "an id of the symbol file, or one it can have lost";
+    let error = BatchError::Field { offset: SYMBOL_CONST_AT, field: "symbol", need, have: id.into() };
+    Damage {
+        file: granule.file,
+        offset: batch.offset,
+        bytes: batch.bytes.len() as u64,
+        first_sequence: batch.header.first_sequence,
+        // They can be read, with `?` for their symbol.
+        count: Some(0),
+        reason: Reason::Batch(error),
+    }
 }
 
 /// No id in the batch's symbol column is this large.
@@ -62,5 +122,53 @@ fn ids_bound(header: &BatchHeader) -> u32 {
         1 => 1 << 8,
         2 => 1 << 16,
         _ => u32::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::sync::Arc;
+    use tapedb_codec::batch::BatchBuilder;
+    use tapedb_log::sim::SimStorage;
+    use tapedb_log::{Durability, LogOptions, LogWriter};
+
+    /// Two names, and a log of one batch whose messages have these symbols.
+    fn stream(ids: &[u32]) -> (SymbolFile, LogWriter) {
+        let disk = SimStorage::new(1);
+        let opened = SymbolFile::open_rw(&disk, Path::new("/symbols"), 7, Durability::Async);
+        let (mut symbols, _) = opened.unwrap();
+        symbols.append(&["AAPL", "MSFT"]).unwrap();
+        let options = LogOptions::new(7, 0);
+        let (mut writer, _) = LogWriter::open(Arc::new(disk), Path::new("/log"), options).unwrap();
+        let (mut builder, mut batch) = (BatchBuilder::new(), Vec::new());
+        for &id in ids {
+            builder.push_bytes(0, id, 0, &[0; 8]).unwrap();
+        }
+        builder.finish(1, &mut batch);
+        writer.append(&mut batch).unwrap();
+        (symbols, writer)
+    }
+
+    #[test]
+    fn ids_without_a_name_get_one_though_the_symbol_file_looks_whole() {
+        let (mut symbols, writer) = stream(&[0, 4, 1]);
+        let mut recovery = Recovery::default();
+        assert_eq!(keep_used_ids(&mut symbols, writer.log(), false, &mut recovery).unwrap(), 3);
+        assert!(symbols.dictionary().names_from(2).eq(["?2", "?3", "?4"]) && recovery.is_clean());
+        assert_eq!(keep_used_ids(&mut symbols, writer.log(), false, &mut recovery).unwrap(), 0);
+    }
+
+    #[test]
+    fn an_id_too_large_to_be_lost_is_damage_and_makes_no_names() {
+        for ids in [vec![u32::MAX], vec![(16 << 20) + 1; 4], vec![1, 3, 1_000_000]] {
+            let (mut symbols, writer) = stream(&ids);
+            let mut recovery = Recovery::default();
+            let lost = keep_used_ids(&mut symbols, writer.log(), true, &mut recovery).unwrap();
+            assert_eq!(lost, if ids.len() == 3 { 2 } else { 0 }, "{ids:?}");
+            let [damage] = recovery.damaged[..] else { panic!("{recovery}") };
+            assert_eq!((damage.offset, damage.count), (64, Some(0)));
+        }
     }
 }

@@ -440,11 +440,13 @@ impl Files {
         let (mut symbols, symbol_recovery) =
             SymbolFile::open_rw(&DiskStorage, symbols, definition.id, durability)?;
         let options = LogOptions { durability, file_bytes_max, ..LogOptions::new(definition.id, SPACE) };
-        let (writer, mut log_recovery) = LogWriter::open(Arc::new(DiskStorage), space, options)?;
+        let (mut writer, mut log_recovery) = LogWriter::open(Arc::new(DiskStorage), space, options)?;
+        writer.sync_symbols(&symbols);
         note_missing_start(&mut log_recovery);
         let log = writer.log().clone();
-        let was_cut = symbol_recovery.cut_bytes > 0 || symbols.dictionary().is_empty();
-        let symbols_lost = lost::keep_used_ids(&mut symbols, &log, was_cut)?;
+        let end_in_doubt = symbol_recovery.cut_bytes > 0 || symbol_recovery.kept_bytes > 0;
+        let whole = end_in_doubt || symbols.dictionary().is_empty();
+        let symbols_lost = lost::keep_used_ids(&mut symbols, &log, whole, &mut log_recovery)?;
         let recovery = StreamRecovery { log: log_recovery, symbols: symbol_recovery, symbols_lost };
         Ok(Self { symbols, log, writer: Some(writer), recovery })
     }

@@ -166,6 +166,33 @@ fn a_bad_line_stops_or_is_skipped_and_counted() {
 }
 
 #[test]
+fn a_row_that_no_stream_can_hold_is_a_bad_line() {
+    let trade = |symbol: &str| format!(r#"17 {{"e":"trade","s":"{symbol}","t":1,"p":"1","q":"1","m":true}}"#);
+    let depth = |levels: usize| {
+        let level = vec![r#"["1","2"]"#; levels].join(",");
+        format!(r#"17 {{"e":"depthUpdate","s":"A","U":1,"u":2,"b":[{level}],"a":[]}}"#)
+    };
+    let snapshot = r#"17 {"lastUpdateId":1,"bids":[],"asks":[]}"#.to_string();
+    let folder = Folder::new();
+    for (bad, expected) in [
+        (trade(""), "line 2: expected a symbol of 1 to 255 bytes"),
+        (trade(&"x".repeat(256)), "line 2: expected a symbol of 1 to 255 bytes"),
+        (depth(200_000), "line 2: expected a message of at most 4194304 bytes"),
+    ] {
+        let lines = [trade("A"), bad, snapshot.clone(), trade(&"x".repeat(255)), depth(40_000)].join("\n");
+        let path = folder.file("spot-a_20240808.gz", &gzip(lines.as_bytes()));
+        let (read, error) = rows(find(Format::BinanceRawWs, &path).unwrap());
+        let error = error.unwrap().to_string();
+        assert!(read.len() == 1 && error.contains(expected), "{error}");
+        let options = ImportOptions { on_bad_line: OnBadLine::Skip(1), ..ImportOptions::default() };
+        let (read, error) = rows(discover(Format::BinanceRawWs, &[&path], &options).unwrap());
+        assert!(error.is_none());
+        assert_eq!(read.len(), 4);
+        assert!(read[1].starts_with("0 A "), "the snapshot is about the one symbol there was: {read:?}");
+    }
+}
+
+#[test]
 fn an_error_of_one_source_leaves_the_others_going() {
     let folder = Folder::new();
     folder.file("1/20131009_trade.zip", &zip(&[(TRADES, b"1,1,1,P,0,0\nbad\n")]));

@@ -15,7 +15,7 @@
 
 use super::LineParser;
 use super::fields::BadLine;
-use super::source::Parsed;
+use super::source::{Parsed, is_symbol};
 use crate::{
     Aggressor, BookAction, Entry, Level1, Level2Snapshot, Level2Update, Package, PackageKind, SequenceRange,
 };
@@ -282,6 +282,10 @@ impl Parser {
         if self.symbol != symbol {
             self.symbol.clear();
             self.symbol.push_str(symbol);
+        }
+        if !is_symbol(symbol) {
+            // The line is bad: it tells nothing about the snapshots after it.
+            return;
         }
         match &self.seen {
             Seen::One(one) if one == symbol => {}

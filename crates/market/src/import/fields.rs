@@ -14,6 +14,12 @@ impl BadLine {
     pub(super) fn new(column: usize, expected: impl Into<String>) -> Self {
         Self { column: Some(column), expected: expected.into() }
     }
+
+    /// The line as a whole is bad.
+    #[cold]
+    pub(super) fn anywhere(expected: String) -> Self {
+        Self { column: None, expected }
+    }
 }
 
 /// Reads a line from left to right.

@@ -32,7 +32,7 @@ pub use error::{ImportError, MAX_EXCERPT_BYTES, Place};
 pub use fx::FxProvider;
 pub use lines::MAX_LINE_BYTES;
 pub use merge::{Merge, MergedRow};
-pub use source::{Counters, MAX_UNKNOWN_KINDS, RowHeader, Source};
+pub use source::{Counters, MAX_SYMBOL_BYTES, MAX_UNKNOWN_KINDS, RowHeader, Source};
 
 use source::LineParser;
 use std::fmt;
@@ -101,7 +101,7 @@ impl FromStr for Format {
     }
 }
 
-/// What to do at a line that cannot be read. Damaged or cut files always stop.
+/// What to do at a line that cannot be read, or whose row no stream could hold. Damaged or cut files always stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBadLine {
     /// Stop with an error.

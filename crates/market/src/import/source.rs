@@ -11,17 +11,24 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tapedb_codec::batch::MAX_MESSAGE_BYTES;
+use tapedb_codec::encode;
 use tapedb_schema::Timestamp;
 
 /// Most kinds of unknown frames that are counted by name; further ones go under `other`.
 pub const MAX_UNKNOWN_KINDS: usize = 64;
+
+/// Longest symbol of a row, in bytes; the shortest is one byte.
+pub const MAX_SYMBOL_BYTES: usize = 255;
+/// More bytes than any entry has in a package's body.
+const ENTRY_BYTES_MAX: usize = 128;
 
 /// Header of a row; borrowed from its source until the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowHeader<'a> {
     /// The message's time.
     pub time: Timestamp,
-    /// The symbol, in upper case.
+    /// The symbol, in upper case; 1 to [`MAX_SYMBOL_BYTES`] bytes.
     pub symbol: &'a str,
 }
 
@@ -53,7 +60,7 @@ impl Counters {
     }
 }
 
-/// Rows of one file in the order of the file.
+/// Rows of one file in the order of the file. A line whose row no stream could hold is a bad line.
 pub trait Source: Send {
     /// Replaces `out` by the next row; `None` at the end.
     ///
@@ -132,7 +139,7 @@ impl<P: LineParser> TextSource<P> {
                 Line::TooLong(text) => {
                     (text, BadLine::new(0, format!("a line of at most {MAX_LINE_BYTES} bytes")))
                 }
-                Line::Whole(text) => match self.parser.parse(text, out) {
+                Line::Whole(text) => match parse(&mut self.parser, text, out) {
                     Ok(Parsed::Row(time)) => return Ok(Some(time)),
                     Ok(Parsed::Unknown(kind)) => {
                         self.counters.add_unknown(kind, 1);
@@ -176,8 +183,69 @@ impl<P: LineParser> Source for TextSource<P> {
     }
 }
 
+/// Parses a line, and proves that a stream can hold the row.
+#[inline]
+fn parse(parser: &mut impl LineParser, line: &[u8], out: &mut Package) -> Result<Parsed, BadLine> {
+    let parsed = parser.parse(line, out)?;
+    if matches!(parsed, Parsed::Row(_)) {
+        if !is_symbol(parser.symbol()) {
+            return Err(BadLine::anywhere(format!("a symbol of 1 to {MAX_SYMBOL_BYTES} bytes")));
+        }
+        if !fits_a_message(out) {
+            return Err(BadLine::anywhere(format!("a message of at most {MAX_MESSAGE_BYTES} bytes")));
+        }
+    }
+    Ok(parsed)
+}
+
+/// Whether it can be a row's symbol.
+pub(super) fn is_symbol(text: &str) -> bool {
+    (1..=MAX_SYMBOL_BYTES).contains(&text.len())
+}
+
+/// Whether a package's body is within the limit; only a large one is encoded to see.
+#[inline]
+fn fits_a_message(package: &Package) -> bool {
+    if package.entries.len() < MAX_MESSAGE_BYTES / ENTRY_BYTES_MAX {
+        return true;
+    }
+    let mut body = Vec::new();
+    encode(package, &mut body);
+    body.len() <= MAX_MESSAGE_BYTES
+}
+
 #[cold]
 fn line_error(place: &Place, bad: BadLine, text: &[u8]) -> ImportError {
     let place = Place { column: bad.column.map(|column| column + 1), ..place.clone() };
     ImportError::Line { place, expected: bad.expected, excerpt: excerpt(text, bad.column.unwrap_or(0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Entry, Level1, Level2Snapshot, Level2Update, SequenceRange, Trade};
+    use tapedb_schema::Ascii;
+
+    #[test]
+    fn no_entry_has_more_bytes_than_are_reckoned_with() {
+        let (text, size) = (Ascii::new("ABCDEFGH").ok(), Some(Default::default()));
+        let (exchange, condition, orders) = (text, text, Some(1));
+        let trade = Trade {
+            exchange,
+            condition,
+            aggressor: Some(Default::default()),
+            id: Some(1),
+            ..Trade::default()
+        };
+        let quote = Level1 { exchange, condition, orders, price: size, size, ..Level1::default() };
+        let update = Level2Update { exchange, orders, size, level: Some(1), ..Level2Update::default() };
+        let level = Level2Snapshot { exchange, orders, ..Level2Snapshot::default() };
+        let range = SequenceRange { first: 1, previous: Some(1) };
+        let entries: [Entry; 5] = [trade.into(), quote.into(), update.into(), level.into(), range.into()];
+        for entry in entries {
+            let mut body = Vec::new();
+            encode(&Package { entries: vec![entry; 1000], ..Package::default() }, &mut body);
+            assert!(body.len() < 1000 * (ENTRY_BYTES_MAX - 1), "{}", body.len());
+        }
+    }
 }

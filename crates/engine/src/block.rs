@@ -6,7 +6,7 @@ use crate::stream::StreamInner;
 use std::collections::VecDeque;
 use std::ops::Range;
 use tapedb_codec::batch::{BatchError, BatchHeader, Rows};
-use tapedb_log::{Damage, Log, LogError, Reason, Span};
+use tapedb_log::{Damage, Log, Reason, Span};
 
 /// In which order a block gives its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,8 +248,7 @@ impl Block {
             count: Some(at.header.count.into()),
             reason: Reason::Batch(error),
         };
-        let path = log.path().join(format!("{file:020}.log"));
-        LogError::Damaged { path, damage: Box::new(damage) }.into()
+        Error::damaged(log, damage)
     }
 
     /// Collects all wanted rows in time order.

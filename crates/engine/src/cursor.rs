@@ -209,7 +209,8 @@ impl Cursor {
     /// The next message. `None`: history has ended; for a live cursor, there is nothing new right now.
     ///
     /// # Errors
-    /// Damage in the files, once for each damaged place, naming it; the next call goes on after it. A deleted stream,
+    /// Damage in the files, once for each damaged place, naming it; the next call goes on after it. What was known to be
+    /// out of reach when the cursor was opened comes before the first message, whatever the filters. A deleted stream,
     /// once. What the system refuses comes again with every call until it is mended.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "it lends its messages, which an iterator cannot")]

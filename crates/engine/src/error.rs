@@ -5,7 +5,7 @@ use std::{fmt, io};
 use tapedb_codec::DecodeError;
 use tapedb_codec::batch::PushError;
 use tapedb_codec::dynamic::EncodeError;
-use tapedb_log::LogError;
+use tapedb_log::{Damage, Log, LogError};
 use tapedb_schema::{SchemaError, Timestamp};
 
 /// A failed operation of the database. Nothing already stored is lost by any of them. What is large is boxed: the hot
@@ -112,6 +112,12 @@ pub enum Error {
 impl Error {
     pub(crate) fn io<'a>(operation: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| Self::Io { operation, path: path.into(), source }
+    }
+
+    /// Messages of a log that are out of reach.
+    pub(crate) fn damaged(log: &Log, damage: Damage) -> Self {
+        let path = log.path().join(format!("{:020}.log", damage.file));
+        LogError::Damaged { path, damage: Box::new(damage) }.into()
     }
 }
 

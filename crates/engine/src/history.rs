@@ -8,10 +8,11 @@
 use crate::block::{Block, Order};
 use crate::error::Error;
 use crate::filter::Filter;
+use crate::missing;
 use crate::stream::StreamInner;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use tapedb_log::{Granule, Snapshot};
+use tapedb_log::{Granule, Log, Snapshot};
 
 /// Place of a message in a stream's history: its time, then its sequence number.
 pub(crate) type Key = (i64, u64);
@@ -45,7 +46,15 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub fn new(snapshot: &Snapshot, filter: &Filter, reversed: bool, after: Option<Key>, end: u64) -> Self {
+    /// All of the snapshot's messages below `end` that `filter` wants, behind `after`. What the log knows to be missing
+    /// among them is told first, whatever the filter: nobody can say which messages they were.
+    pub fn new(
+        (log, snapshot): (&Log, &Snapshot),
+        filter: &Filter,
+        reversed: bool,
+        after: Option<Key>,
+        end: u64,
+    ) -> Self {
         let wanted = |granule: &&Granule| granule.first_sequence < end && filter.wants_granule(granule);
         let mut granules: Vec<Granule> = snapshot.iter().filter(wanted).copied().collect();
         let rank = |granule: &Granule| first_rank(granule, reversed);
@@ -65,7 +74,7 @@ impl History {
             limit: (i64::MIN, 0),
             is_bounded: after.is_some() || snapshot.next_sequence() > end,
             fresh: false,
-            errors: VecDeque::new(),
+            errors: missing::below(end, log, snapshot),
         }
     }
 

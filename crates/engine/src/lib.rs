@@ -14,6 +14,7 @@ mod filter;
 mod history;
 mod loader;
 mod lost;
+mod missing;
 mod names;
 mod position;
 mod source;
@@ -29,3 +30,8 @@ pub use names::MAX_STREAM_NAME_BYTES;
 pub use position::Position;
 pub use stream::{Stream, StreamRecovery, StreamStats};
 pub use tapedb_log::{Durability, LogError};
+
+/// The README's program compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -4,6 +4,7 @@ use crate::block::Block;
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::history::{History, Key};
+use crate::missing;
 use crate::position::Place;
 use crate::stream::Stream;
 use crate::tail::Tail;
@@ -37,19 +38,22 @@ enum Phase {
 
 impl Source {
     pub fn new(stream: Stream, mut filter: Filter, reversed: bool, live: bool, place: Option<Place>) -> Self {
-        let snapshot = stream.inner.log.snapshot();
+        let log = &*stream.inner.log;
+        let snapshot = log.snapshot();
         let now = Place::History { end: snapshot.next_sequence(), after: None };
         let (end, phase, given) = match place.unwrap_or(now) {
             Place::History { end, after } => {
                 if let Some((time, _)) = after {
                     filter.narrow_to_after(time, reversed);
                 }
-                let history = History::new(&snapshot, &filter, reversed, after, end);
+                let history = History::new((log, &snapshot), &filter, reversed, after, end);
                 (end, Phase::History(history), after)
             }
             Place::Live { next } => {
                 let end = if live { u64::MAX } else { snapshot.next_sequence() };
-                (next, Phase::Tail(Box::new(Tail::new(next, end))), None)
+                let mut tail = Tail::new(next.max(snapshot.first_sequence()), end);
+                tail.tell_first(missing::before_start(next, log, &snapshot));
+                (next, Phase::Tail(Box::new(tail)), None)
             }
         };
         Self { stream, filter, phase, end, reversed, live, given, last_type: Cell::new(None) }

@@ -39,6 +39,12 @@ impl Tail {
         }
     }
 
+    /// Gives these errors before any message.
+    pub fn tell_first(&mut self, errors: impl IntoIterator<Item = Error>) {
+        self.errors.extend(errors);
+        self.drained = self.errors.is_empty();
+    }
+
     /// Sequence number of the first message that has not been given.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence

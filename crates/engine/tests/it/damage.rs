@@ -3,11 +3,14 @@
 use crate::support::*;
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{Database, Error, Stream};
+use tapedb_engine::{Database, Error, LogError, Stream};
+use tapedb_log::FILE_HEADER_BYTES;
 use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 400;
+const BATCH: u64 = 10;
 const FILES: [&str; 5] = [
     "tapedb.database",
     "streams/s/stream.tape",
@@ -27,7 +30,7 @@ fn make(path: &Path) {
     let mut loader = stream.loader().unwrap();
     for number in 0..MESSAGES {
         loader.append(&symbol_of(number), Timestamp(number as i64), &Tick::of(number)).unwrap();
-        if number % 10 == 9 {
+        if number % BATCH == BATCH - 1 {
             loader.flush().unwrap();
         }
     }
@@ -45,19 +48,53 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn last_log(path: &Path) -> Option<PathBuf> {
-    let files = fs::read_dir(path.join("streams/s/0")).ok()?.map(|entry| entry.unwrap().path());
-    files.filter(|file| file.extension().is_some_and(|e| e == "log")).max()
+/// The log files of the stream, in order.
+fn logs(path: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(path.join("streams/s/0")).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files.filter(|file| file.extension().is_some_and(|e| e == "log")).collect();
+    files.sort();
+    files
 }
 
-/// Reads all there is, in every way, and checks that nothing is wrong and nothing is missing in silence.
-/// `open_end`: messages may be missing at the end, as if they had not been written yet.
-fn check(stream: &Stream, open_end: bool) {
-    let mut told = !stream.recovery().is_clean();
+/// What damage may do.
+#[derive(Debug, Clone)]
+struct Loss {
+    /// Messages of the damaged file.
+    within: Range<u64>,
+    /// At most so many of them are lost.
+    at_most: u64,
+    /// They may be missing at the end, as if they had not been written yet.
+    open_end: bool,
+    /// Whether names of symbols may be lost.
+    symbols: bool,
+}
+
+impl Loss {
+    /// By damage to `file` that touches at most `batches` batches.
+    fn of(path: &Path, file: &str, batches: u64) -> Self {
+        let firsts: Vec<u64> = logs(path).iter().map(|log| first_of(log)).chain([MESSAGES]).collect();
+        let log = Path::new(file).extension().is_some_and(|e| e == "log").then(|| first_of(Path::new(file)));
+        let within =
+            firsts.windows(2).find(|pair| Some(pair[0]) == log).map_or(0..0, |pair| pair[0]..pair[1]);
+        let symbols = file.ends_with("symbols");
+        let at_most = (within.end - within.start).min(batches.saturating_mul(BATCH));
+        Self { at_most, open_end: within.end == MESSAGES, within, symbols }
+    }
+}
+
+/// First sequence number in a log file.
+fn first_of(log: &Path) -> u64 {
+    log.file_stem().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+/// Reads all there is, in every way, and checks that nothing is wrong, that each message out of reach is named, and that
+/// no more are than `loss` allows.
+fn check(stream: &Stream, loss: &Loss) {
     for reversed in [false, true] {
         let builder = stream.cursor();
         let mut cursor = if reversed { builder.reverse() } else { builder }.open().unwrap();
         let mut missing: BTreeSet<u64> = (0..MESSAGES).collect();
+        let mut named = BTreeSet::new();
         loop {
             match cursor.next() {
                 Ok(None) => break,
@@ -65,50 +102,59 @@ fn check(stream: &Stream, open_end: bool) {
                     let number = number_of(&message);
                     assert_eq!((message.sequence(), message.time().0 as u64), (number, number));
                     let symbol = message.symbol();
-                    assert!(symbol == symbol_of(number) || symbol.starts_with('?'), "{number}: {symbol}");
+                    let is_lost = loss.symbols && symbol.starts_with('?');
+                    assert!(symbol == symbol_of(number) || is_lost, "{number}: {symbol}");
                     assert!(missing.remove(&number), "{number} twice");
                 }
-                Err(error) => {
-                    assert!(error.to_string().contains("/0"), "{error}");
-                    told = true;
-                }
+                Err(error) => named.extend(named_by(&error)),
             }
         }
-        // At most what was in damaged batches or, for a header, in one file.
-        let at_the_end =
-            missing.iter().rev().zip((0..MESSAGES).rev()).all(|(&missing, last)| missing == last);
-        assert!(missing.is_empty() || told || (open_end && at_the_end), "{missing:?} are missing in silence");
+        assert!(missing.len() as u64 <= loss.at_most, "{loss:?}, but {missing:?} are missing");
+        assert!(missing.iter().all(|number| loss.within.contains(number)), "{loss:?}: {missing:?}");
+        if loss.open_end {
+            (0..MESSAGES).rev().take_while(|last| missing.remove(last)).for_each(drop);
+        }
+        assert!(missing.is_subset(&named), "{missing:?} are missing, {named:?} are named");
+    }
+}
+
+/// The messages that are out of reach, as the error says.
+fn named_by(error: &Error) -> Range<u64> {
+    match error {
+        Error::Log(error) => match &**error {
+            LogError::Damaged { path, damage } => {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                assert!(logs(path.ancestors().nth(4).unwrap()).contains(path), "{name}");
+                let count = damage.count.unwrap_or(MESSAGES);
+                damage.first_sequence..damage.first_sequence.saturating_add(count).min(MESSAGES)
+            }
+            error => panic!("{error}"),
+        },
+        error => panic!("{error}"),
     }
 }
 
 /// Whatever the damage, the database opens and reads, or says in which file the trouble is.
 /// A shorter last file cannot be told from one that was not written further; nor, by a reader, a bad last batch from one
-/// that is being written.
-fn check_database(path: &Path, damaged: &str, is_shorter: bool) {
-    let is_last = last_log(path).is_some_and(|last| last.ends_with(damaged));
+/// that is being written. A writer cuts that off, and says so when it opens the stream.
+fn check_database(path: &Path, damaged: &str, is_shorter: bool, loss: &Loss) {
     for writing in [false, true] {
         let db = if writing { Database::open(path) } else { Database::open_read_only(path) };
         let opened = db.and_then(|db| db.stream("s").map(|stream| (db, stream)));
         match opened {
             Ok((_db, stream)) => {
-                check(&stream, is_last && (is_shorter || !writing));
+                let recovery = stream.recovery();
+                let symbols = &recovery.symbols;
+                let names_symbols =
+                    recovery.symbols_lost > 0 || symbols.cut_bytes > 0 || !symbols.damaged.is_empty();
+                let loss = Loss {
+                    open_end: loss.open_end && (is_shorter || !writing || !recovery.log.cut.is_empty()),
+                    symbols: loss.symbols && (names_symbols || !writing),
+                    ..loss.clone()
+                };
+                check(&stream, &loss);
                 if writing {
-                    let next = stream.stats().unwrap().next_sequence;
-                    let mut loader = stream.loader().unwrap();
-                    loader.append("new", Timestamp(i64::MAX), &Tick::of(7)).unwrap();
-                    assert_eq!(loader.close().unwrap(), next + 1);
-                    let mut cursor = stream.cursor().reverse().open().unwrap();
-                    assert_eq!(cursor.next().unwrap().unwrap().symbol(), "new");
-                    let mut of_new = stream.cursor().symbols(["new"]).open().unwrap();
-                    let mut count = 0;
-                    loop {
-                        match of_new.next() {
-                            Ok(Some(_)) => count += 1,
-                            Ok(None) => break,
-                            Err(error) => assert!(error.to_string().contains("/0"), "{error}"),
-                        }
-                    }
-                    assert_eq!(count, 1, "a stored message has become one of a new symbol");
+                    check_appending(&stream);
                 }
             }
             Err(Error::NotADatabase { .. }) => assert_eq!(damaged, FILES[0]),
@@ -120,24 +166,46 @@ fn check_database(path: &Path, damaged: &str, is_shorter: bool) {
     }
 }
 
-fn with_damage(original: &Path, file: &str, damage: impl FnOnce(&mut Vec<u8>)) {
+/// A new message gets a new sequence number, and its symbol is only its own.
+fn check_appending(stream: &Stream) {
+    let next = stream.stats().unwrap().next_sequence;
+    let mut loader = stream.loader().unwrap();
+    loader.append("new", Timestamp(i64::MAX), &Tick::of(7)).unwrap();
+    assert_eq!(loader.close().unwrap(), next + 1);
+    for of_new in [stream.cursor().symbols(["new"]), stream.cursor().reverse()] {
+        let mut cursor = of_new.open().unwrap();
+        let mut sequences = Vec::new();
+        loop {
+            match cursor.next() {
+                Ok(Some(message)) if message.symbol() == "new" => sequences.push(message.sequence()),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => drop(named_by(&error)),
+            }
+        }
+        assert_eq!(sequences, [next], "a stored message has become one of a new symbol");
+    }
+}
+
+/// `damage` says how many batches it may have touched.
+fn with_damage(original: &Path, file: &str, damage: impl FnOnce(&mut Vec<u8>) -> u64) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     copy(original, &path);
     let target = path.join(file);
     let mut content = fs::read(&target).unwrap();
     let len = content.len();
-    damage(&mut content);
+    let batches = damage(&mut content);
     fs::write(&target, &content).unwrap();
-    check_database(&path, file, content.len() < len);
+    check_database(&path, file, content.len() < len, &Loss::of(original, file, batches));
 }
 
-fn for_every_file(rounds: usize, mut damage: impl FnMut(&mut Random, &mut Vec<u8>)) {
+fn for_every_file(rounds: usize, mut damage: impl FnMut(&mut Random, &mut Vec<u8>) -> u64) {
     let mut random = Random::new();
     let (directory, path) = (tempfile::tempdir().unwrap(), "db");
     let original = directory.path().join(path);
     make(&original);
-    let last = last_log(&original).unwrap().strip_prefix(&original).unwrap().to_str().unwrap().to_string();
+    let last = logs(&original).pop().unwrap().strip_prefix(&original).unwrap().to_str().unwrap().to_string();
     for file in FILES.iter().copied().chain([&*last]) {
         for _ in 0..rounds {
             with_damage(&original, file, |content| damage(&mut random, content));
@@ -150,12 +218,16 @@ fn flipped_bits() {
     for_every_file(10, |random, content| {
         let at = random.below(content.len());
         content[at] ^= 1 << random.below(8);
+        if at < FILE_HEADER_BYTES as usize { u64::MAX } else { 1 }
     });
 }
 
 #[test]
 fn truncated_files() {
-    for_every_file(5, |random, content| content.truncate(random.below(content.len())));
+    for_every_file(5, |random, content| {
+        content.truncate(random.below(content.len()));
+        u64::MAX
+    });
 }
 
 #[test]
@@ -164,6 +236,8 @@ fn overwritten_parts() {
         let from = random.below(content.len());
         let to = (from + 1 + random.below(200)).min(content.len());
         content[from..to].fill_with(|| random.next() as u8);
+        // A batch has more bytes than that.
+        if from < FILE_HEADER_BYTES as usize { u64::MAX } else { 2 }
     });
 }
 
@@ -171,6 +245,7 @@ fn overwritten_parts() {
 fn garbage_instead_of_files() {
     for_every_file(3, |random, content| {
         *content = (0..random.below(10_000)).map(|_| random.next() as u8).collect();
+        u64::MAX
     });
 }
 
@@ -183,15 +258,55 @@ fn missing_files() {
         let path = directory.path().join(i.to_string());
         copy(&original, &path);
         fs::remove_file(path.join(file)).unwrap();
-        check_database(&path, file, false);
+        check_database(&path, file, false, &Loss::of(&original, file, u64::MAX));
     }
     let path = directory.path().join("no-space");
     copy(&original, &path);
     fs::remove_dir_all(path.join("streams/s/0")).unwrap();
-    check_database(&path, "streams/s/0", false);
+    check_database(&path, "streams/s/0", false, &Loss::of(&original, "streams/s/0", 0));
     // What cannot be opened can be deleted.
     let db = Database::open(&path).unwrap();
     assert_error(db.stream("s"), |e| matches!(e, Error::Definition { .. }), "all messages");
     db.delete_stream("s").unwrap();
     assert!(db.streams().unwrap().is_empty());
+}
+
+/// Damage that opening has found already is told to each cursor of history once, before the messages.
+#[test]
+fn what_is_known_to_be_missing_is_told_to_each_cursor() {
+    let directory = tempfile::tempdir().unwrap();
+    let original = directory.path().join("db");
+    make(&original);
+    let firsts: Vec<u64> = logs(&original).iter().map(|file| first_of(file)).collect();
+    for gone in 0..firsts.len() - 1 {
+        let path = directory.path().join(gone.to_string());
+        copy(&original, &path);
+        fs::remove_file(&logs(&path)[gone]).unwrap();
+        let lost = firsts[gone]..firsts[gone + 1];
+        let said = format!("messages {} to {} are out of reach", lost.start, lost.end - 1);
+        let stream = Database::open(&path).unwrap().stream("s").unwrap();
+        let cursor = || stream.cursor();
+        let builders = [
+            cursor(),
+            cursor().reverse(),
+            cursor().live(),
+            cursor().symbols(["S3"]),
+            cursor().resume(&"live 0 s\n".parse().unwrap()),
+        ];
+        for (i, builder) in builders.into_iter().enumerate() {
+            let (mut cursor, mut errors, mut found) = (builder.open().unwrap(), Vec::new(), 0);
+            loop {
+                match cursor.next() {
+                    Ok(Some(_)) => found += 1,
+                    Ok(None) => break,
+                    Err(error) => errors.push(error.to_string()),
+                }
+            }
+            assert!(errors.len() == 1 && errors[0].contains(&said), "{i}: {errors:?} lacks {said:?}");
+            let of_symbol = (120..160).filter(|number| !lost.contains(number)).count() as u64;
+            assert_eq!(found, if i == 3 { of_symbol } else { MESSAGES - (lost.end - lost.start) });
+        }
+        let mut new_only = cursor().skip_history().open().unwrap();
+        assert!(new_only.next().unwrap().is_none());
+    }
 }

@@ -1,0 +1,45 @@
+//! Messages that the log's index knows to be out of reach: who reads only what is there would not hear of them.
+
+use crate::error::Error;
+use std::collections::VecDeque;
+use tapedb_log::{Damage, FILE_HEADER_BYTES, Granule, Log, Reason, Snapshot};
+
+/// An error for each hole in the sequence numbers from 0 to `end`.
+pub(crate) fn below(end: u64, log: &Log, snapshot: &Snapshot) -> VecDeque<Error> {
+    let mut found = VecDeque::new();
+    let (mut next, mut before) = (0, None);
+    for granule in snapshot.iter().take_while(|granule| granule.first_sequence < end) {
+        if granule.first_sequence > next {
+            let damage = hole(next, granule.first_sequence, before, Some(granule), snapshot);
+            found.push_back(Error::damaged(log, damage));
+        }
+        (next, before) = (granule.next_sequence(), Some(granule));
+    }
+    if end > next {
+        let after = snapshot.get(snapshot.find(next));
+        found.push_back(Error::damaged(log, hole(next, end, before, after, snapshot)));
+    }
+    found
+}
+
+/// The error for the messages from `next` on that are before the first log file there is, if any are.
+pub(crate) fn before_start(next: u64, log: &Log, snapshot: &Snapshot) -> Option<Error> {
+    let start = snapshot.first_sequence();
+    (next < start).then(|| Error::damaged(log, hole(next, start, None, None, snapshot)))
+}
+
+/// The messages from `first` to `end`, which should be between these granules.
+fn hole(
+    first: u64,
+    end: u64,
+    before: Option<&Granule>,
+    after: Option<&Granule>,
+    snapshot: &Snapshot,
+) -> Damage {
+    // The log's first file is called by its first sequence number.
+    let start = (snapshot.first_sequence(), FILE_HEADER_BYTES);
+    let (file, offset) = before.map_or(start, |granule| (granule.file, granule.end()));
+    let bytes = after.filter(|granule| granule.file == file).map_or(0, |granule| granule.offset - offset);
+    let reason = if bytes > 0 { Reason::Unindexed } else { Reason::Gap };
+    Damage { file, offset, bytes, first_sequence: first, count: Some(end - first), reason }
+}

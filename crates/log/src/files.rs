@@ -3,16 +3,21 @@
 
 use crate::error::LogError;
 use crate::format::{
-    FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, index_bytes, index_name, log_name, log_of_name,
-    parse_index,
+    FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, index_bytes, index_bytes_max, index_name, log_name,
+    log_of_name, parse_index,
 };
 use crate::granule::Granule;
 use crate::report::{Damage, Reason};
 use crate::scan::{Scan, scan_file, scan_region};
 use crate::storage::{Storage, StorageFile, read_into};
+use crate::writer::FILE_BYTES_MAX;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
+use tapedb_codec::batch::{HEADER_BYTES, MAX_BATCH_BYTES};
+
+/// No log file is longer: whatever its limit, it may hold one batch that is larger.
+const LOG_BYTES_MAX: u64 = FILE_BYTES_MAX + (HEADER_BYTES + MAX_BATCH_BYTES) as u64;
 
 /// A directory of log files that belong to one space of one stream.
 pub(crate) struct LogDir {
@@ -68,7 +73,7 @@ impl LogDir {
     /// Finds out what a log file holds; `expected` is the sequence number after the file before it.
     pub(crate) fn load(&self, file: u64, expected: u64, trust_index: bool) -> Result<LoadedFile, LogError> {
         let handle = self.open_read(file)?;
-        let bytes = handle.len().map_err(|e| LogError::io("size", &self.log_path(file), e))?;
+        let bytes = self.size(&*handle, file)?;
         let head = self.read(&*handle, file, 0, bytes.min(FILE_HEADER_BYTES))?;
         let header = FileHeader::parse(FileKind::Log, &head);
         self.check_owner(file, header.as_ref())?;
@@ -84,7 +89,7 @@ impl LogDir {
     /// Scans what a log file holds from `offset` on.
     pub(crate) fn load_from(&self, file: u64, offset: u64, expected: u64) -> Result<LoadedFile, LogError> {
         let handle = self.open_read(file)?;
-        let bytes = handle.len().map_err(|e| LogError::io("size", &self.log_path(file), e))?;
+        let bytes = self.size(&*handle, file)?;
         let content = self.read(&*handle, file, offset, bytes.saturating_sub(offset))?;
         let scan = scan_region(&content, file, offset, expected);
         Ok(LoadedFile { file, bytes, scan, by_index: false })
@@ -120,6 +125,17 @@ impl LogDir {
         if sync { file.sync_data() } else { Ok(()) }
     }
 
+    /// Bytes of a log file, which is read whole: one that no log can have grown to would take all memory.
+    fn size(&self, handle: &dyn StorageFile, file: u64) -> Result<u64, LogError> {
+        let path = self.log_path(file);
+        let bytes = handle.len().map_err(|e| LogError::io("size", &path, e))?;
+        if bytes > LOG_BYTES_MAX {
+            let what = "it is longer than a log file can be (1 GiB and one batch)";
+            return Err(LogError::Unreadable { path, what });
+        }
+        Ok(bytes)
+    }
+
     fn read(&self, handle: &dyn StorageFile, file: u64, offset: u64, len: u64) -> Result<Vec<u8>, LogError> {
         let mut buf = Vec::new();
         let read = read_into(handle, &mut buf, offset, len as usize);
@@ -150,8 +166,9 @@ impl LogDir {
     /// The granules from the index file; `None` when there is none that can be trusted.
     fn read_index(&self, file: u64, expected: u64, log_bytes: u64) -> Option<Vec<Granule>> {
         let handle = self.storage.open_read(&self.path.join(index_name(file))).ok()?;
+        let bytes = handle.len().ok().filter(|&bytes| bytes <= index_bytes_max(log_bytes))?;
         let mut content = Vec::new();
-        read_into(&*handle, &mut content, 0, usize::try_from(handle.len().ok()?).ok()?).ok()?;
+        read_into(&*handle, &mut content, 0, bytes as usize).ok()?;
         let header = FileHeader::new(self.stream_id, self.space, file);
         let granules = parse_index(&content, &header, log_bytes)?;
         let overlaps = granules.first().is_some_and(|first| first.first_sequence < expected);

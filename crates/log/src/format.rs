@@ -1,6 +1,7 @@
 //! The bytes of log files and index files outside the batches: names, headers, index entries.
 
-use crate::granule::Granule;
+use crate::granule::{GRANULE_BYTES_MAX, Granule};
+use tapedb_codec::batch;
 
 /// Bytes before the first batch of a log file; also the header of index and symbol files.
 pub const FILE_HEADER_BYTES: u64 = 64;
@@ -157,6 +158,11 @@ pub(crate) fn index_bytes(header: &FileHeader, log_bytes: u64, granules: &[Granu
     out
 }
 
+/// The index of a log file of this size is not longer: every granule holds a batch.
+pub(crate) fn index_bytes_max(log_bytes: u64) -> u64 {
+    FILE_HEADER_BYTES + log_bytes / batch::HEADER_BYTES as u64 * INDEX_ENTRY_BYTES as u64
+}
+
 /// The granules of an index file; `None` when it is damaged or not about this very log file.
 pub(crate) fn parse_index(bytes: &[u8], header: &FileHeader, log_bytes: u64) -> Option<Vec<Granule>> {
     let (head, entries) = bytes.split_at_checked(HEADER)?;
@@ -174,14 +180,15 @@ pub(crate) fn parse_index(bytes: &[u8], header: &FileHeader, log_bytes: u64) -> 
 fn in_order(first_sequence: u64, granules: &[Granule], log_bytes: u64) -> bool {
     let mut end = (FILE_HEADER_BYTES, first_sequence);
     granules.iter().all(|granule| {
-        let starts_well = granule.offset >= end.0 && granule.first_sequence >= end.1 && granule.count > 0;
+        let starts_well = granule.offset >= end.0 && granule.first_sequence >= end.1;
+        let holds_batches = granule.count > 0 && granule.len <= GRANULE_BYTES_MAX;
         let offset_end = granule.offset.checked_add(granule.len.into());
         let Some((offset, sequence)) = offset_end.zip(granule.first_sequence.checked_add(granule.count))
         else {
             return false;
         };
         end = (offset, sequence);
-        starts_well && offset <= log_bytes
+        starts_well && holds_batches && offset <= log_bytes
     })
 }
 

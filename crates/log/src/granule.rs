@@ -1,10 +1,13 @@
 //! Granules: what the index of a log is made of.
 
-use tapedb_codec::batch::BatchHeader;
+use tapedb_codec::batch::{BatchHeader, HEADER_BYTES, MAX_BATCH_BYTES};
 
 /// A granule is closed when it has this many bytes. Small enough to read at once, large enough that millions
 /// of one-message batches need few entries.
 pub const GRANULE_BYTES: u32 = 256 << 10;
+
+/// No granule is longer: it was open before its last batch.
+pub(crate) const GRANULE_BYTES_MAX: u32 = GRANULE_BYTES + (HEADER_BYTES + MAX_BATCH_BYTES) as u32;
 
 /// Whole batches that lie one after the other in one log file and whose sequence numbers have no hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,6 +20,8 @@ pub const MAX_SYMBOLS: usize = 16 << 20;
 const ENTRY_HEAD: usize = 10;
 /// Bytes of the shortest entry: no more names can be lost than entries of this size fit into the damage.
 const ENTRY_MIN: usize = ENTRY_HEAD + 1;
+/// No symbol file is longer, but for damage.
+const FILE_MAX: u64 = FILE_HEADER_BYTES + (MAX_SYMBOLS * (ENTRY_HEAD + MAX_SYMBOL_BYTES)) as u64;
 /// Most ids that are set aside for the names in a damaged end.
 const SET_ASIDE_MAX: usize = 65_536;
 
@@ -292,6 +294,10 @@ fn is_unfinished(tail: &[u8], id: u32) -> bool {
 fn read_all(file: &dyn StorageFile, path: &Path, from: u64) -> Result<Vec<u8>, LogError> {
     let mut content = Vec::new();
     let len = file.len().map_err(|e| LogError::io("size", path, e))?;
+    if len > FILE_MAX {
+        let what = "it is longer than 16 Mi names can be";
+        return Err(LogError::Unreadable { path: path.to_path_buf(), what });
+    }
     let read = read_into(file, &mut content, from, len.saturating_sub(from) as usize);
     read.map_err(|e| LogError::io("read", path, e))?;
     Ok(content)

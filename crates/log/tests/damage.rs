@@ -3,10 +3,12 @@
 mod support;
 
 use proptest::prelude::*;
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use support::*;
 use tapedb_log::sim::SimStorage;
-use tapedb_log::{Durability, Log, LogError, Reason, scan_bytes};
+use tapedb_log::{DiskStorage, Durability, Log, LogError, LogWriter, Reason, SymbolFile, scan_bytes};
 
 const BATCHES: u64 = 24;
 const PER_BATCH: u64 = 3;
@@ -146,8 +148,43 @@ fn files_of_another_stream_are_refused_and_strange_files_ignored() {
     assert!(recovery.is_clean());
     assert!(disk.content(&dir().join("1.log")).is_some());
     assert!(disk.content(&dir().join("00000000000000000000.idx.tmp")).is_none());
-    let other = Log::open(std::sync::Arc::new(disk), dir(), STREAM + 1, SPACE);
+    let other = Log::open(Arc::new(disk), dir(), STREAM + 1, SPACE);
     assert!(matches!(other, Err(LogError::Foreign { .. })));
+}
+
+/// Files that are mostly a hole: reading them whole would take all memory.
+#[test]
+fn files_longer_than_any_can_be_are_refused() {
+    const TEBIBYTE: u64 = 1 << 40;
+    let dir = tempfile::tempdir().unwrap();
+    let space = dir.path().join("0");
+    let open = || LogWriter::open(Arc::new(DiskStorage), &space, options(Durability::Async, 300));
+    let (mut writer, _) = open().unwrap();
+    for _ in 0..6 {
+        append(&mut writer, 2, 60).unwrap();
+    }
+    drop(writer);
+    let mut logs: Vec<_> = std::fs::read_dir(&space).unwrap().map(|entry| entry.unwrap().path()).collect();
+    logs.retain(|path| path.extension().is_some_and(|e| e == "log"));
+    logs.sort();
+    let grow = |path: &Path| File::options().write(true).open(path).unwrap().set_len(TEBIBYTE).unwrap();
+
+    grow(&logs[0].with_extension("idx"));
+    let (_, recovery) = open().unwrap();
+    assert_eq!((recovery.indexes_rebuilt.len(), recovery.messages), (1, 12), "{recovery}");
+
+    let symbols = dir.path().join("symbols");
+    SymbolFile::open_rw(&DiskStorage, &symbols, STREAM, Durability::Async).unwrap();
+    grow(&symbols);
+    let refused = SymbolFile::open_rw(&DiskStorage, &symbols, STREAM, Durability::Async).map(|_| ());
+    assert!(refused.unwrap_err().to_string().contains("longer than 16 Mi names can be"));
+
+    for path in [&logs[0], logs.last().unwrap()] {
+        grow(path);
+        let refused = open().map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("longer than a log file can be"), "{refused}");
+        assert!(Log::open(Arc::new(DiskStorage), &space, STREAM, SPACE).is_err());
+    }
 }
 
 proptest! {

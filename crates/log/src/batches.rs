@@ -4,7 +4,7 @@ use crate::error::LogError;
 use crate::format::log_name;
 use crate::granule::Span;
 use crate::report::{Damage, Reason};
-use crate::scan::{after_bad, find};
+use crate::scan::{Search, after_bad};
 use std::path::Path;
 use tapedb_codec::batch::{self, BatchError, BatchHeader};
 
@@ -28,11 +28,12 @@ pub struct Batches<'a> {
     bytes: &'a [u8],
     at: usize,
     next_sequence: u64,
+    search: Search,
 }
 
 impl<'a> Batches<'a> {
     pub(crate) fn new(dir: &'a Path, span: Span, bytes: &'a [u8]) -> Self {
-        Self { dir, span, bytes, at: 0, next_sequence: span.first_sequence }
+        Self { dir, span, bytes, at: 0, next_sequence: span.first_sequence, search: Search::default() }
     }
 
     fn deliver(&mut self, header: BatchHeader) -> Result<BatchSlice<'a>, LogError> {
@@ -54,7 +55,8 @@ impl<'a> Batches<'a> {
     fn pass(&mut self, error: BatchError) -> LogError {
         let (start, expected) = (self.at, self.next_sequence);
         let from = after_bad(self.bytes, start);
-        let next = find(self.bytes, from, expected).map(|(at, header)| (at, header.first_sequence));
+        let next =
+            self.search.next(self.bytes, from, expected).map(|(at, header)| (at, header.first_sequence));
         let missing_end = (self.span.len as usize).max(self.bytes.len());
         (self.at, self.next_sequence) =
             next.unwrap_or((missing_end, self.span.next_sequence().max(expected)));

@@ -14,6 +14,8 @@
 //! Frames of other kinds are counted by kind and passed over.
 
 use super::LineParser;
+use super::clock;
+use super::clock::DayClock;
 use super::fields::BadLine;
 use super::source::{Parsed, is_symbol};
 use crate::{
@@ -31,6 +33,8 @@ use tapedb_schema::{Ascii, Decimal64, Timestamp};
 pub(super) const LOOKED_FOR: &str =
     "gzip files `{usdm|cm|spot}-<symbol>_YYYYMMDD.gz` of lines `<nanoseconds> <JSON frame>`";
 
+/// Nanoseconds that a capture may begin before the day in its name: the day of whatever zone, and clocks that differ.
+const BEFORE_DAY_NS: i64 = 86_400_000_000_000;
 /// A level's place is a `u16`.
 const LEVELS_MAX: usize = 1 << 16;
 
@@ -39,6 +43,8 @@ const LEVELS_MAX: usize = 1 << 16;
 pub(super) struct Capture {
     symbol: Option<String>,
     exchange: Option<Ascii<8>>,
+    /// Midnight UTC of the day.
+    day: Option<Timestamp>,
 }
 
 impl Capture {
@@ -47,14 +53,20 @@ impl Capture {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let stem = name.split('.').next().unwrap_or_default();
         let (prefix, rest) = stem.split_once('-').unwrap_or(("", stem));
-        let symbol = rest.rsplit_once('_').map_or(rest, |(symbol, _)| symbol);
+        let (symbol, date) = rest.rsplit_once('_').unwrap_or((rest, ""));
         let exchange = match prefix {
             "usdm" => "BINUSDM",
             "cm" => "BINCOINM",
             _ => "BINANCE",
         };
         let symbol = (!symbol.is_empty()).then(|| symbol.to_ascii_uppercase());
-        Self { symbol, exchange: Ascii::new(exchange).ok() }
+        let day = clock::date(date.as_bytes()).and_then(|date| DayClock::fixed(date, 0));
+        Self { symbol, exchange: Ascii::new(exchange).ok(), day: day.map(|day| day.start()) }
+    }
+
+    /// No row is before this: a day before the one in the name.
+    pub(super) fn start(&self) -> Timestamp {
+        self.day.map_or(Timestamp::MIN, |day| Timestamp(day.nanos().saturating_sub(BEFORE_DAY_NS)))
     }
 
     /// Whether a file found in a folder is a capture.
@@ -491,6 +503,15 @@ mod tests {
         assert_eq!(of("cm-btcusd_perp_20240808.gz"), ("BINCOINM".into(), "BTCUSD_PERP".into()));
         assert_eq!(of("spot-btcusdt_20240808.gz"), ("BINANCE".into(), "BTCUSDT".into()));
         assert_eq!(of("ethusdt_20240808.gz"), ("BINANCE".into(), "ETHUSDT".into()));
+    }
+
+    #[test]
+    fn file_names_tell_the_day() {
+        let start = |name: &str| Capture::of_path(Path::new(name)).start();
+        assert_eq!(start("cm-btcusd_perp_20240808.gz").to_string(), "2024-08-07T00:00:00Z");
+        for name in ["cm-btcusd_perp.gz", "spot-btcusdt_20241308.gz", "spot-btcusdt.gz", "x"] {
+            assert_eq!(start(name), Timestamp::MIN, "{name}");
+        }
     }
 
     #[test]

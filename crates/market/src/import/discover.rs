@@ -44,12 +44,12 @@ impl SourceFile {
         self.bytes
     }
 
-    /// No row is before this, as far as the names tell; [`Timestamp::MIN`] if they do not.
+    /// No row is before this, as far as the names tell; [`Timestamp::MIN`] if they do not, as those of HistData.
     pub fn not_before(&self) -> Timestamp {
         match &self.detail {
             Detail::UsEquity(day) => day.start(),
             Detail::Fx(day) => day.start(),
-            Detail::Binance(_) => Timestamp::MIN,
+            Detail::Binance(capture) => capture.start(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Many sources as one, in time order and bounded memory.
+//! Many sources as one, in time order.
 //!
 //! Always true: the heap holds every source that has not ended, except the one whose row was given out last; a source
 //! stands there with the time of its next row or, before it is opened, with a time that no row of it is before.
@@ -25,7 +25,9 @@ pub struct MergedRow<'a> {
 ///
 /// The rows of one source keep their order, even where its times go back. A file is opened when its time comes (see
 /// [`SourceFile::not_before`]) and closed at its end: years of daily files need no more memory and file handles than
-/// the files of one day.
+/// the files of one day (of captures, of two or three days). Files whose names tell no day, such as HistData's, are all
+/// opened at the first row: each takes a file handle and about 200 KiB until it ends, and their number is bounded only
+/// by what the system allows. A file with rows before its `not_before` is merged from when it is opened.
 pub struct Merge {
     files: Vec<SourceFile>,
     sources: Vec<Slot>,

@@ -1,4 +1,4 @@
-//! Files of real venues and vendors as packages: streaming, in bounded memory.
+//! Files of real venues and vendors as packages: streaming; [`Merge`] says what memory and file handles are needed.
 //!
 //! [`discover`] finds the files of a [`Format`], [`SourceFile::open`] reads one as a [`Source`], [`Merge`] reads many in
 //! time order.

@@ -132,6 +132,21 @@ fn sources_are_merged_by_time_then_source_then_row() {
 }
 
 #[test]
+fn a_capture_is_opened_when_its_day_comes() {
+    let folder = Folder::new();
+    let first =
+        b"1723075200000000000 {\"e\":\"trade\",\"s\":\"A\",\"t\":1,\"p\":\"1\",\"q\":\"1\",\"m\":true}\n";
+    folder.file("spot-a_20240808.gz", &gzip(&[&first[..], first].concat()));
+    let second = folder.file("spot-a_20240810.gz", &gzip(b""));
+    let files = find(Format::BinanceRawWs, folder.path()).unwrap();
+    // Not missed before it is opened.
+    fs::remove_file(second).unwrap();
+    let (rows, error) = rows(files);
+    assert_eq!(rows, ["0 A 2024-08-08T00:00:00Z"; 2]);
+    assert!(matches!(error, Some(ImportError::Open { .. })), "{error:?}");
+}
+
+#[test]
 fn a_zip_of_several_members_gives_a_source_each() {
     let folder = Folder::new();
     let members: [(&str, &[u8]); 3] = [

@@ -1,4 +1,4 @@
-//! Recorded data, where it is present: in the folder named by `TAPEDB_DATA`, or `../shared/data` beside the workspace.
+//! Recorded data, where it is present: in the folder named by `TAPEDB_DATA`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,13 +7,11 @@ use tapedb_market::import::{Format, ImportOptions, Merge, SourceFile, discover};
 use tapedb_market::{Book, Entry, Package, PackageKind, Side};
 
 fn data() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let path = std::env::var_os("TAPEDB_DATA").map_or(beside, PathBuf::from);
-    if path.is_dir() {
-        return Some(path);
+    let data = std::env::var_os("TAPEDB_DATA").map(PathBuf::from);
+    if data.is_none() {
+        println!("skipped: set TAPEDB_DATA to the folder of the recorded data");
     }
-    println!("skipped: no recorded data at {}", path.display());
-    None
+    data
 }
 
 /// Rows of each file, by path below the data folder.

@@ -139,6 +139,29 @@ impl Database {
         self.open_stream(&mut open, name)
     }
 
+    /// The stream of that name; created if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Type`] when it is there with another schema; else as [`Database::create_stream`] and
+    /// [`Database::stream`].
+    pub fn open_or_create_stream(
+        &self,
+        name: &str,
+        schema: Schema,
+        options: StreamOptions,
+    ) -> Result<Stream, Error> {
+        let stream = match self.stream(name) {
+            Err(Error::NoStream { .. }) => return self.create_stream(name, schema, options),
+            found => found?,
+        };
+        if *stream.schema() == schema {
+            return Ok(stream);
+        }
+        let record = schema.records.iter().find(|record| record.message).map(|record| record.name.clone());
+        let why = "the stream is there with another schema; see `desc`, or name another stream";
+        Err(Error::Type { stream: name.into(), record: record.unwrap_or_default().into(), why })
+    }
+
     /// A stream that exists.
     ///
     /// # Errors
@@ -240,7 +263,7 @@ impl Database {
 
 /// A directory becomes a database only if there is nothing in it but what a half-made database has.
 fn refuse_foreign(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(Error::io("create", path))?;
+    create_directories(path)?;
     for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
         let name = entry.map_err(Error::io("list", path))?.file_name();
         // The marker: another process may be making the same database.
@@ -250,6 +273,27 @@ fn refuse_foreign(path: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Creates a directory, and those above it that are not there, so that a power cut leaves their names.
+fn create_directories(path: &Path) -> Result<(), Error> {
+    let changed = above_missing(path);
+    fs::create_dir_all(path).map_err(Error::io("create", path))?;
+    changed.into_iter().try_for_each(sync)
+}
+
+/// The directories that get a new name in them when `path` is created.
+fn above_missing(path: &Path) -> Vec<&Path> {
+    let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+    missing.map(above).collect()
+}
+
+/// The directory in which `path` is, or is to be.
+fn above(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        parent => parent.unwrap_or(path),
+    }
 }
 
 /// The marker comes last, so that a half-made database is made again.
@@ -316,4 +360,22 @@ fn random() -> u64 {
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(since.as_nanos() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_directory_that_gets_a_new_name_is_synced() {
+        let directory = tempfile::tempdir().unwrap();
+        let there = directory.path();
+        let path = there.join("a/b/db");
+        assert_eq!(above_missing(&path), [&there.join("a/b"), &there.join("a"), there]);
+        create_directories(&path).unwrap();
+        assert!(path.is_dir() && above_missing(&path).is_empty());
+        create_directories(&path).unwrap();
+        assert_eq!(above_missing(Path::new("no such directory")), [Path::new(".")]);
+        assert!(above_missing(Path::new("/")).is_empty());
+    }
 }

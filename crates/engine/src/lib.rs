@@ -2,9 +2,10 @@
 //!
 //! A [`Database`] is a directory, open in one process for writing and in any number for reading. A [`Stream`] holds
 //! messages of one schema; a [`Loader`] appends to it; a [`Cursor`] reads history and then stays live, over one stream
-//! or many merged by time. There are no sockets here: servers and simulators hold an engine.
+//! or many merged by time. There are no sockets here. Files are those of the operating system, through `std::fs`.
 
 mod bell;
+mod binding;
 mod block;
 mod cursor;
 mod database;

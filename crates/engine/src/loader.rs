@@ -1,5 +1,6 @@
 //! Writes messages into a stream.
 
+use crate::binding::Binding;
 use crate::definition::Late;
 use crate::error::Error;
 use crate::stream::StreamInner;
@@ -45,7 +46,7 @@ pub struct Loader {
     symbols: HashMap<Box<str>, u32>,
     /// Some of `symbols`, each where [`recent_slot`] says: found with one comparison. Empty names are no symbols.
     recent: Box<[(String, u32); RECENT_SYMBOLS]>,
-    last_type: Option<(TypeId, u16)>,
+    last_type: Option<(TypeId, Binding)>,
     /// Latest time this loader has taken.
     last_time: i64,
     next_sequence: u64,
@@ -77,8 +78,8 @@ impl Loader {
     /// Appends a record of a Rust type. `symbol` is 1 to 255 bytes.
     ///
     /// # Errors
-    /// When the stream has no such record type, the message is too large or, where refused, too old; and what keeps a
-    /// full batch from being written. The message is then not appended, and all before it are kept (but see
+    /// When the stream has no such record type, the message is too large, nested too deep or, where refused, too old; and
+    /// what keeps a full batch from being written. The message is then not appended, and all before it are kept (but see
     /// [`Loader::flush`]): after a full disk the same call can be made again.
     #[inline]
     pub fn append<T: Record + 'static>(
@@ -102,12 +103,32 @@ impl Loader {
         time: Timestamp,
         record: &T,
     ) -> Result<(), Error> {
-        let type_id = self.type_id_of::<T>()?;
+        let Binding { type_id, may_be_too_deep } = self.binding_of::<T>()?;
         let symbol = self.own(symbol)?;
         self.admit(time)?;
-        self.batch.push(time.0, symbol, type_id, |body| record.write(body))?;
+        if may_be_too_deep {
+            self.push_checked(time, symbol, type_id, record)?;
+        } else {
+            self.batch.push(time.0, symbol, type_id, |body| record.write(body))?;
+        }
         self.last_time = self.last_time.max(time.0);
         Ok(())
+    }
+
+    /// Adds a record to the batch if a reader can take it.
+    fn push_checked<T: Record>(
+        &mut self,
+        time: Timestamp,
+        symbol: u32,
+        type_id: u16,
+        record: &T,
+    ) -> Result<(), Error> {
+        let stream = &self.stream;
+        self.batch.try_push(time.0, symbol, type_id, |bodies| {
+            let start = bodies.len();
+            record.write(bodies);
+            tapedb_codec::view::<T>(&bodies[start..]).map_err(|error| refused(stream, error)).map(drop)
+        })
     }
 
     /// Appends a record of any type of the stream.
@@ -269,15 +290,15 @@ impl Loader {
     }
 
     #[inline]
-    fn type_id_of<T: Record + 'static>(&mut self) -> Result<u16, Error> {
+    fn binding_of<T: Record + 'static>(&mut self) -> Result<Binding, Error> {
         let key = TypeId::of::<T>();
         match self.last_type {
-            Some((last, id)) if last == key => Ok(id),
+            Some((last, binding)) if last == key => Ok(binding),
             _ => {
-                let id = self.stream.type_id_of::<T>()?;
-                check_message(&self.stream, id)?;
-                self.last_type = Some((key, id));
-                Ok(id)
+                let binding = self.stream.binding_of::<T>()?;
+                check_message(&self.stream, binding.type_id)?;
+                self.last_type = Some((key, binding));
+                Ok(binding)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A stream: its definition, its symbols, its log.
 
 use crate::bell::Bell;
+use crate::binding::{self, Binding};
 use crate::cursor::CursorBuilder;
 use crate::definition::{Definition, Late, StreamOptions};
 use crate::error::Error;
@@ -14,8 +15,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
-use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_log::{
     Damage, Dictionary, DiskStorage, Granule, Log, LogError, LogOptions, LogWriter, Reason, Recovery, Span,
     SymbolFile, SymbolRecovery, TailPosition,
@@ -105,8 +106,8 @@ pub(crate) struct StreamInner {
     pub last_time: AtomicI64,
     /// The database stays locked while one of its streams is in use.
     _lock: Option<Arc<File>>,
-    /// Type ids of Rust types that loaders and cursors have asked for.
-    bound: Mutex<HashMap<TypeId, Option<u16>>>,
+    /// What the Rust types are that loaders and cursors have asked for.
+    bound: Mutex<HashMap<TypeId, Option<Binding>>>,
     recovery: StreamRecovery,
 }
 
@@ -199,7 +200,7 @@ impl Stream {
     /// # Errors
     /// When the stream has no such record type, or one with other fields.
     pub fn type_id_of<T: Record + 'static>(&self) -> Result<u16, Error> {
-        self.inner.type_id_of::<T>()
+        Ok(self.inner.binding_of::<T>()?.type_id)
     }
 }
 
@@ -388,25 +389,11 @@ impl StreamInner {
         Ok(())
     }
 
-    /// Type id of a Rust type, whose layout must be the stream's.
-    pub fn type_id_of<T: Record + 'static>(&self) -> Result<u16, Error> {
-        let key = TypeId::of::<T>();
+    /// What a Rust type is in this stream; its layout must be the stream's.
+    pub fn binding_of<T: Record + 'static>(&self) -> Result<Binding, Error> {
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = *bound.entry(key).or_insert_with(|| self.bind::<T>());
-        found.ok_or_else(|| {
-            let why = match self.layouts.schema().record(T::NAME) {
-                None => "the stream has no such record type; see `desc` for those it has",
-                Some(_) => "the stream's record type of that name has other fields than the program's",
-            };
-            Error::Type { stream: (*self.name).into(), record: T::NAME.into(), why }
-        })
-    }
-
-    fn bind<T: Record>(&self) -> Option<u16> {
-        let (id, _) = self.layouts.schema().record(T::NAME)?;
-        let compiled = Layouts::new(SchemaBuilder::new().with::<T>().finish()).ok()?;
-        let (compiled_id, _) = compiled.schema().record(T::NAME)?;
-        self.layouts.same_layout(id, &compiled, compiled_id).then_some(id)
+        let found = *bound.entry(TypeId::of::<T>()).or_insert_with(|| Binding::of::<T>(&self.layouts));
+        found.ok_or_else(|| binding::unbound::<T>(self))
     }
 }
 

@@ -31,6 +31,18 @@ mod other {
 }
 
 #[test]
+fn a_stream_is_opened_or_created() {
+    let (_directory, db) = new_database();
+    for _ in 0..2 {
+        let stream = db.open_or_create_stream("ticks", schema(), StreamOptions::default()).unwrap();
+        assert_eq!((stream.name(), stream.schema()), ("ticks", &schema()));
+    }
+    let another = SchemaBuilder::new().with::<other::Tick>().finish();
+    let error = db.open_or_create_stream("ticks", another, StreamOptions::default()).unwrap_err();
+    assert!(matches!(error, Error::Type { .. }), "{error}");
+}
+
+#[test]
 fn streams_are_created_listed_described_and_deleted() {
     let (_directory, db) = new_database();
     let options = StreamOptions { durability: Durability::Sync, late: Late::Refuse, file_bytes_max: 1 << 20 };
@@ -449,4 +461,45 @@ fn the_ends_of_time_are_times_like_others() {
     assert_eq!(until(i64::MIN + 1, i64::MIN), [0]);
     assert_eq!(until(i64::MAX, i64::MIN), [0, 1, 2]);
     assert!(until(i64::MIN, 0).is_empty());
+}
+
+/// Stands in itself.
+#[derive(Record, Debug, Default, PartialEq)]
+#[record(message)]
+struct Node {
+    children: Vec<Node>,
+}
+
+impl Node {
+    /// This many records in each other.
+    fn nested(levels: usize) -> Self {
+        (1..levels).fold(Self::default(), |child, _| Self { children: vec![child] })
+    }
+}
+
+#[test]
+fn what_is_too_deep_to_be_read_is_not_taken() {
+    let (_directory, db) = new_database();
+    let schema = SchemaBuilder::new().with::<Node>().finish();
+    let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    let mut taken = Vec::new();
+    for levels in 1..60 {
+        match loader.append("A", Timestamp(levels as i64), &Node::nested(levels)) {
+            Ok(()) => taken.push(levels),
+            refused => {
+                assert_error(refused, |e| matches!(e, Error::Decode { sequence: None, .. }), "not appended")
+            }
+        }
+    }
+    assert!(taken.len() >= 10 && taken.len() < 40, "{taken:?}");
+    loader.close().unwrap();
+    let mut cursor = stream.cursor().open().unwrap();
+    for levels in taken {
+        let message = cursor.next().unwrap().unwrap();
+        assert_eq!(message.decode::<Node>().unwrap(), Node::nested(levels));
+        message.view::<Node>().unwrap();
+        message.record().unwrap();
+    }
+    assert!(cursor.next().unwrap().is_none());
 }

@@ -22,7 +22,7 @@ use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_market::Package;
 use tapedb_market::import::{
-    Format, FxProvider, ImportError, ImportOptions, Merge, OnBadLine, SourceFile, discover,
+    Counters, Format, FxProvider, ImportError, ImportOptions, Merge, OnBadLine, SourceFile, discover,
 };
 use transfer::Transfer;
 
@@ -32,11 +32,12 @@ const CHECK_INTERVAL: u64 = 1024;
 /// Import files of venues and vendors, merged by time.
 ///
 /// Reads files, and folders through and through, and writes one `Package` for each row. The stream is made if it is
-/// not there. Memory stays bounded however many and large the files are.
+/// not there. A file is open only while its day is read, so memory does not grow with the days; files whose names tell
+/// no day, such as HistData's, are all open at once.
 ///
 /// The stream remembers which files it has, by their content. A file that it has is refused unless --again says
 /// otherwise. An import that was cut short, by Ctrl-C, a bad line or a crash, is gone on with where it stopped when
-/// the same files are imported again: nothing is missing and nothing comes twice.
+/// the same files are imported again, in whatever order: nothing is missing and nothing comes twice.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -59,7 +60,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Again::Refuse)]
     again: Again,
 
-    /// What to do at a line that cannot be read. Damaged and cut files always stop.
+    /// What to do at a line that cannot be read, or whose row no stream could hold. Damaged and cut files always stop.
     #[arg(long, value_enum, default_value_t = BadLine::Stop)]
     on_bad_line: BadLine,
 
@@ -145,11 +146,12 @@ impl Input {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let options = args.options();
     let found = discover(args.format, &args.paths, &options).map_err(|error| failed(&error))?;
-    let inputs = identify(found, ui)?;
+    let mut inputs = identify(found, ui)?;
     let db = args.db.open_to_write()?;
     let stream = open(&db, &args.stream, ui)?;
     let mut ledger = Ledger::open(stream.path())?;
-    let plan = plan(&args, &inputs, &mut ledger, &stream)?;
+    let mut plan = plan(&args, &inputs, &mut ledger, &stream)?;
+    order_as_begun(&mut inputs, &mut plan);
     if !plan.wanted.contains(&true) {
         return report(&args, &inputs, &plan, &Outcome::default(), ui);
     }
@@ -186,6 +188,16 @@ fn identify(found: Vec<SourceFile>, ui: &Ui) -> Result<Vec<Input>, Failure> {
     Ok(inputs)
 }
 
+/// Puts the files of an import that is gone on with into the order in which it began: the order decides between
+/// messages of the same time. Files that are passed over stay as they are, behind them.
+fn order_as_begun(inputs: &mut Vec<Input>, plan: &mut Plan) {
+    let Some(import) = &plan.resumed else { return };
+    let place = |input: &Input| import.files.iter().position(|file| file.same_content(&input.identity));
+    let mut pairs: Vec<(Input, bool)> = inputs.drain(..).zip(plan.wanted.drain(..)).collect();
+    pairs.sort_by_key(|(input, _)| place(input).unwrap_or(usize::MAX));
+    (*inputs, plan.wanted) = pairs.into_iter().unzip();
+}
+
 fn open(db: &Database, name: &str, ui: &Ui) -> Result<Stream, Failure> {
     let stream = if db.streams()?.iter().any(|known| known == name) {
         open_stream(db, name, ui)?
@@ -208,7 +220,7 @@ fn plan(args: &Args, inputs: &[Input], ledger: &mut Ledger, stream: &Stream) -> 
 /// What a transfer came to.
 #[derive(Default)]
 struct Outcome {
-    /// Messages of each source wanted.
+    /// Messages of each source wanted, in the order of the inputs.
     messages: Vec<u64>,
     found: u64,
     bad_lines: u64,
@@ -228,58 +240,90 @@ fn transfer(
     let start = Instant::now();
     let wanted = || inputs.iter().zip(&plan.wanted).filter(|(_, wanted)| **wanted).map(|(input, _)| input);
     let mut merge = Merge::new(wanted().flat_map(|input| input.sources.clone()).collect());
-    let identities: Vec<Identity> = wanted().map(|input| input.identity.clone()).collect();
-    let mut transfer = Transfer::new(stream, plan.resumed.as_ref())?;
-    let mut outcome = Outcome { messages: vec![0; merge.files().len()], ..Outcome::default() };
-    let mut progress = ui.progress("importing", merge.progress().1);
-    let (mut package, mut messages) = (Package::default(), 0);
-    let mut id = plan.resumed.as_ref().map(|import| import.id);
-    let mut begin = |id: &mut Option<u64>| match *id {
-        Some(known) => Ok(known),
-        None => {
-            // Everything before is on disk first: a power cut must not move the place where this import begins.
-            sync(stream)?;
-            let begun = ledger.begin(stream.stats()?.next_sequence, args.format.name(), &identities)?;
-            Ok::<u64, Failure>(*id.insert(begun))
-        }
-    };
-    let ended = loop {
-        match merge.next(&mut package) {
-            Ok(Some(row)) => {
-                // A file that cannot be read at all leaves no trace.
-                begin(&mut id)?;
-                transfer.take(row.symbol, row.time, &package)?;
-                outcome.messages[row.source] += 1;
-                messages += 1;
-            }
-            Ok(None) => break Ok(()),
-            Err(error) => break Err(stopped(&error, messages)),
-        }
-        if messages % CHECK_INTERVAL == 0 {
-            progress.update(merge.progress().0, messages);
-            if let Err(interruption) = ui.check_interrupt() {
-                break Err(interruption);
-            }
-        }
-    };
-    drop(progress);
-    if let Err(failure) = ended {
-        transfer.flush()?;
-        if matches!(failure, Failure::Interrupted { .. }) {
-            ui.note(&format!("{messages} messages imported; import the same files again to go on"));
-        }
-        return Err(failure);
+    let files = wanted().map(|input| input.identity.clone()).collect();
+    let resumed = plan.resumed.as_ref();
+    let mut bookkeeper =
+        Bookkeeper { ledger, stream, format: args.format.name(), files, id: resumed.map(|import| import.id) };
+    let mut transfer = Transfer::new(stream, resumed)?;
+    let mut messages = vec![0; merge.files().len()];
+    if let Err(failure) = move_all(&mut merge, &mut transfer, &mut bookkeeper, &mut messages, ui) {
+        return Err(stop(failure, &mut transfer, ui));
     }
-    let id = begin(&mut id)?;
+    bookkeeper.begin()?;
     transfer.finish()?;
-    sync(stream)?;
-    ledger.end(id, messages)?;
-    let counters = merge.counters();
-    outcome.found = transfer.found;
-    outcome.bad_lines = counters.bad_lines;
-    outcome.ignored = counters.unknown_kinds;
-    outcome.seconds = start.elapsed().as_secs_f64();
-    Ok(outcome)
+    bookkeeper.end(messages.iter().sum())?;
+    let Counters { bad_lines, unknown_kinds: ignored, .. } = merge.counters();
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(Outcome { messages, found: transfer.found, bad_lines, ignored, seconds })
+}
+
+/// Tells the ledger of an import.
+struct Bookkeeper<'a> {
+    ledger: &'a mut Ledger,
+    stream: &'a Stream,
+    format: &'static str,
+    files: Vec<Identity>,
+    /// The import's number, once it has begun.
+    id: Option<u64>,
+}
+
+impl Bookkeeper<'_> {
+    /// To be called before a message is written; notes that the import begins, if that has not been noted.
+    #[inline]
+    fn begin(&mut self) -> Result<(), Failure> {
+        if self.id.is_some() { Ok(()) } else { self.begin_now() }
+    }
+
+    #[cold]
+    fn begin_now(&mut self) -> Result<(), Failure> {
+        // Everything before is on disk first: a power cut must not move the place where this import begins.
+        sync(self.stream)?;
+        let first_sequence = self.stream.stats()?.next_sequence;
+        self.id = Some(self.ledger.begin(first_sequence, self.format, &self.files)?);
+        Ok(())
+    }
+
+    /// To be called after the last message is written; notes that the import is complete.
+    fn end(&mut self, messages: u64) -> Result<(), Failure> {
+        sync(self.stream)?;
+        self.id.map_or(Ok(()), |id| self.ledger.end(id, messages))
+    }
+}
+
+/// Moves all messages; counts those of each source.
+fn move_all(
+    merge: &mut Merge,
+    transfer: &mut Transfer,
+    bookkeeper: &mut Bookkeeper<'_>,
+    messages: &mut [u64],
+    ui: &Ui,
+) -> Result<(), Failure> {
+    let mut progress = ui.progress("importing", merge.progress().1);
+    let (mut package, mut total) = (Package::default(), 0);
+    while let Some(row) = merge.next(&mut package).map_err(|error| stopped(&error, total))? {
+        // Not before there is a message: a file that cannot be read at all leaves no trace.
+        bookkeeper.begin()?;
+        transfer.take(row.symbol, row.time, &package)?;
+        messages[row.source] += 1;
+        total += 1;
+        if total % CHECK_INTERVAL == 0 {
+            progress.update(merge.progress().0, total);
+            ui.check_interrupt()?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps what has been taken when an import ends early; gives what to report.
+fn stop(failure: Failure, transfer: &mut Transfer, ui: &Ui) -> Failure {
+    if let Err(failure) = transfer.flush() {
+        return failure;
+    }
+    if matches!(failure, Failure::Interrupted { .. }) {
+        let messages = transfer.found + transfer.appended;
+        ui.note(&format!("{messages} messages imported; import the same files again to go on"));
+    }
+    failure
 }
 
 fn report(args: &Args, inputs: &[Input], plan: &Plan, outcome: &Outcome, ui: &Ui) -> Result<(), Failure> {

@@ -101,6 +101,44 @@ fn a_bad_line_stops_or_is_skipped() {
 }
 
 #[test]
+fn an_import_cut_short_goes_on_whatever_the_order_of_its_files() {
+    let place = Place::new();
+    let rows = "34200000,500000,1,Q,0,0\n34200001,";
+    let [a, b] = [("aaa", "oops,1,Q,0,0\n"), ("bbb", "500000,1,Q,0,0\n")].map(|(symbol, end)| {
+        let (zip, csv) = (format!("{symbol}_trade.zip"), format!("20131007_{symbol}_Trade_Tick.csv"));
+        place.zip(&zip, &csv, &format!("{rows}{end}"))
+    });
+    assert!(place.import(TRADES, &[&a, &b]).bad(1).contains("oops"));
+    let objects = place.import(&format!("{TRADES} --on-bad-line skip --json"), &[&b, &a]).json();
+    assert_eq!(
+        objects.iter().map(|object| object["messages"].as_u64().unwrap()).collect::<Vec<_>>(),
+        [1, 2, 3]
+    );
+    assert!(
+        place.run("read s").good().lines().next().unwrap().contains(" AAA "),
+        "the order of the first import"
+    );
+}
+
+#[test]
+fn a_row_that_no_stream_can_hold_is_skipped_like_a_bad_line() {
+    let place = Place::new();
+    let trade = |symbol: &str| {
+        format!("17 {{\"e\":\"trade\",\"s\":\"{symbol}\",\"t\":1,\"p\":\"1\",\"q\":\"1\",\"m\":true}}\n")
+    };
+    let level = vec!["[\"1\",\"2\"]"; 200_000].join(",");
+    let depth =
+        format!("17 {{\"e\":\"depthUpdate\",\"s\":\"A\",\"U\":1,\"u\":2,\"b\":[{level}],\"a\":[]}}\n");
+    let lines = [trade("A"), trade(""), trade(&"x".repeat(256)), depth, trade("B")].concat();
+    let file = place.gzip("spot-a_20240808.gz", &lines);
+    let error = place.import("--format binance-raw-ws", &[&file]).bad(1);
+    assert!(error.contains("line 2: expected a symbol of 1 to 255 bytes"), "{error}");
+    let objects = place.import("--format binance-raw-ws --on-bad-line skip --json", &[&file]).json();
+    assert_eq!((&objects[1]["messages"], &objects[1]["bad_lines"]), (&2.into(), &3.into()));
+    assert_eq!(place.run("symbols s").good(), "A\nB\n");
+}
+
+#[test]
 fn garbage_is_refused_and_leaves_no_trace() {
     let place = Place::new();
     let good = place.trades("aaa", 10);

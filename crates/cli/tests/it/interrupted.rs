@@ -32,10 +32,10 @@ fn a_killed_import_goes_on_exactly() {
         let run = place.import(&format!("{TRADES} --again skip"), files);
         assert!(run.code == 1 && run.err.contains("was cut short"), "{}", run.err);
     }
-    // Killed once more, further on.
-    let (code, _) = interrupt(&place, &[&a, &b], "KILL");
+    // Killed once more, further on, and with the files in another order.
+    let (code, _) = interrupt(&place, &[&b, &a], "KILL");
     assert_eq!(code, -1);
-    let run = place.import(&format!("{TRADES} --json"), &[&a, &b]);
+    let run = place.import(&format!("{TRADES} --json"), &[&b, &a]);
     let totals: serde_json::Value = serde_json::from_str(run.out.lines().last().unwrap()).unwrap();
     assert_eq!((run.code, &totals["messages"]), (0, &(2 * ROWS).into()), "{}", run.err);
     assert!(totals["resumed"].as_u64().unwrap() >= written);

@@ -19,6 +19,9 @@ use tapedb_schema::Timestamp;
 const POOL: usize = 200_000;
 
 /// Loading and reading rates, and bytes per message
+///
+/// Reads touch every field in place, through views over bytes that this process wrote itself and does not validate
+/// again; `tapedb read --output none` measures reading with validation.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Messages of each generated case, such as 10M or 500k

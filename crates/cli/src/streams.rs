@@ -4,12 +4,13 @@ use crate::args::{DatabaseArgs, open_stream};
 use crate::failure::Failure;
 use crate::ui::{self, Ui};
 use serde::Serialize;
-use tapedb_engine::{Durability, Late, Stream};
+use tapedb_engine::{Database, Durability, Late, Stream};
 
 /// List the streams of a database.
 ///
 /// For each: its messages, symbols, bytes on disk, bytes per message, the times of the earliest and the latest
-/// message (UTC), and its durability. Works while another process writes.
+/// message (UTC), and its durability. Works while another process writes. A stream that cannot be opened is warned of
+/// and left out; the exit code is then 1.
 ///
 /// Example: tapedb streams --db demo.tape
 #[derive(clap::Args, Debug)]
@@ -82,10 +83,26 @@ impl Summary {
 /// Lists the streams.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let db = args.db.open_to_read()?;
-    let mut found = Vec::new();
-    for name in db.streams()? {
-        found.push(Summary::of(&open_stream(&db, &name, ui)?)?);
+    let names = db.streams()?;
+    let found: Vec<Summary> = names.iter().filter_map(|name| summary(&db, name, ui)).collect();
+    print(&found, ui)?;
+    match names.len() - found.len() {
+        0 => Ok(()),
+        left_out => Err(Failure::new(format!(
+            "{left_out} of {} streams cannot be opened, as the warnings say; restore their files from a copy if you \
+             have one, or delete them",
+            names.len()
+        ))),
     }
+}
+
+/// Looks at a stream; warns when it cannot be opened.
+fn summary(db: &Database, name: &str, ui: &Ui) -> Option<Summary> {
+    let summary = open_stream(db, name, ui).and_then(|stream| Summary::of(&stream));
+    summary.inspect_err(|failure| ui.warn(&format!("stream {name:?} cannot be opened: {failure}"))).ok()
+}
+
+fn print(found: &[Summary], ui: &Ui) -> Result<(), Failure> {
     if ui.json() {
         return found.iter().try_for_each(|summary| ui.print_json(summary));
     }

@@ -69,6 +69,35 @@ fn deletes_only_when_told_to() {
 }
 
 #[test]
+fn a_damaged_stream_hides_no_other_and_can_be_deleted() {
+    for file in ["stream.tape", "0"] {
+        let place = Place::new();
+        place.run("generate --stream bad --messages 10").good();
+        place.run("generate --stream good --messages 10").good();
+        let path = place.db().join("streams/bad").join(file);
+        if path.is_dir() {
+            std::fs::remove_dir_all(&path).unwrap();
+        } else {
+            assert!(path.exists(), "{file}");
+        }
+        std::fs::write(&path, "not what it was ".repeat(100)).unwrap();
+        let run = place.run("streams --json");
+        assert_eq!((run.code, run.out.lines().count()), (1, 1), "{file}: {}", run.err);
+        assert!(
+            run.out.contains("\"good\"") && run.err.contains("stream \"bad\" cannot be opened"),
+            "{}",
+            run.err
+        );
+        let asked = place.run("delete bad");
+        assert!(asked.code == 1 && asked.err.contains("add --yes"), "{}", asked.err);
+        let run = place.run("delete bad --yes");
+        assert_eq!((run.code, run.out.as_str()), (0, "deleted stream \"bad\"\n"), "{file}: {}", run.err);
+        assert!(run.err.starts_with("tapedb: warning: "), "{}", run.err);
+        assert_eq!(place.run("streams --json").json().len(), 1);
+    }
+}
+
+#[test]
 fn what_is_not_there_is_named() {
     let place = Place::new();
     for line in ["streams", "read feed", "tail feed", "desc feed", "symbols feed", "delete feed --yes"] {
@@ -122,4 +151,6 @@ fn every_command_has_help() {
         let text = help(&[command]);
         assert!(text.contains("Example") && text.contains("--db <DIR>"), "{text}");
     }
+    assert!(help(&["bench", "storage"]).contains("views over bytes"));
+    assert!(help(&["demo"]).contains("is replaced"));
 }

@@ -3,7 +3,7 @@
 use crate::block::Block;
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::position::{Place, Position};
+use crate::position::{InStream, Place, Position};
 use crate::source::Source;
 use crate::stream::Stream;
 use std::cmp::Reverse;
@@ -102,7 +102,8 @@ impl CursorBuilder {
     /// Opens the cursor. Its history is what has been committed by now.
     ///
     /// # Errors
-    /// For a type that no stream has, for a live cursor in reverse, and for a position that does not fit.
+    /// For a type that no stream has, for a live cursor in reverse, and for a position that does not fit, as one in a
+    /// stream that has been deleted does not fit a new one of its name.
     pub fn open(self) -> Result<Cursor, Error> {
         self.check()?;
         let sources: Result<Vec<Source>, Error> = (0..self.streams.len()).map(|i| self.source(i)).collect();
@@ -158,23 +159,27 @@ impl CursorBuilder {
 
     fn place(&self, index: usize) -> Result<Option<Place>, Error> {
         let stream = &self.streams[index];
+        let inner = &stream.inner;
         // Not `Log::next_sequence`, which a snapshot may be ahead of for a moment.
-        let end = stream.inner.log.snapshot().next_sequence();
+        let end = inner.log.snapshot().next_sequence();
         let Some(position) = &self.resume else {
             return Ok(self.skip_history.then_some(Place::Live { next: end }));
         };
-        let what = match position.streams.get(index) {
-            None => format!("the position says nothing of stream {:?}", stream.name()),
-            Some((name, _)) if name != stream.name() => {
-                format!("the position's stream {index} is {name:?}, the cursor's {:?}", stream.name())
-            }
-            Some((name, place)) if place.reached() > end => {
-                format!("stream {name:?} has {end} messages, the position is after {}", place.reached())
-            }
-            Some((name, Place::Live { .. })) if self.reversed => {
-                format!("the position in stream {name:?} is live, from where there is no way back")
-            }
-            Some((_, place)) => return Ok(Some(*place)),
+        let Some(InStream { name, id, place }) = position.streams.get(index) else {
+            return Err(Error::Position {
+                what: format!("the position says nothing of stream {:?}", stream.name()),
+            });
+        };
+        let what = if name != stream.name() {
+            format!("the position's stream {index} is {name:?}, the cursor's {:?}", stream.name())
+        } else if id.is_some_and(|id| id != inner.definition.id) {
+            format!("the position is in another stream {name:?}, which was deleted; begin anew in this one")
+        } else if place.reached() > end {
+            format!("stream {name:?} has {end} messages, the position is after {}", place.reached())
+        } else if self.reversed && matches!(place, Place::Live { .. }) {
+            format!("the position in stream {name:?} is live, from where there is no way back")
+        } else {
+            return Ok(Some(*place));
         };
         Err(Error::Position { what })
     }
@@ -281,9 +286,12 @@ impl Cursor {
     /// Where the cursor is: after the last message it gave.
     pub fn position(&self) -> Position {
         let given = |index: usize| self.lead == Some(index) && self.given;
-        let place =
-            |(index, source): (usize, &Source)| (source.stream.name().into(), source.place(given(index)));
-        Position { streams: self.sources.iter().enumerate().map(place).collect() }
+        let in_stream = |(index, source): (usize, &Source)| InStream {
+            name: source.stream.name().into(),
+            id: Some(source.stream.inner.definition.id),
+            place: source.place(given(index)),
+        };
+        Position { streams: self.sources.iter().enumerate().map(in_stream).collect() }
     }
 
     /// The streams, in the order in which the cursor was given them.

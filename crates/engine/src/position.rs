@@ -4,19 +4,30 @@ use crate::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// A place between two messages of a cursor. As text it is one line per stream; it parses back.
+/// A place between two messages of a cursor. As text it is one line per stream; it parses back. A line names its stream
+/// by id and name, so that it does not fit another stream that has the name later. A line without an id, as one can
+/// write by hand (`live 42 bars`: message 42 comes next), is taken for whatever stream has the name.
 ///
 /// ```
 /// use tapedb_engine::Position;
 ///
-/// let text = "live 42 bars\nhistory 100 1700000000000000000 17 quotes\n";
+/// let text = "live 42 id=4c1d95052de1a1f5 bars\nhistory 100 1700000000000000000 17 id=00c5f1d5aa901376 quotes\n";
 /// let position: Position = text.parse()?;
 /// assert_eq!(position.to_string(), text);
 /// # Ok::<(), tapedb_engine::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
-    pub(crate) streams: Vec<(String, Place)>,
+    pub(crate) streams: Vec<InStream>,
+}
+
+/// A place, and the stream it is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InStream {
+    pub name: String,
+    /// The stream's id, if it is said.
+    pub id: Option<u64>,
+    pub place: Place,
 }
 
 /// Where a cursor is in one stream.
@@ -40,14 +51,18 @@ impl Place {
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, place) in &self.streams {
+        for InStream { name, id, place } in &self.streams {
             match place {
                 Place::History { end, after: Some((time, sequence)) } => {
-                    writeln!(f, "history {end} {time} {sequence} {name}")?;
+                    write!(f, "history {end} {time} {sequence} ")?;
                 }
-                Place::History { end, after: None } => writeln!(f, "start {end} {name}")?,
-                Place::Live { next } => writeln!(f, "live {next} {name}")?,
+                Place::History { end, after: None } => write!(f, "start {end} ")?,
+                Place::Live { next } => write!(f, "live {next} ")?,
             }
+            if let Some(id) = id {
+                write!(f, "{ID}{id:016x} ")?;
+            }
+            writeln!(f, "{name}")?;
         }
         Ok(())
     }
@@ -58,26 +73,38 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let streams = text.lines().enumerate().map(|(i, line)| {
-            place(line)
+            in_stream(line)
                 .ok_or_else(|| Error::Position { what: format!("line {} is no position: {line:?}", i + 1) })
         });
         Ok(Self { streams: streams.collect::<Result<_, _>>()? })
     }
 }
 
-fn place(line: &str) -> Option<(String, Place)> {
+/// Before the id.
+const ID: &str = "id=";
+
+fn in_stream(line: &str) -> Option<InStream> {
     let (kind, rest) = line.split_once(' ')?;
     let (first, rest) = rest.split_once(' ')?;
     let first = first.parse().ok()?;
-    match kind {
-        "live" => Some((rest.into(), Place::Live { next: first })),
-        "start" => Some((rest.into(), Place::History { end: first, after: None })),
+    let (place, rest) = match kind {
+        "live" => (Place::Live { next: first }, rest),
+        "start" => (Place::History { end: first, after: None }, rest),
         "history" => {
             let (time, rest) = rest.split_once(' ')?;
-            let (sequence, name) = rest.split_once(' ')?;
+            let (sequence, rest) = rest.split_once(' ')?;
             let after = Some((time.parse().ok()?, sequence.parse().ok()?));
-            Some((name.into(), Place::History { end: first, after }))
+            (Place::History { end: first, after }, rest)
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    let (id, name) = id(rest).map_or((None, rest), |(id, name)| (Some(id), name));
+    Some(InStream { name: name.into(), id, place })
+}
+
+/// The id, if there is one, and the name behind it.
+fn id(rest: &str) -> Option<(u64, &str)> {
+    let (id, name) = rest.strip_prefix(ID)?.split_once(' ')?;
+    let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Some((u64::from_str_radix(id, 16).ok().filter(|_| is_id)?, name))
 }

@@ -361,6 +361,15 @@ fn positions_must_fit() {
     }
     // Not live, from a live position: what has come since.
     assert_eq!(drain(&mut resume("live 7 s\n").open().unwrap()), [7, 8, 9]);
+
+    // The name is not enough.
+    let position = stream.cursor().open().unwrap().position();
+    assert_eq!(position.to_string().parse::<Position>().unwrap(), position);
+    assert_eq!(drain(&mut stream.cursor().resume(&position).open().unwrap()).len(), 10);
+    db.delete_stream("s").unwrap();
+    let successor = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    append_ticks(&successor, 100..120);
+    assert_error(successor.cursor().resume(&position).open(), wrong, "in another stream \"s\"");
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn everything_is_there_after_reopening() {
     assert_eq!(before.times, Some((Timestamp(0), Timestamp(999))));
     drop((stream, db));
 
-    let db = Database::open(directory.path().join("db")).unwrap();
+    let db = reopen(&directory.path().join("db"));
     let stream = db.stream("s").unwrap();
     assert!(stream.recovery().is_clean(), "{}", stream.recovery());
     assert_eq!((stream.stats().unwrap().messages, stream.created()), (1000, created));
@@ -200,7 +200,7 @@ fn late_messages_are_refused_where_they_shall_be() {
     overtaking.close().unwrap();
     drop((stream, db));
 
-    let stream = Database::open(directory.path().join("db")).unwrap().stream("s").unwrap();
+    let stream = reopen(&directory.path().join("db")).stream("s").unwrap();
     let appended = stream.loader().unwrap().append("A", Timestamp(29), &Tick::of(4));
     assert_error(appended, |e| matches!(e, Error::Late { .. }), "refuses");
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), [0, 1, 3]);
@@ -252,7 +252,7 @@ fn only_one_writer_has_a_database() {
     drop(db);
     assert_error(Database::open(&path), locked, "open for writing elsewhere");
     drop(loader);
-    Database::open(&path).unwrap();
+    reopen(&path);
 }
 
 pub fn child(path: &Path) {
@@ -290,7 +290,7 @@ fn what_a_killed_process_left_half_made_is_removed() {
         std::fs::create_dir_all(path.join("streams").join(half).join("0")).unwrap();
     }
     std::fs::remove_file(path.join("tapedb.database")).unwrap();
-    let db = Database::open(&path).unwrap();
+    let db = reopen(&path);
     assert!(db.streams().unwrap().is_empty());
     assert_eq!(std::fs::read_dir(path.join("streams")).unwrap().count(), 0);
 }
@@ -398,7 +398,7 @@ fn what_the_system_refuses_comes_again_until_it_is_mended() {
     for reversed in [false, true] {
         for live in [false, !reversed] {
             // Anew, so that no file is open yet.
-            let stream = Database::open(directory.path().join("db")).unwrap().stream("s").unwrap();
+            let stream = reopen(&directory.path().join("db")).stream("s").unwrap();
             let file = std::fs::read_dir(stream.path().join("0")).unwrap().map(|entry| entry.unwrap().path());
             let file = file.filter(|path| path.extension().is_some_and(|e| e == "log")).nth(2).unwrap();
             let away = file.with_extension("away");

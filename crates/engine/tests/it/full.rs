@@ -56,7 +56,7 @@ fn a_writer_without_room_says_so_and_readers_go_on() {
     let stored: u64 = text.lines().find_map(told).unwrap().parse().unwrap();
     assert!(stored > 100);
 
-    let db = Database::open(&path).unwrap();
+    let db = reopen(&path);
     let stream = db.stream("s").unwrap();
     assert!(stream.recovery().is_clean(), "{}", stream.recovery());
     append_ticks(&stream, stored..stored + 100);

@@ -112,7 +112,7 @@ fn a_killed_writer_loses_nothing_it_has_acknowledged() {
         tear(&path, &mut random);
         let torn = tapedb_log::scan_bytes(&fs::read(last_log(&path)).unwrap()).tail.is_some();
 
-        let db = Database::open(&path).unwrap();
+        let db = reopen(&path);
         let stream = db.stream("s").unwrap();
         let recovery = stream.recovery();
         assert!(recovery.log.damaged.is_empty() && recovery.symbols_lost == 0, "round {round}: {recovery}");
@@ -126,6 +126,6 @@ fn a_killed_writer_loses_nothing_it_has_acknowledged() {
         append(&stream, &mut loader, count);
         assert_eq!(loader.close().unwrap(), count + 1);
     }
-    let stream = Database::open(&path).unwrap().stream("s").unwrap();
+    let stream = reopen(&path).stream("s").unwrap();
     assert_eq!(check(&stream, &start, 0).1, count + 1);
 }

@@ -288,7 +288,7 @@ impl World {
         let kept: Vec<_> =
             self.live.drain(..).map(|live| (live.query, live.cursor.position(), live.left)).collect();
         self.db = None;
-        let db = Database::open(&self.path).unwrap();
+        let db = reopen(&self.path);
         for (query, position, left) in kept {
             let cursor = query.on(&db).live().resume(&position).open().unwrap();
             self.live.push(Live { query, cursor, left });

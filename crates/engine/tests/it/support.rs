@@ -84,6 +84,18 @@ pub fn new_database() -> (tempfile::TempDir, Database) {
     (directory, db)
 }
 
+/// Opens a database that has just been closed. Another test that starts a child holds copies of all files of this process
+/// for a moment, the lock among them.
+pub fn reopen(path: &Path) -> Database {
+    for _ in 0..10_000 {
+        match Database::open(path) {
+            Err(Error::Locked { .. }) => std::thread::sleep(std::time::Duration::from_millis(1)),
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("{} stays locked", path.display())
+}
+
 pub fn assert_error<T>(result: Result<T, Error>, matches: impl FnOnce(&Error) -> bool, text: &str) {
     match result {
         Ok(_) => panic!("should fail with {text:?}"),

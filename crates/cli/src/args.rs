@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::ui::Ui;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 use tapedb_engine::{CursorBuilder, Database, Stream};
@@ -55,10 +56,14 @@ pub struct Selection {
 impl Selection {
     /// Opens the streams; tells of symbols that none of them has.
     pub fn open(&self, db: &Database, ui: &Ui) -> Result<Vec<Stream>, Failure> {
+        let mut seen = HashSet::new();
+        if let Some(twice) = self.streams.iter().find(|name| !seen.insert(*name)) {
+            return Err(Failure::usage(format!("stream {twice:?} is named twice; name each stream once")));
+        }
         let streams: Vec<Stream> =
             self.streams.iter().map(|name| open_stream(db, name, ui)).collect::<Result<_, _>>()?;
         if !self.symbols.is_empty() {
-            let known: std::collections::HashSet<String> = streams.iter().flat_map(Stream::symbols).collect();
+            let known: HashSet<String> = streams.iter().flat_map(Stream::symbols).collect();
             for symbol in self.symbols.iter().filter(|symbol| !known.contains(*symbol)) {
                 ui.warn(&format!(
                     "no message has symbol {symbol:?} yet; `tapedb symbols` lists those there are"
@@ -113,11 +118,19 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     scaled(digits, nanos).map(Duration::from_nanos).ok_or_else(bad)
 }
 
-/// A time as [`Timestamp`] reads it.
+/// Bare numbers below this (in 1973) are more likely dates, seconds or milliseconds than nanoseconds since 1970.
+const BARE_NANOS_MIN: u64 = 100_000_000_000_000_000;
+
+/// A time as [`Timestamp`] reads it, but for bare numbers that hardly count nanoseconds.
 pub fn time(text: &str) -> Result<Timestamp, String> {
-    text.parse().map_err(|error| {
-        format!("{error}; write 2024-01-02, 2024-01-02T14:30:00.5Z or nanoseconds since 1970; UTC unless it says else")
-    })
+    const FORMS: &str =
+        "write 2024-01-02, 2024-01-02T14:30:00.5Z or nanoseconds since 1970; UTC unless it says else";
+    if text.parse::<i64>().is_ok_and(|number| number.unsigned_abs() < BARE_NANOS_MIN) {
+        return Err(format!(
+            "a bare number counts nanoseconds since 1970, and {text} of them end before 1974; {FORMS}"
+        ));
+    }
+    text.parse().map_err(|error| format!("{error}; {FORMS}"))
 }
 
 /// `digits`, with or without a fraction, times `unit`, exactly.
@@ -146,6 +159,16 @@ mod tests {
         }
         for text in ["", "k", "-1", "1.5", "1kk", "10 M", "99999999999G", "1.0000001M", "ten"] {
             assert!(count(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        for text in ["2024-01-02", "2024-01-02T14:30", "1704205805000000000", "-1704205805000000000"] {
+            assert!(time(text).is_ok(), "{text}");
+        }
+        for text in ["20240102", "1704205805", "1704205805000", "2024", "0", "-5", "noon"] {
+            assert!(time(text).unwrap_err().contains("write 2024-01-02"), "{text}");
         }
     }
 

@@ -12,13 +12,17 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tapedb_schema::{Schema, Timestamp};
 
 /// Says what the directory is.
 const MARKER_FILE: &str = "tapedb.database";
 const MARKER: &str = "tapedb-database 1\n";
 const LOCK_FILE: &str = "lock";
+/// How often, and at what intervals, the lock is tried before the database counts as locked.
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 const STREAMS_DIRECTORY: &str = "streams";
 
 /// An open database. Cheap to clone; all clones are the same database, which closes with the last of them and of the
@@ -330,11 +334,16 @@ fn lock(path: &Path) -> Result<File, Error> {
         .write(true)
         .open(&file)
         .map_err(Error::io("open", &file))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.into() }),
-        Err(TryLockError::Error(error)) => Err(Error::io("lock", &file)(error)),
+    // A child process that is just being started holds a copy of a lock that this process has let go of.
+    for attempt in 0..LOCK_ATTEMPTS {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::Error(error)) => return Err(Error::io("lock", &file)(error)),
+            Err(TryLockError::WouldBlock) if attempt + 1 < LOCK_ATTEMPTS => thread::sleep(LOCK_INTERVAL),
+            Err(TryLockError::WouldBlock) => {}
+        }
     }
+    Err(Error::Locked { path: path.into() })
 }
 
 /// Removes what a killed process left of a stream that it was creating or deleting.

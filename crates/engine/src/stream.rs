@@ -59,7 +59,8 @@ pub struct StreamRecovery {
     /// The symbol file.
     pub symbols: SymbolRecovery,
     /// Symbol ids that messages use although the symbol file has lost them. They are called `?` and the id, so that no
-    /// new symbol gets them. (Found by writers, in the last log file, or in all once the symbol file was cut.)
+    /// new symbol gets them. (Found by writers: in the last log file,
+    /// or in all when the symbol file was cut, is damaged at its end or is empty.)
     pub symbols_lost: u32,
 }
 

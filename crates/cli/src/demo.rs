@@ -169,8 +169,9 @@ fn report(summary: &Summary, readings: &[Reading], written: &Tally, ui: &Ui) -> 
 fn look_around(args: &Args, ui: &Ui) -> Result<(), Failure> {
     say(ui, "Proven: every reader saw every message once, in order, bit for bit.\n\nLook around:")?;
     let database = args.db.display().to_string();
-    for command in ["streams --db DB", "read --db DB demo --limit 5", "tail --db DB demo --last 3 --for 1s"] {
-        say(ui, &format!("  target/release/tapedb {}", command.replace("DB", &database)))?;
+    let program = std::env::args().next().unwrap_or_else(|| "tapedb".into());
+    for command in ["streams --db DB", "desc --db DB demo", "tail --db DB demo --last 3 --for 1s"] {
+        say(ui, &format!("  {program} {}", command.replace("DB", &database)))?;
     }
     Ok(())
 }

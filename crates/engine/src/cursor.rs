@@ -234,7 +234,7 @@ impl Cursor {
     pub fn next_within(&mut self, timeout: Duration) -> Result<Option<Message<'_>>, Error> {
         // A timeout past the end of the clock means for ever, which an hour at a time comes to.
         let deadline = Instant::now().checked_add(timeout);
-        while !self.step()? {
+        while !self.step_plainly() && !self.step()? {
             let left = deadline.map_or(HOUR, |deadline| deadline.saturating_duration_since(Instant::now()));
             if !self.live || left.is_zero() {
                 return Ok(None);

@@ -1,7 +1,7 @@
 //! Append-only files of checksummed batches: the log of one space of a stream, and the stream's symbol
 //! dictionary.
 //!
-//! One [`LogWriter`] appends; any number of readers share a [`Log`], in the writing process (woken at once)
+//! One [`LogWriter`] appends; any number of readers share a [`Log`], in the writing process (which see an append at once)
 //! and in others (by [`Log::refresh`]). Everything goes to disk through [`Storage`], so that a test can break
 //! it. `docs/format/log.md` draws the files to the byte.
 //!
@@ -19,7 +19,6 @@ mod files;
 mod format;
 mod granule;
 mod log;
-mod notify;
 mod report;
 mod scan;
 pub mod sim;

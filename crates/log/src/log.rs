@@ -5,12 +5,11 @@ use crate::error::LogError;
 use crate::files::{LoadedFile, LogDir};
 use crate::format::FILE_HEADER_BYTES;
 use crate::granule::{Granule, Span};
-use crate::notify::CommittedEnd;
 use crate::report::{Damage, Reason, Recovery};
 use crate::storage::{Storage, StorageFile, read_into};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
 
 /// Log files kept open for reading by one [`Log`].
 const OPEN_FILES_MAX: usize = 64;
@@ -23,7 +22,8 @@ const OPEN_FILES_MAX: usize = 64;
 pub struct Log {
     pub(crate) dir: LogDir,
     state: RwLock<State>,
-    end: CommittedEnd,
+    /// Sequence number after the last message that readers may see; follows the index.
+    end: AtomicU64,
     open_files: Mutex<Vec<(u64, Handle)>>,
     /// Held while looking for what another process wrote. `true` when a writer in this process keeps us
     /// current.
@@ -99,7 +99,8 @@ impl Log {
 
     /// Sequence number after the last message readers may see.
     pub fn next_sequence(&self) -> u64 {
-        self.end.get()
+        // Pairs with the Release in `publish`: who sees the number finds its messages in the index.
+        self.end.load(Ordering::Acquire)
     }
 
     /// Sequence number of the first message this log was made to hold; older ones are elsewhere or gone.
@@ -146,12 +147,6 @@ impl Log {
         Batches::new(&self.dir.path, *span, bytes)
     }
 
-    /// Waits until [`next_sequence`](Self::next_sequence) is past `sequence` or the time is over; returns it.
-    /// Woken by a writer in this process, or by a [`refresh`](Self::refresh) on another thread.
-    pub fn wait(&self, sequence: u64, timeout: Duration) -> u64 {
-        self.end.wait(sequence, timeout)
-    }
-
     /// Looks for what a writer in another process has appended: the growth of the active file, then new
     /// files. Scans only what is new. Returns whether there is more to read. Does nothing on the log of a
     /// writer in this process.
@@ -179,15 +174,13 @@ impl Log {
     /// A log without files.
     pub(crate) fn empty(dir: LogDir, first_sequence: u64, owned: bool) -> Self {
         let state = State { first_sequence, next_sequence: first_sequence, ..State::default() };
-        let log = Self {
+        Self {
             dir,
             state: RwLock::new(state),
-            end: CommittedEnd::default(),
+            end: AtomicU64::new(first_sequence),
             open_files: Mutex::default(),
             refreshing: Mutex::new(owned),
-        };
-        log.end.set(first_sequence);
-        log
+        }
     }
 
     /// The first sequence number that is new in `file`.
@@ -258,7 +251,7 @@ impl Log {
         }
         state.next_sequence = next_sequence;
         drop(state);
-        self.end.set(next_sequence);
+        self.end.store(next_sequence, Ordering::Release);
     }
 
     /// The granules of the active file.

@@ -175,6 +175,18 @@ pub trait Record: Layout {
     const MESSAGE: bool;
     /// Bytes of the fixed part, null bitmap included.
     const FIXED: usize;
+    /// Offset of each field's slot in the fixed part, in field order.
+    ///
+    /// ```
+    /// use tapedb_codec::Record;
+    ///
+    /// #[derive(Record, Default)]
+    /// struct Quote { bid: f64, size: Option<u32>, venue: String }
+    ///
+    /// // The null bitmap takes the first byte. A change of the layout does not compile.
+    /// const _: () = assert!(Quote::FIXED == 17 && matches!(Quote::OFFSETS, [1, 9, 13]));
+    /// ```
+    const OFFSETS: &'static [usize];
 
     /// Registers the record type, and those it stands on, and returns its type id.
     fn register(schema: &mut SchemaBuilder) -> u16;

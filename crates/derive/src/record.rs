@@ -122,6 +122,7 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
                 const NAME: &'static str = #name;
                 const MESSAGE: bool = #message;
                 const FIXED: usize = PLAN.fixed;
+                const OFFSETS: &'static [usize] = &PLAN.offset;
 
                 fn register(schema: &mut SchemaBuilder) -> u16 {
                     schema.record(Self::NAME, Self::MESSAGE, &doc(&[#(#doc),*]), |_schema| ::std::vec![#schema_fields])

@@ -192,10 +192,30 @@ pub struct Bar {
     pub volume: Decimal64,
 }
 
+/// The layout of the records is a format: on disk, on the wire, in other languages. What changes it does not compile.
+const fn lies<R: Record>(fixed: usize, offsets: &[usize]) -> bool {
+    let mut same = R::FIXED == fixed && R::OFFSETS.len() == offsets.len();
+    let mut i = 0;
+    while same && i < offsets.len() {
+        same = R::OFFSETS[i] == offsets[i];
+        i += 1;
+    }
+    same
+}
+
+const _: () = assert!(lies::<Trade>(43, &[1, 9, 17, 25, 26, 34, 42]));
+const _: () = assert!(lies::<Level1>(39, &[1, 2, 10, 18, 22, 30, 38]));
+const _: () = assert!(lies::<Level2Snapshot>(32, &[1, 2, 4, 12, 20, 24]));
+const _: () = assert!(lies::<Level2Update>(33, &[1, 2, 3, 5, 13, 21, 25]));
+const _: () = assert!(lies::<SequenceRange>(17, &[1, 9]));
+const _: () = assert!(lies::<Package>(30, &[1, 2, 10, 18, 26]));
+const _: () = assert!(lies::<Bar>(40, &[0, 8, 16, 24, 32]));
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tapedb_codec::{decode, encode};
+    use tapedb_codec::dynamic::Layouts;
+    use tapedb_codec::{SchemaBuilder, decode, encode};
 
     #[test]
     fn clear_keeps_the_memory_and_nothing_else() {
@@ -205,6 +225,33 @@ mod tests {
         package.clear();
         assert_eq!(package, Package::default());
         assert_eq!(package.entries.capacity(), capacity);
+    }
+
+    #[test]
+    fn the_interpreter_finds_the_fields_at_the_same_offsets() {
+        let schema = SchemaBuilder::new().with::<Package>().with::<Bar>().finish();
+        let layouts = Layouts::new(schema).unwrap();
+        let offsets = |name: &str| {
+            let (id, _) = layouts.schema().record(name).unwrap();
+            let layout = layouts.record(id).unwrap();
+            (layout.fixed, layout.fields.iter().map(|field| field.offset).collect::<Vec<_>>())
+        };
+        fn compiled<R: Record>() -> (&'static str, (usize, Vec<usize>)) {
+            (R::NAME, (R::FIXED, R::OFFSETS.to_vec()))
+        }
+        let all = [
+            compiled::<Trade>(),
+            compiled::<Level1>(),
+            compiled::<Level2Snapshot>(),
+            compiled::<Level2Update>(),
+            compiled::<SequenceRange>(),
+            compiled::<Package>(),
+            compiled::<Bar>(),
+        ];
+        assert_eq!(all.len(), layouts.records().len());
+        for (name, compiled) in all {
+            assert_eq!(compiled, offsets(name), "{name}");
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ impl<T: Field> Layout for Vec<T> {
             write_null_bits(self, out);
         }
         if T::Type::VARIABLE {
+            out.reserve(self.len() * T::Type::ITEM_MIN);
             for item in self {
                 match item.get() {
                     Some(value) => value.write_item(out),
@@ -52,25 +53,22 @@ impl<T: Field> Layout for Vec<T> {
     #[inline]
     fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
         let header = Header::parse(bytes, at, T::NULLABLE, depth)?;
-        // A reused vector keeps its items, so that they keep what they have allocated.
-        self.truncate(header.count);
-        // As many as the bytes can hold, whatever the count says.
-        let most = if T::NULLABLE { header.count } else { bytes.len() / T::Type::ITEM_MIN };
-        self.reserve(header.count.min(most).saturating_sub(self.len()));
-        let mut position = header.items;
-        for i in 0..header.count {
-            if i == self.len() {
-                self.push(T::default());
-            }
-            let rest = &bytes[position..];
-            if T::NULLABLE && header.is_null(bytes, i) {
-                self[i].set_null();
-                position += null_item(rest, at + position, T::Type::NULL_ITEM)?;
+        // As many as the bytes can hold, whatever the count says, and one more for the error to show itself. A reused
+        // vector keeps its items, so that they keep what they have allocated.
+        let most = if T::NULLABLE { header.count } else { bytes.len() / T::Type::ITEM_MIN + 1 };
+        self.resize_with(header.count.min(most), T::default);
+        let mut rest = &bytes[header.items..];
+        for (i, item) in self.iter_mut().enumerate() {
+            let here = at + bytes.len() - rest.len();
+            let length = if T::NULLABLE && header.is_null(bytes, i) {
+                item.set_null();
+                null_item(rest, here, T::Type::NULL_ITEM)?
             } else {
-                position += self[i].slot().read_item(rest, at + position, depth + 1)?;
-            }
+                item.slot().read_item(rest, here, depth + 1)?
+            };
+            rest = &rest[length..];
         }
-        no_trailing(bytes, position, at)
+        no_trailing(bytes, bytes.len() - rest.len(), at)
     }
 
     fn check(bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
@@ -78,22 +76,19 @@ impl<T: Field> Layout for Vec<T> {
         if T::NULLABLE {
             header.check_unused_bits(bytes, at)?;
         }
-        let mut position = header.items;
+        let mut rest = &bytes[header.items..];
         for i in 0..header.count {
-            let rest = &bytes[position..];
-            let here = at + position;
-            if T::NULLABLE && header.is_null(bytes, i) {
+            let here = at + bytes.len() - rest.len();
+            let length = if T::NULLABLE && header.is_null(bytes, i) {
                 let length = null_item(rest, here, T::Type::NULL_ITEM)?;
                 check_zero(&rest[..length], here)?;
-                position += length;
+                length
             } else {
-                let (skip, length) = T::Type::item_extent(rest, here)?;
-                check_zero_padding(&rest[..skip], skip, here)?;
-                T::Type::check(&rest[skip..skip + length], here + skip, depth + 1)?;
-                position += skip + length;
-            }
+                T::Type::check_item(rest, here, depth + 1)?
+            };
+            rest = &rest[length..];
         }
-        no_trailing(bytes, position, at)
+        no_trailing(bytes, bytes.len() - rest.len(), at)
     }
 
     #[inline]
@@ -158,16 +153,15 @@ pub(crate) fn null_item(rest: &[u8], at: usize, length: usize) -> Result<usize, 
 }
 
 /// A null's bytes are zero.
-#[inline]
+#[inline(always)]
 pub(crate) fn check_zero(bytes: &[u8], at: usize) -> Result<(), DecodeError> {
-    // The usual width at once.
-    if bytes == [0; 8] {
-        return Ok(());
-    }
-    match bytes.iter().position(|&byte| byte != 0) {
-        None => Ok(()),
-        Some(i) => Err(DecodeError::new(Kind::NullSlot, at + i, bytes[i].into(), 0)),
-    }
+    if bytes.iter().fold(0, |any, byte| any | byte) == 0 { Ok(()) } else { Err(first_not_zero(bytes, at)) }
+}
+
+#[cold]
+fn first_not_zero(bytes: &[u8], at: usize) -> DecodeError {
+    let i = bytes.iter().position(|&byte| byte != 0).unwrap_or_default();
+    DecodeError::new(Kind::NullSlot, at + i, bytes[i].into(), 0)
 }
 
 /// The byte that stands for a record without fields is zero; a length in front of an item is not padding.
@@ -230,7 +224,7 @@ impl<'a, T: Field> ArrayView<'a, T> {
     /// The items in order.
     #[inline]
     pub fn iter(&self) -> ArrayIter<'a, T> {
-        ArrayIter { array: *self, next: 0, position: self.header.items }
+        ArrayIter { array: *self, next: 0, rest: self.bytes.get(self.header.items..).unwrap_or_default() }
     }
 }
 
@@ -249,7 +243,8 @@ impl<'a, T: Field> IntoIterator for ArrayView<'a, T> {
 pub struct ArrayIter<'a, T> {
     array: ArrayView<'a, T>,
     next: usize,
-    position: usize,
+    /// The bytes from the next item on.
+    rest: &'a [u8],
 }
 
 impl<'a, T: Field> Iterator for ArrayIter<'a, T> {
@@ -263,14 +258,14 @@ impl<'a, T: Field> Iterator for ArrayIter<'a, T> {
         }
         let item = self.next;
         self.next += 1;
-        if T::NULLABLE && header.is_null(bytes, item) {
-            self.position += T::Type::NULL_ITEM;
-            return Some(T::view(None));
-        }
-        let rest = bytes.get(self.position..)?;
-        let (skip, length) = T::Type::item_extent(rest, 0).ok()?;
-        self.position += skip + length;
-        Some(T::view(Some(&rest[skip..skip + length])))
+        let (view, length) = if T::NULLABLE && header.is_null(bytes, item) {
+            (T::view(None), T::Type::NULL_ITEM)
+        } else {
+            let (view, length) = T::Type::view_item(self.rest)?;
+            (T::present(view), length)
+        };
+        self.rest = self.rest.get(length..)?;
+        Some(view)
     }
 
     #[inline]

@@ -7,6 +7,7 @@
 //! *content* in the heap behind the fixed part and its end in a four-byte slot. `bytes` below is the slot of a
 //! fixed-width value and the content of a variable one; `at` is the offset of `bytes` in the message, for errors.
 
+use crate::array::check_zero_padding;
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::schema_of::SchemaBuilder;
 use tapedb_schema::FieldType;
@@ -100,6 +101,25 @@ pub trait Layout: Sized + Default {
         self.read(&rest[skip..skip + length], at + skip, depth)?;
         Ok(skip + length)
     }
+
+    /// Validates the item at the front of `rest` and tells how many bytes it takes.
+    ///
+    /// # Errors
+    /// As [`Layout::check`].
+    #[inline]
+    fn check_item(rest: &[u8], at: usize, depth: u32) -> Result<usize, DecodeError> {
+        let (skip, length) = Self::item_extent(rest, at)?;
+        check_zero_padding(&rest[..skip], skip, at)?;
+        Self::check(&rest[skip..skip + length], at + skip, depth)?;
+        Ok(skip + length)
+    }
+
+    /// The item at the front of `rest` in place, and how many bytes it takes; `None` only if it was not validated.
+    #[inline]
+    fn view_item(rest: &[u8]) -> Option<(Self::View<'_>, usize)> {
+        let (skip, length) = Self::item_extent(rest, 0).ok()?;
+        Some((Self::view(&rest[skip..skip + length]), skip + length))
+    }
 }
 
 /// A field of a record, or an item of an array: a [`Layout`], or an `Option` of one, which is nullable.
@@ -119,6 +139,8 @@ pub trait Field: Default {
     fn set_null(&mut self);
     /// The value in place; `None` for null.
     fn view(bytes: Option<&[u8]>) -> Self::View<'_>;
+    /// The view of a value that is not null.
+    fn present<'a>(view: <Self::Type as Layout>::View<'a>) -> Self::View<'a>;
 }
 
 impl<T: Layout> Field for T {
@@ -139,6 +161,10 @@ impl<T: Layout> Field for T {
     #[inline(always)]
     fn view(bytes: Option<&[u8]>) -> T::View<'_> {
         T::view(bytes.unwrap_or_default())
+    }
+    #[inline(always)]
+    fn present<'a>(view: T::View<'a>) -> T::View<'a> {
+        view
     }
 }
 
@@ -162,6 +188,10 @@ impl<T: Layout> Field for Option<T> {
     #[inline(always)]
     fn view(bytes: Option<&[u8]>) -> Option<T::View<'_>> {
         bytes.map(T::view)
+    }
+    #[inline(always)]
+    fn present<'a>(view: T::View<'a>) -> Option<T::View<'a>> {
+        Some(view)
     }
 }
 
@@ -190,6 +220,9 @@ pub trait Record: Layout {
 
     /// Registers the record type, and those it stands on, and returns its type id.
     fn register(schema: &mut SchemaBuilder) -> u16;
+
+    /// Appends `tag` and then the body: the record as one of several alternatives.
+    fn write_tagged(&self, tag: u8, out: &mut Vec<u8>);
 
     /// Length of the body at the front of `rest`.
     ///

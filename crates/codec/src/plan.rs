@@ -51,6 +51,14 @@ impl<const N: usize> Plan<N> {
     }
 }
 
+/// Appends `N` zero bytes and gives them: fields are stored where they will stay, since a part that is put together
+/// elsewhere and then copied stalls the copy until the stores have landed.
+#[inline(always)]
+pub fn zeroed<const N: usize>(out: &mut Vec<u8>) -> &mut [u8; N] {
+    out.extend_from_slice(&[0; N]);
+    out.last_chunk_mut().expect("N bytes were appended")
+}
+
 /// Puts one field into the fixed part: its null bit, and its value if it is fixed-width.
 #[inline(always)]
 pub fn store<F: Field>(field: &F, fixed: &mut [u8], offset: usize, null_bit: usize) {

@@ -227,10 +227,11 @@ impl<const N: usize> Layout for Ascii<N> {
     }
     #[inline(always)]
     fn check(bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
-        check_ascii(&chunk::<N>(bytes, at)?, at)
+        let raw = chunk::<N>(bytes, at)?;
+        if Self::from_bytes(raw).is_ok() { Ok(()) } else { check_ascii(&raw, at) }
     }
     #[inline(always)]
     fn view(bytes: &[u8]) -> Self {
-        Self::from_bytes(known(bytes)).unwrap_or_default()
+        Self::from_valid_bytes(known(bytes))
     }
 }

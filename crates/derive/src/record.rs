@@ -41,15 +41,27 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
     let ty: Vec<_> = fields.named.iter().map(|field| &field.ty).collect();
     let schema_fields = schema_fields(fields)?;
     let out = if count == 0 { quote!(_out) } else { quote!(out) };
+    let store = quote!(#(store(&self.#member, fixed, PLAN.offset[#index], PLAN.null_bit[#index]);)*);
+    let heap = quote!(#(write(&self.#member, out, base, PLAN.offset[#index]);)*);
     let write = if count == 0 {
         quote!()
     } else {
         quote! {
             let base = out.len();
-            let mut fixed = [0u8; PLAN.fixed];
-            #(store(&self.#member, &mut fixed, PLAN.offset[#index], PLAN.null_bit[#index]);)*
-            out.extend_from_slice(&fixed);
-            #(write(&self.#member, out, base, PLAN.offset[#index]);)*
+            let fixed = zeroed::<{ PLAN.fixed }>(out);
+            #store
+            #heap
+        }
+    };
+    let write_tagged = if count == 0 {
+        quote!(out.push(tag);)
+    } else {
+        quote! {
+            let base = out.len() + 1;
+            let [first, fixed @ ..] = zeroed::<{ PLAN.fixed + 1 }>(out);
+            *first = tag;
+            #store
+            #heap
         }
     };
     Ok(quote! {
@@ -126,6 +138,10 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
 
                 fn register(schema: &mut SchemaBuilder) -> u16 {
                     schema.record(Self::NAME, Self::MESSAGE, &doc(&[#(#doc),*]), |_schema| ::std::vec![#schema_fields])
+                }
+                #[inline]
+                fn write_tagged(&self, tag: u8, out: &mut ::std::vec::Vec<u8>) {
+                    #write_tagged
                 }
                 #[inline(always)]
                 fn body_len(rest: &[u8], at: usize) -> ::std::result::Result<usize, DecodeError> {

@@ -22,8 +22,9 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let tag_width = usize::from(count > 1);
     let tag_of =
         if count > 1 { quote!(bytes.first().copied()) } else { quote!(::std::option::Option::Some(0u8)) };
-    let push_tag = |tag: &u8| if count > 1 { quote!(out.push(#tag);) } else { quote!() };
-    let push: Vec<TokenStream> = tag.iter().map(push_tag).collect();
+    let write =
+        |tag: &u8| if count > 1 { quote!(record.write_tagged(#tag, out)) } else { quote!(record.write(out)) };
+    let write: Vec<TokenStream> = tag.iter().map(write).collect();
     Ok(quote! {
         #[doc = #view_doc]
         #[derive(Debug, Clone, Copy)]
@@ -57,10 +58,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 #[inline]
                 fn write(&self, out: &mut ::std::vec::Vec<u8>) {
                     match self {
-                        #(Self::#variant(record) => {
-                            #push
-                            record.write(out);
-                        })*
+                        #(Self::#variant(record) => #write,)*
                     }
                 }
                 #[inline]
@@ -96,8 +94,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 fn write_item(&self, out: &mut ::std::vec::Vec<u8>) {
                     match self {
                         #(Self::#variant(record) => {
-                            #push
-                            if #tag_width == 0 { record.write_item(out) } else { record.write(out) }
+                            if #tag_width == 0 { record.write_item(out) } else { #write }
                         })*
                     }
                 }
@@ -133,6 +130,38 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                             Ok(1 + length)
                         })*
                         _ => Err(bad_tag(bytes, #count, at)),
+                    }
+                }
+                #[inline]
+                fn check_item(rest: &[u8], at: usize, depth: u32) -> ::std::result::Result<usize, DecodeError> {
+                    let bytes = rest;
+                    match #tag_of {
+                        #(::std::option::Option::Some(#tag) => {
+                            if #tag_width == 0 {
+                                return <#ty as Layout>::check_item(rest, at, depth);
+                            }
+                            let length = <#ty as Record>::body_len(&rest[1..], at + 1)?;
+                            <#ty as Layout>::check(&rest[1..1 + length], at + 1, depth)?;
+                            Ok(1 + length)
+                        })*
+                        _ => Err(bad_tag(bytes, #count, at)),
+                    }
+                }
+                #[inline]
+                fn view_item(rest: &[u8]) -> ::std::option::Option<(#view<'_>, usize)> {
+                    let bytes = rest;
+                    match #tag_of {
+                        #(::std::option::Option::Some(#tag) => {
+                            if #tag_width == 0 {
+                                let (record, length) = <#ty as Layout>::view_item(rest)?;
+                                return ::std::option::Option::Some((#view::#variant(record), length));
+                            }
+                            let body = &rest[1..];
+                            let length = <#ty as Record>::body_len(body, 0).ok()?;
+                            let record = <#ty as Layout>::view(&body[..length]);
+                            ::std::option::Option::Some((#view::#variant(record), 1 + length))
+                        })*
+                        _ => ::std::option::Option::None,
                     }
                 }
             }

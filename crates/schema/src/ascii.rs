@@ -85,13 +85,24 @@ impl<const N: usize> Ascii<N> {
         padded[..N].copy_from_slice(&bytes);
         let words = u128::from_le_bytes(padded);
         let (low, high) = (words as u64, (words >> 64) as u64);
+        if N <= 8 {
+            return if is_valid_word(low) { Ok(Self(bytes)) } else { Err(first_wrong(&bytes)) };
+        }
         // Text in the high word needs a low word full of it.
         let full = low.wrapping_add(HIGH - (HIGH >> 7)) & HIGH == HIGH;
-        if is_valid_word(low) && (N <= 8 || high == 0 || (full && is_valid_word(high))) {
+        if is_valid_word(low) && (high == 0 || (full && is_valid_word(high))) {
             Ok(Self(bytes))
         } else {
             Err(first_wrong(&bytes))
         }
+    }
+
+    /// The value of bytes that are known to be valid: written by [`Ascii::as_bytes`], or tested before.
+    ///
+    /// Other bytes make a value whose text may be empty or cut short; nothing worse.
+    #[inline]
+    pub const fn from_valid_bytes(bytes: [u8; N]) -> Self {
+        Self(bytes)
     }
 
     /// All bytes with their padding.

@@ -175,13 +175,20 @@ impl Decimal64 {
 
     /// Whether this is the one standard encoding of its value and scale: a coefficient of at most sixteen digits, no
     /// stray bits in infinity or NaN.
+    #[inline]
     pub const fn is_canonical(self) -> bool {
+        // Nearly every number: a small coefficient cannot be wrong.
+        self.0 & STEERING != STEERING || self.is_canonical_rarity()
+    }
+
+    /// The rest of [`Self::is_canonical`]: infinities, NaNs and coefficients of 2^53 and more.
+    const fn is_canonical_rarity(self) -> bool {
         if self.is_nan() {
             self.0 & !(NAN_HEAD | NAN_PAYLOAD) == 0 && self.0 & NAN_PAYLOAD <= NAN_PAYLOAD_MAX
         } else if self.is_infinite() {
             self.0 & !SIGN == SPECIAL
         } else {
-            self.0 & STEERING != STEERING || self.raw_large_coefficient() <= COEFFICIENT_MAX
+            self.raw_large_coefficient() <= COEFFICIENT_MAX
         }
     }
 

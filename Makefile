@@ -33,6 +33,7 @@ test:
 	$(CARGO) test --workspace
 
 bench:
+	$(CARGO) run --release -p tapedb-cli -- bench codec
 	$(CARGO) run --release -p tapedb-cli -- bench storage
 
 acceptance:

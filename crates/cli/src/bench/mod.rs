@@ -1,5 +1,7 @@
 //! `tapedb bench`: what TapeDB does here, with medians, spread and checks.
 
+mod codec;
+mod fields;
 mod machine;
 mod report;
 mod storage;
@@ -21,13 +23,21 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Bench {
+    Codec(codec::Args),
     Storage(storage::Args),
 }
 
 /// Runs a benchmark and prints its report.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    // Under valgrind nothing but the laps: neither probe nor report.
+    if let Bench::Codec(args) = &args.bench
+        && let Some(laps) = args.laps()
+    {
+        return codec::run_laps(args, laps);
+    }
     let before = cross_core_round_trip_ns();
     let report = match args.bench {
+        Bench::Codec(args) => codec::run(&args, ui)?,
         Bench::Storage(args) => storage::run(args, ui)?,
     };
     let machine = Machine::here().line(before, cross_core_round_trip_ns());

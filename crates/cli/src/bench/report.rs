@@ -55,7 +55,11 @@ impl Report {
             let (median, min, max) = row.spread();
             let (unit, n) = (row.unit, row.values.len());
             let (median, min, max) = (number(median), number(min), number(max));
-            table.push_str(&format!("| `{case}` | {metric} | {median} {unit} | {min} | {max} | {n} |\n"));
+            let median = format!("{median} {unit}");
+            table.push_str(&format!(
+                "| `{case}` | {metric} | {} | {min} | {max} | {n} |\n",
+                median.trim_end()
+            ));
         }
         table
     }

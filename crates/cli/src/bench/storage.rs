@@ -1,5 +1,6 @@
 //! Loading and reading, embedded: generated bars and level-2 feed, and real data where it is at hand.
 
+use super::fields::Fields;
 use super::report::Report;
 use crate::args::count;
 use crate::failure::Failure;
@@ -12,7 +13,7 @@ use tapedb_engine::{Cursor, Database, Message, Stream, StreamOptions};
 use tapedb_market::bars::{Bars, BarsConfig};
 use tapedb_market::feed::{Feed, FeedConfig};
 use tapedb_market::import::{self, Format, ImportOptions, Merge};
-use tapedb_market::{Bar, BarView, Entry, EntryView, Package, PackageView};
+use tapedb_market::{Bar, Package};
 use tapedb_schema::Timestamp;
 
 /// Distinct messages that are generated; a load repeats them, moved on in time, so that generating costs nothing.
@@ -92,14 +93,8 @@ struct Pool<T> {
     span_ns: i64,
 }
 
-/// A record type whose fields all go into one sum, from a value and from a view alike.
-trait Summed: Record + 'static {
-    fn sum(&self) -> u64;
-    fn sum_of_view(view: Self::View<'_>) -> u64;
-}
-
 /// Loads and reads one generated stream.
-fn generated<T: Summed + Sync>(
+fn generated<T: Fields + Sync>(
     scratch: &Scratch,
     name: &str,
     pool: &Pool<T>,
@@ -118,9 +113,9 @@ fn generated<T: Summed + Sync>(
 }
 
 /// Loads the pool as often as it takes; returns the sum of all fields.
-fn load<T: Summed>(stream: &Stream, pool: &Pool<T>, messages: u64, ui: &Ui) -> Result<u64, Failure> {
+fn load<T: Fields>(stream: &Stream, pool: &Pool<T>, messages: u64, ui: &Ui) -> Result<u64, Failure> {
     let mut loader = stream.loader()?;
-    let sums: Vec<u64> = pool.messages.iter().map(|(_, _, record)| record.sum()).collect();
+    let sums: Vec<u64> = pool.messages.iter().map(|(_, _, record)| record.fold(ordered)).collect();
     let (mut expected, mut left, mut shift) = (0u64, messages, 0);
     while left > 0 {
         ui.check_interrupt()?;
@@ -144,7 +139,7 @@ struct Tally {
 }
 
 /// Reads the stream with one reader, then with four at once, every field of every message.
-fn read<T: Summed>(stream: &Stream, name: &str, expected: Tally, report: &mut Report) -> Result<(), Failure> {
+fn read<T: Fields>(stream: &Stream, name: &str, expected: Tally, report: &mut Report) -> Result<(), Failure> {
     for readers in [1, 4] {
         let started = Instant::now();
         let tallies: Vec<Result<Tally, Failure>> = thread::scope(|scope| {
@@ -167,7 +162,7 @@ fn read<T: Summed>(stream: &Stream, name: &str, expected: Tally, report: &mut Re
     Ok(())
 }
 
-fn read_all<T: Summed>(stream: &Stream) -> Result<Tally, Failure> {
+fn read_all<T: Fields>(stream: &Stream) -> Result<Tally, Failure> {
     let mut cursor: Cursor = stream.cursor().open()?;
     let mut tally = Tally { messages: 0, sum: 0 };
     while let Some(message) = cursor.next()? {
@@ -179,8 +174,14 @@ fn read_all<T: Summed>(stream: &Stream) -> Result<Tally, Failure> {
 
 /// The bytes are this process's own: no need to validate them again.
 #[inline]
-fn sum_of<T: Summed>(message: &Message<'_>) -> u64 {
-    T::sum_of_view(view_trusted::<T>(message.body()))
+fn sum_of<T: Fields>(message: &Message<'_>) -> u64 {
+    T::fold_view(view_trusted::<T>(message.body()), ordered)
+}
+
+/// Joins a field to those before it so that their order counts.
+#[inline]
+fn ordered(sum: u64, word: u64) -> u64 {
+    sum.rotate_left(1) ^ word
 }
 
 /// Imports recorded data, and reads it.
@@ -207,7 +208,7 @@ fn recorded(
     while let Some(row) = merge.next(&mut package).map_err(failed)? {
         loader.append(row.symbol, row.time, &package)?;
         expected.messages += 1;
-        expected.sum = expected.sum.wrapping_add(package.sum() ^ row.time.0 as u64);
+        expected.sum = expected.sum.wrapping_add(package.fold(ordered) ^ row.time.0 as u64);
     }
     loader.close()?;
     let seconds = started.elapsed().as_secs_f64();
@@ -241,151 +242,4 @@ fn pool<T>(messages: Vec<(Timestamp, String, T)>) -> Pool<T> {
         _ => 0,
     };
     Pool { messages, span_ns }
-}
-
-impl Summed for Bar {
-    fn sum(&self) -> u64 {
-        [self.open, self.high, self.low, self.close, self.volume]
-            .iter()
-            .fold(0, |sum, field| sum.rotate_left(1) ^ field.to_bits())
-    }
-
-    #[inline]
-    fn sum_of_view(view: BarView<'_>) -> u64 {
-        [view.open(), view.high(), view.low(), view.close(), view.volume()]
-            .iter()
-            .fold(0, |sum, field| sum.rotate_left(1) ^ field.to_bits())
-    }
-}
-
-/// Folds the fields of a value or of a view, which have the same names, into a sum.
-macro_rules! sum_fields {
-    ($sum:expr, $($field:expr),*) => {{
-        let mut sum: u64 = $sum;
-        $(sum = sum.rotate_left(1) ^ Word::word($field);)*
-        sum
-    }};
-}
-
-impl Summed for Package {
-    fn sum(&self) -> u64 {
-        let head = sum_fields!(0, self.kind as u64, self.source_time, self.match_time, self.sequence);
-        self.entries.iter().fold(head, |sum, entry| match entry {
-            Entry::Trade(x) => {
-                sum_fields!(
-                    sum,
-                    x.exchange,
-                    x.price,
-                    x.size,
-                    x.aggressor.map(|a| a as u64),
-                    x.id,
-                    x.condition,
-                    x.suspicious
-                )
-            }
-            Entry::Level1(x) => {
-                sum_fields!(
-                    sum,
-                    x.side as u64,
-                    x.price,
-                    x.size,
-                    x.orders,
-                    x.exchange,
-                    x.condition,
-                    x.suspicious
-                )
-            }
-            Entry::Level2Snapshot(x) => {
-                sum_fields!(sum, x.side as u64, x.level, x.price, x.size, x.orders, x.exchange)
-            }
-            Entry::Level2Update(x) => {
-                sum_fields!(
-                    sum,
-                    x.action as u64,
-                    x.side as u64,
-                    x.level,
-                    x.price,
-                    x.size,
-                    x.orders,
-                    x.exchange
-                )
-            }
-            Entry::SequenceRange(x) => sum_fields!(sum, x.first, x.previous),
-        })
-    }
-
-    #[inline]
-    fn sum_of_view(view: PackageView<'_>) -> u64 {
-        let head = sum_fields!(0, view.kind() as u64, view.source_time(), view.match_time(), view.sequence());
-        view.entries().iter().fold(head, |sum, entry| match entry {
-            EntryView::Trade(x) => sum_fields!(
-                sum,
-                x.exchange(),
-                x.price(),
-                x.size(),
-                x.aggressor().map(|a| a as u64),
-                x.id(),
-                x.condition(),
-                x.suspicious()
-            ),
-            EntryView::Level1(x) => sum_fields!(
-                sum,
-                x.side() as u64,
-                x.price(),
-                x.size(),
-                x.orders(),
-                x.exchange(),
-                x.condition(),
-                x.suspicious()
-            ),
-            EntryView::Level2Snapshot(x) => {
-                sum_fields!(sum, x.side() as u64, x.level(), x.price(), x.size(), x.orders(), x.exchange())
-            }
-            EntryView::Level2Update(x) => sum_fields!(
-                sum,
-                x.action() as u64,
-                x.side() as u64,
-                x.level(),
-                x.price(),
-                x.size(),
-                x.orders(),
-                x.exchange()
-            ),
-            EntryView::SequenceRange(x) => sum_fields!(sum, x.first(), x.previous()),
-        })
-    }
-}
-
-/// A field's value in one word.
-trait Word {
-    fn word(self) -> u64;
-}
-
-macro_rules! words {
-    ($($type:ty: |$value:ident| $word:expr;)*) => {
-        $(impl Word for $type {
-            #[inline]
-            fn word(self) -> u64 {
-                let $value = self;
-                $word
-            }
-        })*
-    };
-}
-
-words! {
-    u64: |x| x;
-    u32: |x| x.into();
-    u16: |x| x.into();
-    bool: |x| x.into();
-    Timestamp: |x| x.0 as u64;
-    tapedb_schema::Decimal64: |x| x.to_bits();
-    tapedb_schema::Ascii<8>: |x| u64::from_le_bytes(*x.as_bytes());
-}
-
-impl<T: Word> Word for Option<T> {
-    #[inline]
-    fn word(self) -> u64 {
-        self.map_or(1, Word::word)
-    }
 }

@@ -152,5 +152,6 @@ fn every_command_has_help() {
         assert!(text.contains("Example") && text.contains("--db <DIR>"), "{text}");
     }
     assert!(help(&["bench", "storage"]).contains("views over bytes"));
+    assert!(help(&["bench", "codec"]).contains("valgrind"));
     assert!(help(&["demo"]).contains("is replaced"));
 }

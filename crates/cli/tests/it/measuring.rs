@@ -1,6 +1,6 @@
 //! The demo and the benchmarks, small, so that none rots. No time is asserted.
 
-use crate::support::Place;
+use crate::support::{Place, Run};
 use serde_json::Value;
 
 #[test]
@@ -60,4 +60,61 @@ fn the_storage_benchmark_reports_every_case() {
     }
     assert_eq!(row("size.bars")["unit"], Value::from("bytes/message"));
     assert!(!place.db().exists(), "the benchmark removes its database");
+}
+
+#[test]
+fn the_codec_benchmark_reports_every_case() {
+    let rows = Run::plain("bench codec --rounds 3 --round-time 20us --json").json();
+    let messages = ["empty", "trade", "book"];
+    let works = [
+        "compiled.encode",
+        "compiled.decode",
+        "compiled.decode.copy",
+        "interpreted.encode",
+        "interpreted.decode",
+        "interpreted.decode.copy",
+        "validate",
+        "validate.interpreted",
+    ];
+    for case in messages.iter().flat_map(|message| works.map(|work| format!("{message}.{work}"))) {
+        let row = row_of(&rows, &case, "time");
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} of {row}"));
+        let (min, median, max) = (number("min"), number("value"), number("max"));
+        assert!(0.0 < min && min <= median && median <= max, "{row}");
+        assert_eq!((row["n"].as_u64(), row["bench"].as_str()), (Some(3), Some("codec")));
+        assert_eq!(row["unit"], Value::from("ns"));
+    }
+    for (message, bytes) in messages.iter().zip([0.0, 78.0, 1354.0]) {
+        assert_eq!(row_of(&rows, message, "bytes")["value"].as_f64(), Some(bytes), "{message}");
+        assert!(row_of(&rows, message, "checksum")["value"].as_f64() > Some(0.0), "{message}");
+    }
+    assert_eq!(rows.len(), messages.len() * (works.len() + 2));
+}
+
+#[test]
+fn the_codec_benchmark_selects_cases() {
+    let rows = Run::plain("bench codec --rounds 1 --round-time 20us --case trade.validate --json").json();
+    let cases: Vec<&str> = rows.iter().filter_map(|row| row["case"].as_str()).collect();
+    assert_eq!(cases, ["trade.validate", "trade", "trade"]);
+    assert!(Run::plain("bench codec --case fly").bad(2).contains("there are empty.compiled.encode"));
+    // What valgrind counts says nothing.
+    assert_eq!(Run::plain("bench codec --case book --laps 2").good(), "");
+}
+
+#[test]
+fn instructions_are_counted_or_it_is_said_what_to_install() {
+    let run = Run::plain("bench codec --instructions --case empty.validate --json");
+    if run.code != 0 {
+        assert!(run.bad(1).contains("apt install valgrind"));
+        return;
+    }
+    let rows = run.json();
+    let row = row_of(&rows, "empty.validate", "instructions");
+    assert!(row["value"].as_f64() > Some(0.0) && row["min"] == row["max"], "{row}");
+}
+
+#[track_caller]
+fn row_of<'a>(rows: &'a [Value], case: &str, metric: &str) -> &'a Value {
+    let found = rows.iter().find(|row| row["case"] == case && row["metric"] == metric);
+    found.unwrap_or_else(|| panic!("no row {case}, {metric}"))
 }

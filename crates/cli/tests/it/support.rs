@@ -20,6 +20,13 @@ impl Run {
         Self { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }
 
+    /// A run of the command that needs no database.
+    pub fn plain(line: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
+        command.args(line.split_whitespace()).stdin(Stdio::null());
+        Self::of(command.output().expect("the command runs"))
+    }
+
     /// Standard output of a run that went well and had nothing to complain about.
     #[track_caller]
     pub fn good(self) -> String {

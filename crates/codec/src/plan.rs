@@ -279,18 +279,19 @@ pub fn doc(lines: &[&str]) -> String {
     trimmed.join("\n")
 }
 
-/// A schema field for a Rust field of type `F`.
+/// A schema field for a Rust field of type `F`; `default` is a literal of the schema text, which the derive has read.
 pub fn schema_field<F: Field>(
     schema: &mut crate::SchemaBuilder,
     name: &str,
     doc: String,
     aliases: &[&str],
+    default: Option<&str>,
 ) -> tapedb_schema::Field {
     tapedb_schema::Field {
         name: name.into(),
         ty: F::Type::field_type(schema),
         nullable: F::NULLABLE,
-        default: None,
+        default: default.and_then(|text| text.parse().ok()),
         aliases: aliases.iter().map(|alias| alias.to_string()).collect(),
         doc,
     }

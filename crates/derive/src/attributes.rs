@@ -1,6 +1,8 @@
 //! `#[record(…)]` and doc comments.
 
-use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Result};
+use syn::{Attribute, Error, Expr, ExprLit, Lit, LitStr, Meta, Result};
+
+const EXPECTED: &str = "expected `message`, `name = \"…\"`, `alias = \"…\"` or `default = \"…\"`";
 
 /// What `#[record(…)]` and the doc comments of one item say.
 #[derive(Default)]
@@ -8,6 +10,8 @@ pub struct Attributes {
     pub message: bool,
     pub name: Option<String>,
     pub aliases: Vec<String>,
+    /// A literal of the schema text; it has been read once.
+    pub default: Option<LitStr>,
     pub doc: Vec<String>,
 }
 
@@ -25,8 +29,10 @@ impl Attributes {
                         parsed.name = Some(meta.value()?.parse::<LitStr>()?.value());
                     } else if meta.path.is_ident("alias") {
                         parsed.aliases.push(meta.value()?.parse::<LitStr>()?.value());
+                    } else if meta.path.is_ident("default") {
+                        parsed.default = Some(literal(meta.value()?.parse()?)?);
                     } else {
-                        return Err(meta.error("expected `message`, `name = \"…\"` or `alias = \"…\"`"));
+                        return Err(meta.error(EXPECTED));
                     }
                     Ok(())
                 })?;
@@ -39,6 +45,17 @@ impl Attributes {
     pub fn doc_or(&self, fallback: String) -> proc_macro2::TokenStream {
         let lines = if self.doc.is_empty() { vec![fallback] } else { self.doc.clone() };
         quote::quote!(#(#[doc = #lines])*)
+    }
+}
+
+/// Refuses what is no literal of the schema text.
+fn literal(text: LitStr) -> Result<LitStr> {
+    match text.value().parse::<tapedb_schema::Literal>() {
+        Ok(_) => Ok(text),
+        Err(error) => Err(Error::new_spanned(
+            &text,
+            format!("not a default: {error}; texts have quotes of their own: `default = \"\\\"N/A\\\"\"`"),
+        )),
     }
 }
 

@@ -16,7 +16,9 @@ use syn::{DeriveInput, parse_macro_input};
 /// struct needs `Default`. Doc comments go into the schema. A struct `Trade` gets a `TradeView` that reads in place.
 ///
 /// `#[record(message)]` on the struct: it can stand alone as a message. `#[record(name = "…")]` on the struct or a
-/// field: its name in the schema. `#[record(alias = "…")]` on a field: a former name.
+/// field: its name in the schema. `#[record(alias = "…")]` on a field: a former name. `#[record(default = "…")]` on a
+/// field: its default in the schema, a literal as in a schema text (`"100"`, `"1.50"`, `"\"N/A\""`, `"BID"`); it is
+/// what messages without the field have, not what `Default` gives.
 #[proc_macro_derive(Record, attributes(record))]
 pub fn derive_record(input: TokenStream) -> TokenStream {
     expand(record::expand(&parse_macro_input!(input as DeriveInput)))

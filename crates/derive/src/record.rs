@@ -3,7 +3,11 @@
 use crate::attributes::Attributes;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Data, DeriveInput, Error, Fields, FieldsNamed, Result};
+use syn::{
+    Data, DeriveInput, Error, Fields, FieldsNamed, GenericArgument, LitStr, PathArguments, PathSegment,
+    Result, Type,
+};
+use tapedb_schema::SchemaError;
 
 pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let fields = named_fields(input)?;
@@ -173,9 +177,58 @@ fn schema_fields(fields: &FieldsNamed) -> Result<TokenStream> {
         let member = field.ident.as_ref().map(|ident| ident.to_string()).unwrap_or_default();
         let name = attributes.name.unwrap_or_else(|| member.trim_start_matches("r#").to_string());
         let (ty, doc, aliases) = (&field.ty, &attributes.doc, &attributes.aliases);
-        list.extend(quote!(schema_field::<#ty>(_schema, #name, doc(&[#(#doc),*]), &[#(#aliases),*]),));
+        let default = match &attributes.default {
+            Some(text) => {
+                fits(text, ty)?;
+                quote!(::std::option::Option::Some(#text))
+            }
+            None => quote!(::std::option::Option::None),
+        };
+        list.extend(quote! {
+            schema_field::<#ty>(_schema, #name, doc(&[#(#doc),*]), &[#(#aliases),*], #default),
+        });
     }
     Ok(list)
+}
+
+/// Refuses a default that a field of this type cannot have, where the type's name tells which one it is; for the others,
+/// such as enums, the schema's validation does.
+fn fits(default: &LitStr, ty: &Type) -> Result<()> {
+    let Some(schema_type) = schema_type(ty) else { return Ok(()) };
+    let schema = format!("record A {{ a: {schema_type} = {} }}", default.value());
+    match schema.parse::<tapedb_schema::Schema>() {
+        Ok(_) => Ok(()),
+        Err(SchemaError::Default { why, .. }) => {
+            Err(Error::new_spanned(default, format!("the default does not fit: {why}")))
+        }
+        Err(error) => Err(Error::new_spanned(default, format!("not a default: {error}"))),
+    }
+}
+
+/// The schema's type for the types that everyone knows, with its `?`.
+fn schema_type(ty: &Type) -> Option<String> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last()?;
+    let name = last.ident.to_string();
+    let plain = match name.as_str() {
+        "bool" | "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32" | "u64" | "f32" | "f64" | "char" => name,
+        "String" => "string".into(),
+        "Decimal64" => "decimal64".into(),
+        "Timestamp" => "timestamp".into(),
+        "TimeOfDay" => "time_of_day".into(),
+        "Option" => return argument(last).and_then(schema_type).map(|inner| format!("{inner}?")),
+        _ => return None,
+    };
+    Some(plain)
+}
+
+/// The `T` of `Option<T>`.
+fn argument(segment: &PathSegment) -> Option<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
+    match arguments.args.first()? {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    }
 }
 
 /// The type that reads the record in place.

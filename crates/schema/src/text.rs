@@ -133,6 +133,30 @@ impl FromStr for Schema {
     }
 }
 
+/// Reads a literal as it stands behind the `=` of a field. Whether it fits a field is another matter: see
+/// [`Schema::validate`].
+///
+/// ```
+/// use tapedb_schema::Literal;
+/// assert_eq!("1.50".parse(), Ok(Literal::Number("1.50".parse()?)));
+/// assert_eq!("BID".parse(), Ok(Literal::Symbol("BID".into())));
+/// # Ok::<(), tapedb_schema::DecimalError>(())
+/// ```
+impl FromStr for Literal {
+    type Err = SchemaError;
+
+    fn from_str(text: &str) -> Result<Self, SchemaError> {
+        let mut parser = Parser { text, at: 0 };
+        let literal = parser.literal()?;
+        parser.skip();
+        if parser.rest().is_empty() {
+            Ok(literal)
+        } else {
+            Err(parser.expected_at(parser.at, "the end of the literal"))
+        }
+    }
+}
+
 fn mark(nullable: bool) -> &'static str {
     if nullable { "?" } else { "" }
 }

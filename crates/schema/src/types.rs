@@ -143,7 +143,8 @@ pub struct Field {
     pub ty: FieldType,
     /// Whether the field may be null.
     pub nullable: bool,
-    /// Value for messages written before the field existed; `None`: null if nullable, else zero or empty.
+    /// Value for messages written before the field existed, and for nulls where the field once was nullable; `None`:
+    /// null if nullable, else such messages cannot be read.
     pub default: Option<Literal>,
     /// Former names, for reading messages written under them.
     pub aliases: Vec<String>,

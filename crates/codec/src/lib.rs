@@ -7,6 +7,8 @@
 //! Three ways to read a body: [`view`] validates once and then reads fields in place; [`decode_into`] fills a struct
 //! and reuses what it has allocated; [`dynamic`] gives values without any Rust type.
 //!
+//! [`evolve`] reads what was written under an older or newer version of the schema.
+//!
 //! This crate knows no socket, file or clock.
 
 extern crate self as tapedb_codec;
@@ -15,6 +17,7 @@ mod array;
 pub mod batch;
 pub mod dynamic;
 mod error;
+pub mod evolve;
 mod heap;
 mod layout;
 mod plan;

@@ -276,3 +276,137 @@ fn the_interpreter_refuses_what_the_derive_refuses() {
         }
     }
 }
+
+/// Types of two versions of a program.
+mod versions {
+    use super::*;
+    use tapedb_codec::evolve::{EvolveError, Reader};
+
+    pub mod old {
+        use super::*;
+
+        #[derive(Record, Debug, Clone, Default, PartialEq)]
+        #[record(message)]
+        pub struct Order {
+            pub id: u32,
+            pub price: Fixed<2>,
+            pub venue: Ascii<4>,
+            pub side: Option<Side>,
+            pub legs: Vec<Item>,
+        }
+    }
+
+    pub mod new {
+        use super::*;
+
+        #[derive(Enumeration, Debug, Clone, Copy, Default, PartialEq)]
+        pub enum Side {
+            #[default]
+            Undefined,
+            Ask,
+            Bid,
+        }
+
+        #[derive(Union, Debug, Clone, PartialEq)]
+        pub enum Item {
+            Nothing(Nothing),
+            Leg(Leg),
+        }
+
+        impl Default for Item {
+            fn default() -> Self {
+                Self::Nothing(Nothing {})
+            }
+        }
+
+        #[derive(Record, Debug, Clone, Default, PartialEq)]
+        #[record(message)]
+        pub struct Order {
+            pub legs: Vec<Item>,
+            #[record(alias = "price")]
+            pub limit: Decimal64,
+            pub id: u64,
+            #[record(default = "BID")]
+            pub side: Side,
+            pub venue: String,
+            #[record(default = "-1.5")]
+            pub offset: Decimal64,
+            #[record(default = "\"DAY\"")]
+            pub force: Option<Ascii<8>>,
+            pub note: Option<String>,
+        }
+    }
+
+    fn order(legs: Vec<Item>) -> old::Order {
+        old::Order { id: 7, price: Fixed(1050), venue: "XETR".parse().unwrap(), side: None, legs }
+    }
+
+    fn written() -> Layouts {
+        Layouts::new(SchemaBuilder::new().with::<old::Order>().finish()).unwrap()
+    }
+
+    fn body(order: &old::Order) -> Vec<u8> {
+        let mut body = Vec::new();
+        encode(order, &mut body);
+        body
+    }
+
+    #[test]
+    fn a_newer_type_reads_old_messages() {
+        let mut reader = Reader::<new::Order>::new(&written()).unwrap();
+        assert!(!reader.is_identity());
+        let leg = Leg { ratio: 2, price: None };
+        let old = body(&order(vec![Item::Leg(leg.clone()), Item::Nothing(Nothing {})]));
+        let expected = new::Order {
+            legs: vec![new::Item::Leg(leg), new::Item::Nothing(Nothing {})],
+            limit: "10.50".parse().unwrap(),
+            id: 7,
+            side: new::Side::Bid,
+            venue: "XETR".into(),
+            offset: "-1.5".parse().unwrap(),
+            force: Some("DAY".parse().unwrap()),
+            note: None,
+        };
+        assert_eq!(reader.decode(&old).unwrap(), expected);
+        let mut reused = new::Order { note: Some("old".into()), ..Default::default() };
+        reader.decode_into(&old, &mut reused).unwrap();
+        assert_eq!(reused, expected);
+        let view = reader.view(&old).unwrap();
+        assert_eq!((view.venue(), view.side(), view.legs().len()), ("XETR", new::Side::Bid, 2));
+    }
+
+    #[test]
+    fn what_the_newer_type_does_not_take_is_named() {
+        let mut reader = Reader::<new::Order>::new(&written()).unwrap();
+        let old = body(&order(vec![Item::Note(Note::default())]));
+        let error = reader.decode(&old).unwrap_err();
+        assert_eq!(error, EvolveError::UnknownRecord { path: "Order.legs[0]".into(), record: "Note".into() });
+        assert!(matches!(reader.decode(&old[..old.len() - 1]), Err(EvolveError::Decode(_))));
+    }
+
+    #[test]
+    fn an_older_type_says_why_it_cannot_read_new_messages() {
+        let newer = Layouts::new(SchemaBuilder::new().with::<new::Order>().finish()).unwrap();
+        let error = Reader::<old::Order>::new(&newer).unwrap_err();
+        assert_eq!((error.path.as_str(), error.read.as_str()), ("Order.id", "u32"));
+        let error = Reader::<Everything>::new(&newer).unwrap_err();
+        assert!(error.to_string().starts_with("Everything: written as nothing"), "{error}");
+    }
+
+    #[test]
+    fn the_same_type_reads_its_messages_as_they_are() {
+        let mut reader = Reader::<old::Order>::new(&written()).unwrap();
+        assert!(reader.is_identity());
+        let order = order(vec![Item::Note(Note { text: "x".into(), tags: vec![None] })]);
+        assert_eq!(reader.decode(&body(&order)).unwrap(), order);
+    }
+
+    #[test]
+    fn defaults_go_into_the_schema() {
+        let text = SchemaBuilder::new().with::<new::Order>().finish().to_string();
+        for field in ["side: Side = BID,", "offset: decimal64 = -1.5,", "force: ascii(8)? = \"DAY\","] {
+            assert!(text.contains(field), "{text}");
+        }
+        assert!(text.parse::<Schema>().is_ok());
+    }
+}

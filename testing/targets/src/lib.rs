@@ -5,6 +5,7 @@
 //! over the kept inputs of `testing/corpus`; and as long as one likes under libFuzzer (`fuzz/`).
 //!
 //! * [`values`]: random messages of any schema.
+//! * [`versions`]: random changes of a schema, and what they make of messages.
 //! * [`mutate`]: inputs that are nearly right.
 //!
 //! Nothing depends on this crate.
@@ -13,6 +14,7 @@ pub mod mutate;
 pub mod schemas;
 pub mod targets;
 pub mod values;
+pub mod versions;
 
 /// A fuzz target.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     targets::row_layout::TARGET,
     targets::compiled_row::TARGET,
     targets::json_text::TARGET,
+    targets::evolve::TARGET,
     targets::batch::TARGET,
     targets::log_file::TARGET,
     targets::symbols_file::TARGET,

@@ -99,6 +99,11 @@ fn json_text() {
 }
 
 #[test]
+fn evolve() {
+    fuzz("evolve", RUNS);
+}
+
+#[test]
 fn batch() {
     fuzz("batch", RUNS);
 }

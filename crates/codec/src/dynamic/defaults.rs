@@ -10,7 +10,7 @@ impl Layouts {
     ///
     /// # Errors
     /// For a field that has no default and cannot be null.
-    pub(super) fn default_of(&self, type_id: u16, index: usize) -> Result<Value, EncodeError> {
+    pub(crate) fn default_of(&self, type_id: u16, index: usize) -> Result<Value, EncodeError> {
         let field = &self.schema().records[usize::from(type_id)].fields[index];
         let ty = &self.records()[usize::from(type_id)].fields[index].ty;
         match &field.default {

@@ -328,7 +328,7 @@ impl TypeLayout {
 
     /// Bytes of a null array item.
     #[inline]
-    pub(super) fn null_item(&self) -> usize {
+    pub(crate) fn null_item(&self) -> usize {
         match self {
             Self::Record(_) => crate::array::EMPTY_RECORD_ITEM,
             Self::String | Self::Binary | Self::Array(_) => END_WIDTH,

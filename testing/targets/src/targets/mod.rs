@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod compiled_row;
+pub mod evolve;
 pub mod importers;
 pub mod json_text;
 pub mod log_file;

@@ -4,12 +4,13 @@ use crate::block::Block;
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::position::{InStream, Place, Position};
-use crate::source::Source;
+use crate::source::{ReadAs, Source};
 use crate::stream::Stream;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::time::{Duration, Instant};
 use tapedb_codec::dynamic::RecordRef;
+use tapedb_codec::evolve::EvolveError;
 use tapedb_codec::{DecodeError, Record};
 use tapedb_schema::Timestamp;
 
@@ -459,10 +460,12 @@ impl<'a> Message<'a> {
         self.block.body()
     }
 
-    /// The record, if it is a `T`.
+    /// The record, if it is a `T`. The stream may have an older or newer version of the record type, from which `T` is
+    /// then converted: see "Versions" in `docs/format/schema.md`.
     ///
     /// # Errors
-    /// [`Error::Type`] when the message is not a `T` or the stream has none, [`Error::Decode`] for damaged bytes.
+    /// [`Error::Type`] when the message is not a `T` or the stream has none, [`Error::Version`] when the stream's version
+    /// cannot become a `T`, [`Error::Convert`] when this message cannot, [`Error::Decode`] for damaged bytes.
     #[inline]
     pub fn decode<T: Record + 'static>(&self) -> Result<T, Error> {
         let mut value = T::default();
@@ -476,17 +479,21 @@ impl<'a> Message<'a> {
     /// As [`Message::decode`].
     #[inline]
     pub fn decode_into<T: Record + 'static>(&self, value: &mut T) -> Result<(), Error> {
-        self.check_type::<T>()?;
-        tapedb_codec::decode_into(self.body(), value).map_err(|error| self.damaged(error))
+        let read_as = self.read_as::<T>()?;
+        self.source.decode_into(read_as, self.body(), value).map_err(|error| self.not_read(error))
     }
 
     /// Validates the record, if it is a `T`, and reads it in place.
     ///
     /// # Errors
-    /// As [`Message::decode`].
+    /// As [`Message::decode`]; [`Error::Type`] also when it would have to be converted.
     #[inline]
     pub fn view<T: Record + 'static>(&self) -> Result<T::View<'a>, Error> {
-        self.check_type::<T>()?;
+        if !self.read_as::<T>()?.is_same {
+            let why =
+                "the stream has another version of the type, which cannot be read in place; use `decode`";
+            return Err(Error::Type { stream: self.stream().name().into(), record: T::NAME.into(), why });
+        }
         tapedb_codec::view::<T>(self.body()).map_err(|error| self.damaged(error))
     }
 
@@ -500,13 +507,26 @@ impl<'a> Message<'a> {
     }
 
     #[inline]
-    fn check_type<T: Record + 'static>(&self) -> Result<(), Error> {
-        if self.source.type_id_of::<T>()? == self.block.current.type_id {
-            return Ok(());
+    fn read_as<T: Record + 'static>(&self) -> Result<ReadAs, Error> {
+        let read_as = self.source.read_as::<T>()?;
+        if read_as.type_id == self.block.current.type_id {
+            return Ok(read_as);
         }
         let why =
             "the message is of another type; ask `type_name` first, or let the cursor give only this type";
         Err(Error::Type { stream: self.stream().name().into(), record: T::NAME.into(), why })
+    }
+
+    #[cold]
+    fn not_read(&self, error: EvolveError) -> Error {
+        match error {
+            EvolveError::Decode(error) => self.damaged(error),
+            error => Error::Convert {
+                stream: self.stream().name().into(),
+                sequence: self.sequence(),
+                error: Box::new(error),
+            },
+        }
     }
 
     #[cold]

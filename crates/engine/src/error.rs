@@ -5,6 +5,7 @@ use std::{fmt, io};
 use tapedb_codec::DecodeError;
 use tapedb_codec::batch::PushError;
 use tapedb_codec::dynamic::EncodeError;
+use tapedb_codec::evolve::{EvolveError, IncompatibleSchema};
 use tapedb_log::{Damage, Log, LogError};
 use tapedb_schema::{SchemaError, Timestamp};
 
@@ -68,6 +69,22 @@ pub enum Error {
         record: Box<str>,
         /// What does not fit.
         why: &'static str,
+    },
+    /// The program's version of a record type cannot be read from the stream's.
+    Version {
+        /// The stream.
+        stream: Box<str>,
+        /// The field without a rule.
+        error: Box<IncompatibleSchema>,
+    },
+    /// A message cannot be converted to the program's version of its record type; others may well be.
+    Convert {
+        /// The stream.
+        stream: Box<str>,
+        /// The message's sequence number.
+        sequence: u64,
+        /// What has no counterpart.
+        error: Box<EvolveError>,
     },
     /// A value does not fit the schema.
     Encode(Box<EncodeError>),
@@ -156,6 +173,12 @@ impl fmt::Display for Error {
             Self::Type { stream, record, why } => {
                 write!(f, "stream {stream:?}, record type {record:?}: {why}")
             }
+            Self::Version { stream, error } => {
+                write!(f, "stream {stream:?} has another version of the program's type: {error}")
+            }
+            Self::Convert { stream, sequence, error } => {
+                write!(f, "stream {stream:?}, message {sequence}: {error}")
+            }
             Self::Encode(error) => write!(f, "not appended: {error}"),
             Self::Decode { stream, sequence: Some(sequence), error } => {
                 write!(f, "stream {stream:?}, message {sequence}: {error}")
@@ -182,6 +205,8 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Schema(error) => Some(error),
+            Self::Version { error, .. } => Some(error),
+            Self::Convert { error, .. } => Some(error),
             Self::Encode(error) => Some(error),
             Self::Decode { error, .. } => Some(error),
             Self::Message(error) => Some(error),

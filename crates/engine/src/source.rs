@@ -8,8 +8,11 @@ use crate::missing;
 use crate::position::Place;
 use crate::stream::Stream;
 use crate::tail::Tail;
-use std::any::TypeId;
-use std::cell::Cell;
+use std::any::{Any, TypeId};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use tapedb_codec::evolve::{EvolveError, Reader};
+use tapedb_codec::{DecodeError, DecodeErrorKind, Record, decode_into};
 
 /// A stream being read. History ends where the log ended when the cursor was opened; the tail begins there.
 #[derive(Debug)]
@@ -24,8 +27,19 @@ pub(crate) struct Source {
     live: bool,
     /// Place of the last message given from history, as far as noted.
     given: Option<Key>,
-    /// The Rust type asked for last, and its type id.
-    last_type: Cell<Option<(TypeId, u16)>>,
+    /// The Rust type asked for last, and what it reads.
+    last_type: Cell<Option<(TypeId, ReadAs)>>,
+    /// A [`Reader`] for each Rust type with another version of the stream's record type.
+    readers: RefCell<HashMap<TypeId, Box<dyn Any + Send>>>,
+}
+
+/// What a Rust type reads in a stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadAs {
+    /// Type id in the stream.
+    pub type_id: u16,
+    /// Whether bodies are the Rust type's as they are; else a reader converts them.
+    pub is_same: bool,
 }
 
 #[derive(Debug)]
@@ -56,7 +70,17 @@ impl Source {
                 (next, Phase::Tail(Box::new(tail)), None)
             }
         };
-        Self { stream, filter, phase, end, reversed, live, given, last_type: Cell::new(None) }
+        Self {
+            stream,
+            filter,
+            phase,
+            end,
+            reversed,
+            live,
+            given,
+            last_type: Cell::new(None),
+            readers: RefCell::default(),
+        }
     }
 
     /// Moves to the next wanted message. `false`: there is none, or none yet.
@@ -159,17 +183,52 @@ impl Source {
         }
     }
 
-    /// Type id of a Rust type in this stream, remembered.
+    /// What a Rust type reads in this stream, remembered.
     #[inline]
-    pub fn type_id_of<T: tapedb_codec::Record + 'static>(&self) -> Result<u16, Error> {
-        let key = TypeId::of::<T>();
+    pub fn read_as<T: Record + 'static>(&self) -> Result<ReadAs, Error> {
         match self.last_type.get() {
-            Some((last, id)) if last == key => Ok(id),
-            _ => {
-                let id = self.stream.type_id_of::<T>()?;
-                self.last_type.set(Some((key, id)));
-                Ok(id)
-            }
+            Some((last, read_as)) if last == TypeId::of::<T>() => Ok(read_as),
+            _ => self.find::<T>(),
+        }
+    }
+
+    /// Replaces `value` by the record in `body`, which is of the stream's version of `T`.
+    #[inline]
+    pub fn decode_into<T: Record + 'static>(
+        &self,
+        read_as: ReadAs,
+        body: &[u8],
+        value: &mut T,
+    ) -> Result<(), EvolveError> {
+        if read_as.is_same { Ok(decode_into(body, value)?) } else { self.convert_into(body, value) }
+    }
+
+    #[cold]
+    fn find<T: Record + 'static>(&self) -> Result<ReadAs, Error> {
+        let read_as = match self.stream.type_id_of::<T>() {
+            Ok(type_id) => ReadAs { type_id, is_same: true },
+            Err(error) if self.stream.schema().record(T::NAME).is_none() => return Err(error),
+            Err(_) => self.plan::<T>()?,
+        };
+        self.last_type.set(Some((TypeId::of::<T>(), read_as)));
+        Ok(read_as)
+    }
+
+    /// The program has another version of the record type than the stream.
+    fn plan<T: Record + 'static>(&self) -> Result<ReadAs, Error> {
+        let reader = Reader::<T>::new(self.stream.layouts())
+            .map_err(|error| Error::Version { stream: self.stream.name().into(), error: Box::new(error) })?;
+        let read_as = ReadAs { type_id: reader.type_id(), is_same: reader.is_identity() };
+        self.readers.borrow_mut().insert(TypeId::of::<T>(), Box::new(reader));
+        Ok(read_as)
+    }
+
+    fn convert_into<T: Record + 'static>(&self, body: &[u8], value: &mut T) -> Result<(), EvolveError> {
+        let mut readers = self.readers.borrow_mut();
+        match readers.get_mut(&TypeId::of::<T>()).and_then(|reader| reader.downcast_mut::<Reader<T>>()) {
+            Some(reader) => reader.decode_into(body, value),
+            // Planned when the type was asked for; without the plan the body is not a `T`'s.
+            None => Err(DecodeError::new(DecodeErrorKind::UnknownType, 0, 0, 0).into()),
         }
     }
 }

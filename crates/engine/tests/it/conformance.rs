@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_engine::{Database, Durability, Error, Late, Position, StreamOptions};
-use tapedb_schema::{Schema, Timestamp};
+use tapedb_schema::{Decimal64, Schema, Timestamp};
 
 mod other {
     use super::*;
@@ -15,6 +15,18 @@ mod other {
     #[record(message)]
     pub struct Tick {
         pub price: f64,
+    }
+
+    /// A newer `Quote`.
+    #[derive(Record, Debug, Default, PartialEq)]
+    #[record(message)]
+    pub struct Quote {
+        pub size: Option<u32>,
+        #[record(default = "\"XNAS\"")]
+        pub venue: String,
+        pub ask: Option<Decimal64>,
+        #[record(alias = "number")]
+        pub id: u64,
     }
 
     /// Only nested in others.
@@ -118,7 +130,7 @@ fn types_must_be_those_of_the_stream() {
     let mut cursor = stream.cursor().open().unwrap();
     let message = cursor.next().unwrap().unwrap();
     assert_error(message.decode::<Quote>(), |e| matches!(e, Error::Type { .. }), "of another type");
-    assert_error(message.decode::<other::Tick>(), |e| matches!(e, Error::Type { .. }), "other fields");
+    assert_error(message.decode::<other::Tick>(), |e| matches!(e, Error::Version { .. }), "Tick.price");
     assert_eq!(message.decode::<Tick>().unwrap(), Tick::of(1));
     assert_eq!(message.view::<Tick>().unwrap().number(), 1);
     assert_eq!(message.record().unwrap().get("number").unwrap().to_string(), "1");
@@ -511,4 +523,32 @@ fn what_is_too_deep_to_be_read_is_not_taken() {
         message.record().unwrap();
     }
     assert!(cursor.next().unwrap().is_none());
+}
+
+#[test]
+fn a_newer_type_reads_an_older_stream() {
+    let (_directory, db) = new_database();
+    let stream = db.create_stream("quotes", schema(), StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    for number in 0..10 {
+        loader.append("A", Timestamp(number as i64), &Quote::of(number)).unwrap();
+        loader.append("A", Timestamp(number as i64), &Tick::of(number)).unwrap();
+    }
+    let appended = loader.append("A", Timestamp(10), &other::Quote::default());
+    assert_error(appended, |e| matches!(e, Error::Type { .. }), "other fields");
+    loader.close().unwrap();
+    let mut cursor = stream.cursor().types(["Quote"]).open().unwrap();
+    let mut quote = other::Quote { size: Some(1), ..Default::default() };
+    for number in 0..10 {
+        let message = cursor.next().unwrap().unwrap();
+        message.decode_into(&mut quote).unwrap();
+        let ask = Quote::of(number).ask;
+        assert_eq!(quote, other::Quote { size: None, venue: "XNAS".into(), ask, id: number });
+        assert_eq!(message.decode::<Quote>().unwrap(), Quote::of(number));
+        assert_error(message.view::<other::Quote>(), |e| matches!(e, Error::Type { .. }), "use `decode`");
+    }
+    assert!(cursor.next().unwrap().is_none());
+    let mut ticks = stream.cursor().types(["Tick"]).open().unwrap();
+    let tick = ticks.next().unwrap().unwrap();
+    assert_error(tick.decode::<other::Quote>(), |e| matches!(e, Error::Type { .. }), "of another type");
 }

@@ -7,7 +7,6 @@ mod check;
 mod decimal64;
 mod error;
 mod fixed;
-pub mod sample;
 mod text;
 mod time;
 mod types;

@@ -4,13 +4,15 @@
 //! itself. The same functions run three ways: on stable in every test run, seeded and bounded (`tests/targets.rs`);
 //! over the kept inputs of `testing/corpus`; and as long as one likes under libFuzzer (`fuzz/`).
 //!
+//! * [`sample`]: random schemas.
 //! * [`values`]: random messages of any schema.
 //! * [`versions`]: random changes of a schema, and what they make of messages.
 //! * [`mutate`]: inputs that are nearly right.
 //!
-//! Nothing depends on this crate.
+//! Nothing but tests depends on this crate.
 
 pub mod mutate;
+pub mod sample;
 pub mod schemas;
 pub mod targets;
 pub mod values;

@@ -1,6 +1,6 @@
 //! Inputs that are nearly right: most bugs live one byte beside what is valid.
 
-use tapedb_schema::sample::SplitMix64;
+use crate::sample::SplitMix64;
 
 /// Longest input that mutation makes.
 const INPUT_BYTES_MAX: usize = 1 << 16;

@@ -1,10 +1,10 @@
 //! The schemas that targets work on, prepared once.
 
+use crate::sample;
 use std::sync::LazyLock;
 use tapedb_codec::SchemaBuilder;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_market::{Bar, Package};
-use tapedb_schema::sample;
 
 /// How many sample schemas there are to choose from.
 pub const SAMPLES: usize = 50;

@@ -1,7 +1,7 @@
 //! Random messages of any schema: every type, null and not, extremes, recursion that ends.
 
+use crate::sample::SplitMix64;
 use tapedb_codec::dynamic::{Layouts, RecordValue, TypeLayout, Value};
-use tapedb_schema::sample::SplitMix64;
 use tapedb_schema::{Ascii, Decimal64, Timestamp};
 
 /// Below this depth what may be null is null and what may be empty is empty.
@@ -181,7 +181,7 @@ fn text(bits: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tapedb_schema::sample;
+    use crate::sample;
 
     #[test]
     fn what_is_made_can_be_encoded_and_depends_on_the_seed_alone() {

@@ -3,8 +3,8 @@
 //! The second version is the first with a few random changes of the kinds that `docs/format/schema.md` allows. Which
 //! field comes from which is noted while it changes, so that nothing here compares names as the codec does.
 
+use crate::sample::{self, SplitMix64};
 use tapedb_codec::dynamic::{Layouts, RecordValue, Value};
-use tapedb_schema::sample::{self, SplitMix64};
 use tapedb_schema::{Decimal64, ElementType, Field, FieldType, Literal, RecordType, Schema};
 
 /// Most changes between two versions, of which some come to nothing.

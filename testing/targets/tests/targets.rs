@@ -5,8 +5,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use tapedb_schema::sample::SplitMix64;
 use tapedb_testing::mutate::{mutate, noise};
+use tapedb_testing::sample::SplitMix64;
 use tapedb_testing::{TARGETS, Target, target};
 
 const RUNS: u64 = 20_000;

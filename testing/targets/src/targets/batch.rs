@@ -1,8 +1,8 @@
 //! Batches: as they come, and with their header's checksum made right, so that what lies behind it is reached too.
 
 use crate::Target;
+use crate::sample::SplitMix64;
 use tapedb_codec::batch::{self, BatchBuilder, HEADER_BYTES, MAX_BATCH_BYTES, PushError, Rows};
-use tapedb_schema::sample::SplitMix64;
 
 /// See the module.
 pub const TARGET: Target = Target { name: "batch", run, seed };

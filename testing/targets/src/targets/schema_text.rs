@@ -1,8 +1,9 @@
 //! Schema texts.
 
 use crate::Target;
+use crate::sample;
 use tapedb_codec::dynamic::Layouts;
-use tapedb_schema::{Schema, sample};
+use tapedb_schema::Schema;
 
 /// See the module.
 pub const TARGET: Target = Target { name: "schema_text", run, seed };

@@ -1,10 +1,10 @@
 //! Symbol files, opened on a disk in memory.
 
 use crate::Target;
+use crate::sample::SplitMix64;
 use std::path::Path;
 use tapedb_log::sim::SimStorage;
 use tapedb_log::{Durability, SymbolFile};
-use tapedb_schema::sample::SplitMix64;
 
 /// See the module.
 pub const TARGET: Target = Target { name: "symbols_file", run, seed };

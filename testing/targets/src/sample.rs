@@ -1,6 +1,6 @@
 //! Deterministic sample schemas for tests and benchmarks.
 
-use crate::{
+use tapedb_schema::{
     Decimal64, ElementType, EnumType, Field, FieldType, Literal, MAX_ARRAY_DEPTH, MAX_ASCII, MAX_SCALE,
     RecordType, Schema, TimeOfDay, Timestamp,
 };

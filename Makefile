@@ -9,7 +9,7 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
-.PHONY: demo check test bench acceptance fuzz clean help
+.PHONY: demo check test bench acceptance fuzz soak clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -17,6 +17,7 @@ help:
 	@echo "make test        all tests, formatting, lints, documentation"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
+	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
 
 demo:
@@ -40,6 +41,9 @@ acceptance:
 	@test -n "$(DATA)" || { echo 'make acceptance: name the folder of recorded data: make acceptance DATA=DIR'; exit 1; }
 	$(CARGO) build --release -p tapedb-cli
 	python3 testing/acceptance/check_import.py --tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb --data $(DATA)
+
+soak:
+	$(CARGO) run --release -p tapedb-soak -- $(or $(MESSAGES),20000000)
 
 fuzz:
 	fuzz/run $(or $(SECONDS),60)

@@ -192,8 +192,8 @@ impl Decimal64 {
         }
     }
 
-    /// The same value in its canonical form: itself, nearly always. A coefficient over sixteen digits counts as zero, as
-    /// IEEE 754 says; stray bits of infinities and NaNs go.
+    /// The same value in its canonical form: itself, nearly always. A coefficient over sixteen digits and a NaN's payload
+    /// over fifteen count as zero, as IEEE 754 says; stray bits of infinities and NaNs go.
     #[inline]
     pub const fn canonical(self) -> Self {
         if self.is_canonical() { self } else { self.made_canonical() }
@@ -203,7 +203,8 @@ impl Decimal64 {
     const fn made_canonical(self) -> Self {
         let sign = self.0 & SIGN;
         if self.is_nan() {
-            Self(Self::NAN.0 | sign)
+            let payload = self.0 & NAN_PAYLOAD;
+            Self(self.0 & NAN_HEAD | if payload <= NAN_PAYLOAD_MAX { payload } else { 0 })
         } else if self.is_infinite() {
             Self(SPECIAL | sign)
         } else {

@@ -2,8 +2,10 @@
 //!
 //! A message is one object: `"$type"`, `"symbol"` and `"timestamp"` from its header, then its fields in order. Nulls
 //! are left out, but where the field's default is something else. Exact numbers (`decimal64`, `decimal(18,s)`) are strings, so that no reader rounds them; times are
-//! ISO 8601 strings; enums are their symbols; binary is hexadecimal; `NaN` and infinities are strings. A nested record
-//! carries `"$type"` where its field has several alternatives.
+//! ISO 8601 strings; enums are their symbols; binary is hexadecimal; `NaN` and infinities are strings, and there is one
+//! `NaN`: its sign and payload are lost. A nested record carries `"$type"` where its field has several alternatives.
+//!
+//! Of a key that an object has twice the last one counts. Nesting beyond the depth of messages is refused.
 
 use super::layouts::{FieldLayout, ItemLayout, Layouts, TypeLayout};
 use super::reference::{RecordRef, ValueRef};
@@ -228,7 +230,7 @@ impl Layouts {
         if let Some(unknown) = object.keys().find(|key| !known(key)) {
             let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
             let need = format!("one of the fields {}", names.join(", "));
-            return Err(EncodeError::new(need, format!("{unknown:?}")).within(&layout.name));
+            return Err(EncodeError::new(need, quoted(unknown)).within(&layout.name));
         }
         let mut fields = Vec::with_capacity(layout.fields.len());
         for (index, field) in layout.fields.iter().enumerate() {
@@ -249,7 +251,7 @@ impl Layouts {
                 .iter()
                 .find(|id| name(id) == wanted)
                 .copied()
-                .ok_or_else(|| EncodeError::new(format!("\"$type\" {}", names()), format!("{wanted:?}"))),
+                .ok_or_else(|| EncodeError::new(format!("\"$type\" {}", names()), quoted(wanted))),
             (None, [only]) => Ok(*only),
             (None, _) => Err(EncodeError::new(format!("a \"$type\": {}", names()), "none")),
             (Some(other), _) => Err(EncodeError::new("\"$type\" as a string", kind(other))),
@@ -304,7 +306,7 @@ impl Layouts {
             Some(ordinal) => Ok(Value::Enum(ordinal)),
             None => {
                 let known: Vec<&str> = found.symbols.iter().take(20).map(|(name, _)| name.as_str()).collect();
-                Err(EncodeError::new(format!("one of {}", known.join(", ")), format!("{symbol:?}")))
+                Err(EncodeError::new(format!("one of {}", known.join(", ")), quoted(symbol)))
             }
         }
     }
@@ -320,12 +322,27 @@ impl Layouts {
 
 /// What a piece of JSON is, shortly, for messages to people.
 fn kind(json: &Json) -> String {
-    let text = json.to_string();
-    match text.char_indices().nth(40) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+    match json {
+        Json::String(text) => quoted(text),
+        json => shortened(&json.to_string()),
     }
 }
+
+/// A text in quotes, shortly: it may be of any length.
+fn quoted(text: &str) -> String {
+    let front: String = text.chars().take(SHOWN + 1).collect();
+    shortened(&format!("{front:?}"))
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into(),
+    }
+}
+
+/// Most characters of the input that a message to people repeats.
+const SHOWN: usize = 40;
 
 /// An `f32` or `f64`. A number too large for it is refused, not made infinite.
 fn float<T: FromStr + Into<f64> + Copy>(json: &Json) -> Option<T> {

@@ -59,6 +59,12 @@ impl DecodeError {
     pub fn new(kind: DecodeErrorKind, offset: usize, need: u64, have: u64) -> Self {
         Self { kind, offset, need, have }
     }
+
+    /// The same error, seen from a message that has the bytes at `at`.
+    #[cold]
+    pub(crate) fn shifted(self, at: usize) -> Self {
+        Self { offset: self.offset + at, ..self }
+    }
 }
 
 impl fmt::Display for DecodeError {

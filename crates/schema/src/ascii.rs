@@ -105,6 +105,14 @@ impl<const N: usize> Ascii<N> {
         Self(bytes)
     }
 
+    /// The same text with room for the longest.
+    #[inline]
+    pub fn widened(self) -> Ascii<{ MAX_ASCII as usize }> {
+        let mut wide = [0; MAX_ASCII as usize];
+        wide[..N].copy_from_slice(&self.0);
+        Ascii(wide)
+    }
+
     /// All bytes with their padding.
     #[inline]
     pub const fn as_bytes(&self) -> &[u8; N] {

@@ -51,10 +51,10 @@ fn word_of_ref(value: ValueRef<'_>, join: impl Join) -> u64 {
         ValueRef::Timestamp(x) => x.word(),
         ValueRef::TimeOfDay(x) => x.nanos() as u64,
         ValueRef::Char(x) => u32::from(x).into(),
-        ValueRef::Ascii(x) => x.word(),
+        ValueRef::Ascii(x) => x.value().word(),
         ValueRef::Text(x) => bytes(x.as_bytes()),
         ValueRef::Binary(x) => bytes(x),
-        ValueRef::Enum(ordinal, _) => ordinal.into(),
+        ValueRef::Enum(value) => value.ordinal().into(),
         ValueRef::Array(items) => items.iter().fold(0, |sum, item| join(sum, word_of_ref(item, join))),
         ValueRef::Record(record) => fold_ref(record, join),
     }

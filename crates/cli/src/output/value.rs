@@ -18,7 +18,7 @@ pub fn write_plain(value: ValueRef<'_>, out: &mut Vec<u8>) {
             }
             write_unsigned(x.unsigned_abs(), out);
         }
-        ValueRef::Enum(_, symbol) => out.extend_from_slice(symbol.as_bytes()),
+        ValueRef::Enum(value) => out.extend_from_slice(value.symbol().as_bytes()),
         ValueRef::Ascii(x) => out.extend_from_slice(x.as_str().as_bytes()),
         ValueRef::Text(x) => out.extend_from_slice(x.as_bytes()),
         // Canonical JSON has these in quotes.

@@ -1,10 +1,11 @@
 //! Validation: once, wholly, before anything is viewed.
 
 use super::layouts::{
-    FieldLayout, ItemLayout, Layouts, Look, RecordLayout, TypeLayout, end_at, item_extent, tag_of,
+    Alternatives, Found, ItemLayout, Layouts, RecordLayout, TypeLayout, end_at, item_extent, tag_of,
 };
-use super::reference::array;
-use crate::array::{Header, check_zero, check_zero_padding, no_trailing, null_item};
+use super::op::{Code, Nulls, Op, load};
+use super::test::Test;
+use crate::array::{Header, check_zero, no_trailing, null_item};
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::heap::str_of;
 use crate::layout::MAX_DEPTH;
@@ -27,27 +28,45 @@ impl Layouts {
         depth: u32,
     ) -> Result<(), DecodeError> {
         fits(layout, body, at, depth)?;
-        if !layout.nullable.is_multiple_of(8) && body[layout.nullable / 8] >> (layout.nullable % 8) != 0 {
-            let byte = layout.nullable / 8;
-            return Err(DecodeError::new(Kind::NullSlot, at + byte, body[byte].into(), 0));
+        self.check_fields(layout, body, at, depth)
+    }
+
+    /// Validates a body whose fixed part is there.
+    fn check_fields(
+        &self,
+        layout: &RecordLayout,
+        body: &[u8],
+        at: usize,
+        depth: u32,
+    ) -> Result<(), DecodeError> {
+        let nulls = Nulls::of(body, layout.nullable);
+        if nulls.any(layout.unused) || layout.nullable > 64 {
+            check_unused_bits(layout, body, at)?;
         }
+        let passed = layout.tests.as_ref().is_some_and(|tests| passes(tests, layout, body, nulls));
+        if passed && layout.is_plain() {
+            return no_trailing(body, layout.fixed, at);
+        }
+        let mut ops = layout.ops.as_slice();
         let mut position = layout.fixed;
-        for step in &layout.steps {
-            let offset = step.offset as usize;
-            let null = body[step.null_byte as usize] & step.null_mask != 0;
-            if let Look::Content(field) = step.look {
-                let (field, start) = (&layout.fields[field as usize], position);
-                position = content_end(field, body, start, at)?;
-                let content = &body[start..position];
-                if null {
-                    no_trailing(content, 0, at + start)?;
-                } else {
-                    self.check_content(&field.ty, content, at + start, depth + 1)?;
-                }
-            } else {
-                let slot = &body[offset..offset + step.width as usize];
-                if null { check_zero(slot, at + offset)? } else { check_slot(step.look, slot, at + offset)? }
+        for &scalars in &layout.runs {
+            let (run, [op, later @ ..]) = ops.split_at(scalars) else { break };
+            if !passed {
+                check_scalars(run, body, nulls, at)?;
             }
+            let start = position;
+            position = content_end(op, body, start, at)?;
+            let content = &body[start..position];
+            if nulls.has(op, body) {
+                no_trailing(content, 0, at + start)?;
+            } else {
+                let ty = &layout.fields[usize::from(op.field)].ty;
+                self.check_content(ty, content, at + start, depth + 1)?;
+            }
+            ops = later;
+        }
+        if !passed {
+            check_scalars(ops, body, nulls, at)?;
         }
         no_trailing(body, position, at)
     }
@@ -66,69 +85,141 @@ impl Layouts {
         }
     }
 
-    /// Validates any value in its bytes.
-    fn check_value(&self, ty: &TypeLayout, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
-        let look = match ty {
-            TypeLayout::Bool => Look::Bool,
-            TypeLayout::Decimal64 => Look::Decimal64,
-            TypeLayout::TimeOfDay => Look::TimeOfDay,
-            TypeLayout::Char => Look::Char,
-            TypeLayout::Ascii(_) => Look::Ascii,
-            TypeLayout::Enum { symbols, .. } => Look::Enum(*symbols as u32),
-            ty => return self.check_content(ty, bytes, at, depth),
-        };
-        check_slot(look, bytes, at)
-    }
-
     fn check_array(&self, item: &ItemLayout, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
         let header = Header::parse(bytes, at, item.nullable, depth)?;
         if item.nullable {
             header.check_unused_bits(bytes, at)?;
         }
-        let mut position = header.items;
-        // What books are made of, without the detours.
-        if let (TypeLayout::Record(types), false) = (&item.ty, item.nullable)
-            && types.len() > 1
-        {
-            for _ in 0..header.count {
-                let (type_id, tag) = tag_of(types, &bytes[position..], at + position)?;
-                position += tag;
-                let layout = self.record(type_id)?;
-                let length = layout.body_len(&bytes[position..], at + position)?;
-                self.check_body(layout, &bytes[position..position + length], at + position, depth + 1)?;
-                position += length;
-            }
-            return no_trailing(bytes, position, at);
+        if item.op.code == Code::Record && !item.nullable {
+            return self.check_records(&item.ty, header, bytes, at, depth);
         }
+        let mut alternatives = Alternatives::new(self, &item.ty);
+        let mut position = header.items;
         for i in 0..header.count {
             let (rest, here) = (&bytes[position..], at + position);
             if item.nullable && header.is_null(bytes, i) {
                 let length = null_item(rest, here, item.ty.null_item())?;
                 check_zero(&rest[..length], here)?;
                 position += length;
+            } else if item.op.code == Code::Record {
+                let Found { layout, skip, extent } = alternatives.find(rest, here)?;
+                if skip == 1 && !alternatives.tagged() {
+                    check_zero(&rest[..skip], here)?;
+                }
+                // An array is never too deep for its items.
+                self.check_fields(layout, &rest[skip..extent], here + skip, depth + 1)?;
+                position += extent;
             } else {
-                let (skip, length) = item_extent(self, &item.ty, rest, here)?;
-                check_zero_padding(&rest[..skip], skip, here)?;
-                self.check_value(&item.ty, &rest[skip..skip + length], here + skip, depth + 1)?;
+                let (skip, length) = item_extent(&item.op, rest, here)?;
+                if item.op.code.is_variable() {
+                    self.check_content(&item.ty, &rest[skip..skip + length], here + skip, depth + 1)?;
+                } else {
+                    check_scalar(&item.op, rest, 0).map_err(|error| error.shifted(here))?;
+                }
                 position += skip + length;
             }
         }
         no_trailing(bytes, position, at)
     }
+
+    /// What books are made of, without the detours.
+    fn check_records(
+        &self,
+        ty: &TypeLayout,
+        header: Header,
+        bytes: &[u8],
+        at: usize,
+        depth: u32,
+    ) -> Result<(), DecodeError> {
+        let mut alternatives = Alternatives::new(self, ty);
+        let mut rest = &bytes[header.items..];
+        for _ in 0..header.count {
+            let here = at + bytes.len() - rest.len();
+            let Found { layout, skip, extent } = alternatives.find(rest, here)?;
+            if skip == 1 && !alternatives.tagged() {
+                check_zero(&rest[..skip], here)?;
+            }
+            let body = &rest[skip..extent];
+            if !is_right(layout, body) {
+                // An array is never too deep for its items.
+                self.check_fields(layout, body, here + skip, depth + 1)?;
+            }
+            rest = &rest[extent..];
+        }
+        no_trailing(bytes, bytes.len() - rest.len(), at)
+    }
 }
 
-/// Validates a fixed-width value that is not null.
+/// Whether all fields of fixed width are right. If not, [`check_scalars`] finds the first that is wrong.
+#[inline(never)]
+fn passes(tests: &[Test], layout: &RecordLayout, body: &[u8], nulls: Nulls) -> bool {
+    tests.iter().all(|test| test.passes(body, nulls) || is_fine(test, layout, body, nulls))
+}
+
+/// The exact check of a field that failed its test.
+#[cold]
+fn is_fine(test: &Test, layout: &RecordLayout, body: &[u8], nulls: Nulls) -> bool {
+    let op = &layout.ops[usize::from(test.field)];
+    !nulls.any(op.mask) && check_scalar(op, body, op.offset).is_ok()
+}
+
+/// Whether a body is right that is the fixed part and nothing else. If not, the exact check may find that it is.
 #[inline(always)]
-fn check_slot(look: Look, slot: &[u8], at: usize) -> Result<(), DecodeError> {
-    match look {
-        Look::Null | Look::Content(_) => Ok(()),
-        Look::Bool => bool_of(slot[0], at).map(|_| ()),
-        Look::Decimal64 => check_decimal(u64::from_le_bytes(array(slot)), at),
-        Look::TimeOfDay => time_of_day_of(i64::from_le_bytes(array(slot)), at).map(|_| ()),
-        Look::Char => char_of(u32::from_le_bytes(array(slot)), at).map(|_| ()),
-        Look::Ascii => check_ascii(slot, at),
-        Look::Enum(symbols) => enum_of(slot, slot.len(), symbols as usize, at).map(|_| ()),
+fn is_right(layout: &RecordLayout, body: &[u8]) -> bool {
+    let nulls = Nulls::of(body, layout.nullable);
+    layout.is_plain()
+        && !nulls.any(layout.unused)
+        && layout.tests.as_ref().is_some_and(|tests| passes(tests, layout, body, nulls))
+}
+
+/// Validates the fields of a run, which are of fixed width.
+fn check_scalars(ops: &[Op], body: &[u8], nulls: Nulls, at: usize) -> Result<(), DecodeError> {
+    for op in ops {
+        let checked =
+            if nulls.has(op, body) { check_null(op, body) } else { check_scalar(op, body, op.offset) };
+        if let Err(error) = checked {
+            return Err(error.shifted(at));
+        }
     }
+    Ok(())
+}
+
+/// Validates the fixed-width value at `offset` of `bytes`, which is there and not null. Errors count from `bytes`.
+#[inline(always)]
+fn check_scalar(op: &Op, bytes: &[u8], offset: u32) -> Result<(), DecodeError> {
+    let at = offset as usize;
+    match op.code {
+        Code::Bool => bool_of(bytes[at], at).map(|_| ()),
+        Code::Decimal64 => check_decimal(u64::from_le_bytes(load(bytes, offset)), at),
+        Code::TimeOfDay => time_of_day_of(i64::from_le_bytes(load(bytes, offset)), at).map(|_| ()),
+        Code::Char => char_of(u32::from_le_bytes(load(bytes, offset)), at).map(|_| ()),
+        Code::Ascii8 => check_ascii(&load::<8>(bytes, offset), at),
+        Code::Ascii => check_ascii(&bytes[at..at + usize::from(op.width)], at),
+        Code::Enum8 => enum_of(op, bytes[at].into(), at).map(|_| ()),
+        Code::Enum16 => enum_of(op, u16::from_le_bytes(load(bytes, offset)), at).map(|_| ()),
+        // Every bit pattern is a value.
+        _ => Ok(()),
+    }
+}
+
+/// The slot of a null is zero.
+#[inline(always)]
+fn check_null(op: &Op, body: &[u8]) -> Result<(), DecodeError> {
+    if op.width == 8 && load(body, op.offset) == [0; 8] {
+        return Ok(());
+    }
+    let at = op.offset as usize;
+    check_zero(&body[at..at + usize::from(op.width)], at)
+}
+
+/// Bits of the null bitmap behind the last nullable field are zero.
+#[cold]
+fn check_unused_bits(layout: &RecordLayout, body: &[u8], at: usize) -> Result<(), DecodeError> {
+    let (byte, used) = (layout.nullable / 8, layout.nullable % 8);
+    if used != 0 && body[byte] >> used != 0 {
+        return Err(DecodeError::new(Kind::NullSlot, at + byte, body[byte].into(), 0));
+    }
+    Ok(())
 }
 
 /// The fixed part is there and nesting is within bounds.
@@ -143,35 +234,26 @@ pub(super) fn fits(layout: &RecordLayout, body: &[u8], at: usize, depth: u32) ->
     Ok(())
 }
 
-#[inline]
-pub(super) fn is_null(field: &FieldLayout, body: &[u8]) -> bool {
-    field.null_bit.is_some_and(|bit| body[bit / 8] >> (bit % 8) & 1 == 1)
-}
-
 /// End of a variable field's content that begins at `start`.
 #[inline]
-pub(super) fn content_end(
-    field: &FieldLayout,
-    body: &[u8],
-    start: usize,
-    at: usize,
-) -> Result<usize, DecodeError> {
-    let end = end_at(body, field.offset);
+pub(super) fn content_end(op: &Op, body: &[u8], start: usize, at: usize) -> Result<usize, DecodeError> {
+    let slot = op.offset as usize;
+    let end = end_at(body, slot);
     if end < start {
-        return Err(DecodeError::new(Kind::End, at + field.offset, end as u64, start as u64));
+        return Err(DecodeError::new(Kind::End, at + slot, end as u64, start as u64));
     }
     if end > body.len() {
-        return Err(DecodeError::new(Kind::End, at + field.offset, end as u64, body.len() as u64));
+        return Err(DecodeError::new(Kind::End, at + slot, end as u64, body.len() as u64));
     }
     Ok(end)
 }
 
-#[inline]
-pub(super) fn enum_of(bytes: &[u8], width: usize, symbols: usize, at: usize) -> Result<u16, DecodeError> {
-    let ordinal = if width == 1 { u16::from(bytes[0]) } else { u16::from_le_bytes(array(bytes)) };
-    if usize::from(ordinal) < symbols {
+/// An ordinal that the enum has.
+#[inline(always)]
+pub(super) fn enum_of(op: &Op, ordinal: u16, at: usize) -> Result<u16, DecodeError> {
+    if ordinal <= op.last {
         Ok(ordinal)
     } else {
-        Err(DecodeError::new(Kind::Enum, at, ordinal.into(), symbols as u64))
+        Err(DecodeError::new(Kind::Enum, at, ordinal.into(), u64::from(op.last) + 1))
     }
 }

@@ -127,7 +127,7 @@ pub(super) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) {
             bytes.iter().for_each(|byte| push(out, format_args!("{byte:02x}")));
             out.push(b'"');
         }
-        ValueRef::Enum(_, symbol) => write_text(symbol, out),
+        ValueRef::Enum(value) => write_text(value.symbol(), out),
         ValueRef::Array(array) => write_list(array.iter(), out, write_value),
         ValueRef::Record(record) => write_record(record, true, |_| (), out),
     }

@@ -1,5 +1,7 @@
 //! A schema prepared for work: where each field of each record type lies.
 
+use super::op::{NEAR, Op};
+use super::test::Test;
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::END_WIDTH;
 use tapedb_schema::{FieldType, Literal, RecordType, Schema, SchemaError};
@@ -26,35 +28,16 @@ pub struct RecordLayout {
     pub nullable: usize,
     /// Slot of the last variable field, which holds the length of the body; `None`: the fixed part is the body.
     pub last_end: Option<usize>,
-    /// What validation has to look at.
-    pub(super) steps: Vec<Step>,
-}
-
-/// One thing that validation has to look at in a body. Fields of which every bit pattern is a value have no step.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    pub offset: u32,
-    pub width: u32,
-    pub null_byte: u32,
-    /// The field's bit in its byte of the null bitmap; zero if it cannot be null.
-    pub null_mask: u8,
-    pub look: Look,
-}
-
-/// What there is to validate about a value.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Look {
-    /// Nothing, but that a null's slot is zero.
-    Null,
-    Bool,
-    Decimal64,
-    TimeOfDay,
-    Char,
-    Ascii,
-    /// An ordinal of one byte below this number; of two bytes if the slot has two.
-    Enum(u32),
-    /// The content of the field with this number.
-    Content(u32),
+    /// Its type id: its index in the schema.
+    pub type_id: u16,
+    /// What the interpreter runs: an instruction for each field.
+    pub(super) ops: Vec<Op>,
+    /// For each variable field, how many others there are between it and the one before.
+    pub(super) runs: Vec<usize>,
+    /// The fixed-width fields' checks as one comparison each; none if the fixed part is shorter than a word.
+    pub(super) tests: Option<Vec<Test>>,
+    /// Bits behind the last nullable field in its byte of the null bitmap, where that is among the first eight.
+    pub(super) unused: u64,
 }
 
 /// Where one field lies.
@@ -118,6 +101,8 @@ pub struct ItemLayout {
     pub ty: TypeLayout,
     /// Whether an item may be null.
     pub nullable: bool,
+    /// What the interpreter runs for each item.
+    pub(super) op: Op,
 }
 
 impl Layouts {
@@ -127,7 +112,8 @@ impl Layouts {
     /// When the schema is not valid.
     pub fn new(schema: Schema) -> Result<Self, SchemaError> {
         schema.validate()?;
-        let records = schema.records.iter().map(|record| RecordLayout::new(&schema, record)).collect();
+        let records = schema.records.iter().enumerate();
+        let records = records.map(|(id, record)| RecordLayout::new(&schema, id, record)).collect();
         Ok(Self { schema, records })
     }
 
@@ -189,7 +175,7 @@ impl Layouts {
 }
 
 impl RecordLayout {
-    fn new(schema: &Schema, record: &RecordType) -> Self {
+    fn new(schema: &Schema, type_id: usize, record: &RecordType) -> Self {
         let nullable = record.fields.iter().filter(|field| field.nullable).count();
         let (mut offset, mut last_end, mut nulls) = (nullable.div_ceil(8), None, 0);
         let mut fields = Vec::with_capacity(record.fields.len());
@@ -214,9 +200,29 @@ impl RecordLayout {
             });
             offset += width;
         }
-        let steps = fields.iter().enumerate().filter_map(|(i, field)| Step::new(i, field)).collect();
-        let (name, message) = (record.name.clone(), record.message);
-        Self { name, message, fields, fixed: offset, nullable, last_end, steps }
+        let ops: Vec<Op> = fields.iter().enumerate().map(|(i, field)| Op::of_field(i, field)).collect();
+        let mut runs: Vec<usize> = ops.split(|op| op.code.is_variable()).map(<[Op]>::len).collect();
+        // What is behind the last variable field is whatever is left.
+        runs.pop();
+        Self {
+            name: record.name.clone(),
+            message: record.message,
+            fields,
+            fixed: offset,
+            nullable,
+            last_end,
+            type_id: type_id as u16,
+            tests: Test::of_fields(&ops, offset),
+            ops,
+            runs,
+            unused: unused_bits(nullable),
+        }
+    }
+
+    /// Whether every body is the fixed part and nothing else.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        self.last_end.is_none()
     }
 
     /// Index of the field of that name.
@@ -242,30 +248,6 @@ impl RecordLayout {
             return Err(DecodeError::new(Kind::Short, at, end as u64, rest.len() as u64));
         }
         Ok(end)
-    }
-}
-
-impl Step {
-    fn new(index: usize, field: &FieldLayout) -> Option<Self> {
-        let look = match &field.ty {
-            TypeLayout::Bool => Look::Bool,
-            TypeLayout::Decimal64 => Look::Decimal64,
-            TypeLayout::TimeOfDay => Look::TimeOfDay,
-            TypeLayout::Char => Look::Char,
-            TypeLayout::Ascii(_) => Look::Ascii,
-            TypeLayout::Enum { symbols, .. } => Look::Enum(*symbols as u32),
-            ty if ty.is_variable() => Look::Content(index as u32),
-            _ if field.null_bit.is_some() => Look::Null,
-            _ => return None,
-        };
-        let bit = field.null_bit.unwrap_or(0);
-        Some(Self {
-            offset: field.offset as u32,
-            width: field.width as u32,
-            null_byte: (bit / 8) as u32,
-            null_mask: field.null_bit.map_or(0, |bit| 1 << (bit % 8)),
-            look,
-        })
     }
 }
 
@@ -298,7 +280,9 @@ impl TypeLayout {
                 Self::Enum { index, width: found.width(), symbols: found.symbols.len() }
             }
             FieldType::Array(item) => {
-                Self::Array(Box::new(ItemLayout { ty: Self::new(schema, &item.ty), nullable: item.nullable }))
+                let ty = Self::new(schema, &item.ty);
+                let op = Op::of_item(&ty);
+                Self::Array(Box::new(ItemLayout { ty, nullable: item.nullable, op }))
             }
             FieldType::Record(names) => Self::Record(
                 names.iter().map(|name| schema.record(name).expect("a valid schema").0).collect(),
@@ -337,6 +321,12 @@ impl TypeLayout {
     }
 }
 
+/// Bits of the first eight bytes of a body that belong to its null bitmap and to no field.
+fn unused_bits(nullable: usize) -> u64 {
+    let bits = 8 * nullable.div_ceil(8);
+    if bits > NEAR { 0 } else { (nullable..bits).map(|bit| 1 << bit).sum() }
+}
+
 /// The `u32` at `offset` of a body whose fixed part is there.
 #[inline]
 pub(super) fn end_at(body: &[u8], offset: usize) -> usize {
@@ -346,48 +336,90 @@ pub(super) fn end_at(body: &[u8], offset: usize) -> usize {
     }
 }
 
-/// Where the item of `ty` at the front of `rest` has its content: bytes to skip, then bytes of content.
-#[inline]
-pub(super) fn item_extent(
-    layouts: &Layouts,
-    ty: &TypeLayout,
-    rest: &[u8],
-    at: usize,
-) -> Result<(usize, usize), DecodeError> {
-    match ty {
-        TypeLayout::Record(types) => record_extent(layouts, types, rest, at),
-        TypeLayout::String | TypeLayout::Binary | TypeLayout::Array(_) => {
-            let length = crate::layout::load_u32(rest, at)? as usize;
-            let have = rest.len() - END_WIDTH;
-            if length > have {
-                return Err(DecodeError::new(Kind::Short, at + END_WIDTH, length as u64, have as u64));
-            }
-            Ok((END_WIDTH, length))
+/// Where the item at the front of `rest`, which is no record, has its content: bytes to skip, then bytes of content.
+#[inline(always)]
+pub(super) fn item_extent(op: &Op, rest: &[u8], at: usize) -> Result<(usize, usize), DecodeError> {
+    if op.code.is_variable() {
+        let length = crate::layout::load_u32(rest, at)? as usize;
+        let have = rest.len() - END_WIDTH;
+        if length > have {
+            return Err(DecodeError::new(Kind::Short, at + END_WIDTH, length as u64, have as u64));
         }
-        fixed => {
-            let width = fixed.width();
-            if rest.len() < width {
-                return Err(DecodeError::new(Kind::Short, at, width as u64, rest.len() as u64));
-            }
-            Ok((0, width))
-        }
+        return Ok((END_WIDTH, length));
     }
+    let width = usize::from(op.width);
+    if rest.len() < width {
+        return Err(DecodeError::new(Kind::Short, at, width as u64, rest.len() as u64));
+    }
+    Ok((0, width))
 }
 
-#[inline]
-fn record_extent(
-    layouts: &Layouts,
-    types: &[u16],
-    rest: &[u8],
-    at: usize,
-) -> Result<(usize, usize), DecodeError> {
-    let (type_id, tag) = tag_of(types, rest, at)?;
-    let layout = layouts.record(type_id)?;
-    if tag == 0 && layout.fixed == 0 {
-        let have = rest.len();
-        return if have == 0 { Err(DecodeError::new(Kind::Short, at, 1, 0)) } else { Ok((1, 0)) };
+/// Finds the records in an array. Neighbours are mostly of one type, so the last one is remembered.
+#[derive(Clone, Copy)]
+pub(super) struct Alternatives<'a> {
+    layouts: &'a Layouts,
+    types: &'a [u16],
+    layout: Option<&'a RecordLayout>,
+    tag: u8,
+    /// Bits of the first byte that are the tag: all or none.
+    tag_mask: u8,
+    /// Bytes of each item of that layout, if that is a constant; more than there can be, if not.
+    extent: usize,
+}
+
+/// A record item.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub layout: &'a RecordLayout,
+    /// Bytes in front of the body: the tag, or the zero byte that stands for a record without fields.
+    pub skip: usize,
+    /// Bytes of the item.
+    pub extent: usize,
+}
+
+impl<'a> Alternatives<'a> {
+    /// Of an array whose items are of this type; none if they are no records.
+    #[inline]
+    pub fn new(layouts: &'a Layouts, ty: &'a TypeLayout) -> Self {
+        let types = if let TypeLayout::Record(types) = ty { types.as_slice() } else { &[] };
+        let tag_mask = if types.len() > 1 { 0xff } else { 0 };
+        Self { layouts, types, layout: None, tag: 0, tag_mask, extent: usize::MAX }
     }
-    Ok((0, tag + layout.body_len(&rest[tag..], at + tag)?))
+
+    /// Whether there is a tag before the body.
+    #[inline(always)]
+    pub fn tagged(&self) -> bool {
+        self.tag_mask != 0
+    }
+
+    /// The record item at the front of `rest`.
+    #[inline(always)]
+    pub fn find(&mut self, rest: &[u8], at: usize) -> Result<Found<'a>, DecodeError> {
+        if let Some(layout) = self.layout
+            && let Some(tag) = rest.first()
+            && (tag ^ self.tag) & self.tag_mask == 0
+            && self.extent <= rest.len()
+        {
+            return Ok(Found { layout, skip: self.extent - layout.fixed, extent: self.extent });
+        }
+        self.search(rest, at)
+    }
+
+    #[inline(never)]
+    fn search(&mut self, rest: &[u8], at: usize) -> Result<Found<'a>, DecodeError> {
+        let (type_id, tag) = tag_of(self.types, rest, at)?;
+        let layout = self.layouts.record(type_id)?;
+        let padding = usize::from(tag == 0 && layout.fixed == 0);
+        if rest.len() < padding {
+            return Err(DecodeError::new(Kind::Short, at, 1, 0));
+        }
+        let skip = tag + padding;
+        self.tag = rest.first().copied().unwrap_or_default();
+        self.layout = Some(layout);
+        self.extent = if layout.is_plain() { skip + layout.fixed } else { usize::MAX };
+        let length = layout.body_len(&rest[skip..], at + skip)?;
+        Ok(Found { layout, skip, extent: skip + length })
+    }
 }
 
 /// Type id of the record whose content begins with `bytes`, and the width of its tag.

@@ -26,13 +26,15 @@ mod check;
 mod defaults;
 mod json;
 mod layouts;
+mod op;
 mod read;
 mod reference;
+mod test;
 mod value;
 mod write;
 
 pub use json::JsonError;
 pub use layouts::{FieldLayout, ItemLayout, Layouts, RecordLayout, TypeLayout};
-pub use reference::{ArrayRef, RecordRef, ValueRef};
+pub use reference::{ArrayRef, AsciiRef, EnumRef, Items, RecordRef, ValueRef, Values};
 pub use value::{RecordValue, Value};
 pub use write::EncodeError;

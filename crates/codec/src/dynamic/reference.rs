@@ -4,8 +4,10 @@
 //! accessors may panic or give wrong values; memory stays safe.
 
 use super::layouts::{
-    FieldLayout, ItemLayout, Layouts, RecordLayout, TypeLayout, end_at, item_extent, tag_of,
+    Alternatives, FieldLayout, Found, ItemLayout, Layouts, RecordLayout, TypeLayout, end_at, item_extent,
+    tag_of,
 };
+use super::op::{Code, Nulls, Op, load};
 use crate::array::Header;
 use crate::error::DecodeError;
 use std::fmt;
@@ -26,11 +28,10 @@ pub enum ValueRef<'a> {
     Timestamp(Timestamp),
     TimeOfDay(TimeOfDay),
     Char(char),
-    Ascii(Ascii<16>),
+    Ascii(AsciiRef<'a>),
     Text(&'a str),
     Binary(&'a [u8]),
-    /// An enum's ordinal and its symbol.
-    Enum(u16, &'a str),
+    Enum(EnumRef<'a>),
     Array(ArrayRef<'a>),
     Record(RecordRef<'a>),
 }
@@ -40,7 +41,7 @@ pub enum ValueRef<'a> {
 pub struct RecordRef<'a> {
     layouts: &'a Layouts,
     layout: &'a RecordLayout,
-    type_id: u16,
+    /// The fixed part is there.
     body: &'a [u8],
 }
 
@@ -49,8 +50,58 @@ pub struct RecordRef<'a> {
 pub struct ArrayRef<'a> {
     layouts: &'a Layouts,
     item: &'a ItemLayout,
-    header: Header,
     content: &'a [u8],
+}
+
+/// An `ascii(n)` in place.
+#[derive(Clone, Copy)]
+pub struct AsciiRef<'a>(&'a [u8]);
+
+impl<'a> AsciiRef<'a> {
+    /// All bytes with their padding.
+    #[inline]
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The text without padding.
+    #[inline]
+    pub fn as_str(self) -> &'a str {
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
+        str::from_utf8(&self.0[..end]).unwrap_or_default()
+    }
+
+    /// A copy.
+    #[inline]
+    pub fn value(self) -> Ascii<16> {
+        match self.0.try_into() {
+            Ok(eight) => Ascii::<8>::from_valid_bytes(eight).widened(),
+            Err(_) => ascii(self.0),
+        }
+    }
+}
+
+/// An enum's value in place: an ordinal, and its symbol for those who ask.
+#[derive(Clone, Copy)]
+pub struct EnumRef<'a> {
+    layouts: &'a Layouts,
+    index: u16,
+    ordinal: u16,
+}
+
+impl<'a> EnumRef<'a> {
+    /// Its place among the symbols, from 0.
+    #[inline]
+    pub fn ordinal(self) -> u16 {
+        self.ordinal
+    }
+
+    /// Its symbol.
+    #[inline]
+    pub fn symbol(self) -> &'a str {
+        let symbols = &self.layouts.schema().enums[usize::from(self.index)].symbols;
+        symbols.get(usize::from(self.ordinal)).map_or("", |(name, _)| name)
+    }
 }
 
 impl Layouts {
@@ -71,14 +122,14 @@ impl Layouts {
     pub fn view_trusted<'a>(&'a self, type_id: u16, body: &'a [u8]) -> Result<RecordRef<'a>, DecodeError> {
         let layout = self.record(type_id)?;
         layout.body_len(body, 0)?;
-        Ok(RecordRef { layouts: self, layout, type_id, body })
+        Ok(RecordRef { layouts: self, layout, body })
     }
 }
 
 impl<'a> RecordRef<'a> {
     /// Index of the record type in its schema.
     pub fn type_id(&self) -> u16 {
-        self.type_id
+        self.layout.type_id
     }
 
     /// The layout of the record type.
@@ -112,99 +163,207 @@ impl<'a> RecordRef<'a> {
     /// When the index is not below [`RecordRef::len`].
     #[inline]
     pub fn at(&self, index: usize) -> ValueRef<'a> {
-        self.field(&self.layout.fields[index])
+        let op = &self.layout.ops[index];
+        if Nulls::of(self.body, self.layout.nullable).has(op, self.body) {
+            ValueRef::Null
+        } else if op.code.is_variable() {
+            let before = self.layout.fields[index].before;
+            let start = before.map_or(self.layout.fixed, |slot| end_at(self.body, slot));
+            self.variable(op, start, end_at(self.body, op.offset as usize))
+        } else {
+            scalar(self.layouts, op, self.body, op.offset)
+        }
     }
 
     /// Values of the fields in order.
-    pub fn values(self) -> impl Iterator<Item = ValueRef<'a>> {
-        self.layout.fields.iter().map(move |field| self.field(field))
+    #[inline]
+    pub fn values(self) -> Values<'a> {
+        Values {
+            ops: self.layout.ops.iter(),
+            nulls: Nulls::of(self.body, self.layout.nullable),
+            start: self.layout.fixed,
+            record: self,
+        }
     }
 
     /// Fields with their values in order.
+    #[inline]
     pub fn fields(self) -> impl Iterator<Item = (&'a FieldLayout, ValueRef<'a>)> {
-        self.layout.fields.iter().map(move |field| (field, self.field(field)))
+        self.layout.fields.iter().zip(self.values())
+    }
+
+    /// The variable value whose content lies there.
+    #[inline(always)]
+    fn variable(&self, op: &Op, start: usize, end: usize) -> ValueRef<'a> {
+        let content = self.body.get(start..end).unwrap_or_default();
+        variable(self.layouts, &self.layout.fields[usize::from(op.field)].ty, content)
+    }
+}
+
+/// Values of the fields of a [`RecordRef`] in order.
+#[derive(Clone)]
+pub struct Values<'a> {
+    ops: std::slice::Iter<'a, Op>,
+    nulls: Nulls,
+    /// Where the content of the next variable field begins.
+    start: usize,
+    record: RecordRef<'a>,
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = ValueRef<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<ValueRef<'a>> {
+        let op = self.ops.next()?;
+        let body = self.record.body;
+        let null = if self.nulls.are_long() { self.nulls.has(op, body) } else { self.nulls.any(op.mask) };
+        if op.code.is_variable() {
+            let start = self.start;
+            self.start = end_at(body, op.offset as usize);
+            return Some(if null { ValueRef::Null } else { self.record.variable(op, start, self.start) });
+        }
+        Some(if null { ValueRef::Null } else { scalar(self.record.layouts, op, body, op.offset) })
     }
 
     #[inline]
-    fn field(&self, field: &'a FieldLayout) -> ValueRef<'a> {
-        if let Some(bit) = field.null_bit
-            && self.body[bit / 8] >> (bit % 8) & 1 == 1
-        {
-            return ValueRef::Null;
-        }
-        let bytes = if field.ty.is_variable() {
-            let start = field.before.map_or(self.layout.fixed, |slot| end_at(self.body, slot));
-            self.body.get(start..end_at(self.body, field.offset)).unwrap_or_default()
-        } else {
-            &self.body[field.offset..field.offset + field.width]
-        };
-        value_of(self.layouts, &field.ty, bytes)
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.ops.size_hint()
     }
 }
+
+impl ExactSizeIterator for Values<'_> {}
 
 impl<'a> ArrayRef<'a> {
     /// Number of items.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.header.count
+        self.header().count
     }
 
     /// Whether there are no items.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.header.count == 0
+        self.len() == 0
     }
 
     /// The items in order.
-    pub fn iter(&self) -> impl Iterator<Item = ValueRef<'a>> {
-        let array = *self;
-        let mut position = array.header.items;
-        (0..array.header.count).map_while(move |item| {
-            if array.item.nullable && array.header.is_null(array.content, item) {
-                position += array.item.ty.null_item();
-                return Some(ValueRef::Null);
-            }
-            let rest = array.content.get(position..)?;
-            let (skip, length) = item_extent(array.layouts, &array.item.ty, rest, 0).ok()?;
-            position += skip + length;
-            Some(value_of(array.layouts, &array.item.ty, &rest[skip..skip + length]))
-        })
+    #[inline]
+    pub fn iter(&self) -> Items<'a> {
+        let header = self.header();
+        Items {
+            array: *self,
+            header,
+            item: 0,
+            rest: self.content.get(header.items..).unwrap_or_default(),
+            alternatives: Alternatives::new(self.layouts, &self.item.ty),
+        }
+    }
+
+    /// Counted when the array was made, so this does not fail.
+    #[inline]
+    fn header(&self) -> Header {
+        Header::parse(self.content, 0, self.item.nullable, 0).unwrap_or(Header { count: 0, items: 0 })
     }
 }
 
-/// The value of `ty` in its bytes: the slot of a fixed-width type, the content of a variable one.
+/// Items of an [`ArrayRef`] in order.
+#[derive(Clone)]
+pub struct Items<'a> {
+    array: ArrayRef<'a>,
+    header: Header,
+    /// Number of the next item.
+    item: usize,
+    /// From the next item on.
+    rest: &'a [u8],
+    alternatives: Alternatives<'a>,
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = ValueRef<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<ValueRef<'a>> {
+        let ArrayRef { layouts, item, content } = self.array;
+        if self.item == self.header.count {
+            return None;
+        }
+        let number = self.item;
+        self.item += 1;
+        if item.nullable && self.header.is_null(content, number) {
+            self.rest = self.rest.get(item.ty.null_item()..)?;
+            return Some(ValueRef::Null);
+        }
+        if item.op.code == Code::Record {
+            let Found { layout, skip, extent } = self.alternatives.find(self.rest, 0).ok()?;
+            let (bytes, rest) = self.rest.split_at(extent);
+            self.rest = rest;
+            return Some(ValueRef::Record(RecordRef { layouts, layout, body: &bytes[skip..] }));
+        }
+        let (skip, length) = item_extent(&item.op, self.rest, 0).ok()?;
+        let (bytes, rest) = self.rest.split_at(skip + length);
+        self.rest = rest;
+        Some(if item.op.code.is_variable() {
+            variable(layouts, &item.ty, &bytes[skip..])
+        } else {
+            scalar(layouts, &item.op, bytes, 0)
+        })
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.header.count - self.item))
+    }
+}
+
+/// The fixed-width value at `offset` of `bytes`, which is there.
+#[inline(always)]
+fn scalar<'a>(layouts: &'a Layouts, op: &Op, bytes: &'a [u8], offset: u32) -> ValueRef<'a> {
+    let at = offset as usize;
+    match op.code {
+        Code::Bool => ValueRef::Bool(bytes[at] != 0),
+        Code::I8 => ValueRef::Int(i8::from_le_bytes(load(bytes, offset)).into()),
+        Code::I16 => ValueRef::Int(i16::from_le_bytes(load(bytes, offset)).into()),
+        Code::I32 => ValueRef::Int(i32::from_le_bytes(load(bytes, offset)).into()),
+        Code::I64 => ValueRef::Int(i64::from_le_bytes(load(bytes, offset))),
+        Code::U8 => ValueRef::UInt(bytes[at].into()),
+        Code::U16 => ValueRef::UInt(u16::from_le_bytes(load(bytes, offset)).into()),
+        Code::U32 => ValueRef::UInt(u32::from_le_bytes(load(bytes, offset)).into()),
+        Code::U64 => ValueRef::UInt(u64::from_le_bytes(load(bytes, offset))),
+        Code::F32 => ValueRef::F32(f32::from_le_bytes(load(bytes, offset))),
+        Code::F64 => ValueRef::F64(f64::from_le_bytes(load(bytes, offset))),
+        Code::Decimal64 => ValueRef::Decimal(Decimal64::from_bits(u64::from_le_bytes(load(bytes, offset)))),
+        Code::Scaled => ValueRef::Scaled(i64::from_le_bytes(load(bytes, offset)), op.scale),
+        Code::Timestamp => ValueRef::Timestamp(Timestamp(i64::from_le_bytes(load(bytes, offset)))),
+        Code::TimeOfDay => {
+            let nanos = i64::from_le_bytes(load(bytes, offset));
+            ValueRef::TimeOfDay(TimeOfDay::from_nanos(nanos).unwrap_or_default())
+        }
+        Code::Char => ValueRef::Char(char::from_u32(u32::from_le_bytes(load(bytes, offset))).unwrap_or('\0')),
+        Code::Ascii8 => ValueRef::Ascii(AsciiRef(&bytes[at..at + 8])),
+        Code::Ascii => ValueRef::Ascii(AsciiRef(&bytes[at..at + usize::from(op.width)])),
+        Code::Enum8 => symbol(layouts, op, bytes[at].into()),
+        Code::Enum16 => symbol(layouts, op, u16::from_le_bytes(load(bytes, offset))),
+        Code::Text | Code::Binary | Code::Array | Code::Record => ValueRef::Null,
+    }
+}
+
+#[inline(always)]
+fn symbol<'a>(layouts: &'a Layouts, op: &Op, ordinal: u16) -> ValueRef<'a> {
+    ValueRef::Enum(EnumRef { layouts, index: op.index, ordinal })
+}
+
+/// The variable value with this content.
 #[inline]
-fn value_of<'a>(layouts: &'a Layouts, ty: &'a TypeLayout, bytes: &'a [u8]) -> ValueRef<'a> {
+fn variable<'a>(layouts: &'a Layouts, ty: &'a TypeLayout, content: &'a [u8]) -> ValueRef<'a> {
     match ty {
-        TypeLayout::Bool => ValueRef::Bool(bytes[0] != 0),
-        TypeLayout::I8 => ValueRef::Int(i8::from_le_bytes(array(bytes)).into()),
-        TypeLayout::I16 => ValueRef::Int(i16::from_le_bytes(array(bytes)).into()),
-        TypeLayout::I32 => ValueRef::Int(i32::from_le_bytes(array(bytes)).into()),
-        TypeLayout::I64 => ValueRef::Int(i64::from_le_bytes(array(bytes))),
-        TypeLayout::U8 => ValueRef::UInt(bytes[0].into()),
-        TypeLayout::U16 => ValueRef::UInt(u16::from_le_bytes(array(bytes)).into()),
-        TypeLayout::U32 => ValueRef::UInt(u32::from_le_bytes(array(bytes)).into()),
-        TypeLayout::U64 => ValueRef::UInt(u64::from_le_bytes(array(bytes))),
-        TypeLayout::F32 => ValueRef::F32(f32::from_le_bytes(array(bytes))),
-        TypeLayout::F64 => ValueRef::F64(f64::from_le_bytes(array(bytes))),
-        TypeLayout::Decimal64 => ValueRef::Decimal(Decimal64::from_bits(u64::from_le_bytes(array(bytes)))),
-        TypeLayout::Decimal(scale) => ValueRef::Scaled(i64::from_le_bytes(array(bytes)), *scale),
-        TypeLayout::Timestamp => ValueRef::Timestamp(Timestamp(i64::from_le_bytes(array(bytes)))),
-        TypeLayout::TimeOfDay => {
-            ValueRef::TimeOfDay(TimeOfDay::from_nanos(i64::from_le_bytes(array(bytes))).unwrap_or_default())
-        }
-        TypeLayout::Char => ValueRef::Char(char::from_u32(u32::from_le_bytes(array(bytes))).unwrap_or('\0')),
-        TypeLayout::Ascii(_) => ValueRef::Ascii(ascii(bytes)),
-        TypeLayout::String => ValueRef::Text(str::from_utf8(bytes).unwrap_or_default()),
-        TypeLayout::Binary => ValueRef::Binary(bytes),
-        TypeLayout::Enum { index, width, .. } => {
-            let ordinal = if *width == 1 { bytes[0].into() } else { u16::from_le_bytes(array(bytes)) };
-            let symbol = layouts.schema().enums[*index].symbols.get(usize::from(ordinal));
-            ValueRef::Enum(ordinal, symbol.map_or("", |(name, _)| name))
-        }
-        TypeLayout::Array(item) => match Header::parse(bytes, 0, item.nullable, 0) {
-            Ok(header) => ValueRef::Array(ArrayRef { layouts, item, header, content: bytes }),
+        TypeLayout::String => ValueRef::Text(str::from_utf8(content).unwrap_or_default()),
+        TypeLayout::Array(item) => match Header::parse(content, 0, item.nullable, 0) {
+            Ok(_) => ValueRef::Array(ArrayRef { layouts, item, content }),
             Err(_) => ValueRef::Null,
         },
-        TypeLayout::Record(types) => record_of(layouts, types, bytes),
+        TypeLayout::Record(types) => record_of(layouts, types, content),
+        _ => ValueRef::Binary(content),
     }
 }
 
@@ -215,11 +374,6 @@ fn record_of<'a>(layouts: &'a Layouts, types: &[u16], content: &'a [u8]) -> Valu
         Ok(record) => ValueRef::Record(record),
         Err(_) => ValueRef::Null,
     }
-}
-
-#[inline]
-pub(super) fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    bytes.first_chunk().copied().unwrap_or([0; N])
 }
 
 /// A shorter ascii text widened to sixteen bytes.
@@ -243,8 +397,8 @@ impl fmt::Display for ValueRef<'_> {
         match self {
             Self::Text(text) => f.write_str(text),
             Self::Char(letter) => write!(f, "{letter}"),
-            Self::Ascii(text) => write!(f, "{text}"),
-            Self::Enum(_, symbol) => f.write_str(symbol),
+            Self::Ascii(text) => f.write_str(text.as_str()),
+            Self::Enum(value) => f.write_str(value.symbol()),
             Self::Decimal(number) => write!(f, "{number}"),
             Self::Timestamp(time) => write!(f, "{time}"),
             Self::TimeOfDay(time) => write!(f, "{time}"),
@@ -270,5 +424,29 @@ impl fmt::Debug for RecordRef<'_> {
 impl fmt::Debug for ArrayRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for AsciiRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+impl fmt::Debug for EnumRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.symbol(), self.ordinal)
+    }
+}
+
+impl fmt::Debug for Values<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}
+
+impl fmt::Debug for Items<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
     }
 }

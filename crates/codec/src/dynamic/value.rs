@@ -52,6 +52,25 @@ pub struct RecordValue {
     pub fields: Vec<Value>,
 }
 
+/// Sets a value to a variant that owns nothing: in place if it is that variant already, as fields mostly are.
+/// Otherwise the old value's memory would be looked at, and the new value made elsewhere and copied, each time.
+macro_rules! set {
+    ($value:expr, Scaled, $x:expr, $scale:expr) => {
+        match $value {
+            Value::Scaled(x, scale) => (*x, *scale) = ($x, $scale),
+            other => other.change(Value::Scaled($x, $scale)),
+        }
+    };
+    ($value:expr, $variant:ident, $x:expr) => {{
+        let new = $x;
+        match $value {
+            Value::$variant(x) => *x = new,
+            other => other.change(Value::$variant(new)),
+        }
+    }};
+}
+pub(super) use set;
+
 impl Value {
     /// What kind of value this is, for messages to people.
     pub fn kind(&self) -> &'static str {
@@ -79,27 +98,43 @@ impl Value {
     /// Replaces `self` by a copy of `value`, reusing what `self` has allocated.
     pub fn assign(&mut self, value: ValueRef<'_>) {
         match value {
-            ValueRef::Null => *self = Self::Null,
-            ValueRef::Bool(x) => *self = Self::Bool(x),
-            ValueRef::Int(x) => *self = Self::Int(x),
-            ValueRef::UInt(x) => *self = Self::UInt(x),
-            ValueRef::F32(x) => *self = Self::F32(x),
-            ValueRef::F64(x) => *self = Self::F64(x),
-            ValueRef::Decimal(x) => *self = Self::Decimal(x),
-            ValueRef::Scaled(x, scale) => *self = Self::Scaled(x, scale),
-            ValueRef::Timestamp(x) => *self = Self::Timestamp(x),
-            ValueRef::TimeOfDay(x) => *self = Self::TimeOfDay(x),
-            ValueRef::Char(x) => *self = Self::Char(x),
-            ValueRef::Ascii(x) => *self = Self::Ascii(x),
+            ValueRef::Null => self.set_null(),
+            ValueRef::Bool(x) => set!(self, Bool, x),
+            ValueRef::Int(x) => set!(self, Int, x),
+            ValueRef::UInt(x) => set!(self, UInt, x),
+            ValueRef::F32(x) => set!(self, F32, x),
+            ValueRef::F64(x) => set!(self, F64, x),
+            ValueRef::Decimal(x) => set!(self, Decimal, x),
+            ValueRef::Scaled(x, scale) => set!(self, Scaled, x, scale),
+            ValueRef::Timestamp(x) => set!(self, Timestamp, x),
+            ValueRef::TimeOfDay(x) => set!(self, TimeOfDay, x),
+            ValueRef::Char(x) => set!(self, Char, x),
+            ValueRef::Ascii(x) => set!(self, Ascii, x.value()),
             ValueRef::Text(x) => assign_text(self, x),
             ValueRef::Binary(x) => assign_binary(self, x),
-            ValueRef::Enum(x, _) => *self = Self::Enum(x),
+            ValueRef::Enum(x) => set!(self, Enum, x.ordinal()),
             ValueRef::Array(array) => assign_array(self, array),
             ValueRef::Record(record) => self.record_slot().assign(record),
         }
     }
 
+    /// Becomes `value`, of another type than before. Fields mostly keep their type: see [`set`].
+    #[cold]
+    #[inline(never)]
+    pub(super) fn change(&mut self, value: Self) {
+        *self = value;
+    }
+
+    /// Becomes null.
+    #[inline(always)]
+    pub(super) fn set_null(&mut self) {
+        if !matches!(self, Self::Null) {
+            self.change(Self::Null);
+        }
+    }
+
     /// The record in this value, made one first if it is something else.
+    #[inline(always)]
     pub(super) fn record_slot(&mut self) -> &mut RecordValue {
         if !matches!(self, Self::Record(_)) {
             *self = Self::Record(RecordValue::default());
@@ -111,6 +146,7 @@ impl Value {
     }
 
     /// The array in this value, made one first if it is something else.
+    #[inline(always)]
     pub(super) fn array_slot(&mut self) -> &mut Vec<Value> {
         if !matches!(self, Self::Array(_)) {
             *self = Self::Array(Vec::new());

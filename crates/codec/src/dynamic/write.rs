@@ -1,6 +1,7 @@
 //! Writing owned values as bodies.
 
-use super::layouts::{FieldLayout, ItemLayout, Layouts, TypeLayout};
+use super::layouts::{ItemLayout, Layouts, RecordLayout, TypeLayout};
+use super::op::{Code, NEVER, Op};
 use super::value::{RecordValue, Value};
 use crate::layout::{END_WIDTH, MAX_DEPTH};
 use std::fmt;
@@ -39,145 +40,114 @@ impl EncodeError {
     }
 }
 
+/// Why writing stopped. Boxed, so that success costs a register.
+type Stopped = Box<EncodeError>;
+
 impl Layouts {
     /// Appends the body of `record`.
     ///
     /// # Errors
     /// When a value does not fit its field; `out` is then as before.
     pub fn encode(&self, record: &RecordValue, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        let start = out.len();
-        self.write_body(record, 0, out).inspect_err(|_| out.truncate(start))
+        if let Some(layout) = self.records().get(usize::from(record.type_id))
+            && layout.ops.is_empty()
+            && record.fields.is_empty()
+        {
+            return Ok(());
+        }
+        self.encode_fields(record, out)
     }
 
-    fn write_body(&self, record: &RecordValue, depth: u32, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    fn encode_fields(&self, record: &RecordValue, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let start = out.len();
+        let mut to = Writer { start, at: start, out };
+        let result = self.write_body(record, 0, &mut to);
+        let end = if result.is_ok() { to.at } else { start };
+        out.truncate(end);
+        result.map_err(|stopped| *stopped)
+    }
+
+    fn write_body(&self, record: &RecordValue, depth: u32, to: &mut Writer<'_>) -> Result<(), Stopped> {
         let Some(layout) = self.records().get(usize::from(record.type_id)) else {
-            let have = format!("type id {}", record.type_id);
-            return Err(EncodeError::new(format!("a type id below {}", self.records().len()), have));
+            return Err(self.unknown_type(record.type_id));
         };
         if depth > MAX_DEPTH {
-            return Err(EncodeError::new(format!("at most {MAX_DEPTH} levels"), format!("{depth}")));
+            return Err(too_deep(depth));
         }
-        if record.fields.len() != layout.fields.len() {
-            let need = format!("{} fields", layout.fields.len());
-            return Err(EncodeError::new(need, format!("{}", record.fields.len())).within(&layout.name));
-        }
-        let base = out.len();
-        out.resize(base + layout.fixed, 0);
-        for (field, value) in layout.fields.iter().zip(&record.fields) {
-            self.write_field(field, value, base, depth, out)
-                .map_err(|e| e.within(&field.name).within(&layout.name))?;
-        }
-        Ok(())
+        self.write_fields(layout, record, depth, to)
     }
 
-    #[inline]
-    fn write_field(
+    /// Writes a record of this layout.
+    fn write_fields(
         &self,
-        field: &FieldLayout,
-        value: &Value,
-        base: usize,
+        layout: &RecordLayout,
+        record: &RecordValue,
         depth: u32,
-        out: &mut Vec<u8>,
-    ) -> Result<(), EncodeError> {
-        let slot = base + field.offset;
-        match (value, field.null_bit) {
-            (Value::Null, Some(bit)) => out[base + bit / 8] |= 1 << (bit % 8),
-            (Value::Null, None) => return Err(EncodeError::new(need(&field.ty), "null")),
-            (value, _) if field.ty.is_variable() => self.write_content(&field.ty, value, depth + 1, out)?,
-            (value, _) => return self.store(&field.ty, value, &mut out[slot..slot + field.width]),
+        to: &mut Writer<'_>,
+    ) -> Result<(), Stopped> {
+        if record.fields.len() != layout.ops.len() {
+            return Err(wrong_count(layout, record));
         }
-        if field.ty.is_variable() {
-            let end = ((out.len() - base) as u32).to_le_bytes();
-            out[slot..slot + END_WIDTH].copy_from_slice(&end);
+        let base = to.take(layout.fixed);
+        if layout.is_plain() {
+            let row = &mut to.out[base..base + layout.fixed];
+            let nulls = store_scalars(layout, &layout.ops, &record.fields, row)?;
+            write_nulls(layout, nulls, row);
+            return Ok(());
         }
+        let (mut ops, mut values) = (layout.ops.as_slice(), record.fields.as_slice());
+        let mut nulls = 0;
+        for &scalars in &layout.runs {
+            let ((run, [op, later @ ..]), (run_values, [value, later_values @ ..])) =
+                (ops.split_at(scalars), values.split_at(scalars))
+            else {
+                break;
+            };
+            nulls |= store_scalars(layout, run, run_values, &mut to.out[base..base + layout.fixed])?;
+            if !matches!(value, Value::Null) {
+                let field = &layout.fields[usize::from(op.field)];
+                if let Err(stopped) = self.write_content(&field.ty, value, depth + 1, to) {
+                    return Err(stopped.within_field(layout, op));
+                }
+            } else if op.bit == NEVER {
+                return Err(refused(layout, op, value));
+            } else {
+                set_null(op, &mut to.out[base..base + layout.fixed], &mut nulls);
+            }
+            let end = (to.at - base) as u32;
+            save(&mut to.out[base..base + layout.fixed], op.offset, end.to_le_bytes());
+            (ops, values) = (later, later_values);
+        }
+        let row = &mut to.out[base..base + layout.fixed];
+        nulls |= store_scalars(layout, ops, values, row)?;
+        write_nulls(layout, nulls, row);
         Ok(())
     }
 
-    /// Fills the slot of a fixed-width value.
-    #[inline]
-    fn store(&self, ty: &TypeLayout, value: &Value, slot: &mut [u8]) -> Result<(), EncodeError> {
-        match (ty, value) {
-            (TypeLayout::Bool, Value::Bool(x)) => slot[0] = u8::from(*x),
-            (TypeLayout::I64, Value::Int(x)) => slot.copy_from_slice(&x.to_le_bytes()),
-            (TypeLayout::I8 | TypeLayout::I16 | TypeLayout::I32, Value::Int(x)) => {
-                let bits = 8 * slot.len() as u32;
-                if *x >> (bits - 1) != 0 && *x >> (bits - 1) != -1 {
-                    return Err(EncodeError::new(need(ty), x.to_string()));
-                }
-                slot.copy_from_slice(&x.to_le_bytes()[..slot.len()]);
-            }
-            (TypeLayout::U64, Value::UInt(x)) => slot.copy_from_slice(&x.to_le_bytes()),
-            (TypeLayout::U8 | TypeLayout::U16 | TypeLayout::U32, Value::UInt(x)) => {
-                if *x >> (8 * slot.len()) != 0 {
-                    return Err(EncodeError::new(need(ty), x.to_string()));
-                }
-                slot.copy_from_slice(&x.to_le_bytes()[..slot.len()]);
-            }
-            (TypeLayout::F32, Value::F32(x)) => slot.copy_from_slice(&x.to_le_bytes()),
-            (TypeLayout::F64, Value::F64(x)) => slot.copy_from_slice(&x.to_le_bytes()),
-            (TypeLayout::Decimal64, Value::Decimal(x)) if x.is_canonical() => {
-                slot.copy_from_slice(&x.to_bits().to_le_bytes());
-            }
-            (TypeLayout::Decimal(scale), Value::Scaled(x, had)) if scale == had => {
-                slot.copy_from_slice(&x.to_le_bytes());
-            }
-            (TypeLayout::Timestamp, Value::Timestamp(x)) => slot.copy_from_slice(&x.0.to_le_bytes()),
-            (TypeLayout::TimeOfDay, Value::TimeOfDay(x)) => slot.copy_from_slice(&x.nanos().to_le_bytes()),
-            (TypeLayout::Char, Value::Char(x)) => slot.copy_from_slice(&u32::from(*x).to_le_bytes()),
-            (TypeLayout::Ascii(width), Value::Ascii(x)) if x.len() <= usize::from(*width) => {
-                slot.copy_from_slice(&x.as_bytes()[..slot.len()]);
-            }
-            (TypeLayout::Enum { symbols, .. }, Value::Enum(x)) if usize::from(*x) < *symbols => {
-                slot.copy_from_slice(&x.to_le_bytes()[..slot.len()]);
-            }
-            (ty, value) => return Err(mismatch(ty, value)),
-        }
-        Ok(())
-    }
-
-    /// Appends the content of a variable value.
-    #[inline]
+    /// Writes the content of a variable value.
     fn write_content(
         &self,
         ty: &TypeLayout,
         value: &Value,
         depth: u32,
-        out: &mut Vec<u8>,
-    ) -> Result<(), EncodeError> {
+        to: &mut Writer<'_>,
+    ) -> Result<(), Stopped> {
         match (ty, value) {
-            (TypeLayout::String, Value::Text(text)) => out.extend_from_slice(text.as_bytes()),
-            (TypeLayout::Binary, Value::Binary(bytes)) => out.extend_from_slice(bytes),
+            (TypeLayout::String, Value::Text(text)) => to.extend(text.as_bytes()),
+            (TypeLayout::Binary, Value::Binary(bytes)) => to.extend(bytes),
             (TypeLayout::Array(item), Value::Array(items)) => {
-                return self.write_array(item, items, depth, out);
+                return self.write_array(item, items, depth, to);
             }
             (TypeLayout::Record(types), Value::Record(record)) => {
-                return self.write_record(types, record, depth, out);
+                let tag = self.tag_of(types, record)?;
+                if types.len() > 1 {
+                    to.extend(&[tag]);
+                }
+                return self.write_body(record, depth, to);
             }
             (ty, value) => return Err(mismatch(ty, value)),
         }
         Ok(())
-    }
-
-    fn write_record(
-        &self,
-        types: &[u16],
-        record: &RecordValue,
-        depth: u32,
-        out: &mut Vec<u8>,
-    ) -> Result<(), EncodeError> {
-        let Some(tag) = types.iter().position(|&type_id| type_id == record.type_id) else {
-            let names: Vec<&str> =
-                types.iter().map(|&id| self.records()[usize::from(id)].name.as_str()).collect();
-            let have = match self.records().get(usize::from(record.type_id)) {
-                Some(layout) => layout.name.clone(),
-                None => format!("type id {}", record.type_id),
-            };
-            return Err(EncodeError::new(format!("a {}", names.join(" or ")), have));
-        };
-        if types.len() > 1 {
-            out.push(tag as u8);
-        }
-        self.write_body(record, depth, out)
     }
 
     fn write_array(
@@ -185,21 +155,62 @@ impl Layouts {
         item: &ItemLayout,
         items: &[Value],
         depth: u32,
-        out: &mut Vec<u8>,
-    ) -> Result<(), EncodeError> {
+        to: &mut Writer<'_>,
+    ) -> Result<(), Stopped> {
         if depth >= MAX_DEPTH {
-            return Err(EncodeError::new(format!("at most {MAX_DEPTH} levels"), format!("{depth}")));
+            return Err(too_deep(depth));
         }
-        out.extend_from_slice(&(items.len() as u32).to_le_bytes());
+        to.extend(&(items.len() as u32).to_le_bytes());
         if item.nullable {
             for group in items.chunks(8) {
-                let is_null = |(i, value): (usize, &Value)| u8::from(*value == Value::Null) << i;
-                out.push(group.iter().enumerate().map(is_null).sum());
+                let is_null = |(i, value): (usize, &Value)| u8::from(matches!(value, Value::Null)) << i;
+                to.extend(&[group.iter().enumerate().map(is_null).sum()]);
             }
         }
+        let mut last = None;
         for (i, value) in items.iter().enumerate() {
-            self.write_item(item, value, depth, out).map_err(|e| e.within(format_args!("[{i}]")))?;
+            let written = match (value, &item.ty) {
+                (Value::Record(record), TypeLayout::Record(types)) => {
+                    self.write_record_item(types, record, depth + 1, &mut last, to)
+                }
+                _ => self.write_item(item, value, depth, to),
+            };
+            if let Err(stopped) = written {
+                return Err(stopped.within_item(i));
+            }
         }
+        Ok(())
+    }
+
+    /// Writes a record as an array item. Neighbours are mostly of one type: `last` remembers tag and layout.
+    #[inline(always)]
+    fn write_record_item<'a>(
+        &'a self,
+        types: &[u16],
+        record: &RecordValue,
+        depth: u32,
+        last: &mut Option<(u8, &'a RecordLayout)>,
+        to: &mut Writer<'_>,
+    ) -> Result<(), Stopped> {
+        let (tag, layout) = match *last {
+            Some((tag, layout)) if layout.type_id == record.type_id => (tag, layout),
+            _ => *last.insert((self.tag_of(types, record)?, &self.records()[usize::from(record.type_id)])),
+        };
+        // A record without fields takes a byte, so that a count never exceeds the bytes behind it.
+        let front = usize::from(types.len() > 1 || layout.fixed == 0);
+        if !layout.is_plain() || record.fields.len() != layout.ops.len() {
+            to.extend(&[tag][..front]);
+            return self.write_fields(layout, record, depth, to);
+        }
+        let base = to.take(front + layout.fixed);
+        let item = &mut to.out[base..base + front + layout.fixed];
+        if front == 1 {
+            // The only alternative's tag is zero, which is what stands for a record without fields.
+            item[0] = tag;
+        }
+        let row = &mut item[front..];
+        let nulls = store_scalars(layout, &layout.ops, &record.fields, row)?;
+        write_nulls(layout, nulls, row);
         Ok(())
     }
 
@@ -208,36 +219,231 @@ impl Layouts {
         item: &ItemLayout,
         value: &Value,
         depth: u32,
-        out: &mut Vec<u8>,
-    ) -> Result<(), EncodeError> {
-        let start = out.len();
-        match (value, &item.ty) {
-            (Value::Null, ty) if item.nullable => out.resize(start + ty.null_item(), 0),
-            (Value::Null, ty) => return Err(EncodeError::new(need(ty), "null")),
-            (Value::Record(record), TypeLayout::Record(types)) => {
-                self.write_record(types, record, depth + 1, out)?;
-                // A record without fields takes a byte, so that a count never exceeds the bytes behind it.
-                if out.len() == start {
-                    out.push(0);
-                }
+        to: &mut Writer<'_>,
+    ) -> Result<(), Stopped> {
+        let op = &item.op;
+        if matches!(value, Value::Null) {
+            if !item.nullable {
+                return Err(mismatch(&item.ty, value));
             }
-            (value, ty) if ty.is_variable() => {
-                out.extend_from_slice(&[0; END_WIDTH]);
-                self.write_content(ty, value, depth + 1, out)?;
-                let length = (out.len() - start - END_WIDTH) as u32;
-                out[start..start + END_WIDTH].copy_from_slice(&length.to_le_bytes());
-            }
-            (value, ty) => {
-                out.resize(start + ty.width(), 0);
-                self.store(ty, value, &mut out[start..])?;
+            to.take(item.ty.null_item());
+        } else if op.code.is_variable() {
+            let start = to.take(END_WIDTH);
+            self.write_content(&item.ty, value, depth + 1, to)?;
+            let length = (to.at - start - END_WIDTH) as u32;
+            to.out[start..start + END_WIDTH].copy_from_slice(&length.to_le_bytes());
+        } else {
+            let width = usize::from(op.width);
+            let start = to.take(width);
+            if !store(op, value, &mut to.out[start..start + width], 0) {
+                return Err(mismatch(&item.ty, value));
             }
         }
         Ok(())
     }
+
+    /// The tag of a record among the alternatives.
+    #[inline]
+    fn tag_of(&self, types: &[u16], record: &RecordValue) -> Result<u8, Stopped> {
+        match types.iter().position(|&type_id| type_id == record.type_id) {
+            Some(tag) => Ok(tag as u8),
+            None => Err(self.no_alternative(types, record)),
+        }
+    }
+
+    #[cold]
+    fn unknown_type(&self, type_id: u16) -> Stopped {
+        let need = format!("a type id below {}", self.records().len());
+        Box::new(EncodeError::new(need, format!("type id {type_id}")))
+    }
+
+    #[cold]
+    fn no_alternative(&self, types: &[u16], record: &RecordValue) -> Stopped {
+        let names: Vec<&str> =
+            types.iter().map(|&id| self.records()[usize::from(id)].name.as_str()).collect();
+        let have = match self.records().get(usize::from(record.type_id)) {
+            Some(layout) => layout.name.clone(),
+            None => format!("type id {}", record.type_id),
+        };
+        Box::new(EncodeError::new(format!("a {}", names.join(" or ")), have))
+    }
+}
+
+/// Writes forward into a vector that is kept zeroed some way ahead: a record takes its fixed part without a call, and
+/// nulls need no work.
+struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    /// Where the message begins.
+    start: usize,
+    /// Where the next byte goes; all bytes from here on are zero.
+    at: usize,
+}
+
+impl Writer<'_> {
+    /// Zeroed beyond what is asked for, at least.
+    const AHEAD: usize = 128;
+
+    /// The place of so many zero bytes.
+    #[inline(always)]
+    fn take(&mut self, bytes: usize) -> usize {
+        let place = self.at;
+        if self.out.len() - place < bytes {
+            self.grow(bytes);
+        }
+        self.at = place + bytes;
+        place
+    }
+
+    /// As much again as the message has, so that long ones grow seldom.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, bytes: usize) {
+        let ahead = (self.at - self.start).max(Self::AHEAD);
+        self.out.resize(self.at + bytes + ahead, 0);
+    }
+
+    #[inline(always)]
+    fn extend(&mut self, bytes: &[u8]) {
+        let place = self.take(bytes.len());
+        self.out[place..place + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+/// Fills the slots of a run of fields, which are of fixed width, and gives the bits of those that are null. A function of
+/// its own, so that the loop runs in registers.
+#[inline(never)]
+fn store_scalars(
+    layout: &RecordLayout,
+    ops: &[Op],
+    values: &[Value],
+    row: &mut [u8],
+) -> Result<u64, Stopped> {
+    let mut nulls = 0;
+    for (op, value) in ops.iter().zip(values) {
+        if store(op, value, row, op.offset) {
+            continue;
+        }
+        if !matches!(value, Value::Null) || op.bit == NEVER {
+            return Err(refused(layout, op, value));
+        }
+        set_null(op, row, &mut nulls);
+    }
+    Ok(nulls)
+}
+
+/// Fills the slot of a fixed-width value at `offset` of `row`; tells whether the value fits.
+#[inline(always)]
+fn store(op: &Op, value: &Value, row: &mut [u8], offset: u32) -> bool {
+    match (op.code, value) {
+        (Code::Bool, Value::Bool(x)) => save(row, offset, [u8::from(*x)]),
+        (Code::I64, Value::Int(x)) => save(row, offset, x.to_le_bytes()),
+        (Code::I32, Value::Int(x)) => {
+            return i32::try_from(*x).is_ok_and(|x| saved(row, offset, x.to_le_bytes()));
+        }
+        (Code::I16, Value::Int(x)) => {
+            return i16::try_from(*x).is_ok_and(|x| saved(row, offset, x.to_le_bytes()));
+        }
+        (Code::I8, Value::Int(x)) => {
+            return i8::try_from(*x).is_ok_and(|x| saved(row, offset, x.to_le_bytes()));
+        }
+        (Code::U64, Value::UInt(x)) => save(row, offset, x.to_le_bytes()),
+        (Code::U32, Value::UInt(x)) => {
+            return u32::try_from(*x).is_ok_and(|x| saved(row, offset, x.to_le_bytes()));
+        }
+        (Code::U16, Value::UInt(x)) => {
+            return u16::try_from(*x).is_ok_and(|x| saved(row, offset, x.to_le_bytes()));
+        }
+        (Code::U8, Value::UInt(x)) => return u8::try_from(*x).is_ok_and(|x| saved(row, offset, [x])),
+        (Code::F32, Value::F32(x)) => save(row, offset, x.to_le_bytes()),
+        (Code::F64, Value::F64(x)) => save(row, offset, x.to_le_bytes()),
+        (Code::Decimal64, Value::Decimal(x)) if x.is_canonical() => {
+            save(row, offset, x.to_bits().to_le_bytes())
+        }
+        (Code::Scaled, Value::Scaled(x, scale)) if *scale == op.scale => save(row, offset, x.to_le_bytes()),
+        (Code::Timestamp, Value::Timestamp(x)) => save(row, offset, x.0.to_le_bytes()),
+        (Code::TimeOfDay, Value::TimeOfDay(x)) => save(row, offset, x.nanos().to_le_bytes()),
+        (Code::Char, Value::Char(x)) => save(row, offset, u32::from(*x).to_le_bytes()),
+        (Code::Ascii8, Value::Ascii(x)) => {
+            // A byte behind the eighth is there only if all before it are.
+            let [a, b, c, d, e, f, g, h, behind, ..] = *x.as_bytes();
+            return behind == 0 && saved(row, offset, [a, b, c, d, e, f, g, h]);
+        }
+        (Code::Ascii, Value::Ascii(x)) if x.len() <= usize::from(op.width) => {
+            let width = usize::from(op.width);
+            row[offset as usize..offset as usize + width].copy_from_slice(&x.as_bytes()[..width]);
+        }
+        (Code::Enum8, Value::Enum(x)) if *x <= op.last => save(row, offset, [*x as u8]),
+        (Code::Enum16, Value::Enum(x)) if *x <= op.last => save(row, offset, x.to_le_bytes()),
+        _ => return false,
+    }
+    true
+}
+
+#[inline(always)]
+fn save<const N: usize>(row: &mut [u8], offset: u32, bytes: [u8; N]) {
+    row[offset as usize..offset as usize + N].copy_from_slice(&bytes);
+}
+
+#[inline(always)]
+fn saved<const N: usize>(row: &mut [u8], offset: u32, bytes: [u8; N]) -> bool {
+    save(row, offset, bytes);
+    true
+}
+
+/// Marks a field as null: in the word that [`write_nulls`] writes, if its bit is there.
+#[inline(always)]
+fn set_null(op: &Op, row: &mut [u8], nulls: &mut u64) {
+    if op.mask != 0 {
+        *nulls |= op.mask;
+    } else {
+        row[usize::from(op.bit / 8)] |= 1 << (op.bit % 8);
+    }
+}
+
+/// Writes the first eight bytes of the null bitmap, or as many as there are.
+#[inline(always)]
+fn write_nulls(layout: &RecordLayout, nulls: u64, row: &mut [u8]) {
+    match layout.nullable.div_ceil(8) {
+        0 => {}
+        1 => row[0] = nulls as u8,
+        several => {
+            let bytes = several.min(8);
+            row[..bytes].copy_from_slice(&nulls.to_le_bytes()[..bytes]);
+        }
+    }
+}
+
+impl EncodeError {
+    #[cold]
+    fn within_field(self, layout: &RecordLayout, op: &Op) -> Stopped {
+        let field = &layout.fields[usize::from(op.field)];
+        Box::new(self.within(&field.name).within(&layout.name))
+    }
+
+    #[cold]
+    fn within_item(self, item: usize) -> Stopped {
+        Box::new(self.within(format_args!("[{item}]")))
+    }
 }
 
 #[cold]
-fn mismatch(ty: &TypeLayout, value: &Value) -> EncodeError {
+fn too_deep(depth: u32) -> Stopped {
+    Box::new(EncodeError::new(format!("at most {MAX_DEPTH} levels"), format!("{depth}")))
+}
+
+#[cold]
+fn wrong_count(layout: &RecordLayout, record: &RecordValue) -> Stopped {
+    let need = format!("{} fields", layout.fields.len());
+    Box::new(EncodeError::new(need, format!("{}", record.fields.len())).within(&layout.name))
+}
+
+#[cold]
+fn refused(layout: &RecordLayout, op: &Op, value: &Value) -> Stopped {
+    mismatch(&layout.fields[usize::from(op.field)].ty, value).within_field(layout, op)
+}
+
+#[cold]
+fn mismatch(ty: &TypeLayout, value: &Value) -> Stopped {
     let have = match value {
         Value::Ascii(text) => format!("{:?}", text.as_str()),
         Value::Enum(ordinal) => format!("ordinal {ordinal}"),
@@ -245,7 +451,7 @@ fn mismatch(ty: &TypeLayout, value: &Value) -> EncodeError {
         Value::Scaled(_, scale) => format!("decimal(18,{scale})"),
         other => other.kind().into(),
     };
-    EncodeError::new(need(ty), have)
+    Box::new(EncodeError::new(need(ty), have))
 }
 
 /// What a type asks for, for messages to people.

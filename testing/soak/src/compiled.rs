@@ -210,10 +210,10 @@ impl Look for ValueRef<'_> {
             Self::Timestamp(x) => x.look(digest),
             Self::TimeOfDay(x) => x.look(digest),
             Self::Char(x) => x.look(digest),
-            Self::Ascii(x) => x.look(digest),
+            Self::Ascii(x) => x.as_str().look(digest),
             Self::Text(x) => x.look(digest),
             Self::Binary(x) => x.look(digest),
-            Self::Enum(ordinal, _) => ordinal.look(digest),
+            Self::Enum(x) => x.ordinal().look(digest),
             Self::Array(array) => {
                 digest.write_u64(array.len() as u64);
                 array.iter().for_each(|item| item.look(digest));

@@ -9,7 +9,7 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
-.PHONY: demo check test bench acceptance fuzz soak clean help
+.PHONY: demo check test bench acceptance fuzz soak miri clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench       print the tables of docs/BENCHMARKS.md"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
 	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
+	@echo "make miri        run the tests of all code with unsafe under Miri (needs a nightly toolchain with miri)"
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
 
 demo:
@@ -47,6 +48,11 @@ soak:
 
 fuzz:
 	fuzz/run $(or $(SECONDS),60)
+
+
+miri:
+	$(CARGO) +nightly miri test -p tapedb-codec --lib room
+	$(CARGO) +nightly miri test -p tapedb-codec --test derive -- --skip every_
 
 clean:
 	$(CARGO) clean

@@ -5,6 +5,7 @@
 
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::{END_WIDTH, Field, Layout, MAX_DEPTH, load_u32};
+use crate::room::Room;
 use crate::schema_of::SchemaBuilder;
 use std::marker::PhantomData;
 use tapedb_schema::{ElementType, FieldType};
@@ -26,28 +27,37 @@ impl<T: Field> Layout for Vec<T> {
     fn store(&self, _: &mut [u8]) {}
 
     #[inline]
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(self.len() as u32).to_le_bytes());
+    fn bound(&self) -> usize {
+        let front = COUNT_WIDTH + if T::NULLABLE { self.len().div_ceil(8) } else { 0 };
+        if T::Type::ITEM_MAX < usize::MAX {
+            return front + self.len() * T::Type::ITEM_MAX;
+        }
+        self.iter().fold(front, |sum, item| sum + item.get().map_or(T::Type::NULL_ITEM, Layout::item_bound))
+    }
+
+    #[inline]
+    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+        let (count, mut room) = room.take::<COUNT_WIDTH>();
+        *count = (self.len() as u32).to_le_bytes();
         if T::NULLABLE {
-            write_null_bits(self, out);
+            room = put_null_bits(self, room);
         }
         if T::Type::VARIABLE {
-            out.reserve(self.len() * T::Type::ITEM_MIN);
             for item in self {
-                match item.get() {
-                    Some(value) => value.write_item(out),
-                    None => out.resize(out.len() + T::Type::NULL_ITEM, 0),
-                }
+                room = match item.get() {
+                    Some(value) => value.put_item(room),
+                    None => room.zeroed(T::Type::NULL_ITEM).1,
+                };
             }
-        } else {
-            let start = out.len();
-            out.resize(start + self.len() * T::Type::WIDTH, 0);
-            for (item, slot) in self.iter().zip(out[start..].chunks_exact_mut(T::Type::WIDTH)) {
-                if let Some(value) = item.get() {
-                    value.store(slot);
-                }
+            return room;
+        }
+        let (slots, room) = room.zeroed(self.len() * T::Type::WIDTH);
+        for (item, slot) in self.iter().zip(slots.chunks_exact_mut(T::Type::WIDTH)) {
+            if let Some(value) = item.get() {
+                value.store(slot);
             }
         }
+        room
     }
 
     #[inline]
@@ -93,10 +103,7 @@ impl<T: Field> Layout for Vec<T> {
 
     #[inline]
     fn view(bytes: &[u8]) -> ArrayView<'_, T> {
-        match Header::parse(bytes, 0, T::NULLABLE, 0) {
-            Ok(header) => ArrayView { bytes, header, item: PhantomData },
-            Err(_) => ArrayView { bytes: &[], header: Header { count: 0, items: 0 }, item: PhantomData },
-        }
+        ArrayView { bytes, header: Header::known(bytes, T::NULLABLE), item: PhantomData }
     }
 }
 
@@ -122,6 +129,13 @@ impl Header {
             return Err(DecodeError::new(Kind::Count, at, count as u64, (bytes.len() - COUNT_WIDTH) as u64));
         }
         Ok(Self { count, items: COUNT_WIDTH + bitmap })
+    }
+
+    /// The header of an array that was validated.
+    #[inline]
+    pub fn known(bytes: &[u8], nullable: bool) -> Self {
+        let count = bytes.first_chunk().map_or(0, |count| u32::from_le_bytes(*count)) as usize;
+        Self { count, items: COUNT_WIDTH + if nullable { count.div_ceil(8) } else { 0 } }
     }
 
     #[inline]
@@ -183,13 +197,14 @@ pub(crate) fn no_trailing(bytes: &[u8], position: usize, at: usize) -> Result<()
     Err(DecodeError::new(Kind::Trailing, at + position, position as u64, left))
 }
 
-/// Appends the null bitmap of `items`: bit `i`, lowest first, is 1 where item `i` is null.
-fn write_null_bits<T: Field>(items: &[T], out: &mut Vec<u8>) {
-    for group in items.chunks(8) {
-        let bits =
-            group.iter().enumerate().fold(0, |bits, (i, item)| bits | u8::from(item.get().is_none()) << i);
-        out.push(bits);
+/// Puts the null bitmap of `items`: bit `i`, lowest first, is 1 where item `i` is null.
+fn put_null_bits<'a, T: Field>(items: &[T], room: Room<'a>) -> Room<'a> {
+    let (bits, room) = room.zeroed(items.len().div_ceil(8));
+    for (group, bits) in items.chunks(8).zip(bits) {
+        let is_null = |(i, item): (usize, &T)| u8::from(item.get().is_none()) << i;
+        *bits = group.iter().enumerate().map(is_null).sum();
     }
+    room
 }
 
 /// An array read in place.
@@ -253,7 +268,8 @@ impl<'a, T: Field> Iterator for ArrayIter<'a, T> {
     #[inline]
     fn next(&mut self) -> Option<T::View<'a>> {
         let ArrayView { bytes, header, .. } = self.array;
-        if self.next == header.count {
+        // Where the items end, so do the bytes: an item takes one at least.
+        if self.rest.is_empty() {
             return None;
         }
         let item = self.next;
@@ -270,7 +286,7 @@ impl<'a, T: Field> Iterator for ArrayIter<'a, T> {
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.array.header.count - self.next;
+        let left = self.array.header.count.saturating_sub(self.next);
         (left, Some(left))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::{END_WIDTH, Layout};
+use crate::room::Room;
 use crate::schema_of::SchemaBuilder;
 use tapedb_schema::FieldType;
 
@@ -20,8 +21,12 @@ impl Layout for String {
     #[inline]
     fn store(&self, _: &mut [u8]) {}
     #[inline]
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_bytes());
+    fn bound(&self) -> usize {
+        self.len()
+    }
+    #[inline]
+    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+        room.put(self.as_bytes())
     }
     #[inline]
     fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
@@ -51,8 +56,12 @@ impl Layout for Binary {
     #[inline]
     fn store(&self, _: &mut [u8]) {}
     #[inline]
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0);
+    fn bound(&self) -> usize {
+        self.0.len()
+    }
+    #[inline]
+    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+        room.put(&self.0)
     }
     #[inline]
     fn read(&mut self, bytes: &[u8], _: usize, _: u32) -> Result<(), DecodeError> {
@@ -82,6 +91,7 @@ impl<T: Layout> Layout for Box<T> {
     const VARIABLE: bool = T::VARIABLE;
     const NULL_ITEM: usize = T::NULL_ITEM;
     const ITEM_MIN: usize = T::ITEM_MIN;
+    const ITEM_MAX: usize = T::ITEM_MAX;
     type View<'a> = T::View<'a>;
 
     fn field_type(schema: &mut SchemaBuilder) -> FieldType {
@@ -92,8 +102,12 @@ impl<T: Layout> Layout for Box<T> {
         (**self).store(slot);
     }
     #[inline]
-    fn write(&self, out: &mut Vec<u8>) {
-        (**self).write(out);
+    fn bound(&self) -> usize {
+        (**self).bound()
+    }
+    #[inline]
+    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+        (**self).put(room)
     }
     #[inline]
     fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
@@ -108,8 +122,12 @@ impl<T: Layout> Layout for Box<T> {
         T::view(bytes)
     }
     #[inline]
-    fn write_item(&self, out: &mut Vec<u8>) {
-        (**self).write_item(out);
+    fn item_bound(&self) -> usize {
+        (**self).item_bound()
+    }
+    #[inline]
+    fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
+        (**self).put_item(room)
     }
     #[inline]
     fn item_extent(rest: &[u8], at: usize) -> Result<(usize, usize), DecodeError> {

@@ -9,6 +9,7 @@
 
 use crate::array::check_zero_padding;
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
+use crate::room::{Room, append};
 use crate::schema_of::SchemaBuilder;
 use tapedb_schema::FieldType;
 
@@ -28,6 +29,8 @@ pub trait Layout: Sized + Default {
     const NULL_ITEM: usize = Self::WIDTH;
     /// Fewest bytes of an array item.
     const ITEM_MIN: usize = Self::WIDTH;
+    /// Most bytes of an array item; `usize::MAX` where values differ in length.
+    const ITEM_MAX: usize = if Self::VARIABLE { usize::MAX } else { Self::WIDTH };
     /// What reading in place yields.
     type View<'a>;
 
@@ -37,8 +40,18 @@ pub trait Layout: Sized + Default {
     /// Fills the slot of a fixed-width value; `slot` has [`Self::WIDTH`] bytes. Variable types do nothing here.
     fn store(&self, slot: &mut [u8]);
 
-    /// Appends the content.
-    fn write(&self, out: &mut Vec<u8>);
+    /// Most bytes that [`Layout::put`] takes.
+    #[inline(always)]
+    fn bound(&self) -> usize {
+        0
+    }
+
+    /// Puts the content of a variable value into `room`, which has at least [`Layout::bound`] bytes. Fixed-width types
+    /// have none.
+    #[inline(always)]
+    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+        room
+    }
 
     /// Replaces `self` by the value in `bytes`, reusing what it has allocated.
     ///
@@ -55,19 +68,25 @@ pub trait Layout: Sized + Default {
     /// The value in place. `bytes` has passed [`Layout::check`]; on other bytes this may panic or lie, never worse.
     fn view(bytes: &[u8]) -> Self::View<'_>;
 
-    /// Appends the value as an array item.
+    /// Most bytes that [`Layout::put_item`] takes.
+    #[inline(always)]
+    fn item_bound(&self) -> usize {
+        if Self::VARIABLE { END_WIDTH + self.bound() } else { Self::WIDTH }
+    }
+
+    /// Puts the value into `room` as an array item.
     #[inline]
-    fn write_item(&self, out: &mut Vec<u8>) {
+    fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
         if Self::VARIABLE {
-            let start = out.len();
-            out.extend_from_slice(&[0; END_WIDTH]);
-            self.write(out);
-            let length = (out.len() - start - END_WIDTH) as u32;
-            out[start..start + END_WIDTH].copy_from_slice(&length.to_le_bytes());
+            let (length, room) = room.take::<END_WIDTH>();
+            let before = room.left();
+            let room = self.put(room);
+            *length = ((before - room.left()) as u32).to_le_bytes();
+            room
         } else {
-            let start = out.len();
-            out.resize(start + Self::WIDTH, 0);
-            self.store(&mut out[start..]);
+            let (slot, room) = room.zeroed(Self::WIDTH);
+            self.store(slot);
+            room
         }
     }
 
@@ -221,8 +240,8 @@ pub trait Record: Layout {
     /// Registers the record type, and those it stands on, and returns its type id.
     fn register(schema: &mut SchemaBuilder) -> u16;
 
-    /// Appends `tag` and then the body: the record as one of several alternatives.
-    fn write_tagged(&self, tag: u8, out: &mut Vec<u8>);
+    /// Puts `tag` and then the body into `room`: the record as one of several alternatives.
+    fn put_tagged<'a>(&self, tag: u8, room: Room<'a>) -> Room<'a>;
 
     /// Length of the body at the front of `rest`.
     ///
@@ -257,7 +276,7 @@ pub(crate) fn load_u32(bytes: &[u8], at: usize) -> Result<u32, DecodeError> {
 /// ```
 #[inline]
 pub fn encode<T: Record>(value: &T, body: &mut Vec<u8>) {
-    value.write(body);
+    append(body, value.bound(), |room| value.put(room));
 }
 
 /// The record whose body is `body`, as a new value.

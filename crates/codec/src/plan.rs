@@ -3,6 +3,7 @@
 use crate::array::{check_zero, no_trailing};
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::{END_WIDTH, Field, Layout, MAX_DEPTH, Record};
+use crate::room::Room;
 
 /// No variable field lies before.
 const NONE: usize = usize::MAX;
@@ -49,14 +50,11 @@ impl<const N: usize> Plan<N> {
         }
         Self { offset, null_bit, before, last, nullable: nulls, fixed: next }
     }
-}
 
-/// Appends `N` zero bytes and gives them: fields are stored where they will stay, since a part that is put together
-/// elsewhere and then copied stalls the copy until the stores have landed.
-#[inline(always)]
-pub fn zeroed<const N: usize>(out: &mut Vec<u8>) -> &mut [u8; N] {
-    out.extend_from_slice(&[0; N]);
-    out.last_chunk_mut().expect("N bytes were appended")
+    /// Whether there are variable fields.
+    pub const fn has_heap(&self) -> bool {
+        self.last != NONE
+    }
 }
 
 /// Puts one field into the fixed part: its null bit, and its value if it is fixed-width.
@@ -69,16 +67,31 @@ pub fn store<F: Field>(field: &F, fixed: &mut [u8], offset: usize, null_bit: usi
     }
 }
 
-/// Appends one variable field to the heap of the body that began at `base`, and notes its end.
+/// Most bytes that a field takes in the heap.
 #[inline(always)]
-pub fn write<F: Field>(field: &F, out: &mut Vec<u8>, base: usize, offset: usize) {
-    if F::Type::VARIABLE {
-        if let Some(value) = field.get() {
-            value.write(out);
-        }
-        let end = ((out.len() - base) as u32).to_le_bytes();
-        out[base + offset..base + offset + END_WIDTH].copy_from_slice(&end);
+pub fn content_bound<F: Field>(field: &F) -> usize {
+    if F::Type::VARIABLE { field.get().map_or(0, Layout::bound) } else { 0 }
+}
+
+/// Puts one variable field into the heap of the body for which `base` bytes were left, and notes its end.
+#[inline(always)]
+pub fn put<'a, F: Field>(
+    field: &F,
+    room: Room<'a>,
+    base: usize,
+    fixed: &mut [u8],
+    offset: usize,
+) -> Room<'a> {
+    if !F::Type::VARIABLE {
+        return room;
     }
+    let room = match field.get() {
+        Some(value) => value.put(room),
+        None => room,
+    };
+    let end = ((base - room.left()) as u32).to_le_bytes();
+    fixed[offset..offset + END_WIDTH].copy_from_slice(&end);
+    room
 }
 
 /// A body that is being read: the fixed part, the whole, and how far the heap has been consumed.
@@ -205,14 +218,16 @@ pub fn view<'a, F: Field>(
     bytes: &'a [u8],
     offset: usize,
     null_bit: usize,
-    before: usize,
+    (before, last): (usize, usize),
 ) -> F::View<'a> {
     if F::NULLABLE && fixed[null_bit / 8] >> (null_bit % 8) & 1 == 1 {
         return F::view(None);
     }
     if F::Type::VARIABLE {
         let start = if before == NONE { fixed.len() } else { end_at(fixed, before) };
-        F::view(Some(bytes.get(start..end_at(fixed, offset)).unwrap_or_default()))
+        // The last one ends where the body does.
+        let end = if offset == last { bytes.len() } else { end_at(fixed, offset) };
+        F::view(Some(bytes.get(start..end).unwrap_or_default()))
     } else {
         F::view(Some(&fixed[offset..offset + F::Type::WIDTH]))
     }
@@ -256,6 +271,18 @@ pub fn body_len<R: Record>(rest: &[u8], at: usize, last: usize) -> Result<usize,
 #[cold]
 pub fn bad_enum(ordinal: u16, symbols: usize, at: usize) -> DecodeError {
     DecodeError::new(Kind::Enum, at, ordinal.into(), symbols as u64)
+}
+
+/// Most bytes of a union as an array item, from those of its alternatives.
+pub const fn item_max(tag_width: usize, alternatives: &[usize]) -> usize {
+    let (mut max, mut i) = (0, 0);
+    while i < alternatives.len() {
+        if alternatives[i] > max {
+            max = alternatives[i];
+        }
+        i += 1;
+    }
+    max.saturating_add(tag_width)
 }
 
 /// A record tag that is missing or out of range.

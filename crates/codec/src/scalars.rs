@@ -37,11 +37,6 @@ macro_rules! fixed_width {
                 slot.copy_from_slice(&$to);
             }
             #[inline(always)]
-            fn write(&self, out: &mut Vec<u8>) {
-                let $value = self;
-                out.extend_from_slice(&$to);
-            }
-            #[inline(always)]
             fn read(&mut self, bytes: &[u8], $at: usize, _: u32) -> Result<(), DecodeError> {
                 let $raw = chunk::<{ $width }>(bytes, $at)?;
                 *self = $from?;
@@ -183,10 +178,6 @@ impl<const S: u8> Layout for Fixed<S> {
         slot.copy_from_slice(&self.0.to_le_bytes());
     }
     #[inline(always)]
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0.to_le_bytes());
-    }
-    #[inline(always)]
     fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
         self.0 = i64::from_le_bytes(chunk(bytes, at)?);
         Ok(())
@@ -211,10 +202,6 @@ impl<const N: usize> Layout for Ascii<N> {
     #[inline(always)]
     fn store(&self, slot: &mut [u8]) {
         slot.copy_from_slice(self.as_bytes());
-    }
-    #[inline(always)]
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_bytes());
     }
     #[inline(always)]
     fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {

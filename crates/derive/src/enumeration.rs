@@ -72,10 +72,6 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                     slot.copy_from_slice(&ordinal_of(*self).to_le_bytes()[..#width]);
                 }
                 #[inline(always)]
-                fn write(&self, out: &mut ::std::vec::Vec<u8>) {
-                    out.extend_from_slice(&ordinal_of(*self).to_le_bytes()[..#width]);
-                }
-                #[inline(always)]
                 fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> ::std::result::Result<(), DecodeError> {
                     *self = value_of(bytes, at)?;
                     Ok(())

@@ -44,25 +44,24 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
     let member: Vec<_> = fields.named.iter().map(|field| &field.ident).collect();
     let ty: Vec<_> = fields.named.iter().map(|field| &field.ty).collect();
     let schema_fields = schema_fields(fields)?;
-    let out = if count == 0 { quote!(_out) } else { quote!(out) };
     let store = quote!(#(store(&self.#member, fixed, PLAN.offset[#index], PLAN.null_bit[#index]);)*);
-    let heap = quote!(#(write(&self.#member, out, base, PLAN.offset[#index]);)*);
-    let write = if count == 0 {
+    let heap = quote!(#(let room = put(&self.#member, room, base, fixed, PLAN.offset[#index]);)*);
+    let put_body = if count == 0 {
         quote!()
     } else {
         quote! {
-            let base = out.len();
-            let fixed = zeroed::<{ PLAN.fixed }>(out);
+            let base = room.left();
+            let (fixed, room) = room.take::<{ PLAN.fixed }>();
             #store
             #heap
         }
     };
-    let write_tagged = if count == 0 {
-        quote!(out.push(tag);)
+    let put_tagged = if count == 0 {
+        quote!(let ([first], room) = room.take::<1>(); *first = tag;)
     } else {
         quote! {
-            let base = out.len() + 1;
-            let [first, fixed @ ..] = zeroed::<{ PLAN.fixed + 1 }>(out);
+            let base = room.left() - 1;
+            let ([first, fixed @ ..], room) = room.take::<{ PLAN.fixed + 1 }>();
             *first = tag;
             #store
             #heap
@@ -71,7 +70,7 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
     Ok(quote! {
         const _: () = {
             use ::tapedb_codec::derived::*;
-            use ::tapedb_codec::{DecodeError, Field, Layout, Record, SchemaBuilder};
+            use ::tapedb_codec::{DecodeError, Field, Layout, Record, Room, SchemaBuilder};
 
             const PLAN: Plan<#count> = Plan::new(
                 [#(<<#ty as Field>::Type as Layout>::WIDTH),*],
@@ -84,6 +83,7 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
                 const VARIABLE: bool = true;
                 const NULL_ITEM: usize = EMPTY_RECORD_ITEM;
                 const ITEM_MIN: usize = if PLAN.fixed == 0 { EMPTY_RECORD_ITEM } else { PLAN.fixed };
+                const ITEM_MAX: usize = if PLAN.has_heap() { usize::MAX } else { Self::ITEM_MIN };
                 type View<'a> = #view<'a>;
 
                 fn field_type(schema: &mut SchemaBuilder) -> FieldType {
@@ -93,8 +93,17 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
                 #[inline(always)]
                 fn store(&self, _: &mut [u8]) {}
                 #[inline]
-                fn write(&self, #out: &mut ::std::vec::Vec<u8>) {
-                    #write
+                fn bound(&self) -> usize {
+                    PLAN.fixed #(+ content_bound(&self.#member))*
+                }
+                #[inline]
+                fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+                    #put_body
+                    room
+                }
+                #[inline]
+                fn item_bound(&self) -> usize {
+                    ::std::cmp::max(EMPTY_RECORD_ITEM, self.bound())
                 }
                 #[inline]
                 fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
@@ -117,12 +126,8 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
                     #view { fixed: bytes.first_chunk().unwrap_or(EMPTY), bytes }
                 }
                 #[inline]
-                fn write_item(&self, out: &mut ::std::vec::Vec<u8>) {
-                    if PLAN.fixed == 0 {
-                        out.push(0);
-                    } else {
-                        self.write(out);
-                    }
+                fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
+                    if PLAN.fixed == 0 { room.take::<EMPTY_RECORD_ITEM>().1 } else { self.put(room) }
                 }
                 #[inline]
                 fn item_extent(rest: &[u8], at: usize) -> ::std::result::Result<(usize, usize), DecodeError> {
@@ -144,8 +149,9 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
                     schema.record(Self::NAME, Self::MESSAGE, &doc(&[#(#doc),*]), |_schema| ::std::vec![#schema_fields])
                 }
                 #[inline]
-                fn write_tagged(&self, tag: u8, out: &mut ::std::vec::Vec<u8>) {
-                    #write_tagged
+                fn put_tagged<'a>(&self, tag: u8, room: Room<'a>) -> Room<'a> {
+                    #put_tagged
+                    room
                 }
                 #[inline(always)]
                 fn body_len(rest: &[u8], at: usize) -> ::std::result::Result<usize, DecodeError> {
@@ -163,7 +169,7 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
                 #[allow(dead_code)]
                 #[inline(always)]
                 fn __get<F: Field>(&self, field: usize) -> F::View<'a> {
-                    view::<F>(self.fixed, self.bytes, PLAN.offset[field], PLAN.null_bit[field], PLAN.before[field])
+                    view::<F>(self.fixed, self.bytes, PLAN.offset[field], PLAN.null_bit[field], (PLAN.before[field], PLAN.last))
                 }
             }
         };

@@ -22,9 +22,11 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let tag_width = usize::from(count > 1);
     let tag_of =
         if count > 1 { quote!(bytes.first().copied()) } else { quote!(::std::option::Option::Some(0u8)) };
-    let write =
-        |tag: &u8| if count > 1 { quote!(record.write_tagged(#tag, out)) } else { quote!(record.write(out)) };
-    let write: Vec<TokenStream> = tag.iter().map(write).collect();
+    let put = |tag: &u8| match count {
+        1 => quote!(record.put(room)),
+        _ => quote!(record.put_tagged(#tag, room)),
+    };
+    let put: Vec<TokenStream> = tag.iter().map(put).collect();
     Ok(quote! {
         #[doc = #view_doc]
         #[derive(Debug, Clone, Copy)]
@@ -40,13 +42,14 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
         const _: () = {
             use ::tapedb_codec::derived::*;
-            use ::tapedb_codec::{DecodeError, Layout, Record, SchemaBuilder};
+            use ::tapedb_codec::{DecodeError, Layout, Record, Room, SchemaBuilder};
 
             impl Layout for #ident {
                 const WIDTH: usize = END_WIDTH;
                 const VARIABLE: bool = true;
                 const NULL_ITEM: usize = EMPTY_RECORD_ITEM;
                 const ITEM_MIN: usize = EMPTY_RECORD_ITEM;
+                const ITEM_MAX: usize = item_max(#tag_width, &[#(<#ty as Layout>::ITEM_MAX),*]);
                 type View<'a> = #view<'a>;
 
                 fn field_type(schema: &mut SchemaBuilder) -> FieldType {
@@ -56,9 +59,15 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 #[inline(always)]
                 fn store(&self, _: &mut [u8]) {}
                 #[inline]
-                fn write(&self, out: &mut ::std::vec::Vec<u8>) {
+                fn bound(&self) -> usize {
                     match self {
-                        #(Self::#variant(record) => #write,)*
+                        #(Self::#variant(record) => #tag_width + record.bound(),)*
+                    }
+                }
+                #[inline]
+                fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+                    match self {
+                        #(Self::#variant(record) => #put,)*
                     }
                 }
                 #[inline]
@@ -91,10 +100,14 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                     }
                 }
                 #[inline]
-                fn write_item(&self, out: &mut ::std::vec::Vec<u8>) {
+                fn item_bound(&self) -> usize {
+                    ::std::cmp::max(EMPTY_RECORD_ITEM, self.bound())
+                }
+                #[inline]
+                fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
                     match self {
                         #(Self::#variant(record) => {
-                            if #tag_width == 0 { record.write_item(out) } else { #write }
+                            if #tag_width == 0 { record.put_item(room) } else { #put }
                         })*
                     }
                 }

@@ -109,7 +109,7 @@ impl Loader {
         if may_be_too_deep {
             self.push_checked(time, symbol, type_id, record)?;
         } else {
-            self.batch.push(time.0, symbol, type_id, |body| record.write(body))?;
+            self.batch.push(time.0, symbol, type_id, |body| tapedb_codec::encode(record, body))?;
         }
         self.last_time = self.last_time.max(time.0);
         Ok(())
@@ -126,7 +126,7 @@ impl Loader {
         let stream = &self.stream;
         self.batch.try_push(time.0, symbol, type_id, |bodies| {
             let start = bodies.len();
-            record.write(bodies);
+            tapedb_codec::encode(record, bodies);
             tapedb_codec::view::<T>(&bodies[start..]).map_err(|error| refused(stream, error)).map(drop)
         })
     }

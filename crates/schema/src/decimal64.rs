@@ -178,10 +178,18 @@ impl Decimal64 {
     #[inline]
     pub const fn is_canonical(self) -> bool {
         // Nearly every number: a small coefficient cannot be wrong.
-        self.0 & STEERING != STEERING || self.is_canonical_rarity()
+        self.is_small() || self.is_canonical_rarity()
+    }
+
+    /// Whether it is a number with a coefficient below 2^53, as nearly all are.
+    #[inline(always)]
+    const fn is_small(self) -> bool {
+        self.0 << 1 < STEERING << 1
     }
 
     /// The rest of [`Self::is_canonical`]: infinities, NaNs and coefficients of 2^53 and more.
+    #[cold]
+    #[inline(never)]
     const fn is_canonical_rarity(self) -> bool {
         if self.is_nan() {
             self.0 & !(NAN_HEAD | NAN_PAYLOAD) == 0 && self.0 & NAN_PAYLOAD <= NAN_PAYLOAD_MAX
@@ -196,11 +204,15 @@ impl Decimal64 {
     /// over fifteen count as zero, as IEEE 754 says; stray bits of infinities and NaNs go.
     #[inline]
     pub const fn canonical(self) -> Self {
-        if self.is_canonical() { self } else { self.made_canonical() }
+        if self.is_small() { self } else { self.made_canonical() }
     }
 
     #[cold]
+    #[inline(never)]
     const fn made_canonical(self) -> Self {
+        if self.is_canonical_rarity() {
+            return self;
+        }
         let sign = self.0 & SIGN;
         if self.is_nan() {
             let payload = self.0 & NAN_PAYLOAD;

@@ -4,7 +4,7 @@
 //! fields. Values, views and what the interpreter gives fold to the same word.
 
 use tapedb_codec::Record;
-use tapedb_codec::dynamic::{RecordRef, RecordValue, Value, ValueRef};
+use tapedb_codec::dynamic::{ArrayRef, RecordRef, RecordValue, Value, ValueRef};
 use tapedb_market::{
     Aggressor, Bar, BarView, BookAction, Entry, EntryView, Package, PackageKind, PackageView, Side,
 };
@@ -27,18 +27,38 @@ pub trait Fields: Record + 'static {
 }
 
 /// Folds the fields of a record that the interpreter reads in place.
-#[inline]
+#[inline(always)]
 pub fn fold_ref(record: RecordRef<'_>, join: impl Join) -> u64 {
-    record.values().fold(0, |sum, value| join(sum, word_of_ref(value, join)))
+    let mut sum = 0;
+    for value in record.values() {
+        sum = join(sum, word_of_ref(value, join));
+    }
+    sum
 }
 
 /// Folds the fields of a record that the interpreter has copied.
-#[inline]
 pub fn fold_value(record: &RecordValue, join: impl Join) -> u64 {
-    record.fields.iter().fold(0, |sum, value| join(sum, word_of_value(value, join)))
+    let mut sum = 0;
+    for value in &record.fields {
+        sum = join(sum, word_of_value(value, join));
+    }
+    sum
 }
 
-#[inline]
+fn fold_nested_ref(record: RecordRef<'_>, join: impl Join) -> u64 {
+    fold_ref(record, join)
+}
+
+fn fold_items_ref(items: ArrayRef<'_>, join: impl Join) -> u64 {
+    let mut sum = 0;
+    for item in items.iter() {
+        sum = join(sum, word_of_ref(item, join));
+    }
+    sum
+}
+
+// Inlined where values are made, in plain loops, so that none is put together in memory first.
+#[inline(always)]
 fn word_of_ref(value: ValueRef<'_>, join: impl Join) -> u64 {
     match value {
         ValueRef::Null => NULL,
@@ -51,16 +71,24 @@ fn word_of_ref(value: ValueRef<'_>, join: impl Join) -> u64 {
         ValueRef::Timestamp(x) => x.word(),
         ValueRef::TimeOfDay(x) => x.nanos() as u64,
         ValueRef::Char(x) => u32::from(x).into(),
-        ValueRef::Ascii(x) => x.value().word(),
+        ValueRef::Ascii(x) => ascii_word(x.as_bytes()),
         ValueRef::Text(x) => bytes(x.as_bytes()),
         ValueRef::Binary(x) => bytes(x),
         ValueRef::Enum(value) => value.ordinal().into(),
-        ValueRef::Array(items) => items.iter().fold(0, |sum, item| join(sum, word_of_ref(item, join))),
-        ValueRef::Record(record) => fold_ref(record, join),
+        ValueRef::Array(items) => fold_items_ref(items, join),
+        ValueRef::Record(record) => fold_nested_ref(record, join),
     }
 }
 
-#[inline]
+fn fold_items_value(items: &[Value], join: impl Join) -> u64 {
+    let mut sum = 0;
+    for item in items {
+        sum = join(sum, word_of_value(item, join));
+    }
+    sum
+}
+
+#[inline(always)]
 fn word_of_value(value: &Value, join: impl Join) -> u64 {
     match value {
         Value::Null => NULL,
@@ -73,13 +101,20 @@ fn word_of_value(value: &Value, join: impl Join) -> u64 {
         Value::Timestamp(x) => x.word(),
         Value::TimeOfDay(x) => x.nanos() as u64,
         Value::Char(x) => u32::from(*x).into(),
-        Value::Ascii(x) => x.word(),
+        Value::Ascii(x) => ascii_word(x.as_bytes()),
         Value::Text(x) => bytes(x.as_bytes()),
         Value::Binary(x) => bytes(x),
         Value::Enum(ordinal) => (*ordinal).into(),
-        Value::Array(items) => items.iter().fold(0, |sum, item| join(sum, word_of_value(item, join))),
+        Value::Array(items) => fold_items_value(items, join),
         Value::Record(record) => fold_value(record, join),
     }
+}
+
+/// Whatever its width, a text of up to eight characters is the same word.
+#[inline(always)]
+fn ascii_word(padded: &[u8]) -> u64 {
+    let word = |eight: &[u8]| eight.first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight));
+    if padded.len() == 16 { word(padded) ^ word(&padded[8..]) } else { word(padded) }
 }
 
 fn bytes(content: &[u8]) -> u64 {
@@ -200,7 +235,6 @@ words! {
     Timestamp: |x| x.0 as u64;
     Decimal64: |x| x.to_bits();
     Ascii<8>: |x| u64::from_le_bytes(*x.as_bytes());
-    Ascii<16>: |x| { let wide = u128::from_le_bytes(*x.as_bytes()); (wide as u64) ^ ((wide >> 64) as u64) };
     // An enum's variants are in the order of its symbols.
     Side: |x| x as u64;
     Aggressor: |x| x as u64;

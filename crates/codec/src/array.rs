@@ -16,6 +16,7 @@ pub(crate) const COUNT_WIDTH: usize = 4;
 impl<T: Field> Layout for Vec<T> {
     const WIDTH: usize = END_WIDTH;
     const VARIABLE: bool = true;
+    type Slot = [u8; 0];
     type View<'a> = ArrayView<'a, T>;
 
     fn field_type(schema: &mut SchemaBuilder) -> FieldType {
@@ -24,7 +25,9 @@ impl<T: Field> Layout for Vec<T> {
     }
 
     #[inline]
-    fn store(&self, _: &mut [u8]) {}
+    fn slot(&self) -> [u8; 0] {
+        []
+    }
 
     #[inline]
     fn bound(&self) -> usize {

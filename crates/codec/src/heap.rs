@@ -13,13 +13,16 @@ pub struct Binary(pub Vec<u8>);
 impl Layout for String {
     const WIDTH: usize = END_WIDTH;
     const VARIABLE: bool = true;
+    type Slot = [u8; 0];
     type View<'a> = &'a str;
 
     fn field_type(_: &mut SchemaBuilder) -> FieldType {
         FieldType::String
     }
     #[inline]
-    fn store(&self, _: &mut [u8]) {}
+    fn slot(&self) -> [u8; 0] {
+        []
+    }
     #[inline]
     fn bound(&self) -> usize {
         self.len()
@@ -48,13 +51,16 @@ impl Layout for String {
 impl Layout for Binary {
     const WIDTH: usize = END_WIDTH;
     const VARIABLE: bool = true;
+    type Slot = [u8; 0];
     type View<'a> = &'a [u8];
 
     fn field_type(_: &mut SchemaBuilder) -> FieldType {
         FieldType::Binary
     }
     #[inline]
-    fn store(&self, _: &mut [u8]) {}
+    fn slot(&self) -> [u8; 0] {
+        []
+    }
     #[inline]
     fn bound(&self) -> usize {
         self.0.len()
@@ -92,14 +98,15 @@ impl<T: Layout> Layout for Box<T> {
     const NULL_ITEM: usize = T::NULL_ITEM;
     const ITEM_MIN: usize = T::ITEM_MIN;
     const ITEM_MAX: usize = T::ITEM_MAX;
+    type Slot = T::Slot;
     type View<'a> = T::View<'a>;
 
     fn field_type(schema: &mut SchemaBuilder) -> FieldType {
         T::field_type(schema)
     }
     #[inline]
-    fn store(&self, slot: &mut [u8]) {
-        (**self).store(slot);
+    fn slot(&self) -> T::Slot {
+        (**self).slot()
     }
     #[inline]
     fn bound(&self) -> usize {

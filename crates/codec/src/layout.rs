@@ -31,6 +31,8 @@ pub trait Layout: Sized + Default {
     const ITEM_MIN: usize = Self::WIDTH;
     /// Most bytes of an array item; `usize::MAX` where values differ in length.
     const ITEM_MAX: usize = if Self::VARIABLE { usize::MAX } else { Self::WIDTH };
+    /// The slot of a fixed-width value, `[u8; WIDTH]`; `[u8; 0]` for variable types.
+    type Slot: AsRef<[u8]>;
     /// What reading in place yields.
     type View<'a>;
 
@@ -38,7 +40,15 @@ pub trait Layout: Sized + Default {
     fn field_type(schema: &mut SchemaBuilder) -> FieldType;
 
     /// Fills the slot of a fixed-width value; `slot` has [`Self::WIDTH`] bytes. Variable types do nothing here.
-    fn store(&self, slot: &mut [u8]);
+    #[inline(always)]
+    fn store(&self, slot: &mut [u8]) {
+        if !Self::VARIABLE {
+            slot.copy_from_slice(self.slot().as_ref());
+        }
+    }
+
+    /// The slot of a fixed-width value.
+    fn slot(&self) -> Self::Slot;
 
     /// Most bytes that [`Layout::put`] takes.
     #[inline(always)]

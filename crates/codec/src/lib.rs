@@ -29,7 +29,7 @@ pub use array::{ArrayIter, ArrayView};
 pub use error::{DecodeError, DecodeErrorKind};
 pub use heap::Binary;
 pub use layout::{Field, Layout, MAX_DEPTH, Record, decode, decode_into, encode, view, view_trusted};
-pub use room::Room;
+pub use room::{FixedPart, Room};
 pub use schema_of::SchemaBuilder;
 pub use tapedb_derive::{Enumeration, Record, Union};
 

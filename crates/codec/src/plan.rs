@@ -3,7 +3,7 @@
 use crate::array::{check_zero, no_trailing};
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::{END_WIDTH, Field, Layout, MAX_DEPTH, Record};
-use crate::room::Room;
+use crate::room::{FixedPart, Room};
 
 /// No variable field lies before.
 const NONE: usize = usize::MAX;
@@ -51,19 +51,32 @@ impl<const N: usize> Plan<N> {
         Self { offset, null_bit, before, last, nullable: nulls, fixed: next }
     }
 
+    /// Bytes of the null bitmap.
+    pub const fn bitmap(&self) -> usize {
+        self.nullable.div_ceil(8)
+    }
+
     /// Whether there are variable fields.
     pub const fn has_heap(&self) -> bool {
         self.last != NONE
     }
 }
 
-/// Puts one field into the fixed part: its null bit, and its value if it is fixed-width.
+/// Puts the next field into a fixed part whose bitmap is at `bitmap`: its null bit, and its value if it is fixed-width.
 #[inline(always)]
-pub fn store<F: Field>(field: &F, fixed: &mut [u8], offset: usize, null_bit: usize) {
+pub fn store<F: Field, const N: usize>(
+    field: &F,
+    fixed: &mut FixedPart<'_, N>,
+    bitmap: usize,
+    null_bit: usize,
+) {
     match field.get() {
-        Some(value) if !F::Type::VARIABLE => value.store(&mut fixed[offset..offset + F::Type::WIDTH]),
-        Some(_) => {}
-        None => fixed[null_bit / 8] |= 1 << (null_bit % 8),
+        Some(value) if !F::Type::VARIABLE => fixed.push(value.slot().as_ref()),
+        Some(_) => drop(fixed.next(F::Type::WIDTH)),
+        None => {
+            fixed.next(F::Type::WIDTH);
+            fixed.filled()[bitmap + null_bit / 8] |= 1 << (null_bit % 8);
+        }
     }
 }
 

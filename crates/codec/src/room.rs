@@ -18,6 +18,16 @@ impl<'a> Room<'a> {
         self.0.len()
     }
 
+    /// The next `N` bytes, to be filled one field after the other.
+    ///
+    /// # Panics
+    /// As [`Room::take`].
+    #[inline(always)]
+    pub fn fixed<const N: usize>(self) -> FixedPart<'a, N> {
+        let Some((bytes, rest)) = self.0.split_first_chunk_mut::<N>() else { too_small() };
+        FixedPart { bytes, filled: 0, rest: Self(rest) }
+    }
+
     /// The next `N` bytes, zeroed, and what is left after them.
     ///
     /// # Panics
@@ -56,6 +66,62 @@ impl<'a> Room<'a> {
     }
 }
 
+/// The fixed part of a body, filled from the front: nothing is zeroed that is overwritten anyway.
+///
+/// Always true: the first `filled` bytes are initialised.
+#[derive(Debug)]
+pub struct FixedPart<'a, const N: usize> {
+    bytes: &'a mut [MaybeUninit<u8>; N],
+    filled: usize,
+    rest: Room<'a>,
+}
+
+impl<'a, const N: usize> FixedPart<'a, N> {
+    /// Fills the next bytes with `bytes`.
+    ///
+    /// # Panics
+    /// When less bytes are left.
+    #[inline(always)]
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.filled..self.filled + bytes.len()].copy_from_slice(uninit(bytes));
+        self.filled += bytes.len();
+    }
+
+    /// The next `width` bytes, zeroed.
+    ///
+    /// # Panics
+    /// When less than `width` bytes are left.
+    #[inline(always)]
+    pub fn next(&mut self, width: usize) -> &mut [u8] {
+        let slot = &mut self.bytes[self.filled..self.filled + width];
+        slot.fill(MaybeUninit::new(0));
+        self.filled += width;
+        // SAFETY: all of `slot` was initialised two lines above, and `u8` has the layout of `MaybeUninit<u8>`.
+        unsafe { &mut *(std::ptr::from_mut(slot) as *mut [u8]) }
+    }
+
+    /// What has been filled so far.
+    #[inline(always)]
+    pub fn filled(&mut self) -> &mut [u8] {
+        let filled = &mut self.bytes[..self.filled];
+        // SAFETY: `filled` grows in `next` and `push` alone, by bytes that are initialised there; `u8` has the layout of
+        // `MaybeUninit<u8>`.
+        unsafe { &mut *(std::ptr::from_mut(filled) as *mut [u8]) }
+    }
+
+    /// The whole fixed part, and what is left after it.
+    ///
+    /// # Panics
+    /// When it has not been filled.
+    #[inline(always)]
+    pub fn finish(self) -> (&'a mut [u8; N], Room<'a>) {
+        assert!(self.filled == N, "a fixed part was not filled");
+        // SAFETY: all N bytes are initialised, as the type promises; `u8` has the layout of `MaybeUninit<u8>`.
+        let bytes = unsafe { &mut *std::ptr::from_mut(self.bytes).cast::<[u8; N]>() };
+        (bytes, self.rest)
+    }
+}
+
 /// Appends to `out` what `fill` puts into the room that it is given, which has at least `bound` bytes.
 #[inline(always)]
 pub fn append(out: &mut Vec<u8>, bound: usize, fill: impl for<'a> FnOnce(Room<'a>) -> Room<'a>) {
@@ -64,8 +130,9 @@ pub fn append(out: &mut Vec<u8>, bound: usize, fill: impl for<'a> FnOnce(Room<'a
     let before = spare.len();
     let filled = before - fill(Room(spare)).left();
     // SAFETY: the room that came back is the end of the one that was given: its lifetime leaves `fill` no other, and
-    // rooms are only cut from the front by `take`, `zeroed` and `put`, which initialise what they cut. So the first `filled` bytes
-    // of the spare capacity are initialised, and they are within the capacity.
+    // rooms are only cut from the front by `take`, `zeroed` and `put`, which initialise what they cut, and by `fixed`,
+    // whose part keeps the rest until it is filled. So the first `filled` bytes of the spare capacity are initialised, and
+    // they are within the capacity.
     unsafe { out.set_len(out.len() + filled) };
 }
 
@@ -102,6 +169,31 @@ mod tests {
         let mut out = Vec::new();
         append(&mut out, 100, |room| room);
         assert!(out.is_empty() && out.capacity() >= 100);
+    }
+
+    #[test]
+    fn a_fixed_part_is_filled_in_order() {
+        let mut out = vec![1];
+        append(&mut out, 100, |room| {
+            let mut part = room.fixed::<4>();
+            part.next(1)[0] = 2;
+            part.next(3)[1] = 3;
+            part.filled()[0] |= 4;
+            let (bytes, room) = part.finish();
+            bytes[3] = 5;
+            room.put(&[6])
+        });
+        assert_eq!(out, [1, 6, 0, 3, 5, 6]);
+    }
+
+    #[test]
+    #[should_panic(expected = "was not filled")]
+    fn a_fixed_part_with_a_hole_is_refused() {
+        append(&mut Vec::new(), 100, |room| {
+            let mut part = room.fixed::<4>();
+            part.next(3);
+            part.finish().1
+        });
     }
 
     #[test]

@@ -26,15 +26,16 @@ macro_rules! fixed_width {
     ($type:ty, $width:expr, $field_type:expr, |$value:ident| $to:expr, |$raw:ident, $at:ident| $from:expr, |$checked:ident, $check_at:ident| $check:expr) => {
         impl Layout for $type {
             const WIDTH: usize = $width;
+            type Slot = [u8; $width];
             type View<'a> = $type;
 
             fn field_type(_: &mut SchemaBuilder) -> FieldType {
                 $field_type
             }
             #[inline(always)]
-            fn store(&self, slot: &mut [u8]) {
+            fn slot(&self) -> Self::Slot {
                 let $value = self;
-                slot.copy_from_slice(&$to);
+                $to
             }
             #[inline(always)]
             fn read(&mut self, bytes: &[u8], $at: usize, _: u32) -> Result<(), DecodeError> {
@@ -168,14 +169,15 @@ fn first_bad_ascii(bytes: &[u8], at: usize) -> DecodeError {
 
 impl<const S: u8> Layout for Fixed<S> {
     const WIDTH: usize = 8;
+    type Slot = [u8; 8];
     type View<'a> = Self;
 
     fn field_type(_: &mut SchemaBuilder) -> FieldType {
         FieldType::Decimal(S)
     }
     #[inline(always)]
-    fn store(&self, slot: &mut [u8]) {
-        slot.copy_from_slice(&self.0.to_le_bytes());
+    fn slot(&self) -> [u8; 8] {
+        self.0.to_le_bytes()
     }
     #[inline(always)]
     fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
@@ -194,14 +196,15 @@ impl<const S: u8> Layout for Fixed<S> {
 
 impl<const N: usize> Layout for Ascii<N> {
     const WIDTH: usize = N;
+    type Slot = [u8; N];
     type View<'a> = Self;
 
     fn field_type(_: &mut SchemaBuilder) -> FieldType {
         FieldType::Ascii(N as u8)
     }
     #[inline(always)]
-    fn store(&self, slot: &mut [u8]) {
-        slot.copy_from_slice(self.as_bytes());
+    fn slot(&self) -> [u8; N] {
+        *self.as_bytes()
     }
     #[inline(always)]
     fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {

@@ -36,6 +36,8 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     } else {
         quote!(u16::from_le_bytes([bytes[0], bytes[1]]))
     };
+    let slot =
+        if width == 1 { quote!([ordinal_of(*self) as u8]) } else { quote!(ordinal_of(*self).to_le_bytes()) };
     Ok(quote! {
         const _: () = {
             use ::tapedb_codec::derived::*;
@@ -61,6 +63,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
             impl Layout for #ident {
                 const WIDTH: usize = #width;
+                type Slot = [u8; #width];
                 type View<'a> = Self;
 
                 fn field_type(schema: &mut SchemaBuilder) -> FieldType {
@@ -68,8 +71,8 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                     FieldType::Enum(#name.into())
                 }
                 #[inline(always)]
-                fn store(&self, slot: &mut [u8]) {
-                    slot.copy_from_slice(&ordinal_of(*self).to_le_bytes()[..#width]);
+                fn slot(&self) -> [u8; #width] {
+                    #slot
                 }
                 #[inline(always)]
                 fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> ::std::result::Result<(), DecodeError> {

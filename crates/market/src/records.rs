@@ -130,9 +130,7 @@ pub struct SequenceRange {
 }
 
 /// One entry of a package.
-// With a tag of its own, which costs no memory here: telling alternatives apart by a field's unused values is slower.
 #[derive(Union, Debug, Clone, PartialEq)]
-#[repr(u8)]
 pub enum Entry {
     /// A trade.
     Trade(Trade),

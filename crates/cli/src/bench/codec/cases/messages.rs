@@ -11,7 +11,7 @@ use tapedb_schema::{Ascii, Decimal64, Timestamp};
 /// Variants of the small messages.
 const SMALL_RING: u64 = 64;
 /// Variants of the book.
-const BOOK_RING: u64 = 16;
+const BOOK_RING: u64 = 8;
 /// Levels on each side of the book.
 const DEPTH: u16 = 20;
 

@@ -72,115 +72,115 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
         }
     };
     Ok(quote! {
-            const _: () = {
-                use ::tapedb_codec::derived::*;
-                use ::tapedb_codec::{DecodeError, Field, Layout, Record, Room, SchemaBuilder};
+        const _: () = {
+            use ::tapedb_codec::derived::*;
+            use ::tapedb_codec::{DecodeError, Field, Layout, Record, Room, SchemaBuilder};
 
-                const PLAN: Plan<#count> = Plan::new(
-                    [#(<<#ty as Field>::Type as Layout>::WIDTH),*],
-                    [#(<#ty as Field>::NULLABLE),*],
-                    [#(<<#ty as Field>::Type as Layout>::VARIABLE),*],
-                );
+            const PLAN: Plan<#count> = Plan::new(
+                [#(<<#ty as Field>::Type as Layout>::WIDTH),*],
+                [#(<#ty as Field>::NULLABLE),*],
+                [#(<<#ty as Field>::Type as Layout>::VARIABLE),*],
+            );
 
-                impl Layout for #ident {
-                    const WIDTH: usize = END_WIDTH;
-                    const VARIABLE: bool = true;
-                    type Slot = [u8; 0];
-                    const NULL_ITEM: usize = EMPTY_RECORD_ITEM;
-                    const ITEM_MIN: usize = if PLAN.fixed == 0 { EMPTY_RECORD_ITEM } else { PLAN.fixed };
-                    const ITEM_MAX: usize = if PLAN.has_heap() { usize::MAX } else { Self::ITEM_MIN };
-                    type View<'a> = #view<'a>;
+            impl Layout for #ident {
+                const WIDTH: usize = END_WIDTH;
+                const VARIABLE: bool = true;
+                type Slot = [u8; 0];
+                const NULL_ITEM: usize = EMPTY_RECORD_ITEM;
+                const ITEM_MIN: usize = if PLAN.fixed == 0 { EMPTY_RECORD_ITEM } else { PLAN.fixed };
+                const ITEM_MAX: usize = if PLAN.has_heap() { usize::MAX } else { Self::ITEM_MIN };
+                type View<'a> = #view<'a>;
 
-                    fn field_type(schema: &mut SchemaBuilder) -> FieldType {
-                        <Self as Record>::register(schema);
-                        FieldType::Record(::std::vec![<Self as Record>::NAME.into()])
-                    }
-                    #[inline(always)]
-                    fn slot(&self) -> [u8; 0] {
-    []
-    }
-                    #[inline]
-                    fn bound(&self) -> usize {
-                        PLAN.fixed #(+ content_bound(&self.#member))*
-                    }
-                    #[inline]
-                    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
-                        #put_body
-                        room
-                    }
-                    #[inline]
-                    fn item_bound(&self) -> usize {
-                        ::std::cmp::max(EMPTY_RECORD_ITEM, self.bound())
-                    }
-                    #[inline]
-                    fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
-                        #[allow(unused_mut)]
-                        let mut body = Body::<{ PLAN.fixed }>::new(bytes, at, depth)?;
-                        #(body.read(&mut self.#member, PLAN.offset[#index], PLAN.null_bit[#index])?;)*
-                        body.finish()
-                    }
-                    #[inline]
-                    fn check(bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
-                        #[allow(unused_mut)]
-                        let mut body = Body::<{ PLAN.fixed }>::new(bytes, at, depth)?;
-                        body.check_bitmap(PLAN.nullable)?;
-                        #(body.check::<#ty>(PLAN.offset[#index], PLAN.null_bit[#index])?;)*
-                        body.finish()
-                    }
-                    #[inline]
-                    fn view(bytes: &[u8]) -> #view<'_> {
-                        const EMPTY: &[u8; PLAN.fixed] = &[0; PLAN.fixed];
-                        #view { fixed: bytes.first_chunk().unwrap_or(EMPTY), bytes }
-                    }
-                    #[inline]
-                    fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
-                        if PLAN.fixed == 0 { room.take::<EMPTY_RECORD_ITEM>().1 } else { self.put(room) }
-                    }
-                    #[inline]
-                    fn item_extent(rest: &[u8], at: usize) -> ::std::result::Result<(usize, usize), DecodeError> {
-                        if PLAN.fixed == 0 {
-                            if rest.is_empty() { Err(short(EMPTY_RECORD_ITEM, 0, at)) } else { Ok((EMPTY_RECORD_ITEM, 0)) }
-                        } else {
-                            Ok((0, <Self as Record>::body_len(rest, at)?))
-                        }
+                fn field_type(schema: &mut SchemaBuilder) -> FieldType {
+                    <Self as Record>::register(schema);
+                    FieldType::Record(::std::vec![<Self as Record>::NAME.into()])
+                }
+                #[inline(always)]
+                fn slot(&self) -> [u8; 0] {
+                    []
+                }
+                #[inline]
+                fn bound(&self) -> usize {
+                    PLAN.fixed #(+ content_bound(&self.#member))*
+                }
+                #[inline]
+                fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+                    #put_body
+                    room
+                }
+                #[inline]
+                fn item_bound(&self) -> usize {
+                    ::std::cmp::max(EMPTY_RECORD_ITEM, self.bound())
+                }
+                #[inline]
+                fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
+                    #[allow(unused_mut)]
+                    let mut body = Body::<{ PLAN.fixed }>::new(bytes, at, depth)?;
+                    #(body.read(&mut self.#member, PLAN.offset[#index], PLAN.null_bit[#index])?;)*
+                    body.finish()
+                }
+                #[inline]
+                fn check(bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
+                    #[allow(unused_mut)]
+                    let mut body = Body::<{ PLAN.fixed }>::new(bytes, at, depth)?;
+                    body.check_bitmap(PLAN.nullable)?;
+                    #(body.check::<#ty>(PLAN.offset[#index], PLAN.null_bit[#index])?;)*
+                    body.finish()
+                }
+                #[inline]
+                fn view(bytes: &[u8]) -> #view<'_> {
+                    const EMPTY: &[u8; PLAN.fixed] = &[0; PLAN.fixed];
+                    #view { fixed: bytes.first_chunk().unwrap_or(EMPTY), bytes }
+                }
+                #[inline]
+                fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
+                    if PLAN.fixed == 0 { room.take::<EMPTY_RECORD_ITEM>().1 } else { self.put(room) }
+                }
+                #[inline]
+                fn item_extent(rest: &[u8], at: usize) -> ::std::result::Result<(usize, usize), DecodeError> {
+                    if PLAN.fixed == 0 {
+                        if rest.is_empty() { Err(short(EMPTY_RECORD_ITEM, 0, at)) } else { Ok((EMPTY_RECORD_ITEM, 0)) }
+                    } else {
+                        Ok((0, <Self as Record>::body_len(rest, at)?))
                     }
                 }
+            }
 
-                impl Record for #ident {
-                    const NAME: &'static str = #name;
-                    const MESSAGE: bool = #message;
-                    const FIXED: usize = PLAN.fixed;
-                    const OFFSETS: &'static [usize] = &PLAN.offset;
+            impl Record for #ident {
+                const NAME: &'static str = #name;
+                const MESSAGE: bool = #message;
+                const FIXED: usize = PLAN.fixed;
+                const OFFSETS: &'static [usize] = &PLAN.offset;
 
-                    fn register(schema: &mut SchemaBuilder) -> u16 {
-                        schema.record(Self::NAME, Self::MESSAGE, &doc(&[#(#doc),*]), |_schema| ::std::vec![#schema_fields])
-                    }
-                    #[inline]
-                    fn put_tagged<'a>(&self, tag: u8, room: Room<'a>) -> Room<'a> {
-                        #put_tagged
-                        room
-                    }
-                    #[inline(always)]
-                    fn body_len(rest: &[u8], at: usize) -> ::std::result::Result<usize, DecodeError> {
-                        body_len::<Self>(rest, at, PLAN.last)
-                    }
+                fn register(schema: &mut SchemaBuilder) -> u16 {
+                    schema.record(Self::NAME, Self::MESSAGE, &doc(&[#(#doc),*]), |_schema| ::std::vec![#schema_fields])
+                }
+                #[inline]
+                fn put_tagged<'a>(&self, tag: u8, room: Room<'a>) -> Room<'a> {
+                    #put_tagged
+                    room
+                }
+                #[inline(always)]
+                fn body_len(rest: &[u8], at: usize) -> ::std::result::Result<usize, DecodeError> {
+                    body_len::<Self>(rest, at, PLAN.last)
+                }
+            }
+
+            impl<'a> #view<'a> {
+                /// The body in its bytes.
+                #[inline]
+                pub fn as_bytes(&self) -> &'a [u8] {
+                    self.bytes
                 }
 
-                impl<'a> #view<'a> {
-                    /// The body in its bytes.
-                    #[inline]
-                    pub fn as_bytes(&self) -> &'a [u8] {
-                        self.bytes
-                    }
-
-                    #[allow(dead_code)]
-                    #[inline(always)]
-                    fn __get<F: Field>(&self, field: usize) -> F::View<'a> {
-                        view::<F>(self.fixed, self.bytes, PLAN.offset[field], PLAN.null_bit[field], (PLAN.before[field], PLAN.last))
-                    }
+                #[allow(dead_code)]
+                #[inline(always)]
+                fn __get<F: Field>(&self, field: usize) -> F::View<'a> {
+                    view::<F>(self.fixed, self.bytes, PLAN.offset[field], PLAN.null_bit[field], (PLAN.before[field], PLAN.last))
                 }
-            };
-        })
+            }
+        };
+    })
 }
 
 fn schema_fields(fields: &FieldsNamed) -> Result<TokenStream> {
@@ -266,12 +266,12 @@ fn view(input: &DeriveInput, fields: &FieldsNamed) -> Result<TokenStream> {
         #[doc = #view_doc]
         #[derive(Debug, Clone, Copy)]
         #visibility struct #view<'a> {
-            fixed: &'a [u8; <#ident as ::tapedb_codec::Record>::FIXED],
-            bytes: &'a [u8],
+        fixed: &'a [u8; <#ident as ::tapedb_codec::Record>::FIXED],
+        bytes: &'a [u8],
         }
         #[allow(dead_code)]
         impl<'a> #view<'a> {
-            #getters
+        #getters
         }
     })
 }

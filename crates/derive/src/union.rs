@@ -28,161 +28,161 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     };
     let put: Vec<TokenStream> = tag.iter().map(put).collect();
     Ok(quote! {
-            #[doc = #view_doc]
-            #[derive(Debug, Clone, Copy)]
-            #visibility enum #view<'a> {
-                #(#doc #variant(<#ty as ::tapedb_codec::Layout>::View<'a>),)*
+        #[doc = #view_doc]
+        #[derive(Debug, Clone, Copy)]
+        #visibility enum #view<'a> {
+            #(#doc #variant(<#ty as ::tapedb_codec::Layout>::View<'a>),)*
+        }
+
+        #(impl ::std::convert::From<#ty> for #ident {
+            fn from(record: #ty) -> Self {
+                Self::#variant(record)
             }
+        })*
 
-            #(impl ::std::convert::From<#ty> for #ident {
-                fn from(record: #ty) -> Self {
-                    Self::#variant(record)
+        const _: () = {
+            use ::tapedb_codec::derived::*;
+            use ::tapedb_codec::{DecodeError, Layout, Record, Room, SchemaBuilder};
+
+            impl Layout for #ident {
+                const WIDTH: usize = END_WIDTH;
+                const VARIABLE: bool = true;
+                type Slot = [u8; 0];
+                const NULL_ITEM: usize = EMPTY_RECORD_ITEM;
+                const ITEM_MIN: usize = EMPTY_RECORD_ITEM;
+                const ITEM_MAX: usize = item_max(#tag_width, &[#(<#ty as Layout>::ITEM_MAX),*]);
+                type View<'a> = #view<'a>;
+
+                fn field_type(schema: &mut SchemaBuilder) -> FieldType {
+                    #(<#ty as Record>::register(schema);)*
+                    FieldType::Record(::std::vec![#(<#ty as Record>::NAME.into()),*])
                 }
-            })*
-
-            const _: () = {
-                use ::tapedb_codec::derived::*;
-                use ::tapedb_codec::{DecodeError, Layout, Record, Room, SchemaBuilder};
-
-                impl Layout for #ident {
-                    const WIDTH: usize = END_WIDTH;
-                    const VARIABLE: bool = true;
-                    type Slot = [u8; 0];
-                    const NULL_ITEM: usize = EMPTY_RECORD_ITEM;
-                    const ITEM_MIN: usize = EMPTY_RECORD_ITEM;
-                    const ITEM_MAX: usize = item_max(#tag_width, &[#(<#ty as Layout>::ITEM_MAX),*]);
-                    type View<'a> = #view<'a>;
-
-                    fn field_type(schema: &mut SchemaBuilder) -> FieldType {
-                        #(<#ty as Record>::register(schema);)*
-                        FieldType::Record(::std::vec![#(<#ty as Record>::NAME.into()),*])
-                    }
-                    #[inline(always)]
-                    fn slot(&self) -> [u8; 0] {
-    []
-    }
-                    #[inline]
-                    fn bound(&self) -> usize {
-                        match self {
-                            #(Self::#variant(record) => #tag_width + record.bound(),)*
-                        }
-                    }
-                    #[inline]
-                    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
-                        match self {
-                            #(Self::#variant(record) => #put,)*
-                        }
-                    }
-                    #[inline]
-                    fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
-                        match #tag_of {
-                            #(::std::option::Option::Some(#tag) => {
-                                if !::std::matches!(self, Self::#variant(_)) {
-                                    *self = Self::#variant(::std::default::Default::default());
-                                }
-                                let Self::#variant(record) = self else { ::std::unreachable!() };
-                                record.read(&bytes[#tag_width..], at + #tag_width, depth)
-                            })*
-                            _ => Err(bad_tag(bytes, #count, at)),
-                        }
-                    }
-                    #[inline]
-                    fn check(bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
-                        match #tag_of {
-                            #(::std::option::Option::Some(#tag) =>
-                                <#ty as Layout>::check(&bytes[#tag_width..], at + #tag_width, depth),)*
-                            _ => Err(bad_tag(bytes, #count, at)),
-                        }
-                    }
-                    #[inline]
-                    fn view(bytes: &[u8]) -> #view<'_> {
-                        let body = bytes.get(#tag_width..).unwrap_or_default();
-                        match #tag_of {
-                            #(::std::option::Option::Some(#tag) => #view::#variant(<#ty as Layout>::view(body)),)*
-                            _ => ::std::panic!("a view of bytes that were not validated: record tag out of range"),
-                        }
-                    }
-                    #[inline]
-                    fn item_bound(&self) -> usize {
-                        ::std::cmp::max(EMPTY_RECORD_ITEM, self.bound())
-                    }
-                    #[inline]
-                    fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
-                        match self {
-                            #(Self::#variant(record) => {
-                                if #tag_width == 0 { record.put_item(room) } else { #put }
-                            })*
-                        }
-                    }
-                    #[inline]
-                    fn item_extent(rest: &[u8], at: usize) -> ::std::result::Result<(usize, usize), DecodeError> {
-                        let bytes = rest;
-                        match #tag_of {
-                            #(::std::option::Option::Some(#tag) => {
-                                if #tag_width == 0 {
-                                    return <#ty as Layout>::item_extent(rest, at);
-                                }
-                                Ok((0, 1 + <#ty as Record>::body_len(&rest[1..], at + 1)?))
-                            })*
-                            _ => Err(bad_tag(bytes, #count, at)),
-                        }
-                    }
-                    #[inline]
-                    fn read_item(&mut self, rest: &[u8], at: usize, depth: u32) -> ::std::result::Result<usize, DecodeError> {
-                        if #tag_width == 0 {
-                            let (skip, length) = Self::item_extent(rest, at)?;
-                            self.read(&rest[skip..skip + length], at + skip, depth)?;
-                            return Ok(skip + length);
-                        }
-                        let bytes = rest;
-                        match #tag_of {
-                            #(::std::option::Option::Some(#tag) => {
-                                let length = <#ty as Record>::body_len(&rest[1..], at + 1)?;
-                                if !::std::matches!(self, Self::#variant(_)) {
-                                    *self = Self::#variant(::std::default::Default::default());
-                                }
-                                let Self::#variant(record) = self else { ::std::unreachable!() };
-                                record.read(&rest[1..1 + length], at + 1, depth)?;
-                                Ok(1 + length)
-                            })*
-                            _ => Err(bad_tag(bytes, #count, at)),
-                        }
-                    }
-                    #[inline]
-                    fn check_item(rest: &[u8], at: usize, depth: u32) -> ::std::result::Result<usize, DecodeError> {
-                        let bytes = rest;
-                        match #tag_of {
-                            #(::std::option::Option::Some(#tag) => {
-                                if #tag_width == 0 {
-                                    return <#ty as Layout>::check_item(rest, at, depth);
-                                }
-                                let length = <#ty as Record>::body_len(&rest[1..], at + 1)?;
-                                <#ty as Layout>::check(&rest[1..1 + length], at + 1, depth)?;
-                                Ok(1 + length)
-                            })*
-                            _ => Err(bad_tag(bytes, #count, at)),
-                        }
-                    }
-                    #[inline]
-                    fn view_item(rest: &[u8]) -> ::std::option::Option<(#view<'_>, usize)> {
-                        let bytes = rest;
-                        match #tag_of {
-                            #(::std::option::Option::Some(#tag) => {
-                                if #tag_width == 0 {
-                                    let (record, length) = <#ty as Layout>::view_item(rest)?;
-                                    return ::std::option::Option::Some((#view::#variant(record), length));
-                                }
-                                let body = &rest[1..];
-                                let length = <#ty as Record>::body_len(body, 0).ok()?;
-                                let record = <#ty as Layout>::view(&body[..length]);
-                                ::std::option::Option::Some((#view::#variant(record), 1 + length))
-                            })*
-                            _ => ::std::option::Option::None,
-                        }
+                #[inline(always)]
+                fn slot(&self) -> [u8; 0] {
+                    []
+                }
+                #[inline]
+                fn bound(&self) -> usize {
+                    match self {
+                        #(Self::#variant(record) => #tag_width + record.bound(),)*
                     }
                 }
-            };
-        })
+                #[inline]
+                fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+                    match self {
+                        #(Self::#variant(record) => #put,)*
+                    }
+                }
+                #[inline]
+                fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
+                    match #tag_of {
+                        #(::std::option::Option::Some(#tag) => {
+                            if !::std::matches!(self, Self::#variant(_)) {
+                                *self = Self::#variant(::std::default::Default::default());
+                            }
+                            let Self::#variant(record) = self else { ::std::unreachable!() };
+                            record.read(&bytes[#tag_width..], at + #tag_width, depth)
+                        })*
+                        _ => Err(bad_tag(bytes, #count, at)),
+                    }
+                }
+                #[inline]
+                fn check(bytes: &[u8], at: usize, depth: u32) -> ::std::result::Result<(), DecodeError> {
+                    match #tag_of {
+                        #(::std::option::Option::Some(#tag) =>
+                            <#ty as Layout>::check(&bytes[#tag_width..], at + #tag_width, depth),)*
+                        _ => Err(bad_tag(bytes, #count, at)),
+                    }
+                }
+                #[inline]
+                fn view(bytes: &[u8]) -> #view<'_> {
+                    let body = bytes.get(#tag_width..).unwrap_or_default();
+                    match #tag_of {
+                        #(::std::option::Option::Some(#tag) => #view::#variant(<#ty as Layout>::view(body)),)*
+                        _ => ::std::panic!("a view of bytes that were not validated: record tag out of range"),
+                    }
+                }
+                #[inline]
+                fn item_bound(&self) -> usize {
+                    ::std::cmp::max(EMPTY_RECORD_ITEM, self.bound())
+                }
+                #[inline]
+                fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
+                    match self {
+                        #(Self::#variant(record) => {
+                            if #tag_width == 0 { record.put_item(room) } else { #put }
+                        })*
+                    }
+                }
+                #[inline]
+                fn item_extent(rest: &[u8], at: usize) -> ::std::result::Result<(usize, usize), DecodeError> {
+                    let bytes = rest;
+                    match #tag_of {
+                        #(::std::option::Option::Some(#tag) => {
+                            if #tag_width == 0 {
+                                return <#ty as Layout>::item_extent(rest, at);
+                            }
+                            Ok((0, 1 + <#ty as Record>::body_len(&rest[1..], at + 1)?))
+                        })*
+                        _ => Err(bad_tag(bytes, #count, at)),
+                    }
+                }
+                #[inline]
+                fn read_item(&mut self, rest: &[u8], at: usize, depth: u32) -> ::std::result::Result<usize, DecodeError> {
+                    if #tag_width == 0 {
+                        let (skip, length) = Self::item_extent(rest, at)?;
+                        self.read(&rest[skip..skip + length], at + skip, depth)?;
+                        return Ok(skip + length);
+                    }
+                    let bytes = rest;
+                    match #tag_of {
+                        #(::std::option::Option::Some(#tag) => {
+                            let length = <#ty as Record>::body_len(&rest[1..], at + 1)?;
+                            if !::std::matches!(self, Self::#variant(_)) {
+                                *self = Self::#variant(::std::default::Default::default());
+                            }
+                            let Self::#variant(record) = self else { ::std::unreachable!() };
+                            record.read(&rest[1..1 + length], at + 1, depth)?;
+                            Ok(1 + length)
+                        })*
+                        _ => Err(bad_tag(bytes, #count, at)),
+                    }
+                }
+                #[inline]
+                fn check_item(rest: &[u8], at: usize, depth: u32) -> ::std::result::Result<usize, DecodeError> {
+                    let bytes = rest;
+                    match #tag_of {
+                        #(::std::option::Option::Some(#tag) => {
+                            if #tag_width == 0 {
+                                return <#ty as Layout>::check_item(rest, at, depth);
+                            }
+                            let length = <#ty as Record>::body_len(&rest[1..], at + 1)?;
+                            <#ty as Layout>::check(&rest[1..1 + length], at + 1, depth)?;
+                            Ok(1 + length)
+                        })*
+                        _ => Err(bad_tag(bytes, #count, at)),
+                    }
+                }
+                #[inline]
+                fn view_item(rest: &[u8]) -> ::std::option::Option<(#view<'_>, usize)> {
+                    let bytes = rest;
+                    match #tag_of {
+                        #(::std::option::Option::Some(#tag) => {
+                            if #tag_width == 0 {
+                                let (record, length) = <#ty as Layout>::view_item(rest)?;
+                                return ::std::option::Option::Some((#view::#variant(record), length));
+                            }
+                            let body = &rest[1..];
+                            let length = <#ty as Record>::body_len(body, 0).ok()?;
+                            let record = <#ty as Layout>::view(&body[..length]);
+                            ::std::option::Option::Some((#view::#variant(record), 1 + length))
+                        })*
+                        _ => ::std::option::Option::None,
+                    }
+                }
+            }
+        };
+    })
 }
 
 /// Variants with the record type that each holds and their docs.

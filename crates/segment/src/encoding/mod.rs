@@ -1,0 +1,1 @@
+//! How one column of values lies in bytes.

@@ -1,0 +1,3 @@
+//! History in columns: blocks of messages taken apart by field, compressed, and put together again.
+
+mod encoding;

@@ -1,1 +1,37 @@
-//! How one column of values lies in bytes.
+//! Encodings of one column of one block.
+//!
+//! A column of a block is up to [`COUNT_MAX`] values. Rows of one symbol lie together in a *run*, in order of time;
+//! `runs` gives the end of each run, ascending, the last one equal to the number of values (an empty slice means one
+//! run). Differences are taken within a run only, so the jump from one symbol's prices to the next costs nothing.
+//!
+//! Encoders look at the data and choose; the bytes say what was chosen. Decoders never panic on bytes they did not
+//! write, never allocate more than the caller's `count`, and say where they stopped ([`EncodingError`]).
+
+mod bits;
+mod bytes;
+mod error;
+mod floats;
+mod ints;
+mod strings;
+
+pub use bits::{decode_bits, encode_bits};
+pub use error::EncodingError;
+pub use floats::{FloatEncoding, decode_f32s, decode_f64s, encode_f32s, encode_f64s};
+pub use ints::{
+    IntEncoding, decode_ints, decode_ints_against, decode_ints_in, encode_ints, encode_ints_against,
+    estimate_bits, previous_in_run,
+};
+pub use strings::{StringEncoding, decode_strings, encode_strings};
+
+/// The most values that one column of one block may hold.
+pub const COUNT_MAX: usize = 65_536;
+
+/// How much reading speed may be given up for size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Tier {
+    /// Encodings that decode at a billion values a second or so.
+    #[default]
+    Hot,
+    /// Also those that decode ten times slower, where they are smaller.
+    Cold,
+}

@@ -59,6 +59,21 @@ pub enum EncodingError {
     },
 }
 
+impl EncodingError {
+    /// The same error of a column that begins `start` bytes later.
+    pub(super) fn behind(mut self, start: usize) -> Self {
+        match &mut self {
+            Self::Truncated { offset, .. }
+            | Self::Trailing { offset, .. }
+            | Self::UnknownTag { offset, .. }
+            | Self::OutOfRange { offset, .. }
+            | Self::Compressed { offset, .. } => *offset += start,
+            Self::Shape { .. } => {}
+        }
+        self
+    }
+}
+
 impl fmt::Display for EncodingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

@@ -1,53 +1,389 @@
 //! Columns of binary floating-point numbers, kept to the bit.
+//!
+//! Most were decimals before they became binary. ALP (Afroozeh and Boncz, "ALP: Adaptive Lossless floating-Point
+//! Compression", 2023) finds the decimals again: `value = n * 10^factor * 10^-exponent` for an integer `n`. The integers
+//! are a column like any other; the values for which this is not exact are kept apart.
 
+use super::bytes::{Reader, bit_width, in_range};
+use super::bytes::{write_varint, zigzag};
 use super::ints::{decode_ints, encode_ints};
-use super::{EncodingError, Tier};
+use super::packed::{self, Packed};
+use super::{COUNT_MAX, EncodingError, Tier, cold};
 
 /// What was chosen for a column of floats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
 pub enum FloatEncoding {
     /// The bit patterns as integers.
-    Bits,
+    Bits = 0,
+    /// Decimals as integers, and the values that are none apart.
+    Decimal = 1,
+    /// The `pco` format; cold tier only.
+    Pco = 2,
+}
+
+impl FloatEncoding {
+    /// What encodes the floats of a column, from its first byte; `None` for an unknown tag or no bytes.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        [Self::Bits, Self::Decimal, Self::Pco]
+            .into_iter()
+            .find(|&encoding| Some(&(encoding as u8)) == bytes.first())
+    }
+}
+
+/// Powers of ten that are exact in binary, and their nearest reciprocals.
+const EXPONENT_MAX: u8 = 18;
+const TENS: [f64; EXPONENT_MAX as usize + 1] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18];
+const TENTHS: [f64; EXPONENT_MAX as usize + 1] = [
+    1e0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15,
+    1e-16, 1e-17, 1e-18,
+];
+
+/// Integers up to here turn into floats by adding bits, which baseline SIMD can do and a conversion cannot.
+const INTEGER_MAX: i64 = (1 << 51) - 1;
+/// The float whose last bit is worth 1: 1.5 * 2^52.
+const INTEGER_ORIGIN: f64 = 6_755_399_441_055_744.0;
+
+/// Values that the search for a scale looks at.
+const SAMPLE: usize = 64;
+
+/// The two sizes of floats.
+trait Float: Copy + Default {
+    const BYTES: usize;
+    fn widen(self) -> f64;
+    fn narrow(value: f64) -> Self;
+    fn bits(self) -> u64;
+    fn from_bits(bits: u64) -> Self;
+}
+
+impl Float for f64 {
+    const BYTES: usize = 8;
+    fn widen(self) -> f64 {
+        self
+    }
+    fn narrow(value: f64) -> Self {
+        value
+    }
+    fn bits(self) -> u64 {
+        self.to_bits()
+    }
+    fn from_bits(bits: u64) -> Self {
+        Self::from_bits(bits)
+    }
+}
+
+impl Float for f32 {
+    const BYTES: usize = 4;
+    fn widen(self) -> f64 {
+        self.into()
+    }
+    fn narrow(value: f64) -> Self {
+        value as Self
+    }
+    fn bits(self) -> u64 {
+        self.to_bits().into()
+    }
+    fn from_bits(bits: u64) -> Self {
+        Self::from_bits(bits as u32)
+    }
 }
 
 /// Appends `values` to `out`, every bit of them (signs of zero and contents of NaN too).
+///
+/// # Panics
+///
+/// As [`encode_ints`].
 pub fn encode_f64s(values: &[f64], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> FloatEncoding {
-    let bits: Vec<i64> = values.iter().map(|value| value.to_bits() as i64).collect();
-    encode_ints(&bits, runs, tier, out);
-    FloatEncoding::Bits
+    encode(values, runs, tier, out, |values| cold::encode(values))
 }
 
 /// Replaces `out` by the `count` values that [`encode_f64s`] wrote with the same `runs`.
+///
+/// # Errors
+///
+/// When the bytes are not such a column. What `out` holds then is of no use.
 pub fn decode_f64s(
     bytes: &[u8],
     count: usize,
     runs: &[u32],
     out: &mut Vec<f64>,
 ) -> Result<(), EncodingError> {
-    let mut bits = Vec::new();
-    decode_ints(bytes, count, runs, &mut bits)?;
-    out.clear();
-    out.extend(bits.iter().map(|&bits| f64::from_bits(bits as u64)));
-    Ok(())
+    decode(bytes, count, runs, out, |bytes, out| cold::decode(bytes, 1, count, out))
 }
 
 /// [`encode_f64s`] for `f32`.
+///
+/// # Panics
+///
+/// As [`encode_ints`].
 pub fn encode_f32s(values: &[f32], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> FloatEncoding {
-    let bits: Vec<i64> = values.iter().map(|value| i64::from(value.to_bits())).collect();
-    encode_ints(&bits, runs, tier, out);
-    FloatEncoding::Bits
+    encode(values, runs, tier, out, |values| cold::encode(values))
 }
 
 /// Replaces `out` by the `count` values that [`encode_f32s`] wrote with the same `runs`.
+///
+/// # Errors
+///
+/// As [`decode_f64s`].
 pub fn decode_f32s(
     bytes: &[u8],
     count: usize,
     runs: &[u32],
     out: &mut Vec<f32>,
 ) -> Result<(), EncodingError> {
+    decode(bytes, count, runs, out, |bytes, out| cold::decode(bytes, 1, count, out))
+}
+
+fn encode<F: Float>(
+    values: &[F],
+    runs: &[u32],
+    tier: Tier,
+    out: &mut Vec<u8>,
+    pco: impl Fn(&[F]) -> Option<Vec<u8>>,
+) -> FloatEncoding {
+    let start = out.len();
+    out.push(FloatEncoding::Bits as u8);
+    let bits: Vec<i64> = values.iter().map(|value| value.bits() as i64).collect();
+    encode_ints(&bits, runs, tier, out);
+    let mut chosen = FloatEncoding::Bits;
+    let mut replace = |encoding: FloatEncoding, bytes: &[u8]| {
+        if bytes.len() + 1 < out.len() - start {
+            out.truncate(start);
+            out.push(encoding as u8);
+            out.extend(bytes);
+            chosen = encoding;
+        }
+    };
+    if let Some(scale) = Scale::of(values) {
+        replace(FloatEncoding::Decimal, &encode_decimals(values, scale, runs, tier));
+    }
+    if tier == Tier::Cold
+        && let Some(bytes) = pco(values)
+    {
+        replace(FloatEncoding::Pco, &bytes);
+    }
+    chosen
+}
+
+fn decode<F: Float>(
+    bytes: &[u8],
+    count: usize,
+    runs: &[u32],
+    out: &mut Vec<F>,
+    pco: impl Fn(&[u8], &mut Vec<F>) -> Result<(), EncodingError>,
+) -> Result<(), EncodingError> {
+    if count > COUNT_MAX {
+        return Err(EncodingError::Shape { what: "values of a column", need: COUNT_MAX, have: count });
+    }
+    let mut reader = Reader::new(bytes);
+    let tag = reader.byte()?;
+    match FloatEncoding::of(bytes) {
+        Some(FloatEncoding::Bits) => decode_bits(&mut reader, count, runs, out),
+        Some(FloatEncoding::Decimal) => decode_decimals(&mut reader, count, runs, out),
+        Some(FloatEncoding::Pco) => pco(reader.rest(), out),
+        None => Err(EncodingError::UnknownTag { offset: 0, tag }),
+    }
+}
+
+fn decode_bits<F: Float>(
+    reader: &mut Reader,
+    count: usize,
+    runs: &[u32],
+    out: &mut Vec<F>,
+) -> Result<(), EncodingError> {
     let mut bits = Vec::new();
-    decode_ints(bytes, count, runs, &mut bits)?;
+    inner_ints(reader, count, runs, &mut bits)?;
     out.clear();
-    out.extend(bits.iter().map(|&bits| f32::from_bits(bits as u32)));
+    out.extend(bits.iter().map(|&bits| F::from_bits(bits as u64)));
     Ok(())
+}
+
+/// Decodes the integers that are the rest of the column; offsets of errors count from the column's first byte.
+fn inner_ints(
+    reader: &mut Reader,
+    count: usize,
+    runs: &[u32],
+    out: &mut Vec<i64>,
+) -> Result<(), EncodingError> {
+    let offset = reader.offset();
+    decode_ints(reader.rest(), count, runs, out).map_err(|error| error.behind(offset))
+}
+
+/// Powers of ten between a value and its integer; `factor` is at most `exponent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Scale {
+    exponent: u8,
+    factor: u8,
+}
+
+impl Scale {
+    /// The scale that makes a sample smallest, or `None` when half of it is not decimal.
+    fn of<F: Float>(values: &[F]) -> Option<Self> {
+        let sample: Vec<F> = values.iter().step_by(values.len().div_ceil(SAMPLE).max(1)).copied().collect();
+        let exponents = 0..=EXPONENT_MAX;
+        let scales =
+            exponents.flat_map(|exponent| (0..=exponent).map(move |factor| Self { exponent, factor }));
+        scales
+            .filter_map(|scale| scale.sample_bits(&sample).map(|bits| (bits, scale)))
+            .min_by_key(|&(bits, _)| bits)
+            .map(|(_, scale)| scale)
+    }
+
+    fn sample_bits<F: Float>(self, sample: &[F]) -> Option<usize> {
+        let integers = || sample.iter().filter_map(|&value| self.integer(value));
+        let found = integers().count();
+        let (min, max) = (integers().min()?, integers().max()?);
+        let exceptions = (sample.len() - found) * (8 * F::BYTES + 16);
+        (2 * found > sample.len()).then(|| found * bit_width((max - min) as u64) + exceptions)
+    }
+
+    /// The integer that [`Self::value`] makes exactly this value of.
+    fn integer<F: Float>(self, value: F) -> Option<i64> {
+        let scaled = value.widen() * TENS[usize::from(self.exponent)] * TENTHS[usize::from(self.factor)];
+        // Beyond the range, and for NaN, the conversion gives a number that does not come back as the value.
+        let integer = scaled.round_ties_even() as i64;
+        let fits = zigzag(integer) <= zigzag(INTEGER_MAX);
+        (fits && F::narrow(self.value(integer)).bits() == value.bits()).then_some(integer)
+    }
+
+    #[inline]
+    fn value(self, integer: i64) -> f64 {
+        let bits = (integer as u64).wrapping_add(INTEGER_ORIGIN.to_bits());
+        (f64::from_bits(bits) - INTEGER_ORIGIN)
+            * TENS[usize::from(self.factor)]
+            * TENTHS[usize::from(self.exponent)]
+    }
+}
+
+fn encode_decimals<F: Float>(values: &[F], scale: Scale, runs: &[u32], tier: Tier) -> Vec<u8> {
+    let mut exceptions = Vec::new();
+    let mut last = 0;
+    let integer_at = |(row, &value): (usize, &F)| {
+        match scale.integer(value) {
+            Some(integer) => last = integer,
+            None => exceptions.push(row as i64),
+        }
+        last
+    };
+    let integers: Vec<i64> = values.iter().enumerate().map(integer_at).collect();
+    let mut out = vec![scale.exponent, scale.factor];
+    write_varint(exceptions.len() as u64, &mut out);
+    packed::encode(&exceptions, &mut out);
+    for &row in &exceptions {
+        out.extend(&values[row as usize].bits().to_le_bytes()[..F::BYTES]);
+    }
+    encode_ints(&integers, runs, tier, &mut out);
+    out
+}
+
+fn decode_decimals<F: Float>(
+    reader: &mut Reader,
+    count: usize,
+    runs: &[u32],
+    out: &mut Vec<F>,
+) -> Result<(), EncodingError> {
+    let scale = read_scale(reader)?;
+    let size = reader.bounded("exceptions", count)?;
+    let rows_offset = reader.offset();
+    let rows = Packed::read(reader, size)?;
+    let bits = reader.take(size * F::BYTES)?;
+    let (mut integers, mut exceptions) = (Vec::new(), Vec::new());
+    inner_ints(reader, count, runs, &mut integers)?;
+    rows.decode(&mut exceptions);
+    // No clearing first, as in `Packed::decode_rows`.
+    out.resize(count, F::default());
+    for (value, &integer) in out.iter_mut().zip(&integers) {
+        *value = F::narrow(scale.value(integer));
+    }
+    for (&row, bits) in exceptions.iter().zip(bits.chunks_exact(F::BYTES)) {
+        in_range("row of an exception", rows_offset, row as u64, count as u64 - 1)?;
+        out[row as usize] = F::from_bits(super::bytes::read_le(bits));
+    }
+    Ok(())
+}
+
+fn read_scale(reader: &mut Reader) -> Result<Scale, EncodingError> {
+    let offset = reader.offset();
+    let (exponent, factor) = (reader.byte()?, reader.byte()?);
+    in_range("exponent", offset, exponent.into(), EXPONENT_MAX.into())?;
+    in_range("factor", offset + 1, factor.into(), exponent.into())?;
+    Ok(Scale { exponent, factor })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(values: &[f64]) -> (FloatEncoding, usize) {
+        let mut bytes = Vec::new();
+        let encoding = encode_f64s(values, &[], Tier::Hot, &mut bytes);
+        let mut out = Vec::new();
+        decode_f64s(&bytes, values.len(), &[], &mut out).unwrap();
+        assert!(values.iter().zip(&out).all(|(a, b)| a.to_bits() == b.to_bits()));
+        assert_eq!((values.len(), FloatEncoding::of(&bytes)), (out.len(), Some(encoding)));
+        (encoding, bytes.len())
+    }
+
+    #[test]
+    fn prices_are_decimals() {
+        let values: Vec<f64> = (0..10_000).map(|i| (108_000 + i * 7 % 256) as f64 / 100_000.0).collect();
+        let (encoding, size) = check(&values);
+        assert_eq!(encoding, FloatEncoding::Decimal);
+        assert!(size < 10_500, "{size}");
+    }
+
+    #[test]
+    fn the_odd_ones_keep_every_bit() {
+        let mut values: Vec<f64> = (0..1_000).map(|i| f64::from(i) / 100.0).collect();
+        values[3] = -0.0;
+        values[4] = f64::from_bits(0x7ff8_dead_beef_0001);
+        values[5] = f64::NEG_INFINITY;
+        values[6] = f64::MIN_POSITIVE / 8.0;
+        values[7] = 1e300;
+        values[8] = std::f64::consts::PI;
+        assert_eq!(check(&values).0, FloatEncoding::Decimal);
+    }
+
+    #[test]
+    fn prices_in_32_bits_are_decimals_too() {
+        let values: Vec<f32> = (0..5_000).map(|i| (10_000 + i % 100) as f32 / 100.0).collect();
+        let (mut bytes, mut out) = (Vec::new(), Vec::new());
+        assert_eq!(encode_f32s(&values, &[], Tier::Hot, &mut bytes), FloatEncoding::Decimal);
+        decode_f32s(&bytes, values.len(), &[], &mut out).unwrap();
+        assert_eq!(out, values);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bits_come_back(bits in prop::collection::vec(any::<u64>(), 0..400), cold in any::<bool>()) {
+            let values: Vec<f64> = bits.iter().map(|&bits| f64::from_bits(bits)).collect();
+            let tier = if cold { Tier::Cold } else { Tier::Hot };
+            let (mut bytes, mut out) = (Vec::new(), Vec::new());
+            encode_f64s(&values, &[], tier, &mut bytes);
+            decode_f64s(&bytes, values.len(), &[], &mut out).unwrap();
+            prop_assert_eq!(out.iter().map(|value| value.to_bits()).collect::<Vec<_>>(), bits);
+        }
+
+        #[test]
+        fn damaged_columns_do_not_panic(
+            cents in prop::collection::vec(0i32..100_000, 1..400),
+            flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut values: Vec<f64> = cents.iter().map(|&cents| f64::from(cents) / 100.0).collect();
+            values[0] = f64::NAN;
+            let (mut bytes, mut out) = (Vec::new(), Vec::new());
+            encode_f64s(&values, &[], Tier::Hot, &mut bytes);
+            prop_assert!(decode_f64s(&bytes[..cut.index(bytes.len())], values.len(), &[], &mut out).is_err());
+            for (at, byte) in flips {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if decode_f64s(&bytes, values.len(), &[], &mut out).is_ok() {
+                prop_assert_eq!(out.len(), values.len());
+            }
+        }
+    }
 }

@@ -1,26 +1,271 @@
-//! Columns of integers.
+//! Columns of integers: what is chosen, and the tag in front of it.
 
 use std::ops::Range;
 
-use super::bytes::Reader;
-use super::{EncodingError, Tier};
+use super::bytes::{Reader, in_range, write_signed_varint, write_varint};
+use super::delta::{self, Scale};
+use super::dictionary::{self, Dictionary};
+use super::groups::GROUP;
+use super::packed::{self, Packed, Values};
+use super::run_length::{self, Repetitions};
+use super::runs::Runs;
+use super::{COUNT_MAX, EncodingError, Tier, cold};
 
 /// What was chosen for a column of integers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
 pub enum IntEncoding {
+    /// One value for all rows.
+    Constant = 0,
     /// Eight bytes a value.
-    Plain,
+    Plain = 1,
+    /// Distances from a base per 128 rows, bit-packed.
+    Packed = 2,
+    /// Differences to the row before in the run, bit-packed.
+    Delta = 3,
+    /// Distinct values once, and bit-packed indexes.
+    Dictionary = 4,
+    /// Values that repeat row after row once, with their number.
+    RunLength = 5,
+    /// The `pco` format; cold tier only.
+    Pco = 6,
 }
 
-/// Appends `values` to `out` in the smallest encoding that `tier` allows. `u64` values go in as their bit pattern.
+impl IntEncoding {
+    const ALL: [Self; 7] = [
+        Self::Constant,
+        Self::Plain,
+        Self::Packed,
+        Self::Delta,
+        Self::Dictionary,
+        Self::RunLength,
+        Self::Pco,
+    ];
+
+    /// What encodes the integers of a column, from its first byte; `None` for an unknown tag or no bytes.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let tag = bytes.first()? & !SCALED;
+        Self::ALL.into_iter().find(|&encoding| encoding as u8 == tag)
+    }
+
+    /// The name that `tapedb inspect` shows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Constant => "constant",
+            Self::Plain => "plain",
+            Self::Packed => "packed",
+            Self::Delta => "delta",
+            Self::Dictionary => "dictionary",
+            Self::RunLength => "run-length",
+            Self::Pco => "pco",
+        }
+    }
+}
+
+/// Set in the tag of [`IntEncoding::Packed`] and [`IntEncoding::Delta`] when a divisor and an offset follow.
+const SCALED: u8 = 0x40;
+
+/// Of large columns the choice looks at every eighth group.
+const SAMPLE_STEP: usize = 8;
+
+/// Appends `values` to `out` in the smallest encoding that `tier` allows; one that decodes faster is taken instead if it is
+/// at most a few percent larger. `u64` values go in as their bit pattern.
+///
+/// # Panics
+///
+/// When there are more than [`COUNT_MAX`] values, or `runs` do not ascend to their number.
 pub fn encode_ints(values: &[i64], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> IntEncoding {
-    let _ = (runs, tier);
-    out.push(1);
-    out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    IntEncoding::Plain
+    assert!(values.len() <= COUNT_MAX, "a column of a block holds at most {COUNT_MAX} values");
+    let runs = Runs::new(runs, values.len()).expect("runs ascend to the number of values");
+    let start = out.len();
+    let choice = Choice::of(values, runs);
+    let encoding = choice.encoding();
+    choice.encode(values, out);
+    if tier == Tier::Cold && encoding != IntEncoding::Constant && encode_cold(values, start, out) {
+        return IntEncoding::Pco;
+    }
+    encoding
+}
+
+/// Puts pco's bytes in place of what `out` holds from `start`, if they are at least a twentieth smaller.
+fn encode_cold(values: &[i64], start: usize, out: &mut Vec<u8>) -> bool {
+    let Some(bytes) = cold::encode(values) else { return false };
+    let smaller = (bytes.len() + 1) * 20 < (out.len() - start) * 19;
+    if smaller {
+        out.truncate(start);
+        out.push(IntEncoding::Pco as u8);
+        out.extend(bytes);
+    }
+    smaller
+}
+
+/// About how many bits [`encode_ints`] needs for `values` in the hot tier; of large columns it looks at a sample.
+///
+/// # Panics
+///
+/// As [`encode_ints`].
+pub fn estimate_bits(values: &[i64], runs: &[u32]) -> u64 {
+    let runs = Runs::new(runs, values.len()).expect("runs ascend to the number of values");
+    8 * Choice::of(values, runs).cost(values) as u64
+}
+
+/// An encoding with what it was computed from.
+enum Choice {
+    Constant(i64),
+    Plain,
+    Packed(Scaled),
+    Delta { scale: Scale, firsts: Vec<i64>, deltas: Vec<i64> },
+    Dictionary(Dictionary),
+    RunLength(Repetitions),
+}
+
+impl Choice {
+    fn of(values: &[i64], runs: Runs) -> Self {
+        let first = values.first().copied().unwrap_or(0);
+        let changes = values.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        if changes == 0 {
+            return Self::Constant(first);
+        }
+        let scaled = Scaled::of(values);
+        let packed = scaled.values.as_deref().unwrap_or(values);
+        let (firsts, deltas) = (delta::firsts(packed, runs), delta::differences(packed, runs));
+        let delta = Self::Delta { scale: scaled.scale, firsts, deltas };
+        let mut best = Self::Plain;
+        for choice in
+            [Some(Self::Packed(scaled)), repetitions(values, changes), Some(delta)].into_iter().flatten()
+        {
+            best = best.or(choice, values);
+        }
+        match Self::dictionary(values, best.cost(values)) {
+            Some(dictionary) => best.or(dictionary, values),
+            None => best,
+        }
+    }
+
+    /// Not looked for where the column is small already.
+    fn dictionary(values: &[i64], cost: usize) -> Option<Self> {
+        let small = cost < values.len() / 4;
+        if small { None } else { Dictionary::of(values).map(Self::Dictionary) }
+    }
+
+    fn or(self, other: Self, values: &[i64]) -> Self {
+        let weighed = |choice: &Self| choice.cost(values) * choice.slowness();
+        if weighed(&other) < weighed(&self) { other } else { self }
+    }
+
+    /// In percent: an encoding must be smaller by that much to be taken instead of a faster one.
+    fn slowness(&self) -> usize {
+        match self {
+            Self::Constant(_) | Self::Plain => 100,
+            Self::Packed(_) | Self::RunLength(_) => 101,
+            Self::Delta { .. } => 104,
+            Self::Dictionary(_) => 106,
+        }
+    }
+
+    fn encoding(&self) -> IntEncoding {
+        match self {
+            Self::Constant(_) => IntEncoding::Constant,
+            Self::Plain => IntEncoding::Plain,
+            Self::Packed(_) => IntEncoding::Packed,
+            Self::Delta { .. } => IntEncoding::Delta,
+            Self::Dictionary(_) => IntEncoding::Dictionary,
+            Self::RunLength(_) => IntEncoding::RunLength,
+        }
+    }
+
+    fn cost(&self, values: &[i64]) -> usize {
+        1 + match self {
+            Self::Constant(_) => 4,
+            Self::Plain => 8 * values.len(),
+            Self::Packed(scaled) => sampled(scaled.values.as_deref().unwrap_or(values)),
+            Self::Delta { firsts, deltas, .. } => sampled(firsts) + sampled(deltas),
+            Self::Dictionary(dictionary) => 3 + sampled(&dictionary.distinct) + sampled(&dictionary.indexes),
+            Self::RunLength(repetitions) => 3 + sampled(&repetitions.lengths) + sampled(&repetitions.values),
+        }
+    }
+
+    fn encode(&self, values: &[i64], out: &mut Vec<u8>) {
+        out.push(self.encoding() as u8);
+        match self {
+            Self::Constant(value) => write_signed_varint(*value, out),
+            Self::Plain => out.extend(values.iter().flat_map(|value| value.to_le_bytes())),
+            Self::Packed(scaled) => {
+                write_scale(scaled.scale, out);
+                packed::encode(scaled.values.as_deref().unwrap_or(values), out);
+            }
+            Self::Delta { scale, firsts, deltas } => {
+                write_scale(*scale, out);
+                delta::encode(firsts, deltas, out);
+            }
+            Self::Dictionary(dictionary) => dictionary.encode(out),
+            Self::RunLength(repetitions) => repetitions.encode(out),
+        }
+    }
+}
+
+/// Only where values repeat four times or more on average: shorter ones pack better.
+fn repetitions(values: &[i64], changes: usize) -> Option<Choice> {
+    (4 * changes < values.len()).then(|| Choice::RunLength(Repetitions::of(values)))
+}
+
+fn sampled(values: &[i64]) -> usize {
+    let step = if values.len() > 4 * SAMPLE_STEP * GROUP { SAMPLE_STEP } else { 1 };
+    packed::estimate(values, step)
+}
+
+/// Values divided by what divides all their distances.
+struct Scaled {
+    scale: Scale,
+    /// `None` when nothing but 1 does.
+    values: Option<Vec<i64>>,
+}
+
+impl Scaled {
+    fn of(values: &[i64]) -> Self {
+        let min = values.iter().copied().min().unwrap_or(0);
+        let divisor = common_divisor(values.iter().map(|value| value.wrapping_sub(min) as u64));
+        if divisor < 2 || divisor > i64::MAX as u64 {
+            return Self { scale: Scale::NONE, values: None };
+        }
+        let divided = values.iter().map(|value| (value.wrapping_sub(min) as u64 / divisor) as i64).collect();
+        Self { scale: Scale { divisor: divisor as i64, offset: min }, values: Some(divided) }
+    }
+}
+
+fn common_divisor(mut distances: impl Iterator<Item = u64>) -> u64 {
+    let shrink = |divisor: u64, distance| match gcd(divisor, distance) {
+        1 => Err(1),
+        divisor => Ok(divisor),
+    };
+    distances.try_fold(0, shrink).unwrap_or_else(|one| one)
+}
+
+fn gcd(divisor: u64, distance: u64) -> u64 {
+    let (mut a, mut b) = (distance, divisor);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Marks the tag just written, and appends divisor and offset, unless the values are as they are.
+fn write_scale(scale: Scale, out: &mut Vec<u8>) {
+    if scale == Scale::NONE {
+        return;
+    }
+    if let Some(tag) = out.last_mut() {
+        *tag |= SCALED;
+    }
+    write_varint(scale.divisor as u64, out);
+    write_signed_varint(scale.offset, out);
 }
 
 /// Replaces `out` by the `count` values that [`encode_ints`] wrote with the same `runs`.
+///
+/// # Errors
+///
+/// When the bytes are not such a column. What `out` holds then is of no use.
 pub fn decode_ints(
     bytes: &[u8],
     count: usize,
@@ -31,7 +276,11 @@ pub fn decode_ints(
 }
 
 /// Replaces `out` by the values of `rows`, a part of the `count` values that [`encode_ints`] wrote with the same `runs`.
-/// Costs what those rows cost where `rows` begins near the beginning of a run.
+/// Costs what the rows from the beginning of the first one's run cost, and a little per 128 rows before.
+///
+/// # Errors
+///
+/// When the bytes are not such a column, or `rows` do not lie in it. What `out` holds then is of no use.
 pub fn decode_ints_in(
     bytes: &[u8],
     count: usize,
@@ -39,23 +288,80 @@ pub fn decode_ints_in(
     rows: Range<usize>,
     out: &mut Vec<i64>,
 ) -> Result<(), EncodingError> {
-    let _ = runs;
+    check_shape(count, &rows)?;
+    let runs = Runs::new(runs, count)?;
     let mut reader = Reader::new(bytes);
     let tag = reader.byte()?;
-    if tag != 1 {
-        return Err(EncodingError::UnknownTag { offset: 0, tag });
+    match IntEncoding::of(&[tag]) {
+        Some(IntEncoding::Packed) => decode_packed(&mut reader, tag, count, rows, out),
+        Some(IntEncoding::Delta) => {
+            let scale = read_scale(&mut reader, tag)?;
+            delta::decode(&mut reader, runs, count, rows, scale, out)
+        }
+        _ if tag & SCALED != 0 => Err(EncodingError::UnknownTag { offset: 0, tag }),
+        Some(IntEncoding::Constant) => {
+            let value = reader.signed_varint()?;
+            out.clear();
+            out.resize(rows.len(), value);
+            reader.finish()
+        }
+        Some(IntEncoding::Plain) => {
+            let words = reader.take(8 * count)?.as_chunks::<8>().0;
+            out.clear();
+            out.extend(words[rows].iter().map(|word| i64::from_le_bytes(*word)));
+            reader.finish()
+        }
+        Some(IntEncoding::Dictionary) => dictionary::decode(&mut reader, count, rows, out),
+        Some(IntEncoding::RunLength) => run_length::decode(&mut reader, count, rows, out),
+        Some(IntEncoding::Pco) => {
+            cold::decode(reader.rest(), 1, count, out)?;
+            out.truncate(rows.end);
+            out.drain(..rows.start);
+            Ok(())
+        }
+        None => Err(EncodingError::UnknownTag { offset: 0, tag }),
     }
-    let content = reader.take(8 * count)?;
-    reader.finish()?;
-    out.clear();
-    let words = content.as_chunks::<8>().0;
-    let words = words.get(rows.clone()).ok_or(EncodingError::Shape {
-        what: "end of rows",
-        need: count,
-        have: rows.end,
-    })?;
-    out.extend(words.iter().map(|word| i64::from_le_bytes(*word)));
+}
+
+fn check_shape(count: usize, rows: &Range<usize>) -> Result<(), EncodingError> {
+    if count > COUNT_MAX {
+        return Err(EncodingError::Shape { what: "values of a column", need: COUNT_MAX, have: count });
+    }
+    if rows.start > rows.end || rows.end > count {
+        return Err(EncodingError::Shape {
+            what: "end of rows",
+            need: count,
+            have: rows.end.max(rows.start),
+        });
+    }
     Ok(())
+}
+
+fn decode_packed(
+    reader: &mut Reader,
+    tag: u8,
+    count: usize,
+    rows: Range<usize>,
+    out: &mut Vec<i64>,
+) -> Result<(), EncodingError> {
+    let scale = read_scale(reader, tag)?;
+    let column = Packed::read(reader, count)?;
+    reader.finish()?;
+    column.decode_rows(rows, &mut Values, out);
+    if scale != Scale::NONE {
+        out.iter_mut().for_each(|value| *value = scale.apply(*value));
+    }
+    Ok(())
+}
+
+fn read_scale(reader: &mut Reader, tag: u8) -> Result<Scale, EncodingError> {
+    if tag & SCALED == 0 {
+        return Ok(Scale::NONE);
+    }
+    let offset = reader.offset();
+    let divisor = reader.varint()?;
+    in_range("divisor", offset, divisor, i64::MAX as u64)?;
+    Ok(Scale { divisor: divisor as i64, offset: reader.signed_varint()? })
 }
 
 /// [`encode_ints`] of `values` minus `reference`, row by row: for columns that follow another one, as high follows open
@@ -63,7 +369,7 @@ pub fn decode_ints_in(
 ///
 /// # Panics
 ///
-/// When the two do not have the same length.
+/// When the two do not have the same length, and as [`encode_ints`].
 pub fn encode_ints_against(
     values: &[i64],
     reference: &[i64],
@@ -77,6 +383,10 @@ pub fn encode_ints_against(
 }
 
 /// Replaces `out` by what [`encode_ints_against`] was given, from the same `reference`.
+///
+/// # Errors
+///
+/// As [`decode_ints`].
 pub fn decode_ints_against(
     bytes: &[u8],
     reference: &[i64],
@@ -103,8 +413,258 @@ pub fn previous_in_run(values: &[i64], runs: &[u32], out: &mut Vec<i64>) {
     }
 }
 
-/// About how many bits [`encode_ints`] will need for `values` in the hot tier; looks at a sample.
-pub fn estimate_bits(values: &[i64], runs: &[u32]) -> u64 {
-    let _ = runs;
-    64 * values.len() as u64
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn encode(values: &[i64], runs: &[u32], tier: Tier) -> (IntEncoding, Vec<u8>) {
+        let mut bytes = Vec::new();
+        let encoding = encode_ints(values, runs, tier, &mut bytes);
+        assert_eq!(IntEncoding::of(&bytes), Some(encoding));
+        (encoding, bytes)
+    }
+
+    fn check(values: &[i64], runs: &[u32], tier: Tier) -> (IntEncoding, Vec<u8>) {
+        let (encoding, bytes) = encode(values, runs, tier);
+        let mut out = Vec::new();
+        decode_ints(&bytes, values.len(), runs, &mut out).unwrap();
+        assert_eq!(out, values, "{encoding:?}");
+        (encoding, bytes)
+    }
+
+    fn hot(values: &[i64], runs: &[u32]) -> (IntEncoding, usize) {
+        let (encoding, bytes) = check(values, runs, Tier::Hot);
+        (encoding, bytes.len())
+    }
+
+    /// Numbers that look random and are the same every time.
+    fn noise(count: usize, below: u64) -> Vec<i64> {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((state >> 33) % below) as i64
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    fn walk(count: usize, start: i64, step: u64) -> Vec<i64> {
+        let mut at = start;
+        let moved = |step_up: i64| {
+            at += step_up - step as i64 / 2;
+            at
+        };
+        noise(count, step).into_iter().map(moved).collect()
+    }
+
+    #[test]
+    fn equal_values_are_constant() {
+        assert_eq!(hot(&[-7; 65_536], &[]), (IntEncoding::Constant, 2));
+        assert_eq!(hot(&[], &[]), (IntEncoding::Constant, 2));
+    }
+
+    #[test]
+    fn small_noise_is_packed() {
+        let (encoding, size) = hot(&noise(65_536, 256), &[]);
+        assert_eq!(encoding, IntEncoding::Packed);
+        assert!(size < 65_536 * 102 / 100, "{size}");
+    }
+
+    #[test]
+    fn a_common_divisor_is_taken_out() {
+        let values: Vec<i64> = noise(10_000, 16).into_iter().map(|value| value * 1_000_000 + 7).collect();
+        let (encoding, size) = hot(&values, &[]);
+        assert_eq!(encoding, IntEncoding::Packed);
+        assert!(size < 5_300, "{size}");
+    }
+
+    #[test]
+    fn prices_are_walks_and_symbols_do_not_disturb_each_other() {
+        let (mut values, mut runs) = (Vec::new(), Vec::new());
+        for symbol in 0..1_000 {
+            values.extend(walk(65, 1_000_000 * (symbol * 7_919 % 1_000), 16));
+            runs.push(values.len() as u32);
+        }
+        let (encoding, size) = hot(&values, &runs);
+        assert_eq!(encoding, IntEncoding::Delta);
+        let per_value = size as f64 / values.len() as f64;
+        assert!(per_value < 0.7, "{per_value}");
+    }
+
+    #[test]
+    fn equal_intervals_cost_nearly_nothing() {
+        let values: Vec<i64> = (0..65_536).map(|i| 1_700_000_000_000_000_000 + i * 60_000_000_000).collect();
+        let (_, size) = hot(&values, &[]);
+        assert!(size < 1_200, "{size}");
+    }
+
+    #[test]
+    fn few_large_values_go_into_a_dictionary() {
+        let values: Vec<i64> = noise(20_000, 30).into_iter().map(|i| i * i * 1_000_003 + i * 77).collect();
+        assert_eq!(hot(&values, &[]).0, IntEncoding::Dictionary);
+    }
+
+    #[test]
+    fn long_repetitions_are_counted() {
+        let values: Vec<i64> = noise(500, 1 << 30).into_iter().flat_map(|value| vec![value; 40]).collect();
+        assert_eq!(hot(&values, &[]).0, IntEncoding::RunLength);
+    }
+
+    #[test]
+    fn noise_of_64_bits_is_plain() {
+        let high = noise(2_000, 1 << 31);
+        let low = noise(6_000, 1 << 31);
+        let values: Vec<i64> =
+            high.iter().zip(&low[3_000..]).map(|(high, low)| high << 33 ^ low << 2 ^ high >> 20).collect();
+        let (_, size) = hot(&values, &[]);
+        assert!(size <= 8 * values.len() + 1, "{size}");
+    }
+
+    #[test]
+    fn skewed_noise_is_smaller_cold() {
+        let values: Vec<i64> = noise(20_000, 1 << 12).into_iter().map(|i| (i * i >> 12) * i >> 12).collect();
+        assert_eq!(check(&values, &[], Tier::Cold).0, IntEncoding::Pco);
+    }
+
+    #[test]
+    fn references_are_added_again() {
+        let low = walk(5_000, 10_000, 32);
+        let high: Vec<i64> = low.iter().zip(noise(5_000, 8)).map(|(low, above)| low + above).collect();
+        let (mut bytes, mut out) = (Vec::new(), Vec::new());
+        encode_ints_against(&high, &low, &[], Tier::Hot, &mut bytes);
+        assert!(bytes.len() < encode(&high, &[], Tier::Hot).1.len() * 3 / 4);
+        decode_ints_against(&bytes, &low, &[], &mut out).unwrap();
+        assert_eq!(out, high);
+    }
+
+    #[test]
+    fn previous_stays_within_the_run() {
+        let mut out = Vec::new();
+        previous_in_run(&[1, 2, 3, 10, 20, 5], &[3, 5, 6], &mut out);
+        assert_eq!(out, [1, 1, 2, 10, 10, 5]);
+        previous_in_run(&[], &[], &mut out);
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn the_estimate_is_near() {
+        for values in [noise(65_536, 1_000), walk(65_536, 5_000_000, 64), noise(65_536, 3)] {
+            let size = 8 * encode(&values, &[], Tier::Hot).1.len() as u64;
+            let estimate = estimate_bits(&values, &[]);
+            assert!(estimate.abs_diff(size) < size / 20, "{estimate} {size}");
+        }
+    }
+
+    #[test]
+    fn shapes_that_do_not_fit_are_errors() {
+        let (_, bytes) = encode(&noise(300, 9), &[], Tier::Hot);
+        let mut out = Vec::new();
+        assert!(matches!(decode_ints(&bytes, 300, &[100, 299], &mut out), Err(EncodingError::Shape { .. })));
+        assert!(matches!(
+            decode_ints_in(&bytes, 300, &[], 200..301, &mut out),
+            Err(EncodingError::Shape { .. })
+        ));
+        assert!(matches!(
+            decode_ints(&bytes, COUNT_MAX + 1, &[], &mut out),
+            Err(EncodingError::Shape { .. })
+        ));
+        assert!(decode_ints(&bytes, 301, &[], &mut out).is_err());
+    }
+
+    /// Columns of every kind that encoding tells apart, with the ends of their runs.
+    fn columns() -> impl Strategy<Value = (Vec<i64>, Vec<u32>)> {
+        let small = prop::collection::vec(-50i64..50, 0..700);
+        let wide = prop::collection::vec(any::<i64>(), 0..700);
+        let outliers = prop::collection::vec(prop_oneof![20 => 0i64..16, 1 => any::<i64>()], 0..700);
+        let scaled = small.clone().prop_map(|values| values.iter().map(|value| value * 25_000 - 3).collect());
+        let few = prop::collection::vec(prop::sample::select(vec![5i64, -1 << 60, 1 << 40, 77]), 0..700);
+        let repeated = prop::collection::vec((any::<i64>(), 1usize..60), 0..20)
+            .prop_map(|parts| parts.into_iter().flat_map(|(value, count)| vec![value; count]).collect());
+        let medium = prop::collection::vec(0i64..1 << 45, 0..700);
+        let walks = (any::<i64>(), small.clone()).prop_map(|(start, steps)| {
+            steps
+                .iter()
+                .scan(start, |at, step| {
+                    *at = at.wrapping_add(*step);
+                    Some(*at)
+                })
+                .collect()
+        });
+        let values = prop_oneof![small, wide, outliers, scaled, few, repeated, medium, walks];
+        (values, prop::collection::btree_set(1u32..700, 0..30)).prop_map(|(values, ends)| {
+            let mut ends: Vec<u32> = ends.into_iter().filter(|&end| (end as usize) < values.len()).collect();
+            ends.extend((!values.is_empty()).then_some(values.len() as u32));
+            (values, ends)
+        })
+    }
+
+    /// All ways to encode a column, not only the one chosen.
+    fn all_choices(values: &[i64], ends: &[u32]) -> Vec<Vec<u8>> {
+        let runs = Runs::new(ends, values.len()).unwrap();
+        let scaled = Scaled::of(values);
+        let packed = scaled.values.clone().unwrap_or(values.to_vec());
+        let (firsts, deltas) = (delta::firsts(&packed, runs), delta::differences(&packed, runs));
+        let delta = Choice::Delta { scale: scaled.scale, firsts, deltas };
+        let repetitions = Choice::RunLength(Repetitions::of(values));
+        let dictionary = Dictionary::of(values).map(Choice::Dictionary);
+        let choices = [Choice::Plain, Choice::Packed(scaled), delta, repetitions];
+        let encoded = choices.into_iter().chain(dictionary).map(|choice| {
+            let mut bytes = Vec::new();
+            choice.encode(values, &mut bytes);
+            bytes
+        });
+        encoded.chain([encode(values, ends, Tier::Hot).1, encode(values, ends, Tier::Cold).1]).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn columns_come_back((values, ends) in columns(), rows: (prop::sample::Index, prop::sample::Index)) {
+            let (a, b) = (rows.0.index(values.len() + 1), rows.1.index(values.len() + 1));
+            let rows = a.min(b)..a.max(b);
+            let mut out = vec![9; 3];
+            for bytes in all_choices(&values, &ends) {
+                decode_ints(&bytes, values.len(), &ends, &mut out).unwrap();
+                prop_assert_eq!(&out, &values);
+                decode_ints_in(&bytes, values.len(), &ends, rows.clone(), &mut out).unwrap();
+                prop_assert_eq!(&out, &values[rows.clone()]);
+            }
+        }
+
+        #[test]
+        fn damaged_columns_do_not_panic(
+            (values, ends) in columns(),
+            flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            cut in any::<prop::sample::Index>(),
+            rows: (prop::sample::Index, prop::sample::Index),
+        ) {
+            let (a, b) = (rows.0.index(values.len() + 1), rows.1.index(values.len() + 1));
+            let rows = a.min(b)..a.max(b);
+            let mut out = Vec::new();
+            for mut bytes in all_choices(&values, &ends) {
+                let cut = &bytes[..cut.index(bytes.len())];
+                prop_assert!(decode_ints(cut, values.len(), &ends, &mut out).is_err());
+                for (at, byte) in &flips {
+                    let at = at.index(bytes.len());
+                    bytes[at] = *byte;
+                }
+                if decode_ints(&bytes, values.len(), &ends, &mut out).is_ok() {
+                    prop_assert_eq!(out.len(), values.len());
+                }
+                if decode_ints_in(&bytes, values.len(), &ends, rows.clone(), &mut out).is_ok() {
+                    prop_assert_eq!(out.len(), rows.len());
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), tag in 0u8..6, count in 0usize..300) {
+            let mut out = Vec::new();
+            for tag in [tag, tag | SCALED] {
+                let bytes: Vec<u8> = [tag].into_iter().chain(bytes.iter().copied()).collect();
+                if decode_ints(&bytes, count, &[], &mut out).is_ok() {
+                    prop_assert_eq!(out.len(), count);
+                }
+            }
+        }
+    }
 }

@@ -9,9 +9,16 @@
 
 mod bits;
 mod bytes;
+mod cold;
+mod delta;
+mod dictionary;
 mod error;
 mod floats;
+mod groups;
 mod ints;
+mod packed;
+mod run_length;
+mod runs;
 mod strings;
 
 pub use bits::{decode_bits, encode_bits};

@@ -1,0 +1,279 @@
+//! Frames of reference: a column as groups of 128 bit-packed distances from a base of each group.
+//!
+//! Every other integer encoding is made of one or more of these. What lies in the groups (values, differences, indexes)
+//! is the business of the [`Sink`] that they are decoded into.
+
+use std::ops::Range;
+
+use super::EncodingError;
+use super::bytes::{Reader, byte_width, in_range, read_le, unzigzag, write_signed_varint, zigzag};
+use super::groups::{GROUP, Plan, exception_width, pack, payload_size, unpack_narrow, unpack_wide};
+
+const BASE_BYTES: u8 = 0x0f;
+const HAS_EXCEPTIONS: u8 = 0x10;
+
+/// About the bytes that [`encode`] writes for `values`, from every `step`-th group.
+pub(super) fn estimate(values: &[i64], step: usize) -> usize {
+    let sampled = values.chunks(GROUP).step_by(step);
+    let sample: usize = sampled.clone().map(|group| Plan::of(group).cost + 2).sum();
+    sample * values.len().div_ceil(GROUP) / sampled.len().max(1) + 2
+}
+
+/// Appends `values`.
+pub(super) fn encode(values: &[i64], out: &mut Vec<u8>) {
+    let plans: Vec<Plan> = values.chunks(GROUP).map(Plan::of).collect();
+    let base = plans.iter().map(|plan| plan.base).min().unwrap_or(0);
+    let widest = plans.iter().map(|plan| plan.base.wrapping_sub(base) as u64).max().unwrap_or(0);
+    let base_bytes = byte_width(widest);
+    let counts: Vec<u8> =
+        values.chunks(GROUP).zip(&plans).map(|(group, plan)| exceptions(group, plan).count() as u8).collect();
+    let exceptional = counts.iter().any(|&count| count > 0);
+
+    out.push(base_bytes as u8 | if exceptional { HAS_EXCEPTIONS } else { 0 });
+    write_signed_varint(base, out);
+    out.extend(plans.iter().map(|plan| plan.width));
+    if exceptional {
+        out.extend(&counts);
+    }
+    for plan in &plans {
+        out.extend(&(plan.base.wrapping_sub(base) as u64).to_le_bytes()[..base_bytes]);
+    }
+    for (group, plan) in values.chunks(GROUP).zip(&plans) {
+        encode_residuals(group, plan, out);
+    }
+    for (group, plan) in values.chunks(GROUP).zip(&plans) {
+        encode_exceptions(group, plan, out);
+    }
+}
+
+fn encode_residuals(group: &[i64], plan: &Plan, out: &mut Vec<u8>) {
+    let mut residuals = [0; GROUP];
+    for (residual, &value) in residuals.iter_mut().zip(group) {
+        *residual = plan.residual(value).unwrap_or(0);
+    }
+    pack(&residuals[..group.len()], plan.width, out);
+}
+
+fn encode_exceptions(group: &[i64], plan: &Plan, out: &mut Vec<u8>) {
+    let Some(width) = exceptions(group, plan).map(|(_, value)| exception_width(value, plan.base)).max()
+    else {
+        return;
+    };
+    out.push(width as u8);
+    out.extend(exceptions(group, plan).map(|(position, _)| position as u8));
+    for (_, value) in exceptions(group, plan) {
+        out.extend(&zigzag(value.wrapping_sub(plan.base)).to_le_bytes()[..width]);
+    }
+}
+
+fn exceptions<'a>(group: &'a [i64], plan: &'a Plan) -> impl Iterator<Item = (usize, i64)> + 'a {
+    group.iter().copied().enumerate().filter(|&(_, value)| plan.residual(value).is_none())
+}
+
+/// Makes values of a group's base and residuals. All arithmetic wraps.
+pub(super) trait Sink {
+    /// The group's values are `base` plus its residual, which is 0 for all.
+    fn same(&mut self, base: i64, out: &mut [i64]);
+
+    /// The group's values are `base` plus their residuals; `out` is as long as `residuals`.
+    fn vary<T: Copy + Into<u64>>(&mut self, base: i64, residuals: &[T], out: &mut [i64]);
+}
+
+/// The values as they are.
+pub(super) struct Values;
+
+impl Sink for Values {
+    fn same(&mut self, base: i64, out: &mut [i64]) {
+        out.fill(base);
+    }
+
+    fn vary<T: Copy + Into<u64>>(&mut self, base: i64, residuals: &[T], out: &mut [i64]) {
+        for (value, &residual) in out.iter_mut().zip(residuals) {
+            *value = base.wrapping_add(residual.into() as i64);
+        }
+    }
+}
+
+/// The parts of an encoded column, lengths and widths checked.
+pub(super) struct Packed<'a> {
+    count: usize,
+    base: i64,
+    base_bytes: usize,
+    widths: &'a [u8],
+    /// Exceptions of each group; empty when no group has one.
+    counts: &'a [u8],
+    bases: &'a [u8],
+    payload: &'a [u8],
+    exceptions: &'a [u8],
+}
+
+impl<'a> Packed<'a> {
+    /// Takes `count` values off `reader`.
+    pub(super) fn read(reader: &mut Reader<'a>, count: usize) -> Result<Self, EncodingError> {
+        let groups = count.div_ceil(GROUP);
+        let offset = reader.offset();
+        let flags = reader.byte()?;
+        in_range("flags", offset, flags.into(), (HAS_EXCEPTIONS | 8).into())?;
+        let base_bytes = usize::from(flags & BASE_BYTES);
+        in_range("bytes of a base", offset, base_bytes as u64, 8)?;
+        let base = reader.signed_varint()?;
+        let widths = read_limited(reader, "width", groups, 64)?;
+        let exceptional = flags & HAS_EXCEPTIONS != 0;
+        let counts =
+            read_limited(reader, "exceptions of a group", if exceptional { groups } else { 0 }, GROUP as u8)?;
+        let bases = reader.take(groups * base_bytes)?;
+        let payload = reader.take(
+            widths.iter().enumerate().map(|(g, &width)| payload_size(group_len(count, g), width)).sum(),
+        )?;
+        let exceptions = read_exceptions(reader, count, counts)?;
+        Ok(Self { count, base, base_bytes, widths, counts, bases, payload, exceptions })
+    }
+
+    /// Replaces `out` by all values.
+    pub(super) fn decode(&self, out: &mut Vec<i64>) {
+        self.decode_rows(0..self.count, &mut Values, out);
+    }
+
+    /// Replaces `out` by the values of `rows`, which lie within the column. The groups that they touch go through `sink`,
+    /// whole and in order.
+    pub(super) fn decode_rows(&self, rows: Range<usize>, sink: &mut impl Sink, out: &mut Vec<i64>) {
+        // No clearing first: what is there already is overwritten, and zeroing it would cost a tenth of the decoding.
+        out.resize(rows.len(), 0);
+        self.decode_into(rows.start, rows, sink, out);
+    }
+
+    /// [`Self::decode_rows`], but `sink` sees all groups from that of row `from` on.
+    pub(super) fn decode_into(&self, from: usize, rows: Range<usize>, sink: &mut impl Sink, out: &mut [i64]) {
+        if rows.is_empty() {
+            return;
+        }
+        let first = from / GROUP;
+        let mut cursor = self.cursor_at(first);
+        let mut buffer = [0; GROUP];
+        for g in first..rows.end.div_ceil(GROUP) {
+            let group = g * GROUP..(g * GROUP + group_len(self.count, g));
+            if rows.start <= group.start && group.end <= rows.end {
+                let at = group.start - rows.start;
+                self.decode_group(g, &mut cursor, sink, &mut out[at..at + group.len()]);
+                continue;
+            }
+            self.decode_group(g, &mut cursor, sink, &mut buffer[..group.len()]);
+            let wanted = rows.start.max(group.start)..rows.end.min(group.end);
+            if !wanted.is_empty() {
+                out[wanted.start - rows.start..wanted.end - rows.start]
+                    .copy_from_slice(&buffer[wanted.start - group.start..wanted.end - group.start]);
+            }
+        }
+    }
+
+    fn decode_group(&self, g: usize, cursor: &mut Cursor<'a>, sink: &mut impl Sink, out: &mut [i64]) {
+        let width = self.widths[g];
+        let base = self.base_of(g);
+        let payload = cursor.payload(payload_size(out.len(), width));
+        match self.counts.get(g).copied().unwrap_or(0) {
+            0 if width == 0 => sink.same(base, out),
+            0 if width <= 32 && out.len() == GROUP => {
+                let mut residuals = [0; GROUP];
+                unpack_narrow(payload, width, &mut residuals);
+                sink.vary(base, &residuals, out);
+            }
+            count => {
+                let mut residuals = [0; GROUP];
+                let residuals = &mut residuals[..out.len()];
+                unpack_wide(payload, width, residuals);
+                cursor.patch(count.into(), residuals);
+                sink.vary(base, residuals, out);
+            }
+        }
+    }
+
+    fn base_of(&self, g: usize) -> i64 {
+        let bytes = &self.bases[g * self.base_bytes..(g + 1) * self.base_bytes];
+        self.base.wrapping_add(read_le(bytes) as i64)
+    }
+
+    fn cursor_at(&self, group: usize) -> Cursor<'a> {
+        let mut cursor = Cursor { payload: self.payload, exceptions: self.exceptions };
+        for g in 0..group {
+            cursor.payload(payload_size(GROUP, self.widths[g]));
+            if let Some(&count) = self.counts.get(g) {
+                cursor.exceptions(count.into());
+            }
+        }
+        cursor
+    }
+}
+
+/// What is left of payload and exceptions; [`Packed::read`] has made sure that it is enough.
+struct Cursor<'a> {
+    payload: &'a [u8],
+    exceptions: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    fn payload(&mut self, size: usize) -> &'a [u8] {
+        let (taken, rest) = self.payload.split_at(size);
+        self.payload = rest;
+        taken
+    }
+
+    /// Positions, values and width of `count` exceptions.
+    fn exceptions(&mut self, count: usize) -> (&'a [u8], &'a [u8], usize) {
+        if count == 0 {
+            return (&[], &[], 1);
+        }
+        let width = usize::from(self.exceptions[0]);
+        let (positions, rest) = self.exceptions[1..].split_at(count);
+        let (values, rest) = rest.split_at(count * width);
+        self.exceptions = rest;
+        (positions, values, width)
+    }
+
+    fn patch(&mut self, count: usize, residuals: &mut [u64]) {
+        let (positions, values, width) = self.exceptions(count);
+        for (&position, value) in positions.iter().zip(values.chunks_exact(width)) {
+            residuals[usize::from(position)] = unzigzag(read_le(value)) as u64;
+        }
+    }
+}
+
+fn group_len(count: usize, group: usize) -> usize {
+    (count - group * GROUP).min(GROUP)
+}
+
+fn read_limited<'a>(
+    reader: &mut Reader<'a>,
+    what: &'static str,
+    count: usize,
+    max: u8,
+) -> Result<&'a [u8], EncodingError> {
+    let offset = reader.offset();
+    let bytes = reader.take(count)?;
+    match bytes.iter().position(|&byte| byte > max) {
+        None => Ok(bytes),
+        Some(at) => Err(EncodingError::OutOfRange {
+            what,
+            offset: offset + at,
+            value: bytes[at].into(),
+            max: max.into(),
+        }),
+    }
+}
+
+/// Walks over the exceptions of all groups, so that decoding need not look where they end.
+fn read_exceptions<'a>(
+    reader: &mut Reader<'a>,
+    count: usize,
+    counts: &[u8],
+) -> Result<&'a [u8], EncodingError> {
+    let mut ahead = reader.clone();
+    for (g, &exceptions) in counts.iter().enumerate().filter(|&(_, &exceptions)| exceptions > 0) {
+        let offset = ahead.offset();
+        let width = ahead.byte()?;
+        in_range("bytes of an exception", offset, width.wrapping_sub(1).into(), 7)?;
+        let positions = exceptions.into();
+        read_limited(&mut ahead, "position of an exception", positions, group_len(count, g) as u8 - 1)?;
+        ahead.take(positions * usize::from(width))?;
+    }
+    reader.take(ahead.offset() - reader.offset())
+}

@@ -1,0 +1,70 @@
+//! Values that repeat row after row, each kept once with the number of its rows.
+
+use std::ops::Range;
+
+use super::EncodingError;
+use super::bytes::{Reader, in_range, write_varint};
+use super::packed::{self, Packed};
+
+/// Lengths and values of the repetitions in a column.
+#[derive(Default)]
+pub(super) struct Repetitions {
+    pub(super) lengths: Vec<i64>,
+    pub(super) values: Vec<i64>,
+}
+
+impl Repetitions {
+    pub(super) fn of(values: &[i64]) -> Self {
+        let parts = values.chunk_by(|a, b| a == b);
+        parts.fold(Self::default(), |mut repetitions, part| {
+            repetitions.lengths.push(part.len() as i64);
+            repetitions.values.push(part[0]);
+            repetitions
+        })
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        write_varint(self.values.len() as u64, out);
+        packed::encode(&self.lengths, out);
+        packed::encode(&self.values, out);
+    }
+}
+
+/// Replaces `out` by the values of `rows`.
+pub(super) fn decode(
+    reader: &mut Reader,
+    count: usize,
+    rows: Range<usize>,
+    out: &mut Vec<i64>,
+) -> Result<(), EncodingError> {
+    let repetitions = reader.bounded("repetitions", count)?;
+    let offset = reader.offset();
+    let lengths = Packed::read(reader, repetitions)?;
+    let values = Packed::read(reader, repetitions)?;
+    reader.finish()?;
+    let (mut length_of, mut value_of) = (Vec::new(), Vec::new());
+    lengths.decode(&mut length_of);
+    values.decode(&mut value_of);
+    check_lengths(&length_of, count, offset)?;
+    out.resize(rows.len(), 0);
+    let mut start = 0;
+    for (length, value) in length_of.into_iter().zip(value_of) {
+        let end = start + length as usize;
+        let part = start.max(rows.start)..end.min(rows.end);
+        if !part.is_empty() {
+            out[part.start - rows.start..part.end - rows.start].fill(value);
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+/// Lengths must sum up to the rows of the column.
+fn check_lengths(lengths: &[i64], count: usize, offset: usize) -> Result<(), EncodingError> {
+    let mut left = count as u64;
+    for &length in lengths {
+        in_range("rows of a repetition", offset, length as u64, left)?;
+        left -= length as u64;
+    }
+    in_range("rows without a value", offset, left, 0)
+}

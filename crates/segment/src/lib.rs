@@ -1,3 +1,46 @@
-//! History in columns: blocks of messages taken apart by field, compressed, and put together again.
+//! History in columns: sealed files of compressed blocks.
+//!
+//! A block takes up to some thousand messages in time order apart by record type and field, encodes each column by what
+//! its values are like, and gives rows or columns back. Values of one symbol lie together, so that a price is predicted
+//! from the same symbol's last one. A segment is a file of blocks with an index of times and symbols. The bytes are
+//! described in `docs/format/segment.md`.
+//!
+//! This crate knows no log and no stream: bytes in, bytes out; a file is whatever [`ReadAt`] reads.
 
-mod encoding;
+mod assemble;
+mod block;
+mod builder;
+mod column;
+mod columns;
+mod decimals;
+mod decoder;
+pub mod encoding;
+mod error;
+mod format;
+mod head;
+mod level;
+mod mend;
+mod order;
+mod plan;
+mod rows;
+mod scatter;
+mod segment;
+mod shred;
+mod writer;
+
+pub use block::Block;
+pub use builder::{BlockBuilder, BlockOptions, RowHeader};
+pub use decoder::{ColumnValues, Decoder, Selection, Values};
+pub use encoding::Tier;
+pub use error::{Damage, Flaw, Part, SegmentError};
+pub use format::{
+    BLOCKS_MAX, BlockEntry, ENTRY_LAYOUT, FOOTER_BYTES_MAX, HEADER_LAYOUT, SCHEMA_BYTES_MAX, SegmentHeader,
+    TRAILER_LAYOUT, VERSION,
+};
+pub use head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Chunk, Group, Head};
+#[doc(hidden)]
+pub use mend::{mend_block, mend_footer};
+pub use plan::{COLUMNS_MAX, ColumnKind, ColumnPlan, GroupPlan, Plan};
+pub use rows::Rows;
+pub use segment::{ReadAt, Segment};
+pub use writer::{SegmentWriter, Written};

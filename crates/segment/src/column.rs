@@ -1,0 +1,401 @@
+//! The bytes of one column: a byte that says which kind it is, and what that kind has.
+//!
+//! | kind | then |
+//! |---|---|
+//! | 0 constant | the one value: 8 bytes, or the content of a text |
+//! | 1 integers | their encoding |
+//! | 2 integers against another column | `u16` number of that column, encoding of the difference row by row |
+//! | 3 integers against another column's previous row | the same, the other one row back in the same run |
+//! | 4 decimals | exponents and coefficients; see [`crate::decimals`] |
+//! | 5 floats | their encoding |
+//! | 6 texts | their encoding |
+
+use crate::encoding::{
+    COUNT_MAX, EncodingError, Tier, decode_f32s, decode_f64s, decode_ints, decode_ints_in, decode_strings,
+    encode_f32s, encode_f64s, encode_ints, encode_strings, previous_in_run,
+};
+use crate::error::Flaw;
+use crate::level::Level;
+
+pub(crate) const CONSTANT: u8 = 0;
+pub(crate) const INTS: u8 = 1;
+pub(crate) const AGAINST: u8 = 2;
+pub(crate) const PREVIOUS: u8 = 3;
+pub(crate) const DECIMALS: u8 = 4;
+pub(crate) const FLOATS: u8 = 5;
+pub(crate) const STRINGS: u8 = 6;
+
+/// Buffers for decoding, used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub ints: Vec<i64>,
+    pub more: Vec<i64>,
+    pub reference: Vec<i64>,
+    pub f64s: Vec<f64>,
+    pub f32s: Vec<f32>,
+    pub ends: Vec<u32>,
+    pub content: Vec<u8>,
+}
+
+/// Appends integers, as a constant where they are.
+pub(crate) fn write_ints(values: &[i64], ends: &[u32], tier: Tier, out: &mut Vec<u8>) {
+    match constant(values) {
+        Some(value) => {
+            out.push(CONSTANT);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        None => {
+            out.push(INTS);
+            put_ints(values, ends, tier, out);
+        }
+    }
+}
+
+/// Appends integers that follow column `other`, whose values are `reference`.
+pub(crate) fn write_against(
+    kind: u8,
+    other: u16,
+    values: &[i64],
+    reference: &[i64],
+    ends: &[u32],
+    tier: Tier,
+    out: &mut Vec<u8>,
+) {
+    out.push(kind);
+    out.extend_from_slice(&other.to_le_bytes());
+    put_ints(&difference(values, reference), ends, tier, out);
+}
+
+pub(crate) fn difference(values: &[i64], reference: &[i64]) -> Vec<i64> {
+    values.iter().zip(reference).map(|(value, reference)| value.wrapping_sub(*reference)).collect()
+}
+
+/// Appends `f64`s.
+pub(crate) fn write_f64s(values: &[f64], ends: &[u32], tier: Tier, out: &mut Vec<u8>) {
+    out.push(FLOATS);
+    put_pieces(values.len(), ends, out, |range, ends, out| {
+        encode_f64s(&values[range], ends, tier, out);
+    });
+}
+
+/// Appends `f32`s.
+pub(crate) fn write_f32s(values: &[f32], ends: &[u32], tier: Tier, out: &mut Vec<u8>) {
+    out.push(FLOATS);
+    put_pieces(values.len(), ends, out, |range, ends, out| {
+        encode_f32s(&values[range], ends, tier, out);
+    });
+}
+
+/// Appends texts that end at `ends` of `content`.
+pub(crate) fn write_strings(ends: &[u32], content: &[u8], tier: Tier, out: &mut Vec<u8>) {
+    let first = &content[..ends.first().map_or(0, |end| *end as usize)];
+    let width = first.len();
+    let is_constant = content.len() == width * ends.len()
+        && ends.iter().enumerate().all(|(i, end)| *end as usize == width * (i + 1))
+        && (width == 0 || content.chunks_exact(width).all(|value| value == first));
+    if is_constant {
+        out.push(CONSTANT);
+        out.extend_from_slice(first);
+        return;
+    }
+    out.push(STRINGS);
+    put_pieces(ends.len(), &[], out, |range, _, out| {
+        let start = if range.start == 0 { 0 } else { ends[range.start - 1] };
+        let local: Vec<u32> = ends[range.clone()].iter().map(|end| end - start).collect();
+        encode_strings(&local, &content[start as usize..ends[range.end - 1] as usize], tier, out);
+    });
+}
+
+/// The value that all have.
+pub(crate) fn constant(values: &[i64]) -> Option<i64> {
+    let first = *values.first()?;
+    values.iter().all(|value| *value == first).then_some(first)
+}
+
+pub(crate) fn put_ints(values: &[i64], ends: &[u32], tier: Tier, out: &mut Vec<u8>) {
+    put_pieces(values.len(), ends, out, |range, ends, out| {
+        encode_ints(&values[range], ends, tier, out);
+    });
+}
+
+/// A column of more values than an encoding takes is cut: before each piece its length, `u32`.
+fn put_pieces(
+    count: usize,
+    ends: &[u32],
+    out: &mut Vec<u8>,
+    put: impl Fn(std::ops::Range<usize>, &[u32], &mut Vec<u8>),
+) {
+    if count <= COUNT_MAX {
+        return put(0..count, ends, out);
+    }
+    let mut local = Vec::new();
+    for start in (0..count).step_by(COUNT_MAX) {
+        let range = start..count.min(start + COUNT_MAX);
+        cut_ends(ends, &range, &mut local);
+        let at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        put(range, &local, out);
+        let length = (out.len() - at - 4) as u32;
+        out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+    }
+}
+
+/// The runs within a piece.
+fn cut_ends(ends: &[u32], piece: &std::ops::Range<usize>, out: &mut Vec<u32>) {
+    out.clear();
+    if ends.is_empty() {
+        return;
+    }
+    let (from, to) = (piece.start as u32, piece.end as u32);
+    out.extend(ends.iter().filter(|end| **end > from && **end < to).map(|end| end - from));
+    out.push(to - from);
+}
+
+/// The piece at the front of `bytes`.
+fn take_piece<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Flaw> {
+    let length = u32::from_le_bytes(take_array(bytes)?) as usize;
+    take(bytes, length)
+}
+
+/// The first `length` bytes.
+pub(crate) fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Result<&'a [u8], Flaw> {
+    match bytes.split_at_checked(length) {
+        Some((front, rest)) => {
+            *bytes = rest;
+            Ok(front)
+        }
+        None => Err(Flaw::Short { need: length as u64, have: bytes.len() as u64 }),
+    }
+}
+
+/// The first `N` bytes.
+pub(crate) fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Flaw> {
+    match bytes.split_first_chunk::<N>() {
+        Some((front, rest)) => {
+            *bytes = rest;
+            Ok(*front)
+        }
+        None => Err(Flaw::Short { need: N as u64, have: bytes.len() as u64 }),
+    }
+}
+
+/// The kind of a column and the bytes behind it.
+pub(crate) fn kind_of(mut bytes: &[u8]) -> Result<(u8, &[u8]), Flaw> {
+    let [kind] = take_array(&mut bytes)?;
+    Ok((kind, bytes))
+}
+
+/// The value of a constant column.
+pub(crate) fn constant_of(mut bytes: &[u8]) -> Result<i64, Flaw> {
+    let value = i64::from_le_bytes(take_array(&mut bytes)?);
+    nothing_left(bytes)?;
+    Ok(value)
+}
+
+/// Other column and encoded difference of a column of kind [`AGAINST`] or [`PREVIOUS`].
+pub(crate) fn reference_of(mut bytes: &[u8]) -> Result<(u16, &[u8]), Flaw> {
+    let other = u16::from_le_bytes(take_array(&mut bytes)?);
+    Ok((other, bytes))
+}
+
+pub(crate) fn nothing_left(bytes: &[u8]) -> Result<(), Flaw> {
+    match bytes.len() {
+        0 => Ok(()),
+        have => Err(Flaw::Mismatch { what: "bytes behind a column", need: 0, have: have as u64 }),
+    }
+}
+
+pub(crate) fn unknown_kind(kind: u8) -> Flaw {
+    Flaw::Mismatch { what: "kind of column", need: u64::from(STRINGS), have: kind.into() }
+}
+
+/// Replaces `out` by the wanted ones of encoded integers.
+pub(crate) fn get_ints(
+    bytes: &[u8],
+    level: &Level,
+    scratch: &mut Vec<i64>,
+    out: &mut Vec<i64>,
+) -> Result<(), Flaw> {
+    if level.count <= COUNT_MAX && !level.all && level.kept() * 4 <= level.count {
+        out.clear();
+        for range in &level.keep {
+            let rows = range.start as usize..range.end as usize;
+            decode_ints_in(bytes, level.count, &level.ends, rows, scratch)?;
+            out.extend_from_slice(scratch);
+        }
+        return Ok(());
+    }
+    get_pieces(bytes, level, scratch, out, decode_ints)?;
+    level.compact(out);
+    Ok(())
+}
+
+/// Replaces `out` by all values of encoded pieces.
+fn get_pieces<T: Copy>(
+    mut bytes: &[u8],
+    level: &Level,
+    scratch: &mut Vec<T>,
+    out: &mut Vec<T>,
+    get: impl Fn(&[u8], usize, &[u32], &mut Vec<T>) -> Result<(), EncodingError>,
+) -> Result<(), Flaw> {
+    if level.count <= COUNT_MAX {
+        return Ok(get(bytes, level.count, &level.ends, out)?);
+    }
+    out.clear();
+    let mut local = Vec::new();
+    for start in (0..level.count).step_by(COUNT_MAX) {
+        let range = start..level.count.min(start + COUNT_MAX);
+        cut_ends(&level.ends, &range, &mut local);
+        get(take_piece(&mut bytes)?, range.len(), &local, scratch)?;
+        out.extend_from_slice(scratch);
+    }
+    nothing_left(bytes)
+}
+
+/// Replaces `out` by the wanted bits of floats of `width` bytes.
+pub(crate) fn get_float_bits(
+    bytes: &[u8],
+    width: u32,
+    level: &Level,
+    scratch: &mut Scratch,
+    out: &mut Vec<i64>,
+) -> Result<(), Flaw> {
+    out.clear();
+    if width == 8 {
+        let (mut all, mut piece) = (std::mem::take(&mut scratch.f64s), Vec::new());
+        let done = get_pieces(bytes, level, &mut piece, &mut all, decode_f64s);
+        level.compact(&mut all);
+        out.extend(all.iter().map(|value| value.to_bits() as i64));
+        scratch.f64s = all;
+        return done;
+    }
+    let (mut all, mut piece) = (std::mem::take(&mut scratch.f32s), Vec::new());
+    let done = get_pieces(bytes, level, &mut piece, &mut all, decode_f32s);
+    level.compact(&mut all);
+    out.extend(all.iter().map(|value| i64::from(value.to_bits())));
+    scratch.f32s = all;
+    done
+}
+
+/// Adds the difference to the other column's values of the same rows.
+pub(crate) fn add(values: &mut [i64], reference: &[i64]) {
+    for (value, reference) in values.iter_mut().zip(reference) {
+        *value = value.wrapping_add(*reference);
+    }
+}
+
+/// [`previous_in_run`] for any number of values: pieces of a column know nothing of the one before.
+pub(crate) fn previous(values: &[i64], ends: &[u32], out: &mut Vec<i64>) {
+    previous_in_run(values, ends, out);
+}
+
+/// Replaces `ends` and `content` by the wanted texts of at most `content_max` bytes in all.
+pub(crate) fn get_strings(
+    bytes: &[u8],
+    level: &Level,
+    content_max: usize,
+    scratch: &mut Scratch,
+    ends: &mut Vec<u32>,
+    content: &mut Vec<u8>,
+) -> Result<(), Flaw> {
+    if level.count <= COUNT_MAX {
+        decode_strings(bytes, level.count, content_max, ends, content)?;
+    } else {
+        get_string_pieces(bytes, level.count, content_max, scratch, ends, content)?;
+    }
+    if !level.all {
+        keep_strings(level, ends, content);
+    }
+    Ok(())
+}
+
+fn get_string_pieces(
+    mut bytes: &[u8],
+    count: usize,
+    content_max: usize,
+    scratch: &mut Scratch,
+    ends: &mut Vec<u32>,
+    content: &mut Vec<u8>,
+) -> Result<(), Flaw> {
+    ends.clear();
+    content.clear();
+    for start in (0..count).step_by(COUNT_MAX) {
+        let (length, left) = (COUNT_MAX.min(count - start), content_max - content.len());
+        decode_strings(take_piece(&mut bytes)?, length, left, &mut scratch.ends, &mut scratch.content)?;
+        let base = content.len() as u32;
+        ends.extend(scratch.ends.iter().map(|end| base + end));
+        content.extend_from_slice(&scratch.content);
+    }
+    nothing_left(bytes)
+}
+
+fn keep_strings(level: &Level, ends: &mut Vec<u32>, content: &mut Vec<u8>) {
+    let (mut to, mut end_to) = (0, 0);
+    for range in &level.keep {
+        let (from, until) = (range.start as usize, range.end as usize);
+        let start = if from == 0 { 0 } else { ends[from - 1] };
+        let end = if until == 0 { 0 } else { ends[until - 1] };
+        content.copy_within(start as usize..end as usize, end_to as usize);
+        for i in from..until {
+            ends[to] = ends[i] - start + end_to;
+            to += 1;
+        }
+        end_to += end - start;
+    }
+    ends.truncate(to);
+    content.truncate(end_to as usize);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(count: usize, ends: &[u32]) -> Level {
+        Level { count, ends: ends.into(), all: true, keep: Vec::new() }
+    }
+
+    #[test]
+    fn long_columns_are_cut_and_come_back() {
+        let values: Vec<i64> = (0..150_000).map(|i| i * i % 1_001).collect();
+        let ends = [10, 70_000, 150_000];
+        let (mut bytes, mut back, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        put_ints(&values, &ends, Tier::Hot, &mut bytes);
+        get_ints(&bytes, &whole(values.len(), &ends), &mut scratch, &mut back).unwrap();
+        assert_eq!(back, values);
+        let some = Level { all: false, keep: vec![5..9, 65_530..65_540], ..whole(values.len(), &ends) };
+        get_ints(&bytes, &some, &mut scratch, &mut back).unwrap();
+        assert_eq!(back, [&values[5..9], &values[65_530..65_540]].concat());
+    }
+
+    #[test]
+    fn texts_come_back_whole_and_in_part() {
+        let texts: Vec<String> = (0..70_000).map(|i| "x".repeat(i % 5)).collect();
+        let mut ends = Vec::new();
+        let mut content = Vec::new();
+        for text in &texts {
+            content.extend_from_slice(text.as_bytes());
+            ends.push(content.len() as u32);
+        }
+        let mut bytes = Vec::new();
+        write_strings(&ends, &content, Tier::Hot, &mut bytes);
+        let (mut ends_back, mut content_back, mut scratch) = (Vec::new(), Vec::new(), Scratch::default());
+        let (kind, rest) = kind_of(&bytes).unwrap();
+        assert_eq!(kind, STRINGS);
+        let level = whole(texts.len(), &[]);
+        get_strings(rest, &level, content.len(), &mut scratch, &mut ends_back, &mut content_back).unwrap();
+        assert_eq!((&ends_back, &content_back), (&ends, &content));
+        let some = Level { all: false, keep: vec![3..5, 66_000..66_002], ..level };
+        get_strings(rest, &some, content.len(), &mut scratch, &mut ends_back, &mut content_back).unwrap();
+        assert_eq!((&ends_back[..], content_back.len()), (&[3, 7, 7, 8][..], 8));
+    }
+
+    #[test]
+    fn equal_texts_are_a_constant() {
+        let mut bytes = Vec::new();
+        write_strings(&[2, 4, 6], b"ababab", Tier::Hot, &mut bytes);
+        assert_eq!(bytes, [CONSTANT, b'a', b'b']);
+        bytes.clear();
+        write_strings(&[0, 0], b"", Tier::Hot, &mut bytes);
+        assert_eq!(bytes, [CONSTANT]);
+    }
+}

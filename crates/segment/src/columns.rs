@@ -1,0 +1,197 @@
+//! Columns of one record type of a block, decoded: which values there are, and what they are.
+
+use crate::block::Block;
+use crate::column::{self, Scratch};
+use crate::decimals;
+use crate::error::{Damage, Flaw};
+use crate::level::Level;
+use crate::plan::ColumnKind;
+
+/// The columns of one record type, or the block's own.
+#[derive(Clone, Copy)]
+pub(crate) struct Columns<'a> {
+    pub block: &'a Block,
+    pub group: u16,
+}
+
+/// What a column of numbers turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decoded {
+    /// All values are this one, and none was written out.
+    Constant(i64),
+    /// The values are in the buffer.
+    Values,
+}
+
+impl<'a> Columns<'a> {
+    /// Kind and bytes of a column that must be there.
+    fn required(&self, column: usize) -> Result<(u8, &'a [u8]), Damage> {
+        let found = self.block.kind(self.group, column as u16)?;
+        found.ok_or_else(|| {
+            let (need, have) = (column as u64, self.block.head.chunks.len() as u64);
+            self.damage(column, Flaw::Mismatch { what: "number of a column that is missing", need, have })
+        })
+    }
+
+    /// Whether the block has the column.
+    pub fn has(&self, column: usize) -> bool {
+        self.block.head.chunk(self.group, column as u16).is_some()
+    }
+
+    #[cold]
+    pub fn damage(&self, column: usize, flaw: Flaw) -> Damage {
+        self.block.damage(self.group, column as u16, flaw)
+    }
+
+    /// Reads the wanted values of a column that stands alone into `out`, or tells their one value.
+    pub fn alone(
+        &self,
+        column: usize,
+        level: &Level,
+        scratch: &mut Scratch,
+        out: &mut Vec<i64>,
+    ) -> Result<Decoded, Damage> {
+        self.number(column, ColumnKind::Count, level, scratch, out, false)
+    }
+
+    /// [`Self::alone`], with the one value written out.
+    pub fn ints(
+        &self,
+        column: usize,
+        level: &Level,
+        scratch: &mut Scratch,
+        out: &mut Vec<i64>,
+    ) -> Result<(), Damage> {
+        let decoded = self.alone(column, level, scratch, out)?;
+        spread(decoded, level, out);
+        Ok(())
+    }
+
+    /// Reads the wanted values of any column of numbers into `out`, or tells their one value.
+    pub fn numbers(
+        &self,
+        column: usize,
+        kind: ColumnKind,
+        level: &Level,
+        scratch: &mut Scratch,
+        out: &mut Vec<i64>,
+    ) -> Result<Decoded, Damage> {
+        self.number(column, kind, level, scratch, out, true)
+    }
+
+    fn number(
+        &self,
+        column: usize,
+        kind: ColumnKind,
+        level: &Level,
+        scratch: &mut Scratch,
+        out: &mut Vec<i64>,
+        may_follow: bool,
+    ) -> Result<Decoded, Damage> {
+        let (tag, bytes) = self.required(column)?;
+        let done = match tag {
+            column::CONSTANT => {
+                let value = column::constant_of(bytes).map_err(|flaw| self.damage(column, flaw))?;
+                return Ok(Decoded::Constant(value));
+            }
+            column::INTS => column::get_ints(bytes, level, &mut scratch.ints, out),
+            column::DECIMALS if kind == ColumnKind::Decimal64 => {
+                decimals::read(bytes, level, &mut scratch.ints, &mut scratch.more, out)
+            }
+            column::FLOATS if matches!(kind, ColumnKind::F32 | ColumnKind::F64) => {
+                let width = if kind == ColumnKind::F64 { 8 } else { 4 };
+                column::get_float_bits(bytes, width, level, scratch, out)
+            }
+            column::AGAINST | column::PREVIOUS if may_follow => {
+                return self.following(column, tag, bytes, level, scratch, out);
+            }
+            tag => Err(column::unknown_kind(tag)),
+        };
+        done.map_err(|flaw| self.damage(column, flaw))?;
+        Ok(Decoded::Values)
+    }
+
+    /// A column that follows another one of the same level.
+    fn following(
+        &self,
+        column: usize,
+        tag: u8,
+        bytes: &[u8],
+        level: &Level,
+        scratch: &mut Scratch,
+        out: &mut Vec<i64>,
+    ) -> Result<Decoded, Damage> {
+        let (other, bytes) = column::reference_of(bytes).map_err(|flaw| self.damage(column, flaw))?;
+        let mut reference = std::mem::take(&mut scratch.reference);
+        let done = self.follow(column, tag, bytes, other.into(), level, scratch, &mut reference, out);
+        scratch.reference = reference;
+        done
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "buffers that callers keep")]
+    fn follow(
+        &self,
+        column: usize,
+        tag: u8,
+        bytes: &[u8],
+        other: usize,
+        level: &Level,
+        scratch: &mut Scratch,
+        reference: &mut Vec<i64>,
+        out: &mut Vec<i64>,
+    ) -> Result<Decoded, Damage> {
+        let flawed = |flaw| self.damage(column, flaw);
+        if tag == column::AGAINST {
+            self.ints(other, level, scratch, reference)?;
+            column::get_ints(bytes, level, &mut scratch.ints, out).map_err(flawed)?;
+            column::add(out, reference);
+            return Ok(Decoded::Values);
+        }
+        // A row's predecessor may be one that is not wanted: where runs are wanted as a whole, it is wanted too.
+        let cut = level.wanted_runs();
+        let level_read = cut.as_ref().map_or_else(|| level.whole(), |_| level.clone());
+        self.ints(other, &level_read, scratch, reference)?;
+        column::get_ints(bytes, &level_read, &mut scratch.ints, out).map_err(flawed)?;
+        column::previous(reference, cut.as_deref().unwrap_or(&level.ends), &mut scratch.more);
+        column::add(out, &scratch.more);
+        if cut.is_none() {
+            level.compact(out);
+        }
+        Ok(Decoded::Values)
+    }
+
+    /// Reads the wanted texts of a column; `true`: `content` is the one value of all, and `ends` is empty.
+    pub fn strings(
+        &self,
+        column: usize,
+        level: &Level,
+        content_max: usize,
+        scratch: &mut Scratch,
+        ends: &mut Vec<u32>,
+        content: &mut Vec<u8>,
+    ) -> Result<bool, Damage> {
+        let (tag, bytes) = self.required(column)?;
+        match tag {
+            column::CONSTANT => {
+                ends.clear();
+                content.clear();
+                content.extend_from_slice(bytes);
+                Ok(true)
+            }
+            column::STRINGS => {
+                let read = column::get_strings(bytes, level, content_max, scratch, ends, content);
+                read.map_err(|flaw| self.damage(column, flaw))?;
+                Ok(false)
+            }
+            tag => Err(self.damage(column, column::unknown_kind(tag))),
+        }
+    }
+}
+
+/// Writes a constant out.
+pub(crate) fn spread(decoded: Decoded, level: &Level, out: &mut Vec<i64>) {
+    if let Decoded::Constant(value) = decoded {
+        out.clear();
+        out.resize(level.kept(), value);
+    }
+}

@@ -1,0 +1,233 @@
+//! Columns of `decimal64` whose exponents or signs differ.
+//!
+//! A column whose values agree in their upper eleven bits (sign and exponent) needs none of this: its bits are integers
+//! that differ as the coefficients do. Others are brought to their smallest exponent where 64 bits allow it, so that
+//! `183.5` and `183.45` are 18350 and 18345, and how many zeros that added is a column of its own; or no column, where
+//! every number had as few digits as possible.
+//!
+//! ```text
+//! u8 flags | i16 exponent | u32 exceptions | exceptions x (u32 row, u64 bits) | u32 length | shifts | coefficients
+//! ```
+
+use crate::column::{constant, get_ints, nothing_left, put_ints, take, take_array};
+use crate::encoding::Tier;
+use crate::error::Flaw;
+use crate::level::Level;
+use tapedb_schema::Decimal64;
+
+/// Coefficients are brought to the smallest exponent.
+const SCALED: u8 = 1;
+/// Every number is written with as few digits after the point as possible: no shifts follow.
+const SHORTEST: u8 = 2;
+/// Shifts are a column of integers; without this and [`SHORTEST`] all are 0.
+const SHIFTS: u8 = 4;
+
+const EXPONENT_MIN: i32 = -398;
+const EXPONENT_MAX: i32 = 369;
+/// Digits that fit 64 bits whatever they are.
+const SHIFT_MAX: i64 = 18;
+const POWERS: [i64; 19] = {
+    let mut powers = [1i64; 19];
+    let mut i = 1;
+    while i < powers.len() {
+        powers[i] = powers[i - 1] * 10;
+        i += 1;
+    }
+    powers
+};
+
+/// Whether the bits of all values differ in their coefficients alone.
+pub(crate) fn are_plain(bits: &[i64]) -> bool {
+    bits.first().is_none_or(|first| bits.iter().all(|value| value >> 53 == first >> 53))
+}
+
+/// Appends a column of any decimals, given as their bits.
+pub(crate) fn write(bits: &[i64], ends: &[u32], tier: Tier, out: &mut Vec<u8>) {
+    let parts: Vec<Option<(i64, i32)>> = bits.iter().map(|bits| parts_of(*bits)).collect();
+    let exponent = parts.iter().flatten().map(|(_, exponent)| *exponent).min().unwrap_or(0);
+    let (mut coefficients, mut shifts) = (Vec::with_capacity(bits.len()), Vec::with_capacity(bits.len()));
+    let mut exceptions = Vec::new();
+    for (row, part) in parts.iter().enumerate() {
+        // What stands in for an exception costs least if it is like its neighbour.
+        let last = (coefficients.last().copied().unwrap_or(0), shifts.last().copied().unwrap_or(0));
+        let (coefficient, shift) = part.map_or(last, |(c, e)| (c, i64::from(e - exponent)));
+        coefficients.push(coefficient);
+        shifts.push(shift);
+        if part.is_none() {
+            exceptions.push((row as u32, bits[row]));
+        }
+    }
+    let mut flags = if constant(&shifts) == Some(0) { 0 } else { SHIFTS };
+    if flags == SHIFTS
+        && let Some(scaled) = scaled(&coefficients, &shifts)
+    {
+        flags |= SCALED;
+        coefficients = scaled;
+        if coefficients.iter().zip(&shifts).all(|(c, shift)| shortest(*c, exponent) == *shift) {
+            flags = SCALED | SHORTEST;
+        }
+    }
+    out.push(flags);
+    out.extend_from_slice(&(exponent as i16).to_le_bytes());
+    out.extend_from_slice(&(exceptions.len() as u32).to_le_bytes());
+    for (row, bits) in exceptions {
+        out.extend_from_slice(&row.to_le_bytes());
+        out.extend_from_slice(&bits.to_le_bytes());
+    }
+    let mut encoded = Vec::new();
+    if flags & SHIFTS != 0 {
+        put_ints(&shifts, ends, tier, &mut encoded);
+    }
+    out.extend_from_slice(&(encoded.len() as u32).to_le_bytes());
+    out.extend_from_slice(&encoded);
+    put_ints(&coefficients, ends, tier, out);
+}
+
+/// Coefficient and exponent of bits that these two give back.
+fn parts_of(bits: i64) -> Option<(i64, i32)> {
+    let (coefficient, exponent) = Decimal64::from_bits(bits as u64).parts()?;
+    (bits_of(coefficient, exponent) == Some(bits)).then_some((coefficient, exponent))
+}
+
+/// Bits of the decimal of exactly this coefficient and exponent.
+#[inline]
+fn bits_of(coefficient: i64, exponent: i32) -> Option<i64> {
+    let magnitude = coefficient.unsigned_abs();
+    if magnitude < 1 << 53 && (EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent) {
+        let sign = coefficient as u64 & 1 << 63;
+        return Some((sign | ((exponent - EXPONENT_MIN) as u64) << 53 | magnitude) as i64);
+    }
+    let value = Decimal64::from_parts(coefficient, exponent).ok()?;
+    (value.parts() == Some((coefficient, exponent))).then_some(value.to_bits() as i64)
+}
+
+fn scaled(coefficients: &[i64], shifts: &[i64]) -> Option<Vec<i64>> {
+    let one = |(c, shift): (&i64, &i64)| match c {
+        0 => Some(0),
+        c => c.checked_mul(*POWERS.get(*shift as usize)?),
+    };
+    let wide = |shift: &i64| *shift > SHIFT_MAX;
+    if shifts.iter().any(wide) {
+        return None;
+    }
+    coefficients.iter().zip(shifts).map(one).collect()
+}
+
+/// Zeros at the end of a coefficient that has `-exponent` digits after the point.
+fn shortest(coefficient: i64, exponent: i32) -> i64 {
+    let most = i64::from(-exponent).clamp(0, SHIFT_MAX);
+    if coefficient == 0 {
+        return most;
+    }
+    let (mut rest, mut zeros) = (coefficient, 0);
+    while zeros < most && rest % 10 == 0 {
+        rest /= 10;
+        zeros += 1;
+    }
+    zeros
+}
+
+/// Replaces `out` by the bits of the wanted values.
+pub(crate) fn read(
+    mut bytes: &[u8],
+    level: &Level,
+    scratch: &mut Vec<i64>,
+    shifts: &mut Vec<i64>,
+    out: &mut Vec<i64>,
+) -> Result<(), Flaw> {
+    let [flags] = take_array(&mut bytes)?;
+    let exponent = i32::from(i16::from_le_bytes(take_array(&mut bytes)?));
+    let exceptions = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
+    let exceptions = take(&mut bytes, exceptions.saturating_mul(12))?.as_chunks::<12>().0;
+    let length = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
+    let encoded = take(&mut bytes, length)?;
+    if flags & SHIFTS != 0 {
+        get_ints(encoded, level, scratch, shifts)?;
+    } else {
+        nothing_left(encoded)?;
+    }
+    get_ints(bytes, level, scratch, out)?;
+    match flags {
+        0 => restore(out, |c, _| bits_of(c, exponent)),
+        SHIFTS => restore(out, |c, i| bits_of(c, exponent.checked_add(i32::try_from(shifts[i]).ok()?)?)),
+        _ if flags == SCALED | SHIFTS => restore(out, |c, i| unscaled(c, exponent, shifts[i])),
+        _ if flags == SCALED | SHORTEST => restore(out, |c, _| unscaled(c, exponent, shortest(c, exponent))),
+        _ => return Err(Flaw::Mismatch { what: "flags of decimals", need: 7, have: flags.into() }),
+    }?;
+    for exception in exceptions {
+        let (row, bits) = exception.split_at(4);
+        let row = u32::from_le_bytes(row.try_into().unwrap_or_default()) as usize;
+        let bits = i64::from_le_bytes(bits.try_into().unwrap_or_default());
+        if row >= level.count {
+            return Err(Flaw::Mismatch {
+                what: "row of a decimal",
+                need: level.count as u64,
+                have: row as u64,
+            });
+        }
+        if let Some(place) = level.place_of(row) {
+            out[place] = bits;
+        }
+    }
+    Ok(())
+}
+
+fn unscaled(coefficient: i64, exponent: i32, shift: i64) -> Option<i64> {
+    let power = *POWERS.get(usize::try_from(shift).ok()?)?;
+    if coefficient % power != 0 {
+        return None;
+    }
+    bits_of(coefficient / power, exponent + shift as i32)
+}
+
+fn restore(values: &mut [i64], bits: impl Fn(i64, usize) -> Option<i64>) -> Result<(), Flaw> {
+    for (i, value) in values.iter_mut().enumerate() {
+        *value = bits(*value, i).ok_or(Flaw::Mismatch {
+            what: "coefficient of a decimal",
+            need: 9_999_999_999_999_999,
+            have: value.unsigned_abs(),
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges that has one")]
+mod tests {
+    use super::*;
+
+    fn round_trip(texts: &[&str]) -> u8 {
+        let bits: Vec<i64> =
+            texts.iter().map(|text| text.parse::<Decimal64>().unwrap().to_bits() as i64).collect();
+        let (mut bytes, mut back) = (Vec::new(), Vec::new());
+        write(&bits, &[], Tier::Hot, &mut bytes);
+        let mut level = Level::default();
+        level.one_run(bits.len());
+        read(&bytes, &level, &mut Vec::new(), &mut Vec::new(), &mut back).unwrap();
+        assert_eq!(back, bits, "{texts:?}");
+        let last = Level { all: false, keep: vec![1..bits.len() as u32], ..level };
+        read(&bytes, &last, &mut Vec::new(), &mut Vec::new(), &mut back).unwrap();
+        assert_eq!(back, bits[1..], "{texts:?}");
+        bytes[0]
+    }
+
+    #[test]
+    fn every_decimal_comes_back() {
+        assert_eq!(round_trip(&["1.50", "-1.50", "0.00"]), 0);
+        assert_eq!(round_trip(&["183.5", "183.45", "183", "0", "200"]), SCALED | SHORTEST);
+        assert_eq!(round_trip(&["183.50", "183.5", "183", "-0.00"]), SCALED | SHIFTS);
+        assert_eq!(round_trip(&["9999999999999999E369", "1E-398"]), SHIFTS);
+        assert_eq!(
+            round_trip(&["1.5", "NaN", "Infinity", "-Infinity", "9999999999999999"]),
+            SCALED | SHORTEST
+        );
+    }
+
+    #[test]
+    fn one_exponent_and_sign_are_plain() {
+        let bits = |text: &str| text.parse::<Decimal64>().unwrap().to_bits() as i64;
+        assert!(are_plain(&[bits("1.50"), bits("99999.00")]));
+        assert!(!are_plain(&[bits("1.50"), bits("-1.50")]));
+        assert!(!are_plain(&[bits("1.50"), bits("1.5")]));
+    }
+}

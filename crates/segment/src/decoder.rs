@@ -1,0 +1,556 @@
+//! Rows and columns out of a block.
+
+use crate::assemble::{Assembler, Sizes, Tools};
+use crate::block::Block;
+use crate::column::Scratch;
+use crate::columns::{Columns, spread};
+use crate::error::{Damage, Flaw};
+use crate::head::{OWN, own};
+use crate::level::Level;
+use crate::order::{Lane, NO_LANE, Order};
+use crate::plan::{ColumnKind, Plan};
+use crate::rows::Rows;
+
+/// Which rows are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Selection<'a> {
+    /// First time wanted, nanoseconds since the Unix epoch.
+    pub from: i64,
+    /// Last time wanted.
+    pub last: i64,
+    /// Ids of the symbols wanted, ascending; `None`: all.
+    pub symbols: Option<&'a [u32]>,
+    /// Ids of the record types wanted, ascending; `None`: all.
+    pub types: Option<&'a [u16]>,
+}
+
+impl Default for Selection<'_> {
+    /// Everything.
+    fn default() -> Self {
+        Self { from: i64::MIN, last: i64::MAX, symbols: None, types: None }
+    }
+}
+
+impl Selection<'_> {
+    fn wants(&self, lane: &Lane) -> bool {
+        self.symbols.is_none_or(|symbols| symbols.binary_search(&lane.symbol).is_ok())
+            && self.types.is_none_or(|types| types.binary_search(&lane.type_id).is_ok())
+    }
+}
+
+/// Values of one column, in the order of lanes: all rows of one symbol, then all of the next, each in time order.
+#[derive(Debug, Default)]
+pub struct ColumnValues {
+    ints: Vec<i64>,
+    f64s: Vec<f64>,
+    f32s: Vec<f32>,
+    ends: Vec<u32>,
+    content: Vec<u8>,
+    kind: Option<ColumnKind>,
+    runs: Vec<u32>,
+}
+
+/// Values of a column by their type.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Values<'a> {
+    /// Numbers; `u64` and `decimal64` by their bits; presence, counts and tags.
+    Ints(&'a [i64]),
+    /// `f64`.
+    F64s(&'a [f64]),
+    /// `f32`.
+    F32s(&'a [f32]),
+    /// Texts: where each ends in the bytes.
+    Bytes(&'a [u32], &'a [u8]),
+}
+
+impl ColumnValues {
+    /// An empty column to read into.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The values.
+    pub fn values(&self) -> Values<'_> {
+        match self.kind {
+            Some(ColumnKind::F64) => Values::F64s(&self.f64s),
+            Some(ColumnKind::F32) => Values::F32s(&self.f32s),
+            Some(ColumnKind::Bytes | ColumnKind::Ascii(_)) => Values::Bytes(&self.ends, &self.content),
+            _ => Values::Ints(&self.ints),
+        }
+    }
+
+    /// Where the values of each symbol end, for symbols that have any.
+    pub fn runs(&self) -> &[u32] {
+        &self.runs
+    }
+}
+
+/// Decodes blocks. Keeps its memory from block to block, so one for each thread is enough.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    order: Order,
+    scratch: Scratch,
+    groups: Vec<GroupTools>,
+    /// Row of the output that each row of the block becomes, where not all are wanted.
+    rank: Vec<u32>,
+    level: Level,
+}
+
+/// Memory of one record type of a block.
+#[derive(Debug, Default)]
+struct GroupTools {
+    tools: Tools,
+    level: Level,
+    places: Vec<u32>,
+    /// Output rows of the wanted values.
+    rows: Vec<u32>,
+    sizes: Sizes,
+    ends: Vec<u32>,
+    content: Vec<u8>,
+}
+
+impl Decoder {
+    /// A decoder without any memory yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replaces `rows` by the wanted rows of a block. Nothing is decoded of record types that are not wanted, and where
+    /// few symbols are wanted, little of the others.
+    ///
+    /// # Errors
+    /// Where a column that is needed is damaged. `rows` is then empty.
+    pub fn rows(
+        &mut self,
+        plan: &Plan,
+        block: &Block,
+        selection: &Selection<'_>,
+        rows: &mut Rows,
+    ) -> Result<(), Damage> {
+        rows.clear();
+        let done = self.read_rows(plan, block, selection, rows);
+        if done.is_err() {
+            rows.clear();
+        }
+        done
+    }
+
+    fn read_rows(
+        &mut self,
+        plan: &Plan,
+        block: &Block,
+        selection: &Selection<'_>,
+        rows: &mut Rows,
+    ) -> Result<(), Damage> {
+        let head = block.head();
+        if head.count == 0 || head.time_max < selection.from || head.time_min > selection.last {
+            return Ok(());
+        }
+        self.order.read_lanes(block, &mut self.scratch)?;
+        self.order.want(|lane| selection.wants(lane));
+        if self.order.wanted.is_empty() {
+            return Ok(());
+        }
+        self.order.read_places(block, &mut self.scratch)?;
+        let own = Columns { block, group: OWN };
+        self.level.one_run(head.count as usize);
+        own.ints(own::TIME.into(), &self.level, &mut self.scratch, &mut rows.times)?;
+        let first = rows.times.partition_point(|time| *time < selection.from) as u32;
+        let end = rows.times.partition_point(|time| *time <= selection.last).max(first as usize) as u32;
+        if own.has(own::SEQUENCE.into()) {
+            own.ints(own::SEQUENCE.into(), &self.level, &mut self.scratch, &mut rows.sequences)?;
+        } else {
+            rows.first_sequence = Some(head.sequence_min);
+        }
+        rows.lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol)));
+        let is_all = self.order.wants_all() && (first, end) == (0, head.count);
+        self.split(head.groups.len(), (first, end));
+        if is_all {
+            rows.lane_of.extend_from_slice(&self.order.lane_of);
+        } else {
+            self.choose_rows(head.count, (first, end), rows);
+        }
+        self.measure(plan, block)?;
+        self.lay_out(block, is_all, rows)?;
+        self.place(plan, block, rows)
+    }
+
+    /// Levels and places of each record type: what is wanted of it.
+    fn split(&mut self, groups: usize, (first, end): (u32, u32)) {
+        if self.groups.len() < groups {
+            self.groups.resize_with(groups, GroupTools::default);
+        }
+        for group in &mut self.groups {
+            group.level.begin();
+            group.level.all = false;
+            group.rows.clear();
+        }
+        let mut lanes = self.order.lanes.iter();
+        let mut base = 0;
+        for group in &mut self.groups[..groups] {
+            group.level.count = 0;
+            let index = lanes.as_slice().first().map(|lane| lane.group);
+            while let Some(lane) = lanes.as_slice().first().filter(|lane| Some(lane.group) == index) {
+                group.level.count = (lane.end - base) as usize;
+                group.level.close_run(group.level.count);
+                lanes.next();
+            }
+            base += group.level.count as u32;
+        }
+        let mut rest = &self.order.places[..];
+        for range in &self.order.wanted {
+            for lane in &self.order.lanes[range.start as usize..range.end as usize] {
+                let (places, others) = rest.split_at((lane.end - lane.start) as usize);
+                rest = others;
+                // Rows of a lane are in time order.
+                let from = places.partition_point(|place| *place < first);
+                let until = places.partition_point(|place| *place < end).max(from);
+                let group = &mut self.groups[usize::from(lane.group)];
+                group.rows.extend_from_slice(&places[from..until]);
+                group.keep(lane, from as u32..until as u32);
+            }
+        }
+        let mut base = 0;
+        for group in &mut self.groups[..groups] {
+            group.level.keep.iter_mut().for_each(|range| *range = range.start - base..range.end - base);
+            base += group.level.count as u32;
+            group.level.all = group.rows.len() == group.level.count;
+        }
+    }
+
+    /// Numbers the wanted rows and drops what belongs to others.
+    fn choose_rows(&mut self, count: u32, (first, end): (u32, u32), rows: &mut Rows) {
+        self.rank.clear();
+        self.rank.resize(count as usize, 0);
+        let is_wanted = |row: u32| match self.order.lane_of.get(row as usize) {
+            Some(lane) => *lane != NO_LANE,
+            // There is one lane.
+            None => true,
+        };
+        let mut to = 0;
+        for row in (first..end).filter(|row| is_wanted(*row)) {
+            self.rank[row as usize] = to as u32;
+            rows.times[to] = rows.times[row as usize];
+            if rows.first_sequence.is_none() {
+                rows.sequences[to] = rows.sequences[row as usize];
+            } else {
+                rows.sequences.push(i64::from(row));
+            }
+            if let Some(lane) = self.order.lane_of.get(row as usize) {
+                rows.lane_of.push(*lane);
+            }
+            to += 1;
+        }
+        rows.times.truncate(to);
+        rows.sequences.truncate(to);
+        if let Some(first) = rows.first_sequence.take() {
+            rows.sequences.iter_mut().for_each(|row| *row = row.wrapping_add(first as i64));
+        }
+        for group in &mut self.groups {
+            group.rows.iter_mut().for_each(|row| *row = self.rank[*row as usize]);
+        }
+    }
+
+    fn measure(&mut self, plan: &Plan, block: &Block) -> Result<(), Damage> {
+        let head = block.head();
+        for (index, (group, tools)) in head.groups.iter().zip(&mut self.groups).enumerate() {
+            if tools.rows.is_empty() {
+                continue;
+            }
+            let columns = Columns { block, group: index as u16 };
+            let bytes = head.body_bytes as usize;
+            if group.is_whole {
+                let GroupTools { level, ends, content, .. } = tools;
+                let is_constant = columns.strings(0, level, bytes, &mut self.scratch, ends, content)?;
+                tools.sizes = if is_constant { Sizes::Same(content.len() as u32) } else { Sizes::Each };
+                continue;
+            }
+            let Some(plan) = plan.group(group.type_id) else {
+                return Err(block.head_damage(
+                    "record type",
+                    plan.layouts().records().len() as u64,
+                    group.type_id.into(),
+                ));
+            };
+            let mut assembler = Assembler::new(plan, columns, &mut tools.tools, bytes);
+            let (sizes, each) = assembler.measure(&tools.level)?;
+            tools.sizes = sizes;
+            tools.ends.clear();
+            if sizes == Sizes::Each {
+                tools.ends.extend_from_slice(each);
+                lengths_to_ends(&mut tools.ends);
+            }
+        }
+        Ok(())
+    }
+
+    /// Works out where each body lies.
+    fn lay_out(&mut self, block: &Block, is_all: bool, rows: &mut Rows) -> Result<(), Damage> {
+        let mut strides = self.groups.iter().filter(|group| !group.rows.is_empty()).map(|group| group.sizes);
+        let first = strides.next();
+        let count = rows.len();
+        let total = match first {
+            None => 0,
+            Some(Sizes::Same(stride)) if strides.all(|other| other == Sizes::Same(stride)) => {
+                rows.stride = Some(stride);
+                stride as usize * count
+            }
+            Some(_) => self.lay_out_each(rows),
+        };
+        let need = block.head().body_bytes as usize;
+        if total > need || is_all && total != need {
+            return Err(block.head_damage("bytes of bodies", need as u64, total as u64));
+        }
+        if rows.bodies.len() < total {
+            rows.bodies.resize(total, 0);
+        }
+        for group in self.groups.iter_mut().filter(|group| !group.rows.is_empty()) {
+            group.places.clear();
+            match rows.stride {
+                Some(stride) => group.places.extend(group.rows.iter().map(|row| row * stride)),
+                None => group.places.extend(group.rows.iter().map(|row| rows.starts[*row as usize])),
+            }
+        }
+        Ok(())
+    }
+
+    /// Where bodies have lengths of their own; returns the bytes of all.
+    fn lay_out_each(&mut self, rows: &mut Rows) -> usize {
+        rows.starts.clear();
+        rows.starts.resize(rows.times.len() + 1, 0);
+        for group in self.groups.iter().filter(|group| !group.rows.is_empty()) {
+            match group.sizes {
+                Sizes::Same(size) => group.rows.iter().for_each(|row| rows.starts[*row as usize + 1] = size),
+                Sizes::Each => {
+                    let mut start = 0;
+                    for (row, end) in group.rows.iter().zip(&group.ends) {
+                        rows.starts[*row as usize + 1] = end - start;
+                        start = *end;
+                    }
+                }
+            }
+        }
+        lengths_to_ends(&mut rows.starts);
+        rows.starts.last().map_or(0, |end| *end as usize)
+    }
+
+    fn place(&mut self, plan: &Plan, block: &Block, rows: &mut Rows) -> Result<(), Damage> {
+        let head = block.head();
+        for (index, (group, tools)) in head.groups.iter().zip(&mut self.groups).enumerate() {
+            let Some(plan) = plan.group(group.type_id).filter(|_| !group.is_whole) else {
+                tools.place_whole(&mut rows.bodies);
+                continue;
+            };
+            if !tools.rows.is_empty() {
+                let columns = Columns { block, group: index as u16 };
+                Assembler::resume(plan, columns, &mut tools.tools).place(
+                    &tools.level,
+                    &tools.places,
+                    &mut rows.bodies,
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces `out` by the values of one column of a record type, of all symbols or of some (ids ascending). Only this
+    /// column is decoded and what it hangs from. A record type that the block does not have has no values.
+    ///
+    /// # Errors
+    /// When a column is damaged, when the record type has no column of this number, and when its bodies stayed whole
+    /// ([`Group::is_whole`](crate::Group::is_whole)) and so have no columns.
+    pub fn column(
+        &mut self,
+        plan: &Plan,
+        block: &Block,
+        (type_id, column): (u16, u16),
+        symbols: Option<&[u32]>,
+        out: &mut ColumnValues,
+    ) -> Result<(), Damage> {
+        out.runs.clear();
+        let found =
+            plan.group(type_id).and_then(|plan| Some((plan, plan.columns().get(usize::from(column))?)));
+        let Some((plan, info)) = found else {
+            let most = plan.group(type_id).map_or(0, |plan| plan.columns().len());
+            return Err(block.head_damage("number of a column", most as u64, column.into()));
+        };
+        out.kind = Some(info.kind);
+        let Some(index) = block.head().group_of(type_id) else { return self.values(None, 0, out) };
+        let columns = Columns { block, group: index as u16 };
+        if block.head().groups[index].is_whole {
+            let flaw = Flaw::Mismatch {
+                what: "record type whose bodies stayed whole",
+                need: 0,
+                have: type_id.into(),
+            };
+            return Err(columns.damage(0, flaw));
+        }
+        self.order.read_lanes(block, &mut self.scratch)?;
+        let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
+        self.order.want(|lane| selection.wants(lane));
+        self.whole_lanes(index as u16);
+        if self.groups.is_empty() {
+            self.groups.push(GroupTools::default());
+        }
+        let tools = &mut self.groups[0].tools;
+        let bytes = block.head().body_bytes as usize;
+        Assembler::new(plan, columns, tools, bytes).find(column.into(), &self.level)?;
+        self.values(Some(columns), column, out)
+    }
+
+    /// The level of one record type's rows, of which the wanted lanes are wanted.
+    fn whole_lanes(&mut self, group: u16) {
+        self.level.begin();
+        let lanes = || self.order.lanes.iter().filter(|lane| lane.group == group);
+        let base = lanes().next().map_or(0, |lane| lane.start);
+        for lane in lanes() {
+            self.level.count = (lane.end - base) as usize;
+            self.level.close_run(self.level.count);
+        }
+        for (_, lane) in self.order.wanted_lanes() {
+            match self.level.keep.last_mut() {
+                Some(last) if last.end == lane.start - base => last.end = lane.end - base,
+                _ => self.level.keep.push(lane.start - base..lane.end - base),
+            }
+        }
+        self.level.all = self.level.keep.first().is_some_and(|range| range.len() == self.level.count);
+    }
+
+    /// Reads the column whose level was found.
+    fn values(
+        &mut self,
+        columns: Option<Columns<'_>>,
+        column: u16,
+        out: &mut ColumnValues,
+    ) -> Result<(), Damage> {
+        out.ints.clear();
+        out.f64s.clear();
+        out.f32s.clear();
+        out.ends.clear();
+        out.content.clear();
+        let (Some(columns), Some(kind)) = (columns, out.kind) else { return Ok(()) };
+        let level = &self.groups[0].tools.found;
+        out.runs.extend(level.wanted_runs().unwrap_or_default());
+        if level.count == 0 {
+            return Ok(());
+        }
+        if matches!(kind, ColumnKind::Bytes | ColumnKind::Ascii(_)) {
+            let most = columns.block.head().body_bytes as usize;
+            return texts(columns, column, level, most, &mut self.scratch, out);
+        }
+        // What is always there has no column to say so.
+        if kind == ColumnKind::Presence && !columns.has(column.into()) {
+            out.ints.resize(level.kept(), 1);
+            return Ok(());
+        }
+        let decoded = columns.numbers(column.into(), kind, level, &mut self.scratch, &mut out.ints)?;
+        spread(decoded, level, &mut out.ints);
+        match kind {
+            ColumnKind::F64 => out.f64s.extend(out.ints.iter().map(|bits| f64::from_bits(*bits as u64))),
+            ColumnKind::F32 => out.f32s.extend(out.ints.iter().map(|bits| f32::from_bits(*bits as u32))),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Replaces `out` by the times of all rows in row order, nanoseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// When the column is damaged.
+    pub fn times(&mut self, block: &Block, out: &mut Vec<i64>) -> Result<(), Damage> {
+        self.level.one_run(block.head().count as usize);
+        Columns { block, group: OWN }.ints(own::TIME.into(), &self.level, &mut self.scratch, out)
+    }
+
+    /// Replaces `places` by the row of each value that [`Self::column`] gives for a field of all messages of a record
+    /// type: `places[i]` is the row of the block that value `i` belongs to.
+    ///
+    /// # Errors
+    /// When a column is damaged.
+    pub fn places(
+        &mut self,
+        block: &Block,
+        type_id: u16,
+        symbols: Option<&[u32]>,
+        places: &mut Vec<u32>,
+    ) -> Result<(), Damage> {
+        self.order.read_lanes(block, &mut self.scratch)?;
+        let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
+        self.order.want(|lane| selection.wants(lane));
+        self.order.read_places(block, &mut self.scratch)?;
+        places.clear();
+        if !self.order.wanted.is_empty() {
+            places.extend_from_slice(&self.order.places);
+        }
+        Ok(())
+    }
+
+    /// Replaces `symbols` by record type, symbol and number of rows of each lane: what a block holds, without its rows.
+    ///
+    /// # Errors
+    /// When a column is damaged.
+    pub fn lanes(&mut self, block: &Block, lanes: &mut Vec<(u16, u32, u32)>) -> Result<(), Damage> {
+        self.order.read_lanes(block, &mut self.scratch)?;
+        lanes.clear();
+        lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol, lane.end - lane.start)));
+        Ok(())
+    }
+}
+
+fn texts(
+    columns: Columns<'_>,
+    column: u16,
+    level: &Level,
+    most: usize,
+    scratch: &mut Scratch,
+    out: &mut ColumnValues,
+) -> Result<(), Damage> {
+    if columns.strings(column.into(), level, most, scratch, &mut out.ends, &mut out.content)? {
+        let one = std::mem::take(&mut out.content);
+        if one.len().saturating_mul(level.kept()) > most.saturating_mul(2) {
+            let flaw = Flaw::Mismatch { what: "bytes of bodies", need: most as u64, have: one.len() as u64 };
+            return Err(columns.damage(column.into(), flaw));
+        }
+        for _ in 0..level.kept() {
+            out.content.extend_from_slice(&one);
+            out.ends.push(out.content.len() as u32);
+        }
+    }
+    Ok(())
+}
+
+fn lengths_to_ends(lengths: &mut [u32]) {
+    let mut end = 0;
+    for length in lengths {
+        end += *length;
+        *length = end;
+    }
+}
+
+impl GroupTools {
+    /// Wants these of a lane's rows; counted from the block's first lane for now.
+    fn keep(&mut self, lane: &Lane, rows: std::ops::Range<u32>) {
+        let range = lane.start + rows.start..lane.start + rows.end;
+        match self.level.keep.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ if range.is_empty() => {}
+            _ => self.level.keep.push(range),
+        }
+    }
+
+    /// Writes bodies that stayed whole.
+    fn place_whole(&self, out: &mut [u8]) {
+        if self.rows.is_empty() {
+            return;
+        }
+        let mut start = 0;
+        for (i, place) in self.places.iter().enumerate() {
+            let body = match self.sizes {
+                Sizes::Same(_) => &self.content[..],
+                Sizes::Each => &self.content[start..self.ends[i] as usize],
+            };
+            out[*place as usize..][..body.len()].copy_from_slice(body);
+            start = self.ends.get(i).map_or(0, |end| *end as usize);
+        }
+    }
+}

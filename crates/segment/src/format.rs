@@ -1,0 +1,349 @@
+//! The bytes of a segment file outside its blocks: header, footer, trailer. See `docs/format/segment.md`.
+
+use crate::column::{take, take_array};
+use crate::error::{Damage, Flaw, Part};
+use crate::head::{crc32c, u16_at, u32_at, u64_at};
+
+/// The newest format version that this program reads, and the one it writes.
+pub const VERSION: u16 = 1;
+pub(crate) const MAGIC: &[u8; 8] = b"TAPESEG1";
+pub(crate) const END_MAGIC: &[u8; 8] = b"TAPEEND1";
+/// Bytes of the header before the schema.
+pub(crate) const HEADER_BYTES: usize = 64;
+pub(crate) const TRAILER_BYTES: usize = 40;
+pub(crate) const ENTRY_BYTES: usize = 56;
+/// The longest text of a schema.
+pub const SCHEMA_BYTES_MAX: usize = 16 << 20;
+/// The most blocks of a segment.
+pub const BLOCKS_MAX: usize = 1 << 20;
+/// The longest footer.
+pub const FOOTER_BYTES_MAX: usize = 256 << 20;
+
+/// Every field of a header in file order: offset, bytes, name. The format page's table is tested against it.
+pub const HEADER_LAYOUT: [(usize, usize, &str); 11] = [
+    (0, 8, "magic"),
+    (8, 2, "version"),
+    (10, 2, "schema_version"),
+    (12, 4, "space"),
+    (16, 8, "stream_id"),
+    (24, 8, "first_sequence"),
+    (32, 8, "next_sequence"),
+    (40, 4, "schema_len"),
+    (44, 4, "schema_crc"),
+    (48, 12, "reserved"),
+    (60, 4, "header_crc"),
+];
+
+/// The same of an entry of the footer.
+pub const ENTRY_LAYOUT: [(usize, usize, &str); 8] = [
+    (0, 8, "offset"),
+    (8, 4, "len"),
+    (12, 4, "head_len"),
+    (16, 4, "count"),
+    (20, 4, "reserved"),
+    (24, 8, "time_min"),
+    (32, 8, "time_max"),
+    (40, 16, "sequence_min, sequence_max"),
+];
+
+/// The same of a trailer.
+pub const TRAILER_LAYOUT: [(usize, usize, &str); 6] = [
+    (0, 8, "footer_offset"),
+    (8, 8, "footer_len"),
+    (16, 8, "message_count"),
+    (24, 4, "footer_crc"),
+    (28, 4, "trailer_crc"),
+    (32, 8, "magic"),
+];
+
+const _: () = {
+    check_layout(&HEADER_LAYOUT, HEADER_BYTES);
+    check_layout(&ENTRY_LAYOUT, ENTRY_BYTES);
+    check_layout(&TRAILER_LAYOUT, TRAILER_BYTES);
+};
+
+/// No holes and no overlaps, `size` bytes in all.
+const fn check_layout(layout: &[(usize, usize, &str)], size: usize) {
+    let (mut i, mut end) = (0, 0);
+    while i < layout.len() {
+        assert!(layout[i].0 == end);
+        end += layout[i].1;
+        i += 1;
+    }
+    assert!(end == size);
+}
+
+/// What a segment says about itself at its front.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The stream.
+    pub stream_id: u64,
+    /// Space of the stream.
+    pub space: u32,
+    /// Version of the stream's schema that bodies are encoded with.
+    pub schema_version: u16,
+    /// The messages come from those with sequence numbers from here, …
+    pub first_sequence: u64,
+    /// … to before here: some of them may have been deleted before the segment was written.
+    pub next_sequence: u64,
+}
+
+/// One block in the footer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BlockEntry {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u32,
+    /// Bytes of its head.
+    pub head_len: u32,
+    /// Rows.
+    pub count: u32,
+    /// Earliest time, nanoseconds since the Unix epoch.
+    pub time_min: i64,
+    /// Latest time; not before that of the block before.
+    pub time_max: i64,
+    /// Smallest sequence number.
+    pub sequence_min: u64,
+    /// Largest sequence number.
+    pub sequence_max: u64,
+}
+
+/// One symbol in the footer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SymbolEntry {
+    pub symbol: u32,
+    /// Messages.
+    pub count: u64,
+    /// Blocks that have it, as runs: first, one after the last.
+    pub blocks: Vec<(u32, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Trailer {
+    pub footer_offset: u64,
+    pub footer_len: u64,
+    pub message_count: u64,
+    pub footer_crc: u32,
+}
+
+impl SegmentHeader {
+    /// Appends header and schema.
+    pub fn write(&self, schema: &str, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.schema_version.to_le_bytes());
+        out.extend_from_slice(&self.space.to_le_bytes());
+        out.extend_from_slice(&self.stream_id.to_le_bytes());
+        out.extend_from_slice(&self.first_sequence.to_le_bytes());
+        out.extend_from_slice(&self.next_sequence.to_le_bytes());
+        out.extend_from_slice(&(schema.len() as u32).to_le_bytes());
+        out.extend_from_slice(&crc32c(schema.as_bytes()).to_le_bytes());
+        out.resize(start + HEADER_BYTES - 4, 0);
+        let crc = crc32c(&out[start..]);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(schema.as_bytes());
+    }
+
+    /// Reads the first [`HEADER_BYTES`]; gives length and checksum of the schema behind them too.
+    pub fn read(bytes: &[u8]) -> Result<(Self, usize, u32), Damage> {
+        let damage = |flaw| Damage::new(Part::Header, 0, flaw);
+        let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err(damage(Flaw::Short { need: HEADER_BYTES as u64, have: bytes.len() as u64 }));
+        };
+        if !header.starts_with(MAGIC) {
+            return Err(damage(Flaw::Magic));
+        }
+        let (need, have) = (crc32c(&header[..HEADER_BYTES - 4]), u32_at(header, 60));
+        if need != have {
+            return Err(damage(Flaw::Checksum { need, have }));
+        }
+        let version = u16_at(header, 8);
+        if !(1..=VERSION).contains(&version) {
+            return Err(damage(Flaw::Version { need: VERSION, have: version }));
+        }
+        let schema_len = u32_at(header, 40) as usize;
+        if schema_len > SCHEMA_BYTES_MAX {
+            let (need, have) = (SCHEMA_BYTES_MAX as u64, schema_len as u64);
+            return Err(damage(Flaw::Mismatch { what: "bytes of the schema", need, have }));
+        }
+        let read = Self {
+            stream_id: u64_at(header, 16),
+            space: u32_at(header, 12),
+            schema_version: u16_at(header, 10),
+            first_sequence: u64_at(header, 24),
+            next_sequence: u64_at(header, 32),
+        };
+        Ok((read, schema_len, u32_at(header, 44)))
+    }
+}
+
+impl BlockEntry {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.offset.to_le_bytes());
+        for number in [self.len, self.head_len, self.count, 0] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.time_min.to_le_bytes());
+        out.extend_from_slice(&self.time_max.to_le_bytes());
+        out.extend_from_slice(&self.sequence_min.to_le_bytes());
+        out.extend_from_slice(&self.sequence_max.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8; ENTRY_BYTES]) -> Self {
+        Self {
+            offset: u64_at(bytes, 0),
+            len: u32_at(bytes, 8),
+            head_len: u32_at(bytes, 12),
+            count: u32_at(bytes, 16),
+            time_min: u64_at(bytes, 24) as i64,
+            time_max: u64_at(bytes, 32) as i64,
+            sequence_min: u64_at(bytes, 40),
+            sequence_max: u64_at(bytes, 48),
+        }
+    }
+}
+
+/// Appends the footer.
+pub(crate) fn write_footer(blocks: &[BlockEntry], symbols: &[SymbolEntry], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(blocks.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(symbols.len() as u32).to_le_bytes());
+    blocks.iter().for_each(|block| block.write(out));
+    let mut before = 0;
+    for entry in symbols {
+        write_varint(u64::from(entry.symbol) - before, out);
+        before = u64::from(entry.symbol) + 1;
+        write_varint(entry.count, out);
+        write_varint(entry.blocks.len() as u64, out);
+        let mut end = 0;
+        for run in &entry.blocks {
+            write_varint((run.0 - end).into(), out);
+            write_varint((run.1 - run.0).into(), out);
+            end = run.1;
+        }
+    }
+}
+
+/// Reads a footer that begins at `offset` of its file; blocks lie behind `front` and before it.
+pub(crate) fn read_footer(
+    mut bytes: &[u8],
+    front: u64,
+    offset: u64,
+) -> Result<(Vec<BlockEntry>, Vec<SymbolEntry>), Damage> {
+    let footer = &mut bytes;
+    read_blocks(footer, front, offset)
+        .and_then(|blocks| Ok((read_symbols(footer, blocks.1, blocks.0.len() as u32)?, blocks.0)))
+        .map(|(symbols, blocks)| (blocks, symbols))
+        .map_err(|flaw| Damage::new(Part::Footer, offset, flaw))
+}
+
+fn read_blocks(bytes: &mut &[u8], front: u64, offset: u64) -> Result<(Vec<BlockEntry>, u32), Flaw> {
+    let count = u32::from_le_bytes(take_array(bytes)?) as usize;
+    let symbols = u32::from_le_bytes(take_array(bytes)?);
+    let entries = take(bytes, count.saturating_mul(ENTRY_BYTES))?.as_chunks::<ENTRY_BYTES>().0;
+    let blocks: Vec<BlockEntry> = entries.iter().map(BlockEntry::read).collect();
+    let (mut end, mut last) = (front, i64::MIN);
+    for block in &blocks {
+        check("offset of a block", end, block.offset, end == block.offset)?;
+        check("bytes of a block", block.len.into(), block.head_len.into(), block.head_len <= block.len)?;
+        let ordered = last <= block.time_min && block.time_min <= block.time_max;
+        check("time of a block", last as u64, block.time_min as u64, ordered)?;
+        let ordered = block.sequence_min <= block.sequence_max;
+        check("sequence number of a block", block.sequence_min, block.sequence_max, ordered)?;
+        end += u64::from(block.len);
+        last = block.time_max;
+    }
+    check("end of the blocks", offset, end, end == offset)?;
+    Ok((blocks, symbols))
+}
+
+fn read_symbols(bytes: &mut &[u8], count: u32, blocks: u32) -> Result<Vec<SymbolEntry>, Flaw> {
+    // Each takes three bytes or more.
+    let mut symbols = Vec::with_capacity((count as usize).min(bytes.len() / 3));
+    let mut next = 0u64;
+    for _ in 0..count {
+        let symbol = next.saturating_add(read_varint(bytes)?);
+        check("symbol", u32::MAX.into(), symbol, symbol <= u32::MAX.into())?;
+        next = symbol + 1;
+        let count = read_varint(bytes)?;
+        let runs = read_varint(bytes)?;
+        check("runs of blocks", bytes.len() as u64 / 2, runs, runs <= bytes.len() as u64 / 2)?;
+        let mut entry =
+            SymbolEntry { symbol: symbol as u32, count, blocks: Vec::with_capacity(runs as usize) };
+        let mut end = 0u64;
+        for _ in 0..runs {
+            let start = end.saturating_add(read_varint(bytes)?);
+            end = start.saturating_add(read_varint(bytes)?);
+            check("blocks of a symbol", blocks.into(), end, end <= blocks.into() && start < end)?;
+            entry.blocks.push((start as u32, end as u32));
+        }
+        symbols.push(entry);
+    }
+    check("bytes behind the footer", 0, bytes.len() as u64, bytes.is_empty())?;
+    Ok(symbols)
+}
+
+fn check(what: &'static str, need: u64, have: u64, holds: bool) -> Result<(), Flaw> {
+    if holds { Ok(()) } else { Err(Flaw::Mismatch { what, need, have }) }
+}
+
+/// Seven bits a byte, low ones first; the high bit says that more follow.
+fn write_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn read_varint(bytes: &mut &[u8]) -> Result<u64, Flaw> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let [byte] = take_array(bytes)?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(Flaw::Mismatch { what: "bytes of a number", need: 10, have: 11 })
+}
+
+impl Trailer {
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.footer_offset.to_le_bytes());
+        out.extend_from_slice(&self.footer_len.to_le_bytes());
+        out.extend_from_slice(&self.message_count.to_le_bytes());
+        out.extend_from_slice(&self.footer_crc.to_le_bytes());
+        let crc = crc32c(&out[start..]);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(END_MAGIC);
+    }
+
+    /// Reads the end of a file of `file_len` bytes.
+    pub fn read(bytes: &[u8], file_len: u64) -> Result<Self, Damage> {
+        let offset = file_len.saturating_sub(TRAILER_BYTES as u64);
+        let damage = |flaw| Damage::new(Part::Footer, offset, flaw);
+        let Some(trailer) = bytes.first_chunk::<TRAILER_BYTES>() else {
+            return Err(damage(Flaw::Short { need: TRAILER_BYTES as u64, have: bytes.len() as u64 }));
+        };
+        if !trailer.ends_with(END_MAGIC) {
+            return Err(damage(Flaw::Magic));
+        }
+        let (need, have) = (crc32c(&trailer[..28]), u32_at(trailer, 28));
+        if need != have {
+            return Err(damage(Flaw::Checksum { need, have }));
+        }
+        let read = Self {
+            footer_offset: u64_at(trailer, 0),
+            footer_len: u64_at(trailer, 8),
+            message_count: u64_at(trailer, 16),
+            footer_crc: u32_at(trailer, 24),
+        };
+        let end = read.footer_offset.checked_add(read.footer_len);
+        let fits = end == Some(offset) && read.footer_len <= FOOTER_BYTES_MAX as u64;
+        check("end of the footer", offset, end.unwrap_or(u64::MAX), fits).map_err(damage)?;
+        Ok(read)
+    }
+}

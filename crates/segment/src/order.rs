@@ -1,0 +1,225 @@
+//! Which row of a block is whose: lanes of one record type and symbol each, and the places of their rows.
+
+use crate::block::Block;
+use crate::column::Scratch;
+use crate::columns::Columns;
+use crate::error::Damage;
+use crate::head::{OWN, own};
+use crate::level::Level;
+use std::ops::Range;
+
+/// The rows of one record type and symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lane {
+    /// Index of the record type in the head.
+    pub group: u16,
+    pub type_id: u16,
+    pub symbol: u32,
+    /// First row in the order of lanes, and the first of the next lane.
+    pub start: u32,
+    pub end: u32,
+}
+
+/// Lanes of a block, and where the rows of the wanted ones are. Reading the next block's keeps the memory.
+///
+/// Always true after [`Order::read_places`]: `places` has the rows of the wanted lanes, one lane after the other; no
+/// place is there twice, and each is below the block's count.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    pub lanes: Vec<Lane>,
+    /// Lanes that are wanted, as ranges of indices into `lanes`.
+    pub wanted: Vec<Range<u32>>,
+    pub places: Vec<u32>,
+    /// Index of each row's lane; [`NO_LANE`] where that is not wanted. Empty where there is one lane.
+    pub lane_of: Vec<u16>,
+    level: Level,
+    wide: Vec<i64>,
+    next: Vec<u32>,
+}
+
+/// Not the index of a lane.
+pub(crate) const NO_LANE: u16 = u16::MAX;
+
+impl Order {
+    /// Reads which lanes there are. All are wanted.
+    pub fn read_lanes(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
+        let (columns, head) = (Columns { block, group: OWN }, block.head());
+        self.lanes.clear();
+        self.level.begin();
+        for group in &head.groups {
+            self.level.count += group.lanes as usize;
+            self.level.close_run(self.level.count);
+        }
+        columns.ints(own::LANE_SYMBOL.into(), &self.level, scratch, &mut self.wide)?;
+        let mut symbols = self.wide.iter();
+        for (index, group) in head.groups.iter().enumerate() {
+            for symbol in symbols.by_ref().take(group.lanes as usize) {
+                let symbol = u32::try_from(*symbol)
+                    .map_err(|_| block.head_damage("symbol", u32::MAX.into(), *symbol as u64))?;
+                let (group, type_id) = (index as u16, group.type_id);
+                self.lanes.push(Lane { group, type_id, symbol, start: 0, end: 0 });
+            }
+        }
+        self.level.one_run(self.lanes.len());
+        columns.ints(own::LANE_COUNT.into(), &self.level, scratch, &mut self.wide)?;
+        self.place_lanes(block)?;
+        self.wanted.clear();
+        self.wanted.push(0..self.lanes.len() as u32);
+        Ok(())
+    }
+
+    fn place_lanes(&mut self, block: &Block) -> Result<(), Damage> {
+        let mut end = 0u64;
+        for (lane, count) in self.lanes.iter_mut().zip(&self.wide) {
+            let most = u64::from(block.head().count) - end;
+            if !(1..=most).contains(&(*count as u64)) {
+                return Err(block.head_damage("rows of a symbol", most, *count as u64));
+            }
+            lane.start = end as u32;
+            end += *count as u64;
+            lane.end = end as u32;
+        }
+        for lanes in self.lanes.chunk_by(|a, b| a.group == b.group) {
+            let need = block.head().groups[usize::from(lanes[0].group)].count;
+            let have = lanes[lanes.len() - 1].end - lanes[0].start;
+            if need != have {
+                return Err(block.head_damage(
+                    "rows of the symbols of a record type",
+                    need.into(),
+                    have.into(),
+                ));
+            }
+            if !lanes.is_sorted_by(|a, b| a.symbol < b.symbol) {
+                return Err(block.head_damage("order of symbols", 1, 0));
+            }
+        }
+        if end != u64::from(block.head().count) {
+            return Err(block.head_damage("rows of all symbols", block.head().count.into(), end));
+        }
+        Ok(())
+    }
+
+    /// Wants only the lanes that `is_wanted`.
+    pub fn want(&mut self, is_wanted: impl Fn(&Lane) -> bool) {
+        self.wanted.clear();
+        for (index, _) in self.lanes.iter().enumerate().filter(|(_, lane)| is_wanted(lane)) {
+            let index = index as u32;
+            match self.wanted.last_mut() {
+                Some(last) if last.end == index => last.end += 1,
+                _ => self.wanted.push(index..index + 1),
+            }
+        }
+    }
+
+    /// Whether every lane is wanted.
+    pub fn wants_all(&self) -> bool {
+        self.wanted.first().is_some_and(|range| range.len() == self.lanes.len())
+    }
+
+    /// The wanted lanes.
+    pub fn wanted_lanes(&self) -> impl Iterator<Item = (u32, &Lane)> {
+        self.wanted.iter().flat_map(|range| range.clone().map(|index| (index, &self.lanes[index as usize])))
+    }
+
+    /// Reads where the rows of the wanted lanes are.
+    pub fn read_places(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
+        self.places.clear();
+        self.lane_of.clear();
+        if self.lanes.len() < 2 {
+            self.places.extend(0..block.head().count);
+            return Ok(());
+        }
+        let columns = Columns { block, group: OWN };
+        if columns.has(own::POSITION.into()) {
+            self.read_positions(columns, scratch)
+        } else {
+            self.read_lane_of(columns, scratch)
+        }
+    }
+
+    /// From the rows of each lane.
+    fn read_positions(&mut self, columns: Columns<'_>, scratch: &mut Scratch) -> Result<(), Damage> {
+        let count = columns.block.head().count;
+        self.level.begin();
+        self.level.count = count as usize;
+        self.level.ends.extend(self.lanes.iter().map(|lane| lane.end));
+        self.level.all = self.wants_all();
+        if !self.level.all {
+            let rows = |range: &Range<u32>| {
+                self.lanes[range.start as usize].start..self.lanes[range.end as usize - 1].end
+            };
+            self.level.keep.extend(self.wanted.iter().map(rows));
+        }
+        columns.ints(own::POSITION.into(), &self.level, scratch, &mut self.wide)?;
+        self.lane_of.resize(count as usize, NO_LANE);
+        self.places.extend(self.wide.iter().map(|place| (*place as u64).min(u32::MAX.into()) as u32));
+        let mut rest = &self.places[..];
+        for range in &self.wanted {
+            for index in range.clone() {
+                let lane = &self.lanes[index as usize];
+                let (rows, others) = rest.split_at((lane.end - lane.start) as usize);
+                rest = others;
+                for place in rows {
+                    match self.lane_of.get_mut(*place as usize) {
+                        Some(slot) if *slot == NO_LANE => *slot = index as u16,
+                        _ => {
+                            let (need, have) = (count.into(), u64::from(*place));
+                            return Err(columns.block.head_damage("row of a symbol", need, have));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// From the lane of each row.
+    fn read_lane_of(&mut self, columns: Columns<'_>, scratch: &mut Scratch) -> Result<(), Damage> {
+        let count = columns.block.head().count;
+        self.level.one_run(count as usize);
+        columns.ints(own::LANE.into(), &self.level, scratch, &mut self.wide)?;
+        self.next.clear();
+        self.next.resize(self.lanes.len(), NO_PLACE);
+        let mut end = 0;
+        for range in &self.wanted {
+            for index in range.clone() {
+                let lane = &self.lanes[index as usize];
+                self.next[index as usize] = end;
+                end += lane.end - lane.start;
+            }
+        }
+        self.places.resize(end as usize, NO_PLACE);
+        for (row, index) in self.wide.iter().enumerate() {
+            let Some(next) = self.next.get_mut(*index as usize) else {
+                let (need, have) = (self.lanes.len() as u64, *index as u64);
+                return Err(columns.block.head_damage("symbol of a row", need, have));
+            };
+            if *next == NO_PLACE {
+                self.lane_of.push(NO_LANE);
+                continue;
+            }
+            self.lane_of.push(*index as u16);
+            if let Some(place) = self.places.get_mut(*next as usize) {
+                *place = row as u32;
+            }
+            *next += 1;
+        }
+        self.check_lane_of(columns)
+    }
+
+    /// Every wanted lane got as many rows as it has, which puts each row in its own place.
+    fn check_lane_of(&self, columns: Columns<'_>) -> Result<(), Damage> {
+        let mut end = 0;
+        for (index, lane) in self.wanted_lanes() {
+            end += lane.end - lane.start;
+            let next = self.next[index as usize];
+            if next != end {
+                return Err(columns.block.head_damage("rows of a symbol", end.into(), next.into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Not the place of a row.
+const NO_PLACE: u32 = u32::MAX;

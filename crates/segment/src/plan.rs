@@ -1,0 +1,392 @@
+//! Which columns a record type is taken apart into: worked out once from the schema, the same for writer and reader.
+//!
+//! Columns are numbered depth first, in field order. Of a field come, as far as it has them: the presence of its value
+//! (which are null), then what its value consists of: a number; the bytes of a text; the count of an array and then what
+//! its items consist of; the fields of a record; the tag of a union and then the fields of each alternative. A record
+//! that holds itself would have no end, and alternatives in alternatives multiply: so a record content that is already
+//! being taken apart, that is nested deeper than a message can be, or that begins when [`COLUMNS_MAX`] columns have been
+//! numbered, stays in one piece as bytes.
+
+use tapedb_codec::MAX_DEPTH;
+use tapedb_codec::dynamic::{ItemLayout, Layouts, TypeLayout};
+
+/// Records and arrays that begin after this many columns of a record type are kept as bytes.
+pub const COLUMNS_MAX: usize = 1_000;
+
+/// The columns of every record type of a schema.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    layouts: Layouts,
+    groups: Vec<GroupPlan>,
+}
+
+/// The columns of one record type.
+#[derive(Debug, Clone)]
+pub struct GroupPlan {
+    pub(crate) root: RecordNode,
+    columns: Vec<ColumnPlan>,
+    /// Nodes that keep something between the two passes of putting rows together; columns come first.
+    pub(crate) slots: usize,
+}
+
+/// One column: what it holds and what it is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnPlan {
+    /// Fields on the way to it, joined by `.`; `[]` stands for the items of an array, `?` for presence, and an
+    /// alternative of several is named by its record type: `entries[].Trade.id?`.
+    pub path: String,
+    /// What its values are.
+    pub kind: ColumnKind,
+}
+
+/// What the values of a column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Whether a nullable value is there: 1 or 0.
+    Presence,
+    /// Whole numbers, and whatever is one in its slot: bools, enum ordinals, times, scaled decimals, chars, and texts of
+    /// up to eight bytes (first byte lowest).
+    Int {
+        /// Bytes of the slot.
+        width: u8,
+        /// Whether it is two's complement.
+        signed: bool,
+    },
+    /// The bits of `f32`.
+    F32,
+    /// The bits of `f64`.
+    F64,
+    /// The bits of `decimal64`.
+    Decimal64,
+    /// `ascii(n)` of more than eight bytes, without its padding.
+    Ascii(u8),
+    /// Texts and binaries, and records and arrays that are not taken apart.
+    Bytes,
+    /// Items in an array.
+    Count,
+    /// Which alternative a record is.
+    Tag(u16),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct RecordNode {
+    pub fixed: u32,
+    pub null_bytes: u32,
+    pub fields: Vec<FieldNode>,
+    pub slot: usize,
+    /// Whether bodies have the same length always.
+    pub is_fixed: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct FieldNode {
+    pub offset: u32,
+    /// Slot of the variable field before.
+    pub before: Option<u32>,
+    pub null: Option<Null>,
+    pub node: Node,
+}
+
+/// Where a field's null bit is and which column tells of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Null {
+    pub byte: u32,
+    pub mask: u8,
+    pub column: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Node {
+    /// A slot of fixed width.
+    Leaf {
+        column: usize,
+        kind: ColumnKind,
+        width: u32,
+    },
+    /// Content in one piece.
+    Bytes {
+        column: usize,
+    },
+    Record(Box<RecordNode>),
+    Union {
+        tags: usize,
+        alternatives: Vec<RecordNode>,
+    },
+    Array {
+        counts: usize,
+        item: Box<ItemNode>,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ItemNode {
+    /// Column of the items' presence, if they may be null.
+    pub presence: Option<usize>,
+    pub node: Node,
+    pub extent: Extent,
+    /// Bytes of a null.
+    pub null_width: u32,
+    pub slot: usize,
+}
+
+/// How long an item is.
+#[derive(Debug, Clone)]
+pub(crate) enum Extent {
+    Fixed(u32),
+    /// A `u32` length, then the content.
+    Prefixed,
+    /// A record by its own length, behind a tag if there are several: fixed part and last end of each alternative.
+    Records(Vec<(u32, Option<u32>)>),
+}
+
+impl Plan {
+    /// Works out the columns of all record types.
+    pub fn new(layouts: Layouts) -> Self {
+        let groups = (0..layouts.records().len() as u16).map(|id| GroupPlan::new(&layouts, id)).collect();
+        Self { layouts, groups }
+    }
+
+    /// The schema and its layouts.
+    pub fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    /// The columns of a record type, if there is one with this id.
+    pub fn group(&self, type_id: u16) -> Option<&GroupPlan> {
+        self.groups.get(usize::from(type_id))
+    }
+}
+
+impl GroupPlan {
+    fn new(layouts: &Layouts, type_id: u16) -> Self {
+        let mut maker = Maker { layouts, columns: Vec::new(), open: Vec::new(), records: 0 };
+        let mut root = maker.record(type_id, "");
+        // Records and items have no column of their own: their slots come behind those of the columns.
+        let columns = maker.columns;
+        shift_record(&mut root, columns.len());
+        Self { root, slots: columns.len() + maker.records, columns }
+    }
+
+    /// The columns by their numbers.
+    pub fn columns(&self) -> &[ColumnPlan] {
+        &self.columns
+    }
+
+    /// Number of the column at `path`; see [`ColumnPlan::path`].
+    pub fn column(&self, path: &str) -> Option<u16> {
+        self.columns.iter().position(|column| column.path == path).map(|index| index as u16)
+    }
+}
+
+struct Maker<'a> {
+    layouts: &'a Layouts,
+    columns: Vec<ColumnPlan>,
+    /// Types whose fields are being numbered.
+    open: Vec<u16>,
+    records: usize,
+}
+
+impl Maker<'_> {
+    fn column(&mut self, path: &str, kind: ColumnKind) -> usize {
+        self.columns.push(ColumnPlan { path: path.into(), kind });
+        self.columns.len() - 1
+    }
+
+    fn slot(&mut self) -> usize {
+        self.records += 1;
+        self.records - 1
+    }
+
+    fn record(&mut self, type_id: u16, path: &str) -> RecordNode {
+        let layouts = self.layouts;
+        let layout = &layouts.records()[usize::from(type_id)];
+        let slot = self.slot();
+        self.open.push(type_id);
+        let mut fields = Vec::with_capacity(layout.fields.len());
+        for field in &layout.fields {
+            let dot = if path.is_empty() { "" } else { "." };
+            let path = format!("{path}{dot}{}", field.name);
+            let null = field.null_bit.map(|bit| Null {
+                byte: (bit / 8) as u32,
+                mask: 1 << (bit % 8),
+                column: self.column(&format!("{path}?"), ColumnKind::Presence),
+            });
+            let node = self.node(&field.ty, &path);
+            fields.push(FieldNode {
+                offset: field.offset as u32,
+                before: field.before.map(|offset| offset as u32),
+                null,
+                node,
+            });
+        }
+        self.open.pop();
+        RecordNode {
+            fixed: layout.fixed as u32,
+            null_bytes: layout.nullable.div_ceil(8) as u32,
+            fields,
+            slot,
+            is_fixed: layout.last_end.is_none(),
+        }
+    }
+
+    fn node(&mut self, ty: &TypeLayout, path: &str) -> Node {
+        match ty {
+            TypeLayout::String | TypeLayout::Binary => self.bytes(path),
+            TypeLayout::Record(types) if self.stays_whole(types) => self.bytes(path),
+            TypeLayout::Array(_) if self.columns.len() >= COLUMNS_MAX => self.bytes(path),
+            TypeLayout::Record(types) => match types[..] {
+                [only] => Node::Record(Box::new(self.record(only, path))),
+                _ => self.union(types, path),
+            },
+            TypeLayout::Array(item) => {
+                let counts = self.column(path, ColumnKind::Count);
+                Node::Array { counts, item: Box::new(self.item(item, &format!("{path}[]"))) }
+            }
+            scalar => {
+                let (kind, width) = (kind_of(scalar), scalar.width() as u32);
+                Node::Leaf { column: self.column(path, kind), kind, width }
+            }
+        }
+    }
+
+    fn bytes(&mut self, path: &str) -> Node {
+        Node::Bytes { column: self.column(path, ColumnKind::Bytes) }
+    }
+
+    fn stays_whole(&self, types: &[u16]) -> bool {
+        self.columns.len() >= COLUMNS_MAX
+            || self.open.len() >= MAX_DEPTH as usize
+            || types.iter().any(|id| self.open.contains(id))
+    }
+
+    fn union(&mut self, types: &[u16], path: &str) -> Node {
+        let tags = self.column(path, ColumnKind::Tag(types.len() as u16));
+        let layouts = self.layouts;
+        let alternative = |&id: &u16| {
+            let name = &layouts.records()[usize::from(id)].name;
+            self.record(id, &format!("{path}.{name}"))
+        };
+        Node::Union { tags, alternatives: types.iter().map(alternative).collect() }
+    }
+
+    fn item(&mut self, item: &ItemLayout, path: &str) -> ItemNode {
+        let slot = self.slot();
+        let presence = item.nullable.then(|| self.column(&format!("{path}?"), ColumnKind::Presence));
+        let node = self.node(&item.ty, path);
+        let (extent, null_width) = match &item.ty {
+            TypeLayout::Record(types) => (Extent::Records(self.lengths(types)), 1),
+            ty if ty.is_variable() => (Extent::Prefixed, 4),
+            ty => (Extent::Fixed(ty.width() as u32), ty.width() as u32),
+        };
+        ItemNode { presence, node, extent, null_width, slot }
+    }
+
+    fn lengths(&self, types: &[u16]) -> Vec<(u32, Option<u32>)> {
+        let of = |&id: &u16| {
+            let layout = &self.layouts.records()[usize::from(id)];
+            (layout.fixed as u32, layout.last_end.map(|offset| offset as u32))
+        };
+        types.iter().map(of).collect()
+    }
+}
+
+fn kind_of(ty: &TypeLayout) -> ColumnKind {
+    let signed = matches!(
+        ty,
+        TypeLayout::I8
+            | TypeLayout::I16
+            | TypeLayout::I32
+            | TypeLayout::I64
+            | TypeLayout::Decimal(_)
+            | TypeLayout::Timestamp
+            | TypeLayout::TimeOfDay
+    );
+    match ty {
+        TypeLayout::F32 => ColumnKind::F32,
+        TypeLayout::F64 => ColumnKind::F64,
+        TypeLayout::Decimal64 => ColumnKind::Decimal64,
+        TypeLayout::Ascii(width) if *width > 8 => ColumnKind::Ascii(*width),
+        ty => ColumnKind::Int { width: ty.width() as u8, signed },
+    }
+}
+
+fn shift_record(record: &mut RecordNode, by: usize) {
+    record.slot += by;
+    record.fields.iter_mut().for_each(|field| shift_node(&mut field.node, by));
+}
+
+fn shift_node(node: &mut Node, by: usize) {
+    match node {
+        Node::Leaf { .. } | Node::Bytes { .. } => {}
+        Node::Record(record) => shift_record(record, by),
+        Node::Union { alternatives, .. } => {
+            alternatives.iter_mut().for_each(|record| shift_record(record, by))
+        }
+        Node::Array { item, .. } => {
+            item.slot += by;
+            shift_node(&mut item.node, by);
+        }
+    }
+}
+
+impl Node {
+    /// The slot of the bytes the content takes.
+    pub fn slot(&self) -> usize {
+        match self {
+            Self::Leaf { column, .. } | Self::Bytes { column } => *column,
+            Self::Record(record) => record.slot,
+            Self::Union { tags, .. } => *tags,
+            Self::Array { counts, .. } => *counts,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(schema: &str, name: &str) -> Vec<String> {
+        let layouts = Layouts::new(schema.parse().unwrap()).unwrap();
+        let (id, _) = layouts.schema().record(name).unwrap();
+        let plan = Plan::new(layouts);
+        plan.group(id).unwrap().columns().iter().map(|column| column.path.clone()).collect()
+    }
+
+    #[test]
+    fn columns_are_numbered_depth_first() {
+        let schema = "record A { x: i8 } record B { y: string? }
+            message M { n: i64?, one: record<A>, some: array<record<A|B>?>, grid: array<array<u8>> }";
+        let expected = [
+            "n?",
+            "n",
+            "one.x",
+            "some",
+            "some[]?",
+            "some[]",
+            "some[].A.x",
+            "some[].B.y?",
+            "some[].B.y",
+            "grid",
+            "grid[]",
+            "grid[][]",
+        ];
+        assert_eq!(paths(schema, "M"), expected);
+    }
+
+    #[test]
+    fn what_holds_itself_stays_in_one_piece() {
+        let schema = "message Tree { id: u16, children: array<record<Tree>> }";
+        assert_eq!(paths(schema, "Tree"), ["id", "children", "children[]"]);
+    }
+
+    #[test]
+    fn what_multiplies_ends() {
+        let mut schema = String::from("record R0 { x: i8 }");
+        for i in 1..40 {
+            let below = i - 1;
+            schema += &format!(" message R{i} {{ a: record<R{below}>, b: record<R{below}> }}");
+        }
+        let columns = paths(&schema, "R30").len();
+        assert!((COLUMNS_MAX..COLUMNS_MAX + 100).contains(&columns), "{columns}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Messages as rows, out of a block.
+
+use crate::builder::RowHeader;
+
+/// Rows of a block in order of time, then of sequence number. Loading other rows keeps the memory.
+///
+/// Always true: `times`, and `sequences` unless they count up from `first_sequence`, have an entry for each row; so has
+/// `lane_of` unless there is one lane; `starts` has one more, unless all bodies have `stride` bytes.
+#[derive(Debug, Default)]
+pub struct Rows {
+    pub(crate) times: Vec<i64>,
+    pub(crate) sequences: Vec<i64>,
+    pub(crate) first_sequence: Option<u64>,
+    /// Record type and symbol.
+    pub(crate) lanes: Vec<(u16, u32)>,
+    pub(crate) lane_of: Vec<u16>,
+    pub(crate) stride: Option<u32>,
+    pub(crate) starts: Vec<u32>,
+    /// At least as long as all bodies.
+    pub(crate) bodies: Vec<u8>,
+}
+
+impl Rows {
+    /// No rows.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many rows.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    /// Times of all rows, nanoseconds since the Unix epoch.
+    #[inline]
+    pub fn times(&self) -> &[i64] {
+        &self.times
+    }
+
+    /// Sequence number of a row.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[inline]
+    pub fn sequence(&self, row: usize) -> u64 {
+        match self.first_sequence {
+            Some(first) => first.wrapping_add(row as u64),
+            None => self.sequences[row] as u64,
+        }
+    }
+
+    /// Record type and symbol of a row.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[inline]
+    pub fn lane(&self, row: usize) -> (u16, u32) {
+        match self.lanes[..] {
+            [lane] => lane,
+            _ => self.lanes[usize::from(self.lane_of[row])],
+        }
+    }
+
+    /// Everything but the body of a row.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[inline]
+    pub fn header(&self, row: usize) -> RowHeader {
+        let (type_id, symbol) = self.lane(row);
+        RowHeader { time: self.times[row], sequence: self.sequence(row), symbol, type_id }
+    }
+
+    /// The body of a row.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[inline]
+    pub fn body(&self, row: usize) -> &[u8] {
+        match self.stride {
+            Some(stride) => &self.bodies[row * stride as usize..][..stride as usize],
+            None => &self.bodies[self.starts[row] as usize..self.starts[row + 1] as usize],
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.times.clear();
+        self.sequences.clear();
+        self.first_sequence = None;
+        self.lanes.clear();
+        self.lane_of.clear();
+        self.stride = None;
+        self.starts.clear();
+        self.starts.push(0);
+    }
+}

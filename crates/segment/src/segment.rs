@@ -1,0 +1,296 @@
+//! Reads a segment: its index first, then the blocks that are asked for.
+
+use crate::block::Block;
+use crate::error::{Damage, Flaw, Part, SegmentError};
+use crate::format::{
+    BlockEntry, HEADER_BYTES, SegmentHeader, SymbolEntry, TRAILER_BYTES, Trailer, read_footer,
+};
+use crate::head::{OWN, crc32c};
+use crate::plan::Plan;
+use std::io;
+use std::ops::Range;
+use tapedb_codec::dynamic::Layouts;
+
+/// Bytes that can be read anywhere: a file, or bytes in memory.
+pub trait ReadAt {
+    /// Reads up to `buf.len()` bytes at `offset`; returns how many, 0 at the end.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Bytes there are.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    fn size(&self) -> io::Result<u64>;
+}
+
+impl ReadAt for [u8] {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.len());
+        let count = buf.len().min(self.len() - start);
+        buf[..count].copy_from_slice(&self[start..start + count]);
+        Ok(count)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.as_slice().read_at(buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+}
+
+#[cfg(unix)]
+impl ReadAt for std::fs::File {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(self, buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for &T {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for std::sync::Arc<T> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+}
+
+/// An open segment.
+///
+/// Always true: blocks lie one after the other and their times never go back.
+#[derive(Debug)]
+pub struct Segment<R> {
+    file: R,
+    header: SegmentHeader,
+    plan: Plan,
+    blocks: Vec<BlockEntry>,
+    symbols: Vec<SymbolEntry>,
+    messages: u64,
+    bytes: u64,
+}
+
+impl<R: ReadAt> Segment<R> {
+    /// Reads header and index; blocks only when they are asked for.
+    ///
+    /// # Errors
+    /// [`SegmentError::Damaged`] if the file is not a segment or its index is damaged; [`SegmentError::Io`].
+    pub fn open(file: R) -> Result<Self, SegmentError> {
+        let size = file.size().map_err(|source| SegmentError::Io { offset: 0, source })?;
+        let (header, schema, front) = read_header(&file, size)?;
+        let plan = plan_of(&schema)?;
+        let mut bytes = Vec::new();
+        let end = size.saturating_sub(TRAILER_BYTES as u64);
+        read(
+            &file,
+            end.max(front),
+            (TRAILER_BYTES as u64).min(size - end.max(front).min(size)) as usize,
+            &mut bytes,
+        )?;
+        let trailer = Trailer::read(&bytes, size)?;
+        let offset = trailer.footer_offset;
+        read(&file, offset, trailer.footer_len as usize, &mut bytes)?;
+        let (need, have) = (crc32c(&bytes), trailer.footer_crc);
+        if need != have {
+            return Err(Damage::new(Part::Footer, offset, Flaw::Checksum { need, have }).into());
+        }
+        let (blocks, symbols) = read_footer(&bytes, front, offset)?;
+        let sum: u64 = blocks.iter().map(|block| u64::from(block.count)).sum();
+        if sum != trailer.message_count {
+            let flaw = Flaw::Mismatch { what: "messages", need: trailer.message_count, have: sum };
+            return Err(Damage::new(Part::Footer, offset, flaw).into());
+        }
+        Ok(Self { file, header, plan, blocks, symbols, messages: sum, bytes: size })
+    }
+
+    /// What the file says about itself.
+    pub fn header(&self) -> &SegmentHeader {
+        &self.header
+    }
+
+    /// The schema of the messages, and their columns.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The blocks in order of time.
+    pub fn blocks(&self) -> &[BlockEntry] {
+        &self.blocks
+    }
+
+    /// Messages in all blocks.
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Ids of the symbols, ascending, and how many messages each has.
+    pub fn symbols(&self) -> impl ExactSizeIterator<Item = (u32, u64)> {
+        self.symbols.iter().map(|entry| (entry.symbol, entry.count))
+    }
+
+    /// Runs of blocks that have messages about a symbol, ascending.
+    pub fn blocks_of(&self, symbol: u32) -> impl DoubleEndedIterator<Item = Range<usize>> {
+        let found = self.symbols.binary_search_by_key(&symbol, |entry| entry.symbol).ok();
+        let runs = found.map_or(&[][..], |index| &self.symbols[index].blocks);
+        runs.iter().map(|run| run.0 as usize..run.1 as usize)
+    }
+
+    /// Blocks that may have messages from time `from` to `last`, both included, in nanoseconds since the Unix epoch:
+    /// found in O(log blocks), and to be read in either direction.
+    pub fn blocks_between(&self, from: i64, last: i64) -> Range<usize> {
+        let start = self.blocks.partition_point(|block| block.time_max < from);
+        let end = self.blocks.partition_point(|block| block.time_min <= last);
+        start..end.max(start)
+    }
+
+    /// Reads a block whole. Its columns are checked when they are used.
+    ///
+    /// # Errors
+    /// [`SegmentError::Unknown`] if there is no such block, [`SegmentError::Damaged`] if its head is damaged,
+    /// [`SegmentError::Io`].
+    pub fn read_block(&self, index: usize, block: &mut Block) -> Result<(), SegmentError> {
+        let entry = self.entry(index)?;
+        block.place = Some((index as u32, entry.offset));
+        read(&self.file, entry.offset, entry.len as usize, &mut block.bytes)?;
+        block.parse()?;
+        self.check_entry(index, block)
+    }
+
+    /// Reads of a block its head, its own columns (times, symbols, places), and the columns of record types that
+    /// `is_wanted`, by record type and number. [`Decoder::column`](crate::Decoder::column) needs those that a column
+    /// hangs from too: presence, counts and tags, and one that it follows.
+    ///
+    /// # Errors
+    /// As [`Self::read_block`]. Using a column that was not read is an error like a damaged one.
+    pub fn read_columns(
+        &self,
+        index: usize,
+        block: &mut Block,
+        is_wanted: impl Fn(u16, u16) -> bool,
+    ) -> Result<(), SegmentError> {
+        let entry = *self.entry(index)?;
+        block.place = Some((index as u32, entry.offset));
+        read(&self.file, entry.offset, entry.head_len as usize, &mut block.bytes)?;
+        block.bytes.resize(entry.len as usize, 0);
+        block.parse()?;
+        self.check_entry(index, block)?;
+        let Block { bytes, head, missing, .. } = block;
+        let mut next = 0;
+        while next < head.chunks.len() {
+            let wants = |at: usize| {
+                let chunk = &head.chunks[at];
+                let group = head.groups.get(usize::from(chunk.group));
+                chunk.group == OWN || group.is_some_and(|group| is_wanted(group.type_id, chunk.column))
+            };
+            let wanted = wants(next);
+            let start = head.chunks[next].offset as usize;
+            let mut end = start;
+            while next < head.chunks.len() && wants(next) == wanted {
+                end += head.chunks[next].len as usize;
+                missing[next] = !wanted;
+                next += 1;
+            }
+            if wanted {
+                fill(&self.file, entry.offset + start as u64, &mut bytes[start..end])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&self, index: usize) -> Result<&BlockEntry, SegmentError> {
+        let (need, have) = (self.blocks.len() as u64, index as u64);
+        self.blocks.get(index).ok_or(SegmentError::Unknown { what: "block", need, have })
+    }
+
+    /// Footer and head agree.
+    fn check_entry(&self, index: usize, block: &Block) -> Result<(), SegmentError> {
+        let (entry, head) = (self.entry(index)?, block.head());
+        let same = (entry.count, entry.time_min, entry.time_max, entry.head_len)
+            == (head.count, head.time_min, head.time_max, head.bytes)
+            && (entry.sequence_min, entry.sequence_max) == (head.sequence_min, head.sequence_max);
+        if same {
+            return Ok(());
+        }
+        Err(block
+            .head_damage("rows, as the footer knows them,", entry.count.into(), head.count.into())
+            .into())
+    }
+}
+
+fn read_header<R: ReadAt>(file: &R, size: u64) -> Result<(SegmentHeader, String, u64), SegmentError> {
+    let mut bytes = Vec::new();
+    read(file, 0, size.min(HEADER_BYTES as u64) as usize, &mut bytes)?;
+    let (header, length, crc) = SegmentHeader::read(&bytes)?;
+    let front = HEADER_BYTES as u64 + length as u64;
+    let damage = |flaw| Damage::new(Part::Header, HEADER_BYTES as u64, flaw);
+    if front > size {
+        return Err(damage(Flaw::Short { need: front, have: size }).into());
+    }
+    read(file, HEADER_BYTES as u64, length, &mut bytes)?;
+    let need = crc32c(&bytes);
+    if need != crc {
+        return Err(damage(Flaw::Checksum { need, have: crc }).into());
+    }
+    let schema = String::from_utf8(bytes).map_err(|_| damage(Flaw::Schema))?;
+    Ok((header, schema, front))
+}
+
+fn plan_of(schema: &str) -> Result<Plan, Damage> {
+    let damage = || Damage::new(Part::Header, HEADER_BYTES as u64, Flaw::Schema);
+    let schema = schema.parse().map_err(|_| damage())?;
+    Layouts::new(schema).map(Plan::new).map_err(|_| damage())
+}
+
+/// Replaces `bytes` by `len` bytes from `offset`.
+fn read<R: ReadAt>(file: &R, offset: u64, len: usize, bytes: &mut Vec<u8>) -> Result<(), SegmentError> {
+    bytes.resize(len, 0);
+    fill(file, offset, bytes)
+}
+
+fn fill<R: ReadAt>(file: &R, offset: u64, mut bytes: &mut [u8]) -> Result<(), SegmentError> {
+    let mut at = offset;
+    while !bytes.is_empty() {
+        match file.read_at(bytes, at) {
+            Ok(0) => {
+                let source = io::Error::new(io::ErrorKind::UnexpectedEof, "the file has become shorter");
+                return Err(SegmentError::Io { offset: at, source });
+            }
+            Ok(count) => {
+                bytes = &mut bytes[count..];
+                at += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(SegmentError::Io { offset: at, source }),
+        }
+    }
+    Ok(())
+}

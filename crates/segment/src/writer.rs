@@ -1,0 +1,167 @@
+//! Writes a segment from front to back.
+
+use crate::builder::{BlockBuilder, BlockOptions, RowHeader};
+use crate::error::SegmentError;
+use crate::format::{
+    BLOCKS_MAX, BlockEntry, SCHEMA_BYTES_MAX, SegmentHeader, SymbolEntry, Trailer, write_footer,
+};
+use crate::head::{Head, crc32c};
+use crate::plan::Plan;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// Writes messages in order of time into a segment. What it holds in memory is one block and the index of those before:
+/// 56 bytes for each block, and some for each symbol and run of blocks that have it.
+///
+/// A file is a segment when its end is there: write to a temporary name, [`SegmentWriter::finish`], sync, rename. What a
+/// crash leaves without an end is refused by [`Segment::open`](crate::Segment::open).
+#[derive(Debug)]
+pub struct SegmentWriter<W> {
+    out: W,
+    plan: Plan,
+    builder: BlockBuilder,
+    last: Option<(i64, u64)>,
+    /// Bytes written.
+    offset: u64,
+    blocks: Vec<BlockEntry>,
+    symbols: BTreeMap<u32, SymbolEntry>,
+    messages: u64,
+    bytes: Vec<u8>,
+}
+
+/// What a writer has written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+impl<W: Write> SegmentWriter<W> {
+    /// Writes the header. Gather small writes in `out` yourself if blocks are small; there is one write for each.
+    ///
+    /// # Errors
+    /// [`SegmentError::Io`], and [`SegmentError::Full`] if the schema's text is too long.
+    pub fn new(
+        mut out: W,
+        plan: Plan,
+        header: &SegmentHeader,
+        options: BlockOptions,
+    ) -> Result<Self, SegmentError> {
+        let schema = plan.layouts().schema().to_string();
+        if schema.len() > SCHEMA_BYTES_MAX {
+            return Err(SegmentError::Full { what: "bytes of schema", most: SCHEMA_BYTES_MAX as u64 });
+        }
+        let mut bytes = Vec::new();
+        header.write(&schema, &mut bytes);
+        out.write_all(&bytes).map_err(|source| SegmentError::Io { offset: 0, source })?;
+        Ok(Self {
+            out,
+            plan,
+            builder: BlockBuilder::new(options),
+            last: None,
+            offset: bytes.len() as u64,
+            blocks: Vec::new(),
+            symbols: BTreeMap::new(),
+            messages: 0,
+            bytes,
+        })
+    }
+
+    /// Adds a message.
+    ///
+    /// # Errors
+    /// [`SegmentError::OutOfOrder`] and [`SegmentError::TooLong`] leave the segment as it was. After
+    /// [`SegmentError::Io`] it cannot be finished: throw the file away.
+    pub fn push(&mut self, row: RowHeader, body: &[u8]) -> Result<(), SegmentError> {
+        let given = (row.time, row.sequence);
+        if let Some(before) = self.last.filter(|before| given <= *before) {
+            return Err(SegmentError::OutOfOrder { before, given });
+        }
+        if self.builder.is_full() {
+            self.write_block()?;
+        }
+        self.builder.push(row, body)?;
+        self.last = Some(given);
+        Ok(())
+    }
+
+    /// Bytes written so far; the block being filled is not among them.
+    pub fn bytes_written(&self) -> u64 {
+        self.offset
+    }
+
+    /// Writes what is left, the index and the end, and flushes. Syncing and renaming are the caller's.
+    ///
+    /// # Errors
+    /// [`SegmentError::Io`]: the file is not a segment.
+    pub fn finish(mut self) -> Result<(W, Written), SegmentError> {
+        self.write_block()?;
+        let symbols: Vec<SymbolEntry> = self.symbols.into_values().collect();
+        self.bytes.clear();
+        write_footer(&self.blocks, &symbols, &mut self.bytes);
+        let trailer = Trailer {
+            footer_offset: self.offset,
+            footer_len: self.bytes.len() as u64,
+            message_count: self.messages,
+            footer_crc: crc32c(&self.bytes),
+        };
+        trailer.write(&mut self.bytes);
+        let offset = self.offset;
+        let done = self.out.write_all(&self.bytes).and_then(|()| self.out.flush());
+        done.map_err(|source| SegmentError::Io { offset, source })?;
+        let bytes = offset + self.bytes.len() as u64;
+        Ok((self.out, Written { bytes, messages: self.messages, blocks: self.blocks.len() as u64 }))
+    }
+
+    fn write_block(&mut self) -> Result<(), SegmentError> {
+        if self.builder.is_empty() {
+            return Ok(());
+        }
+        if self.blocks.len() == BLOCKS_MAX {
+            return Err(SegmentError::Full { what: "blocks", most: BLOCKS_MAX as u64 });
+        }
+        let index = self.blocks.len() as u32;
+        for row in self.builder.rows() {
+            self.symbols.entry(row.symbol).or_insert_with(|| SymbolEntry::new(row.symbol)).note(index);
+        }
+        self.messages += self.builder.rows().len() as u64;
+        self.bytes.clear();
+        self.builder.finish(&self.plan, &mut self.bytes);
+        let mut head = Head::default();
+        head.read(&self.bytes)?;
+        self.blocks.push(BlockEntry {
+            offset: self.offset,
+            len: self.bytes.len() as u32,
+            head_len: head.bytes,
+            count: head.count,
+            time_min: head.time_min,
+            time_max: head.time_max,
+            sequence_min: head.sequence_min,
+            sequence_max: head.sequence_max,
+        });
+        let offset = self.offset;
+        self.out.write_all(&self.bytes).map_err(|source| SegmentError::Io { offset, source })?;
+        self.offset += self.bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl SymbolEntry {
+    fn new(symbol: u32) -> Self {
+        Self { symbol, ..Self::default() }
+    }
+
+    /// Counts a message in a block.
+    fn note(&mut self, block: u32) {
+        self.count += 1;
+        match self.blocks.last_mut() {
+            Some(run) if run.1 > block => {}
+            Some(run) if run.1 == block => run.1 += 1,
+            _ => self.blocks.push((block, block + 1)),
+        }
+    }
+}

@@ -11,6 +11,7 @@
 //!
 //! Nothing but tests depends on this crate.
 
+pub mod blocks;
 pub mod mutate;
 pub mod sample;
 pub mod schemas;
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     targets::evolve::TARGET,
     targets::batch::TARGET,
     targets::log_file::TARGET,
+    targets::segment_file::TARGET,
     targets::symbols_file::TARGET,
     targets::importers::TARGET,
 ];

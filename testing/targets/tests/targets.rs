@@ -10,7 +10,7 @@ use tapedb_testing::sample::SplitMix64;
 use tapedb_testing::{TARGETS, Target, target};
 
 const RUNS: u64 = 20_000;
-/// For targets that write files.
+/// For targets that write or read files.
 const RUNS_ON_DISK: u64 = 2_000;
 
 /// The number in an environment variable.
@@ -111,6 +111,11 @@ fn batch() {
 #[test]
 fn log_file() {
     fuzz("log_file", RUNS);
+}
+
+#[test]
+fn segment_file() {
+    fuzz("segment_file", RUNS_ON_DISK);
 }
 
 #[test]

@@ -8,4 +8,5 @@ pub mod json_text;
 pub mod log_file;
 pub mod row_layout;
 pub mod schema_text;
+pub mod segment_file;
 pub mod symbols_file;

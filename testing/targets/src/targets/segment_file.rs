@@ -1,0 +1,87 @@
+//! Segment files: opened, and read in every way.
+
+use crate::Target;
+use crate::blocks::messages;
+use crate::schemas::sample_layouts;
+use tapedb_segment::{
+    Block, BlockOptions, ColumnValues, Decoder, Plan, RowHeader, Rows, Segment, SegmentHeader, SegmentWriter,
+    Selection,
+};
+
+/// See the module.
+pub const TARGET: Target = Target { name: "segment_file", run, seed };
+
+/// Whatever the bytes: no panic, no row that the head does not count, columns as long as their rows. With checksums made
+/// right again, so that what lies behind them is reached.
+pub fn run(input: &[u8]) {
+    read_all(input);
+    let mut mended = input.to_vec();
+    mend(&mut mended);
+    read_all(&mended);
+}
+
+fn read_all(input: &[u8]) {
+    let segment = match Segment::open(input) {
+        Ok(segment) => segment,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    let mut block = Block::new();
+    for index in 0..segment.blocks().len() {
+        match segment.read_block(index, &mut block) {
+            Ok(()) => read_block(segment.plan(), &block),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+    for (symbol, _) in segment.symbols() {
+        assert!(segment.blocks_of(symbol).flatten().all(|index| index < segment.blocks().len()));
+    }
+    assert!(segment.blocks_between(i64::MIN, i64::MAX).len() == segment.blocks().len());
+}
+
+fn read_block(plan: &Plan, block: &Block) {
+    let (mut decoder, mut rows, mut values) = (Decoder::new(), Rows::new(), ColumnValues::new());
+    let (head, mut places) = (block.head(), Vec::new());
+    match decoder.rows(plan, block, &Selection::default(), &mut rows) {
+        Ok(()) => {
+            assert_eq!(rows.len(), head.count as usize);
+            let bytes: usize = (0..rows.len()).map(|row| rows.body(row).len()).sum();
+            assert_eq!(bytes, head.body_bytes as usize);
+        }
+        Err(error) => assert!(rows.is_empty() && !error.to_string().is_empty()),
+    }
+    let middle = head.time_min / 2 + head.time_max / 2;
+    let some = Selection { from: middle, symbols: Some(&[0, 7]), ..Selection::default() };
+    if decoder.rows(plan, block, &some, &mut rows).is_ok() {
+        assert!((0..rows.len()).all(|row| [0, 7].contains(&rows.header(row).symbol)));
+    }
+    for group in &head.groups {
+        let _ = decoder.places(block, group.type_id, None, &mut places);
+        let columns = plan.group(group.type_id).map_or(0, |plan| plan.columns().len());
+        for column in 0..columns as u16 {
+            let _ = decoder.column(plan, block, (group.type_id, column), None, &mut values);
+        }
+    }
+}
+
+/// Makes the checksums right of every block whose head has its place, of the footer and of the trailer.
+fn mend(file: &mut [u8]) {
+    let mut at = 0;
+    while let Some(found) = file[at..].windows(4).position(|bytes| bytes == b"TPK1") {
+        at += found;
+        tapedb_segment::mend_block(&mut file[at..]);
+        at += 4;
+    }
+    tapedb_segment::mend_footer(file);
+}
+
+/// A file of a few dozen messages of one of the schemas.
+fn seed(number: u64) -> Vec<u8> {
+    let layouts = sample_layouts(number as usize);
+    let options = BlockOptions { rows: 10 + number as usize % 50, ..BlockOptions::default() };
+    let header = SegmentHeader { stream_id: 7, next_sequence: 1_000, ..SegmentHeader::default() };
+    let plan = Plan::new(layouts.clone());
+    let mut writer = SegmentWriter::new(Vec::new(), plan, &header, options).expect("memory takes all");
+    let messages: Vec<(RowHeader, Vec<u8>)> = messages(layouts, number, 5 + number as usize % 60);
+    messages.iter().for_each(|(row, body)| writer.push(*row, body).expect("messages are in order"));
+    writer.finish().expect("memory takes all").0
+}

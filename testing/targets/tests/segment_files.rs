@@ -1,0 +1,166 @@
+//! Segments as files: what the index finds, and what damage leaves.
+
+use tapedb_segment::{
+    Block, BlockOptions, ColumnValues, Damage, Decoder, Part, Plan, Rows, Segment, SegmentError,
+    SegmentHeader, SegmentWriter, Selection,
+};
+use tapedb_testing::blocks::{Message, messages};
+use tapedb_testing::schemas::sample_layouts;
+
+fn file(seed: u64, count: usize, rows: usize) -> (Vec<Message>, Vec<u8>) {
+    let layouts = sample_layouts(seed as usize);
+    let messages = messages(layouts, seed, count);
+    let options = BlockOptions { rows, ..BlockOptions::default() };
+    let plan = Plan::new(layouts.clone());
+    let mut writer = SegmentWriter::new(Vec::new(), plan, &SegmentHeader::default(), options).unwrap();
+    messages.iter().for_each(|(row, body)| writer.push(*row, body).unwrap());
+    let (bytes, written) = writer.finish().unwrap();
+    assert_eq!((written.bytes, written.messages), (bytes.len() as u64, count as u64));
+    (messages, bytes)
+}
+
+#[test]
+fn the_index_finds_times_and_symbols() {
+    let (messages, bytes) = file(4, 500, 20);
+    let segment = Segment::open(&bytes).unwrap();
+    assert_eq!((segment.blocks().len(), segment.messages()), (25, 500));
+    for (time, _) in segment.blocks().iter().map(|block| (block.time_min, ())) {
+        let blocks = segment.blocks_between(time, time);
+        for (index, chunk) in messages.chunks(20).enumerate() {
+            let has = chunk.iter().any(|(row, _)| row.time == time);
+            assert!(!has || blocks.contains(&index), "time {time}, block {index}");
+        }
+        assert!(blocks.len() <= 3);
+    }
+    let mut total = 0;
+    for (symbol, count) in segment.symbols() {
+        let has = |(_, chunk): &(usize, &[Message])| chunk.iter().any(|(row, _)| row.symbol == symbol);
+        let expected: Vec<usize> =
+            messages.chunks(20).enumerate().filter(has).map(|(index, _)| index).collect();
+        assert_eq!(segment.blocks_of(symbol).flatten().collect::<Vec<_>>(), expected);
+        total += count;
+    }
+    assert_eq!(total, 500);
+    assert!(segment.blocks_of(1_000).next().is_none());
+}
+
+#[test]
+fn an_empty_segment_is_one() {
+    let (_, bytes) = file(1, 0, 20);
+    let segment = Segment::open(&bytes).unwrap();
+    assert_eq!((segment.blocks().len(), segment.messages()), (0, 0));
+}
+
+#[test]
+fn the_writer_refuses_what_is_out_of_order() {
+    let (messages, _) = file(1, 2, 20);
+    let plan = Plan::new(sample_layouts(1).clone());
+    let options = BlockOptions { rows: 1, ..BlockOptions::default() };
+    let mut writer = SegmentWriter::new(Vec::new(), plan, &SegmentHeader::default(), options).unwrap();
+    writer.push(messages[1].0, &messages[1].1).unwrap();
+    let again = writer.push(messages[1].0, &messages[1].1);
+    assert!(matches!(again, Err(SegmentError::OutOfOrder { .. })));
+    let before = writer.push(messages[0].0, &messages[0].1);
+    assert!(matches!(before, Err(SegmentError::OutOfOrder { .. })));
+    assert_eq!(writer.finish().unwrap().1.messages, 1);
+}
+
+/// What reading everything gives: rows, and damage.
+fn read_all(bytes: &[u8]) -> Result<(usize, Vec<Damage>), SegmentError> {
+    let segment = Segment::open(bytes)?;
+    let (mut block, mut rows, mut decoder) = (Block::new(), Rows::new(), Decoder::new());
+    let (mut count, mut damages) = (0, Vec::new());
+    for index in 0..segment.blocks().len() {
+        match segment.read_block(index, &mut block) {
+            Ok(()) => match decoder.rows(segment.plan(), &block, &Selection::default(), &mut rows) {
+                Ok(()) => count += rows.len(),
+                Err(damage) => damages.push(damage),
+            },
+            Err(SegmentError::Damaged(damage)) => damages.push(damage),
+            Err(other) => return Err(other),
+        }
+    }
+    Ok((count, damages))
+}
+
+#[test]
+fn every_flipped_bit_is_found_and_costs_one_block_at_most() {
+    let (messages, bytes) = file(2, 60, 20);
+    let segment = Segment::open(&bytes).unwrap();
+    let (mut in_blocks, mut elsewhere) = (0, 0);
+    for at in 0..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        let block = segment
+            .blocks()
+            .iter()
+            .position(|b| (b.offset..b.offset + u64::from(b.len)).contains(&(at as u64)));
+        match (block, read_all(&flipped)) {
+            (Some(block), Ok((count, damages))) => {
+                assert_eq!((count, damages.len()), (messages.len() - 20, 1), "byte {at}");
+                assert_eq!(damages[0].block, Some(block as u32), "byte {at}: {}", damages[0]);
+                in_blocks += 1;
+            }
+            (None, Err(SegmentError::Damaged(damage))) => {
+                assert!(matches!(damage.part, Part::Header | Part::Footer), "byte {at}: {damage}");
+                elsewhere += 1;
+            }
+            (block, other) => panic!("byte {at} of block {block:?}: {other:?}"),
+        }
+    }
+    assert!(in_blocks > 1_000 && elsewhere > 100);
+}
+
+#[test]
+fn a_damaged_column_leaves_the_others() {
+    let (_, bytes) = file(4, 50, 50);
+    let segment = Segment::open(&bytes).unwrap();
+    let mut block = Block::new();
+    segment.read_block(0, &mut block).unwrap();
+    let first = *block.head().chunks.iter().find(|chunk| chunk.group == 0 && chunk.len > 1).unwrap();
+    let type_id = block.head().groups[0].type_id;
+    let mut flipped = bytes.clone();
+    flipped[(segment.blocks()[0].offset + u64::from(first.offset)) as usize + 1] ^= 1;
+    let segment = Segment::open(&flipped).unwrap();
+    segment.read_block(0, &mut block).unwrap();
+    let (mut decoder, mut values) = (Decoder::new(), ColumnValues::new());
+    let count = segment.plan().group(type_id).unwrap().columns().len() as u16;
+    let read = (0..count).filter(|column| {
+        decoder.column(segment.plan(), &block, (type_id, *column), None, &mut values).is_ok()
+    });
+    let read = read.count();
+    assert!(read < usize::from(count) && read + 12 > usize::from(count), "{read} of {count}");
+    let damage = decoder.rows(segment.plan(), &block, &Selection::default(), &mut Rows::new()).unwrap_err();
+    assert_eq!(damage.part, Part::Column { type_id: Some(type_id), column: first.column });
+}
+
+#[test]
+fn a_cut_file_is_not_a_segment() {
+    let (_, bytes) = file(3, 30, 20);
+    for end in 0..bytes.len() {
+        assert!(matches!(Segment::open(&bytes[..end]), Err(SegmentError::Damaged(_))), "{end} bytes");
+    }
+}
+
+#[test]
+fn single_columns_are_read_alone() {
+    let (_, bytes) = file(4, 300, 100);
+    let segment = Segment::open(&bytes).unwrap();
+    let (mut whole, mut part) = (Block::new(), Block::new());
+    let (mut decoder, mut a, mut b) = (Decoder::new(), ColumnValues::new(), ColumnValues::new());
+    let mut compared = 0;
+    for index in 0..segment.blocks().len() {
+        segment.read_block(index, &mut whole).unwrap();
+        for group in &whole.head().groups {
+            for column in 0..segment.plan().group(group.type_id).unwrap().columns().len().min(8) as u16 {
+                segment.read_columns(index, &mut part, |id, at| id == group.type_id && at < 8).unwrap();
+                let asked = (group.type_id, column);
+                decoder.column(segment.plan(), &whole, asked, None, &mut a).unwrap();
+                decoder.column(segment.plan(), &part, asked, None, &mut b).unwrap();
+                assert_eq!(a.values(), b.values());
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 8);
+}

@@ -113,9 +113,18 @@ pub(super) fn bit_width(value: u64) -> usize {
     64 - value.leading_zeros() as usize
 }
 
-/// The number in up to eight little-endian bytes.
-pub(super) fn read_le(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
+/// The lowest `width` bits, 0 to 64.
+#[inline]
+pub(super) fn low_bits(width: usize) -> u64 {
+    u64::MAX.checked_shr(64 - width as u32).unwrap_or(0)
+}
+
+/// The number in the `width` bytes (up to eight, low ones first) from `at`; bytes that are not there are 0.
+#[inline]
+pub(super) fn read_le(bytes: &[u8], at: usize, width: usize) -> u64 {
+    let word = match bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        Some(word) => u64::from_le_bytes(*word),
+        None => bytes.iter().skip(at).rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    };
+    word & low_bits(8 * width)
 }

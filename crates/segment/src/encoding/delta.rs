@@ -5,23 +5,8 @@ use std::ops::Range;
 use super::EncodingError;
 use super::bytes::Reader;
 use super::groups::GROUP;
-use super::packed::{self, Packed, Sink};
+use super::packed::{self, Packed, Scale, Sink};
 use super::runs::Runs;
-
-/// A linear map from what is packed to the values of the column: `offset + divisor * packed`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Scale {
-    pub(super) divisor: i64,
-    pub(super) offset: i64,
-}
-
-impl Scale {
-    pub(super) const NONE: Self = Self { divisor: 1, offset: 0 };
-
-    pub(super) fn apply(self, packed: i64) -> i64 {
-        self.offset.wrapping_add(self.divisor.wrapping_mul(packed))
-    }
-}
 
 /// Differences of `values`. Where a run begins stands another difference of the same group: it
 /// is not used, and makes the group no wider.
@@ -70,7 +55,7 @@ pub(super) fn decode(
     let row = from / GROUP * GROUP;
     let first_run = runs.first_from(row);
     let mut first_values = Vec::new();
-    firsts.decode_rows(first_run..runs.first_from(rows.end), &mut packed::Values, &mut first_values);
+    firsts.decode_rows(first_run..runs.first_from(rows.end), &mut Scale::NONE, &mut first_values);
     let mut sums = Sums { scale, runs, first_run, firsts: &first_values, used: 0, row, last: 0 };
     deltas.decode_into(from, rows, &mut sums, out);
     Ok(())
@@ -121,37 +106,46 @@ impl Sink for Sums<'_> {
     fn same(&mut self, base: i64, out: &mut [i64]) {
         let step = self.scale.divisor.wrapping_mul(base);
         self.split(out, |last, _, out| {
-            for value in out {
-                *last = last.wrapping_add(step);
-                *value = *last;
+            let first = *last;
+            for (value, i) in out.iter_mut().zip(1..) {
+                *value = first.wrapping_add(step.wrapping_mul(i));
+            }
+            *last = out.last().copied().unwrap_or(first);
+        });
+    }
+
+    fn narrow(&mut self, base: i64, residuals: &[u32; GROUP], out: &mut [i64; GROUP]) {
+        let divisor = self.scale.divisor;
+        let step = divisor.wrapping_mul(base);
+        self.split(out, |last, part, out| {
+            let residuals = residuals[part].iter().map(|&residual| i64::from(residual));
+            match divisor {
+                1 => add_up(last, out, residuals.map(|residual| residual.wrapping_add(step))),
+                _ => add_up(
+                    last,
+                    out,
+                    residuals.map(|residual| residual.wrapping_mul(divisor).wrapping_add(step)),
+                ),
             }
         });
     }
 
-    fn vary<T: Copy + Into<u64>>(&mut self, base: i64, residuals: &[T], out: &mut [i64]) {
+    fn settle(&mut self, out: &mut [i64]) {
         let divisor = self.scale.divisor;
-        let step = divisor.wrapping_mul(base);
-        if divisor == 1 {
-            self.split(out, |last, part, out| add_up(last, step, &residuals[part], out, |residual| residual));
-        } else {
-            self.split(out, |last, part, out| {
-                add_up(last, step, &residuals[part], out, |residual| residual.wrapping_mul(divisor));
-            });
-        }
+        self.split(out, |last, _, out| {
+            for value in out {
+                *last = last.wrapping_add(value.wrapping_mul(divisor));
+                *value = *last;
+            }
+        });
     }
 }
 
 #[inline(always)]
-fn add_up<T: Copy + Into<u64>>(
-    last: &mut i64,
-    step: i64,
-    residuals: &[T],
-    out: &mut [i64],
-    scaled: impl Fn(i64) -> i64,
-) {
+fn add_up(last: &mut i64, out: &mut [i64], differences: impl Iterator<Item = i64>) {
     let mut sum = *last;
-    for (value, &residual) in out.iter_mut().zip(residuals) {
-        sum = sum.wrapping_add(scaled(residual.into() as i64).wrapping_add(step));
+    for (value, difference) in out.iter_mut().zip(differences) {
+        sum = sum.wrapping_add(difference);
         *value = sum;
     }
     *last = sum;

@@ -3,12 +3,15 @@
 use std::ops::Range;
 
 use super::EncodingError;
-use super::bytes::{Reader, in_range, write_varint};
-use super::packed::{self, Packed, Values};
+use super::bytes::{Reader, bit_width, in_range, write_varint};
+use super::packed::{self, Packed, Scale};
 
 /// Most distinct values that encoding looks for.
 const DISTINCT_MAX: usize = 4_096;
 const SLOTS: usize = 4 * DISTINCT_MAX;
+/// In percent: indexes of equally frequent values would take this much more than indexes of the usual ones do, because the
+/// rare ones become exceptions.
+const SKEW: usize = 140;
 /// Rows looked at before all are.
 const SAMPLE: usize = 1_024;
 
@@ -20,11 +23,14 @@ pub(super) struct Dictionary {
 }
 
 impl Dictionary {
-    /// `None` when there are too many distinct values for a dictionary to pay.
-    pub(super) fn of(values: &[i64]) -> Option<Self> {
+    /// `None` when there are so many distinct values that a dictionary will hardly take less than `cost` bytes.
+    pub(super) fn of(values: &[i64], cost: usize) -> Option<Self> {
         let step = values.len().div_ceil(SAMPLE).max(1);
         let sample = values.len().div_ceil(step);
-        Table::of(values.iter().step_by(step).copied(), sample / 2)?;
+        let table = Table::of(values.iter().step_by(step).copied(), sample / 2)?;
+        if bit_width(table.distinct.len().saturating_sub(1) as u64) * values.len() > 8 * cost * SKEW / 100 {
+            return None;
+        }
         let table = Table::of(values.iter().copied(), (values.len() / 4).min(DISTINCT_MAX))?;
         Some(Self::by_frequency(&table))
     }
@@ -103,7 +109,7 @@ pub(super) fn decode(
     reader.finish()?;
     let mut values = Vec::new();
     distinct.decode(&mut values);
-    indexes.decode_rows(rows, &mut Values, out);
+    indexes.decode_rows(rows, &mut Scale::NONE, out);
     look_up(&values, offset, out)
 }
 

@@ -4,8 +4,7 @@
 //! Compression", 2023) finds the decimals again: `value = n * 10^factor * 10^-exponent` for an integer `n`. The integers
 //! are a column like any other; the values for which this is not exact are kept apart.
 
-use super::bytes::{Reader, bit_width, in_range};
-use super::bytes::{write_varint, zigzag};
+use super::bytes::{Reader, bit_width, in_range, read_le, write_varint, zigzag};
 use super::ints::{decode_ints, encode_ints};
 use super::packed::{self, Packed};
 use super::{COUNT_MAX, EncodingError, Tier, cold};
@@ -298,7 +297,7 @@ fn decode_decimals<F: Float>(
     }
     for (&row, bits) in exceptions.iter().zip(bits.chunks_exact(F::BYTES)) {
         in_range("row of an exception", rows_offset, row as u64, count as u64 - 1)?;
-        out[row as usize] = F::from_bits(super::bytes::read_le(bits));
+        out[row as usize] = F::from_bits(read_le(bits, 0, F::BYTES));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use bitpacking::{BitPacker, BitPacker4x};
 
-use super::bytes::{bit_width, byte_width, read_le, zigzag};
+use super::bytes::{bit_width, byte_width, low_bits, read_le, zigzag};
 
 /// Values of a full group.
 pub(super) const GROUP: usize = BitPacker4x::BLOCK_LEN;
@@ -16,6 +16,10 @@ const EXCEPTION_CHARGE: usize = 1;
 
 /// A fifth of the group: with more exceptions than that, a wider group is as small and faster.
 const EXCEPTIONS_MAX: usize = GROUP / 5;
+
+/// The search for a narrower window divides the range into this many equal parts, a power of two, and counts.
+const PARTS: usize = 64;
+const PARTS_BITS: usize = 6;
 
 /// Base and width of a group. A value is an exception when it is below `base` or at least `base + 2^width`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,35 +35,49 @@ impl Plan {
     pub(super) fn of(values: &[i64]) -> Self {
         let (min, max) = bounds(values);
         let whole = Self::without_exceptions(values.len(), min, max);
-        if whole.width < 2 || values.len() < GROUP / 4 { whole } else { whole.or_with_exceptions(values) }
+        if whole.width < 2 || values.len() < GROUP / 4 {
+            whole
+        } else {
+            whole.or_with_exceptions(values, min, max)
+        }
     }
 
     fn without_exceptions(count: usize, min: i64, max: i64) -> Self {
-        let width = bit_width(max.wrapping_sub(min) as u64) as u8;
+        let width = range_width(min, max) as u8;
         Self { base: min, width, cost: payload_size(count, width) }
     }
 
-    /// Tries narrower windows over the sorted values, each where it holds the most of them.
-    fn or_with_exceptions(self, values: &[i64]) -> Self {
-        let mut buffer = [0; GROUP];
-        let sorted = &mut buffer[..values.len()];
-        sorted.copy_from_slice(values);
-        sorted.sort_unstable();
+    /// Tries narrower windows where most values lie. When they all lie in one part of the range, looks at that part.
+    fn or_with_exceptions(self, values: &[i64], min: i64, max: i64) -> Self {
         let mut best = self;
-        for width in (0..self.width).rev() {
-            let window = fullest_window(sorted, width);
-            let exceptions = sorted.len() - window.len();
-            if exceptions > EXCEPTIONS_MAX {
-                break;
+        let mut range = (min, max);
+        loop {
+            let parts = Parts::of(values, range);
+            let mut narrowest = None;
+            for width in (parts.width..range_width(range.0, range.1)).rev() {
+                let Some(window) = parts.fullest_window(width, values.len()) else { break };
+                let (low, high) = bounds_within(values, window);
+                let plan = Self::with_exceptions(values, (min, max), (low, high));
+                if plan.cost < best.cost {
+                    best = plan;
+                }
+                narrowest = (width == parts.width).then_some((low, high));
             }
-            let base = sorted[window.start];
-            let size = exception_width(sorted[0], base).max(exception_width(sorted[sorted.len() - 1], base));
-            let cost = payload_size(sorted.len(), width) + 1 + exceptions * (1 + size + EXCEPTION_CHARGE);
-            if cost < best.cost {
-                best = Self { base, width, cost };
+            match narrowest {
+                Some(window) if range_width(window.0, window.1) > 1 && window != range => range = window,
+                _ => return best,
             }
         }
-        best
+    }
+
+    /// The plan that makes exceptions of what is not in `window`.
+    fn with_exceptions(values: &[i64], (min, max): (i64, i64), (low, high): (i64, i64)) -> Self {
+        let width = range_width(low, high) as u8;
+        let plan = Self { base: low, width, cost: 0 };
+        let exceptions = values.iter().filter(|&&value| plan.residual(value).is_none()).count();
+        let size = exception_width(min, low).max(exception_width(max, low));
+        let cost = payload_size(values.len(), width) + 1 + exceptions * (1 + size + EXCEPTION_CHARGE);
+        Self { cost, ..plan }
     }
 
     /// What is packed for `value`: its distance from the base, or `None` for an exception.
@@ -83,19 +101,59 @@ fn bounds(values: &[i64]) -> (i64, i64) {
     values.iter().fold((i64::MAX, i64::MIN), |(min, max), &value| (min.min(value), max.max(value)))
 }
 
-fn fullest_window(sorted: &[i64], width: u8) -> std::ops::Range<usize> {
-    let mut best = 0..0;
-    let mut end = 0;
-    for start in 0..sorted.len() {
-        let fits = |value: i64| value.wrapping_sub(sorted[start]) as u64 >> width == 0;
-        while end < sorted.len() && fits(sorted[end]) {
-            end += 1;
+/// Smallest and largest value of those that are in `window`.
+fn bounds_within(values: &[i64], (low, high): (i64, i64)) -> (i64, i64) {
+    let outside = |value: i64| value < low || value > high;
+    values.iter().fold((high, low), |(min, max), &value| match outside(value) {
+        true => (min, max),
+        false => (min.min(value), max.max(value)),
+    })
+}
+
+fn range_width(min: i64, max: i64) -> usize {
+    bit_width(max.wrapping_sub(min) as u64)
+}
+
+/// How many values lie in each part of a range.
+struct Parts {
+    /// Values below the end of each part; one more in front, which is 0.
+    below: [u8; PARTS + 1],
+    start: i64,
+    end: i64,
+    /// Bits of the width of a part.
+    width: usize,
+}
+
+impl Parts {
+    fn of(values: &[i64], (start, end): (i64, i64)) -> Self {
+        let width = range_width(start, end).saturating_sub(PARTS_BITS);
+        let mut counts = [0u8; PARTS + 1];
+        for &value in values {
+            // What is outside counts into the last one, which is cut off below.
+            let part = (value.wrapping_sub(start) as u64 >> width).min(PARTS as u64);
+            counts[part as usize] += 1;
         }
-        if end - start > best.len() {
-            best = start..end;
+        let mut below = [0; PARTS + 1];
+        for part in 0..PARTS {
+            below[part + 1] = below[part] + counts[part];
         }
+        Self { below, start, end, width }
     }
-    best
+
+    /// First and last value of the window of `width` bits that holds most values, unless too many of `count` are outside.
+    fn fullest_window(&self, width: usize, count: usize) -> Option<(i64, i64)> {
+        let parts = 1 << (width - self.width);
+        let inside = |first: usize| self.below[first + parts] - self.below[first];
+        let fullest = (0..=PARTS - parts).map(inside).max().unwrap_or(0);
+        if count - usize::from(fullest) > EXCEPTIONS_MAX {
+            return None;
+        }
+        let first = (0..=PARTS - parts).find(|&first| inside(first) == fullest)?;
+        let low = self.start.wrapping_add(((first as u64) << self.width) as i64);
+        let high = low.wrapping_add(((1u64 << width) - 1) as i64);
+        // The last parts may reach beyond the range, and beyond what an integer holds.
+        Some((low, if high < low { self.end } else { high.min(self.end) }))
+    }
 }
 
 /// Appends `residuals`, each of at most `width` bits.
@@ -140,35 +198,32 @@ pub(super) fn unpack_narrow(payload: &[u8], width: u8, out: &mut [u32; GROUP]) {
     BitPacker4x::new().decompress(payload, out, width);
 }
 
-/// Unpacks a group of any width and length.
-pub(super) fn unpack_wide(payload: &[u8], width: u8, out: &mut [u64]) {
+/// Unpacks a group of any width and length, and adds `base`.
+pub(super) fn unpack_any(payload: &[u8], width: u8, base: i64, words: &mut [u32; GROUP], out: &mut [i64]) {
     if out.len() < GROUP {
-        return unpack_tail(payload, width, out);
+        return unpack_tail(payload, width, base, out);
     }
     let (low, high) = payload.split_at(payload_size(GROUP, width.min(NARROW)));
-    let mut words = [0; GROUP];
-    unpack_narrow(low, width.min(NARROW), &mut words);
-    for (value, word) in out.iter_mut().zip(words) {
-        *value = u64::from(word);
+    unpack_narrow(low, width.min(NARROW), words);
+    for (value, &word) in out.iter_mut().zip(&*words) {
+        *value = base.wrapping_add(i64::from(word));
     }
     if width > NARROW {
-        unpack_narrow(high, width - NARROW, &mut words);
-        for (value, word) in out.iter_mut().zip(words) {
-            *value |= u64::from(word) << NARROW;
+        unpack_narrow(high, width - NARROW, words);
+        for (value, &word) in out.iter_mut().zip(&*words) {
+            *value = value.wrapping_add((u64::from(word) << NARROW) as i64);
         }
     }
 }
 
-fn unpack_tail(payload: &[u8], width: u8, out: &mut [u64]) {
+fn unpack_tail(payload: &[u8], width: u8, base: i64, out: &mut [i64]) {
     let width = usize::from(width);
-    let mask = u64::MAX.checked_shr(64 - width as u32).unwrap_or(0);
     for (i, value) in out.iter_mut().enumerate() {
         let (byte, shift) = (i * width / 8, i * width % 8);
-        let end = (byte + 9).min(payload.len());
-        let bytes = &payload[byte.min(end)..end];
-        let low = read_le(&bytes[..bytes.len().min(8)]) >> shift;
-        let high = bytes.get(8).map_or(0, |&high| u128::from(high) << (64 - shift));
-        *value = (low | high as u64) & mask;
+        let low = read_le(payload, byte, 8) >> shift;
+        // Shifted in two steps: by 64 bits at once is not defined.
+        let high = read_le(payload, byte + 8, 1) << (63 - shift) << 1;
+        *value = base.wrapping_add(((low | high) & low_bits(width)) as i64);
     }
 }
 
@@ -207,8 +262,8 @@ mod tests {
                 pack(&residuals, width, &mut payload);
                 prop_assert_eq!(payload.len(), payload_size(count, width));
                 let mut out = vec![0; count];
-                unpack_wide(&payload, width, &mut out);
-                prop_assert_eq!(out, residuals);
+                unpack_any(&payload, width, 0, &mut [0; GROUP], &mut out);
+                prop_assert!(out.iter().map(|&value| value as u64).eq(residuals));
             }
         }
     }

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::bytes::{Reader, in_range, write_signed_varint, write_varint};
-use super::delta::{self, Scale};
+use super::delta;
 use super::dictionary::{self, Dictionary};
 use super::groups::GROUP;
-use super::packed::{self, Packed, Values};
+use super::packed::{self, Packed, Scale};
 use super::run_length::{self, Repetitions};
 use super::runs::Runs;
 use super::{COUNT_MAX, EncodingError, Tier, cold};
@@ -78,7 +78,7 @@ pub fn encode_ints(values: &[i64], runs: &[u32], tier: Tier, out: &mut Vec<u8>) 
     assert!(values.len() <= COUNT_MAX, "a column of a block holds at most {COUNT_MAX} values");
     let runs = Runs::new(runs, values.len()).expect("runs ascend to the number of values");
     let start = out.len();
-    let choice = Choice::of(values, runs);
+    let choice = Choice::best(values, runs).choice;
     let encoding = choice.encoding();
     choice.encode(values, out);
     if tier == Tier::Cold && encoding != IntEncoding::Constant && encode_cold(values, start, out) {
@@ -106,7 +106,7 @@ fn encode_cold(values: &[i64], start: usize, out: &mut Vec<u8>) -> bool {
 /// As [`encode_ints`].
 pub fn estimate_bits(values: &[i64], runs: &[u32]) -> u64 {
     let runs = Runs::new(runs, values.len()).expect("runs ascend to the number of values");
-    8 * Choice::of(values, runs).cost(values) as u64
+    8 * Choice::best(values, runs).cost as u64
 }
 
 /// An encoding with what it was computed from.
@@ -120,24 +120,25 @@ enum Choice {
 }
 
 impl Choice {
-    fn of(values: &[i64], runs: Runs) -> Self {
+    /// The best for `values`.
+    fn best(values: &[i64], runs: Runs) -> Costed {
         let first = values.first().copied().unwrap_or(0);
         let changes = values.windows(2).filter(|pair| pair[0] != pair[1]).count();
         if changes == 0 {
-            return Self::Constant(first);
+            return Self::Constant(first).with_cost(values);
         }
         let scaled = Scaled::of(values);
         let packed = scaled.values.as_deref().unwrap_or(values);
         let (firsts, deltas) = (delta::firsts(packed, runs), delta::differences(packed, runs));
         let delta = Self::Delta { scale: scaled.scale, firsts, deltas };
-        let mut best = Self::Plain;
+        let mut best = Self::Plain.with_cost(values);
         for choice in
             [Some(Self::Packed(scaled)), repetitions(values, changes), Some(delta)].into_iter().flatten()
         {
-            best = best.or(choice, values);
+            best = best.or(choice.with_cost(values));
         }
-        match Self::dictionary(values, best.cost(values)) {
-            Some(dictionary) => best.or(dictionary, values),
+        match Self::dictionary(values, best.cost) {
+            Some(dictionary) => best.or(dictionary.with_cost(values)),
             None => best,
         }
     }
@@ -145,12 +146,11 @@ impl Choice {
     /// Not looked for where the column is small already.
     fn dictionary(values: &[i64], cost: usize) -> Option<Self> {
         let small = cost < values.len() / 4;
-        if small { None } else { Dictionary::of(values).map(Self::Dictionary) }
+        if small { None } else { Dictionary::of(values, cost).map(Self::Dictionary) }
     }
 
-    fn or(self, other: Self, values: &[i64]) -> Self {
-        let weighed = |choice: &Self| choice.cost(values) * choice.slowness();
-        if weighed(&other) < weighed(&self) { other } else { self }
+    fn with_cost(self, values: &[i64]) -> Costed {
+        Costed { cost: self.cost(values), choice: self }
     }
 
     /// In percent: an encoding must be smaller by that much to be taken instead of a faster one.
@@ -201,6 +201,19 @@ impl Choice {
             Self::Dictionary(dictionary) => dictionary.encode(out),
             Self::RunLength(repetitions) => repetitions.encode(out),
         }
+    }
+}
+
+/// A choice with the bytes that it takes, estimated.
+struct Costed {
+    choice: Choice,
+    cost: usize,
+}
+
+impl Costed {
+    fn or(self, other: Self) -> Self {
+        let weighed = |costed: &Self| costed.cost * costed.choice.slowness();
+        if weighed(&other) < weighed(&self) { other } else { self }
     }
 }
 
@@ -344,13 +357,10 @@ fn decode_packed(
     rows: Range<usize>,
     out: &mut Vec<i64>,
 ) -> Result<(), EncodingError> {
-    let scale = read_scale(reader, tag)?;
+    let mut scale = read_scale(reader, tag)?;
     let column = Packed::read(reader, count)?;
     reader.finish()?;
-    column.decode_rows(rows, &mut Values, out);
-    if scale != Scale::NONE {
-        out.iter_mut().for_each(|value| *value = scale.apply(*value));
-    }
+    column.decode_rows(rows, &mut scale, out);
     Ok(())
 }
 
@@ -606,7 +616,7 @@ mod tests {
         let (firsts, deltas) = (delta::firsts(&packed, runs), delta::differences(&packed, runs));
         let delta = Choice::Delta { scale: scaled.scale, firsts, deltas };
         let repetitions = Choice::RunLength(Repetitions::of(values));
-        let dictionary = Dictionary::of(values).map(Choice::Dictionary);
+        let dictionary = Dictionary::of(values, usize::MAX >> 12).map(Choice::Dictionary);
         let choices = [Choice::Plain, Choice::Packed(scaled), delta, repetitions];
         let encoded = choices.into_iter().chain(dictionary).map(|choice| {
             let mut bytes = Vec::new();

@@ -53,20 +53,19 @@ impl Plan {
         let mut range = (min, max);
         loop {
             let parts = Parts::of(values, range);
-            let mut narrowest = None;
-            for width in (parts.width..range_width(range.0, range.1)).rev() {
-                let Some(window) = parts.fullest_window(width, values.len()) else { break };
-                let (low, high) = bounds_within(values, window);
-                let plan = Self::with_exceptions(values, (min, max), (low, high));
-                if plan.cost < best.cost {
-                    best = plan;
-                }
-                narrowest = (width == parts.width).then_some((low, high));
+            let Some((cost, window)) = parts.cheapest_window(values.len(), (min, max)) else { return best };
+            let window = bounds_within(values, window);
+            if cost < best.cost + EXCEPTIONS_MAX {
+                let plan = Self::with_exceptions(values, (min, max), window);
+                best = if plan.cost < best.cost { plan } else { best };
             }
-            match narrowest {
-                Some(window) if range_width(window.0, window.1) > 1 && window != range => range = window,
-                _ => return best,
+            if parts.width == 0
+                || parts.fullest_window(parts.width, values.len()).is_none()
+                || window == range
+            {
+                return best;
             }
+            range = window;
         }
     }
 
@@ -76,15 +75,18 @@ impl Plan {
         let plan = Self { base: low, width, cost: 0 };
         let exceptions = values.iter().filter(|&&value| plan.residual(value).is_none()).count();
         let size = exception_width(min, low).max(exception_width(max, low));
-        let cost = payload_size(values.len(), width) + 1 + exceptions * (1 + size + EXCEPTION_CHARGE);
-        Self { cost, ..plan }
+        Self { cost: cost_with_exceptions(values.len(), width, exceptions, size), ..plan }
     }
 
     /// What is packed for `value`: its distance from the base, or `None` for an exception.
     pub(super) fn residual(&self, value: i64) -> Option<u64> {
         let residual = value.wrapping_sub(self.base) as u64;
-        (bit_width(residual) <= usize::from(self.width)).then_some(residual)
+        (residual & !low_bits(self.width.into()) == 0).then_some(residual)
     }
+}
+
+fn cost_with_exceptions(count: usize, width: u8, exceptions: usize, size: usize) -> usize {
+    payload_size(count, width) + 1 + exceptions * (1 + size + EXCEPTION_CHARGE)
 }
 
 /// Bytes that an exception of `value` needs.
@@ -140,19 +142,32 @@ impl Parts {
         Self { below, start, end, width }
     }
 
-    /// First and last value of the window of `width` bits that holds most values, unless too many of `count` are outside.
-    fn fullest_window(&self, width: usize, count: usize) -> Option<(i64, i64)> {
+    /// The window that makes the group cheapest, and about its cost, where not too many of `count` values are outside.
+    fn cheapest_window(&self, count: usize, (min, max): (i64, i64)) -> Option<(usize, (i64, i64))> {
+        let widths = (self.width..range_width(self.start, self.end)).rev();
+        let windows = widths.map_while(|width| Some((width, self.fullest_window(width, count)?)));
+        let costed = windows.map(|(width, (exceptions, window))| {
+            let size = exception_width(min, window.0).max(exception_width(max, window.0));
+            (cost_with_exceptions(count, width as u8, exceptions, size), window)
+        });
+        costed.min_by_key(|&(cost, _)| cost)
+    }
+
+    /// Exceptions, first and last value of the window of `width` bits that holds most values, unless too many of `count` are outside.
+    fn fullest_window(&self, width: usize, count: usize) -> Option<(usize, (i64, i64))> {
         let parts = 1 << (width - self.width);
         let inside = |first: usize| self.below[first + parts] - self.below[first];
-        let fullest = (0..=PARTS - parts).map(inside).max().unwrap_or(0);
-        if count - usize::from(fullest) > EXCEPTIONS_MAX {
+        let fullest =
+            self.below[parts..].iter().zip(&self.below).map(|(end, start)| end - start).max().unwrap_or(0);
+        let exceptions = count - usize::from(fullest);
+        if exceptions > EXCEPTIONS_MAX {
             return None;
         }
         let first = (0..=PARTS - parts).find(|&first| inside(first) == fullest)?;
         let low = self.start.wrapping_add(((first as u64) << self.width) as i64);
         let high = low.wrapping_add(((1u64 << width) - 1) as i64);
         // The last parts may reach beyond the range, and beyond what an integer holds.
-        Some((low, if high < low { self.end } else { high.min(self.end) }))
+        Some((exceptions, (low, if high < low { self.end } else { high.min(self.end) })))
     }
 }
 

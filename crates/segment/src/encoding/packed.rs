@@ -41,7 +41,7 @@ pub(super) fn encode(values: &[i64], out: &mut Vec<u8>) {
     for (group, plan) in values.chunks(GROUP).zip(&plans) {
         encode_residuals(group, plan, out);
     }
-    for (group, plan) in values.chunks(GROUP).zip(&plans) {
+    for ((group, plan), _) in values.chunks(GROUP).zip(&plans).zip(&counts).filter(|&(_, &count)| count > 0) {
         encode_exceptions(group, plan, out);
     }
 }

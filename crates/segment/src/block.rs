@@ -3,6 +3,7 @@
 use crate::column;
 use crate::error::{Damage, Flaw, Part};
 use crate::head::{Head, OWN, crc32c};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A block in memory, or as much of it as has been read. Loading the next one keeps the memory.
 ///
@@ -15,7 +16,11 @@ pub struct Block {
     pub(crate) missing: Vec<bool>,
     /// Index in its segment and offset there, for errors.
     pub(crate) place: Option<(u32, u64)>,
+    /// Different for everything that is ever loaded, so that decoders know what they have decoded before.
+    pub(crate) serial: u64,
 }
+
+static SERIAL: AtomicU64 = AtomicU64::new(1);
 
 impl Block {
     /// An empty block to load into.
@@ -36,6 +41,8 @@ impl Block {
 
     /// Reads the head of `bytes`, of which all columns are there.
     pub(crate) fn parse(&mut self) -> Result<(), Damage> {
+        // Nothing but the number itself matters to anyone.
+        self.serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let result = self.head.read(&self.bytes).and_then(|()| {
             let (need, have) =
                 (u64::from(self.head.bytes) + u64::from(self.head.chunk_bytes), self.bytes.len() as u64);

@@ -30,7 +30,10 @@ pub(crate) const STRINGS: u8 = 6;
 pub(crate) struct Scratch {
     pub ints: Vec<i64>,
     pub more: Vec<i64>,
+    /// The column that others followed last, …
     pub reference: Vec<i64>,
+    /// … if all of it is there: serial number of its block, record type and number.
+    pub reference_of: Option<(u64, u16, usize)>,
     pub f64s: Vec<f64>,
     pub f32s: Vec<f32>,
     pub ends: Vec<u32>,

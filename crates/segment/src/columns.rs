@@ -88,6 +88,10 @@ impl<'a> Columns<'a> {
         out: &mut Vec<i64>,
         may_follow: bool,
     ) -> Result<Decoded, Damage> {
+        if scratch.reference_of == Some(self.key(column)) && level.all {
+            out.clone_from(&scratch.reference);
+            return Ok(Decoded::Values);
+        }
         let (tag, bytes) = self.required(column)?;
         let done = match tag {
             column::CONSTANT => {
@@ -111,6 +115,11 @@ impl<'a> Columns<'a> {
         Ok(Decoded::Values)
     }
 
+    /// What tells a column from all others that were ever decoded.
+    fn key(&self, column: usize) -> (u64, u16, usize) {
+        (self.block.serial, self.group, column)
+    }
+
     /// A column that follows another one of the same level.
     fn following(
         &self,
@@ -121,43 +130,41 @@ impl<'a> Columns<'a> {
         scratch: &mut Scratch,
         out: &mut Vec<i64>,
     ) -> Result<Decoded, Damage> {
-        let (other, bytes) = column::reference_of(bytes).map_err(|flaw| self.damage(column, flaw))?;
-        let mut reference = std::mem::take(&mut scratch.reference);
-        let done = self.follow(column, tag, bytes, other.into(), level, scratch, &mut reference, out);
-        scratch.reference = reference;
-        done
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "buffers that callers keep")]
-    fn follow(
-        &self,
-        column: usize,
-        tag: u8,
-        bytes: &[u8],
-        other: usize,
-        level: &Level,
-        scratch: &mut Scratch,
-        reference: &mut Vec<i64>,
-        out: &mut Vec<i64>,
-    ) -> Result<Decoded, Damage> {
         let flawed = |flaw| self.damage(column, flaw);
+        let (other, bytes) = column::reference_of(bytes).map_err(flawed)?;
         if tag == column::AGAINST {
-            self.ints(other, level, scratch, reference)?;
+            self.read_reference(other.into(), level, scratch)?;
             column::get_ints(bytes, level, &mut scratch.ints, out).map_err(flawed)?;
-            column::add(out, reference);
+            column::add(out, &scratch.reference);
             return Ok(Decoded::Values);
         }
         // A row's predecessor may be one that is not wanted: where runs are wanted as a whole, it is wanted too.
-        let cut = level.wanted_runs();
-        let level_read = cut.as_ref().map_or_else(|| level.whole(), |_| level.clone());
-        self.ints(other, &level_read, scratch, reference)?;
-        column::get_ints(bytes, &level_read, &mut scratch.ints, out).map_err(flawed)?;
-        column::previous(reference, cut.as_deref().unwrap_or(&level.ends), &mut scratch.more);
+        let cut = if level.all { None } else { level.wanted_runs() };
+        let whole = if level.all || cut.is_some() { None } else { Some(level.whole()) };
+        let read = whole.as_ref().unwrap_or(level);
+        self.read_reference(other.into(), read, scratch)?;
+        column::get_ints(bytes, read, &mut scratch.ints, out).map_err(flawed)?;
+        column::previous(&scratch.reference, cut.as_deref().unwrap_or(&level.ends), &mut scratch.more);
         column::add(out, &scratch.more);
-        if cut.is_none() {
+        if whole.is_some() {
             level.compact(out);
         }
         Ok(Decoded::Values)
+    }
+
+    /// Reads a column that others follow, unless it is the one that was followed last.
+    fn read_reference(&self, column: usize, level: &Level, scratch: &mut Scratch) -> Result<(), Damage> {
+        if scratch.reference_of == Some(self.key(column)) && level.all {
+            return Ok(());
+        }
+        let mut reference = std::mem::take(&mut scratch.reference);
+        scratch.reference_of = None;
+        let read = self.ints(column, level, scratch, &mut reference);
+        scratch.reference = reference;
+        if read.is_ok() && level.all {
+            scratch.reference_of = Some(self.key(column));
+        }
+        read
     }
 
     /// Reads the wanted texts of a column; `true`: `content` is the one value of all, and `ends` is empty.

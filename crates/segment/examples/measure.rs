@@ -20,12 +20,13 @@ fn main() {
     let folder = args.get(2).map_or("", String::as_str);
     let rows = args.get(3).and_then(|rows| rows.parse().ok()).unwrap_or(16_384);
     let tier = if args.get(4).is_some_and(|tier| tier == "cold") { Tier::Cold } else { Tier::Hot };
-    let messages = match what {
-        "bars" => bars(2_000_000),
-        "quotes" => recorded(Format::UsEquityTicks, folder),
-        _ => recorded(Format::BinanceRawWs, folder),
-    };
     let layouts = Layouts::new(SchemaBuilder::new().with::<Package>().with::<Bar>().finish()).unwrap();
+    let id = |name| layouts.schema().record(name).unwrap().0;
+    let messages = match what {
+        "bars" => bars(2_000_000, id("Bar")),
+        "quotes" => recorded(Format::UsEquityTicks, folder, id("Package")),
+        _ => recorded(Format::BinanceRawWs, folder, id("Package")),
+    };
     let (options, header) =
         (BlockOptions { rows, tier, ..BlockOptions::default() }, SegmentHeader::default());
     let start = Instant::now();
@@ -153,24 +154,19 @@ fn rounds() -> usize {
     std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(7)
 }
 
-fn bars(count: usize) -> Messages {
+fn bars(count: usize, type_id: u16) -> Messages {
     let mut bars = Bars::new(BarsConfig::default());
     let one = |sequence| {
         let message = bars.next();
         let mut body = Vec::new();
         encode(message.bar, &mut body);
         let symbol = message.symbol[1..].parse().unwrap();
-        let type_id = BAR_TYPE;
         (RowHeader { time: message.time.nanos(), sequence, symbol, type_id }, body)
     };
     (0..count as u64).map(one).collect()
 }
 
-/// Type ids as [`SchemaBuilder`] gives them out: records before what holds them.
-const BAR_TYPE: u16 = 6;
-const PACKAGE_TYPE: u16 = 5;
-
-fn recorded(format: Format, folder: &str) -> Messages {
+fn recorded(format: Format, folder: &str, type_id: u16) -> Messages {
     let files = discover(format, &[folder], &ImportOptions::default()).unwrap();
     let (mut merge, mut package, mut ids) = (Merge::new(files), Package::default(), Vec::<String>::new());
     let mut messages = Messages::new();
@@ -183,7 +179,7 @@ fn recorded(format: Format, folder: &str) -> Messages {
         encode(&package, &mut body);
         let time = row.time.nanos();
         let sequence = messages.len() as u64;
-        messages.push((RowHeader { time, sequence, symbol: symbol as u32, type_id: PACKAGE_TYPE }, body));
+        messages.push((RowHeader { time, sequence, symbol: symbol as u32, type_id }, body));
     }
     messages.sort_by_key(|(header, _)| (header.time, header.sequence));
     messages

@@ -449,9 +449,9 @@ impl<'a> Assembler<'a> {
                 continue;
             }
             let mut values = self.tools.wide.pop().unwrap_or_default();
-            let decoded = self.columns.numbers(column, kind, level, &mut self.tools.scratch, &mut values);
+            let decoded = self.columns.numbers((column, kind), level, varying, &mut self.tools.scratch, &mut values);
             match decoded {
-                Ok(Decoded::Values) => varying.push(Varying { offset: field.offset, width, values }),
+                Ok(Decoded::Values) => varying.push(Varying { column, offset: field.offset, width, values }),
                 Ok(Decoded::Constant(value)) => {
                     is_stamped = true;
                     let slot = &mut template[field.offset as usize..][..width as usize];
@@ -589,9 +589,9 @@ impl<'a> Assembler<'a> {
         out: &mut [u8],
     ) -> Result<(), Damage> {
         let mut values = self.tools.wide.pop().unwrap_or_default();
-        let decoded = self.columns.numbers(column, kind, level, &mut self.tools.scratch, &mut values);
+        let decoded = self.columns.numbers((column, kind), level, &[], &mut self.tools.scratch, &mut values);
         let decoded = decoded.map(|decoded| spread(decoded, level, &mut values));
-        let one = [Varying { offset: 0, width, values }];
+        let one = [Varying { column, offset: 0, width, values }];
         if decoded.is_ok() {
             scatter(&one, places, out);
         }

@@ -12,7 +12,7 @@
 
 use crate::encoding::{
     COUNT_MAX, EncodingError, Tier, decode_f32s, decode_f64s, decode_ints, decode_ints_in, decode_strings,
-    encode_f32s, encode_f64s, encode_ints, encode_strings, previous_in_run,
+    encode_f32s, encode_f64s, encode_ints, encode_strings,
 };
 use crate::error::Flaw;
 use crate::level::Level;
@@ -287,9 +287,18 @@ pub(crate) fn add(values: &mut [i64], reference: &[i64]) {
     }
 }
 
-/// [`previous_in_run`] for any number of values: pieces of a column know nothing of the one before.
-pub(crate) fn previous(values: &[i64], ends: &[u32], out: &mut Vec<i64>) {
-    previous_in_run(values, ends, out);
+/// Adds the difference to the other column's values one row before in the same run; a run's first row has none, and is
+/// the difference to its own.
+pub(crate) fn add_previous(values: &mut [i64], reference: &[i64], ends: &[u32]) {
+    let mut start = 0;
+    for &end in ends {
+        let (values, reference) = (&mut values[start..end as usize], &reference[start..end as usize]);
+        if let Some((first, rest)) = values.split_first_mut() {
+            *first = first.wrapping_add(reference[0]);
+            add(rest, reference);
+        }
+        start = end as usize;
+    }
 }
 
 /// Replaces `ends` and `content` by the wanted texts of at most `content_max` bytes in all.

@@ -6,6 +6,7 @@ use crate::decimals;
 use crate::error::{Damage, Flaw};
 use crate::level::Level;
 use crate::plan::ColumnKind;
+use crate::scatter::Varying;
 
 /// The columns of one record type, or the block's own.
 #[derive(Clone, Copy)]
@@ -67,15 +68,26 @@ impl<'a> Columns<'a> {
         Ok(())
     }
 
-    /// Reads the wanted values of any column of numbers into `out`, or tells their one value.
+    /// Reads the wanted values of any column of numbers into `out`, or tells their one value. `known` are columns of the
+    /// same level that have been read already.
     pub fn numbers(
         &self,
-        column: usize,
-        kind: ColumnKind,
+        (column, kind): (usize, ColumnKind),
         level: &Level,
+        known: &[Varying],
         scratch: &mut Scratch,
         out: &mut Vec<i64>,
     ) -> Result<Decoded, Damage> {
+        if !known.is_empty()
+            && let (column::AGAINST, bytes) = self.required(column)?
+            && let Ok((other, bytes)) = column::reference_of(bytes)
+            && let Some(other) = known.iter().find(|known| known.column == usize::from(other))
+        {
+            let read = column::get_ints(bytes, level, &mut scratch.ints, out);
+            read.map_err(|flaw| self.damage(column, flaw))?;
+            column::add(out, &other.values);
+            return Ok(Decoded::Values);
+        }
         self.number(column, kind, level, scratch, out, true)
     }
 
@@ -144,8 +156,7 @@ impl<'a> Columns<'a> {
         let read = whole.as_ref().unwrap_or(level);
         self.read_reference(other.into(), read, scratch)?;
         column::get_ints(bytes, read, &mut scratch.ints, out).map_err(flawed)?;
-        column::previous(&scratch.reference, cut.as_deref().unwrap_or(&level.ends), &mut scratch.more);
-        column::add(out, &scratch.more);
+        column::add_previous(out, &scratch.reference, cut.as_deref().unwrap_or(&level.ends));
         if whole.is_some() {
             level.compact(out);
         }

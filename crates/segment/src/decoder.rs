@@ -443,7 +443,7 @@ impl Decoder {
             out.ints.resize(level.kept(), 1);
             return Ok(());
         }
-        let decoded = columns.numbers(column.into(), kind, level, &mut self.scratch, &mut out.ints)?;
+        let decoded = columns.numbers((column.into(), kind), level, &[], &mut self.scratch, &mut out.ints)?;
         spread(decoded, level, &mut out.ints);
         match kind {
             ColumnKind::F64 => out.f64s.extend(out.ints.iter().map(|bits| f64::from_bits(*bits as u64))),

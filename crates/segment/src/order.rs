@@ -153,22 +153,27 @@ impl Order {
         columns.ints(own::POSITION.into(), &self.level, scratch, &mut self.wide)?;
         self.lane_of.resize(count as usize, NO_LANE);
         self.places.extend(self.wide.iter().map(|place| (*place as u64).min(u32::MAX.into()) as u32));
+        self.mark_lanes(columns.block)
+    }
+
+    /// Works out the lane of each row. As many rows as there are places must get one: so no place is there twice.
+    fn mark_lanes(&mut self, block: &Block) -> Result<(), Damage> {
+        let count = block.head().count;
+        if let Some(place) = self.places.iter().find(|place| **place >= count) {
+            return Err(block.head_damage("row of a symbol", count.into(), u64::from(*place)));
+        }
         let mut rest = &self.places[..];
         for range in &self.wanted {
             for index in range.clone() {
                 let lane = &self.lanes[index as usize];
                 let (rows, others) = rest.split_at((lane.end - lane.start) as usize);
                 rest = others;
-                for place in rows {
-                    match self.lane_of.get_mut(*place as usize) {
-                        Some(slot) if *slot == NO_LANE => *slot = index as u16,
-                        _ => {
-                            let (need, have) = (count.into(), u64::from(*place));
-                            return Err(columns.block.head_damage("row of a symbol", need, have));
-                        }
-                    }
-                }
+                rows.iter().for_each(|row| self.lane_of[*row as usize] = index as u16);
             }
+        }
+        let marked = self.lane_of.iter().filter(|lane| **lane != NO_LANE).count();
+        if marked != self.places.len() {
+            return Err(block.head_damage("rows of all symbols", self.places.len() as u64, marked as u64));
         }
         Ok(())
     }

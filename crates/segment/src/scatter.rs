@@ -3,6 +3,8 @@
 /// A fixed-width field whose values differ from body to body.
 #[derive(Debug, Default)]
 pub(crate) struct Varying {
+    /// Number of the column.
+    pub column: usize,
     /// Where the field's slot lies in a body.
     pub offset: u32,
     /// Bytes of the slot.
@@ -127,7 +129,7 @@ mod tests {
         let (mut columns, mut offset) = (Vec::new(), 0);
         for (k, width) in widths.into_iter().enumerate() {
             let values = (0..10).map(|i| (k as i64 + 1) << (i % width * 8)).collect();
-            columns.push(Varying { offset, width: width as u32, values });
+            columns.push(Varying { column: k, offset, width: width as u32, values });
             offset += width as u32;
         }
         let places: Vec<u32> = (0..10).map(|i| (9 - i) * offset).collect();

@@ -1,8 +1,8 @@
 //! Takes bodies apart into columns, one level of the plan at a time: every step runs over all values of a column.
 
-use crate::column::{self, AGAINST, PREVIOUS, difference, previous};
+use crate::column::{self, AGAINST, PREVIOUS, difference};
 use crate::decimals;
-use crate::encoding::{Tier, estimate_bits};
+use crate::encoding::{Tier, estimate_bits, previous_in_run};
 use crate::head::{Chunk, crc32c};
 use crate::level::Level;
 use crate::plan::{ColumnKind, Extent, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
@@ -380,7 +380,7 @@ fn reference(kind: u8, values: &[i64], ends: &[u32]) -> Vec<i64> {
         return values.into();
     }
     let mut shifted = Vec::with_capacity(values.len());
-    previous(values, ends, &mut shifted);
+    previous_in_run(values, ends, &mut shifted);
     shifted
 }
 

@@ -57,7 +57,7 @@ pub fn decode_bits(bytes: &[u8], count: usize, out: &mut Vec<bool>) -> Result<()
 /// Bits of the last byte that belong to no value must be 0.
 fn check_spare_bits(bitmap: &[u8], count: usize) -> Result<(), EncodingError> {
     match bitmap.last() {
-        Some(&last) if count % 8 != 0 => {
+        Some(&last) if !count.is_multiple_of(8) => {
             in_range("last byte", bitmap.len(), last.into(), (1 << (count % 8)) - 1)
         }
         _ => Ok(()),

@@ -55,7 +55,7 @@ pub(super) fn decode(
     let row = from / GROUP * GROUP;
     let first_run = runs.first_from(row);
     let mut first_values = Vec::new();
-    firsts.decode_rows(first_run..runs.first_from(rows.end), &mut Scale::NONE, &mut first_values);
+    firsts.decode_rows(first_run..runs.first_from(rows.end), Scale::NONE, &mut first_values);
     let mut sums = Sums { scale, runs, first_run, firsts: &first_values, used: 0, row, last: 0 };
     deltas.decode_into(from, rows, &mut sums, out);
     Ok(())

@@ -109,7 +109,7 @@ pub(super) fn decode(
     reader.finish()?;
     let mut values = Vec::new();
     distinct.decode(&mut values);
-    indexes.decode_rows(rows, &mut Scale::NONE, out);
+    indexes.decode_rows(rows, Scale::NONE, out);
     look_up(&values, offset, out)
 }
 

@@ -94,7 +94,7 @@ impl Float for f32 {
 ///
 /// As [`encode_ints`].
 pub fn encode_f64s(values: &[f64], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> FloatEncoding {
-    encode(values, runs, tier, out, |values| cold::encode(values))
+    encode(values, runs, tier, out, cold::encode)
 }
 
 /// Replaces `out` by the `count` values that [`encode_f64s`] wrote with the same `runs`.
@@ -117,7 +117,7 @@ pub fn decode_f64s(
 ///
 /// As [`encode_ints`].
 pub fn encode_f32s(values: &[f32], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> FloatEncoding {
-    encode(values, runs, tier, out, |values| cold::encode(values))
+    encode(values, runs, tier, out, cold::encode)
 }
 
 /// Replaces `out` by the `count` values that [`encode_f32s`] wrote with the same `runs`.

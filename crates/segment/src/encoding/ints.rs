@@ -357,10 +357,10 @@ fn decode_packed(
     rows: Range<usize>,
     out: &mut Vec<i64>,
 ) -> Result<(), EncodingError> {
-    let mut scale = read_scale(reader, tag)?;
+    let scale = read_scale(reader, tag)?;
     let column = Packed::read(reader, count)?;
     reader.finish()?;
-    column.decode_rows(rows, &mut scale, out);
+    column.decode_rows(rows, scale, out);
     Ok(())
 }
 
@@ -532,8 +532,27 @@ mod tests {
 
     #[test]
     fn skewed_noise_is_smaller_cold() {
-        let values: Vec<i64> = noise(20_000, 1 << 12).into_iter().map(|i| (i * i >> 12) * i >> 12).collect();
+        let values: Vec<i64> =
+            noise(20_000, 1 << 12).into_iter().map(|i| (((i * i) >> 12) * i) >> 12).collect();
         assert_eq!(check(&values, &[], Tier::Cold).0, IntEncoding::Pco);
+    }
+
+    /// The worked examples of the format page.
+    #[test]
+    fn the_page_shows_these_bytes() {
+        let page = include_str!("../../../../docs/format/segment-encodings.md");
+        let symbols = [1_000, 1_200, 1_100, 1_300, 5_000, 5_100];
+        let outlier: Vec<i64> = (0..40).map(|row| if row == 9 { -7 } else { 60 + row % 4 }).collect();
+        for (values, runs, expected) in [
+            (&symbols[..], &[4, 6][..], IntEncoding::Packed),
+            (&outlier, &[], IntEncoding::Packed),
+            (&[7, 8, 9, 10, 500, 501, 502, 503], &[4, 8], IntEncoding::Delta),
+        ] {
+            let (encoding, bytes) = check(values, runs, Tier::Hot);
+            let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(encoding, expected);
+            assert!(page.contains(&hex.join(" ")), "{}", hex.join(" "));
+        }
     }
 
     #[test]

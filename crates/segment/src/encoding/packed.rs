@@ -168,20 +168,19 @@ impl<'a> Packed<'a> {
         Ok(Self { count, base, base_bytes, widths, counts, bases, payload, exceptions })
     }
 
-    /// Replaces `out` by all values.
+    /// Replaces `out` by all numbers as they are.
     pub(super) fn decode(&self, out: &mut Vec<i64>) {
-        self.decode_rows(0..self.count, &mut Scale::NONE, out);
+        self.decode_rows(0..self.count, Scale::NONE, out);
     }
 
-    /// Replaces `out` by the values of `rows`, which lie within the column. The groups that they touch go through `sink`,
-    /// whole and in order.
-    pub(super) fn decode_rows(&self, rows: Range<usize>, sink: &mut impl Sink, out: &mut Vec<i64>) {
+    /// Replaces `out` by the values of `rows`, which lie within the column.
+    pub(super) fn decode_rows(&self, rows: Range<usize>, mut scale: Scale, out: &mut Vec<i64>) {
         // No clearing first: what is there already is overwritten, and zeroing it would cost a tenth of the decoding.
         out.resize(rows.len(), 0);
-        self.decode_into(rows.start, rows, sink, out);
+        self.decode_into(rows.start, rows, &mut scale, out);
     }
 
-    /// [`Self::decode_rows`], but `sink` sees all groups from that of row `from` on.
+    /// Fills `out` with what `sink` makes of `rows`. It is given whole groups, from that of row `from` on.
     pub(super) fn decode_into(&self, from: usize, rows: Range<usize>, sink: &mut impl Sink, out: &mut [i64]) {
         if rows.is_empty() {
             return;

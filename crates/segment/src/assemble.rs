@@ -23,12 +23,16 @@ pub(crate) struct Tools {
     templates: Vec<Vec<u8>>,
     /// Level of the column that was looked for.
     pub found: Level,
+    /// Block and record type of which columns have been looked for among all rows: what has been read of them stays.
+    looked_in: Option<(u64, u16)>,
 }
 
 /// What the first pass leaves for the second about one node of the plan.
 #[derive(Debug, Default)]
 struct State {
     presence: Presence,
+    /// Counts or tags have been read, and what follows from them.
+    is_read: bool,
     /// Level of what is below: the values that are there, the items, the bodies of an alternative.
     level: Level,
     /// Places of those among the wanted values above.
@@ -50,6 +54,12 @@ enum Presence {
     None,
     /// Those in [`State::members`].
     Some,
+}
+
+impl State {
+    fn forget(&mut self) {
+        (self.presence, self.is_read) = (Presence::Unread, false);
+    }
 }
 
 /// How many bytes values take.
@@ -81,8 +91,26 @@ impl<'a> Assembler<'a> {
         if tools.states.len() < plan.slots {
             tools.states.resize_with(plan.slots, State::default);
         }
-        tools.states[..plan.slots].iter_mut().for_each(|state| state.presence = Presence::Unread);
+        tools.looked_in = None;
+        tools.states[..plan.slots].iter_mut().for_each(State::forget);
         Self { plan, columns, tools, budget }
+    }
+
+    /// One for [`Self::find`]: `level` is what will be looked in.
+    pub fn looking(
+        plan: &'a GroupPlan,
+        columns: Columns<'a>,
+        tools: &'a mut Tools,
+        bytes: usize,
+        level: &Level,
+    ) -> Self {
+        let here = (columns.block.serial, columns.group);
+        if tools.looked_in == Some(here) && level.all {
+            return Self { plan, columns, tools, budget: 2 * bytes };
+        }
+        let looking = Self::new(plan, columns, tools, bytes);
+        looking.tools.looked_in = Some(here).filter(|_| level.all);
+        looking
     }
 
     /// One that has been measured and is to be placed.
@@ -164,14 +192,14 @@ impl<'a> Assembler<'a> {
     ) -> Result<(), Damage> {
         let (whole, mut wide) = (Whole::of(level), self.tools.wide.pop().unwrap_or_default());
         let read = self.columns.ints(column, whole.level(), &mut self.tools.scratch, &mut wide);
-        let worst = wide.iter().map(|value| *value as u64).max().unwrap_or(0);
+        let bad = wide.iter().find(|value| **value as u64 >= end).copied();
         let values = &mut self.tools.states[column].values;
         values.clear();
         values.extend(wide.iter().map(|value| *value as u32));
         self.tools.wide.push(wide);
         read?;
-        if worst >= end {
-            let flaw = Flaw::Mismatch { what, need: end.saturating_sub(1), have: worst };
+        if let Some(bad) = bad {
+            let flaw = Flaw::Mismatch { what, need: end.saturating_sub(1), have: bad as u64 };
             return Err(self.columns.damage(column, flaw));
         }
         Ok(())
@@ -302,10 +330,11 @@ impl<'a> Assembler<'a> {
         each.clear();
         each.resize(level.kept(), 1);
         let mut measured = Ok(());
+        let frequencies = frequencies(&tags);
         for (tag, alternative) in alternatives.iter().enumerate() {
             let state = &mut self.tools.states[alternative.slot];
             let (mut child, mut members) = (take(&mut state.level), take(&mut state.members));
-            child.filter(level, &mut members, |i| tags[i] == tag as u32);
+            choose_members(&mut child, &mut members, level, &tags, tag, frequencies[tag]);
             if child.count > 0 && measured.is_ok() {
                 measured = self.measure_record(alternative, &child);
             }
@@ -449,7 +478,8 @@ impl<'a> Assembler<'a> {
                 continue;
             }
             let mut values = self.tools.wide.pop().unwrap_or_default();
-            let decoded = self.columns.numbers((column, kind), level, varying, &mut self.tools.scratch, &mut values);
+            let decoded =
+                self.columns.numbers((column, kind), level, varying, &mut self.tools.scratch, &mut values);
             match decoded {
                 Ok(Decoded::Values) => varying.push(Varying { column, offset: field.offset, width, values }),
                 Ok(Decoded::Constant(value)) => {
@@ -826,22 +856,50 @@ impl<'a> Assembler<'a> {
         match node {
             Node::Record(record) => self.find_in_record(record, level, target),
             Node::Union { tags, alternatives } if *tags != target => {
-                self.read_structure(*tags, level, "tag", alternatives.len() as u64)?;
+                if !take(&mut self.tools.states[*tags].is_read) {
+                    self.read_structure(*tags, level, "tag", alternatives.len() as u64)?;
+                    alternatives.iter().for_each(|node| self.tools.states[node.slot].is_read = false);
+                }
+                self.tools.states[*tags].is_read = true;
                 let below = alternatives.iter().position(|node| record_contains(node, target)).unwrap_or(0);
-                let (tags, mut child) = (take(&mut self.tools.states[*tags].values), Level::default());
-                child.filter(level, &mut Vec::new(), |i| tags[i] == below as u32);
-                self.find_in_record(&alternatives[below], &child, target)
+                self.find_in_alternative(*tags, below, &alternatives[below], level, target)
             }
             Node::Array { counts, item } if *counts != target => {
-                self.read_counts(*counts, item, level)?;
+                if !take(&mut self.tools.states[*counts].is_read) {
+                    self.read_counts(*counts, item, level)?;
+                }
                 let items = take(&mut self.tools.states[*counts].level);
-                self.find_in_items(item, &items, target)
+                let done = self.find_in_items(item, &items, target);
+                let state = &mut self.tools.states[*counts];
+                (state.level, state.is_read) = (items, true);
+                done
             }
             _ => {
                 self.tools.found.clone_from(level);
                 Ok(())
             }
         }
+    }
+
+    fn find_in_alternative(
+        &mut self,
+        tags: usize,
+        tag: usize,
+        node: &RecordNode,
+        level: &Level,
+        target: usize,
+    ) -> Result<(), Damage> {
+        let values = take(&mut self.tools.states[tags].values);
+        let state = &mut self.tools.states[node.slot];
+        let (mut child, mut members) = (take(&mut state.level), take(&mut state.members));
+        if !state.is_read {
+            child.filter(level, &mut members, |i| values[i] == tag as u32);
+        }
+        let done = self.find_in_record(node, &child, target);
+        let state = &mut self.tools.states[node.slot];
+        (state.level, state.members, state.is_read) = (child, members, true);
+        self.tools.states[tags].values = values;
+        done
     }
 
     fn find_in_items(&mut self, item: &ItemNode, level: &Level, target: usize) -> Result<(), Damage> {
@@ -859,7 +917,9 @@ impl<'a> Assembler<'a> {
             }
             Presence::Some => {
                 let child = take(&mut self.tools.states[column].level);
-                self.find_in(&item.node, &child, target)
+                let done = self.find_in(&item.node, &child, target);
+                self.tools.states[column].level = child;
+                done
             }
             _ => self.find_in(&item.node, level, target),
         }
@@ -900,6 +960,34 @@ fn add_sizes(totals: &mut [u32], members: Option<&[u32]>, sizes: Sizes, each: &[
         (Some(members), Sizes::Each) => {
             members.iter().zip(each).for_each(|(&i, size)| totals[i as usize] += size);
         }
+    }
+}
+
+/// How often each tag is there.
+fn frequencies(tags: &[u32]) -> [u32; 256] {
+    let mut frequencies = [0; 256];
+    tags.iter().for_each(|tag| frequencies[usize::from(*tag as u8)] += 1);
+    frequencies
+}
+
+/// Makes `child` the level of the records with this tag; where all or none have it, without looking at them.
+fn choose_members(
+    child: &mut Level,
+    members: &mut Vec<u32>,
+    level: &Level,
+    tags: &[u32],
+    tag: usize,
+    frequency: u32,
+) {
+    if frequency == 0 {
+        child.begin();
+        members.clear();
+    } else if frequency as usize == tags.len() {
+        child.clone_from(level);
+        members.clear();
+        members.extend(0..level.kept() as u32);
+    } else {
+        child.filter(level, members, |i| tags[i] == tag as u32);
     }
 }
 

@@ -394,7 +394,7 @@ impl Decoder {
         }
         let tools = &mut self.groups[0].tools;
         let bytes = block.head().body_bytes as usize;
-        Assembler::new(plan, columns, tools, bytes).find(column.into(), &self.level)?;
+        Assembler::looking(plan, columns, tools, bytes, &self.level).find(column.into(), &self.level)?;
         self.values(Some(columns), column, out)
     }
 

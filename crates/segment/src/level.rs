@@ -122,14 +122,11 @@ impl Level {
                     None => (end, false),
                 };
                 let before = count;
-                for i in start..stop {
-                    if is_member(i) {
-                        if wanted {
-                            members.push(dense + (i - start) as u32);
-                        }
-                        count += 1;
-                    }
-                }
+                count += if wanted {
+                    push_members(members, dense, start..stop, &is_member)
+                } else {
+                    (start..stop).filter(|i| is_member(*i)).count()
+                };
                 if wanted && !parent.all {
                     self.push_kept(before..count);
                 }
@@ -175,6 +172,25 @@ impl Level {
             _ => self.keep.push(range.start as u32..range.end as u32),
         }
     }
+}
+
+/// Appends the places of members, counted from `dense`; returns how many. Without a branch for each value: which of them
+/// are members is hard to foresee.
+fn push_members(
+    members: &mut Vec<u32>,
+    dense: u32,
+    values: Range<usize>,
+    is_member: impl Fn(usize) -> bool,
+) -> usize {
+    let start = members.len();
+    members.resize(start + values.len(), 0);
+    let mut to = start;
+    for (place, i) in (dense..).zip(values) {
+        members[to] = place;
+        to += usize::from(is_member(i));
+    }
+    members.truncate(to);
+    to - start
 }
 
 fn sum(counts: &[u32]) -> usize {

@@ -129,7 +129,7 @@ pub(crate) struct Trailer {
 
 impl SegmentHeader {
     /// Appends header and schema.
-    pub fn write(&self, schema: &str, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, schema: &str, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -147,7 +147,7 @@ impl SegmentHeader {
     }
 
     /// Reads the first [`HEADER_BYTES`]; gives length and checksum of the schema behind them too.
-    pub fn read(bytes: &[u8]) -> Result<(Self, usize, u32), Damage> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<(Self, usize, u32), Damage> {
         let damage = |flaw| Damage::new(Part::Header, 0, flaw);
         let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(damage(Flaw::Short { need: HEADER_BYTES as u64, have: bytes.len() as u64 }));

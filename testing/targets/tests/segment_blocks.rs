@@ -1,11 +1,11 @@
 //! Random messages of fifty random schemas through blocks: every row and column comes back, whatever is asked for.
 
 use tapedb_codec::dynamic::Layouts;
-use tapedb_schema::sample::SplitMix64;
 use tapedb_segment::{
     Block, BlockBuilder, BlockOptions, ColumnKind, ColumnValues, Decoder, Plan, Rows, Selection, Values,
 };
 use tapedb_testing::blocks::{Message, messages, push_all};
+use tapedb_testing::sample::SplitMix64;
 use tapedb_testing::schemas::{SAMPLES, market_layouts, sample_layouts};
 
 fn block_of(plan: &Plan, messages: &[Message]) -> Block {

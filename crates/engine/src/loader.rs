@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use tapedb_codec::batch::{BatchBuilder, BatchHeader, MAX_BATCH_BYTES};
 use tapedb_codec::dynamic::RecordValue;
 use tapedb_codec::{DecodeError, Record};
-use tapedb_log::LogError;
+use tapedb_log::{Committed, LogError, Turn};
 use tapedb_schema::Timestamp;
 
 /// Default of [`Loader::set_batch_bytes`].
@@ -252,20 +252,20 @@ impl Loader {
             return Ok(());
         }
         let header = BatchHeader::parse(&self.unsent).map_err(LogError::Batch)?;
-        let mut writer = self.stream.writer()?;
+        let turn = self.stream.turn(&mut self.unsent)?;
         // Once more, now that no other loader can come between.
         if let Err(error) = self.stream.refuse_late(header.time_min) {
-            drop(writer);
+            drop(turn);
             self.unsent.clear();
             self.batch.clear();
             return Err(error);
         }
-        let sequences = writer.append(&mut self.unsent)?;
-        self.stream.last_time.fetch_max(header.time_max, Ordering::Relaxed);
-        drop(writer);
+        let committed = write(&self.stream, turn, header.time_max).inspect_err(|_| self.stream.ring())?;
+        if committed.shown {
+            self.stream.ring();
+        }
         self.unsent.clear();
-        self.stream.ring();
-        self.next_sequence = sequences.end;
+        self.next_sequence = committed.sequences.end;
         Ok(())
     }
 
@@ -302,6 +302,14 @@ impl Loader {
             }
         }
     }
+}
+
+/// Writes a batch and waits until it is as durable as the stream promises.
+fn write(stream: &StreamInner, turn: Turn<'_, '_>, time_max: i64) -> Result<Committed, LogError> {
+    let written = turn.write()?;
+    // Under the lock still, so that the next batch is compared with it, even before this one is acknowledged.
+    stream.last_time.fetch_max(time_max, Ordering::Relaxed);
+    written.commit()
 }
 
 /// Where a symbol is in [`Loader::recent`]: by its length and its last eight bytes, where symbols differ most.

@@ -14,12 +14,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{
-    Damage, Dictionary, DiskStorage, Granule, Log, LogError, LogOptions, LogWriter, Reason, Recovery, Span,
-    SymbolFile, SymbolRecovery, TailPosition,
+    Damage, Dictionary, DiskStorage, Granule, Log, LogError, LogOptions, LogWriter, Reason, Recovery,
+    SharedWriter, Span, SymbolFile, SymbolRecovery, TailPosition, Turn,
 };
 use tapedb_schema::{Schema, Timestamp};
 
@@ -102,7 +102,7 @@ pub(crate) struct StreamInner {
     _definition_file: File,
     symbols: Mutex<SymbolFile>,
     /// `None` when the database is open for reading only.
-    writer: Option<Mutex<LogWriter>>,
+    writer: Option<SharedWriter>,
     /// Time of the latest message; `i64::MIN` while there is none. Written under the writer's lock.
     pub last_time: AtomicI64,
     /// The database stays locked while one of its streams is in use.
@@ -231,7 +231,7 @@ impl StreamInner {
             identity: (metadata.dev(), metadata.ino()),
             _definition_file: definition_file,
             symbols: Mutex::new(symbols),
-            writer: writer.map(Mutex::new),
+            writer: writer.map(SharedWriter::new),
             last_time: AtomicI64::new(last_time.unwrap_or(i64::MIN)),
             _lock: lock,
             bound: Mutex::default(),
@@ -265,17 +265,19 @@ impl StreamInner {
         sync(draft)
     }
 
-    /// The writer, locked.
-    pub fn writer(&self) -> Result<MutexGuard<'_, LogWriter>, Error> {
-        let writer = self.writer.as_ref().ok_or(Error::ReadOnly)?;
-        let writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The turn to write a batch, under the writer's lock.
+    pub fn turn<'s, 'b>(&'s self, batch: &'b mut [u8]) -> Result<Turn<'s, 'b>, Error> {
+        let turn = self.writer.as_ref().ok_or(Error::ReadOnly)?.turn(batch);
         // Looked at under the lock, which whoever deletes holds too.
-        if self.is_deleted() { Err(self.deleted_error()) } else { Ok(writer) }
+        self.check_not_deleted()?;
+        Ok(turn)
     }
 
-    /// Takes the stream out of use while `remove` takes its files away: no append is under way meanwhile.
+    /// Takes the stream out of use while `remove` takes its files away: nothing is written meanwhile. (A sync that is
+    /// under way has its files open and does not mind.)
     pub fn delete(&self, remove: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let _writer = self.writer()?;
+        let _hold = self.writer.as_ref().ok_or(Error::ReadOnly)?.hold();
+        self.check_not_deleted()?;
         // Before the files go: a reader that then looks at new files of the old names knows.
         self.deleted.store(true, Ordering::SeqCst);
         let removed = remove().inspect_err(|_| self.deleted.store(false, Ordering::SeqCst));

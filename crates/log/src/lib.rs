@@ -1,7 +1,7 @@
 //! Append-only files of checksummed batches: the log of one space of a stream, and the stream's symbol
 //! dictionary.
 //!
-//! One [`LogWriter`] appends; any number of readers share a [`Log`], in the writing process (which see an append at once)
+//! One [`LogWriter`] appends, which threads share as a [`SharedWriter`]; any number of readers share a [`Log`], in the writing process (which see an append at once)
 //! and in others (by [`Log::refresh`]). Everything goes to disk through [`Storage`], so that a test can break
 //! it. `docs/format/log.md` draws the files to the byte.
 //!
@@ -21,6 +21,7 @@ mod granule;
 mod log;
 mod report;
 mod scan;
+mod shared;
 pub mod sim;
 mod storage;
 mod symbols;
@@ -35,6 +36,7 @@ pub use granule::{GRANULE_BYTES, Granule, Span};
 pub use log::{Log, Snapshot};
 pub use report::{Cut, Damage, Reason, Recovery};
 pub use scan::{Scan, scan_bytes};
+pub use shared::{Committed, Hold, SharedWriter, Ticket, Turn, Written};
 pub use storage::{DiskStorage, Storage, StorageFile};
 pub use symbols::{MAX_SYMBOL_BYTES, MAX_SYMBOLS, SymbolFile, SymbolRecovery};
 pub use tail::TailPosition;

@@ -2,18 +2,31 @@
 //!
 //! Model: a write reaches the file at once and the disk at the next `sync_data`; a name reaches the directory
 //! at once and the disk at the next `sync_dir`. A killed process loses nothing it has written; a power cut
-//! keeps, of what was not synced, a random first part, the last write of it torn at a random byte.
+//! keeps, of what was not synced, a random first part, the last write of it torn at a random byte. A sync takes time:
+//! what is written while it runs is left to the next one. After a failed sync what it should have put on the disk
+//! is still read back but never reaches the disk, and the next sync succeeds: as Linux does it.
 
 use crate::storage::{Storage, StorageFile};
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
 /// Files in memory that can be broken. Clones are the same disk.
 #[derive(Clone, Debug)]
 pub struct SimStorage {
     disk: Arc<Mutex<Disk>>,
+    during_sync: Arc<Mutex<DuringSync>>,
+}
+
+/// Called while a file is being synced.
+#[derive(Default)]
+struct DuringSync(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl fmt::Debug for DuringSync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DuringSync({})", self.0.is_some())
+    }
 }
 
 /// What [`SimStorage::restart`] follows.
@@ -50,6 +63,8 @@ struct FileData {
     now: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Change>,
+    /// Changes that have left `unsynced`: what numbers those in it.
+    settled: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -80,7 +95,7 @@ impl SimStorage {
             fail_truncate: false,
             down: false,
         };
-        Self { disk: Arc::new(Mutex::new(disk)) }
+        Self { disk: Arc::new(Mutex::new(disk)), during_sync: Arc::default() }
     }
 
     /// Operations that change the disk, so far: what `fail_at` and `crash_at` count.
@@ -97,6 +112,12 @@ impl SimStorage {
     /// until [`restart`](Self::restart).
     pub fn crash_at(&self, operation: u64) {
         self.lock().fault = Some((operation, Fault::Crash));
+    }
+
+    /// Calls `work` whenever a file is being synced: the sync has begun, and covers nothing that `work` does. So
+    /// one thread can play all writers, and the same seed gives the same order. `None` for nothing.
+    pub fn during_sync(&self, work: Option<Arc<dyn Fn() + Send + Sync>>) {
+        self.during_sync.lock().unwrap_or_else(PoisonError::into_inner).0 = work;
     }
 
     /// Room for this many bytes in all files together; `None` for no limit.
@@ -134,7 +155,7 @@ impl SimStorage {
         let mut disk = self.lock();
         let id = disk.files.len();
         let (now, durable) = (content.to_vec(), content.to_vec());
-        disk.files.push(FileData { now, durable, unsynced: Vec::new() });
+        disk.files.push(FileData { now, durable, ..FileData::default() });
         disk.names.insert(path.to_path_buf(), id);
         disk.durable_names.insert(path.to_path_buf(), id);
     }
@@ -252,11 +273,26 @@ impl StorageFile for SimFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        let covered = {
+            let mut disk = self.storage.lock();
+            let failed = disk.step();
+            let is_down = disk.down;
+            let file = &mut disk.files[self.id];
+            let covered = file.settled + file.unsynced.len();
+            if failed.is_err() && !is_down {
+                file.settle(covered);
+            }
+            failed?;
+            covered
+        };
+        let work = self.storage.during_sync.lock().unwrap_or_else(PoisonError::into_inner).0.clone();
+        work.inspect(|work| work());
         let mut disk = self.storage.lock();
-        disk.step()?;
+        disk.check_up()?;
         let file = &mut disk.files[self.id];
-        file.durable = file.now.clone();
-        file.unsynced.clear();
+        for change in file.settle(covered) {
+            change.apply(&mut file.durable);
+        }
         Ok(())
     }
 
@@ -324,19 +360,18 @@ impl Disk {
     }
 
     fn forget_content(&mut self, id: usize) {
-        let changes = std::mem::take(&mut self.files[id].unsynced);
+        let changes = self.files[id].settle(usize::MAX);
         let kept = self.random_below(changes.len() + 1);
-        let mut file = FileData { now: self.files[id].durable.clone(), ..FileData::default() };
+        let mut content = self.files[id].durable.clone();
         for change in &changes[..kept] {
-            file.apply(change.clone());
+            change.apply(&mut content);
         }
         if let Some(Change::Write(offset, bytes)) = changes.get(kept) {
             let torn = self.random_below(bytes.len() + 1);
-            file.apply(Change::Write(*offset, bytes[..torn].to_vec()));
+            Change::Write(*offset, bytes[..torn].to_vec()).apply(&mut content);
         }
-        file.durable = file.now.clone();
-        file.unsynced.clear();
-        self.files[id] = file;
+        self.files[id].now = content.clone();
+        self.files[id].durable = content;
     }
 
     /// SplitMix64: any seed will do.
@@ -351,16 +386,29 @@ impl Disk {
 
 impl FileData {
     fn apply(&mut self, change: Change) {
-        match &change {
-            Change::Truncate(len) => self.now.resize(*len as usize, 0),
-            Change::Write(_, bytes) if bytes.is_empty() => return,
-            Change::Write(offset, bytes) => {
+        change.apply(&mut self.now);
+        self.unsynced.push(change);
+    }
+
+    /// Takes out the changes before number `end`.
+    fn settle(&mut self, end: usize) -> Vec<Change> {
+        let count = end.saturating_sub(self.settled).min(self.unsynced.len());
+        self.settled += count;
+        self.unsynced.drain(..count).collect()
+    }
+}
+
+impl Change {
+    fn apply(&self, content: &mut Vec<u8>) {
+        match self {
+            Self::Truncate(len) => content.resize(*len as usize, 0),
+            Self::Write(_, bytes) if bytes.is_empty() => {}
+            Self::Write(offset, bytes) => {
                 let (start, end) = (*offset as usize, *offset as usize + bytes.len());
-                self.now.resize(self.now.len().max(end), 0);
-                self.now[start..end].copy_from_slice(bytes);
+                content.resize(content.len().max(end), 0);
+                content[start..end].copy_from_slice(bytes);
             }
         }
-        self.unsynced.push(change);
     }
 }
 

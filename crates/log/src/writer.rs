@@ -62,8 +62,8 @@ impl LogOptions {
 /// database).
 ///
 /// Always true: the active file ends at `end`, all bytes before it are whole batches or reported damage, and
-/// `next_sequence` comes next; `staged` is what readers do not see yet. If any of that is in doubt the writer
-/// is poisoned and does nothing more.
+/// `next_sequence` comes next; `staged` is what readers do not see yet and no [`PendingSync`] holds. If any of that is
+/// in doubt the writer is poisoned and does nothing more. A file is rolled only when no sync is pending.
 pub struct LogWriter {
     log: Arc<Log>,
     options: LogOptions,
@@ -161,11 +161,40 @@ impl LogWriter {
     /// failed sync the system may have dropped what it could not write.
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.check_healthy()?;
-        if let Err(error) = self.active.sync_data() {
-            return Err(self.poison("sync", &self.active_path(), error));
+        let sync = self.begin_sync();
+        let synced = sync.run();
+        self.end_sync(sync, synced)
+    }
+
+    /// Begins a sync of what is written by now; the writer may go on writing, but not roll, until it is ended.
+    pub(crate) fn begin_sync(&mut self) -> PendingSync {
+        PendingSync {
+            file: Arc::clone(&self.active),
+            granules: std::mem::take(&mut self.staged),
+            end: self.end,
+            next_sequence: self.next_sequence,
         }
-        self.publish();
+    }
+
+    /// Shows what the sync covered to readers, or gives up writing.
+    pub(crate) fn end_sync(&mut self, sync: PendingSync, synced: io::Result<()>) -> Result<(), LogError> {
+        synced.map_err(|error| self.poison("sync", &self.active_path(), error))?;
+        self.log.publish(&sync.granules, sync.end, sync.next_sequence);
         Ok(())
+    }
+
+    /// Whether a batch of so many bytes goes into a new file.
+    pub(crate) fn must_roll_for(&self, batch_bytes: usize) -> bool {
+        let holds_batches = self.end > FILE_HEADER_BYTES;
+        let limit = self.options.file_bytes_max.min(FILE_BYTES_MAX);
+        self.must_roll || (holds_batches && self.end + batch_bytes as u64 > limit)
+    }
+
+    pub(crate) fn check_healthy(&self) -> Result<(), LogError> {
+        match &self.poisoned {
+            Some(cause) => Err(LogError::Poisoned { cause: cause.clone() }),
+            None => Ok(()),
+        }
     }
 
     fn on(log: Log, options: LogOptions, opened: OpenFile) -> Self {
@@ -188,17 +217,14 @@ impl LogWriter {
     fn write(&mut self, batch: &mut [u8]) -> Result<Range<u64>, LogError> {
         self.check_healthy()?;
         let header = self.numbered(batch)?;
-        let bytes = batch.len() as u64;
-        let holds_batches = self.end > FILE_HEADER_BYTES;
-        let limit = self.options.file_bytes_max.min(FILE_BYTES_MAX);
-        if self.must_roll || (holds_batches && self.end + bytes > limit) {
+        if self.must_roll_for(batch.len()) {
             self.roll()?;
         }
         if let Err(error) = self.active.write_at(batch, self.end) {
             return Err(self.take_back(error));
         }
         granule::extend(&mut self.staged, Granule::of(self.file, self.end, &header));
-        self.end += bytes;
+        self.end += batch.len() as u64;
         self.next_sequence = header.next_sequence();
         Ok(header.sequences())
     }
@@ -258,13 +284,6 @@ impl LogWriter {
         Ok(())
     }
 
-    fn check_healthy(&self) -> Result<(), LogError> {
-        match &self.poisoned {
-            Some(cause) => Err(LogError::Poisoned { cause: cause.clone() }),
-            None => Ok(()),
-        }
-    }
-
     fn active_path(&self) -> PathBuf {
         self.log.dir.log_path(self.file)
     }
@@ -273,6 +292,21 @@ impl LogWriter {
         let cause = format!("{operation} of {}: {error}", path.display());
         self.poisoned = Some(cause.clone());
         LogError::Poisoned { cause }
+    }
+}
+
+/// A sync under way: the file, and what readers may see once it is on the disk.
+pub(crate) struct PendingSync {
+    file: Arc<dyn StorageFile>,
+    granules: Vec<Granule>,
+    end: u64,
+    next_sequence: u64,
+}
+
+impl PendingSync {
+    /// Syncs. After a failure another try would prove nothing: the system may have dropped what it could not write.
+    pub(crate) fn run(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 }
 

@@ -1,0 +1,235 @@
+//! Many threads append to one log, and one sync answers all that wait for it: group commit.
+
+use crate::error::LogError;
+use crate::log::Log;
+use crate::writer::{Durability, LogWriter};
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// A [`LogWriter`] that any number of threads append with. Each takes a [`turn`](Self::turn), writes its batch, lets go
+/// of the lock and waits for [`commit`](Self::commit). One of those who wait syncs the file for all whose batches were
+/// written before it began; whoever writes meanwhile waits for the next sync.
+///
+/// Always true: at most one sync runs, and none while a file is rolled (two at once on one file share the system's
+/// error: one of them would be told that all is well). What a sync covers is what was written before it began.
+/// Whoever waits for a sync that does not run yet is woken when it is his to run, or when he has his answer.
+#[derive(Debug)]
+pub struct SharedWriter {
+    log: Arc<Log>,
+    state: Mutex<State>,
+    /// For those who wait for a sync of even number, and of odd: no more than two numbers are waited for at once.
+    answered: [Condvar; 2],
+}
+
+#[derive(Debug)]
+struct State {
+    writer: LogWriter,
+    /// Syncs that have begun; the last of them has this number.
+    begun: u64,
+    /// Whether that one still runs.
+    running: bool,
+}
+
+/// The lock, and a batch to write under it. No sync runs that the writing would disturb.
+#[derive(Debug)]
+pub struct Turn<'w, 'b> {
+    shared: &'w SharedWriter,
+    state: MutexGuard<'w, State>,
+    batch: &'b mut [u8],
+}
+
+/// A batch that is written, and still the lock: the next batch comes after what is done with it in hand.
+#[derive(Debug)]
+pub struct Written<'w> {
+    shared: &'w SharedWriter,
+    state: MutexGuard<'w, State>,
+    ticket: Ticket,
+}
+
+/// What [`SharedWriter::commit`] waits for: a batch that is written but not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    sequences: Range<u64>,
+    /// Number of the sync that covers the batch at the latest.
+    sync: u64,
+    /// Whether writing it showed something to readers.
+    shown: bool,
+}
+
+/// A batch that is as durable as the log promises, and that readers see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The sequence numbers of its messages.
+    pub sequences: Range<u64>,
+    /// Whether it was this call that showed something new to readers, who may wait for being told. Of the calls that
+    /// one sync answers, it is one.
+    pub shown: bool,
+}
+
+/// No batch is written while it is held.
+#[derive(Debug)]
+pub struct Hold<'w>(#[expect(dead_code, reason = "held, not used")] MutexGuard<'w, State>);
+
+impl SharedWriter {
+    /// Shares a writer.
+    pub fn new(writer: LogWriter) -> Self {
+        let log = Arc::clone(writer.log());
+        Self {
+            log,
+            state: Mutex::new(State { writer, begun: 0, running: false }),
+            answered: [const { Condvar::new() }; 2],
+        }
+    }
+
+    /// The read side: messages are in it once they are as durable as the log promises.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    /// Waits for the turn to write `batch`.
+    pub fn turn<'w, 'b>(&'w self, batch: &'b mut [u8]) -> Turn<'w, 'b> {
+        let mut state = self.lock();
+        while state.must_wait(batch.len()) {
+            state = self.wait(state.begun, state);
+        }
+        Turn { shared: self, state, batch }
+    }
+
+    /// The turn to write `batch` if it can be had without waiting: `None` while another thread has it, and while a sync
+    /// runs if the batch goes into a new file.
+    pub fn try_turn<'w, 'b>(&'w self, batch: &'b mut [u8]) -> Option<Turn<'w, 'b>> {
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        if state.must_wait(batch.len()) { None } else { Some(Turn { shared: self, state, batch }) }
+    }
+
+    /// Waits until a batch is as durable as the log promises, and syncs it if that falls to this thread.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`] when the sync that covered it failed, or the writer stopped before: the batch may or may
+    /// not be there when the log is opened next. [`LogError::Ahead`] for the ticket of another writer.
+    pub fn commit(&self, ticket: Ticket) -> Result<Committed, LogError> {
+        self.settle(self.lock(), ticket)
+    }
+
+    /// Appends a batch: [`turn`](Self::turn), [`Turn::write`] and [`commit`](Self::commit).
+    ///
+    /// # Errors
+    /// As [`LogWriter::append`].
+    pub fn append(&self, batch: &mut [u8]) -> Result<Committed, LogError> {
+        self.turn(batch).write()?.commit()
+    }
+
+    /// Keeps others from writing. Syncs of what is written already go on.
+    pub fn hold(&self) -> Hold<'_> {
+        Hold(self.lock())
+    }
+
+    fn settle<'w>(&'w self, mut state: MutexGuard<'w, State>, ticket: Ticket) -> Result<Committed, LogError> {
+        let Ticket { sequences, sync, mut shown } = ticket;
+        let (sequence, next_sequence) = (sequences.end, state.writer.next_sequence());
+        if sequence > next_sequence {
+            return Err(LogError::Ahead { sequence, next_sequence });
+        }
+        // First of all: what an earlier sync has covered stays acknowledged whatever came after it.
+        while self.log.next_sequence() < sequences.end {
+            state.writer.check_healthy()?;
+            if state.running {
+                state = self.wait(sync, state);
+            } else {
+                state = self.sync(state)?;
+                shown = true;
+            }
+        }
+        Ok(Committed { sequences, shown })
+    }
+
+    /// Syncs what is written by now, while others go on writing.
+    fn sync<'w>(&'w self, mut state: MutexGuard<'w, State>) -> Result<MutexGuard<'w, State>, LogError> {
+        let sync = state.writer.begin_sync();
+        (state.begun, state.running) = (state.begun + 1, true);
+        drop(state);
+        let synced = sync.run();
+        let mut state = self.lock();
+        state.running = false;
+        let ended = state.writer.end_sync(sync, synced);
+        match ended {
+            Ok(()) => {
+                // All whom it covers, and one who runs the next.
+                self.answered(state.begun).notify_all();
+                self.answered(state.begun + 1).notify_one();
+            }
+            Err(_) => self.wake_all(),
+        }
+        ended.map(|()| state)
+    }
+
+    fn wait<'w>(&'w self, sync: u64, state: MutexGuard<'w, State>) -> MutexGuard<'w, State> {
+        self.answered(sync).wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answered(&self, sync: u64) -> &Condvar {
+        &self.answered[(sync % 2) as usize]
+    }
+
+    fn wake_all(&self) {
+        self.answered.iter().for_each(Condvar::notify_all);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn must_wait(&self, batch_bytes: usize) -> bool {
+        self.running && self.writer.must_roll_for(batch_bytes)
+    }
+}
+
+impl<'w> Turn<'w, '_> {
+    /// Numbers the messages of the batch and writes it.
+    ///
+    /// # Errors
+    /// As [`LogWriter::append`].
+    pub fn write(self) -> Result<Written<'w>, LogError> {
+        let Self { shared, mut state, batch } = self;
+        let before = shared.log.next_sequence();
+        let written = match state.writer.options().durability {
+            Durability::Async => state.writer.append(batch),
+            Durability::Sync => state.writer.append_no_sync(batch),
+        };
+        let shown = shared.log.next_sequence() > before;
+        // Rolling has synced for those who wait, or has failed them; none of them runs a sync that would say so.
+        if written.is_err() || shown && state.writer.options().durability == Durability::Sync {
+            shared.wake_all();
+        }
+        let ticket = Ticket { sequences: written?, sync: state.begun + 1, shown };
+        Ok(Written { shared, state, ticket })
+    }
+}
+
+impl Written<'_> {
+    /// Lets go of the lock and waits as [`SharedWriter::commit`] does.
+    ///
+    /// # Errors
+    /// As [`SharedWriter::commit`].
+    pub fn commit(self) -> Result<Committed, LogError> {
+        self.shared.settle(self.state, self.ticket)
+    }
+
+    /// Lets go of the lock; the batch is acknowledged by [`SharedWriter::commit`] only.
+    pub fn unlock(self) -> Ticket {
+        self.ticket
+    }
+}
+
+impl Ticket {
+    /// The sequence numbers of the batch's messages.
+    pub fn sequences(&self) -> Range<u64> {
+        self.sequences.clone()
+    }
+}

@@ -1,0 +1,339 @@
+//! Many writers on one log, one sync for many: cut off and failing in every operation. What was acknowledged, and what
+//! readers were shown, is there, in order, once.
+
+mod support;
+
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use support::*;
+use tapedb_codec::batch::{BatchBuilder, Rows};
+use tapedb_log::sim::{SimStorage, Stop};
+use tapedb_log::{Durability, Log, LogError, SharedWriter, Ticket};
+
+const FILE_BYTES: u64 = 2_000;
+const MESSAGES: u64 = 60;
+
+/// One thread plays many writers: while a sync runs, others write; how many and how much comes from the seed.
+struct Play {
+    writer: SharedWriter,
+    random: AtomicU64,
+    /// Sequence number after everything written.
+    written: AtomicU64,
+    /// Written while a sync ran, and not yet waited for.
+    waiting: Mutex<Vec<Ticket>>,
+    /// Batches that came in while a sync ran, and those that had to wait for the next file.
+    joined: AtomicU64,
+    put_off: AtomicU64,
+}
+
+impl Play {
+    /// Plays until something fails or enough is in. `None`: the log could not even be opened.
+    fn run(disk: &SimStorage, seed: u64) -> Option<(Arc<Self>, u64)> {
+        let (writer, _) = writer(disk, options(Durability::Sync, FILE_BYTES)).ok()?;
+        let play = Arc::new(Self {
+            writer: SharedWriter::new(writer),
+            random: AtomicU64::new(seed),
+            written: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            joined: AtomicU64::new(0),
+            put_off: AtomicU64::new(0),
+        });
+        let others = Arc::downgrade(&play);
+        disk.during_sync(Some(Arc::new(move || {
+            others.upgrade().inspect(|play| play.others_write());
+        })));
+        let acknowledged = play.write_and_commit();
+        disk.during_sync(None);
+        Some((play, acknowledged))
+    }
+
+    /// Returns the end of what was acknowledged.
+    fn write_and_commit(&self) -> u64 {
+        let mut acknowledged = 0;
+        while self.written.load(Ordering::Relaxed) < MESSAGES {
+            let mut batch = self.next_batch();
+            let Ok(written) = self.writer.turn(&mut batch).write() else { break };
+            let mut tickets = vec![self.note(written.unlock())];
+            while !tickets.is_empty() {
+                // Whoever comes first runs the sync for all.
+                let next = self.random_below(tickets.len() as u64) as usize;
+                if let Some(end) = self.commit(tickets.swap_remove(next)) {
+                    acknowledged = acknowledged.max(end);
+                }
+                tickets.append(&mut self.waiting.lock().unwrap());
+            }
+        }
+        acknowledged
+    }
+
+    fn commit(&self, ticket: Ticket) -> Option<u64> {
+        match self.writer.commit(ticket) {
+            Ok(committed) => {
+                assert!(committed.sequences.end <= self.writer.log().next_sequence());
+                Some(committed.sequences.end)
+            }
+            Err(LogError::Poisoned { .. }) => None,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn others_write(&self) {
+        for _ in 0..self.random_below(5) {
+            let mut batch = self.next_batch();
+            let Some(turn) = self.writer.try_turn(&mut batch) else {
+                self.put_off.fetch_add(1, Ordering::Relaxed);
+                return;
+            };
+            let Ok(written) = turn.write() else { return };
+            let ticket = self.note(written.unlock());
+            assert!(
+                self.writer.log().next_sequence() <= ticket.sequences().start,
+                "shown before it is synced"
+            );
+            self.joined.fetch_add(1, Ordering::Relaxed);
+            self.waiting.lock().unwrap().push(ticket);
+        }
+    }
+
+    fn next_batch(&self) -> Vec<u8> {
+        let first = self.written.load(Ordering::Relaxed);
+        batch(first, 1 + self.random_below(3), 8 + self.random_below(200) as usize)
+    }
+
+    fn note(&self, ticket: Ticket) -> Ticket {
+        assert_eq!(ticket.sequences().start, self.written.load(Ordering::Relaxed));
+        self.written.store(ticket.sequences().end, Ordering::Relaxed);
+        ticket
+    }
+
+    fn random_below(&self, bound: u64) -> u64 {
+        let next = |x: u64| x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let random = next(self.random.load(Ordering::Relaxed));
+        self.random.store(random, Ordering::Relaxed);
+        (random >> 33) % bound
+    }
+}
+
+/// All that must be there is, in order and once, and writing goes on behind it.
+fn check_recovered(disk: &SimStorage, must: u64, seed: u64) {
+    let (mut writer, recovery) = writer(disk, options(Durability::Sync, FILE_BYTES)).unwrap();
+    let found = read_all(writer.log()).sequences;
+    assert!(found.len() as u64 >= must, "seed {seed}: {must} acknowledged or shown; {recovery}");
+    assert!(found.iter().copied().eq(0..found.len() as u64), "seed {seed}: {recovery}");
+    assert!(recovery.damaged.is_empty(), "seed {seed}: {recovery}");
+    assert_eq!(append(&mut writer, 2, 40).unwrap().start, found.len() as u64);
+}
+
+fn crash_everywhere(stop: Stop) {
+    for round in 0..8 {
+        let calm = SimStorage::new(round);
+        let (play, acknowledged) = Play::run(&calm, round).unwrap();
+        assert!(acknowledged >= MESSAGES && calm.paths().len() > 3, "the work must roll files");
+        let (joined, put_off) = (&play.joined, &play.put_off);
+        assert!(joined.load(Ordering::Relaxed) > 10 && put_off.load(Ordering::Relaxed) > 0);
+        for operation in 1..=calm.operations() {
+            let disk = SimStorage::new(round);
+            disk.crash_at(operation);
+            let played = Play::run(&disk, round);
+            // Readers may see only what a power cut does not take away.
+            let must =
+                played.map_or(0, |(play, acknowledged)| acknowledged.max(play.writer.log().next_sequence()));
+            disk.restart(stop);
+            check_recovered(&disk, must, round * 1_000 + operation);
+        }
+    }
+}
+
+#[test]
+fn a_power_cut_in_every_operation_takes_nothing_acknowledged_or_shown() {
+    crash_everywhere(Stop::Power);
+}
+
+#[test]
+fn a_kill_in_every_operation_takes_nothing_acknowledged_or_shown() {
+    crash_everywhere(Stop::Kill);
+}
+
+/// A failed sync is not tried again, and what the system dropped then is never taken for being on the disk.
+#[test]
+fn a_failure_in_any_operation_acknowledges_nothing_that_a_power_cut_takes() {
+    for round in 0..8 {
+        let calm = SimStorage::new(round);
+        Play::run(&calm, round).unwrap();
+        for operation in 1..=calm.operations() {
+            let disk = SimStorage::new(round);
+            disk.fail_at(operation, ErrorKind::Other);
+            let played = Play::run(&disk, round);
+            let must =
+                played.map_or(0, |(play, acknowledged)| acknowledged.max(play.writer.log().next_sequence()));
+            disk.restart(Stop::Power);
+            check_recovered(&disk, must, round * 1_000 + operation);
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_fails_all_whom_it_covered_and_all_after_it() {
+    let disk = SimStorage::new(1);
+    let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
+    let shared = SharedWriter::new(writer);
+    shared.append(&mut batch(0, 1, 8)).unwrap();
+    let write = |first| shared.turn(&mut batch(first, 1, 8)).write().unwrap().unlock();
+    let covered = [write(1), write(2), write(3)];
+    disk.fail_at(disk.operations() + 1, ErrorKind::Other);
+    for ticket in covered {
+        assert!(matches!(shared.commit(ticket), Err(LogError::Poisoned { .. })));
+    }
+    let operations = disk.operations();
+    assert!(matches!(shared.append(&mut batch(4, 1, 8)), Err(LogError::Poisoned { .. })));
+    assert_eq!(disk.operations(), operations, "nothing is written or synced after a failed sync");
+    assert_eq!(shared.log().next_sequence(), 1);
+    assert_eq!(read_all(shared.log()).sequences, [0]);
+}
+
+/// Synced, it is acknowledged, though another write has stopped the writer meanwhile.
+#[test]
+fn what_a_sync_covered_is_acknowledged_whatever_fails_beside_it() {
+    let disk = SimStorage::new(2);
+    let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
+    let shared = Arc::new(SharedWriter::new(writer));
+    let (other, faulty) = (Arc::clone(&shared), disk.clone());
+    disk.during_sync(Some(Arc::new(move || {
+        faulty.fail_truncate(true);
+        faulty.fail_at(faulty.operations() + 1, ErrorKind::Other);
+        let failed = other.try_turn(&mut batch(2, 1, 8)).unwrap().write().unwrap_err();
+        assert!(matches!(failed, LogError::Poisoned { .. }));
+    })));
+    let [first, second] = [0, 1].map(|first| shared.turn(&mut batch(first, 1, 8)).write().unwrap().unlock());
+    assert_eq!(shared.commit(second).unwrap().sequences, 1..2);
+    disk.during_sync(None);
+    assert!(matches!(shared.append(&mut batch(2, 1, 8)), Err(LogError::Poisoned { .. })));
+    assert_eq!(shared.commit(first).unwrap().sequences, 0..1);
+    disk.restart(Stop::Power);
+    assert_eq!(read_all(&reader(&disk).0).sequences, [0, 1]);
+}
+
+#[test]
+fn a_full_disk_fails_its_own_batch_only() {
+    let disk = SimStorage::new(3);
+    let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
+    let shared = SharedWriter::new(writer);
+    let ticket = shared.turn(&mut batch(0, 1, 8)).write().unwrap().unlock();
+    disk.set_capacity(Some(200));
+    let full = shared.turn(&mut batch(1, 1, 300)).write().unwrap_err();
+    assert!(matches!(full, LogError::Full { .. }));
+    assert_eq!(shared.commit(ticket).unwrap().sequences, 0..1);
+    disk.set_capacity(None);
+    assert_eq!(shared.append(&mut batch(1, 1, 300)).unwrap().sequences, 1..2);
+}
+
+#[test]
+fn a_ticket_of_another_writer_is_refused() {
+    let open = |seed| writer(&SimStorage::new(seed), options(Durability::Sync, 100_000)).unwrap().0;
+    let (one, other) = (SharedWriter::new(open(1)), SharedWriter::new(open(2)));
+    let ticket = one.turn(&mut batch(0, 1, 8)).write().unwrap().unlock();
+    assert!(matches!(other.commit(ticket), Err(LogError::Ahead { .. })));
+}
+
+const THREADS: u64 = 8;
+
+/// A message that says who wrote it, and the how many-eth of his it is.
+fn signed(thread: u64, number: u64) -> Vec<u8> {
+    let (mut builder, mut out) = (BatchBuilder::new(), Vec::new());
+    let body = [thread.to_le_bytes(), number.to_le_bytes()].concat();
+    builder.push_bytes(1, 0, 0, &body).unwrap();
+    builder.finish(1, &mut out);
+    out
+}
+
+/// The numbers of each thread's messages, in the order in which they are in the log.
+fn signatures(log: &Log) -> Vec<Vec<u64>> {
+    let mut found = vec![Vec::new(); THREADS as usize];
+    let (mut bytes, mut rows) = (Vec::new(), Rows::default());
+    for granule in log.snapshot().iter() {
+        log.read(granule, &mut bytes).unwrap();
+        for batch in log.batches(&granule.span(), &bytes) {
+            let batch = batch.unwrap();
+            rows.load_parsed(&batch.header, batch.bytes).unwrap();
+            let body = &batch.bytes[rows.body(0)];
+            let [thread, number] = [0, 8].map(|at| u64::from_le_bytes(body[at..at + 8].try_into().unwrap()));
+            found[thread as usize].push(number);
+        }
+    }
+    found
+}
+
+/// Real threads, which the system interleaves as it likes. Returns how many of each were acknowledged.
+fn write_at_once(shared: &SharedWriter, each: u64) -> Vec<u64> {
+    thread::scope(|scope| {
+        let work =
+            |thread| (0..each).take_while(|&n| shared.append(&mut signed(thread, n)).is_ok()).count() as u64;
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn threads_at_once_lose_nothing_whenever_the_power_fails() {
+    let mut cut_short = 0;
+    for seed in 0..150 {
+        let disk = SimStorage::new(seed);
+        let (writer, _) = writer(&disk, options(Durability::Sync, FILE_BYTES)).unwrap();
+        let shared = SharedWriter::new(writer);
+        disk.during_sync(Some(Arc::new(thread::yield_now)));
+        disk.crash_at(disk.operations() + 1 + seed * 2);
+        let acknowledged = write_at_once(&shared, 30);
+        cut_short += u64::from(acknowledged.iter().sum::<u64>() < THREADS * 30);
+        disk.restart(Stop::Power);
+        let found = signatures(&reader(&disk).0);
+        for (numbers, acknowledged) in found.iter().zip(acknowledged) {
+            assert!(numbers.len() as u64 >= acknowledged, "seed {seed}");
+            assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "seed {seed}: {numbers:?}");
+        }
+    }
+    assert!(cut_short > 20, "{cut_short}");
+}
+
+/// Nobody else comes to run the sync that the second waits for.
+#[test]
+fn who_waits_for_the_next_sync_is_woken_to_run_it() {
+    for seed in 0..20 {
+        let disk = SimStorage::new(seed);
+        let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
+        let shared = Arc::new(SharedWriter::new(writer));
+        let second: Arc<Mutex<Option<thread::JoinHandle<u64>>>> = Arc::default();
+        let (joining, slot, during) = (Arc::clone(&shared), Arc::clone(&second), disk.clone());
+        disk.during_sync(Some(Arc::new(move || {
+            let mut slot = slot.lock().unwrap();
+            if slot.is_none() {
+                let (shared, before) = (Arc::clone(&joining), during.operations());
+                let append = move || shared.append(&mut signed(1, 0)).unwrap().sequences.end;
+                *slot = Some(thread::spawn(append));
+                while during.operations() == before {
+                    thread::yield_now();
+                }
+                // It lets go of the lock when it waits.
+                drop(joining.hold());
+            }
+        })));
+        assert_eq!(shared.append(&mut signed(0, 0)).unwrap().sequences, 0..1);
+        let second = second.lock().unwrap().take().unwrap();
+        assert_eq!(second.join().unwrap(), 2);
+        disk.during_sync(None);
+    }
+}
+
+#[test]
+fn threads_at_once_all_get_through() {
+    for durability in [Durability::Sync, Durability::Async] {
+        let disk = SimStorage::new(9);
+        let (writer, _) = writer(&disk, options(durability, FILE_BYTES)).unwrap();
+        let shared = SharedWriter::new(writer);
+        disk.during_sync(Some(Arc::new(thread::yield_now)));
+        assert_eq!(write_at_once(&shared, 200), [200; THREADS as usize]);
+        assert_eq!(shared.log().next_sequence(), THREADS * 200);
+        assert!(signatures(shared.log()).iter().all(|numbers| numbers.iter().copied().eq(0..200)));
+    }
+}

@@ -11,7 +11,7 @@ use crate::tail::Tail;
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use tapedb_codec::evolve::{EvolveError, Reader};
+use tapedb_codec::evolve::{EvolveError, IncompatibleSchema, Reader};
 use tapedb_codec::{DecodeError, DecodeErrorKind, Record, decode_into};
 
 /// A stream being read. History ends where the log ended when the cursor was opened; the tail begins there.
@@ -29,9 +29,13 @@ pub(crate) struct Source {
     given: Option<Key>,
     /// The Rust type asked for last, and what it reads.
     last_type: Cell<Option<(TypeId, ReadAs)>>,
-    /// A [`Reader`] for each Rust type with another version of the stream's record type.
-    readers: RefCell<HashMap<TypeId, Box<dyn Any + Send>>>,
+    /// For each Rust type with another version of the stream's record type. Comparing schemas takes long beside reading a
+    /// message, so it is done once, whatever comes of it.
+    plans: RefCell<HashMap<TypeId, Plan>>,
 }
+
+/// A [`Reader`] for a Rust type and what it reads, or why there is none.
+type Plan = Result<(ReadAs, Box<dyn Any + Send>), IncompatibleSchema>;
 
 /// What a Rust type reads in a stream.
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +83,7 @@ impl Source {
             live,
             given,
             last_type: Cell::new(None),
-            readers: RefCell::default(),
+            plans: RefCell::default(),
         }
     }
 
@@ -216,19 +220,31 @@ impl Source {
 
     /// The program has another version of the record type than the stream.
     fn plan<T: Record + 'static>(&self) -> Result<ReadAs, Error> {
-        let reader = Reader::<T>::new(self.stream.layouts())
-            .map_err(|error| Error::Version { stream: self.stream.name().into(), error: Box::new(error) })?;
-        let read_as = ReadAs { type_id: reader.type_id(), is_same: reader.is_identity() };
-        self.readers.borrow_mut().insert(TypeId::of::<T>(), Box::new(reader));
-        Ok(read_as)
+        let mut plans = self.plans.borrow_mut();
+        match plans.entry(TypeId::of::<T>()).or_insert_with(|| planned::<T>(&self.stream)) {
+            Ok((read_as, _)) => Ok(*read_as),
+            Err(error) => {
+                let error = Box::new(error.clone());
+                Err(Error::Version { stream: self.stream.name().into(), error })
+            }
+        }
     }
 
     fn convert_into<T: Record + 'static>(&self, body: &[u8], value: &mut T) -> Result<(), EvolveError> {
-        let mut readers = self.readers.borrow_mut();
-        match readers.get_mut(&TypeId::of::<T>()).and_then(|reader| reader.downcast_mut::<Reader<T>>()) {
+        let mut plans = self.plans.borrow_mut();
+        let reader = match plans.get_mut(&TypeId::of::<T>()) {
+            Some(Ok((_, reader))) => reader.downcast_mut::<Reader<T>>(),
+            _ => None,
+        };
+        match reader {
             Some(reader) => reader.decode_into(body, value),
             // Planned when the type was asked for; without the plan the body is not a `T`'s.
             None => Err(DecodeError::new(DecodeErrorKind::UnknownType, 0, 0, 0).into()),
         }
     }
+}
+
+fn planned<T: Record + 'static>(stream: &Stream) -> Plan {
+    let reader = Reader::<T>::new(stream.layouts())?;
+    Ok((ReadAs { type_id: reader.type_id(), is_same: reader.is_identity() }, Box::new(reader)))
 }

@@ -205,6 +205,7 @@ impl Message<'_> {
             if array.from.nullable && header.is_null(bytes, i) {
                 position += null_item(rest, here, array.from.null_width)?;
                 out.resize(out.len() + array.to.null_width, 0);
+                self.within_limit(out)?;
                 continue;
             }
             let start = out.len();

@@ -29,7 +29,7 @@ pub use array::{ArrayIter, ArrayView};
 pub use error::{DecodeError, DecodeErrorKind};
 pub use heap::Binary;
 pub use layout::{Field, Layout, MAX_DEPTH, Record, decode, decode_into, encode, view, view_trusted};
-pub use room::{FixedPart, Room};
+pub use room::Room;
 pub use schema_of::SchemaBuilder;
 pub use tapedb_derive::{Enumeration, Record, Union};
 
@@ -39,5 +39,6 @@ pub mod derived {
     pub use crate::array::EMPTY_RECORD_ITEM;
     pub use crate::layout::END_WIDTH;
     pub use crate::plan::*;
+    pub use crate::room::FixedPart;
     pub use tapedb_schema::FieldType;
 }

@@ -19,6 +19,9 @@ pub const MAX_DEPTH: u32 = 32;
 /// Width of a variable-length field's slot: the `u32` end of its content, counted from the start of the body.
 pub const END_WIDTH: usize = 4;
 
+/// Longest body, in bytes. No count, length or end in it is greater, so that all of them are exact as `u32`.
+pub(crate) const BODY_BYTES_MAX: usize = u32::MAX as usize;
+
 /// How a Rust type lies in a row.
 pub trait Layout: Sized + Default {
     /// Bytes of the slot.
@@ -269,7 +272,13 @@ pub(crate) fn load_u32(bytes: &[u8], at: usize) -> Result<u32, DecodeError> {
     }
 }
 
-/// Appends `value` to the body of a message.
+/// Appends the body of `value` to `body`.
+///
+/// Nesting is not counted here: what is nested deeper than [`MAX_DEPTH`] is written, and then refused by all that read
+/// it. The engine's loader refuses it before it is stored.
+///
+/// # Panics
+/// When the body may take 4 GiB or more, counted by [`Layout::bound`]: its ends, which are `u32`, could not say so.
 ///
 /// ```
 /// use tapedb_codec::{Record, decode, encode};
@@ -286,7 +295,17 @@ pub(crate) fn load_u32(bytes: &[u8], at: usize) -> Result<u32, DecodeError> {
 /// ```
 #[inline]
 pub fn encode<T: Record>(value: &T, body: &mut Vec<u8>) {
-    append(body, value.bound(), |room| value.put(room));
+    let bound = value.bound();
+    if bound > BODY_BYTES_MAX {
+        too_long(bound);
+    }
+    append(body, bound, |room| value.put(room));
+}
+
+#[cold]
+#[inline(never)]
+fn too_long(bytes: usize) -> ! {
+    panic!("a body of {bytes} bytes is over the layout's {BODY_BYTES_MAX}; split the message")
 }
 
 /// The record whose body is `body`, as a new value.

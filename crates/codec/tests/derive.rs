@@ -28,7 +28,7 @@ struct Note {
     tags: Vec<Option<String>>,
 }
 
-#[derive(Record, Debug, Clone, Default, PartialEq)]
+#[derive(Record, Debug, Clone, Copy, Default, PartialEq)]
 struct Nothing {}
 
 #[derive(Union, Debug, Clone, PartialEq)]
@@ -232,6 +232,19 @@ fn deep_nesting_is_refused() {
     encode(&node, &mut bytes);
     assert_eq!(decode::<Node>(&bytes).unwrap_err().kind, Kind::Depth);
     assert_eq!(view::<Node>(&bytes).unwrap_err().kind, Kind::Depth);
+}
+
+/// A body whose ends would not fit into a `u32` is refused before it takes memory. Records without fields take none as
+/// values and a byte each in a body.
+#[test]
+#[cfg(target_pointer_width = "64")]
+#[should_panic(expected = "a body of 5000000008 bytes is over the layout's 4294967295")]
+fn a_body_of_more_than_four_gibibytes_is_refused() {
+    #[derive(Record, Default)]
+    struct Many {
+        items: Vec<Nothing>,
+    }
+    encode(&Many { items: [Nothing {}; 5_000_000_000].to_vec() }, &mut Vec::new());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::layouts::{ItemLayout, Layouts, RecordLayout, TypeLayout};
 use super::op::{Code, NEVER, Op};
 use super::value::{RecordValue, Value};
-use crate::layout::{END_WIDTH, MAX_DEPTH};
+use crate::layout::{BODY_BYTES_MAX, END_WIDTH, MAX_DEPTH};
 use std::fmt;
 
 /// A value that does not fit the schema. Nothing of it has been written.
@@ -47,7 +47,8 @@ impl Layouts {
     /// Appends the body of `record`.
     ///
     /// # Errors
-    /// When a value does not fit its field; `out` is then as before.
+    /// When a value does not fit its field, records and arrays are nested deeper than [`MAX_DEPTH`], or the body is 4 GiB
+    /// or longer; `out` is then as before.
     pub fn encode(&self, record: &RecordValue, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         if let Some(layout) = self.records().get(usize::from(record.type_id))
             && layout.ops.is_empty()
@@ -61,7 +62,7 @@ impl Layouts {
     fn encode_fields(&self, record: &RecordValue, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let start = out.len();
         let mut to = Writer { start, at: start, out };
-        let result = self.write_body(record, 0, &mut to);
+        let result = self.write_body(record, 0, &mut to).and_then(|()| to.check_length());
         let end = if result.is_ok() { to.at } else { start };
         out.truncate(end);
         result.map_err(|stopped| *stopped)
@@ -294,6 +295,13 @@ impl Writer<'_> {
         place
     }
 
+    /// Counts, lengths and ends are exact if they fit into their `u32`, as they do if the whole does.
+    #[inline(always)]
+    fn check_length(&self) -> Result<(), Stopped> {
+        let length = self.at - self.start;
+        if length <= BODY_BYTES_MAX { Ok(()) } else { Err(too_long(length)) }
+    }
+
     /// As much again as the message has, so that long ones grow seldom.
     #[cold]
     #[inline(never)]
@@ -429,6 +437,11 @@ impl EncodeError {
 #[cold]
 fn too_deep(depth: u32) -> Stopped {
     Box::new(EncodeError::new(format!("at most {MAX_DEPTH} levels"), format!("{depth}")))
+}
+
+#[cold]
+fn too_long(length: usize) -> Stopped {
+    Box::new(EncodeError::new(format!("at most {BODY_BYTES_MAX} bytes"), format!("{length}")))
 }
 
 #[cold]

@@ -277,9 +277,6 @@ pub(crate) fn load_u32(bytes: &[u8], at: usize) -> Result<u32, DecodeError> {
 /// Nesting is not counted here: what is nested deeper than [`MAX_DEPTH`] is written, and then refused by all that read
 /// it. The engine's loader refuses it before it is stored.
 ///
-/// # Panics
-/// When the body may take 4 GiB or more, counted by [`Layout::bound`]: its ends, which are `u32`, could not say so.
-///
 /// ```
 /// use tapedb_codec::{Record, decode, encode};
 ///
@@ -293,6 +290,9 @@ pub(crate) fn load_u32(bytes: &[u8], at: usize) -> Result<u32, DecodeError> {
 /// assert_eq!(decode::<Tick>(&body)?, tick);
 /// # Ok::<(), tapedb_codec::DecodeError>(())
 /// ```
+///
+/// # Panics
+/// When the body may take 4 GiB or more, counted by [`Layout::bound`]: its ends, which are `u32`, could not say so.
 #[inline]
 pub fn encode<T: Record>(value: &T, body: &mut Vec<u8>) {
     let bound = value.bound();

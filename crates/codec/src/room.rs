@@ -7,7 +7,7 @@
 
 use std::mem::MaybeUninit;
 
-/// What is left of the spare capacity that [`append`] reserved.
+/// What is left of the spare capacity that `append` reserved.
 #[derive(Debug)]
 pub struct Room<'a>(&'a mut [MaybeUninit<u8>]);
 

@@ -62,7 +62,7 @@ impl LogOptions {
 /// database).
 ///
 /// Always true: the active file ends at `end`, all bytes before it are whole batches or reported damage, and
-/// `next_sequence` comes next; `staged` is what readers do not see yet and no [`PendingSync`] holds. If any of that is
+/// `next_sequence` comes next; `staged` is what readers do not see yet and no `PendingSync` holds. If any of that is
 /// in doubt the writer is poisoned and does nothing more. A file is rolled only when no sync is pending.
 pub struct LogWriter {
     log: Arc<Log>,

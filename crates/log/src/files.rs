@@ -126,7 +126,7 @@ impl LogDir {
     }
 
     /// Bytes of a log file, which is read whole: one that no log can have grown to would take all memory.
-    fn size(&self, handle: &dyn StorageFile, file: u64) -> Result<u64, LogError> {
+    pub(crate) fn size(&self, handle: &dyn StorageFile, file: u64) -> Result<u64, LogError> {
         let path = self.log_path(file);
         let bytes = handle.len().map_err(|e| LogError::io("size", &path, e))?;
         if bytes > LOG_BYTES_MAX {
@@ -144,7 +144,7 @@ impl LogDir {
     }
 
     /// A header that is whole must be ours; a damaged one says nothing and the batches speak for themselves.
-    fn check_owner(&self, file: u64, header: Option<&FileHeader>) -> Result<(), LogError> {
+    pub(crate) fn check_owner(&self, file: u64, header: Option<&FileHeader>) -> Result<(), LogError> {
         let Some(header) = header else { return Ok(()) };
         let path = self.log_path(file);
         let (need, have) = ((self.stream_id, self.space), (header.stream_id, header.space));

@@ -26,6 +26,7 @@ pub mod sim;
 mod storage;
 mod symbols;
 mod tail;
+mod walk;
 mod writer;
 
 pub use batches::{BatchSlice, Batches};
@@ -38,6 +39,7 @@ pub use report::{Cut, Damage, Reason, Recovery};
 pub use scan::{Scan, scan_bytes};
 pub use shared::{Committed, Hold, SharedWriter, Ticket, Turn, Written};
 pub use storage::{DiskStorage, Storage, StorageFile};
-pub use symbols::{MAX_SYMBOL_BYTES, MAX_SYMBOLS, SymbolFile, SymbolRecovery};
+pub use symbols::{MAX_SYMBOL_BYTES, MAX_SYMBOLS, SymbolDamage, SymbolFile, SymbolRecovery, SymbolTail};
 pub use tail::TailPosition;
+pub use walk::{Found, IndexFault, Walk};
 pub use writer::{Durability, FILE_BYTES_MAX, FILE_BYTES_MAX_DEFAULT, LogOptions, LogWriter};

@@ -124,19 +124,32 @@ impl Default for Search {
 impl Search {
     /// The next whole batch at or after `from` whose sequence numbers are not below `expected`.
     pub(crate) fn next(&mut self, bytes: &[u8], from: usize, expected: u64) -> Option<(usize, BatchHeader)> {
+        self.next_before(bytes, from, bytes.len(), expected).ok()
+    }
+
+    /// [`Search::next`] that begins before `to`; else the first place that was not looked at.
+    pub(crate) fn next_before(
+        &mut self,
+        bytes: &[u8],
+        from: usize,
+        to: usize,
+        expected: u64,
+    ) -> Result<(usize, BatchHeader), usize> {
         let magic = batch::MAGIC.to_le_bytes();
         let mut at = from;
-        while let Some(rest) = bytes.get(at..) {
-            at += rest.windows(magic.len()).position(|window| window == magic)?;
+        while at < to {
+            let starts = &bytes[at..bytes.len().min(to + magic.len() - 1)];
+            let Some(found) = starts.windows(magic.len()).position(|window| window == magic) else { break };
+            at += found;
             at += match BatchHeader::parse(&bytes[at..]) {
                 Ok(header) if header.first_sequence >= expected => match batch::check(&bytes[at..]) {
-                    Ok(header) => return Some((at, header)),
+                    Ok(header) => return Ok((at, header)),
                     Err(_) => self.step_after(&header, bytes.len() - at),
                 },
                 _ => 1,
             };
         }
-        None
+        Err(at.max(to))
     }
 
     /// How far to go on from a good header with a bad payload. A header may be part of a message, so batches may lie

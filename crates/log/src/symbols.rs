@@ -37,6 +37,33 @@ pub struct SymbolRecovery {
     pub kept_bytes: u64,
     /// Ids whose names are damaged, rising; they are called `?<id>`.
     pub damaged: Vec<u32>,
+    /// Where the damage is, in order: one for each run of bad bytes before the last name that can be read.
+    pub places: Vec<SymbolDamage>,
+    /// Whether the file's own header is damaged. The names behind it prove themselves.
+    pub is_header_damaged: bool,
+}
+
+/// Bytes of a symbol file that are no entries, and the names that are lost with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SymbolDamage {
+    /// Where the damage begins in the file.
+    pub offset: u64,
+    /// Damaged bytes.
+    pub bytes: u64,
+    /// The ids whose names are lost; empty when none is.
+    pub ids: Range<u32>,
+}
+
+/// Bytes at the end of a symbol file that are not an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolTail {
+    /// Where they begin in the file.
+    pub offset: u64,
+    /// How many.
+    pub bytes: u64,
+    /// Whether they are the beginning of the next entry: an append that is under way, or was never finished and is cut
+    /// by the next writer. Else they are damage.
+    pub is_unfinished: bool,
 }
 
 impl fmt::Display for SymbolRecovery {
@@ -97,6 +124,7 @@ impl SymbolFile {
         check_header(&content, path, stream_id)?;
         let mut symbols = Self::on(file, path, Some(durability));
         let mut recovery = symbols.take_in(&content[FILE_HEADER_BYTES as usize..]);
+        recovery.is_header_damaged = FileHeader::parse(FileKind::Symbols, &content).is_none();
         let tail = &content[symbols.end as usize..];
         if is_unfinished(tail, symbols.dictionary.len()) {
             recovery.cut_bytes = tail.len() as u64;
@@ -125,7 +153,8 @@ impl SymbolFile {
             return Ok((symbols, SymbolRecovery::default()));
         }
         check_header(&content, path, stream_id)?;
-        let recovery = symbols.take_in(&content[FILE_HEADER_BYTES as usize..]);
+        let mut recovery = symbols.take_in(&content[FILE_HEADER_BYTES as usize..]);
+        recovery.is_header_damaged = FileHeader::parse(FileKind::Symbols, &content).is_none();
         Ok((symbols, recovery))
     }
 
@@ -173,6 +202,18 @@ impl SymbolFile {
         Ok(self.dictionary.len() > before)
     }
 
+    /// Takes in what a writer in another process has added, and tells what is behind the last entry now; for files open
+    /// for reading. `None`: nothing is.
+    pub fn tail(&mut self) -> Result<Option<SymbolTail>, LogError> {
+        let content = read_all(&*self.file, &self.path, self.end)?;
+        let start = self.end;
+        self.take_in(&content);
+        let tail = &content[(self.end - start) as usize..];
+        let is_unfinished = is_unfinished(tail, self.dictionary.len());
+        let (offset, bytes) = (self.end, tail.len() as u64);
+        Ok((bytes > 0).then_some(SymbolTail { offset, bytes, is_unfinished }))
+    }
+
     fn on(file: Arc<dyn StorageFile>, path: &Path, durability: Option<Durability>) -> Self {
         let (path, dictionary) = (path.to_path_buf(), Arc::default());
         Self { file, path, dictionary, end: FILE_HEADER_BYTES, durability, poisoned: None }
@@ -185,6 +226,10 @@ impl SymbolFile {
         while at < content.len() {
             let id = self.dictionary.len();
             let Some((start, found, name)) = next_entry(content, at, id) else { break };
+            if start > at {
+                let (offset, bytes) = (self.end + at as u64, (start - at) as u64);
+                recovery.places.push(SymbolDamage { offset, bytes, ids: id..found });
+            }
             self.lose(id..found, &mut recovery);
             self.dictionary.extend([name]);
             at = start + ENTRY_HEAD + name.len();

@@ -1,0 +1,635 @@
+//! Walks everything that lies in the files of a log, for those who look after them.
+//!
+//! [`Log`](crate::Log) believes indexes, and reads a file without one at once. This believes nothing, changes nothing,
+//! and has one batch and a little more in memory. A writer in another process may be appending: what there was when a
+//! file was begun is looked at, and what grows behind it is not.
+//!
+//! Damage is found and named as a scan at opening would (`scan.rs`).
+
+use crate::batches::BatchSlice;
+use crate::error::LogError;
+use crate::files::LogDir;
+use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, index_bytes_max, index_name, parse_index};
+use crate::granule::{self, Granule};
+use crate::report::{Cut, Damage, Reason};
+use crate::scan::Search;
+use crate::storage::{Storage, StorageFile, read_full, read_into};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tapedb_codec::batch::{self, BatchError, BatchHeader, HEADER_BYTES, MAX_BATCH_BYTES};
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 1 << 20;
+const BATCH_BYTES_MAX: usize = HEADER_BYTES + MAX_BATCH_BYTES;
+/// Bytes in memory while looking for the next whole batch behind damage.
+const SEARCH_BYTES: usize = BATCH_BYTES_MAX + 4 * READ_BYTES;
+
+/// What comes next in the files of a log.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// A log file begins.
+    File {
+        /// The file: the sequence number in its name.
+        file: u64,
+        /// Its bytes, as far as they will be looked at.
+        bytes: u64,
+    },
+    /// A whole batch, next in sequence, whose header and payload checksums are right.
+    Batch(BatchSlice<'a>),
+    /// Messages that are missing, or bytes that are not a batch although a batch or a file follows them.
+    Damage(Damage),
+    /// Bytes at the end of the last file that are not a whole batch: an append that is under way, or that was never
+    /// finished and is cut off when the log is next opened for writing.
+    Tail(Cut),
+    /// A file that cannot be looked at, or not to its end.
+    Unreadable {
+        /// The file: the sequence number in its name.
+        file: u64,
+        /// Why not.
+        error: Box<LogError>,
+        /// Sequence number of the first message that was not seen because of it.
+        first_sequence: u64,
+        /// How many those are; `None` when no file follows that could tell.
+        count: Option<u64>,
+    },
+    /// Something about the index of the file that was last.
+    Index {
+        /// The file: the sequence number in its name.
+        file: u64,
+        /// What it is.
+        fault: IndexFault,
+    },
+}
+
+/// How an index file is not as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexFault {
+    /// It is not there. The next writer makes it.
+    Missing,
+    /// It is damaged, or of another log file. Nobody believes it, and the next writer makes it anew.
+    NotBelieved,
+    /// It is believed, although the log file, which is whole, holds something else.
+    Wrong,
+    /// It is there, so the log file was followed by another one, which is missing.
+    WithoutSuccessor,
+}
+
+impl fmt::Display for IndexFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "the index is not there",
+            Self::NotBelieved => "the index is damaged, and nobody believes it",
+            Self::Wrong => "the index, which is believed, does not say what is in the log file",
+            Self::WithoutSuccessor => {
+                "a log file gets an index when another one follows it, but none does: it is missing"
+            }
+        })
+    }
+}
+
+/// A walk through the log files of one space of a stream, from the first to the last there was when it began.
+pub struct Walk {
+    dir: LogDir,
+    files: Vec<u64>,
+    /// Files that have been begun.
+    begun: usize,
+    next_sequence: u64,
+    current: Option<Current>,
+    window: Window,
+    /// What has been found and not told.
+    found: VecDeque<Found<'static>>,
+}
+
+/// The file that is being walked.
+struct Current {
+    file: u64,
+    handle: Arc<dyn StorageFile>,
+    /// Where the next batch begins.
+    at: u64,
+    search: Search,
+    granules: Vec<Granule>,
+    is_last: bool,
+    is_damaged: bool,
+    /// Where bad bytes have been read twice.
+    read_again: Option<u64>,
+}
+
+enum Step {
+    Batch(BatchHeader, u64),
+    Bad(BatchError),
+    End,
+}
+
+impl fmt::Debug for Walk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dir, begun, next_sequence, .. } = self;
+        write!(f, "Walk({dir:?}, {begun} files begun, next {next_sequence})")
+    }
+}
+
+impl Walk {
+    /// Begins with the first log file in `dir`.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed.
+    pub fn open(storage: Arc<dyn Storage>, dir: &Path, stream_id: u64, space: u32) -> Result<Self, LogError> {
+        let dir = LogDir { storage, path: dir.to_path_buf(), stream_id, space };
+        let files = dir.logs()?;
+        let next_sequence = files.first().copied().unwrap_or(0);
+        let (window, found) = (Window::default(), VecDeque::new());
+        Ok(Self { dir, files, begun: 0, next_sequence, current: None, window, found })
+    }
+
+    /// The log files, each by the sequence number in its name, in order.
+    pub fn files(&self) -> &[u64] {
+        &self.files
+    }
+
+    /// Sequence number after the last message seen or known to be missing.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// What comes next; `None` at the end. After an error of one file the walk goes on with the next.
+    pub fn next_found(&mut self) -> Option<Found<'_>> {
+        loop {
+            if let Some(found) = self.found.pop_front() {
+                return Some(found);
+            }
+            if self.current.is_none() {
+                self.begin_file()?;
+                continue;
+            }
+            match self.step() {
+                Ok(Some((header, offset))) => {
+                    let bytes = self.window.held(offset, header.batch_bytes());
+                    return Some(Found::Batch(BatchSlice { header, bytes, offset }));
+                }
+                Ok(None) => {}
+                Err(error) => self.give_up(error),
+            }
+        }
+    }
+
+    /// Begins the next file; `None` when there is none.
+    fn begin_file(&mut self) -> Option<()> {
+        let file = *self.files.get(self.begun)?;
+        self.begun += 1;
+        self.next_sequence = self.next_sequence.max(file);
+        match self.open_file(file) {
+            Ok(current) => self.current = Some(current),
+            Err(error) => self.unreadable(file, error),
+        }
+        Some(())
+    }
+
+    fn open_file(&mut self, file: u64) -> Result<Current, LogError> {
+        let handle = self.dir.open_read(file)?;
+        let bytes = self.dir.size(&*handle, file)?;
+        let is_last = self.begun == self.files.len();
+        self.window.begin(bytes);
+        let head = self.window.read(&*handle, 0, FILE_HEADER_BYTES as usize);
+        let head = head.map_err(|e| LogError::io("read", &self.dir.log_path(file), e))?;
+        let header = FileHeader::parse(FileKind::Log, head);
+        self.dir.check_owner(file, header.as_ref())?;
+        self.found.push_back(Found::File { file, bytes });
+        // A last file without a batch may be one that is being made.
+        let is_damaged = header.is_none() && !(is_last && bytes <= FILE_HEADER_BYTES);
+        if is_damaged {
+            let (bytes, count, reason) = (bytes.min(FILE_HEADER_BYTES), Some(0), Reason::FileHeader);
+            self.found.push_back(Found::Damage(Damage {
+                file,
+                offset: 0,
+                bytes,
+                first_sequence: file,
+                count,
+                reason,
+            }));
+        }
+        Ok(Current {
+            file,
+            handle,
+            at: FILE_HEADER_BYTES,
+            search: Search::default(),
+            granules: Vec::new(),
+            is_last,
+            is_damaged,
+            read_again: None,
+        })
+    }
+
+    /// Goes on by a batch, which is returned if it is next in sequence, by a damaged place, or to the next file.
+    fn step(&mut self) -> Result<Option<(BatchHeader, u64)>, LogError> {
+        let Some(mut current) = self.current.take() else { return Ok(None) };
+        let (file, at) = (current.file, current.at);
+        let io = |e| LogError::io("read", &self.dir.log_path(file), e);
+        match current.look(&mut self.window).map_err(io) {
+            Ok(Step::Batch(header, at)) => {
+                let taken = self.accept(&mut current, header, at);
+                self.current = Some(current);
+                Ok(taken)
+            }
+            Ok(Step::Bad(error)) => match current.next_whole(&mut self.window, self.next_sequence) {
+                Ok(Some((next, header))) => {
+                    self.damage(&mut current, next - at, header.first_sequence, Reason::Batch(error));
+                    current.at = next;
+                    self.current = Some(current);
+                    Ok(None)
+                }
+                Ok(None) => {
+                    self.end_file(current, Some(error));
+                    Ok(None)
+                }
+                Err(e) => {
+                    self.current = Some(current);
+                    Err(LogError::io("read", &self.dir.log_path(file), e))
+                }
+            },
+            Ok(Step::End) => {
+                self.end_file(current, None);
+                Ok(None)
+            }
+            Err(error) => {
+                self.current = Some(current);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes in a whole batch; returns it if it is the next one.
+    fn accept(&mut self, current: &mut Current, header: BatchHeader, at: u64) -> Option<(BatchHeader, u64)> {
+        let bytes = header.batch_bytes() as u64;
+        if header.first_sequence > self.next_sequence {
+            // The batch itself comes with the next step.
+            self.damage(current, 0, header.first_sequence, Reason::Gap);
+            return None;
+        }
+        if header.first_sequence < self.next_sequence {
+            let (file, offset, first_sequence) = (current.file, at, header.first_sequence);
+            let (count, reason) = (Some(0), Reason::Duplicate);
+            self.found.push_back(Found::Damage(Damage {
+                file,
+                offset,
+                bytes,
+                first_sequence,
+                count,
+                reason,
+            }));
+            current.is_damaged = true;
+            current.at += bytes;
+            return None;
+        }
+        granule::extend(&mut current.granules, Granule::of(current.file, at, &header));
+        current.at += bytes;
+        self.next_sequence = header.next_sequence();
+        Some((header, at))
+    }
+
+    /// Notes damage where the file has been walked to; reading goes on with message `next`.
+    fn damage(&mut self, current: &mut Current, bytes: u64, next: u64, reason: Reason) {
+        let first_sequence = self.next_sequence;
+        let (file, offset, count) = (current.file, current.at, Some(next - first_sequence));
+        self.found.push_back(Found::Damage(Damage { file, offset, bytes, first_sequence, count, reason }));
+        current.is_damaged = true;
+        self.next_sequence = next;
+    }
+
+    /// Looks at what is behind the last batch of a file, and at its index.
+    fn end_file(&mut self, mut current: Current, error: Option<BatchError>) {
+        let (file, offset) = (current.file, current.at);
+        let bytes = self.window.len.saturating_sub(offset);
+        if current.is_last {
+            if let Some(error) = error {
+                let reason = Reason::Batch(error);
+                self.found.push_back(Found::Tail(Cut { file, offset, bytes, reason }));
+            }
+            self.check_no_index(&current);
+            return;
+        }
+        let next = self.next_file().max(self.next_sequence);
+        if let Some(error) = error {
+            self.damage(&mut current, bytes, next, Reason::Batch(error));
+        } else if next > self.next_sequence {
+            self.damage(&mut current, 0, next, Reason::Gap);
+        }
+        self.check_index(&current);
+    }
+
+    /// The file after the one that was begun last.
+    fn next_file(&self) -> u64 {
+        self.files.get(self.begun).copied().unwrap_or(self.next_sequence)
+    }
+
+    fn check_index(&mut self, current: &Current) {
+        let file = current.file;
+        let fault = match self.read_index(file) {
+            Ok(Some(granules)) if current.is_damaged || granules == current.granules => return,
+            Ok(Some(_)) => IndexFault::Wrong,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => IndexFault::Missing,
+            Ok(None) | Err(_) => IndexFault::NotBelieved,
+        };
+        self.found.push_back(Found::Index { file, fault });
+    }
+
+    /// The last file has no index that fits it, but for what a writer does meanwhile.
+    fn check_no_index(&mut self, current: &Current) {
+        let file = current.file;
+        let has_index = matches!(self.read_index(file), Ok(Some(_)));
+        // The next file is there before the index is.
+        let is_last = || self.dir.logs().is_ok_and(|files| files.last() == Some(&file));
+        if has_index && is_last() {
+            self.found.push_back(Found::Index { file, fault: IndexFault::WithoutSuccessor });
+        }
+    }
+
+    /// The granules of a file's index; `None` when it cannot be believed.
+    fn read_index(&self, file: u64) -> io::Result<Option<Vec<Granule>>> {
+        let handle = self.dir.storage.open_read(&self.dir.path.join(index_name(file)))?;
+        let (bytes, log_bytes) = (handle.len()?, self.window.len);
+        if bytes > index_bytes_max(log_bytes) {
+            return Ok(None);
+        }
+        let mut content = Vec::new();
+        read_into(&*handle, &mut content, 0, bytes as usize)?;
+        let header = FileHeader::new(self.dir.stream_id, self.dir.space, file);
+        Ok(parse_index(&content, &header, log_bytes))
+    }
+
+    /// Leaves the file that is being walked.
+    fn give_up(&mut self, error: LogError) {
+        if let Some(current) = self.current.take() {
+            self.unreadable(current.file, error);
+        }
+    }
+
+    fn unreadable(&mut self, file: u64, error: LogError) {
+        let first_sequence = self.next_sequence;
+        let next = self.files.get(self.begun).map(|&next| next.max(first_sequence));
+        let count = next.map(|next| next - first_sequence);
+        self.next_sequence = next.unwrap_or(first_sequence);
+        self.found.push_back(Found::Unreadable { file, error: error.into(), first_sequence, count });
+    }
+}
+
+impl Current {
+    /// The batch at `at`, whole or not.
+    fn look(&mut self, window: &mut Window) -> io::Result<Step> {
+        loop {
+            if self.at >= window.len {
+                return Ok(Step::End);
+            }
+            let head = window.read(&*self.handle, self.at, HEADER_BYTES)?;
+            let bytes = BatchHeader::parse(head).map_or(HEADER_BYTES, |header| header.batch_bytes());
+            match batch::check(window.read(&*self.handle, self.at, bytes)?) {
+                Ok(header) => return Ok(Step::Batch(header, self.at)),
+                // A writer may have cut and rewritten the end of the file while it was being read.
+                Err(_) if self.is_last && self.read_again != Some(self.at) => {
+                    self.read_again = Some(self.at);
+                    window.forget();
+                }
+                Err(error) => return Ok(Step::Bad(error)),
+            }
+        }
+    }
+
+    /// The next whole batch behind the bad one at `at`, as [`Search::next`] finds it.
+    fn next_whole(&mut self, window: &mut Window, expected: u64) -> io::Result<Option<(u64, BatchHeader)>> {
+        // Behind its payload when its header is whole: see `scan::after_bad`.
+        let head = window.read(&*self.handle, self.at, HEADER_BYTES)?;
+        let mut from = self.at + BatchHeader::parse(head).map_or(1, |header| header.batch_bytes() as u64);
+        while from < window.len {
+            let bytes = window.read(&*self.handle, from, SEARCH_BYTES)?;
+            let have = bytes.len();
+            // A batch that begins before this is in memory to its end.
+            let is_end = have < SEARCH_BYTES;
+            let to = if is_end { have } else { have - BATCH_BYTES_MAX + 1 };
+            match self.search.next_before(bytes, 0, to, expected) {
+                Ok((at, header)) => return Ok(Some((from + at as u64, header))),
+                Err(at) => from += at.max(1) as u64,
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A piece of a file in memory.
+#[derive(Default)]
+struct Window {
+    bytes: Vec<u8>,
+    /// Where `bytes` begins in the file.
+    start: u64,
+    /// Bytes of the file that are looked at.
+    len: u64,
+}
+
+impl Window {
+    /// Begins another file.
+    fn begin(&mut self, len: u64) {
+        self.forget();
+        self.len = len;
+    }
+
+    fn forget(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// `len` bytes from `at` on, or fewer where the file ends.
+    fn read(&mut self, file: &dyn StorageFile, at: u64, len: usize) -> io::Result<&[u8]> {
+        let len = self.len.saturating_sub(at).min(len as u64) as usize;
+        if !self.has(at, len) {
+            self.fill(file, at, len)?;
+        }
+        let have = (self.start + self.bytes.len() as u64).saturating_sub(at).min(len as u64) as usize;
+        Ok(self.held(at, have))
+    }
+
+    fn has(&self, at: u64, len: usize) -> bool {
+        at >= self.start && at + len as u64 <= self.start + self.bytes.len() as u64
+    }
+
+    /// Bytes that have been read.
+    fn held(&self, at: u64, len: usize) -> &[u8] {
+        let start = at.saturating_sub(self.start) as usize;
+        self.bytes.get(start..start + len).unwrap_or_default()
+    }
+
+    /// Reads at least `len` bytes from `at` on; those that are in memory already are moved and not read again.
+    fn fill(&mut self, file: &dyn StorageFile, at: u64, len: usize) -> io::Result<()> {
+        let kept = match at.checked_sub(self.start) {
+            Some(before) if before < self.bytes.len() as u64 => {
+                self.bytes.drain(..before as usize);
+                self.bytes.len()
+            }
+            _ => {
+                self.bytes.clear();
+                0
+            }
+        };
+        self.start = at;
+        let rest = self.len.saturating_sub(at);
+        let want = (len.max(READ_BYTES) as u64).min(rest) as usize;
+        self.bytes.resize(want.max(kept), 0);
+        let read = read_full(file, &mut self.bytes[kept..], at + kept as u64);
+        self.bytes.truncate(kept + read.as_ref().copied().unwrap_or(0));
+        read?;
+        if self.bytes.len() < want {
+            // A writer has cut the end of the file off.
+            self.len = at + self.bytes.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::log_name;
+    use crate::scan::scan_file;
+    use crate::sim::SimStorage;
+    use proptest::prelude::*;
+    use tapedb_codec::batch::{BatchBuilder, assign_sequence};
+
+    const STREAM: u64 = 7;
+
+    fn batch_of(first_sequence: u64, count: usize, body_bytes: usize) -> Vec<u8> {
+        let (mut builder, mut out) = (BatchBuilder::new(), Vec::new());
+        for i in 0..count {
+            builder.push_bytes(i as i64, 0, 0, &vec![0x54; body_bytes]).unwrap();
+        }
+        builder.finish(1, &mut out);
+        assign_sequence(&mut out, first_sequence).unwrap();
+        out
+    }
+
+    fn walk(files: &[(u64, &[u8])]) -> Walk {
+        let disk = SimStorage::new(1);
+        let dir = Path::new("/log");
+        disk.create_dir_all(dir).unwrap();
+        for (file, bytes) in files {
+            disk.create_new(&dir.join(log_name(*file))).unwrap().write_at(bytes, 0).unwrap();
+        }
+        Walk::open(Arc::new(disk), dir, STREAM, 0).unwrap()
+    }
+
+    /// Batches, damage and tail of the only file, as a scan would have them.
+    fn walked(bytes: &[u8]) -> (Vec<u64>, Vec<Damage>, Option<Cut>, u64) {
+        let mut walk = walk(&[(0, bytes)]);
+        let (mut offsets, mut damaged, mut tail) = (Vec::new(), Vec::new(), None);
+        while let Some(found) = walk.next_found() {
+            match found {
+                Found::Batch(batch) => {
+                    assert_eq!(batch::check(batch.bytes), Ok(batch.header));
+                    offsets.push(batch.offset);
+                }
+                Found::Damage(damage) if damage.reason == Reason::FileHeader => {}
+                Found::Damage(damage) => damaged.push(damage),
+                Found::Tail(cut) => tail = Some(cut),
+                Found::File { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        (offsets, damaged, tail, walk.next_sequence())
+    }
+
+    fn check_like_a_scan(bytes: &[u8]) {
+        let scan = scan_file(bytes, 0, 0);
+        let (offsets, damaged, tail, next_sequence) = walked(bytes);
+        assert_eq!(offsets.len() as u64, scan.batches);
+        assert_eq!(damaged, scan.damaged);
+        assert_eq!(tail.map(|cut| cut.reason), scan.tail.map(Reason::Batch));
+        assert!(tail.is_none_or(|cut| cut.offset == scan.end.max(FILE_HEADER_BYTES)));
+        assert_eq!(next_sequence, scan.next_sequence);
+    }
+
+    fn file(batches: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = FileHeader::new(STREAM, 0, 0).bytes(FileKind::Log).to_vec();
+        batches.iter().for_each(|batch| bytes.extend(batch));
+        bytes
+    }
+
+    #[test]
+    fn batches_larger_than_what_is_read_at_once_and_damage_between_them() {
+        let large = |first| batch_of(first, 4, 3 << 20);
+        let mut bytes = file(&[large(0), batch_of(4, 1, 10), large(5), large(9), batch_of(13, 2, 7)]);
+        check_like_a_scan(&bytes);
+        // Bad bytes in the payload of the third batch, then in its header too.
+        bytes[20 << 20] ^= 1;
+        check_like_a_scan(&bytes);
+        let start = 64 + large(0).len() + batch_of(4, 1, 10).len();
+        bytes[start + 30] ^= 1;
+        check_like_a_scan(&bytes);
+        let (offsets, damaged, tail, _) = walked(&bytes);
+        assert_eq!((offsets.len(), damaged.len(), tail), (4, 1, None));
+        assert_eq!((damaged[0].first_sequence, damaged[0].count), (5, Some(4)));
+        // All the rest is bad.
+        bytes[start + large(5).len()..].fill(0x54);
+        check_like_a_scan(&bytes);
+    }
+
+    #[test]
+    fn files_are_chained() {
+        let head = |first| FileHeader::new(STREAM, 0, first).bytes(FileKind::Log).to_vec();
+        let whole = |first: u64| [head(first), batch_of(first, 2, 5)].concat();
+        let torn = [head(2), vec![1, 2, 3]].concat();
+        let foreign = [FileHeader::new(8, 0, 4).bytes(FileKind::Log).to_vec(), batch_of(4, 2, 5)].concat();
+        let (first, last) = (whole(0), whole(9));
+        let mut walk = walk(&[(0, &first), (2, &torn), (4, &foreign), (9, &last)]);
+        let mut told = Vec::new();
+        while let Some(found) = walk.next_found() {
+            told.push(match found {
+                Found::File { file, .. } => format!("file {file}"),
+                Found::Batch(batch) => format!("batch {}", batch.header.first_sequence),
+                Found::Damage(damage) => {
+                    format!("damage {} {} {:?}", damage.file, damage.bytes, damage.count)
+                }
+                Found::Unreadable { file, count, .. } => format!("unreadable {file} {count:?}"),
+                Found::Index { file, fault } => format!("index {file} {fault:?}"),
+                Found::Tail(cut) => format!("tail {}", cut.bytes),
+            });
+        }
+        assert_eq!(
+            told,
+            [
+                "file 0",
+                "batch 0",
+                "index 0 Missing",
+                "file 2",
+                "damage 2 3 Some(2)",
+                "index 2 Missing",
+                "unreadable 4 Some(5)",
+                "file 9",
+                "batch 9",
+            ]
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+        #[test]
+        fn finds_what_a_scan_finds(
+            sizes in prop::collection::vec((1usize..4, 0usize..60), 0..12),
+            flips in prop::collection::vec((any::<prop::sample::Index>(), 0u8..8), 0..4),
+            cut in any::<prop::sample::Index>(),
+            order in any::<bool>(),
+        ) {
+            let mut next = 0;
+            let mut batches: Vec<_> = sizes.iter().map(|&(count, body)| {
+                let batch = batch_of(next, count, body);
+                next += count as u64;
+                batch
+            }).collect();
+            if order { batches.reverse() }
+            let mut bytes = file(&batches);
+            for (place, bit) in flips {
+                // A whole header of another stream would be refused.
+                let at = 64 + place.index(bytes.len().max(65) - 64);
+                if let Some(byte) = bytes.get_mut(at) { *byte ^= 1 << bit }
+            }
+            bytes.truncate(64.max(cut.index(2 * bytes.len())));
+            check_like_a_scan(&bytes);
+        }
+    }
+}

@@ -197,6 +197,13 @@ impl Database {
         Ok(Stream { inner })
     }
 
+    /// The directory of a stream that exists.
+    pub(crate) fn existing_directory_of(&self, name: &str) -> Result<PathBuf, Error> {
+        names::check(name)?;
+        let directory = self.directory_of(name);
+        if directory.exists() { Ok(directory) } else { Err(self.no_stream(name)) }
+    }
+
     fn no_stream(&self, name: &str) -> Error {
         let known = self.streams().unwrap_or_default().into_iter().take(10).collect();
         Error::NoStream { name: name.into(), known }

@@ -7,6 +7,7 @@
 mod bell;
 mod binding;
 mod block;
+mod check;
 mod cursor;
 mod database;
 mod definition;
@@ -19,9 +20,11 @@ mod missing;
 mod names;
 mod position;
 mod source;
+mod stored;
 mod stream;
 mod tail;
 
+pub use check::{Checked, Checking, Finding, Severity};
 pub use cursor::{Cursor, CursorBuilder, Message};
 pub use database::Database;
 pub use definition::{Late, StreamOptions};
@@ -29,6 +32,7 @@ pub use error::Error;
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, SymbolId};
 pub use names::MAX_STREAM_NAME_BYTES;
 pub use position::Position;
+pub use stored::StoredStream;
 pub use stream::{Stream, StreamRecovery, StreamStats};
 pub use tapedb_log::{Durability, LogError};
 

@@ -24,11 +24,11 @@ use tapedb_log::{
 use tapedb_schema::{Schema, Timestamp};
 
 /// The definition file in a stream's directory.
-const DEFINITION_FILE: &str = "stream.tape";
-const SYMBOLS_FILE: &str = "symbols";
+pub(crate) const DEFINITION_FILE: &str = "stream.tape";
+pub(crate) const SYMBOLS_FILE: &str = "symbols";
 /// The directory of a stream's only space.
-const SPACE_DIRECTORY: &str = "0";
-const SPACE: u32 = 0;
+pub(crate) const SPACE_DIRECTORY: &str = "0";
+pub(crate) const SPACE: u32 = 0;
 
 /// A stream of an open database. Cheap to clone; all clones are the same stream.
 #[derive(Debug, Clone)]
@@ -97,9 +97,8 @@ pub(crate) struct StreamInner {
     pub own_bell: Bell,
     /// Set when the stream is deleted, or found to be: see [`StreamInner::is_gone`].
     deleted: AtomicBool,
-    /// Device and inode of the definition file, which is kept open: while it is, no other file gets these numbers.
-    identity: (u64, u64),
-    _definition_file: File,
+    /// Kept open: while it is, no other file gets its inode.
+    definition_file: File,
     symbols: Mutex<SymbolFile>,
     /// `None` when the database is open for reading only.
     writer: Option<SharedWriter>,
@@ -218,7 +217,6 @@ impl StreamInner {
         let writing = lock.is_some();
         let Files { symbols, log, writer, recovery } = Files::open(&directory, &definition, writing)?;
         let last_time = log.snapshot().iter().map(|granule| granule.time_max).max();
-        let metadata = definition_file.metadata().map_err(Error::io("open", &directory))?;
         Ok(Self {
             name: name.into(),
             directory,
@@ -228,8 +226,7 @@ impl StreamInner {
             bell,
             own_bell: Bell::default(),
             deleted: AtomicBool::new(false),
-            identity: (metadata.dev(), metadata.ino()),
-            _definition_file: definition_file,
+            definition_file,
             symbols: Mutex::new(symbols),
             writer: writer.map(SharedWriter::new),
             last_time: AtomicI64::new(last_time.unwrap_or(i64::MIN)),
@@ -299,17 +296,13 @@ impl StreamInner {
 
     /// Whether the stream has been deleted, or replaced by another of its name; for readers this asks the system.
     pub fn is_gone(&self) -> bool {
-        if self.writer.is_none() && !self.is_deleted() && self.is_replaced() {
+        if self.writer.is_none()
+            && !self.is_deleted()
+            && is_replaced(&self.directory.join(DEFINITION_FILE), &self.definition_file)
+        {
             self.deleted.store(true, Ordering::SeqCst);
         }
         self.is_deleted()
-    }
-
-    fn is_replaced(&self) -> bool {
-        match fs::metadata(self.directory.join(DEFINITION_FILE)) {
-            Ok(metadata) => (metadata.dev(), metadata.ino()) != self.identity,
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
-        }
     }
 
     fn deleted_error(&self) -> Error {
@@ -452,7 +445,7 @@ fn note_missing_start(recovery: &mut Recovery) {
     }
 }
 
-fn check_there(path: &Path, what: &str) -> Result<(), Error> {
+pub(crate) fn check_there(path: &Path, what: &str) -> Result<(), Error> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(Error::Definition { path: path.into(), what: what.into() })
@@ -463,7 +456,7 @@ fn check_there(path: &Path, what: &str) -> Result<(), Error> {
 }
 
 /// The definition, and its file, open.
-fn read_definition(directory: &Path) -> Result<(File, Definition), Error> {
+pub(crate) fn read_definition(directory: &Path) -> Result<(File, Definition), Error> {
     let path = directory.join(DEFINITION_FILE);
     check_there(&path, "is missing, and with it the schema")?;
     let mut file = File::open(&path).map_err(Error::io("open", &path))?;
@@ -473,6 +466,15 @@ fn read_definition(directory: &Path) -> Result<(File, Definition), Error> {
         .map_err(|_| Error::Definition { path: path.clone(), what: "is damaged: not UTF-8".into() })?;
     let definition = Definition::parse(&text, &path)?;
     Ok((file, definition))
+}
+
+/// Whether the file at `path` is no longer the open one.
+pub(crate) fn is_replaced(path: &Path, open: &File) -> bool {
+    match (fs::metadata(path), open.metadata()) {
+        (Ok(there), Ok(ours)) => (there.dev(), there.ino()) != (ours.dev(), ours.ino()),
+        (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    }
 }
 
 /// Makes a file, or the names in a directory, survive a power cut.

@@ -1,0 +1,332 @@
+//! Verifies everything that is stored of a stream, in bounded memory, beside a writer, changing nothing.
+
+use crate::error::Error;
+use crate::stored::StoredStream;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use tapedb_codec::batch::Rows;
+use tapedb_log::{BatchSlice, Cut, Damage, Found, IndexFault, SymbolFile};
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Something stored is lost or wrong.
+    Damage,
+    /// The end of a file is an append that is under way, or was never finished and is cut by the next writer.
+    Unfinished,
+    /// Something is not as it should be, but nothing is lost by it and it will be mended.
+    Note,
+}
+
+/// Something about a stream's files that is not as a clean shutdown leaves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// The file, or the directory when a file is missing.
+    pub path: PathBuf,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Bytes concerned; 0 where something is missing or the whole file is concerned.
+    pub bytes: u64,
+    /// Sequence number of the first message that is out of reach or wrong; `None` when it is not about messages.
+    pub first_sequence: Option<u64>,
+    /// Messages from that one on that are out of reach or wrong; `None`: all up to the end, however many those are.
+    pub messages: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+    /// What to do about it.
+    pub now: &'static str,
+}
+
+/// What a check tells while it goes on.
+#[derive(Debug)]
+pub enum Checking {
+    /// So much has been verified.
+    Progress {
+        /// Bytes of log files.
+        bytes: u64,
+        /// Messages.
+        messages: u64,
+    },
+    /// Something was found.
+    Found(Finding),
+}
+
+/// What a check came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Messages in whole batches.
+    pub messages: u64,
+    /// Whole batches.
+    pub batches: u64,
+    /// Log files.
+    pub files: u64,
+    /// Bytes of the log files, as far as they were looked at.
+    pub bytes: u64,
+    /// Symbols.
+    pub symbols: u32,
+    /// Findings that are [`Severity::Damage`].
+    pub damaged: u64,
+    /// Messages that these put out of reach or found wrong, as far as it can be told how many.
+    pub messages_damaged: u64,
+    /// Findings that are [`Severity::Unfinished`].
+    pub unfinished: u64,
+    /// Findings that are [`Severity::Note`].
+    pub notes: u64,
+    /// Whether the stream was deleted meanwhile: then what was found means nothing.
+    pub is_gone: bool,
+}
+
+const RESTORE: &str = "restore the file from a copy if there is one; all other messages can be read";
+const LEAVE: &str = "nothing: the next writer cuts it off, unless one is writing it just now";
+const REBUILT: &str = "nothing: the next writer makes it anew";
+const REMOVE_INDEX: &str = "remove the index file; the next writer makes it anew";
+const REPORT: &str =
+    "read on with care, load those messages anew from their source, and report how they were written";
+
+impl StoredStream {
+    /// Verifies the symbol file; headers and checksums of log files and batches; that sequence numbers have no holes,
+    /// times lie in the range of their batch, and symbols and types are known; unless `is_quick`, that every body is
+    /// what encoding would have written. What grows meanwhile is left for the next time.
+    ///
+    /// `tell` gets findings in the order of the files, and ends the check by breaking.
+    pub fn check(&self, is_quick: bool, mut tell: impl FnMut(Checking) -> ControlFlow<()>) -> Checked {
+        let is_message = self.layouts().records().iter().map(|record| record.message).collect();
+        let mut checker = Checker {
+            stream: self,
+            is_quick,
+            is_message,
+            rows: Rows::default(),
+            symbols: None,
+            checked: Checked::default(),
+            tell: &mut tell,
+        };
+        // Broken off, or at its end: the counts hold for what was looked at.
+        let _ = checker.run();
+        let mut checked = checker.checked;
+        checked.is_gone = self.is_gone();
+        checked
+    }
+}
+
+/// A check under way.
+struct Checker<'a, T> {
+    stream: &'a StoredStream,
+    is_quick: bool,
+    /// Of each type id, whether it can stand alone in the stream.
+    is_message: Vec<bool>,
+    rows: Rows,
+    /// `None` when the symbol file cannot be read, which has been told.
+    symbols: Option<SymbolFile>,
+    checked: Checked,
+    tell: &'a mut T,
+}
+
+impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
+    fn run(&mut self) -> ControlFlow<()> {
+        self.check_symbols()?;
+        self.check_log()?;
+        self.check_end_of_symbols()
+    }
+
+    fn check_symbols(&mut self) -> ControlFlow<()> {
+        let path = self.stream.symbols_path();
+        let (symbols, recovery) = match self.stream.symbols() {
+            Ok(opened) => opened,
+            Err(error) => return self.find(failed(path, &error)),
+        };
+        self.symbols = Some(symbols);
+        let damage = |offset, bytes, what| Finding { offset, bytes, ..Finding::damage(path.clone(), what) };
+        if recovery.is_header_damaged {
+            self.find(damage(0, tapedb_log::FILE_HEADER_BYTES, "the file's header is damaged".into()))?;
+        }
+        for place in &recovery.places {
+            let what = match place.ids.len() {
+                0 => "not an entry; no name is lost".into(),
+                1 => format!("the name of symbol {} is lost and read as ?id", place.ids.start),
+                _ => format!("the names of symbols {} to {} are lost", place.ids.start, place.ids.end - 1),
+            };
+            self.find(damage(place.offset, place.bytes, what))?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Names come before the messages that use them, so the end of the symbol file is looked at last.
+    fn check_end_of_symbols(&mut self) -> ControlFlow<()> {
+        let path = self.stream.symbols_path();
+        let Some(symbols) = &mut self.symbols else { return ControlFlow::Continue(()) };
+        let tail = symbols.tail();
+        self.checked.symbols = symbols.dictionary().len();
+        match tail {
+            Ok(None) => ControlFlow::Continue(()),
+            Ok(Some(tail)) => {
+                let (severity, what, now) = if tail.is_unfinished {
+                    (Severity::Unfinished, "an unfinished append of a name", LEAVE)
+                } else {
+                    (Severity::Damage, "not entries; the names that were there are lost", RESTORE)
+                };
+                let finding = Finding::damage(path, what.into());
+                self.find(Finding { severity, offset: tail.offset, bytes: tail.bytes, now, ..finding })
+            }
+            Err(error) => self.find(failed(path, &error.into())),
+        }
+    }
+
+    fn check_log(&mut self) -> ControlFlow<()> {
+        let mut walk = match self.stream.walk() {
+            Ok(walk) => walk,
+            Err(error) => return self.find(failed(self.stream.log_path(), &error)),
+        };
+        if let Some(&first) = walk.files().first()
+            && first > 0
+        {
+            let what = format!("the log begins with message {first}; what was before is missing");
+            let finding = Finding::damage(self.stream.log_path(), what);
+            self.find(Finding { first_sequence: Some(0), messages: Some(first), ..finding })?;
+        }
+        let mut file = 0;
+        while let Some(found) = walk.next_found() {
+            match found {
+                Found::File { file: begun, bytes } => {
+                    file = begun;
+                    self.checked.files += 1;
+                    self.checked.bytes += bytes;
+                }
+                Found::Batch(batch) => self.check_batch(file, &batch)?,
+                Found::Damage(damage) => self.find(self.damaged(&damage))?,
+                Found::Tail(cut) => self.find(self.unfinished(&cut))?,
+                Found::Unreadable { file, error, first_sequence, count } => {
+                    let finding = failed(self.log_file(file), &Error::from(*error));
+                    self.find(Finding { first_sequence: Some(first_sequence), messages: count, ..finding })?;
+                }
+                Found::Index { file, fault } => self.find(self.index(file, fault))?,
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn check_batch(&mut self, file: u64, batch: &BatchSlice<'_>) -> ControlFlow<()> {
+        self.checked.batches += 1;
+        self.checked.messages += u64::from(batch.header.count);
+        let mut rows = std::mem::take(&mut self.rows);
+        let wrong = self.wrong_rows(&mut rows, batch);
+        self.rows = rows;
+        if let Some((first_sequence, messages, what)) = wrong {
+            let (offset, bytes) = (batch.offset, batch.bytes.len() as u64);
+            let finding =
+                Finding { offset, bytes, now: REPORT, ..Finding::damage(self.log_file(file), what) };
+            self.find(Finding { first_sequence: Some(first_sequence), messages: Some(messages), ..finding })?;
+        }
+        let (bytes, messages) = (batch.bytes.len() as u64, batch.header.count.into());
+        (self.tell)(Checking::Progress { bytes, messages })
+    }
+
+    /// The first message of a whole batch that is wrong, how many are, and what is with the first.
+    fn wrong_rows(&mut self, rows: &mut Rows, batch: &BatchSlice<'_>) -> Option<(u64, u64, String)> {
+        let header = &batch.header;
+        let all = |what| Some((header.first_sequence, u64::from(header.count), what));
+        if let Err(error) = rows.load_parsed(header, batch.bytes) {
+            return all(error.to_string());
+        }
+        let (have, need) = (header.schema_version, self.stream.schema_version());
+        if have != need {
+            return all(format!("written with version {have} of the schema, the stream has {need}"));
+        }
+        if rows.times().iter().min() != Some(&header.time_min) {
+            return all("no message has the batch's earliest time".into());
+        }
+        let mut wrong = (0..rows.len()).filter_map(|i| Some((i, self.wrong_row(rows, i, batch)?)));
+        let (first, what) = wrong.next()?;
+        let more = wrong.count() as u64;
+        let sequence = header.first_sequence + first as u64;
+        let what = match more {
+            0 => format!("message {sequence}: {what}"),
+            _ => format!("message {sequence}, and {more} more of its batch: {what}"),
+        };
+        Some((sequence, 1 + more, what))
+    }
+
+    fn wrong_row(&mut self, rows: &Rows, i: usize, batch: &BatchSlice<'_>) -> Option<String> {
+        let (symbol, type_id) = (rows.symbols()[i], rows.types()[i]);
+        if !self.knows(symbol) {
+            return Some(format!("symbol {symbol} is not in the symbol file"));
+        }
+        if !self.is_message.get(usize::from(type_id)).is_some_and(|&is| is) {
+            return Some(format!("type {type_id} is no message type of the schema"));
+        }
+        if self.is_quick {
+            return None;
+        }
+        let checked = self.stream.layouts().check(type_id, &batch.bytes[rows.body(i)]);
+        checked.err().map(|error| error.to_string())
+    }
+
+    /// Whether a symbol has a name; one that a writer has just added is looked up in its file.
+    #[inline]
+    fn knows(&mut self, symbol: u32) -> bool {
+        let Some(symbols) = &mut self.symbols else { return true };
+        symbol < symbols.dictionary().len()
+            || (symbols.refresh().is_ok() && symbol < symbols.dictionary().len())
+    }
+
+    fn find(&mut self, finding: Finding) -> ControlFlow<()> {
+        match finding.severity {
+            Severity::Damage => {
+                self.checked.damaged += 1;
+                self.checked.messages_damaged += finding.messages.unwrap_or(0);
+            }
+            Severity::Unfinished => self.checked.unfinished += 1,
+            Severity::Note => self.checked.notes += 1,
+        }
+        (self.tell)(Checking::Found(finding))
+    }
+
+    fn damaged(&self, damage: &Damage) -> Finding {
+        let Damage { file, offset, bytes, first_sequence, count, reason } = *damage;
+        let lost = count != Some(0);
+        Finding {
+            offset,
+            bytes,
+            first_sequence: lost.then_some(first_sequence),
+            messages: count,
+            ..Finding::damage(self.log_file(file), reason.to_string())
+        }
+    }
+
+    fn unfinished(&self, cut: &Cut) -> Finding {
+        let Cut { file, offset, bytes, reason } = *cut;
+        let what = format!("an unfinished append: {reason}");
+        let finding = Finding::damage(self.log_file(file), what);
+        Finding { severity: Severity::Unfinished, offset, bytes, now: LEAVE, messages: Some(0), ..finding }
+    }
+
+    fn index(&self, file: u64, fault: IndexFault) -> Finding {
+        let path = self.log_file(file).with_extension("idx");
+        let finding = Finding::damage(path, fault.to_string());
+        match fault {
+            IndexFault::Missing | IndexFault::NotBelieved => {
+                Finding { severity: Severity::Note, now: REBUILT, ..finding }
+            }
+            IndexFault::Wrong => Finding { now: REMOVE_INDEX, ..finding },
+            IndexFault::WithoutSuccessor => Finding { messages: None, ..finding },
+        }
+    }
+
+    fn log_file(&self, file: u64) -> PathBuf {
+        self.stream.log_path().join(format!("{file:020}.log"))
+    }
+}
+
+impl Finding {
+    /// Damage without a place and without messages.
+    fn damage(path: PathBuf, what: String) -> Self {
+        let (severity, first_sequence, messages) = (Severity::Damage, None, Some(0));
+        Self { severity, path, offset: 0, bytes: 0, first_sequence, messages, what, now: RESTORE }
+    }
+}
+
+fn failed(path: PathBuf, error: &Error) -> Finding {
+    let now = "see to the file, and check again";
+    Finding { now, ..Finding::damage(path, error.to_string()) }
+}

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::{fmt, io};
 
-/// Exit code of a failed command.
+/// Exit code of a failed command, and of a check that found damage.
 const FAILED: u8 = 1;
 /// Exit code for wrong usage, as for what the parser of the command line refuses.
 const USAGE: u8 = 2;

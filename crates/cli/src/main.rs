@@ -5,6 +5,7 @@
 
 mod args;
 mod bench;
+mod check;
 mod checksum;
 mod create;
 mod delete;
@@ -13,6 +14,7 @@ mod desc;
 mod failure;
 mod generate;
 mod import;
+mod inspect;
 mod output;
 mod read;
 mod streams;
@@ -47,7 +49,7 @@ Examples:
   tapedb read --db demo.tape feed --limit 5
   tapedb tail --db demo.tape feed
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
+Exit codes: 0 done, 1 failed (or `check` found damage), 2 wrong usage, 130 interrupted.";
 
 #[derive(Subcommand, Debug)]
 enum Command {
@@ -56,6 +58,8 @@ enum Command {
     Symbols(symbols::Args),
     Create(create::Args),
     Delete(delete::Args),
+    Check(check::Args),
+    Inspect(inspect::Args),
     Generate(generate::Args),
     Import(import::Args),
     Read(read::Args),
@@ -79,6 +83,8 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Symbols(args) => symbols::run(args, ui),
         Command::Create(args) => create::run(args, ui),
         Command::Delete(args) => delete::run(args, ui),
+        Command::Check(args) => check::run(args, ui),
+        Command::Inspect(args) => inspect::run(args, ui),
         Command::Generate(args) => generate::run(args, ui),
         Command::Import(args) => import::run(args, ui),
         Command::Read(args) => read::run(args, ui),

@@ -120,11 +120,18 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
+impl Progress {
+    /// Takes the line away, so that something else can be printed.
+    pub fn hide(&self) {
         if self.shown {
             eprint!("\r\x1b[K");
         }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.hide();
     }
 }
 

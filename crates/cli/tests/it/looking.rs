@@ -146,7 +146,10 @@ fn every_command_has_help() {
         String::from_utf8(run.stdout).unwrap()
     };
     let all = help(&[]);
-    for command in ["streams", "desc", "symbols", "create", "delete", "generate", "import", "read", "tail"] {
+    for command in [
+        "streams", "desc", "symbols", "create", "delete", "check", "inspect", "generate", "import", "read",
+        "tail",
+    ] {
         assert!(all.contains(&format!("\n  {command} ")), "{command}");
         let text = help(&[command]);
         assert!(text.contains("Example") && text.contains("--db <DIR>"), "{text}");

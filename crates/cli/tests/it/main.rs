@@ -1,5 +1,6 @@
 //! The `tapedb` command as people and programs use it: the built binary, over generated data.
 
+mod checking;
 mod importing;
 mod interrupted;
 mod live;

@@ -1,0 +1,214 @@
+//! `check` and `inspect`: clean databases, damage in every kind of file, and files that grow meanwhile.
+
+use crate::support::{Place, end, signal};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use tapedb_engine::{Database, StreamOptions};
+use tapedb_schema::Timestamp;
+
+/// Five log files of two batches of ten messages.
+fn filled() -> Place {
+    let place = Place::new();
+    let db = Database::open(place.db()).unwrap();
+    let schema = "message Tick { price: i64, side: bool }".parse().unwrap();
+    let options = StreamOptions { file_bytes_max: 500, ..StreamOptions::default() };
+    let stream = db.create_stream("ticks", schema, options).unwrap();
+    let mut loader = stream.loader().unwrap();
+    let tick = stream.schema().record("Tick").map(|(id, _)| id).unwrap();
+    for i in 0..100u8 {
+        let body = [i, 0, 0, 0, 0, 0, 0, 0, i % 2];
+        let symbol = ["AIG", "BAC"][usize::from(i % 2)];
+        loader.append_body(symbol, Timestamp(i64::from(i)), tick, &body).unwrap();
+        if i % 10 == 9 {
+            loader.flush().unwrap();
+        }
+    }
+    place
+}
+
+fn log(place: &Place, file: u64) -> PathBuf {
+    place.db().join(format!("streams/ticks/0/{file:020}.log"))
+}
+
+fn flip(path: &PathBuf, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+/// The places that a check names, and the exit code; everything is as it was afterwards.
+#[track_caller]
+fn places(place: &Place) -> (Vec<Value>, i32) {
+    let run = place.run("check --json");
+    let mut objects: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let outcome = objects.pop().unwrap();
+    assert_eq!(outcome["result"], if run.code == 0 { "clean" } else { "damaged" }, "{outcome}");
+    (objects, run.code)
+}
+
+#[track_caller]
+fn one_place(place: &Place, code: i32, severity: &str) -> Value {
+    let (mut found, have) = places(place);
+    assert_eq!((found.len(), have), (1, code), "{found:?}");
+    let place = found.remove(0);
+    assert_eq!(place["severity"], severity, "{place}");
+    place
+}
+
+#[test]
+fn what_is_whole_is_clean() {
+    let place = filled();
+    let text = place.run("check").good();
+    assert_eq!(text, "ticks: 100 messages in 10 batches, 5 files, 2.2 KiB: clean\n");
+    assert_eq!(place.run("check ticks --quick").good(), text);
+    assert_eq!(place.run("check --json").json()[0]["symbols"], 2);
+    assert!(place.run("check other").bad(1).contains("there is no stream \"other\""));
+}
+
+#[test]
+fn inspect_adds_up() {
+    let place = filled();
+    let text = place.run("inspect ticks").good();
+    assert_eq!(text.lines().count(), 1 + 5 + 1 + 2, "{text}");
+    let tick: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(tick, ["Tick", "100", "900"]);
+    let objects = place.run("inspect ticks --batches --json").json();
+    let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
+    assert_eq!((of("batch").len(), of("file").len(), of("type").len()), (10, 5, 1));
+    let number = |object: &Value, key: &str| object[key].as_u64().unwrap();
+    for file in of("file") {
+        let parts = ["header_bytes", "column_bytes", "body_bytes"].map(|key| number(file, key));
+        assert_eq!(number(file, "bytes"), 64 + parts.iter().sum::<u64>(), "{file}");
+    }
+    let batch = of("batch")[1];
+    assert_eq!((number(batch, "first_sequence"), number(batch, "last_sequence")), (10, 19));
+    assert_eq!(batch["symbol_width"], 1);
+    let line = place.run("inspect ticks --batches").good();
+    assert!(line.starts_with("00000000000000000000.log offset 64: rows, "), "{line}");
+}
+
+#[test]
+fn a_torn_tail_is_no_damage() {
+    let place = filled();
+    let path = log(&place, 80);
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
+    let found = one_place(&place, 0, "unfinished");
+    assert_eq!(found["file"], "streams/ticks/0/00000000000000000080.log");
+    assert!(found["what"].as_str().unwrap().contains("cut short"), "{found}");
+    assert_eq!(fs::read(&path).unwrap().len(), bytes.len() - 5, "nothing was cut");
+    assert!(place.run("inspect ticks").good().contains("90"), "what is whole is shown");
+}
+
+#[test]
+fn a_flipped_bit_in_a_header_or_a_payload_costs_its_batch() {
+    for (at, what) in [(64 + 30, "header damaged"), (64 + 80 + 50, "payload damaged")] {
+        let place = filled();
+        flip(&log(&place, 20), at);
+        let found = one_place(&place, 1, "damage");
+        assert_eq!((&found["first_sequence"], &found["messages"]), (&20.into(), &10.into()));
+        assert_eq!(
+            (&found["offset"], &found["file"]),
+            (&64.into(), &"streams/ticks/0/00000000000000000020.log".into())
+        );
+        assert!(found["what"].as_str().unwrap().contains(what), "{found}");
+        let run = place.run("check");
+        assert!(
+            run.out.contains("10 messages, 20 to 29") && run.out.contains("restore the file"),
+            "{}",
+            run.out
+        );
+        assert_eq!(run.err, "tapedb: 1 of 1 streams damaged, as listed; what is not listed can be read\n");
+        assert_eq!(place.run("inspect ticks").code, 1);
+    }
+}
+
+#[test]
+fn a_missing_file_is_a_hole() {
+    let place = filled();
+    fs::remove_file(log(&place, 40)).unwrap();
+    let found = one_place(&place, 1, "damage");
+    assert_eq!((&found["first_sequence"], &found["messages"]), (&40.into(), &20.into()));
+    // The first and the last one are missed too.
+    fs::remove_file(log(&place, 0)).unwrap();
+    fs::remove_file(log(&place, 80)).unwrap();
+    let (found, code) = places(&place);
+    assert_eq!((found.len(), code), (3, 1), "{found:?}");
+    assert_eq!((&found[0]["first_sequence"], &found[0]["messages"]), (&0.into(), &20.into()));
+    assert!(found[2]["what"].as_str().unwrap().contains("it is missing"), "{found:?}");
+}
+
+#[test]
+fn symbols_and_definitions_are_looked_at() {
+    let place = filled();
+    let symbols = place.db().join("streams/ticks/symbols");
+    flip(&symbols, 64 + 11);
+    let found = one_place(&place, 1, "damage");
+    assert_eq!((&found["offset"], &found["bytes"]), (&64.into(), &13.into()));
+    assert!(found["what"].as_str().unwrap().contains("symbol 0"), "{found}");
+    flip(&symbols, 64 + 11);
+    // Half of the second name: its messages have none now.
+    let bytes = fs::read(&symbols).unwrap();
+    fs::write(&symbols, &bytes[..bytes.len() - 2]).unwrap();
+    let (found, code) = places(&place);
+    assert_eq!((found.len(), code), (11, 1));
+    assert_eq!(found[0]["messages"], 5);
+    assert_eq!(found[10]["severity"], "unfinished");
+    flip(&place.db().join("streams/ticks/stream.tape"), 100);
+    let found = one_place(&place, 1, "damage");
+    assert!(found["what"].as_str().unwrap().contains("stream.tape"), "{found}");
+}
+
+#[test]
+fn indexes_are_compared() {
+    let place = filled();
+    let index = log(&place, 20).with_extension("idx");
+    flip(&index, 70);
+    assert!(one_place(&place, 0, "note")["what"].as_str().unwrap().contains("nobody believes it"));
+    fs::remove_file(&index).unwrap();
+    assert!(one_place(&place, 0, "note")["what"].as_str().unwrap().contains("not there"));
+}
+
+#[test]
+fn bodies_must_be_what_encoding_writes() {
+    let place = Place::new();
+    let db = Database::open(place.db()).unwrap();
+    let schema = "message Tick { side: bool }".parse().unwrap();
+    let stream = db.create_stream("ticks", schema, StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    loader.append_body("AIG", Timestamp(1), 0, &[1]).unwrap();
+    loader.append_body("AIG", Timestamp(2), 0, &[0]).unwrap();
+    loader.flush().unwrap();
+    let path = log(&place, 0);
+    let mut bytes = fs::read(&path).unwrap();
+    // With checksums that fit, as a program with a fault of its own would write it.
+    *bytes.last_mut().unwrap() = 7;
+    let crc = |bytes: &[u8]| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32;
+    let payload = crc(&bytes[64 + 80..]).to_le_bytes();
+    bytes[64 + 12..64 + 16].copy_from_slice(&payload);
+    let header = crc(&bytes[64 + 8..64 + 80]).to_le_bytes();
+    bytes[64 + 4..64 + 8].copy_from_slice(&header);
+    fs::write(&path, bytes).unwrap();
+    let found = one_place(&place, 1, "damage");
+    assert_eq!((&found["first_sequence"], &found["messages"]), (&1.into(), &1.into()));
+    assert!(place.run("check --quick").good().ends_with("clean\n"));
+}
+
+#[test]
+fn a_growing_file_is_clean() {
+    let place = Place::new();
+    place.run("generate --stream feed --messages 100").good();
+    let mut command = place.command("generate --stream feed --messages 1G --seed 2");
+    let writer = place.start(&mut command);
+    for _ in 0..5 {
+        let run = place.run("check --json");
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
+        let outcome: Value = serde_json::from_str(run.out.lines().last().unwrap()).unwrap();
+        assert_eq!((&outcome["result"], &outcome["damaged"]), (&"clean".into(), &0.into()));
+    }
+    signal(&writer, "INT");
+    assert_eq!(end(writer).code, 130);
+    assert!(place.messages("feed") > 100, "the writer wrote");
+    assert!(place.run("check").good().ends_with("clean\n"));
+}

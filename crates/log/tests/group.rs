@@ -215,6 +215,33 @@ fn what_a_sync_covered_is_acknowledged_whatever_fails_beside_it() {
     assert_eq!(read_all(&reader(&disk).0).sequences, [0, 1]);
 }
 
+/// Woken by the failure of another's write, it waits on for the sync that covers it.
+#[test]
+fn who_waits_for_a_running_sync_is_not_failed_by_another_write() {
+    let disk = SimStorage::new(4);
+    let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
+    let shared = Arc::new(SharedWriter::new(writer));
+    let [first, second] = [0, 1].map(|first| shared.turn(&mut batch(first, 1, 8)).write().unwrap().unlock());
+    let waiting: Arc<Mutex<Option<thread::JoinHandle<_>>>> = Arc::default();
+    let (other, faulty, slot, second) =
+        (Arc::clone(&shared), disk.clone(), Arc::clone(&waiting), Mutex::new(Some(second)));
+    disk.during_sync(Some(Arc::new(move || {
+        let (shared, ticket) = (Arc::clone(&other), second.lock().unwrap().take().unwrap());
+        let waiter = thread::spawn(move || shared.commit(ticket).map(|committed| committed.sequences));
+        faulty.fail_truncate(true);
+        faulty.fail_at(faulty.operations() + 1, ErrorKind::Other);
+        assert!(other.turn(&mut batch(2, 1, 8)).write().is_err());
+        // Time for it to be woken: with the failure's own answer it would be through before the sync is.
+        (0..1_000).for_each(|_| thread::yield_now());
+        assert!(!waiter.is_finished(), "it has an answer before its sync has one");
+        *slot.lock().unwrap() = Some(waiter);
+    })));
+    assert_eq!(shared.commit(first).unwrap().sequences, 0..1);
+    disk.during_sync(None);
+    let waiter = waiting.lock().unwrap().take().unwrap();
+    assert_eq!(waiter.join().unwrap().unwrap(), 1..2);
+}
+
 #[test]
 fn a_full_disk_fails_its_own_batch_only() {
     let disk = SimStorage::new(3);

@@ -220,6 +220,43 @@ fn late_messages_are_refused_where_they_shall_be() {
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), [0, 1, 3]);
 }
 
+/// Many loaders that flush after every message share their syncs; a cursor that waits misses none of it.
+#[test]
+fn loaders_of_a_sync_stream_share_it() {
+    const LOADERS: u64 = 8;
+    const EACH: u64 = 40;
+    let (directory, db) = new_database();
+    let options = StreamOptions { durability: Durability::Sync, ..small_files() };
+    let stream = db.create_stream("s", schema(), options).unwrap();
+    let mut live = stream.cursor().skip_history().live().open().unwrap();
+    let load = |first: u64| {
+        let mut loader = stream.loader().unwrap();
+        for number in first..first + EACH {
+            loader.append("A", Timestamp(number as i64), &Tick::of(number)).unwrap();
+            let end = loader.flush().unwrap();
+            let readable = stream.stats().unwrap().next_sequence;
+            assert!(readable >= end, "acknowledged up to {end}, readable up to {readable}");
+        }
+    };
+    let seen = std::thread::scope(|scope| {
+        let load = &load;
+        (0..LOADERS).for_each(|loader| drop(scope.spawn(move || load(loader * EACH))));
+        let next = |_| number_of(&live.next_within(Duration::from_secs(60)).unwrap().unwrap());
+        (0..LOADERS * EACH).map(next).collect::<Vec<u64>>()
+    });
+    drop((live, stream, db));
+
+    let stream = reopen(&directory.path().join("db")).stream("s").unwrap();
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..LOADERS * EACH).collect::<Vec<_>>());
+    for loader in 0..LOADERS {
+        let own = seen.iter().copied().filter(|number| number / EACH == loader);
+        assert!(
+            own.eq(loader * EACH..(loader + 1) * EACH),
+            "in the order in which it was appended: {seen:?}"
+        );
+    }
+}
+
 #[test]
 fn a_refused_message_leaves_no_trace() {
     let (_directory, db) = new_database();

@@ -1,15 +1,18 @@
-//! Loading and reading, embedded: generated bars and level-2 feed, and real data where it is at hand.
+//! Loading and reading, embedded: generated bars and level-2 feed, real data where it is at hand, and single messages
+//! that are on the disk when they are acknowledged.
 
 use super::fields::Fields;
 use super::report::Report;
 use crate::args::count;
 use crate::failure::Failure;
 use crate::ui::Ui;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 use tapedb_codec::{Record, SchemaBuilder, view_trusted};
-use tapedb_engine::{Cursor, Database, Message, Stream, StreamOptions};
+use tapedb_engine::{Cursor, Database, Durability, Message, Stream, StreamOptions};
 use tapedb_market::bars::{Bars, BarsConfig};
 use tapedb_market::feed::{Feed, FeedConfig};
 use tapedb_market::import::{self, Format, ImportOptions, Merge};
@@ -18,6 +21,13 @@ use tapedb_schema::Timestamp;
 
 /// Distinct messages that are generated; a load repeats them, moved on in time, so that generating costs nothing.
 const POOL: usize = 200_000;
+
+/// Writers of `load.sync`; each waits for the disk after every message.
+const SYNC_WRITERS: u64 = 64;
+/// Most messages of `load.sync`, a thousand from each writer.
+const SYNC_MESSAGES_MAX: u64 = SYNC_WRITERS * 1_000;
+/// Most syncs of `disk.fdatasync`.
+const DISK_SYNCS_MAX: u64 = 2_000;
 
 /// Loading and reading rates, and bytes per message
 ///
@@ -48,6 +58,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Report, Failure> {
         ui.note(&format!("run {} of {}", run + 1, args.runs));
         generated(&db, "bars", &bars, args.messages, &mut report, ui)?;
         generated(&db, "feed", &feed, args.messages, &mut report, ui)?;
+        synced(&db, &bars, args.messages, &mut report, ui)?;
         for (name, format) in [("us-equity", Format::UsEquityTicks), ("binance", Format::BinanceRawWs)] {
             if let Some(data) = &args.data {
                 recorded(&db, name, format, data, &mut report, ui)?;
@@ -77,6 +88,12 @@ impl Scratch {
     fn stream<T: Record>(&self, name: &str) -> Result<Stream, Failure> {
         let schema = SchemaBuilder::new().with::<T>().finish();
         Ok(self.db.create_stream(name, schema, StreamOptions::default())?)
+    }
+
+    fn sync_stream<T: Record>(&self, name: &str) -> Result<Stream, Failure> {
+        let schema = SchemaBuilder::new().with::<T>().finish();
+        let options = StreamOptions { durability: Durability::Sync, ..StreamOptions::default() };
+        Ok(self.db.create_stream(name, schema, options)?)
     }
 }
 
@@ -142,17 +159,10 @@ struct Tally {
 fn read<T: Fields>(stream: &Stream, name: &str, expected: Tally, report: &mut Report) -> Result<(), Failure> {
     for readers in [1, 4] {
         let started = Instant::now();
-        let tallies: Vec<Result<Tally, Failure>> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..readers).map(|_| scope.spawn(|| read_all::<T>(stream))).collect();
-            threads.into_iter().map(|thread| thread.join().expect("a reader panicked")).collect()
-        });
+        let tallies = from_each(readers, |_| read_all::<T>(stream));
         let seconds = started.elapsed().as_secs_f64();
         for tally in tallies {
-            let tally = tally?;
-            if tally != expected {
-                let what = format!("stream {name:?}: wrote {expected:?}, read {tally:?}; please report this");
-                return Err(Failure::new(what));
-            }
+            check(stream, expected, tally?)?;
         }
         let rate = (expected.messages * readers) as f64 / seconds;
         report.add(&format!("read.{name}.{readers}"), "rate", "messages/s", rate);
@@ -160,6 +170,14 @@ fn read<T: Fields>(stream: &Stream, name: &str, expected: Tally, report: &mut Re
     let stats = stream.stats()?;
     report.add(&format!("size.{name}"), "size", "bytes/message", stats.bytes as f64 / stats.messages as f64);
     Ok(())
+}
+
+fn check(stream: &Stream, expected: Tally, found: Tally) -> Result<(), Failure> {
+    if found == expected {
+        return Ok(());
+    }
+    let name = stream.name();
+    Err(Failure::new(format!("stream {name:?}: wrote {expected:?}, read {found:?}; please report this")))
 }
 
 fn read_all<T: Fields>(stream: &Stream) -> Result<Tally, Failure> {
@@ -182,6 +200,71 @@ fn sum_of<T: Fields>(message: &Message<'_>) -> u64 {
 #[inline]
 fn ordered(sum: u64, word: u64) -> u64 {
     sum.rotate_left(1) ^ word
+}
+
+/// Many writers of single messages, each acknowledged when it is on the disk; then the disk alone: the same bytes, one
+/// append and one sync after the other.
+fn synced(
+    scratch: &Scratch,
+    pool: &Pool<Bar>,
+    messages: u64,
+    report: &mut Report,
+    ui: &Ui,
+) -> Result<(), Failure> {
+    let each = messages.clamp(SYNC_WRITERS, SYNC_MESSAGES_MAX) / SYNC_WRITERS;
+    let stream = scratch.sync_stream::<Bar>("sync")?;
+    let started = Instant::now();
+    let sums = from_each(SYNC_WRITERS, |writer| load_singly(&stream, pool, writer, each, ui));
+    let seconds = started.elapsed().as_secs_f64();
+    let mut expected = Tally { messages: SYNC_WRITERS * each, sum: 0 };
+    for sum in sums {
+        expected.sum = expected.sum.wrapping_add(sum?);
+    }
+    check(&stream, expected, read_all::<Bar>(&stream)?)?;
+    report.add("load.sync", "rate", "messages/s", expected.messages as f64 / seconds);
+    let message_bytes = stream.stats()?.bytes / expected.messages;
+    let syncs = expected.messages.min(DISK_SYNCS_MAX);
+    let rate = disk_syncs_per_second(&scratch.path.join("fdatasync"), message_bytes, syncs)?;
+    report.add("disk.fdatasync", "rate", "syncs/s", rate);
+    scratch.db.delete_stream("sync")?;
+    Ok(())
+}
+
+/// Loads every so many-eth message of the pool, from the `writer`-th on; returns the sum of all fields.
+fn load_singly(stream: &Stream, pool: &Pool<Bar>, writer: u64, each: u64, ui: &Ui) -> Result<u64, Failure> {
+    let mut loader = stream.loader()?;
+    let own = pool.messages.iter().skip(writer as usize).step_by(SYNC_WRITERS as usize);
+    let mut expected = 0u64;
+    for (time, symbol, record) in own.cycle().take(each as usize) {
+        ui.check_interrupt()?;
+        loader.append(symbol, *time, record)?;
+        loader.flush()?;
+        expected = expected.wrapping_add(record.fold(ordered) ^ time.0 as u64);
+    }
+    Ok(expected)
+}
+
+/// How often a second this disk takes an append of so many bytes to a file, and a sync of it.
+fn disk_syncs_per_second(path: &Path, bytes: u64, syncs: u64) -> Result<f64, Failure> {
+    let failed = |error| Failure::new(format!("{}: {error}; check the disk", path.display()));
+    let mut file = File::create(path).map_err(failed)?;
+    let message = vec![0x5a; bytes as usize];
+    let started = Instant::now();
+    for _ in 0..syncs {
+        file.write_all(&message).and_then(|()| file.sync_data()).map_err(failed)?;
+    }
+    let rate = syncs as f64 / started.elapsed().as_secs_f64();
+    std::fs::remove_file(path).map_err(failed)?;
+    Ok(rate)
+}
+
+/// What `work` returns on each of so many threads.
+fn from_each<R: Send>(threads: u64, work: impl Fn(u64) -> R + Sync) -> Vec<R> {
+    thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || work(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread panicked")).collect()
+    })
 }
 
 /// Imports recorded data, and reads it.

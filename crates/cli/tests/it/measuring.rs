@@ -48,9 +48,17 @@ fn the_storage_benchmark_reports_every_case() {
     let run = place.start(command.env_remove("TAPEDB_DATA"));
     let rows = crate::support::end(run).json();
     let row = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}"));
-    for case in
-        ["load.bars", "read.bars.1", "read.bars.4", "size.bars", "load.feed", "read.feed.1", "size.feed"]
-    {
+    for case in [
+        "load.bars",
+        "read.bars.1",
+        "read.bars.4",
+        "size.bars",
+        "load.feed",
+        "read.feed.1",
+        "size.feed",
+        "load.sync",
+        "disk.fdatasync",
+    ] {
         let row = row(case);
         let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} of {row}"));
         let (min, median, max) = (number("min"), number("value"), number("max"));

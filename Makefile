@@ -49,7 +49,6 @@ soak:
 fuzz:
 	fuzz/run $(or $(SECONDS),60)
 
-
 miri:
 	$(CARGO) +nightly miri test -p tapedb-codec --lib room
 	$(CARGO) +nightly miri test -p tapedb-codec --test derive -- --skip every_

@@ -36,8 +36,8 @@ fn hole(
     after: Option<&Granule>,
     snapshot: &Snapshot,
 ) -> Damage {
-    // The log's first file is called by its first sequence number.
-    let start = (snapshot.first_sequence(), FILE_HEADER_BYTES);
+    let first_file = snapshot.get(0).map_or(snapshot.first_sequence(), |granule| granule.file);
+    let start = (first_file, FILE_HEADER_BYTES);
     let (file, offset) = before.map_or(start, |granule| (granule.file, granule.end()));
     let bytes = after.filter(|granule| granule.file == file).map_or(0, |granule| granule.offset - offset);
     let reason = if bytes > 0 { Reason::Unindexed } else { Reason::Gap };

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{
-    Damage, Dictionary, DiskStorage, Granule, Log, LogError, LogOptions, LogWriter, Reason, Recovery,
-    SharedWriter, Span, SymbolFile, SymbolRecovery, TailPosition, Turn,
+    Dictionary, DiskStorage, Granule, Log, LogError, LogOptions, LogWriter, Recovery, SharedWriter, Span,
+    SymbolFile, SymbolRecovery, TailPosition, Turn,
 };
 use tapedb_schema::{Schema, Timestamp};
 
@@ -411,8 +411,7 @@ impl Files {
             Self::open_for_writing(&symbols, &space, definition)
         } else {
             let (symbols, symbol_recovery) = SymbolFile::open_read(&DiskStorage, &symbols, definition.id)?;
-            let (log, mut log_recovery) = Log::open(Arc::new(DiskStorage), &space, definition.id, SPACE)?;
-            note_missing_start(&mut log_recovery);
+            let (log, log_recovery) = Log::open(Arc::new(DiskStorage), &space, definition.id, SPACE, 0)?;
             let recovery = StreamRecovery { log: log_recovery, symbols: symbol_recovery, symbols_lost: 0 };
             Ok(Self { symbols, log, writer: None, recovery })
         }
@@ -425,23 +424,12 @@ impl Files {
         let options = LogOptions { durability, file_bytes_max, ..LogOptions::new(definition.id, SPACE) };
         let (mut writer, mut log_recovery) = LogWriter::open(Arc::new(DiskStorage), space, options)?;
         writer.sync_symbols(&symbols);
-        note_missing_start(&mut log_recovery);
         let log = writer.log().clone();
         let end_in_doubt = symbol_recovery.cut_bytes > 0 || symbol_recovery.kept_bytes > 0;
         let whole = end_in_doubt || symbols.dictionary().is_empty();
         let symbols_lost = lost::keep_used_ids(&mut symbols, &log, whole, &mut log_recovery)?;
         let recovery = StreamRecovery { log: log_recovery, symbols: symbol_recovery, symbols_lost };
         Ok(Self { symbols, log, writer: Some(writer), recovery })
-    }
-}
-
-/// A stream begins with message 0. The log, which knows nothing of that, begins with its first file.
-fn note_missing_start(recovery: &mut Recovery) {
-    let file = recovery.first_sequence;
-    if file > 0 {
-        let (count, reason) = (Some(file), Reason::Gap);
-        let damage = Damage { file, offset: 0, bytes: 0, first_sequence: 0, count, reason };
-        recovery.damaged.insert(0, damage);
     }
 }
 

@@ -96,6 +96,16 @@ pub enum LogError {
 }
 
 impl LogError {
+    /// Whether the messages asked for are no longer in the log: [`Trimmed`](Self::Trimmed), or their file was not
+    /// found, because the writer has removed it. Who knows where older messages are kept looks there.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Trimmed { .. }) || self.is_not_found()
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Wraps a system error; tells a full disk from the rest.
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();

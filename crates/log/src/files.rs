@@ -3,8 +3,8 @@
 
 use crate::error::LogError;
 use crate::format::{
-    FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, index_bytes, index_bytes_max, index_name, log_name,
-    log_of_name, parse_index,
+    FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, index_bytes, index_bytes_max, index_name,
+    index_of_name, log_name, log_of_name, parse_index,
 };
 use crate::granule::Granule;
 use crate::report::{Damage, Reason};
@@ -55,14 +55,40 @@ impl LogDir {
         Ok(logs)
     }
 
-    /// Removes files that were being written when their writer died.
-    pub(crate) fn remove_temporary(&self) -> Result<(), LogError> {
-        let names = self.storage.list(&self.path).map_err(|e| LogError::io("list", &self.path, e))?;
-        for name in names.iter().filter(|name| name.ends_with(".idx.tmp")) {
-            let path = self.path.join(name);
-            self.storage.remove(&path).map_err(|e| LogError::io("remove", &path, e))?;
+    /// Removes what a writer that died has left over: files that were being written, and log files and indexes
+    /// before `first_file`.
+    pub(crate) fn remove_left_over(&self, first_file: u64) -> Result<(), LogError> {
+        let mut names = self.storage.list(&self.path).map_err(|e| LogError::io("list", &self.path, e))?;
+        names.sort_unstable();
+        let is_older = |file: Option<u64>| file.is_some_and(|file| file < first_file);
+        for name in &names {
+            if name.ends_with(".idx.tmp") || is_older(index_of_name(name)) {
+                self.remove(&self.path.join(name))?;
+            } else if let Some(file) = log_of_name(name).filter(|&file| file < first_file) {
+                self.check_is_ours(file)?;
+                self.remove(&self.path.join(name))?;
+            }
         }
         Ok(())
+    }
+
+    /// Removes a log file and its index, the index first: left over alone it would be no log's.
+    pub(crate) fn remove_log(&self, file: u64) -> Result<(), LogError> {
+        self.remove(&self.path.join(index_name(file)))?;
+        self.remove(&self.log_path(file))
+    }
+
+    /// Removes a file, which may be gone already.
+    fn remove(&self, path: &Path) -> Result<(), LogError> {
+        match self.storage.remove(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(LogError::io("remove", path, e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_is_ours(&self, file: u64) -> Result<(), LogError> {
+        let head = self.read(&*self.open_read(file)?, file, 0, FILE_HEADER_BYTES)?;
+        self.check_owner(file, FileHeader::parse(FileKind::Log, &head).as_ref())
     }
 
     pub(crate) fn open_read(&self, file: u64) -> Result<Arc<dyn StorageFile>, LogError> {
@@ -174,6 +200,13 @@ impl LogDir {
         let overlaps = granules.first().is_some_and(|first| first.first_sequence < expected);
         (!overlaps).then_some(granules)
     }
+}
+
+/// Splits the files of a log, in order, into those all of whose messages are below `first_sequence`, for the next file
+/// begins no later, and the rest.
+pub(crate) fn split_stale(files: &[u64], first_sequence: u64) -> (&[u64], &[u64]) {
+    let begin_before_or_there = files.partition_point(|&file| file <= first_sequence);
+    files.split_at(begin_before_or_there.saturating_sub(1))
 }
 
 /// What a scan would have found, as far as the index tells: what lies between its granules was not readable.

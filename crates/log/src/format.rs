@@ -236,7 +236,16 @@ pub(crate) fn index_name(first_sequence: u64) -> String {
 
 /// The sequence number in the name of a log file; `None` for any other name.
 pub(crate) fn log_of_name(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".log")?;
+    number_of_name(name, ".log")
+}
+
+/// The sequence number in the name of an index file; `None` for any other name.
+pub(crate) fn index_of_name(name: &str) -> Option<u64> {
+    number_of_name(name, ".idx")
+}
+
+fn number_of_name(name: &str, extension: &str) -> Option<u64> {
+    let digits = name.strip_suffix(extension)?;
     let ours = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
     ours.then(|| digits.parse().ok()).flatten()
 }

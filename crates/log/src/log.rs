@@ -6,7 +6,7 @@ use crate::files::{LoadedFile, LogDir};
 use crate::format::FILE_HEADER_BYTES;
 use crate::granule::{Granule, Span};
 use crate::report::{Damage, Reason, Recovery};
-use crate::storage::{Storage, StorageFile, read_into};
+use crate::storage::{StorageFile, read_into};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -16,21 +16,21 @@ const OPEN_FILES_MAX: usize = 64;
 
 /// The messages of one space as far as they are committed. Shared by any number of readers.
 ///
-/// Always true: `end` and the granules agree under the lock; granules, offsets and sequence numbers only
-/// grow.
+/// Always true: `end` and the granules agree under the lock. Offsets and sequence numbers only grow, and what
+/// is forgotten (`trim.rs`) is whole files from the first on.
 #[derive(Debug)]
 pub struct Log {
     pub(crate) dir: LogDir,
     state: RwLock<State>,
     /// Sequence number after the last message that readers may see; follows the index.
-    end: AtomicU64,
-    open_files: Mutex<Vec<(u64, Handle)>>,
+    pub(crate) end: AtomicU64,
+    pub(crate) open_files: Mutex<Vec<(u64, Handle)>>,
     /// Held while looking for what another process wrote. `true` when a writer in this process keeps us
     /// current.
-    refreshing: Mutex<bool>,
+    pub(crate) refreshing: Mutex<bool>,
 }
 
-struct Handle(Arc<dyn StorageFile>);
+pub(crate) struct Handle(Arc<dyn StorageFile>);
 
 impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -40,20 +40,22 @@ impl std::fmt::Debug for Handle {
 
 /// The index. Granules of older files, granules of the active file, and the one that still grows.
 #[derive(Debug, Default)]
-struct State {
-    sealed: Arc<Vec<Granule>>,
-    active: Arc<Vec<Granule>>,
-    tail: Option<Granule>,
-    files: Vec<FileEnd>,
-    first_sequence: u64,
-    next_sequence: u64,
+pub(crate) struct State {
+    pub(crate) sealed: Arc<Vec<Granule>>,
+    pub(crate) active: Arc<Vec<Granule>>,
+    pub(crate) tail: Option<Granule>,
+    pub(crate) files: Vec<FileEnd>,
+    pub(crate) first_sequence: u64,
+    pub(crate) next_sequence: u64,
 }
 
 /// Where the readable part of a log file ends.
 #[derive(Clone, Copy, Debug)]
-struct FileEnd {
-    file: u64,
-    end: u64,
+pub(crate) struct FileEnd {
+    pub(crate) file: u64,
+    pub(crate) end: u64,
+    /// Sequence number after its last message, or after those that are missing behind it.
+    pub(crate) next_sequence: u64,
 }
 
 /// The granules of a log at one moment, up to the committed end then. Cheap to take and to keep.
@@ -77,33 +79,14 @@ pub(crate) enum Located {
 }
 
 impl Log {
-    /// Opens the log in `dir` for reading, while a writer in another process may be appending. Bytes at the
-    /// end that are not a whole batch are not there yet; [`refresh`](Self::refresh) looks again.
-    pub fn open(
-        storage: Arc<dyn Storage>,
-        dir: &Path,
-        stream_id: u64,
-        space: u32,
-    ) -> Result<(Arc<Self>, Recovery), LogError> {
-        let log = Self::empty(LogDir { storage, path: dir.to_path_buf(), stream_id, space }, 0, false);
-        let mut recovery = Recovery::default();
-        let files = log.dir.logs()?;
-        for (i, &file) in files.iter().enumerate() {
-            let is_last = i + 1 == files.len();
-            let loaded = log.dir.load(file, log.next_expected(file), !is_last)?;
-            log.take_file(&loaded, is_last, &mut recovery);
-        }
-        log.finish(&mut recovery);
-        Ok((Arc::new(log), recovery))
-    }
-
     /// Sequence number after the last message readers may see.
     pub fn next_sequence(&self) -> u64 {
         // Pairs with the Release in `publish`: who sees the number finds its messages in the index.
         self.end.load(Ordering::Acquire)
     }
 
-    /// Sequence number of the first message this log was made to hold; older ones are elsewhere or gone.
+    /// Sequence number with which the log begins: older messages are elsewhere or gone, and asking for them is
+    /// [`LogError::Trimmed`]. (The first file may begin earlier; see [`Snapshot::between`].)
     pub fn first_sequence(&self) -> u64 {
         self.state().first_sequence
     }
@@ -138,37 +121,14 @@ impl Log {
     /// Reads the bytes of a granule into `buf`, whose memory is reused. Walk them with
     /// [`batches`](Self::batches).
     pub fn read(&self, granule: &Granule, buf: &mut Vec<u8>) -> Result<(), LogError> {
-        self.read_bytes(granule.file, granule.offset, granule.len as usize, buf)
+        let read = self.read_bytes(granule.file, granule.offset, granule.len as usize, buf);
+        read.map_err(|error| self.trimmed_or(error, granule.first_sequence))
     }
 
     /// The batches in the bytes of a span (of a [`Granule::span`], or from [`read_from`](Self::read_from)),
     /// each checked; what is damaged is an `Err` item, and the batches after it follow.
     pub fn batches<'a>(&'a self, span: &Span, bytes: &'a [u8]) -> Batches<'a> {
         Batches::new(&self.dir.path, *span, bytes)
-    }
-
-    /// Looks for what a writer in another process has appended: the growth of the active file, then new
-    /// files. Scans only what is new. Returns whether there is more to read. Does nothing on the log of a
-    /// writer in this process.
-    pub fn refresh(&self) -> Result<bool, LogError> {
-        let owned = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
-        if *owned {
-            return Ok(false);
-        }
-        let before = self.next_sequence();
-        // Listed first: once a newer file is there, the file before it has its final content.
-        let files = self.dir.logs()?;
-        if let Some(active) = self.active_end() {
-            let grown = self.dir.load_from(active.file, active.end, self.next_expected(active.file))?;
-            self.publish(&grown.scan.granules, grown.scan.end, grown.scan.next_sequence);
-        }
-        let known = self.active_end().map_or(0, |active| active.file + 1);
-        for &file in files.iter().filter(|&&file| file >= known) {
-            let loaded = self.dir.load(file, self.next_expected(file), false)?;
-            self.start_file(file);
-            self.publish(&loaded.scan.granules, loaded.scan.end, loaded.scan.next_sequence.max(file));
-        }
-        Ok(self.next_sequence() > before)
     }
 
     /// A log without files.
@@ -183,9 +143,16 @@ impl Log {
         }
     }
 
-    /// The first sequence number that is new in `file`.
+    /// The first sequence number that is new in `file`. The first file may begin before the log does.
     pub(crate) fn next_expected(&self, file: u64) -> u64 {
-        self.state().next_sequence.max(file)
+        let state = self.state();
+        if state.files.is_empty() { file } else { state.next_sequence.max(file) }
+    }
+
+    /// Whether a file that begins before the log does holds nothing of it.
+    pub(crate) fn is_before_start(&self, loaded: &LoadedFile) -> bool {
+        let first_sequence = self.first_sequence();
+        loaded.file < first_sequence && loaded.scan.next_sequence <= first_sequence
     }
 
     /// Takes in a file found at opening and adds what it tells to the report.
@@ -215,8 +182,15 @@ impl Log {
         }
         recovery.batches_scanned += scan.batches;
         recovery.files += 1;
+        self.take_quietly(loaded);
+    }
+
+    /// Takes in a file.
+    pub(crate) fn take_quietly(&self, loaded: &LoadedFile) {
+        let (file, scan) = (loaded.file, &loaded.scan);
         self.start_file(file);
-        self.publish(&scan.granules, scan.end, scan.next_sequence.max(file));
+        let next_sequence = scan.next_sequence.max(file).max(self.next_sequence());
+        self.publish(&scan.granules, scan.end, next_sequence);
     }
 
     /// Adds the totals to the report.
@@ -230,13 +204,13 @@ impl Log {
     /// A new active file; the one before it is sealed.
     pub(crate) fn start_file(&self, file: u64) {
         let mut state = self.state_mut();
-        if state.files.is_empty() {
-            state.first_sequence = file;
+        if let Some(before) = state.files.last_mut() {
+            before.next_sequence = before.next_sequence.max(file);
         }
         let active = std::mem::take(&mut state.active);
         let tail = state.tail.take();
         Arc::make_mut(&mut state.sealed).extend(active.iter().copied().chain(tail));
-        state.files.push(FileEnd { file, end: FILE_HEADER_BYTES });
+        state.files.push(FileEnd { file, end: FILE_HEADER_BYTES, next_sequence: file });
     }
 
     /// Lets readers see more of the active file: its new granules, where it now ends, and the next sequence
@@ -247,7 +221,7 @@ impl Log {
             state.add(*granule);
         }
         if let Some(last) = state.files.last_mut() {
-            last.end = end;
+            (last.end, last.next_sequence) = (end, next_sequence);
         }
         state.next_sequence = next_sequence;
         drop(state);
@@ -298,43 +272,60 @@ impl Log {
             return Ok(Arc::clone(&handle.0));
         }
         let handle = self.dir.open_read(file)?;
-        if open.len() == OPEN_FILES_MAX {
-            open.remove(0);
+        // One that was forgotten meanwhile would be kept from giving its room back.
+        if self.knows(file) {
+            if open.len() == OPEN_FILES_MAX {
+                open.remove(0);
+            }
+            open.push((file, Handle(Arc::clone(&handle))));
         }
-        open.push((file, Handle(Arc::clone(&handle))));
         Ok(handle)
     }
 
-    /// A file that begins past the end of the one before it: the messages between are lost. Damage at the end
-    /// of the file before has said so already, but for how many.
+    fn knows(&self, file: u64) -> bool {
+        self.state().files.binary_search_by_key(&file, |known| known.file).is_ok()
+    }
+
+    /// The error for a file that is not there because its messages, `sequence` and on, have been forgotten.
+    pub(crate) fn trimmed_or(&self, error: LogError, sequence: u64) -> LogError {
+        let first_sequence = self.first_sequence();
+        if error.is_not_found() && sequence < first_sequence {
+            return LogError::Trimmed { sequence, first_sequence };
+        }
+        error
+    }
+
+    /// A file that begins past the end of the one before it, or past the beginning of the log: the messages between
+    /// are lost. Damage at the end of the file before has said so already, but for how many.
     fn report_lost_before(&self, file: u64, recovery: &mut Recovery) {
         let state = self.state();
-        let Some(before) = state.files.last() else { return };
         let first_sequence = state.next_sequence;
-        let lost = Some(file.saturating_sub(first_sequence));
+        let (in_file, offset) = state.files.last().map_or((file, 0), |before| (before.file, before.end));
         match recovery.damaged.last_mut() {
-            Some(open) if open.file == before.file && open.count.is_none() => open.count = lost,
+            Some(open) if open.file == in_file && open.count.is_none() => {
+                open.count = Some(file.saturating_sub(open.first_sequence));
+            }
             _ if file > first_sequence => recovery.damaged.push(Damage {
-                file: before.file,
-                offset: before.end,
+                file: in_file,
+                offset,
                 bytes: 0,
                 first_sequence,
-                count: lost,
+                count: Some(file - first_sequence),
                 reason: Reason::Gap,
             }),
             _ => {}
         }
     }
 
-    fn active_end(&self) -> Option<FileEnd> {
+    pub(crate) fn active_end(&self) -> Option<FileEnd> {
         self.state().files.last().copied()
     }
 
-    fn state(&self) -> RwLockReadGuard<'_, State> {
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+    pub(crate) fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -373,7 +364,8 @@ impl State {
         let first_file = self.files.first().map_or(0, |f| f.file);
         let (file, offset) = before.map_or((first_file, FILE_HEADER_BYTES), |g| (g.file, g.end()));
         let bytes = after.filter(|g| g.file == file).map_or(0, |g| g.offset - offset);
-        let (count, reason) = (Some(next - sequence), Reason::Unindexed);
+        let reason = if bytes > 0 { Reason::Unindexed } else { Reason::Gap };
+        let count = Some(next - sequence);
         Located::Missing(Damage { file, offset, bytes, first_sequence: sequence, count, reason }, next)
     }
 }
@@ -405,22 +397,34 @@ impl Snapshot {
         self.sealed.iter().chain(self.active.iter()).chain(self.tail.iter())
     }
 
+    /// The granules that hold messages from `first` up to but not including `end`, in order of arrival. The first and
+    /// the last may hold others too.
+    pub fn between(&self, first: u64, end: u64) -> impl DoubleEndedIterator<Item = &Granule> {
+        let from = self.find(first);
+        let to = if first < end { self.count_while(|granule| granule.first_sequence < end) } else { from };
+        (from..to).filter_map(|i| self.get(i))
+    }
+
     /// Index of the granule that holds `sequence`, or else of the first one after it; [`len`](Self::len) when
     /// none is.
     pub fn find(&self, sequence: u64) -> usize {
-        let before = |granule: &Granule| granule.next_sequence() <= sequence;
-        let sealed = self.sealed.partition_point(before);
+        self.count_while(|granule| granule.next_sequence() <= sequence)
+    }
+
+    /// How many granules from the first on are as `wanted` says, which holds for a first part of them.
+    fn count_while(&self, wanted: impl Fn(&Granule) -> bool) -> usize {
+        let sealed = self.sealed.partition_point(&wanted);
         if sealed < self.sealed.len() {
             return sealed;
         }
-        let active = self.active.partition_point(before);
+        let active = self.active.partition_point(&wanted);
         if active < self.active.len() {
             return sealed + active;
         }
-        sealed + active + usize::from(self.tail.as_ref().is_some_and(before))
+        sealed + active + usize::from(self.tail.as_ref().is_some_and(wanted))
     }
 
-    /// Sequence number of the first message the log was made to hold.
+    /// Sequence number with which the log began: see [`Log::first_sequence`].
     pub fn first_sequence(&self) -> u64 {
         self.first_sequence
     }

@@ -101,7 +101,7 @@ pub struct Recovery {
     pub batches_scanned: u64,
     /// Messages within reach.
     pub messages: u64,
-    /// Sequence number of the first message within reach, or of the next one when there is none.
+    /// Sequence number with which the log begins; messages below it are elsewhere.
     pub first_sequence: u64,
     /// Sequence number the next message gets.
     pub next_sequence: u64,

@@ -123,6 +123,34 @@ impl SharedWriter {
         self.turn(batch).write()?.commit()
     }
 
+    /// Begins a new file if the active one has batches, so that it is [complete](Log::complete_files); returns whether
+    /// it had. Waits for a running sync. Messages whose sync is being waited for may be shown to readers by this, of
+    /// which no [`Committed::shown`] tells: after `true`, tell readers who wait.
+    ///
+    /// # Errors
+    /// As [`LogWriter::append`]: after one that is not [`LogError::Poisoned`] all is as before.
+    pub fn roll(&self) -> Result<bool, LogError> {
+        let mut state = self.lock();
+        while state.running {
+            state = self.wait(state.begun, state);
+        }
+        let rolled = state.writer.begin_file();
+        // It has synced for those who wait, or has failed them.
+        self.wake_all();
+        rolled
+    }
+
+    /// Forgets and removes the complete files all of whose messages are below `before`; returns their bytes. The log
+    /// then begins with the first file that is left. Disturbs neither writing nor syncing, nor readers who have such a
+    /// file open. Who opens the log next says where it begins ([`LogOptions::first_sequence`](crate::LogOptions)): it
+    /// must be known, and survive what the log survives, before this is called.
+    ///
+    /// # Errors
+    /// When a file cannot be removed. It is forgotten all the same, and removed when the log is opened for writing next.
+    pub fn trim(&self, before: u64) -> Result<u64, LogError> {
+        self.log.trim(before)
+    }
+
     /// Keeps others from writing. Syncs of what is written already go on.
     pub fn hold(&self) -> Hold<'_> {
         Hold(self.lock())

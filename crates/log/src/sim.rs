@@ -16,16 +16,31 @@ use std::{fmt, io};
 #[derive(Clone, Debug)]
 pub struct SimStorage {
     disk: Arc<Mutex<Disk>>,
-    during_sync: Arc<Mutex<DuringSync>>,
+    during_sync: Hook,
+    after_list: Hook,
 }
 
-/// Called while a file is being synced.
-#[derive(Default)]
-struct DuringSync(Option<Arc<dyn Fn() + Send + Sync>>);
+/// What is called while the disk does something.
+#[derive(Clone, Default)]
+struct Hook(Arc<Mutex<Option<Work>>>);
 
-impl fmt::Debug for DuringSync {
+type Work = Arc<dyn Fn() + Send + Sync>;
+
+impl fmt::Debug for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DuringSync({})", self.0.is_some())
+        write!(f, "Hook({})", self.lock().is_some())
+    }
+}
+
+impl Hook {
+    fn call(&self) {
+        // It may come here again.
+        let work = self.lock().clone();
+        work.inspect(|work| work());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Work>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,7 +110,8 @@ impl SimStorage {
             fail_truncate: false,
             down: false,
         };
-        Self { disk: Arc::new(Mutex::new(disk)), during_sync: Arc::default() }
+        let (during_sync, after_list) = (Hook::default(), Hook::default());
+        Self { disk: Arc::new(Mutex::new(disk)), during_sync, after_list }
     }
 
     /// Operations that change the disk, so far: what `fail_at` and `crash_at` count.
@@ -117,7 +133,12 @@ impl SimStorage {
     /// Calls `work` whenever a file is being synced: the sync has begun, and covers nothing that `work` does. So
     /// one thread can play all writers, and the same seed gives the same order. `None` for nothing.
     pub fn during_sync(&self, work: Option<Arc<dyn Fn() + Send + Sync>>) {
-        self.during_sync.lock().unwrap_or_else(PoisonError::into_inner).0 = work;
+        *self.during_sync.lock() = work;
+    }
+
+    /// Calls `work` whenever a directory has been listed, before whoever asked sees the list. `None` for nothing.
+    pub fn after_list(&self, work: Option<Arc<dyn Fn() + Send + Sync>>) {
+        *self.after_list.lock() = work;
     }
 
     /// Room for this many bytes in all files together; `None` for no limit.
@@ -194,10 +215,14 @@ impl Storage for SimStorage {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let disk = self.lock();
-        disk.check_up()?;
-        let names = disk.names.keys().filter(|path| path.parent() == Some(dir));
-        Ok(names.filter_map(|path| path.file_name()?.to_str().map(str::to_owned)).collect())
+        let listed = {
+            let disk = self.lock();
+            disk.check_up()?;
+            let names = disk.names.keys().filter(|path| path.parent() == Some(dir));
+            names.filter_map(|path| path.file_name()?.to_str().map(str::to_owned)).collect()
+        };
+        self.after_list.call();
+        Ok(listed)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -285,8 +310,7 @@ impl StorageFile for SimFile {
             failed?;
             covered
         };
-        let work = self.storage.during_sync.lock().unwrap_or_else(PoisonError::into_inner).0.clone();
-        work.inspect(|work| work());
+        self.storage.during_sync.call();
         let mut disk = self.storage.lock();
         disk.check_up()?;
         let file = &mut disk.files[self.id];

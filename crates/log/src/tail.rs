@@ -50,8 +50,9 @@ impl Log {
                 return Err(LogError::Damaged { path, damage: Box::new(damage) });
             }
         };
-        let rest = self.rest_of(&granule, position, buf)?;
-        let span = self.read_some(rest, max_bytes, buf)?;
+        let read =
+            self.rest_of(&granule, position, buf).and_then(|rest| self.read_some(rest, max_bytes, buf));
+        let span = read.map_err(|error| self.trimmed_or(error, position.sequence))?;
         *position = TailPosition { sequence: span.next_sequence(), place: Some((span.file, span.end())) };
         Ok(span)
     }

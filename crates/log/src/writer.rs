@@ -1,7 +1,7 @@
 //! The write side of a log.
 
 use crate::error::LogError;
-use crate::files::{LoadedFile, LogDir};
+use crate::files::{LoadedFile, LogDir, split_stale};
 use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind};
 use crate::granule::{self, Granule};
 use crate::log::Log;
@@ -41,7 +41,10 @@ pub struct LogOptions {
     /// A file that would grow past this many bytes is rolled; at most [`FILE_BYTES_MAX`]. A file holds one
     /// batch at least, whatever its size.
     pub file_bytes_max: u64,
-    /// Sequence number of the first message when the directory holds no log files yet.
+    /// Sequence number with which the log begins: messages below it are elsewhere. Opening removes files that hold no
+    /// others, which an interrupted [`SharedWriter::trim`](crate::SharedWriter::trim) leaves. If the first file begins
+    /// later, messages are missing, which is reported as damage. If there is no file with a message at or above it, one
+    /// begins there.
     pub first_sequence: u64,
 }
 
@@ -101,9 +104,10 @@ impl LogWriter {
         let LogOptions { stream_id, space, first_sequence, .. } = options;
         let log =
             Log::empty(LogDir { storage, path: dir.to_path_buf(), stream_id, space }, first_sequence, true);
-        log.dir.remove_temporary()?;
         let mut recovery = Recovery::default();
         let files = log.dir.logs()?;
+        let (_, files) = split_stale(&files, first_sequence);
+        log.dir.remove_left_over(files.first().copied().unwrap_or(first_sequence))?;
         let opened = match files.split_last() {
             None => open_first(&log, &options)?,
             Some((&last, older)) => {
@@ -195,6 +199,17 @@ impl LogWriter {
             Some(cause) => Err(LogError::Poisoned { cause: cause.clone() }),
             None => Ok(()),
         }
+    }
+
+    /// Begins a new file if the active one has batches; returns whether it has. What was written is then as durable as
+    /// the log promises, and readers see it. No sync may be pending.
+    pub(crate) fn begin_file(&mut self) -> Result<bool, LogError> {
+        self.check_healthy()?;
+        let holds_batches = self.end > FILE_HEADER_BYTES;
+        if holds_batches {
+            self.roll()?;
+        }
+        Ok(holds_batches)
     }
 
     fn on(log: Log, options: LogOptions, opened: OpenFile) -> Self {
@@ -380,6 +395,12 @@ fn recover_last(
 ) -> Result<OpenFile, LogError> {
     let path = log.dir.log_path(file);
     let mut loaded = log.dir.load(file, log.next_expected(file), false)?;
+    if log.is_before_start(&loaded) {
+        // The new one first: for readers in other processes a log is never without files.
+        let opened = open_first(log, options)?;
+        log.dir.remove_log(file)?;
+        return Ok(opened);
+    }
     let handle = log.dir.storage.open_write(&path).map_err(|e| LogError::io("open", &path, e))?;
     cut_tail(&log.dir, &*handle, &mut loaded, recovery).map_err(|e| LogError::io("cut", &path, e))?;
     if options.durability == Durability::Sync {

@@ -9,7 +9,7 @@ use std::path::Path;
 use support::*;
 use tapedb_codec::batch::BatchBuilder;
 use tapedb_log::sim::{SimStorage, Stop};
-use tapedb_log::{Durability, LogError, SymbolFile};
+use tapedb_log::{Durability, LogError, LogOptions, SharedWriter, SymbolFile};
 
 /// Appends until something fails or `batches` are in; returns the end of what was acknowledged.
 fn work(disk: &SimStorage, durability: Durability, sizes: &[(u64, usize)]) -> u64 {
@@ -74,6 +74,105 @@ fn sync_survives_a_kill_in_every_operation() {
 #[test]
 fn sync_survives_a_power_cut_in_every_operation() {
     crash_everywhere(Durability::Sync, Stop::Power);
+}
+
+/// Appends, begins files and trims until something fails; returns the end of what was acknowledged, and where the log
+/// was said to begin.
+fn work_and_trim(disk: &SimStorage, durability: Durability) -> (u64, u64) {
+    let Ok((writer, _)) = writer(disk, options(durability, 2_000)) else { return (0, 0) };
+    let shared = SharedWriter::new(writer);
+    let mut begin = 0;
+    for round in 0..50 {
+        let mut batch = batch(shared.log().next_sequence(), 1 + round % 4, 8 + 37 * (round as usize % 7));
+        let mut done = shared.append(&mut batch).is_ok();
+        if done && round % 5 == 4 {
+            done = shared.roll().is_ok();
+        }
+        if done && round % 7 == 6 {
+            let files = shared.log().complete_files();
+            begin = files[files.len() / 2].next_sequence;
+            done = shared.trim(begin).is_ok();
+        }
+        if !done {
+            break;
+        }
+    }
+    (shared.log().next_sequence(), begin)
+}
+
+/// Nothing acknowledged and not trimmed is lost, nothing trimmed comes back.
+fn check_trimmed(disk: &SimStorage, durability: Durability, (acknowledged, begin): (u64, u64), seed: u64) {
+    let options = LogOptions { first_sequence: begin, ..options(durability, 2_000) };
+    let (mut writer, recovery) = writer(disk, options).unwrap();
+    assert!(recovery.damaged.is_empty(), "seed {seed}: {recovery}");
+    let found = read_all(writer.log());
+    let end = writer.next_sequence();
+    assert!(found.sequences.iter().copied().eq(begin..end), "seed {seed}: from {begin}; {recovery}");
+    assert!(end >= acknowledged, "seed {seed}: {acknowledged} acknowledged; {recovery}");
+    let number = |path: &Path| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap();
+    assert!(disk.paths().iter().all(|path| number(path) >= begin), "seed {seed}: {:?}", disk.paths());
+    append(&mut writer, 3, 40).unwrap();
+    let (log, again) = reader_from(disk, begin);
+    assert!(again.is_clean() && log.next_sequence() == end + 3, "seed {seed}: {again}");
+    assert_eq!(read_all(&log), read_all(writer.log()));
+}
+
+fn crash_everywhere_with_trims(durability: Durability, stop: Stop) {
+    let calm = SimStorage::new(0);
+    let (acknowledged, begin) = work_and_trim(&calm, durability);
+    assert!(begin > 20 && acknowledged > begin, "{acknowledged} from {begin}");
+    for operation in 1..=calm.operations() {
+        for round in 0..4 {
+            let seed = operation * 4 + round;
+            let disk = SimStorage::new(seed);
+            disk.crash_at(operation);
+            let told = work_and_trim(&disk, durability);
+            disk.restart(stop);
+            check_trimmed(&disk, durability, told, seed);
+        }
+    }
+}
+
+#[test]
+fn trims_and_rolls_survive_a_kill_in_every_operation() {
+    crash_everywhere_with_trims(Durability::Async, Stop::Kill);
+    crash_everywhere_with_trims(Durability::Sync, Stop::Kill);
+}
+
+#[test]
+fn trims_and_rolls_survive_a_power_cut_in_every_operation() {
+    crash_everywhere_with_trims(Durability::Sync, Stop::Power);
+}
+
+#[test]
+fn a_trim_that_fails_half_way_is_finished_by_the_next_opening() {
+    let calm = SimStorage::new(0);
+    work_and_trim(&calm, Durability::Sync);
+    for operation in 1..=calm.operations() {
+        let disk = SimStorage::new(operation);
+        disk.fail_at(operation, ErrorKind::PermissionDenied);
+        let told = work_and_trim(&disk, Durability::Sync);
+        disk.restart(Stop::Kill);
+        check_trimmed(&disk, Durability::Sync, told, operation);
+    }
+}
+
+/// A power cut may take a whole unsynced log, but the messages that are kept elsewhere are not written again.
+#[test]
+fn an_async_log_never_begins_before_what_was_trimmed() {
+    for seed in 0..200 {
+        let disk = SimStorage::new(seed);
+        let (_, begin) = work_and_trim(&disk, Durability::Async);
+        disk.restart(Stop::Power);
+        let options = LogOptions { first_sequence: begin, ..options(Durability::Async, 2_000) };
+        let (mut writer, recovery) = writer(&disk, options).unwrap();
+        let found = read_all(writer.log());
+        assert!(found.sequences.is_sorted_by(|a, b| a < b) && found.sequences.iter().all(|&s| s >= begin));
+        let lost: u64 = recovery.damaged.iter().filter_map(|damage| damage.count).sum();
+        let reach = recovery.next_sequence - begin;
+        assert_eq!(found.sequences.len() as u64 + lost, reach, "seed {seed}: {recovery}");
+        assert!(append(&mut writer, 1, 8).unwrap().start >= begin);
+    }
 }
 
 #[test]

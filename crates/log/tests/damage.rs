@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use support::*;
 use tapedb_log::sim::SimStorage;
-use tapedb_log::{DiskStorage, Durability, Log, LogError, LogWriter, Reason, SymbolFile, scan_bytes};
+use tapedb_log::{
+    DiskStorage, Durability, Log, LogError, LogOptions, LogWriter, Reason, Storage, SymbolFile, scan_bytes,
+};
 
 const BATCHES: u64 = 24;
 const PER_BATCH: u64 = 3;
@@ -138,6 +140,93 @@ fn a_missing_file_is_a_gap() {
     assert_eq!(recovery.damaged[0].count, Some(lost));
 }
 
+fn numbers(disk: &SimStorage, extension: &str) -> Vec<u64> {
+    let ours = disk.paths().into_iter().filter(|path| path.extension().is_some_and(|e| e == extension));
+    ours.map(|path| path.file_stem().unwrap().to_str().unwrap().parse().unwrap()).collect()
+}
+
+/// Wherever a log is said to begin: files with nothing of it are ignored by readers and removed by writers, and
+/// everything from there on is read.
+#[test]
+fn a_log_begins_where_it_is_told_to() {
+    let whole = log_on_disk();
+    let files = numbers(&whole, "log");
+    for first_sequence in 0..ALL + 5 {
+        let disk = copy(&whole);
+        let (log, by_reader) = reader_from(&disk, first_sequence);
+        assert!(by_reader.is_clean() && numbers(&disk, "log") == files, "{by_reader}");
+        let late = LogOptions { first_sequence, ..options(Durability::Sync, 1_200) };
+        let (mut writer, recovery) = writer(&disk, late).unwrap();
+        assert!(recovery.is_clean(), "{recovery}");
+        let mut left: Vec<u64> = files.iter().copied().filter(|file| *file > first_sequence).collect();
+        left.extend(files.iter().copied().rfind(|&file| file <= first_sequence && first_sequence < ALL));
+        left.extend((first_sequence >= ALL).then_some(first_sequence));
+        left.sort_unstable();
+        assert_eq!(numbers(&disk, "log"), left, "from {first_sequence}");
+        assert_eq!(numbers(&disk, "idx"), left[..left.len() - 1]);
+        for log in [&log, writer.log()] {
+            assert_eq!(
+                (log.first_sequence(), log.next_sequence()),
+                (first_sequence, ALL.max(first_sequence))
+            );
+            let found = read_on(log, first_sequence, 1).sequences;
+            let begin = first_sequence / PER_BATCH * PER_BATCH;
+            assert!(found.into_iter().eq(begin..ALL.max(begin)), "from {first_sequence}");
+        }
+        let end = ALL.max(first_sequence);
+        assert_eq!(append(&mut writer, 1, 8).unwrap(), end..end + 1);
+        assert!(log.refresh().unwrap());
+        assert_eq!(log.next_sequence(), end + 1);
+    }
+}
+
+#[test]
+fn files_that_are_left_over_are_removed_only_if_they_are_ours() {
+    let disk = log_on_disk();
+    let (files, indexes) = (numbers(&disk, "log"), numbers(&disk, "idx"));
+    let path = dir().join(format!("{:020}.log", files[1]));
+    let mut content = disk.content(&path).unwrap();
+    content[..64].copy_from_slice(&header_of(STREAM + 1, files[1]));
+    disk.set_content(&path, &content);
+    let late = LogOptions { first_sequence: files[2], ..options(Durability::Sync, 1_200) };
+    assert!(matches!(writer(&disk, late), Err(LogError::Foreign { .. })));
+    assert!(numbers(&disk, "log").contains(&files[1]));
+    // An index alone is nobody's.
+    disk.remove(&path).unwrap();
+    let (_, recovery) = writer(&disk, late).unwrap();
+    assert!(recovery.is_clean() && numbers(&disk, "idx") == indexes[2..], "{recovery}");
+}
+
+/// The header of a log file.
+fn header_of(stream_id: u64, first_sequence: u64) -> Vec<u8> {
+    let disk = SimStorage::new(1);
+    let options = LogOptions { first_sequence, ..LogOptions::new(stream_id, SPACE) };
+    LogWriter::open(Arc::new(disk.clone()), dir(), options).unwrap();
+    disk.content(&disk.paths()[0]).unwrap()
+}
+
+#[test]
+fn a_missing_first_file_is_a_gap() {
+    let disk = log_on_disk();
+    let files = numbers(&disk, "log");
+    disk.remove(&dir().join(format!("{:020}.log", files[0]))).unwrap();
+    for first_sequence in [0, 1, files[1] - 1, files[1]] {
+        let late = LogOptions { first_sequence, ..options(Durability::Sync, 1_200) };
+        let (writer, recovery) = writer(&disk, late).unwrap();
+        let (log, by_reader) = reader_from(&disk, first_sequence);
+        for (log, recovery) in [(writer.log(), recovery), (&log, by_reader)] {
+            let gaps: Vec<_> =
+                recovery.damaged.iter().map(|d| (d.first_sequence, d.count, d.reason)).collect();
+            let lost = files[1] - first_sequence;
+            let told = [(first_sequence, Some(lost), Reason::Gap)];
+            assert_eq!(gaps, told[..usize::from(lost > 0)], "{recovery}");
+            let found = read_on(log, first_sequence, 1 << 20);
+            assert!(found.sequences.into_iter().eq(files[1]..ALL));
+            assert_eq!(found.damaged.len(), usize::from(lost > 0));
+        }
+    }
+}
+
 #[test]
 fn files_of_another_stream_are_refused_and_strange_files_ignored() {
     let disk = log_on_disk();
@@ -148,7 +237,7 @@ fn files_of_another_stream_are_refused_and_strange_files_ignored() {
     assert!(recovery.is_clean());
     assert!(disk.content(&dir().join("1.log")).is_some());
     assert!(disk.content(&dir().join("00000000000000000000.idx.tmp")).is_none());
-    let other = Log::open(Arc::new(disk), dir(), STREAM + 1, SPACE);
+    let other = Log::open(Arc::new(disk), dir(), STREAM + 1, SPACE, 0);
     assert!(matches!(other, Err(LogError::Foreign { .. })));
 }
 
@@ -183,7 +272,7 @@ fn files_longer_than_any_can_be_are_refused() {
         grow(path);
         let refused = open().map(|_| ()).unwrap_err().to_string();
         assert!(refused.contains("longer than a log file can be"), "{refused}");
-        assert!(Log::open(Arc::new(DiskStorage), &space, STREAM, SPACE).is_err());
+        assert!(Log::open(Arc::new(DiskStorage), &space, STREAM, SPACE, 0).is_err());
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 use support::*;
 use tapedb_codec::batch::{BatchBuilder, Rows};
 use tapedb_log::sim::{SimStorage, Stop};
-use tapedb_log::{Durability, Log, LogError, SharedWriter, Ticket};
+use tapedb_log::{Durability, Log, LogError, LogOptions, SharedWriter, Ticket};
 
 const FILE_BYTES: u64 = 2_000;
 const MESSAGES: u64 = 60;
@@ -26,6 +26,8 @@ struct Play {
     /// Batches that came in while a sync ran, and those that had to wait for the next file.
     joined: AtomicU64,
     put_off: AtomicU64,
+    /// Where the log is said to begin.
+    begin: AtomicU64,
 }
 
 impl Play {
@@ -39,6 +41,7 @@ impl Play {
             waiting: Mutex::default(),
             joined: AtomicU64::new(0),
             put_off: AtomicU64::new(0),
+            begin: AtomicU64::new(0),
         });
         let others = Arc::downgrade(&play);
         disk.during_sync(Some(Arc::new(move || {
@@ -56,6 +59,10 @@ impl Play {
             let mut batch = self.next_batch();
             let Ok(written) = self.writer.turn(&mut batch).write() else { break };
             let mut tickets = vec![self.note(written.unlock())];
+            // With messages that nobody has committed, and in files that nobody has filled.
+            if self.random_below(8) == 0 && self.writer.roll().is_err() {
+                break;
+            }
             while !tickets.is_empty() {
                 // Whoever comes first runs the sync for all.
                 let next = self.random_below(tickets.len() as u64) as usize;
@@ -80,6 +87,9 @@ impl Play {
     }
 
     fn others_write(&self) {
+        if self.random_below(4) == 0 {
+            self.trim();
+        }
         for _ in 0..self.random_below(5) {
             let mut batch = self.next_batch();
             let Some(turn) = self.writer.try_turn(&mut batch) else {
@@ -94,6 +104,16 @@ impl Play {
             );
             self.joined.fetch_add(1, Ordering::Relaxed);
             self.waiting.lock().unwrap().push(ticket);
+        }
+    }
+
+    /// All but two complete files.
+    fn trim(&self) {
+        let files = self.writer.log().complete_files();
+        if let Some(file) = files.iter().rev().nth(2) {
+            self.begin.store(file.next_sequence, Ordering::Relaxed);
+            // One that fails is the next opening's.
+            let _ = self.writer.trim(file.next_sequence);
         }
     }
 
@@ -116,14 +136,22 @@ impl Play {
     }
 }
 
+/// Where the log begins after a play, and the end of what must be there: what was acknowledged, and what readers saw.
+fn owed(played: Option<(Arc<Play>, u64)>) -> (u64, u64) {
+    played.map_or((0, 0), |(play, acknowledged)| {
+        (play.begin.load(Ordering::Relaxed), acknowledged.max(play.writer.log().next_sequence()))
+    })
+}
+
 /// All that must be there is, in order and once, and writing goes on behind it.
-fn check_recovered(disk: &SimStorage, must: u64, seed: u64) {
-    let (mut writer, recovery) = writer(disk, options(Durability::Sync, FILE_BYTES)).unwrap();
-    let found = read_all(writer.log()).sequences;
-    assert!(found.len() as u64 >= must, "seed {seed}: {must} acknowledged or shown; {recovery}");
-    assert!(found.iter().copied().eq(0..found.len() as u64), "seed {seed}: {recovery}");
+fn check_recovered(disk: &SimStorage, (begin, must): (u64, u64), seed: u64) {
+    let options = LogOptions { first_sequence: begin, ..options(Durability::Sync, FILE_BYTES) };
+    let (mut writer, recovery) = writer(disk, options).unwrap();
+    let (found, end) = (read_all(writer.log()).sequences, writer.next_sequence());
+    assert!(end >= must, "seed {seed}: {must} acknowledged or shown; {recovery}");
+    assert!(found.iter().copied().eq(begin..end), "seed {seed}: {recovery}");
     assert!(recovery.damaged.is_empty(), "seed {seed}: {recovery}");
-    assert_eq!(append(&mut writer, 2, 40).unwrap().start, found.len() as u64);
+    assert_eq!(append(&mut writer, 2, 40).unwrap().start, end);
 }
 
 fn crash_everywhere(stop: Stop) {
@@ -133,13 +161,13 @@ fn crash_everywhere(stop: Stop) {
         assert!(acknowledged >= MESSAGES && calm.paths().len() > 3, "the work must roll files");
         let (joined, put_off) = (&play.joined, &play.put_off);
         assert!(joined.load(Ordering::Relaxed) > 10 && put_off.load(Ordering::Relaxed) > 0);
+        assert!(play.begin.load(Ordering::Relaxed) > 0, "the work must trim files");
         for operation in 1..=calm.operations() {
             let disk = SimStorage::new(round);
             disk.crash_at(operation);
             let played = Play::run(&disk, round);
             // Readers may see only what a power cut does not take away.
-            let must =
-                played.map_or(0, |(play, acknowledged)| acknowledged.max(play.writer.log().next_sequence()));
+            let must = owed(played);
             disk.restart(stop);
             check_recovered(&disk, must, round * 1_000 + operation);
         }
@@ -166,8 +194,7 @@ fn a_failure_in_any_operation_acknowledges_nothing_that_a_power_cut_takes() {
             let disk = SimStorage::new(round);
             disk.fail_at(operation, ErrorKind::Other);
             let played = Play::run(&disk, round);
-            let must =
-                played.map_or(0, |(play, acknowledged)| acknowledged.max(play.writer.log().next_sequence()));
+            let must = owed(played);
             disk.restart(Stop::Power);
             check_recovered(&disk, must, round * 1_000 + operation);
         }
@@ -240,6 +267,41 @@ fn who_waits_for_a_running_sync_is_not_failed_by_another_write() {
     disk.during_sync(None);
     let waiter = waiting.lock().unwrap().take().unwrap();
     assert_eq!(waiter.join().unwrap().unwrap(), 1..2);
+}
+
+/// Rolling waits for the sync that runs, and answers for what was written meanwhile.
+#[test]
+fn a_roll_waits_for_a_sync_and_syncs_for_those_who_wait() {
+    let disk = SimStorage::new(5);
+    let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
+    let shared = Arc::new(SharedWriter::new(writer));
+    assert!(!shared.roll().unwrap());
+    let first = shared.turn(&mut batch(0, 1, 8)).write().unwrap().unlock();
+    let waiting: Arc<Mutex<Vec<thread::JoinHandle<bool>>>> = Arc::default();
+    let (other, slot) = (Arc::clone(&shared), Arc::clone(&waiting));
+    let second: Arc<Mutex<Option<Ticket>>> = Arc::default();
+    let ticket = Arc::clone(&second);
+    disk.during_sync(Some(Arc::new(move || {
+        let mut ticket = ticket.lock().unwrap();
+        if ticket.is_none() {
+            *ticket = Some(other.turn(&mut batch(1, 1, 8)).write().unwrap().unlock());
+            let shared = Arc::clone(&other);
+            let rolling = thread::spawn(move || shared.roll().unwrap());
+            (0..1_000).for_each(|_| thread::yield_now());
+            assert!(!rolling.is_finished(), "it rolled a file that is being synced");
+            slot.lock().unwrap().push(rolling);
+        }
+    })));
+    assert_eq!(shared.commit(first).unwrap().sequences, 0..1);
+    let rolling = waiting.lock().unwrap().pop().unwrap();
+    disk.during_sync(None);
+    assert!(rolling.join().unwrap());
+    let second = second.lock().unwrap().take().unwrap();
+    let operations = disk.operations();
+    assert_eq!(shared.commit(second).unwrap().sequences, 1..2);
+    assert_eq!(disk.operations(), operations, "rolling has synced it");
+    let files = shared.log().complete_files();
+    assert_eq!((files.len(), files[0].first_sequence, files[0].next_sequence), (1, 0, 2));
 }
 
 #[test]

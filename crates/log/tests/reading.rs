@@ -2,11 +2,14 @@
 
 mod support;
 
+use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use support::*;
 use tapedb_log::sim::SimStorage;
 use tapedb_log::{
-    DiskStorage, Durability, GRANULE_BYTES, Log, LogError, LogOptions, LogWriter, TailPosition,
+    DiskStorage, Durability, GRANULE_BYTES, Granule, Log, LogError, LogOptions, LogWriter, Reason,
+    SharedWriter, TailPosition,
 };
 
 #[test]
@@ -97,8 +100,142 @@ fn a_log_may_begin_late() {
     assert_eq!(append(&mut writer, 2, 8).unwrap(), 1_000..1_002);
     let trimmed = writer.log().read_from(&mut TailPosition::at(999), 10, &mut Vec::new());
     assert!(matches!(trimmed, Err(LogError::Trimmed { first_sequence: 1_000, .. })));
+    let (log, recovery) = reader_from(&disk, 1_000);
+    assert_eq!((log.first_sequence(), recovery.messages, recovery.is_clean()), (1_000, 2, true));
     let (log, recovery) = reader(&disk);
-    assert_eq!((log.first_sequence(), recovery.messages), (1_000, 2));
+    let [gap] = recovery.damaged[..] else { panic!("{recovery}") };
+    assert_eq!((gap.first_sequence, gap.count, gap.reason), (0, Some(1_000), Reason::Gap));
+    assert_eq!(read_all(&log).sequences, [1_000, 1_001]);
+}
+
+fn shared(disk: &SimStorage) -> SharedWriter {
+    let shared = SharedWriter::new(writer(disk, options(Durability::Async, 2_000)).unwrap().0);
+    for first in (0..120).step_by(4) {
+        shared.append(&mut batch(first, 4, 40)).unwrap();
+    }
+    shared
+}
+
+#[test]
+fn a_trim_takes_whole_files_that_are_complete() {
+    let disk = SimStorage::new(1);
+    let shared = shared(&disk);
+    let (log, files) = (shared.log(), shared.log().complete_files());
+    assert!(files.len() > 2 && files.windows(2).all(|pair| pair[0].next_sequence == pair[1].file));
+    let all = log.snapshot();
+    let freed = shared.trim(files[1].next_sequence + 1).unwrap();
+    assert_eq!(freed, files[0].bytes + files[1].bytes);
+    assert_eq!((log.complete_files(), log.first_sequence()), (files[2..].to_vec(), files[2].file));
+    assert!(read_all(log).sequences.into_iter().eq(files[2].file..120));
+    // Of what is gone, each way of asking says so; what was open is read on.
+    let mut bytes = Vec::new();
+    let below = log.read_from(&mut TailPosition::at(3), 10, &mut bytes).unwrap_err();
+    let in_snapshot = log.read(all.get(0).unwrap(), &mut bytes).unwrap_err();
+    for error in [below, in_snapshot] {
+        assert!(
+            error.is_gone()
+                && matches!(error, LogError::Trimmed { first_sequence, .. } if first_sequence == files[2].file)
+        );
+    }
+    assert_eq!(shared.trim(u64::MAX).unwrap(), files[2..].iter().map(|file| file.bytes).sum::<u64>());
+    assert_eq!((log.complete_files().len(), shared.trim(u64::MAX).unwrap()), (0, 0));
+    assert!(read_all(log).sequences.into_iter().eq(files.last().unwrap().next_sequence..120));
+    // The active file is complete once another follows it.
+    assert!(shared.roll().unwrap() && !shared.roll().unwrap());
+    assert!(shared.trim(120).unwrap() > 0);
+    assert_eq!((log.first_sequence(), log.snapshot().len(), disk.paths().len()), (120, 0, 1));
+    assert_eq!(shared.append(&mut batch(120, 1, 8)).unwrap().sequences, 120..121);
+    assert_eq!(read_all(log).sequences, [120]);
+}
+
+#[test]
+fn a_file_that_cannot_be_removed_is_forgotten_all_the_same() {
+    let disk = SimStorage::new(1);
+    let shared = shared(&disk);
+    let (log, files) = (shared.log(), shared.log().complete_files());
+    disk.fail_at(disk.operations() + 1, ErrorKind::PermissionDenied);
+    let refused = shared.trim(files[1].next_sequence).unwrap_err();
+    assert!(!refused.is_gone() && refused.to_string().contains("remove failed"), "{refused}");
+    assert_eq!((log.first_sequence(), shared.trim(files[1].next_sequence).unwrap()), (files[2].file, 0));
+    assert!(read_all(log).sequences.into_iter().eq(files[2].file..120));
+    let path = dir().join(format!("{:020}.log", files[0].file));
+    assert!(disk.content(&path).is_some());
+    let options = LogOptions { first_sequence: files[2].file, ..options(Durability::Async, 2_000) };
+    let (again, recovery) = writer(&disk, options).unwrap();
+    assert!(recovery.is_clean() && disk.content(&path).is_none(), "{recovery}");
+    assert!(read_all(again.log()).sequences.into_iter().eq(files[2].file..120));
+}
+
+#[test]
+fn granules_between_two_messages() {
+    let disk = SimStorage::new(1);
+    let snapshot = shared(&disk).log().snapshot();
+    assert!(snapshot.len() > 3);
+    for first in 0..122 {
+        for end in 0..122 {
+            let wanted = |granule: &&Granule| granule.first_sequence < end && granule.next_sequence() > first;
+            let overlap = snapshot.iter().filter(|granule| first < end && wanted(granule));
+            assert!(snapshot.between(first, end).eq(overlap), "{first} to {end}");
+        }
+    }
+}
+
+#[test]
+fn readers_elsewhere_see_files_vanish() {
+    let disk = SimStorage::new(1);
+    let shared = shared(&disk);
+    let ((log, _), mut bytes) = (reader(&disk), Vec::new());
+    let files = shared.log().complete_files();
+    let first = log.snapshot();
+    // The writer has removed a file the reader knows: it hears of it by reading, and then by refreshing.
+    shared.trim(files[0].next_sequence).unwrap();
+    let gone = log.read(first.get(0).unwrap(), &mut bytes).unwrap_err();
+    assert!(gone.is_gone() && !matches!(gone, LogError::Trimmed { .. }), "{gone}");
+    assert!(!log.refresh().unwrap());
+    assert_eq!((log.first_sequence(), log.complete_files()), (files[1].file, files[1..].to_vec()));
+    // Or it is told.
+    log.forget_before(files[1].next_sequence);
+    assert_eq!(log.first_sequence(), files[2].file);
+    // All it knows is gone.
+    shared.append(&mut batch(120, 4, 8)).unwrap();
+    shared.roll().unwrap();
+    shared.append(&mut batch(124, 4, 8)).unwrap();
+    shared.trim(124).unwrap();
+    assert!(log.refresh().unwrap());
+    assert_eq!((log.first_sequence(), log.next_sequence()), (124, 128));
+    let unknown = log.read_from(&mut TailPosition::at(120), 10, &mut bytes);
+    assert!(matches!(unknown, Err(LogError::Trimmed { sequence: 120, first_sequence: 124 })));
+    assert_eq!(read_all(&log).sequences, [124, 125, 126, 127]);
+}
+
+/// Between the listing and the opening, the writer rolls and trims all that was listed.
+#[test]
+fn files_may_vanish_between_listing_and_opening() {
+    for opened_before in [false, true] {
+        let disk = SimStorage::new(1);
+        let shared = Arc::new(shared(&disk));
+        let mut log = opened_before.then(|| reader(&disk).0);
+        let (trimming, times) = (Arc::clone(&shared), AtomicU64::new(0));
+        disk.after_list(Some(Arc::new(move || {
+            if times.fetch_add(1, Ordering::Relaxed) < 3 {
+                let next = trimming.log().next_sequence();
+                trimming.roll().unwrap();
+                trimming.trim(next).unwrap();
+                trimming.append(&mut batch(next, 2, 8)).unwrap();
+            }
+        })));
+        match &log {
+            Some(log) => assert!(log.refresh().unwrap()),
+            None => {
+                let (opened, recovery) = reader(&disk);
+                assert!(recovery.is_clean(), "{recovery}");
+                log = Some(opened);
+            }
+        }
+        let log = log.unwrap();
+        assert_eq!((log.first_sequence(), log.next_sequence()), (124, 126));
+        assert_eq!(read_all(&log).sequences, [124, 125]);
+    }
 }
 
 #[test]
@@ -139,7 +276,7 @@ fn live_readers_miss_nothing() {
     let (storage, end) = (Arc::new(DiskStorage), 3_000);
     let options = options(Durability::Async, 40_000);
     let (mut writer, _) = LogWriter::open(storage.clone(), home.path(), options).unwrap();
-    let outside = Log::open(storage.clone(), home.path(), STREAM, SPACE).unwrap().0;
+    let outside = Log::open(storage.clone(), home.path(), STREAM, SPACE, 0).unwrap().0;
     let follow = |log: Arc<Log>, outside: bool| {
         move || {
             let (mut position, mut bytes, mut seen) = (TailPosition::at(0), Vec::new(), Vec::new());

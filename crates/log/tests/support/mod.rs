@@ -24,7 +24,11 @@ pub fn writer(disk: &SimStorage, options: LogOptions) -> Result<(LogWriter, Reco
 }
 
 pub fn reader(disk: &SimStorage) -> (Arc<Log>, Recovery) {
-    Log::open(Arc::new(disk.clone()), dir(), STREAM, SPACE).unwrap()
+    reader_from(disk, 0)
+}
+
+pub fn reader_from(disk: &SimStorage, first_sequence: u64) -> (Arc<Log>, Recovery) {
+    Log::open(Arc::new(disk.clone()), dir(), STREAM, SPACE, first_sequence).unwrap()
 }
 
 /// A batch whose messages say the numbers from `first` on; each body is padded to `body_bytes`.

@@ -21,7 +21,7 @@ pub fn run(input: &[u8]) {
     disk.set_content(Path::new("/log/00000000000000000000.log"), input);
     if let Some(messages) = appended(&disk) {
         let (log, recovery) =
-            Log::open(Arc::new(disk), Path::new("/log"), STREAM, SPACE).expect("it was open");
+            Log::open(Arc::new(disk), Path::new("/log"), STREAM, SPACE, 0).expect("it was open");
         assert!(recovery.cut.is_empty(), "{recovery:?}");
         assert_eq!(readable(&log), messages);
     }

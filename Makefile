@@ -9,13 +9,14 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
-.PHONY: demo check test bench acceptance fuzz soak miri clean help
+.PHONY: demo check test bench bench-rivals acceptance fuzz soak miri clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
 	@echo "make check       the quick inner loop: types, lints, unit tests"
 	@echo "make test        all tests, formatting, lints, documentation"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md"
+	@echo "make bench-rivals  what users would pick instead, on the same data (installs it from PyPI; ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
 	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
 	@echo "make miri        run the tests of all code with unsafe under Miri (needs a nightly toolchain with miri)"
@@ -37,6 +38,11 @@ test:
 bench:
 	$(CARGO) run --release -p tapedb-cli -- bench codec
 	$(CARGO) run --release -p tapedb-cli -- bench storage
+
+bench-rivals:
+	$(CARGO) build --release -p tapedb-cli
+	bench/rivals/run storage --rows $(or $(ROWS),20M) --rounds $(or $(ROUNDS),5) \
+		--tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb $(RIVALS)
 
 acceptance:
 	@test -n "$(DATA)" || { echo 'make acceptance: name the folder of recorded data: make acceptance DATA=DIR'; exit 1; }

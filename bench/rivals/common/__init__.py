@@ -1,0 +1,1 @@
+"""What every benchmark of rivals shares: the machine line and the report."""

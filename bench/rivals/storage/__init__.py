@@ -1,0 +1,1 @@
+"""History on disk: what TapeDB's rivals need for the same rows, and how fast they write and read them."""

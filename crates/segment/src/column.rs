@@ -10,9 +10,10 @@
 //! | 5 floats | their encoding |
 //! | 6 texts | their encoding |
 
+use crate::decimals::Form;
 use crate::encoding::{
-    COUNT_MAX, EncodingError, Tier, decode_f32s, decode_f64s, decode_ints, decode_ints_in, decode_strings,
-    encode_f32s, encode_f64s, encode_ints, encode_strings,
+    COUNT_MAX, EncodingError, FloatHabit, Habit, IntEncoding, Tier, decode_f32s, decode_f64s, decode_ints,
+    decode_ints_in, decode_strings, encode_f32s_again, encode_f64s_again, encode_ints_again, encode_strings,
 };
 use crate::error::Flaw;
 use crate::level::Level;
@@ -40,52 +41,96 @@ pub(crate) struct Scratch {
     pub content: Vec<u8>,
 }
 
+/// What is remembered of a column from block to block.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ColumnHabit {
+    /// Of the integers: values, differences or coefficients, whichever they are.
+    pub ints: Habit<IntEncoding>,
+    pub floats: FloatHabit,
+    pub form: Habit<Form>,
+    pub shifts: Habit<IntEncoding>,
+}
+
 /// Appends integers, as a constant where they are.
-pub(crate) fn write_ints(values: &[i64], ends: &[u32], tier: Tier, out: &mut Vec<u8>) {
+pub(crate) fn write_ints(
+    values: &[i64],
+    ends: &[u32],
+    tier: Tier,
+    habit: &mut Habit<IntEncoding>,
+    out: &mut Vec<u8>,
+) {
     match constant(values) {
-        Some(value) => {
-            out.push(CONSTANT);
-            out.extend_from_slice(&value.to_le_bytes());
-        }
+        Some(value) => write_constant(value, out),
         None => {
             out.push(INTS);
-            put_ints(values, ends, tier, out);
+            put_ints(values, ends, tier, habit, out);
         }
     }
 }
 
-/// Appends integers that follow column `other`, whose values are `reference`.
+/// Appends the one value of a column.
+pub(crate) fn write_constant(value: i64, out: &mut Vec<u8>) {
+    out.push(CONSTANT);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends integers that follow column `other`, given as their `difference` to it.
 pub(crate) fn write_against(
     kind: u8,
     other: u16,
-    values: &[i64],
-    reference: &[i64],
+    difference: &[i64],
     ends: &[u32],
     tier: Tier,
+    habit: &mut Habit<IntEncoding>,
     out: &mut Vec<u8>,
 ) {
     out.push(kind);
     out.extend_from_slice(&other.to_le_bytes());
-    put_ints(&difference(values, reference), ends, tier, out);
+    put_ints(difference, ends, tier, habit, out);
 }
 
-pub(crate) fn difference(values: &[i64], reference: &[i64]) -> Vec<i64> {
-    values.iter().zip(reference).map(|(value, reference)| value.wrapping_sub(*reference)).collect()
+/// Values minus those of the other column, of which kind of column they are to become.
+pub(crate) fn difference(kind: u8, values: &[i64], other: &[i64], ends: &[u32]) -> Vec<i64> {
+    let minus = |(value, other): (&i64, &i64)| value.wrapping_sub(*other);
+    if kind == AGAINST {
+        return values.iter().zip(other).map(minus).collect();
+    }
+    let mut difference = Vec::with_capacity(values.len());
+    let mut start = 0;
+    for &end in ends {
+        let end = end as usize;
+        difference.extend(values[start..end].iter().zip(&other[start..]).take(1).map(minus));
+        difference.extend(values[start..end].iter().skip(1).zip(&other[start..]).map(minus));
+        start = end;
+    }
+    difference
 }
 
 /// Appends `f64`s.
-pub(crate) fn write_f64s(values: &[f64], ends: &[u32], tier: Tier, out: &mut Vec<u8>) {
+pub(crate) fn write_f64s(
+    values: &[f64],
+    ends: &[u32],
+    tier: Tier,
+    habit: &mut FloatHabit,
+    out: &mut Vec<u8>,
+) {
     out.push(FLOATS);
     put_pieces(values.len(), ends, out, |range, ends, out| {
-        encode_f64s(&values[range], ends, tier, out);
+        encode_f64s_again(&values[range], ends, tier, habit, out);
     });
 }
 
 /// Appends `f32`s.
-pub(crate) fn write_f32s(values: &[f32], ends: &[u32], tier: Tier, out: &mut Vec<u8>) {
+pub(crate) fn write_f32s(
+    values: &[f32],
+    ends: &[u32],
+    tier: Tier,
+    habit: &mut FloatHabit,
+    out: &mut Vec<u8>,
+) {
     out.push(FLOATS);
     put_pieces(values.len(), ends, out, |range, ends, out| {
-        encode_f32s(&values[range], ends, tier, out);
+        encode_f32s_again(&values[range], ends, tier, habit, out);
     });
 }
 
@@ -115,9 +160,15 @@ pub(crate) fn constant(values: &[i64]) -> Option<i64> {
     values.iter().all(|value| *value == first).then_some(first)
 }
 
-pub(crate) fn put_ints(values: &[i64], ends: &[u32], tier: Tier, out: &mut Vec<u8>) {
+pub(crate) fn put_ints(
+    values: &[i64],
+    ends: &[u32],
+    tier: Tier,
+    habit: &mut Habit<IntEncoding>,
+    out: &mut Vec<u8>,
+) {
     put_pieces(values.len(), ends, out, |range, ends, out| {
-        encode_ints(&values[range], ends, tier, out);
+        encode_ints_again(&values[range], ends, tier, habit, out);
     });
 }
 
@@ -126,7 +177,7 @@ fn put_pieces(
     count: usize,
     ends: &[u32],
     out: &mut Vec<u8>,
-    put: impl Fn(std::ops::Range<usize>, &[u32], &mut Vec<u8>),
+    mut put: impl FnMut(std::ops::Range<usize>, &[u32], &mut Vec<u8>),
 ) {
     if count <= COUNT_MAX {
         return put(0..count, ends, out);
@@ -371,7 +422,7 @@ mod tests {
         let values: Vec<i64> = (0..150_000).map(|i| i * i % 1_001).collect();
         let ends = [10, 70_000, 150_000];
         let (mut bytes, mut back, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-        put_ints(&values, &ends, Tier::Hot, &mut bytes);
+        put_ints(&values, &ends, Tier::Hot, &mut Habit::default(), &mut bytes);
         get_ints(&bytes, &whole(values.len(), &ends), &mut scratch, &mut back).unwrap();
         assert_eq!(back, values);
         let some = Level { all: false, keep: vec![5..9, 65_530..65_540], ..whole(values.len(), &ends) };

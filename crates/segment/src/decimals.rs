@@ -9,8 +9,8 @@
 //! u8 flags | i16 exponent | u32 exceptions | exceptions x (u32 row, u64 bits) | u32 length | shifts | coefficients
 //! ```
 
-use crate::column::{constant, get_ints, nothing_left, put_ints, take, take_array};
-use crate::encoding::Tier;
+use crate::column::{ColumnHabit, constant, get_ints, nothing_left, put_ints, take, take_array};
+use crate::encoding::{COUNT_MAX, Tier, bounds, estimate_bits};
 use crate::error::Flaw;
 use crate::level::Level;
 use tapedb_schema::Decimal64;
@@ -36,55 +36,147 @@ const POWERS: [i64; 19] = {
     powers
 };
 
-/// Whether the bits of all values differ in their coefficients alone.
-pub(crate) fn are_plain(bits: &[i64]) -> bool {
-    bits.first().is_none_or(|first| bits.iter().all(|value| value >> 53 == first >> 53))
+/// Bits of a decimal below its sign and exponent.
+pub(crate) const COEFFICIENT_BITS: u32 = 53;
+
+/// Bits of the smallest and of the largest of any decimals; `None` where one is NaN.
+pub(crate) fn range(bits: &[i64]) -> Option<(i64, i64)> {
+    let decimal = |bits: &i64| Decimal64::from_bits(*bits as u64);
+    let (mut min, mut max) = (decimal(bits.first()?), decimal(bits.first()?));
+    for value in bits.iter().map(decimal) {
+        if value.numeric_cmp(&min)?.is_lt() {
+            min = value;
+        }
+        if value.numeric_cmp(&max)?.is_gt() {
+            max = value;
+        }
+    }
+    Some((min.to_bits() as i64, max.to_bits() as i64))
 }
 
-/// Appends a column of any decimals, given as their bits.
-pub(crate) fn write(bits: &[i64], ends: &[u32], tier: Tier, out: &mut Vec<u8>) {
-    let parts: Vec<Option<(i64, i32)>> = bits.iter().map(|bits| parts_of(*bits)).collect();
-    let exponent = parts.iter().flatten().map(|(_, exponent)| *exponent).min().unwrap_or(0);
-    let (mut coefficients, mut shifts) = (Vec::with_capacity(bits.len()), Vec::with_capacity(bits.len()));
-    let mut exceptions = Vec::new();
-    for (row, part) in parts.iter().enumerate() {
-        // What stands in for an exception costs least if it is like its neighbour.
-        let last = (coefficients.last().copied().unwrap_or(0), shifts.last().copied().unwrap_or(0));
-        let (coefficient, shift) = part.map_or(last, |(c, e)| (c, i64::from(e - exponent)));
-        coefficients.push(coefficient);
-        shifts.push(shift);
-        if part.is_none() {
-            exceptions.push((row as u32, bits[row]));
+/// How coefficients are written where exponents differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Brought to the smallest exponent: good for numbers with as few digits as possible.
+    Scaled,
+    /// As they are: good where each symbol has its own exponent.
+    Unscaled,
+}
+
+/// Decimals taken apart.
+pub(crate) struct Decimals {
+    exponent: i32,
+    coefficients: Vec<i64>,
+    /// Exponents minus `exponent`.
+    shifts: Vec<i64>,
+    /// Coefficients at `exponent`, if 64 bits hold them.
+    scaled: Option<Vec<i64>>,
+    /// Values that coefficient and exponent do not give back; what stands in for them is like its neighbour.
+    exceptions: Vec<(u32, i64)>,
+}
+
+impl Decimals {
+    /// Takes decimals apart that are given as their bits.
+    pub fn of(bits: &[i64]) -> Self {
+        let (mut coefficients, mut shifts) = (Vec::with_capacity(bits.len()), Vec::with_capacity(bits.len()));
+        let (mut exceptions, mut least) = (Vec::new(), None);
+        let mut last = (0, None);
+        for (row, bits) in bits.iter().enumerate() {
+            match parts_of(*bits) {
+                Some((coefficient, exponent)) => {
+                    last = (coefficient, Some(exponent));
+                    least = Some(least.map_or(exponent, |least: i32| least.min(exponent)));
+                }
+                None => exceptions.push((row as u32, *bits)),
+            }
+            coefficients.push(last.0);
+            shifts.push(last.1);
+        }
+        let exponent = least.unwrap_or(0);
+        let shifts: Vec<i64> =
+            shifts.iter().map(|own| i64::from(own.unwrap_or(exponent) - exponent)).collect();
+        let scaled = scaled(&coefficients, &shifts);
+        Self { exponent, coefficients, shifts, scaled, exceptions }
+    }
+
+    /// Bits of the smallest and of the largest, if all are numbers that can be compared by their scaled coefficients.
+    pub fn range(&self, bits: &[i64]) -> Option<(i64, i64)> {
+        let scaled = self.scaled.as_ref().filter(|_| self.exceptions.is_empty())?;
+        let (min, max) = bounds(scaled);
+        let bits_of = |value| scaled.iter().position(|scaled| *scaled == value).map(|at| bits[at]);
+        Some((bits_of(min)?, bits_of(max)?))
+    }
+
+    /// Appends the column.
+    pub fn write(&self, ends: &[u32], tier: Tier, habit: &mut ColumnHabit, out: &mut Vec<u8>) {
+        let start = out.len();
+        let same = constant(&self.shifts) == Some(0);
+        let usual = habit.form.usual();
+        let form = usual.unwrap_or_else(|| {
+            (habit.ints, habit.shifts) = Default::default();
+            self.better_form(ends)
+        });
+        let (flags, coefficients) = match &self.scaled {
+            _ if same => (0, &self.coefficients),
+            Some(scaled) if form == Form::Scaled => {
+                (SCALED | if self.are_shortest() { SHORTEST } else { SHIFTS }, scaled)
+            }
+            _ => (SHIFTS, &self.coefficients),
+        };
+        out.push(flags);
+        out.extend_from_slice(&(self.exponent as i16).to_le_bytes());
+        out.extend_from_slice(&(self.exceptions.len() as u32).to_le_bytes());
+        for (row, bits) in &self.exceptions {
+            out.extend_from_slice(&row.to_le_bytes());
+            out.extend_from_slice(&bits.to_le_bytes());
+        }
+        let mut encoded = Vec::new();
+        if flags & SHIFTS != 0 {
+            put_ints(&self.shifts, ends, tier, &mut habit.shifts, &mut encoded);
+        }
+        out.extend_from_slice(&(encoded.len() as u32).to_le_bytes());
+        out.extend_from_slice(&encoded);
+        put_ints(coefficients, ends, tier, &mut habit.ints, out);
+        if same {
+            return;
+        }
+        match usual {
+            Some(_) => {
+                habit.form.holds(self.shifts.len(), out.len() - start);
+            }
+            None => habit.form.learn(form, self.shifts.len(), out.len() - start),
         }
     }
-    let mut flags = if constant(&shifts) == Some(0) { 0 } else { SHIFTS };
-    if flags == SHIFTS
-        && let Some(scaled) = scaled(&coefficients, &shifts)
-    {
-        flags |= SCALED;
-        coefficients = scaled;
-        if coefficients.iter().zip(&shifts).all(|(c, shift)| shortest(*c, exponent) == *shift) {
-            flags = SCALED | SHORTEST;
-        }
+
+    /// The form that takes less room.
+    fn better_form(&self, ends: &[u32]) -> Form {
+        let Some(scaled) = self.scaled.as_ref().filter(|all| all.len() <= COUNT_MAX) else {
+            return Form::Unscaled;
+        };
+        let shifts = estimate_bits(&self.shifts, ends);
+        let unscaled = estimate_bits(&self.coefficients, ends) + shifts;
+        let scaled = estimate_bits(scaled, ends) + if self.are_shortest() { 0 } else { shifts };
+        if scaled <= unscaled { Form::Scaled } else { Form::Unscaled }
     }
-    out.push(flags);
-    out.extend_from_slice(&(exponent as i16).to_le_bytes());
-    out.extend_from_slice(&(exceptions.len() as u32).to_le_bytes());
-    for (row, bits) in exceptions {
-        out.extend_from_slice(&row.to_le_bytes());
-        out.extend_from_slice(&bits.to_le_bytes());
+
+    /// Whether every number is written with as few digits after the point as possible.
+    fn are_shortest(&self) -> bool {
+        let most = i64::from(-self.exponent).clamp(0, SHIFT_MAX);
+        let mut all = self.coefficients.iter().zip(&self.shifts);
+        all.all(|(c, shift)| *shift == most || (*shift < most && c % 10 != 0))
     }
-    let mut encoded = Vec::new();
-    if flags & SHIFTS != 0 {
-        put_ints(&shifts, ends, tier, &mut encoded);
-    }
-    out.extend_from_slice(&(encoded.len() as u32).to_le_bytes());
-    out.extend_from_slice(&encoded);
-    put_ints(&coefficients, ends, tier, out);
 }
 
 /// Coefficient and exponent of bits that these two give back.
+#[inline]
 fn parts_of(bits: i64) -> Option<(i64, i32)> {
+    // The small form, but for negative zeros: nearly all.
+    if bits as u64 >> 61 & 3 != 3 {
+        let exponent = (bits as u64 >> 53 & 0x3ff) as i32 + EXPONENT_MIN;
+        let magnitude = bits & ((1 << 53) - 1);
+        let coefficient = if bits < 0 { -magnitude } else { magnitude };
+        return (magnitude != 0 || bits >= 0).then_some((coefficient, exponent));
+    }
     let (coefficient, exponent) = Decimal64::from_bits(bits as u64).parts()?;
     (bits_of(coefficient, exponent) == Some(bits)).then_some((coefficient, exponent))
 }
@@ -195,12 +287,13 @@ fn restore(values: &mut [i64], bits: impl Fn(i64, usize) -> Option<i64>) -> Resu
 #[expect(clippy::single_range_in_vec_init, reason = "a list of ranges that has one")]
 mod tests {
     use super::*;
+    use crate::shred::Stats;
 
     fn round_trip(texts: &[&str]) -> u8 {
         let bits: Vec<i64> =
             texts.iter().map(|text| text.parse::<Decimal64>().unwrap().to_bits() as i64).collect();
         let (mut bytes, mut back) = (Vec::new(), Vec::new());
-        write(&bits, &[], Tier::Hot, &mut bytes);
+        Decimals::of(&bits).write(&[], Tier::Hot, &mut ColumnHabit::default(), &mut bytes);
         let mut level = Level::default();
         level.one_run(bits.len());
         read(&bytes, &level, &mut Vec::new(), &mut Vec::new(), &mut back).unwrap();
@@ -225,9 +318,11 @@ mod tests {
 
     #[test]
     fn one_exponent_and_sign_are_plain() {
-        let bits = |text: &str| text.parse::<Decimal64>().unwrap().to_bits() as i64;
-        assert!(are_plain(&[bits("1.50"), bits("99999.00")]));
-        assert!(!are_plain(&[bits("1.50"), bits("-1.50")]));
-        assert!(!are_plain(&[bits("1.50"), bits("1.5")]));
+        let stats = |texts: [&str; 2]| {
+            Stats::of(&texts.map(|text| text.parse::<Decimal64>().unwrap().to_bits() as i64))
+        };
+        assert!(stats(["1.50", "99999.00"]).are_plain_decimals());
+        assert!(!stats(["1.50", "-1.50"]).are_plain_decimals());
+        assert!(!stats(["1.50", "1.5"]).are_plain_decimals());
     }
 }

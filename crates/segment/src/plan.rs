@@ -8,7 +8,7 @@
 //! numbered, stays in one piece as bytes.
 
 use tapedb_codec::MAX_DEPTH;
-use tapedb_codec::dynamic::{ItemLayout, Layouts, TypeLayout};
+use tapedb_codec::dynamic::{ItemLayout, Layouts, RecordLayout, TypeLayout};
 
 /// Records and arrays that begin after this many columns of a record type are kept as bytes.
 pub const COLUMNS_MAX: usize = 1_000;
@@ -76,6 +76,8 @@ pub(crate) struct RecordNode {
     pub slot: usize,
     /// Whether bodies have the same length always.
     pub is_fixed: bool,
+    /// Where decimals lie, if any bytes of the right length are a body that is canonical as long as these are.
+    pub open: Option<Vec<u32>>,
 }
 
 #[derive(Debug, Clone)]
@@ -226,6 +228,7 @@ impl Maker<'_> {
             fields,
             slot,
             is_fixed: layout.last_end.is_none(),
+            open: decimals_of_open(layout),
         }
     }
 
@@ -288,6 +291,20 @@ impl Maker<'_> {
         };
         types.iter().map(of).collect()
     }
+}
+
+/// Where the decimals of a record lie if it has nothing else that has to be right.
+fn decimals_of_open(layout: &RecordLayout) -> Option<Vec<u32>> {
+    let is_open = |ty: &TypeLayout| {
+        use TypeLayout::*;
+        matches!(
+            ty,
+            I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | F32 | F64 | Decimal64 | Decimal(_) | Timestamp
+        )
+    };
+    let open = layout.nullable == 0 && layout.fields.iter().all(|field| is_open(&field.ty));
+    let decimals = layout.fields.iter().filter(|field| field.ty == TypeLayout::Decimal64);
+    open.then(|| decimals.map(|field| field.offset as u32).collect())
 }
 
 fn kind_of(ty: &TypeLayout) -> ColumnKind {

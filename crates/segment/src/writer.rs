@@ -125,12 +125,12 @@ impl<W: Write> SegmentWriter<W> {
             return Err(SegmentError::Full { what: "blocks", most: BLOCKS_MAX as u64 });
         }
         let index = self.blocks.len() as u32;
-        for row in self.builder.rows() {
-            self.symbols.entry(row.symbol).or_insert_with(|| SymbolEntry::new(row.symbol)).note(index);
-        }
         self.messages += self.builder.rows().len() as u64;
         self.bytes.clear();
         self.builder.finish(&self.plan, &mut self.bytes);
+        for (symbol, count) in self.builder.last_symbols() {
+            self.symbols.entry(symbol).or_insert_with(|| SymbolEntry::new(symbol)).note(index, count);
+        }
         let mut head = Head::default();
         head.read(&self.bytes)?;
         self.blocks.push(BlockEntry {
@@ -155,9 +155,9 @@ impl SymbolEntry {
         Self { symbol, ..Self::default() }
     }
 
-    /// Counts a message in a block.
-    fn note(&mut self, block: u32) {
-        self.count += 1;
+    /// Counts messages in a block.
+    fn note(&mut self, block: u32, messages: u32) {
+        self.count += u64::from(messages);
         match self.blocks.last_mut() {
             Some(run) if run.1 > block => {}
             Some(run) if run.1 == block => run.1 += 1,

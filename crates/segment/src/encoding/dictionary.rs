@@ -31,6 +31,11 @@ impl Dictionary {
         if bit_width(table.distinct.len().saturating_sub(1) as u64) * values.len() > 8 * cost * SKEW / 100 {
             return None;
         }
+        Self::of_any(values)
+    }
+
+    /// Only `None` when there are too many distinct values for any dictionary.
+    pub(super) fn of_any(values: &[i64]) -> Option<Self> {
         let table = Table::of(values.iter().copied(), (values.len() / 4).min(DISTINCT_MAX))?;
         Some(Self::by_frequency(&table))
     }

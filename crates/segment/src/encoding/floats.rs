@@ -5,7 +5,8 @@
 //! are a column like any other; the values for which this is not exact are kept apart.
 
 use super::bytes::{Reader, bit_width, in_range, read_le, write_varint, zigzag};
-use super::ints::{decode_ints, encode_ints};
+use super::habit::Habit;
+use super::ints::{IntEncoding, decode_ints, encode_ints_again};
 use super::packed::{self, Packed};
 use super::{COUNT_MAX, EncodingError, Tier, cold};
 
@@ -92,9 +93,24 @@ impl Float for f32 {
 ///
 /// # Panics
 ///
-/// As [`encode_ints`].
+/// As [`encode_ints_again`].
 pub fn encode_f64s(values: &[f64], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> FloatEncoding {
-    encode(values, runs, tier, out, cold::encode)
+    encode_f64s_again(values, runs, tier, &mut FloatHabit::default(), out)
+}
+
+/// [`encode_f64s`] of a column that comes block after block, as [`encode_ints_again`].
+///
+/// # Panics
+///
+/// As [`encode_ints_again`].
+pub fn encode_f64s_again(
+    values: &[f64],
+    runs: &[u32],
+    tier: Tier,
+    habit: &mut FloatHabit,
+    out: &mut Vec<u8>,
+) -> FloatEncoding {
+    encode(values, runs, tier, habit, out, cold::encode)
 }
 
 /// Replaces `out` by the `count` values that [`encode_f64s`] wrote with the same `runs`.
@@ -115,9 +131,24 @@ pub fn decode_f64s(
 ///
 /// # Panics
 ///
-/// As [`encode_ints`].
+/// As [`encode_ints_again`].
 pub fn encode_f32s(values: &[f32], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> FloatEncoding {
-    encode(values, runs, tier, out, cold::encode)
+    encode_f32s_again(values, runs, tier, &mut FloatHabit::default(), out)
+}
+
+/// [`encode_f64s_again`] for `f32`.
+///
+/// # Panics
+///
+/// As [`encode_ints_again`].
+pub fn encode_f32s_again(
+    values: &[f32],
+    runs: &[u32],
+    tier: Tier,
+    habit: &mut FloatHabit,
+    out: &mut Vec<u8>,
+) -> FloatEncoding {
+    encode(values, runs, tier, habit, out, cold::encode)
 }
 
 /// Replaces `out` by the `count` values that [`encode_f32s`] wrote with the same `runs`.
@@ -134,35 +165,97 @@ pub fn decode_f32s(
     decode(bytes, count, runs, out, |bytes, out| cold::decode(bytes, 1, count, out))
 }
 
+/// What is remembered of a column of floats.
+#[derive(Debug, Clone, Default)]
+pub struct FloatHabit {
+    chosen: Habit<Chosen>,
+    /// Of the bits or the decimals, whichever they are.
+    ints: Habit<IntEncoding>,
+}
+
+/// An encoding with all that has to be known to write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chosen {
+    Bits,
+    Decimal(Scale),
+    Pco,
+}
+
+impl Chosen {
+    fn encoding(self) -> FloatEncoding {
+        match self {
+            Self::Bits => FloatEncoding::Bits,
+            Self::Decimal(_) => FloatEncoding::Decimal,
+            Self::Pco => FloatEncoding::Pco,
+        }
+    }
+}
+
 fn encode<F: Float>(
     values: &[F],
     runs: &[u32],
     tier: Tier,
+    habit: &mut FloatHabit,
     out: &mut Vec<u8>,
     pco: impl Fn(&[F]) -> Option<Vec<u8>>,
 ) -> FloatEncoding {
     let start = out.len();
-    out.push(FloatEncoding::Bits as u8);
-    let bits: Vec<i64> = values.iter().map(|value| value.bits() as i64).collect();
-    encode_ints(&bits, runs, tier, out);
-    let mut chosen = FloatEncoding::Bits;
-    let mut replace = |encoding: FloatEncoding, bytes: &[u8]| {
-        if bytes.len() + 1 < out.len() - start {
-            out.truncate(start);
-            out.push(encoding as u8);
-            out.extend(bytes);
-            chosen = encoding;
+    if let Some(chosen) = habit.chosen.usual() {
+        let content = encode_content(values, chosen, runs, tier, &mut habit.ints, &pco);
+        if let Some(content) = content.filter(|bytes| habit.chosen.holds(values.len(), bytes.len())) {
+            out.push(chosen.encoding() as u8);
+            out.extend(content);
+            return chosen.encoding();
         }
-    };
-    if let Some(scale) = Scale::of(values) {
-        replace(FloatEncoding::Decimal, &encode_decimals(values, scale, runs, tier));
     }
-    if tier == Tier::Cold
-        && let Some(bytes) = pco(values)
-    {
-        replace(FloatEncoding::Pco, &bytes);
+    let (chosen, content) = smallest(values, runs, tier, &mut habit.ints, &pco);
+    out.push(chosen.encoding() as u8);
+    out.extend(content);
+    habit.chosen.learn(chosen, values.len(), out.len() - start - 1);
+    chosen.encoding()
+}
+
+/// The encoding that takes the least room, and what follows its tag; `habit` becomes that of its integers.
+fn smallest<F: Float>(
+    values: &[F],
+    runs: &[u32],
+    tier: Tier,
+    habit: &mut Habit<IntEncoding>,
+    pco: &impl Fn(&[F]) -> Option<Vec<u8>>,
+) -> (Chosen, Vec<u8>) {
+    let decimal = Scale::of(values).map(Chosen::Decimal);
+    let pcodec = (tier == Tier::Cold).then_some(Chosen::Pco);
+    let mut best = (Chosen::Bits, Vec::new());
+    for chosen in [Some(Chosen::Bits), decimal, pcodec].into_iter().flatten() {
+        let mut fresh = Habit::default();
+        let Some(content) = encode_content(values, chosen, runs, tier, &mut fresh, pco) else { continue };
+        if best.1.is_empty() || content.len() < best.1.len() {
+            best = (chosen, content);
+            *habit = fresh;
+        }
     }
-    chosen
+    best
+}
+
+/// What follows the tag; `None` where pco refuses the values.
+fn encode_content<F: Float>(
+    values: &[F],
+    chosen: Chosen,
+    runs: &[u32],
+    tier: Tier,
+    habit: &mut Habit<IntEncoding>,
+    pco: &impl Fn(&[F]) -> Option<Vec<u8>>,
+) -> Option<Vec<u8>> {
+    match chosen {
+        Chosen::Bits => {
+            let bits: Vec<i64> = values.iter().map(|value| value.bits() as i64).collect();
+            let mut out = Vec::new();
+            encode_ints_again(&bits, runs, tier, habit, &mut out);
+            Some(out)
+        }
+        Chosen::Decimal(scale) => Some(encode_decimals(values, scale, runs, tier, habit)),
+        Chosen::Pco => pco(values),
+    }
 }
 
 fn decode<F: Float>(
@@ -255,7 +348,13 @@ impl Scale {
     }
 }
 
-fn encode_decimals<F: Float>(values: &[F], scale: Scale, runs: &[u32], tier: Tier) -> Vec<u8> {
+fn encode_decimals<F: Float>(
+    values: &[F],
+    scale: Scale,
+    runs: &[u32],
+    tier: Tier,
+    habit: &mut Habit<IntEncoding>,
+) -> Vec<u8> {
     let mut exceptions = Vec::new();
     let mut last = 0;
     let integer_at = |(row, &value): (usize, &F)| {
@@ -272,7 +371,7 @@ fn encode_decimals<F: Float>(values: &[F], scale: Scale, runs: &[u32], tier: Tie
     for &row in &exceptions {
         out.extend(&values[row as usize].bits().to_le_bytes()[..F::BYTES]);
     }
-    encode_ints(&integers, runs, tier, &mut out);
+    encode_ints_again(&integers, runs, tier, habit, &mut out);
     out
 }
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::bytes::{Reader, in_range, write_signed_varint, write_varint};
 use super::delta;
 use super::dictionary::{self, Dictionary};
-use super::groups::GROUP;
+use super::groups::{GROUP, bounds};
+use super::habit::Habit;
 use super::packed::{self, Packed, Scale};
 use super::run_length::{self, Repetitions};
 use super::runs::Runs;
@@ -75,16 +76,66 @@ const SAMPLE_STEP: usize = 8;
 ///
 /// When there are more than [`COUNT_MAX`] values, or `runs` do not ascend to their number.
 pub fn encode_ints(values: &[i64], runs: &[u32], tier: Tier, out: &mut Vec<u8>) -> IntEncoding {
+    encode_ints_again(values, runs, tier, &mut Habit::default(), out)
+}
+
+/// [`encode_ints`] of a column that comes block after block: what was smallest is taken again, without a look at anything
+/// else, until it is due or takes more room than it did.
+///
+/// # Panics
+///
+/// As [`encode_ints`].
+pub fn encode_ints_again(
+    values: &[i64],
+    runs: &[u32],
+    tier: Tier,
+    habit: &mut Habit<IntEncoding>,
+    out: &mut Vec<u8>,
+) -> IntEncoding {
     assert!(values.len() <= COUNT_MAX, "a column of a block holds at most {COUNT_MAX} values");
     let runs = Runs::new(runs, values.len()).expect("runs ascend to the number of values");
     let start = out.len();
-    let choice = Choice::best(values, runs).choice;
-    let encoding = choice.encoding();
-    choice.encode(values, out);
-    if tier == Tier::Cold && encoding != IntEncoding::Constant && encode_cold(values, start, out) {
-        return IntEncoding::Pco;
+    if are_equal(values) {
+        Choice::Constant(values.first().copied().unwrap_or(0)).encode(values, out);
+        return IntEncoding::Constant;
     }
+    if let Some(encoding) = habit.usual()
+        && encode_as(encoding, values, runs, out)
+    {
+        if habit.holds(values.len(), out.len() - start) {
+            return encoding;
+        }
+        out.truncate(start);
+    }
+    let encoding = encode_best(values, runs, tier, out);
+    habit.learn(encoding, values.len(), out.len() - start);
     encoding
+}
+
+/// Appends `values` in this encoding if they can be.
+fn encode_as(encoding: IntEncoding, values: &[i64], runs: Runs, out: &mut Vec<u8>) -> bool {
+    if encoding == IntEncoding::Pco {
+        return cold::encode(values).is_some_and(|bytes| {
+            out.push(IntEncoding::Pco as u8);
+            out.extend(bytes);
+            true
+        });
+    }
+    Choice::of(encoding, values, runs).is_some_and(|choice| {
+        choice.encode(values, out);
+        true
+    })
+}
+
+fn encode_best(values: &[i64], runs: Runs, tier: Tier, out: &mut Vec<u8>) -> IntEncoding {
+    let start = out.len();
+    let choice = Choice::best(values, runs).choice;
+    choice.encode(values, out);
+    if tier == Tier::Cold && encode_cold(values, start, out) { IntEncoding::Pco } else { choice.encoding() }
+}
+
+fn are_equal(values: &[i64]) -> bool {
+    values.first().is_none_or(|first| values.iter().all(|value| value == first))
 }
 
 /// Puts pco's bytes in place of what `out` holds from `start`, if they are at least a twentieth smaller.
@@ -120,6 +171,24 @@ enum Choice {
 }
 
 impl Choice {
+    /// This one for `values`, which are not all equal, if it can hold them.
+    fn of(encoding: IntEncoding, values: &[i64], runs: Runs) -> Option<Self> {
+        match encoding {
+            IntEncoding::Constant | IntEncoding::Pco => None,
+            IntEncoding::Plain => Some(Self::Plain),
+            IntEncoding::Packed => Some(Self::Packed(Scaled::of(values))),
+            IntEncoding::Delta => Some(Self::delta(values, &Scaled::of(values), runs)),
+            IntEncoding::Dictionary => Dictionary::of_any(values).map(Self::Dictionary),
+            IntEncoding::RunLength => Some(Self::RunLength(Repetitions::of(values))),
+        }
+    }
+
+    fn delta(values: &[i64], scaled: &Scaled, runs: Runs) -> Self {
+        let packed = scaled.values.as_deref().unwrap_or(values);
+        let (firsts, deltas) = (delta::firsts(packed, runs), delta::differences(packed, runs));
+        Self::Delta { scale: scaled.scale, firsts, deltas }
+    }
+
     /// The best for `values`.
     fn best(values: &[i64], runs: Runs) -> Costed {
         let first = values.first().copied().unwrap_or(0);
@@ -128,9 +197,7 @@ impl Choice {
             return Self::Constant(first).with_cost(values);
         }
         let scaled = Scaled::of(values);
-        let packed = scaled.values.as_deref().unwrap_or(values);
-        let (firsts, deltas) = (delta::firsts(packed, runs), delta::differences(packed, runs));
-        let delta = Self::Delta { scale: scaled.scale, firsts, deltas };
+        let delta = Self::delta(values, &scaled, runs);
         let mut best = Self::Plain.with_cost(values);
         for choice in
             [Some(Self::Packed(scaled)), repetitions(values, changes), Some(delta)].into_iter().flatten()
@@ -236,22 +303,54 @@ struct Scaled {
 
 impl Scaled {
     fn of(values: &[i64]) -> Self {
-        let min = values.iter().copied().min().unwrap_or(0);
-        let divisor = common_divisor(values.iter().map(|value| value.wrapping_sub(min) as u64));
-        if divisor < 2 || divisor > i64::MAX as u64 {
-            return Self { scale: Scale::NONE, values: None };
+        let min = bounds(values).0;
+        let distances = || values.iter().map(|value| value.wrapping_sub(min) as u64);
+        // What divides the first values nearly always divides all. If not, what divides all is a part of it.
+        let differing = values.iter().position(|value| *value != min).unwrap_or(0);
+        let mut divisor = distances().skip(differing).take(DIVISOR_SAMPLE).fold(0, gcd);
+        while (2..=i64::MAX as u64).contains(&divisor) {
+            let exact = Divisor::new(divisor);
+            let divided: Vec<i64> = distances().map(|distance| exact.quotient(distance) as i64).collect();
+            match divided.iter().position(|quotient| *quotient as u64 > exact.most) {
+                None => {
+                    let scale = Scale { divisor: divisor as i64, offset: min };
+                    return Self { scale, values: Some(divided) };
+                }
+                Some(at) => divisor = gcd(divisor, values[at].wrapping_sub(min) as u64),
+            }
         }
-        let divided = values.iter().map(|value| (value.wrapping_sub(min) as u64 / divisor) as i64).collect();
-        Self { scale: Scale { divisor: divisor as i64, offset: min }, values: Some(divided) }
+        Self { scale: Scale::NONE, values: None }
     }
 }
 
-fn common_divisor(mut distances: impl Iterator<Item = u64>) -> u64 {
-    let shrink = |divisor: u64, distance| match gcd(divisor, distance) {
-        1 => Err(1),
-        divisor => Ok(divisor),
-    };
-    distances.try_fold(0, shrink).unwrap_or_else(|one| one)
+/// Distances that a divisor is looked for in, before all are tried with it.
+const DIVISOR_SAMPLE: usize = 32;
+
+/// Divides without dividing: multiplies by the inverse of the odd part modulo 2^64, and rotates by the even part. For what
+/// is no multiple the result is beyond the largest quotient that there is.
+struct Divisor {
+    inverse: u64,
+    even: u32,
+    /// The largest quotient.
+    most: u64,
+}
+
+impl Divisor {
+    fn new(divisor: u64) -> Self {
+        let even = divisor.trailing_zeros();
+        let odd = divisor >> even;
+        // Right in three bits; each of Newton's steps doubles them.
+        let mut inverse = odd;
+        for _ in 0..5 {
+            inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        }
+        Self { inverse, even, most: u64::MAX / divisor }
+    }
+
+    #[inline]
+    fn quotient(&self, number: u64) -> u64 {
+        number.wrapping_mul(self.inverse).rotate_right(self.even)
+    }
 }
 
 fn gcd(divisor: u64, distance: u64) -> u64 {

@@ -15,6 +15,7 @@ mod dictionary;
 mod error;
 mod floats;
 mod groups;
+mod habit;
 mod ints;
 mod packed;
 mod run_length;
@@ -23,10 +24,15 @@ mod strings;
 
 pub use bits::{decode_bits, encode_bits};
 pub use error::EncodingError;
-pub use floats::{FloatEncoding, decode_f32s, decode_f64s, encode_f32s, encode_f64s};
+pub use floats::{
+    FloatEncoding, FloatHabit, decode_f32s, decode_f64s, encode_f32s, encode_f32s_again, encode_f64s,
+    encode_f64s_again,
+};
+pub(crate) use groups::bounds;
+pub use habit::Habit;
 pub use ints::{
-    IntEncoding, decode_ints, decode_ints_against, decode_ints_in, encode_ints, encode_ints_against,
-    estimate_bits, previous_in_run,
+    IntEncoding, decode_ints, decode_ints_against, decode_ints_in, encode_ints, encode_ints_again,
+    encode_ints_against, estimate_bits, previous_in_run,
 };
 pub use strings::{StringEncoding, decode_strings, encode_strings};
 

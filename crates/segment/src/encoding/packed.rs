@@ -7,7 +7,9 @@ use std::ops::Range;
 
 use super::EncodingError;
 use super::bytes::{Reader, byte_width, in_range, read_le, unzigzag, write_signed_varint, zigzag};
-use super::groups::{GROUP, Plan, exception_width, pack, payload_size, unpack_any, unpack_narrow};
+use super::groups::{
+    GROUP, Plan, exception_width, pack, pack_words, payload_size, unpack_any, unpack_narrow,
+};
 
 const BASE_BYTES: u8 = 0x0f;
 const HAS_EXCEPTIONS: u8 = 0x10;
@@ -25,28 +27,35 @@ pub(super) fn encode(values: &[i64], out: &mut Vec<u8>) {
     let base = plans.iter().map(|plan| plan.base).min().unwrap_or(0);
     let widest = plans.iter().map(|plan| plan.base.wrapping_sub(base) as u64).max().unwrap_or(0);
     let base_bytes = byte_width(widest);
-    let counts: Vec<u8> =
-        values.chunks(GROUP).zip(&plans).map(|(group, plan)| exceptions(group, plan).count() as u8).collect();
-    let exceptional = counts.iter().any(|&count| count > 0);
+    let exceptional = plans.iter().any(|plan| plan.exceptions > 0);
 
     out.push(base_bytes as u8 | if exceptional { HAS_EXCEPTIONS } else { 0 });
     write_signed_varint(base, out);
     out.extend(plans.iter().map(|plan| plan.width));
     if exceptional {
-        out.extend(&counts);
+        out.extend(plans.iter().map(|plan| plan.exceptions));
     }
-    for plan in &plans {
+    for plan in plans.iter().filter(|_| base_bytes > 0) {
         out.extend(&(plan.base.wrapping_sub(base) as u64).to_le_bytes()[..base_bytes]);
     }
     for (group, plan) in values.chunks(GROUP).zip(&plans) {
         encode_residuals(group, plan, out);
     }
-    for ((group, plan), _) in values.chunks(GROUP).zip(&plans).zip(&counts).filter(|&(_, &count)| count > 0) {
+    for (group, plan) in values.chunks(GROUP).zip(&plans).filter(|(_, plan)| plan.exceptions > 0) {
         encode_exceptions(group, plan, out);
     }
 }
 
 fn encode_residuals(group: &[i64], plan: &Plan, out: &mut Vec<u8>) {
+    if plan.width == 0 {
+        return;
+    }
+    if plan.width <= 32
+        && plan.exceptions == 0
+        && let Ok(group) = <&[i64; GROUP]>::try_from(group)
+    {
+        return pack_words(&group.map(|value| value.wrapping_sub(plan.base) as u32), plan.width, out);
+    }
     let mut residuals = [0; GROUP];
     for (residual, &value) in residuals.iter_mut().zip(group) {
         *residual = plan.residual(value).unwrap_or(0);

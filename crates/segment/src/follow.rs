@@ -1,0 +1,131 @@
+//! Which fields of a record are written by what they differ from another one, as high from open and ask from bid.
+
+use crate::column::{AGAINST, PREVIOUS, difference};
+use crate::encoding::{Habit, estimate_bits};
+use crate::plan::ColumnKind;
+use crate::shred::Stats;
+
+/// A field of eight bytes that every record has.
+pub(crate) struct Field {
+    pub column: usize,
+    pub kind: ColumnKind,
+    pub values: Vec<i64>,
+    pub stats: Stats,
+}
+
+impl Field {
+    pub fn new(column: usize, kind: ColumnKind, values: Vec<i64>) -> Self {
+        let stats = Stats::of(&values);
+        Self { column, kind, values, stats }
+    }
+
+    fn is_candidate(&self) -> bool {
+        self.stats.differing != 0 && (self.kind != ColumnKind::Decimal64 || self.stats.are_plain_decimals())
+    }
+}
+
+/// For each field the kind of column and the index of the field that it follows, if it follows one.
+type Choices = Vec<Option<(u8, usize)>>;
+
+/// What is remembered of a record from block to block.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RecordHabit {
+    /// The fields, and whether they can be followed and follow.
+    fields: Vec<(usize, bool)>,
+    choices: Choices,
+    kept: Habit<()>,
+    is_new: bool,
+}
+
+/// What was chosen for the fields of a record.
+pub(crate) struct Followed {
+    pub choices: Choices,
+    /// Columns for which it is not what was chosen before.
+    pub changed: Vec<usize>,
+}
+
+impl RecordHabit {
+    /// What each field follows: as before, or by a look at all pairs when that is due or other fields are there.
+    pub fn choose(&mut self, fields: &[Field], ends: &[u32]) -> Followed {
+        let shape: Vec<(usize, bool)> =
+            fields.iter().map(|field| (field.column, field.is_candidate())).collect();
+        self.is_new = self.kept.usual().is_none() || self.fields != shape;
+        if !self.is_new {
+            return Followed { choices: self.choices.clone(), changed: Vec::new() };
+        }
+        let choices = choose(fields, ends);
+        let before = std::mem::replace(&mut self.choices, choices.clone());
+        let is_changed = |i: &usize| self.fields != shape || before.get(*i) != choices.get(*i);
+        let changed = (0..fields.len()).filter(is_changed).map(|i| fields[i].column).collect();
+        self.fields = shape;
+        Followed { choices, changed }
+    }
+
+    /// Takes note of the bytes that the fields took, so many values each.
+    pub fn note(&mut self, values: usize, bytes: usize) {
+        if self.is_new {
+            self.kept.learn((), values, bytes);
+        } else {
+            self.kept.holds(values, bytes);
+        }
+    }
+}
+
+/// What each field is predicted from. All follow the same one, which is not
+/// predicted itself but from its own past: each is tried as the one to follow, and the one that saves most wins.
+fn choose(fields: &[Field], ends: &[u32]) -> Choices {
+    let candidates: Vec<usize> = (0..fields.len()).filter(|i| fields[*i].is_candidate()).collect();
+    let mut best = (0, vec![None; fields.len()]);
+    if !(2..=CANDIDATES_MAX).contains(&candidates.len()) {
+        return best.1;
+    }
+    let samples: Vec<Sample> = fields.iter().map(|field| Sample::new(&field.values, ends)).collect();
+    for &leader in &candidates {
+        let follows =
+            |i: usize| candidates.contains(&i) && i != leader && fields[i].kind == fields[leader].kind;
+        let gains: Vec<Option<(u8, u64)>> = (0..fields.len())
+            .map(|i| if follows(i) { samples[i].gain(&samples[leader]) } else { None })
+            .collect();
+        let saved: u64 = gains.iter().flatten().map(|(_, gain)| gain).sum();
+        if saved > best.0 {
+            best = (saved, gains.iter().map(|gain| gain.map(|(kind, _)| (kind, leader))).collect());
+        }
+    }
+    best.1
+}
+
+/// Records with more columns than this that might be predicted from each other are not tried: the cost is their square.
+const CANDIDATES_MAX: usize = 16;
+
+/// The first values of a field, which stand for all when ways to predict it are compared.
+struct Sample<'a> {
+    values: &'a [i64],
+    ends: Vec<u32>,
+    /// Bits that the values take alone.
+    bits: u64,
+}
+
+/// Values of a [`Sample`].
+const SAMPLE: usize = 4_096;
+
+impl<'a> Sample<'a> {
+    fn new(values: &'a [i64], ends: &[u32]) -> Self {
+        let values = &values[..values.len().min(SAMPLE)];
+        let mut ends: Vec<u32> =
+            ends.iter().copied().take_while(|end| (*end as usize) < values.len()).collect();
+        ends.push(values.len() as u32);
+        let bits = estimate_bits(values, &ends);
+        Self { values, ends, bits }
+    }
+
+    /// The better way to follow `leader`, and the bits it saves, if it saves enough.
+    fn gain(&self, leader: &Self) -> Option<(u8, u64)> {
+        let one = |kind| {
+            let difference = difference(kind, self.values, leader.values, &self.ends);
+            // A prediction costs time to decode: it must save something worth having.
+            let gain = (self.bits - self.bits / 16).saturating_sub(estimate_bits(&difference, &self.ends));
+            (gain > 0).then_some((kind, gain))
+        };
+        [AGAINST, PREVIOUS].into_iter().filter_map(one).max_by_key(|(_, gain)| *gain)
+    }
+}

@@ -1,15 +1,16 @@
 //! Append-only files of checksummed batches: the log of one space of a stream, and the stream's symbol
 //! dictionary.
 //!
-//! One [`LogWriter`] appends, which threads share as a [`SharedWriter`]; any number of readers share a [`Log`], in the writing process (which see an append at once)
-//! and in others (by [`Log::refresh`]). Everything goes to disk through [`Storage`], so that a test can break
-//! it. `docs/format/log.md` draws the files to the byte.
+//! One [`LogWriter`] appends, which threads share as a [`SharedWriter`]; any number of readers share a [`Log`], in the
+//! writing process (which see an append at once) and in others (by [`Log::refresh`]). Everything goes to disk, or stays
+//! in memory, through [`Storage`], so that a test can break it. `docs/format/log.md` draws the files to the byte.
 //!
 //! What is always true:
 //!
 //! * A batch on disk is whole or it is not there: header and payload carry checksums, and readers check both.
 //! * Sequence numbers rise through the files; where they jump, messages are missing and the jump is reported.
 //! * Bytes before the committed end never change; a failed append is taken back before the next one.
+//! * What goes is whole files from the first on, and what a reader then asks for in vain it is told.
 //! * An index file only repeats what its log file says and is believed only with its checksum.
 
 mod batches;
@@ -20,6 +21,7 @@ mod follow;
 mod format;
 mod granule;
 mod log;
+mod memory;
 mod report;
 mod scan;
 mod shared;
@@ -27,6 +29,7 @@ pub mod sim;
 mod storage;
 mod symbols;
 mod tail;
+mod tree;
 mod trim;
 mod walk;
 mod writer;
@@ -37,10 +40,11 @@ pub use error::LogError;
 pub use format::{FILE_HEADER_BYTES, FileHeader};
 pub use granule::{GRANULE_BYTES, Granule, Span};
 pub use log::{Log, Snapshot};
+pub use memory::MemoryStorage;
 pub use report::{Cut, Damage, Reason, Recovery};
 pub use scan::{Scan, scan_bytes};
 pub use shared::{Committed, Hold, SharedWriter, Ticket, Turn, Written};
-pub use storage::{DiskStorage, Storage, StorageFile};
+pub use storage::{DiskStorage, Entry, FileId, Kind, Storage, StorageFile, StorageLock};
 pub use symbols::{MAX_SYMBOL_BYTES, MAX_SYMBOLS, SymbolDamage, SymbolFile, SymbolRecovery, SymbolTail};
 pub use tail::TailPosition;
 pub use trim::CompleteFile;

@@ -1,13 +1,15 @@
 //! A test double for the disk: files in memory that tear, fail, fill up and forget, all from one seed.
 //!
 //! Model: a write reaches the file at once and the disk at the next `sync_data`; a name reaches the directory
-//! at once and the disk at the next `sync_dir`. A killed process loses nothing it has written; a power cut
-//! keeps, of what was not synced, a random first part, the last write of it torn at a random byte. A sync takes time:
+//! at once and the disk at the next `sync_dir` of that directory (a rename between two, when either is synced). A killed process loses nothing it has written; a power cut
+//! keeps, of what was not synced, a random first part, the last write of it torn at a random byte; so a directory that is
+//! removed may be there in part, but a rename is whole or not. A sync takes time:
 //! what is written while it runs is left to the next one. After a failed sync what it should have put on the disk
 //! is still read back but never reaches the disk, and the next sync succeeds: as Linux does it.
 
-use crate::storage::{Storage, StorageFile};
-use std::collections::BTreeMap;
+use crate::storage::{Entry, FileId, Kind, Storage, StorageFile, StorageLock};
+use crate::tree::{Link, NameChange, ROOT, Tree};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
@@ -62,10 +64,14 @@ enum Fault {
 #[derive(Debug)]
 struct Disk {
     random: u64,
+    /// By number. A directory has a number too, and no content.
     files: Vec<FileData>,
-    names: BTreeMap<PathBuf, usize>,
-    durable_names: BTreeMap<PathBuf, usize>,
+    names: Tree,
+    durable_names: Tree,
     name_changes: Vec<NameChange>,
+    locked: BTreeSet<usize>,
+    /// How often it has been restarted: locks of earlier processes are gone.
+    life: u64,
     operations: u64,
     fault: Option<(u64, Fault)>,
     capacity: Option<u64>,
@@ -73,7 +79,7 @@ struct Disk {
     down: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct FileData {
     now: Vec<u8>,
     durable: Vec<u8>,
@@ -88,22 +94,17 @@ enum Change {
     Truncate(u64),
 }
 
-#[derive(Clone, Debug)]
-enum NameChange {
-    Set(PathBuf, usize),
-    Rename(PathBuf, PathBuf),
-    Remove(PathBuf),
-}
-
 impl SimStorage {
     /// An empty disk. The same seed breaks in the same places.
     pub fn new(seed: u64) -> Self {
         let disk = Disk {
             random: seed,
-            files: Vec::new(),
-            names: BTreeMap::new(),
-            durable_names: BTreeMap::new(),
+            files: vec![FileData::default(); ROOT + 1],
+            names: Tree::default(),
+            durable_names: Tree::default(),
             name_changes: Vec::new(),
+            locked: BTreeSet::new(),
+            life: 0,
             operations: 0,
             fault: None,
             capacity: None,
@@ -155,30 +156,38 @@ impl SimStorage {
     pub fn restart(&self, stop: Stop) {
         let mut disk = self.lock();
         (disk.down, disk.fault, disk.fail_truncate) = (false, None, false);
+        disk.life += 1;
+        disk.locked.clear();
         if stop == Stop::Power {
             disk.forget();
         }
     }
 
-    /// Names of all files.
+    /// Names of all files, in order.
     pub fn paths(&self) -> Vec<PathBuf> {
-        self.lock().names.keys().cloned().collect()
+        self.lock().names.files().into_iter().map(|(path, _)| path).collect()
     }
 
     /// Content of a file.
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let disk = self.lock();
-        disk.names.get(path).map(|&id| disk.files[id].now.clone())
+        let id = disk.names.file(path).ok()?;
+        Some(disk.files[id].now.clone())
     }
 
-    /// Puts a file there with this content, on the disk for good.
+    /// Puts a file there with this content, on the disk for good, and so are the directories above it.
+    ///
+    /// # Panics
+    /// Where there cannot be a file: this is for tests.
     pub fn set_content(&self, path: &Path, content: &[u8]) {
         let mut disk = self.lock();
-        let id = disk.files.len();
-        let (now, durable) = (content.to_vec(), content.to_vec());
-        disk.files.push(FileData { now, durable, ..FileData::default() });
-        disk.names.insert(path.to_path_buf(), id);
-        disk.durable_names.insert(path.to_path_buf(), id);
+        let missing = disk.names.missing_down_to(path.parent().unwrap_or(path)).expect("a directory");
+        for dir in missing {
+            let id = disk.new_file(&[]);
+            disk.place_for_good(&dir, Link::Directory(id));
+        }
+        let id = disk.new_file(content);
+        disk.place_for_good(path, Link::File(id));
     }
 
     fn lock(&self) -> MutexGuard<'_, Disk> {
@@ -188,21 +197,14 @@ impl SimStorage {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
         let disk = self.lock();
         disk.check_up()?;
-        let id = *disk.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        let id = disk.names.file(path)?;
         Ok(Arc::new(SimFile { storage: self.clone(), id }))
     }
 }
 
 impl Storage for SimStorage {
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        let mut disk = self.lock();
-        disk.step()?;
-        if disk.names.contains_key(path) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        let id = disk.files.len();
-        disk.files.push(FileData::default());
-        disk.change_name(NameChange::Set(path.to_path_buf(), id));
+        let id = self.lock().create(path, Link::File)?;
         Ok(Arc::new(SimFile { storage: self.clone(), id }))
     }
 
@@ -214,47 +216,95 @@ impl Storage for SimStorage {
         self.open(path)
     }
 
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+    fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         let listed = {
             let disk = self.lock();
             disk.check_up()?;
-            let names = disk.names.keys().filter(|path| path.parent() == Some(dir));
-            names.filter_map(|path| path.file_name()?.to_str().map(str::to_owned)).collect()
+            disk.names.entries(dir)?
         };
         self.after_list.call();
         Ok(listed)
     }
 
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        let disk = self.lock();
+        disk.check_up()?;
+        disk.names.kind(path)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut disk = self.lock();
         disk.step()?;
-        if !disk.names.contains_key(from) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        disk.change_name(NameChange::Rename(from.to_path_buf(), to.to_path_buf()));
+        let change = disk.names.rename(from, to)?;
+        change.into_iter().for_each(|change| disk.change_name(change));
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut disk = self.lock();
         disk.step()?;
-        if !disk.names.contains_key(path) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        disk.change_name(NameChange::Remove(path.to_path_buf()));
+        let change = disk.names.remove_file(path)?;
+        disk.change_name(change);
         Ok(())
     }
 
-    fn create_dir_all(&self, _dir: &Path) -> io::Result<()> {
-        self.lock().check_up()
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.lock().create(dir, Link::Directory).map(|_| ())
     }
 
-    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        let mut disk = self.lock();
+        disk.check_up()?;
+        let missing = disk.names.missing_down_to(dir)?;
+        missing.iter().try_for_each(|dir| disk.create(dir, Link::Directory).map(|_| ()))
+    }
+
+    /// Each name is an operation of its own.
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        let mut disk = self.lock();
+        disk.check_up()?;
+        disk.names.directory(dir)?;
+        while disk.names.kind(dir)?.is_some() {
+            disk.step()?;
+            let change = disk.names.remove_step(dir)?;
+            disk.change_name(change);
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut disk = self.lock();
         disk.step()?;
-        disk.durable_names = disk.names.clone();
-        disk.name_changes.clear();
+        let dir = disk.names.directory(dir)?;
+        disk.settle_names(dir);
         Ok(())
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>> {
+        let mut disk = self.lock();
+        disk.check_up()?;
+        let id = match disk.names.kind(path)? {
+            None => disk.create(path, Link::File)?,
+            Some(_) => disk.names.file(path)?,
+        };
+        let (free, life) = (disk.locked.insert(id), disk.life);
+        Ok(free.then(|| StorageLock::new(Locked { storage: self.clone(), id, life })))
+    }
+}
+
+/// Lets go of a lock when it is dropped, if the process that took it still lives.
+struct Locked {
+    storage: SimStorage,
+    id: usize,
+    life: u64,
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let mut disk = self.storage.lock();
+        if disk.life == self.life {
+            disk.locked.remove(&self.id);
+        }
     }
 }
 
@@ -295,6 +345,11 @@ impl StorageFile for SimFile {
         let disk = self.storage.lock();
         disk.check_up()?;
         Ok(disk.files[self.id].now.len() as u64)
+    }
+
+    fn identity(&self) -> io::Result<FileId> {
+        self.storage.lock().check_up()?;
+        Ok(FileId::new(0, self.id as u64))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -353,31 +408,72 @@ impl Disk {
     /// Bytes of a write that still fit.
     fn room(&self, id: usize, offset: u64, len: usize) -> usize {
         let Some(capacity) = self.capacity else { return len };
-        let used: u64 = self.files.iter().map(|file| file.now.len() as u64).sum();
+        // What has lost its last name takes no room.
+        let used: u64 = self.names.files().iter().map(|&(_, id)| self.files[id].now.len() as u64).sum();
         let own = self.files[id].now.len() as u64;
         (own + capacity.saturating_sub(used)).saturating_sub(offset) as usize
     }
 
+    fn new_file(&mut self, content: &[u8]) -> usize {
+        let (now, durable) = (content.to_vec(), content.to_vec());
+        self.files.push(FileData { now, durable, ..FileData::default() });
+        self.files.len() - 1
+    }
+
+    /// An operation that makes a file or a directory.
+    fn create(&mut self, path: &Path, link: impl Fn(usize) -> Link) -> io::Result<usize> {
+        self.step()?;
+        let change = self.names.create(path, link(self.files.len()))?;
+        self.change_name(change);
+        Ok(self.new_file(&[]))
+    }
+
     fn change_name(&mut self, change: NameChange) {
-        change.apply(&mut self.names);
+        self.names.apply(&change);
         self.name_changes.push(change);
-        // What lost its last name no longer takes room.
-        for (id, file) in self.files.iter_mut().enumerate() {
-            if !self.names.values().any(|&named| named == id) && self.capacity.is_some() {
-                file.now.clear();
+    }
+
+    fn place_for_good(&mut self, path: &Path, link: Link) {
+        // Of this name nothing is to come back.
+        self.durable_names = self.names.clone();
+        self.name_changes.clear();
+        if self.names.kind(path).is_ok_and(|kind| kind.is_some()) {
+            let change = self.names.remove_file(path).expect("a file");
+            self.names.apply(&change);
+        }
+        let change = self.names.create(path, link).expect("a place for it");
+        self.names.apply(&change);
+        self.durable_names = self.names.clone();
+    }
+
+    /// Puts the names in a directory on the disk, and whatever came before in directories that renames connect with it.
+    fn settle_names(&mut self, dir: usize) {
+        let mut dirs = BTreeSet::from([dir]);
+        let mut is_settled = vec![false; self.name_changes.len()];
+        for (change, settled) in self.name_changes.iter().zip(&mut is_settled).rev() {
+            if change.dirs().iter().any(|dir| dirs.contains(dir)) {
+                *settled = true;
+                dirs.extend(change.dirs());
             }
         }
+        let mut is_settled = is_settled.into_iter();
+        let durable = &mut self.durable_names;
+        self.name_changes.retain(|change| {
+            let settled = is_settled.next().unwrap_or(false);
+            if settled {
+                durable.apply(change);
+            }
+            !settled
+        });
     }
 
     /// A power cut: of what was not synced a random first part is kept.
     fn forget(&mut self) {
         let kept = self.random_below(self.name_changes.len() + 1);
-        let mut names = self.durable_names.clone();
-        for change in &self.name_changes[..kept] {
-            change.apply(&mut names);
+        for change in self.name_changes.drain(..).take(kept) {
+            self.durable_names.apply(&change);
         }
-        (self.names, self.durable_names) = (names.clone(), names);
-        self.name_changes.clear();
+        self.names = self.durable_names.clone();
         for id in 0..self.files.len() {
             self.forget_content(id);
         }
@@ -431,24 +527,6 @@ impl Change {
                 let (start, end) = (*offset as usize, *offset as usize + bytes.len());
                 content.resize(content.len().max(end), 0);
                 content[start..end].copy_from_slice(bytes);
-            }
-        }
-    }
-}
-
-impl NameChange {
-    fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
-        match self {
-            Self::Set(path, id) => {
-                names.insert(path.clone(), *id);
-            }
-            Self::Rename(from, to) => {
-                if let Some(id) = names.remove(from) {
-                    names.insert(to.clone(), id);
-                }
-            }
-            Self::Remove(path) => {
-                names.remove(path);
             }
         }
     }

@@ -1,11 +1,12 @@
 //! The narrow door to the disk. [`DiskStorage`] is the real one; [`SimStorage`](crate::sim::SimStorage)
-//! breaks things.
+//! breaks things, and [`MemoryStorage`](crate::MemoryStorage) forgets all with the process.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::any::Any;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::{fmt, io};
 
 /// A place with directories and files. Errors are the operating system's.
 pub trait Storage: Send + Sync {
@@ -15,16 +16,113 @@ pub trait Storage: Send + Sync {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
     /// Opens an existing file for reading and writing.
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
-    /// Names of the files in a directory, in no order. Names that are not UTF-8 are left out.
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Renames a file, replacing what had the new name, in one step.
+    /// What is in a directory, in no order. Names that are not UTF-8 are left out.
+    fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>>;
+    /// What is at a path; `None` when nothing is.
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
+    /// Renames a file, replacing what had the new name, or a directory, where there is none of the new name or an
+    /// empty one; in one step.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file.
+    /// Removes a file. Who has it open can go on reading it.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Creates a directory, which must not exist yet, in one that does.
+    fn create_dir(&self, dir: &Path) -> io::Result<()>;
     /// Creates a directory and those above it; it may exist.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
-    /// Makes the names in a directory survive a power cut.
+    /// Removes a directory and all in it, one after the other, itself last: interrupted it leaves a part.
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Makes the names in a directory survive a power cut (its own name is in the directory above).
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Locks a file, which is made if it is not there, until the guard is dropped or the process ends. `None` when it is
+    /// locked, by this process or another.
+    fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>>;
+
+    /// Names of the files in a directory, in no order. Names that are not UTF-8 are left out.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let files = self.entries(dir)?.into_iter().filter(|entry| entry.kind == Kind::File);
+        Ok(files.map(|entry| entry.name).collect())
+    }
+
+    /// The whole content of a file; one longer than `bytes_max` is [`io::ErrorKind::FileTooLarge`].
+    fn read(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let file = self.open_read(path)?;
+        let len = file.len()?;
+        if len > bytes_max {
+            let what = format!("{len} bytes, where at most {bytes_max} can be right");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+        }
+        let mut content = Vec::new();
+        read_into(&*file, &mut content, 0, len as usize)?;
+        Ok(content)
+    }
+
+    /// Writes a file anew, making it if it is not there. Interrupted it leaves any part of the new content: to replace
+    /// a file in one step, write another and [`rename`](Self::rename) it.
+    fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let file = match self.open_write(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => self.create_new(path)?,
+            opened => opened?,
+        };
+        file.truncate(0)?;
+        file.write_at(content, 0)
+    }
+
+    /// Makes the content of a file survive a power cut (its name is in its directory).
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.open_read(path)?.sync_data()
+    }
+
+    /// Which file is at a path: see [`StorageFile::identity`].
+    fn identity(&self, path: &Path) -> io::Result<FileId> {
+        self.open_read(path)?.identity()
+    }
+}
+
+/// What a name in a directory stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file, or whatever is not a directory.
+    File,
+    /// A directory, or a link to one.
+    Directory,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name alone.
+    pub name: String,
+    /// What it stands for.
+    pub kind: Kind,
+}
+
+/// Tells a file from another that has come to its name. While a file is open no other file has its identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileId {
+    device: u64,
+    number: u64,
+}
+
+impl FileId {
+    pub(crate) fn new(device: u64, number: u64) -> Self {
+        Self { device, number }
+    }
+}
+
+/// A lock that is held until this is dropped.
+pub struct StorageLock(#[expect(dead_code, reason = "held, not used")] Box<dyn Any + Send + Sync>);
+
+impl StorageLock {
+    /// A lock that dropping `held` lets go of.
+    pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
+        Self(Box::new(held))
+    }
+}
+
+impl fmt::Debug for StorageLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StorageLock")
+    }
 }
 
 /// An open file. Reads and writes name their place; there is no current position.
@@ -40,6 +138,8 @@ pub trait StorageFile: Send + Sync {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+    /// Which file this is, whatever its name has become.
+    fn identity(&self) -> io::Result<FileId>;
     /// Makes the content survive a power cut.
     fn sync_data(&self) -> io::Result<()>;
     /// Cuts the file, or grows it with zeros, to `len` bytes.
@@ -91,15 +191,23 @@ impl Storage for DiskStorage {
         Ok(Arc::new(OpenOptions::new().read(true).write(true).open(path)?))
     }
 
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
+    fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
-            if !entry.file_type()?.is_dir() {
-                names.extend(entry.file_name().into_string().ok());
-            }
+            let kind = kind_of(&entry)?;
+            entries.extend(entry.file_name().into_string().ok().map(|name| Entry { name, kind }));
         }
-        Ok(names)
+        Ok(entries)
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => Ok(Some(Kind::Directory)),
+            Ok(_) => Ok(Some(Kind::File)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -110,13 +218,42 @@ impl Storage for DiskStorage {
         fs::remove_file(path)
     }
 
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir(dir)
+    }
+
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         fs::create_dir_all(dir)
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir_all(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
     }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(StorageLock::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<FileId> {
+        let metadata = fs::metadata(path)?;
+        Ok(FileId::new(metadata.dev(), metadata.ino()))
+    }
+}
+
+/// A link is what it leads to; one that leads nowhere is a file.
+fn kind_of(entry: &fs::DirEntry) -> io::Result<Kind> {
+    let kind = entry.file_type()?;
+    let leads_to_dir = || kind.is_symlink() && fs::metadata(entry.path()).is_ok_and(|m| m.is_dir());
+    Ok(if kind.is_dir() || leads_to_dir() { Kind::Directory } else { Kind::File })
 }
 
 impl StorageFile for File {
@@ -130,6 +267,11 @@ impl StorageFile for File {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
+    }
+
+    fn identity(&self) -> io::Result<FileId> {
+        let metadata = self.metadata()?;
+        Ok(FileId::new(metadata.dev(), metadata.ino()))
     }
 
     fn sync_data(&self) -> io::Result<()> {

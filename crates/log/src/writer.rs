@@ -100,7 +100,8 @@ impl LogWriter {
         dir: &Path,
         options: LogOptions,
     ) -> Result<(Self, Recovery), LogError> {
-        storage.create_dir_all(dir).map_err(|e| LogError::io("create", dir, e))?;
+        let sync = options.durability == Durability::Sync;
+        make_dir(&*storage, dir, sync).map_err(|e| LogError::io("create", dir, e))?;
         let LogOptions { stream_id, space, first_sequence, .. } = options;
         let log =
             Log::empty(LogDir { storage, path: dir.to_path_buf(), stream_id, space }, first_sequence, true);
@@ -330,6 +331,23 @@ struct OpenFile {
     handle: Arc<dyn StorageFile>,
     file: u64,
     end: u64,
+}
+
+/// Makes the directory if it is not there; synced, so that a power cut does not take it with all that is in it.
+fn make_dir(storage: &dyn Storage, dir: &Path, sync: bool) -> io::Result<()> {
+    let mut missing = Vec::new();
+    for path in dir.ancestors().filter(|path| !path.as_os_str().is_empty()) {
+        if storage.kind(path)?.is_some() {
+            break;
+        }
+        missing.push(path);
+    }
+    storage.create_dir_all(dir)?;
+    let parents = missing.iter().rev().filter(|_| sync).filter_map(|made| made.parent());
+    parents.into_iter().try_for_each(|parent| {
+        let is_here = parent.as_os_str().is_empty();
+        storage.sync_dir(if is_here { Path::new(".") } else { parent })
+    })
 }
 
 fn open_first(log: &Log, options: &LogOptions) -> Result<OpenFile, LogError> {

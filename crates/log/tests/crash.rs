@@ -9,7 +9,7 @@ use std::path::Path;
 use support::*;
 use tapedb_codec::batch::BatchBuilder;
 use tapedb_log::sim::{SimStorage, Stop};
-use tapedb_log::{Durability, LogError, LogOptions, SharedWriter, SymbolFile};
+use tapedb_log::{Durability, LogError, LogOptions, SharedWriter, Storage, SymbolFile};
 
 /// Appends until something fails or `batches` are in; returns the end of what was acknowledged.
 fn work(disk: &SimStorage, durability: Durability, sizes: &[(u64, usize)]) -> u64 {
@@ -296,6 +296,9 @@ fn a_power_cut_takes_only_names_that_the_last_file_uses() {
     for seed in 0..200 {
         let disk = SimStorage::new(seed);
         let path = Path::new("/symbols");
+        // As a stream's directories are when it has been created.
+        disk.create_dir(dir()).unwrap();
+        disk.sync_dir(Path::new("/")).unwrap();
         let (mut symbols, _) = SymbolFile::open_rw(&disk, path, STREAM, Durability::Async).unwrap();
         let (mut writer, _) = writer(&disk, options(Durability::Async, 1_000)).unwrap();
         writer.sync_symbols(&symbols);

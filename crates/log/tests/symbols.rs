@@ -8,7 +8,7 @@ use tapedb_log::{Durability, LogError, SymbolFile, SymbolRecovery};
 const STREAM: u64 = 5;
 
 fn path() -> &'static Path {
-    Path::new("/stream/symbols")
+    Path::new("/symbols")
 }
 
 fn open(disk: &SimStorage) -> (SymbolFile, SymbolRecovery) {

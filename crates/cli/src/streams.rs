@@ -113,6 +113,7 @@ fn print(found: &[Summary], ui: &Ui) -> Result<(), Failure> {
 
 fn durability(durability: Durability) -> &'static str {
     match durability {
+        Durability::Transient => "transient",
         Durability::Async => "async",
         Durability::Sync => "sync",
     }

@@ -125,9 +125,10 @@ impl Definition {
     }
 }
 
-/// `async` or `sync`.
+/// `transient`, `async` or `sync`.
 pub(crate) fn durability_name(durability: Durability) -> &'static str {
     match durability {
+        Durability::Transient => "transient",
         Durability::Async => "async",
         Durability::Sync => "sync",
     }

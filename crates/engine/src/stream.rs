@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{
-    Dictionary, DiskStorage, Granule, Log, LogError, LogOptions, LogWriter, Recovery, SharedWriter, Span,
-    SymbolFile, SymbolRecovery, TailPosition, Turn,
+    Dictionary, DiskStorage, Durability, Granule, Log, LogError, LogOptions, LogWriter, Recovery,
+    SharedWriter, Span, SymbolFile, SymbolRecovery, TailPosition, Turn,
 };
 use tapedb_schema::{Schema, Timestamp};
 
@@ -239,6 +239,10 @@ impl StreamInner {
 
     /// Makes the directory of a new stream, whole or not at all.
     pub fn create(streams: &Path, directory: &Path, definition: &Definition) -> Result<(), Error> {
+        if definition.options.durability == Durability::Transient {
+            let what = "a database keeps no transient streams; choose async or sync";
+            return Err(Error::io("create", directory)(io::Error::new(io::ErrorKind::Unsupported, what)));
+        }
         let draft = streams.join(format!(".new-{:016x}", definition.id));
         let created = Self::create_in(&draft, definition)
             .and_then(|()| fs::rename(&draft, directory).map_err(Error::io("create", directory)));

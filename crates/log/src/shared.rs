@@ -230,7 +230,7 @@ impl<'w> Turn<'w, '_> {
         let Self { shared, mut state, batch } = self;
         let before = shared.log.next_sequence();
         let written = match state.writer.options().durability {
-            Durability::Async => state.writer.append(batch),
+            Durability::Transient | Durability::Async => state.writer.append(batch),
             Durability::Sync => state.writer.append_no_sync(batch),
         };
         let shown = shared.log.next_sequence() > before;

@@ -46,6 +46,16 @@ impl Log {
         failed.map_or(Ok(freed), Err)
     }
 
+    /// Forgets and removes the oldest complete files until the others have `bytes_max` bytes together, or less.
+    pub(crate) fn trim_to(&self, bytes_max: u64) -> Result<u64, LogError> {
+        let (files, mut bytes) = (self.complete_files(), 0_u64);
+        let too_much = files.iter().rev().find(|file| {
+            bytes += file.bytes;
+            bytes > bytes_max
+        });
+        too_much.map_or(Ok(0), |newest| self.trim(newest.next_sequence))
+    }
+
     fn forget(&self, before: u64) -> Vec<CompleteFile> {
         let mut state = self.state_mut();
         let count = state.complete().take_while(|file| file.next_sequence <= before).count();

@@ -19,9 +19,15 @@ pub const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Default of [`LogOptions::file_bytes_max`]: 64 MiB.
 pub const FILE_BYTES_MAX_DEFAULT: u64 = 64 << 20;
 
+/// A log whose bytes are bounded has about this many files, so that what goes at once is a small part.
+const BOUNDED_FILES: u64 = 8;
+
 /// What an acknowledged append survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
+    /// In this process's memory, and lost with it: for logs in a [`MemoryStorage`](crate::MemoryStorage), which
+    /// [`LogOptions::bytes_max`] keeps from growing.
+    Transient,
     /// In the operating system's hands: survives a killed process, not a power cut.
     #[default]
     Async,
@@ -41,6 +47,11 @@ pub struct LogOptions {
     /// A file that would grow past this many bytes is rolled; at most [`FILE_BYTES_MAX`]. A file holds one
     /// batch at least, whatever its size.
     pub file_bytes_max: u64,
+    /// How much the log may hold: when complete files together have more bytes than this, the oldest are removed, at
+    /// each roll and at opening. Files are then no larger than an eighth of it (or one batch), and the active one comes
+    /// on top. Readers who are too slow get [`LogError::Trimmed`], which says where the log now begins. Where it begins
+    /// is not known to the next opening, which takes the first file for the beginning.
+    pub bytes_max: Option<u64>,
     /// Sequence number with which the log begins: messages below it are elsewhere. Opening removes files that hold no
     /// others, which an interrupted [`SharedWriter::trim`](crate::SharedWriter::trim) leaves. If the first file begins
     /// later, messages are missing, which is reported as damage. If there is no file with a message at or above it, one
@@ -56,8 +67,15 @@ impl LogOptions {
             space,
             durability: Durability::Async,
             file_bytes_max: FILE_BYTES_MAX_DEFAULT,
+            bytes_max: None,
             first_sequence: 0,
         }
+    }
+
+    /// Where a file is rolled.
+    fn file_limit(&self) -> u64 {
+        let share = self.bytes_max.map_or(u64::MAX, |bytes| bytes / BOUNDED_FILES);
+        self.file_bytes_max.min(FILE_BYTES_MAX).min(share)
     }
 }
 
@@ -102,11 +120,14 @@ impl LogWriter {
     ) -> Result<(Self, Recovery), LogError> {
         let sync = options.durability == Durability::Sync;
         make_dir(&*storage, dir, sync).map_err(|e| LogError::io("create", dir, e))?;
-        let LogOptions { stream_id, space, first_sequence, .. } = options;
-        let log =
-            Log::empty(LogDir { storage, path: dir.to_path_buf(), stream_id, space }, first_sequence, true);
+        let LogOptions { stream_id, space, mut first_sequence, .. } = options;
+        let dir = LogDir { storage, path: dir.to_path_buf(), stream_id, space };
+        let files = dir.logs()?;
+        if options.bytes_max.is_some() {
+            first_sequence = files.first().map_or(first_sequence, |&file| file.max(first_sequence));
+        }
+        let log = Log::empty(dir, first_sequence, true);
         let mut recovery = Recovery::default();
-        let files = log.dir.logs()?;
         let (_, files) = split_stale(&files, first_sequence);
         log.dir.remove_left_over(files.first().copied().unwrap_or(first_sequence))?;
         let opened = match files.split_last() {
@@ -116,6 +137,9 @@ impl LogWriter {
                 recover_last(&log, last, &options, &mut recovery)?
             }
         };
+        if let Some(bytes) = options.bytes_max {
+            log.trim_to(bytes)?;
+        }
         log.finish(&mut recovery);
         Ok((Self::on(log, options, opened), recovery))
     }
@@ -150,7 +174,7 @@ impl LogWriter {
     pub fn append(&mut self, batch: &mut [u8]) -> Result<Range<u64>, LogError> {
         let sequences = self.write(batch)?;
         match self.options.durability {
-            Durability::Async => self.publish(),
+            Durability::Transient | Durability::Async => self.publish(),
             Durability::Sync => self.sync()?,
         }
         Ok(sequences)
@@ -191,8 +215,7 @@ impl LogWriter {
     /// Whether a batch of so many bytes goes into a new file.
     pub(crate) fn must_roll_for(&self, batch_bytes: usize) -> bool {
         let holds_batches = self.end > FILE_HEADER_BYTES;
-        let limit = self.options.file_bytes_max.min(FILE_BYTES_MAX);
-        self.must_roll || (holds_batches && self.end + batch_bytes as u64 > limit)
+        self.must_roll || (holds_batches && self.end + batch_bytes as u64 > self.options.file_limit())
     }
 
     pub(crate) fn check_healthy(&self) -> Result<(), LogError> {
@@ -297,6 +320,8 @@ impl LogWriter {
         let _ = self.log.dir.write_index(self.file, self.end, &granules, sync);
         self.log.start_file(opened.file);
         (self.active, self.file, self.end) = (opened.handle, opened.file, opened.end);
+        // A file that cannot be removed is forgotten, and tried again when the log is opened next.
+        let _ = self.options.bytes_max.map(|bytes| self.log.trim_to(bytes));
         Ok(())
     }
 

@@ -3,13 +3,14 @@
 mod support;
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::*;
 use tapedb_log::sim::SimStorage;
 use tapedb_log::{
-    DiskStorage, Durability, GRANULE_BYTES, Granule, Log, LogError, LogOptions, LogWriter, Reason,
-    SharedWriter, TailPosition,
+    DiskStorage, Durability, GRANULE_BYTES, Granule, Log, LogError, LogOptions, LogWriter, MemoryStorage,
+    Reason, SharedWriter, Storage, TailPosition,
 };
 
 #[test]
@@ -269,14 +270,18 @@ fn malformed_batches_are_refused() {
     assert_eq!(writer.append(&mut good.clone()).unwrap(), 0..2);
 }
 
-/// On the real disk: one writer, readers in this process, a reader that looks from outside.
 #[test]
 fn live_readers_miss_nothing() {
     let home = tempfile::tempdir().unwrap();
-    let (storage, end) = (Arc::new(DiskStorage), 3_000);
-    let options = options(Durability::Async, 40_000);
-    let (mut writer, _) = LogWriter::open(storage.clone(), home.path(), options).unwrap();
-    let outside = Log::open(storage.clone(), home.path(), STREAM, SPACE, 0).unwrap().0;
+    follow_live(Arc::new(DiskStorage), home.path(), Durability::Async);
+    follow_live(Arc::new(MemoryStorage::new()), dir(), Durability::Transient);
+}
+
+/// One writer, readers in this process, a reader that looks from outside.
+fn follow_live(storage: Arc<dyn Storage>, home: &Path, durability: Durability) {
+    let (end, options) = (3_000, options(durability, 40_000));
+    let (mut writer, _) = LogWriter::open(storage.clone(), home, options).unwrap();
+    let outside = Log::open(storage.clone(), home, STREAM, SPACE, 0).unwrap().0;
     let follow = |log: Arc<Log>, outside: bool| {
         move || {
             let (mut position, mut bytes, mut seen) = (TailPosition::at(0), Vec::new(), Vec::new());
@@ -304,7 +309,93 @@ fn live_readers_miss_nothing() {
         assert!(reader.join().unwrap().into_iter().eq(0..end));
     }
     drop(writer);
-    let (writer, recovery) = LogWriter::open(storage, home.path(), options).unwrap();
+    let (writer, recovery) = LogWriter::open(storage, home, options).unwrap();
     assert!(recovery.is_clean() && recovery.messages == end, "{recovery}");
     assert!(read_all(writer.log()).sequences.into_iter().eq(0..end));
+}
+
+fn bounded(bytes_max: u64) -> LogOptions {
+    LogOptions { bytes_max: Some(bytes_max), ..options(Durability::Transient, 1 << 20) }
+}
+
+/// Bytes of all files in memory.
+fn bytes_of(storage: &MemoryStorage) -> u64 {
+    let files = storage.list(dir()).unwrap();
+    files.iter().map(|name| storage.open_read(&dir().join(name)).unwrap().len().unwrap()).sum()
+}
+
+#[test]
+fn a_bounded_log_drops_the_oldest_and_says_what_is_missing() {
+    let storage = MemoryStorage::new();
+    let bytes_max = 40_000;
+    let open = || LogWriter::open(Arc::new(storage.clone()), dir(), bounded(bytes_max)).unwrap();
+    let shared = SharedWriter::new(open().0);
+    let log = Arc::clone(shared.log());
+    let (mut slow, mut bytes, mut missed, mut seen) = (TailPosition::at(0), Vec::new(), 0, 0);
+    for round in 0..600 {
+        let first = log.next_sequence();
+        let committed = shared.append(&mut batch(first, 3, 100)).unwrap();
+        assert!(committed.shown && committed.sequences == (first..first + 3));
+        assert!(bytes_of(&storage) < bytes_max + 2 * bytes_max / 8, "round {round}");
+        assert!(log.complete_files().iter().all(|file| file.bytes <= bytes_max / 8));
+        if round % 149 == 0 {
+            match log.read_from(&mut slow, 1, &mut bytes) {
+                Ok(span) => seen += span.count,
+                Err(LogError::Trimmed { sequence, first_sequence }) => {
+                    assert_eq!((sequence, first_sequence), (slow.sequence(), log.first_sequence()));
+                    missed += first_sequence - sequence;
+                    slow = TailPosition::at(first_sequence);
+                    seen += log.read_from(&mut slow, 1, &mut bytes).unwrap().count;
+                }
+                Err(other) => panic!("{other}"),
+            }
+            assert_eq!(missed + seen, slow.sequence());
+        }
+    }
+    assert!(missed > 600 && bytes_of(&storage) > bytes_max / 2, "{missed} missed");
+    let (first, end) = (log.first_sequence(), log.next_sequence());
+    assert!(read_all(&log).sequences.into_iter().eq(first..end));
+    // While the process lives, it can be opened anew; with less room it drops more.
+    drop(shared);
+    let (writer, recovery) = open();
+    assert!(recovery.is_clean() && recovery.first_sequence == first, "{recovery}");
+    assert!(read_all(writer.log()).sequences.into_iter().eq(first..end));
+    let less = LogWriter::open(Arc::new(storage.clone()), dir(), bounded(bytes_max / 2)).unwrap();
+    assert!(less.1.is_clean() && less.1.first_sequence > first && bytes_of(&storage) < bytes_max * 5 / 8);
+}
+
+/// What is dropped while it is being read is read to the end, or is told to be gone.
+#[test]
+fn readers_beside_a_bounded_log_get_what_they_ask_for_or_learn_that_it_is_gone() {
+    let storage = Arc::new(MemoryStorage::new());
+    let (writer, _) = LogWriter::open(storage, dir(), bounded(20_000)).unwrap();
+    let shared = SharedWriter::new(writer);
+    let end = 30_000;
+    let (missed, seen) = std::thread::scope(|scope| {
+        let log = shared.log();
+        let reader = scope.spawn(move || {
+            let (mut position, mut bytes, mut missed, mut seen) = (TailPosition::at(0), Vec::new(), 0, 0);
+            while position.sequence() < end {
+                match log.read_from(&mut position, 1_000, &mut bytes) {
+                    Ok(span) => {
+                        let batches = log.batches(&span, &bytes);
+                        seen += batches.map(|batch| u64::from(batch.unwrap().header.count)).sum::<u64>();
+                    }
+                    Err(LogError::Trimmed { sequence, first_sequence }) => {
+                        assert!(sequence == position.sequence() && first_sequence > sequence);
+                        missed += first_sequence - sequence;
+                        position = TailPosition::at(first_sequence);
+                    }
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            (missed, seen)
+        });
+        while log.next_sequence() < end {
+            shared.append(&mut batch(log.next_sequence(), 3, 100)).unwrap();
+        }
+        reader.join().unwrap()
+    });
+    assert_eq!(missed + seen, end);
+    assert!(seen > 0);
 }

@@ -8,7 +8,7 @@
 
 use crate::batches::BatchSlice;
 use crate::error::LogError;
-use crate::files::LogDir;
+use crate::files::{LogDir, split_stale};
 use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, index_bytes_max, index_name, parse_index};
 use crate::granule::{self, Granule};
 use crate::report::{Cut, Damage, Reason};
@@ -141,6 +141,28 @@ impl Walk {
         let next_sequence = files.first().copied().unwrap_or(0);
         let (window, found) = (Window::default(), VecDeque::new());
         Ok(Self { dir, files, begun: 0, next_sequence, current: None, window, found })
+    }
+
+    /// Walks the log as it is when it begins with message `first_sequence`: files that hold only messages below it are
+    /// left out, and a first file that begins later is damage.
+    pub fn beginning_with(mut self, first_sequence: u64) -> Self {
+        let (stale, files) = split_stale(&self.files, first_sequence);
+        self.next_sequence = files.first().map_or(first_sequence, |&file| file.min(first_sequence));
+        if let Some(&file) = files.first()
+            && file > first_sequence
+        {
+            let (count, reason) = (Some(file - first_sequence), Reason::Gap);
+            self.found.push_back(Found::Damage(Damage {
+                file,
+                offset: 0,
+                bytes: 0,
+                first_sequence,
+                count,
+                reason,
+            }));
+        }
+        self.files.drain(..stale.len());
+        self
     }
 
     /// The log files, each by the sequence number in its name, in order.
@@ -576,20 +598,7 @@ mod tests {
         let torn = [head(2), vec![1, 2, 3]].concat();
         let foreign = [FileHeader::new(8, 0, 4).bytes(FileKind::Log).to_vec(), batch_of(4, 2, 5)].concat();
         let (first, last) = (whole(0), whole(9));
-        let mut walk = walk(&[(0, &first), (2, &torn), (4, &foreign), (9, &last)]);
-        let mut told = Vec::new();
-        while let Some(found) = walk.next_found() {
-            told.push(match found {
-                Found::File { file, .. } => format!("file {file}"),
-                Found::Batch(batch) => format!("batch {}", batch.header.first_sequence),
-                Found::Damage(damage) => {
-                    format!("damage {} {} {:?}", damage.file, damage.bytes, damage.count)
-                }
-                Found::Unreadable { file, count, .. } => format!("unreadable {file} {count:?}"),
-                Found::Index { file, fault } => format!("index {file} {fault:?}"),
-                Found::Tail(cut) => format!("tail {}", cut.bytes),
-            });
-        }
+        let told = told(walk(&[(0, &first), (2, &torn), (4, &foreign), (9, &last)]));
         assert_eq!(
             told,
             [
@@ -604,6 +613,41 @@ mod tests {
                 "batch 9",
             ]
         );
+    }
+
+    fn told(mut walk: Walk) -> Vec<String> {
+        let mut told = Vec::new();
+        while let Some(found) = walk.next_found() {
+            told.push(match found {
+                Found::File { file, .. } => format!("file {file}"),
+                Found::Batch(batch) => format!("batch {}", batch.header.first_sequence),
+                Found::Damage(damage) => {
+                    format!("damage {} {} {:?}", damage.file, damage.bytes, damage.count)
+                }
+                Found::Unreadable { file, count, .. } => format!("unreadable {file} {count:?}"),
+                Found::Index { file, fault } => format!("index {file} {fault:?}"),
+                Found::Tail(cut) => format!("tail {}", cut.bytes),
+            });
+        }
+        told
+    }
+
+    #[test]
+    fn a_log_that_begins_later() {
+        let head = |first| FileHeader::new(STREAM, 0, first).bytes(FileKind::Log).to_vec();
+        let files = [4, 6, 8].map(|first: u64| (first, [head(first), batch_of(first, 2, 5)].concat()));
+        let from = |first_sequence| {
+            let files = files.each_ref().map(|(file, bytes)| (*file, bytes.as_slice()));
+            let walk = walk(&files).beginning_with(first_sequence);
+            let (count, told) = (walk.files().len(), told(walk));
+            let batches = told.iter().filter(|told| told.starts_with("batch")).count();
+            (count, batches, told[0].clone())
+        };
+        assert_eq!(from(1), (3, 3, "damage 4 0 Some(3)".into()));
+        assert_eq!(from(4), (3, 3, "file 4".into()));
+        assert_eq!(from(7), (2, 2, "file 6".into()));
+        assert_eq!(from(8), (1, 1, "file 8".into()));
+        assert_eq!(walk(&[]).beginning_with(5).next_sequence(), 5);
     }
 
     proptest! {

@@ -113,8 +113,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 
 /// Fails when messages were found to be out of reach as the streams were opened: cursors do not meet them any more.
 fn check_whole(streams: &[Stream]) -> Result<(), Failure> {
-    let is_lossy =
-        |stream: &&Stream| stream.recovery().log.damaged.iter().any(|damage| damage.count != Some(0));
+    let is_lossy = |stream: &&Stream| stream.recovery().damaged().any(|damage| damage.count != Some(0));
     match streams.iter().find(is_lossy) {
         Some(stream) => Err(Failure::new(format!(
             "messages of stream {:?} are out of reach, as the warning says; restore its files from a copy if you \

@@ -1,14 +1,19 @@
-//! A piece of a stream in memory: some batches of the log, and the row among their rows that comes next.
+//! A piece of a stream in memory: batches of the log or a block of a segment, and the row among its rows that comes next.
 
+use crate::deletion::Deletion;
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::stream::StreamInner;
+use crate::space::Lane;
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::sync::Arc;
 use tapedb_codec::batch::{BatchError, BatchHeader, Rows};
-use tapedb_log::{Damage, Log, Reason, Span};
+use tapedb_log::{Damage, Reason, Span};
+use tapedb_segment as segment;
 
-/// In which order a block gives its rows.
+/// Place of a message in a stream's history: its time, then its sequence number.
+pub(crate) type Key = (i64, u64);
+
+/// In which order rows are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// As they arrived.
@@ -19,49 +24,90 @@ pub(crate) enum Order {
     TimeReversed,
 }
 
-/// The row a block stands on.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Current {
-    pub time: i64,
-    pub sequence: u64,
-    pub symbol: u32,
-    pub type_id: u16,
-    /// Where the body is in the block's bytes.
-    pub body: (u32, u32),
-}
-
-impl Current {
-    /// Place in time order.
+impl Order {
+    /// Keys in this order: what comes first has the smallest rank. Backwards, the complement turns the order of each part
+    /// around.
     #[inline]
-    pub fn key(&self) -> (i64, u64) {
-        (self.time, self.sequence)
+    pub fn rank(self, key: Key) -> Key {
+        match self {
+            Self::Arrival => (0, key.1),
+            Self::Time => key,
+            Self::TimeReversed => (!key.0, !key.1),
+        }
     }
 }
 
-/// Batches in memory. Reused: loading the next ones keeps the memory.
+/// No row comes behind this rank.
+pub(crate) const LAST: Key = (i64::MAX, u64::MAX);
+
+/// Which rows of what is loaded are wanted at all, whatever the filter says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bounds {
+    /// Only rows after this place, in the order of reading.
+    pub after: Option<Key>,
+    /// Only rows with sequence numbers below this.
+    pub end: u64,
+    /// Deletions that reach into the piece.
+    pub deletions: Vec<Arc<Deletion>>,
+}
+
+impl Bounds {
+    fn admits(&self, order: Order, (time, sequence): Key, symbol: u32) -> bool {
+        sequence < self.end
+            && self.after.is_none_or(|after| order.rank((time, sequence)) > order.rank(after))
+            && !self.deletions.iter().any(|deletion| deletion.takes(time, sequence, symbol))
+    }
+
+    /// Whether rows of such keys may be refused.
+    pub fn cut(&self, order: Order, first: Key, sequence_max: u64) -> bool {
+        sequence_max >= self.end
+            || self.after.is_some_and(|after| order.rank(first) <= order.rank(after))
+            || !self.deletions.is_empty()
+    }
+}
+
+/// What the rows of the current run are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// `rows`, of one batch.
+    Batch,
+    /// `columns`, of a block of a segment.
+    Columns,
+    /// `gathered`.
+    Gathered,
+}
+
+/// Batches or a block of a segment in memory. Reused: loading the next ones keeps the memory.
 ///
-/// Always true: `batches` are whole and checked; `rows` are those of the batch at `batch`, or empty; rows before `row`
-/// (in the block's direction) have been given. A block of unsorted rows has them all in `sorted` instead.
+/// Rows come in runs: those of a batch, or of a block of a segment, or all rows of batches that had to be sorted. Always
+/// true: `batches` are whole and checked; those before `batch` have been begun; of the current run, `row` was given last,
+/// and what is at `next` and behind it has not been given.
 #[derive(Debug)]
 pub(crate) struct Block {
+    order: Order,
+    bounds: Bounds,
+    /// Bytes of the log, and the batches in them.
     bytes: Vec<u8>,
     batches: Vec<BatchAt>,
-    order: Order,
-    rows: Rows,
-    /// Batches of `batches` that have been begun, in the block's direction.
     batch: usize,
-    /// First byte and first sequence number of the batch in `rows`.
-    base: (u32, u64),
-    /// Rows of `rows` still to give.
-    left: Range<usize>,
-    /// Whether the rows of this batch must be looked at one by one.
-    sift: bool,
-    /// Whether the next row of `left`, if there is one, is the next wanted row.
-    is_plain: bool,
-    sorted: Option<Sorted>,
     /// Log file and offset the bytes come from, for errors.
     place: (u64, u64),
-    pub current: Current,
+    held: Held,
+    rows: Rows,
+    /// First byte and first sequence number of the batch in `rows`.
+    base: (u32, u64),
+    columns: segment::Rows,
+    gathered: Vec<Gathered>,
+    row: usize,
+    /// Rows of the run in the order in which they are given, if that is not simply from the first to the last.
+    picks: Option<Vec<u32>>,
+    spare_picks: Vec<u32>,
+    /// Index into the run, or into its picks.
+    next: usize,
+    stop: usize,
+    /// Rows before this one follow plainly: each is wanted and before `limit`.
+    plain_stop: usize,
+    limit: Key,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -71,29 +117,114 @@ struct BatchAt {
     header: BatchHeader,
 }
 
-/// All wanted rows of a block in time order.
-#[derive(Debug)]
-struct Sorted {
-    rows: Vec<Current>,
-    next: usize,
+/// A row taken out of its batch, to be sorted.
+#[derive(Debug, Clone, Copy)]
+struct Gathered {
+    time: i64,
+    sequence: u64,
+    symbol: u32,
+    type_id: u16,
+    /// Where the body is in the block's bytes.
+    body: (u32, u32),
 }
 
 impl Block {
     pub fn new(order: Order) -> Self {
         Self {
+            order,
+            bounds: Bounds::default(),
             bytes: Vec::new(),
             batches: Vec::new(),
-            order,
-            rows: Rows::default(),
             batch: 0,
-            base: (0, 0),
-            left: 0..0,
-            sift: false,
-            is_plain: false,
-            sorted: None,
             place: (0, 0),
-            current: Current::default(),
+            held: Held::Batch,
+            rows: Rows::default(),
+            base: (0, 0),
+            columns: segment::Rows::new(),
+            gathered: Vec::new(),
+            row: 0,
+            picks: None,
+            spare_picks: Vec::new(),
+            next: 0,
+            stop: 0,
+            plain_stop: 0,
+            limit: LAST,
         }
+    }
+
+    /// Time of the current row.
+    #[inline]
+    pub fn time(&self) -> i64 {
+        match self.held {
+            Held::Batch => self.rows.times()[self.row],
+            Held::Columns => self.columns.times()[self.row],
+            Held::Gathered => self.gathered[self.row].time,
+        }
+    }
+
+    /// Sequence number of the current row.
+    #[inline]
+    pub fn sequence(&self) -> u64 {
+        match self.held {
+            Held::Batch => self.base.1 + self.row as u64,
+            Held::Columns => self.columns.sequence(self.row),
+            Held::Gathered => self.gathered[self.row].sequence,
+        }
+    }
+
+    /// Symbol of the current row.
+    #[inline]
+    pub fn symbol(&self) -> u32 {
+        match self.held {
+            Held::Batch => self.rows.symbols()[self.row],
+            Held::Columns => self.columns.lane(self.row).1,
+            Held::Gathered => self.gathered[self.row].symbol,
+        }
+    }
+
+    /// Type of the current row.
+    #[inline]
+    pub fn type_id(&self) -> u16 {
+        match self.held {
+            Held::Batch => self.rows.types()[self.row],
+            Held::Columns => self.columns.lane(self.row).0,
+            Held::Gathered => self.gathered[self.row].type_id,
+        }
+    }
+
+    /// Body of the current row.
+    #[inline]
+    pub fn body(&self) -> &[u8] {
+        match self.held {
+            Held::Batch => {
+                let body = self.rows.body(self.row);
+                let start = self.base.0 as usize;
+                &self.bytes[start + body.start..start + body.end]
+            }
+            Held::Columns => self.columns.body(self.row),
+            Held::Gathered => {
+                let (start, end) = self.gathered[self.row].body;
+                &self.bytes[start as usize..end as usize]
+            }
+        }
+    }
+
+    /// Place of the current row.
+    #[inline]
+    pub fn key(&self) -> Key {
+        (self.time(), self.sequence())
+    }
+
+    /// Place of the current row among those of other blocks.
+    #[inline]
+    pub fn rank(&self) -> Key {
+        self.order.rank(self.key())
+    }
+
+    /// From now on rows at this rank or behind it are no plain steps.
+    pub fn set_limit(&mut self, limit: Key) {
+        self.limit = limit;
+        self.find_plain_stop();
     }
 
     /// The buffer to read the log into, before [`Block::load`].
@@ -101,27 +232,37 @@ impl Block {
         &mut self.bytes
     }
 
-    /// The body of the current row.
-    #[inline]
-    pub fn body(&self) -> &[u8] {
-        &self.bytes[self.current.body.0 as usize..self.current.body.1 as usize]
+    /// The rows to decode a block of a segment into, before [`Block::load_columns`].
+    pub fn columns_mut(&mut self) -> &mut segment::Rows {
+        &mut self.columns
+    }
+
+    fn clear(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+        self.batches.clear();
+        (self.batch, self.next, self.stop, self.plain_stop) = (0, 0, 0, 0);
+        self.drop_picks();
+    }
+
+    fn drop_picks(&mut self) {
+        if let Some(picks) = self.picks.take() {
+            self.spare_picks = picks;
+        }
     }
 
     /// Takes the batches of `span` whose bytes have been read. What is damaged goes to `errors`, the rest stays.
-    /// `in_order`: the rows arrived in the order in which they are wanted, or the order of arrival is wanted.
+    /// `in_order`: the rows arrived in the order in which they are wanted.
     pub fn load(
         &mut self,
-        log: &Log,
         span: &Span,
         in_order: bool,
-        filter: &mut Filter,
-        stream: &StreamInner,
+        bounds: Bounds,
+        (filter, lane): (&mut Filter, Lane<'_>),
         errors: &mut VecDeque<Error>,
     ) {
-        self.batches.clear();
-        (self.batch, self.left, self.sorted) = (0, 0..0, None);
-        (self.place, self.is_plain) = ((span.file, span.offset), false);
-        for batch in log.batches(span, &self.bytes) {
+        self.clear(bounds);
+        self.place = (span.file, span.offset);
+        for batch in lane.space.log.batches(span, &self.bytes) {
             match batch {
                 Ok(batch) => {
                     let start = (batch.offset - span.offset) as u32;
@@ -132,113 +273,180 @@ impl Block {
             }
         }
         if !in_order && self.order != Order::Arrival {
-            self.sort(filter, stream, errors);
+            self.gather((filter, lane), errors);
         }
     }
 
-    /// Moves to the next row if it is in the same batch, surely wanted and before `limit`: what most calls come to.
-    /// `false`: it takes [`Block::advance`] to say.
+    /// Takes the rows that [`Block::columns_mut`] has been filled with: they are what the filter wants, in time order, and
+    /// none has a larger sequence number.
+    pub fn load_columns(&mut self, bounds: Bounds, sequence_max: u64) {
+        self.clear(bounds);
+        self.held = Held::Columns;
+        let count = self.columns.len();
+        let is_cut = count > 0 && {
+            let first = if self.order == Order::TimeReversed { count - 1 } else { 0 };
+            let first = (self.columns.times()[first], self.columns.sequence(first));
+            // In order of arrival nobody knows which row comes first.
+            let is_after = self.order == Order::Arrival && self.bounds.after.is_some();
+            is_after || self.bounds.cut(self.order, first, sequence_max)
+        };
+        self.begin_run(count, is_cut);
+    }
+
+    /// Stands before the first of the run's rows. `sift`: not all are wanted.
+    fn begin_run(&mut self, count: usize, sift: bool) {
+        (self.next, self.stop) = (0, count);
+        self.drop_picks();
+        let is_given_as_it_lies = match (self.order, self.held) {
+            (Order::TimeReversed, _) => false,
+            (Order::Arrival, Held::Columns) => self.columns.is_in_order_of_arrival(),
+            _ => true,
+        };
+        if sift || !is_given_as_it_lies {
+            self.pick(count, sift);
+        }
+        self.find_plain_stop();
+    }
+
+    /// Notes the wanted rows of the run in the order in which they are given.
+    fn pick(&mut self, count: usize, sift: bool) {
+        let mut picks = std::mem::take(&mut self.spare_picks);
+        picks.clear();
+        let bounds = std::mem::take(&mut self.bounds);
+        picks.extend((0..count as u32).filter(|row| {
+            self.row = *row as usize;
+            !sift || bounds.admits(self.order, self.key(), self.symbol())
+        }));
+        self.bounds = bounds;
+        match self.order {
+            Order::TimeReversed => picks.reverse(),
+            Order::Arrival if self.held == Held::Columns => {
+                picks.sort_unstable_by_key(|row| self.columns.sequence(*row as usize));
+            }
+            _ => {}
+        }
+        self.stop = picks.len();
+        self.picks = Some(picks);
+    }
+
+    fn rank_at(&self, row: usize) -> Key {
+        self.order.rank(match self.held {
+            Held::Batch => (self.rows.times()[row], self.base.1 + row as u64),
+            Held::Columns => (self.columns.times()[row], self.columns.sequence(row)),
+            Held::Gathered => (self.gathered[row].time, self.gathered[row].sequence),
+        })
+    }
+
+    /// Finds how far rows follow plainly: by galloping, for where streams alternate it is not far.
+    fn find_plain_stop(&mut self) {
+        self.plain_stop = 0;
+        if self.picks.is_some() || self.next >= self.stop || self.rank_at(self.next) >= self.limit {
+            return;
+        }
+        if self.limit == LAST || self.rank_at(self.stop - 1) < self.limit {
+            self.plain_stop = self.stop;
+            return;
+        }
+        let (mut low, mut step) = (self.next, 1);
+        while low + step < self.stop && self.rank_at(low + step) < self.limit {
+            low += step;
+            step *= 2;
+        }
+        let mut high = self.stop.min(low + step);
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            if self.rank_at(middle) < self.limit { low = middle } else { high = middle }
+        }
+        self.plain_stop = low + 1;
+    }
+
+    /// Moves to the next row if that is a plain step: what most calls come to. `false`: it takes [`Block::advance`] to say.
     #[inline]
-    pub fn advance_plainly(&mut self, limit: (i64, u64)) -> bool {
-        let row = self.left.start;
-        if !self.is_plain || row >= self.left.end {
+    pub fn advance_plainly(&mut self) -> bool {
+        if self.next >= self.plain_stop {
             return false;
         }
-        let (start, first_sequence) = self.base;
-        let (time, sequence) = (self.rows.times()[row], first_sequence + row as u64);
-        if (time, sequence) >= limit {
-            return false;
-        }
-        self.left.start = row + 1;
-        let (symbol, type_id) = (self.rows.symbols()[row], self.rows.types()[row]);
-        let body = self.rows.body(row);
-        let body = (start + body.start as u32, start + body.end as u32);
-        self.current = Current { time, sequence, symbol, type_id, body };
+        self.row = self.next;
+        self.next += 1;
         true
     }
 
     /// Moves to the next wanted row. `false`: there is none left.
-    pub fn advance(
-        &mut self,
-        filter: &mut Filter,
-        stream: &StreamInner,
-        errors: &mut VecDeque<Error>,
-    ) -> bool {
-        if self.sorted.is_some() {
-            return self.advance_sorted();
-        }
+    pub fn advance(&mut self, filter: &mut Filter, lane: Lane<'_>, errors: &mut VecDeque<Error>) -> bool {
         loop {
-            let next =
-                if self.order == Order::TimeReversed { self.left.next_back() } else { self.left.next() };
-            let Some(row) = next else {
-                if self.next_batch(filter, stream, errors) {
-                    continue;
-                }
+            if self.next < self.stop {
+                self.row = self.picks.as_ref().map_or(self.next, |picks| picks[self.next] as usize);
+                self.next += 1;
+                return true;
+            }
+            if !self.next_batch(filter, lane, errors) {
                 return false;
-            };
-            let (time, symbol, type_id) =
-                (self.rows.times()[row], self.rows.symbols()[row], self.rows.types()[row]);
-            if self.sift && !filter.wants(time, symbol, type_id, stream) {
-                continue;
             }
-            let body = self.rows.body(row);
-            let (start, sequence) = self.base;
-            self.current = Current {
-                time,
-                sequence: sequence + row as u64,
-                symbol,
-                type_id,
-                body: (start + body.start as u32, start + body.end as u32),
-            };
-            return true;
-        }
-    }
-
-    fn advance_sorted(&mut self) -> bool {
-        let Some(sorted) = &mut self.sorted else { return false };
-        match sorted.rows.get(sorted.next) {
-            Some(row) => {
-                self.current = *row;
-                sorted.next += 1;
-                true
-            }
-            None => false,
         }
     }
 
     /// Begins the next batch that may hold wanted rows. `false`: there is none.
-    fn next_batch(
-        &mut self,
-        filter: &mut Filter,
-        stream: &StreamInner,
-        errors: &mut VecDeque<Error>,
-    ) -> bool {
+    fn next_batch(&mut self, filter: &mut Filter, lane: Lane<'_>, errors: &mut VecDeque<Error>) -> bool {
         while self.batch < self.batches.len() {
             let reversed = self.order == Order::TimeReversed;
             let index = if reversed { self.batches.len() - 1 - self.batch } else { self.batch };
             let at = self.batches[index];
             self.batch += 1;
-            if filter.wants_none_of(&at.header, stream) {
+            if filter.wants_none_of(&at.header, lane.stream) {
                 continue;
             }
             if let Err(error) =
                 self.rows.load_parsed(&at.header, &self.bytes[at.start as usize..at.end as usize])
             {
-                errors.push_back(self.damaged(&at, error, &stream.log));
+                errors.push_back(self.damaged(&at, error, lane));
                 continue;
             }
+            self.held = Held::Batch;
             self.base = (at.start, at.header.first_sequence);
-            self.left = 0..self.rows.len();
-            self.sift = !filter.wants_all_of(&at.header);
-            self.is_plain = !self.sift && self.order != Order::TimeReversed;
+            self.begin_batch(&at.header, filter, lane);
             return true;
         }
         false
     }
 
+    fn begin_batch(&mut self, header: &BatchHeader, filter: &mut Filter, lane: Lane<'_>) {
+        let first = match self.order {
+            Order::TimeReversed => (header.time_max, header.next_sequence() - 1),
+            _ => (header.time_min, header.first_sequence),
+        };
+        let is_cut = self.bounds.cut(self.order, first, header.next_sequence() - 1);
+        self.begin_run(self.rows.len(), is_cut);
+        if !filter.wants_all_of(header) {
+            self.sift(filter, lane);
+        }
+    }
+
+    /// Keeps of the run's rows those that the filter wants.
+    fn sift(&mut self, filter: &mut Filter, lane: Lane<'_>) {
+        let rows = &self.rows;
+        let mut wants = |row: &u32| {
+            let row = *row as usize;
+            filter.wants(rows.times()[row], rows.symbols()[row], rows.types()[row], lane.stream)
+        };
+        let picks = match self.picks.take() {
+            Some(mut picks) => {
+                picks.retain(&mut wants);
+                picks
+            }
+            None => {
+                let mut picks = std::mem::take(&mut self.spare_picks);
+                picks.clear();
+                picks.extend((0..rows.len() as u32).filter(&mut wants));
+                picks
+            }
+        };
+        (self.stop, self.plain_stop) = (picks.len(), 0);
+        self.picks = Some(picks);
+    }
+
     /// The error for a batch whose checksums are right but whose columns are not.
     #[cold]
-    fn damaged(&self, at: &BatchAt, error: BatchError, log: &Log) -> Error {
+    fn damaged(&self, at: &BatchAt, error: BatchError, lane: Lane<'_>) -> Error {
         let (file, offset) = self.place;
         let damage = Damage {
             file,
@@ -248,21 +456,37 @@ impl Block {
             count: Some(at.header.count.into()),
             reason: Reason::Batch(error),
         };
-        Error::damaged(log, damage)
+        Error::damaged(&lane.space.log, damage)
     }
 
-    /// Collects all wanted rows in time order.
-    fn sort(&mut self, filter: &mut Filter, stream: &StreamInner, errors: &mut VecDeque<Error>) {
-        let wanted = std::mem::replace(&mut self.order, Order::Arrival);
-        let mut rows = Vec::new();
-        while self.advance(filter, stream, errors) {
-            rows.push(self.current);
+    /// Makes one run, in order, of all wanted rows of all batches.
+    fn gather(&mut self, (filter, lane): (&mut Filter, Lane<'_>), errors: &mut VecDeque<Error>) {
+        let order = std::mem::replace(&mut self.order, Order::Arrival);
+        // A place is told by time, not by arrival: rows are compared with it when they are gathered.
+        let after = self.bounds.after.take();
+        let mut gathered = std::mem::take(&mut self.gathered);
+        gathered.clear();
+        while self.advance(filter, lane, errors) {
+            if after.is_none_or(|after| order.rank(self.key()) > order.rank(after)) {
+                gathered.push(self.gathered_row());
+            }
         }
-        self.order = wanted;
-        rows.sort_unstable_by_key(|row| (row.time, row.sequence));
-        if wanted == Order::TimeReversed {
-            rows.reverse();
+        self.order = order;
+        gathered.sort_unstable_by_key(|row| order.rank((row.time, row.sequence)));
+        (self.gathered, self.held) = (gathered, Held::Gathered);
+        self.drop_picks();
+        (self.next, self.stop) = (0, self.gathered.len());
+        self.find_plain_stop();
+    }
+
+    fn gathered_row(&self) -> Gathered {
+        let (body, start) = (self.rows.body(self.row), self.base.0);
+        Gathered {
+            time: self.time(),
+            sequence: self.sequence(),
+            symbol: self.symbol(),
+            type_id: self.type_id(),
+            body: (start + body.start as u32, start + body.end as u32),
         }
-        self.sorted = Some(Sorted { rows, next: 0 });
     }
 }

@@ -1,13 +1,15 @@
 //! Reads messages: history, then live, of one stream or of many merged by time.
 
-use crate::block::Block;
+use crate::block::{Block, Order};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::position::{InStream, Place, Position};
 use crate::source::{ReadAs, Source};
+use crate::space::Space;
 use crate::stream::Stream;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tapedb_codec::dynamic::RecordRef;
 use tapedb_codec::evolve::EvolveError;
@@ -107,8 +109,14 @@ impl CursorBuilder {
     /// stream that has been deleted does not fit a new one of its name.
     pub fn open(self) -> Result<Cursor, Error> {
         self.check()?;
-        let sources: Result<Vec<Source>, Error> = (0..self.streams.len()).map(|i| self.source(i)).collect();
-        let sources = sources?;
+        self.check_position()?;
+        let mut sources = Vec::new();
+        for stream in &self.streams {
+            stream.inner.refresh()?;
+            for space in &stream.inner.spaces {
+                sources.push(self.source(stream, space)?);
+            }
+        }
         Ok(Cursor {
             unstepped: (0..sources.len()).rev().collect(),
             sources,
@@ -118,18 +126,17 @@ impl CursorBuilder {
             until_idle_check: IDLE_CHECK_INTERVAL,
             given: false,
             live: self.live,
-            reads_only: self.streams.iter().any(|stream| !stream.inner.is_writable()),
+            reads_only: self.streams.iter().any(|stream| !stream.inner.is_writable),
             next_poll: Instant::now() + POLL_INTERVAL,
         })
     }
 
-    fn source(&self, index: usize) -> Result<Source, Error> {
-        let stream = &self.streams[index];
-        let inner = &stream.inner;
-        inner.refresh()?;
+    fn source(&self, stream: &Stream, space: &Arc<Space>) -> Result<Source, Error> {
         let (from, last) = self.times();
-        let filter = Filter::new(from, last, self.symbols.as_ref(), self.types.as_ref(), inner);
-        Ok(Source::new(stream.clone(), filter, self.reversed, self.live, self.place(index)?))
+        let filter = Filter::new(from, last, self.symbols.as_ref(), self.types.as_ref(), &stream.inner);
+        let order = if self.reversed { Order::TimeReversed } else { Order::Time };
+        let place = self.place(stream, space)?;
+        Ok(Source::new((stream.clone(), space.clone()), filter, order, self.live, place))
     }
 
     /// First and last time wanted.
@@ -158,22 +165,44 @@ impl CursorBuilder {
         Ok(())
     }
 
-    fn place(&self, index: usize) -> Result<Option<Place>, Error> {
-        let stream = &self.streams[index];
-        let inner = &stream.inner;
+    /// The position, if there is one, must say where to go on in all spaces of the cursor's streams, in their order.
+    fn check_position(&self) -> Result<(), Error> {
+        let Some(position) = &self.resume else { return Ok(()) };
+        let spaces =
+            |stream: &Stream| stream.inner.spaces.iter().map(|space| space.number).collect::<Vec<_>>();
+        let needed = self
+            .streams
+            .iter()
+            .flat_map(|stream| spaces(stream).into_iter().map(|space| (stream.name().to_string(), space)));
+        for (i, (name, space)) in needed.enumerate() {
+            let found = position.streams.get(i);
+            let what = match found {
+                None if space == 0 => format!("the position says nothing of stream {name:?}"),
+                None => format!("the position says nothing of space {space} of stream {name:?}"),
+                Some(found) if found.name != name => {
+                    format!("the position's stream {i} is {:?}, the cursor's {name:?}", found.name)
+                }
+                Some(found) if found.space != space => {
+                    format!("the position says nothing of space {space} of stream {name:?}")
+                }
+                Some(_) => continue,
+            };
+            return Err(Error::Position { what });
+        }
+        Ok(())
+    }
+
+    fn place(&self, stream: &Stream, space: &Space) -> Result<Option<Place>, Error> {
         // Not `Log::next_sequence`, which a snapshot may be ahead of for a moment.
-        let end = inner.log.snapshot().next_sequence();
+        let end = space.next_sequence();
         let Some(position) = &self.resume else {
             return Ok(self.skip_history.then_some(Place::Live { next: end }));
         };
-        let Some(InStream { name, id, place }) = position.streams.get(index) else {
-            return Err(Error::Position {
-                what: format!("the position says nothing of stream {:?}", stream.name()),
-            });
+        let is_here = |found: &&InStream| found.name == stream.name() && found.space == space.number;
+        let Some(InStream { name, id, place, .. }) = position.streams.iter().find(is_here) else {
+            return Ok(None);
         };
-        let what = if name != stream.name() {
-            format!("the position's stream {index} is {name:?}, the cursor's {:?}", stream.name())
-        } else if id.is_some_and(|id| id != inner.definition.id) {
+        let what = if id.is_some_and(|id| id != stream.inner.definition.id) {
             format!("the position is in another stream {name:?}, which was deleted; begin anew in this one")
         } else if place.reached() > end {
             format!("stream {name:?} has {end} messages, the position is after {}", place.reached())
@@ -290,6 +319,7 @@ impl Cursor {
         let in_stream = |(index, source): (usize, &Source)| InStream {
             name: source.stream.name().into(),
             id: Some(source.stream.inner.definition.id),
+            space: source.space.number,
             place: source.place(given(index)),
         };
         Position { streams: self.sources.iter().enumerate().map(in_stream).collect() }
@@ -297,7 +327,7 @@ impl Cursor {
 
     /// The streams, in the order in which the cursor was given them.
     pub fn streams(&self) -> impl Iterator<Item = &Stream> {
-        self.sources.iter().map(|source| &source.stream)
+        self.sources.iter().filter(|source| source.space.number == 0).map(|source| &source.stream)
     }
 
     #[inline]
@@ -415,36 +445,42 @@ impl<'a> Message<'a> {
     /// Time.
     #[inline]
     pub fn time(&self) -> Timestamp {
-        Timestamp(self.block.current.time)
+        Timestamp(self.block.time())
     }
 
     /// Symbol.
     #[inline]
     pub fn symbol(&self) -> &'a str {
-        self.source.stream.inner.symbol(self.block.current.symbol)
+        self.source.stream.inner.symbol(self.block.symbol())
     }
 
     /// Number of the symbol in the stream's dictionary.
     #[inline]
     pub fn symbol_id(&self) -> u32 {
-        self.block.current.symbol
+        self.block.symbol()
     }
 
-    /// Sequence number in the stream.
+    /// Sequence number in its space.
     #[inline]
     pub fn sequence(&self) -> u64 {
-        self.block.current.sequence
+        self.block.sequence()
+    }
+
+    /// The space of the stream that the message was loaded into.
+    #[inline]
+    pub fn space(&self) -> u32 {
+        self.source.space.number
     }
 
     /// Index of the record type in the stream's schema.
     #[inline]
     pub fn type_id(&self) -> u16 {
-        self.block.current.type_id
+        self.block.type_id()
     }
 
     /// Name of the record type.
     pub fn type_name(&self) -> &'a str {
-        let record = self.source.stream.inner.layouts.record(self.block.current.type_id);
+        let record = self.source.stream.inner.layouts.record(self.block.type_id());
         record.map_or("?", |record| &record.name)
     }
 
@@ -503,13 +539,13 @@ impl<'a> Message<'a> {
     /// [`Error::Decode`] for damaged bytes.
     pub fn record(&self) -> Result<RecordRef<'a>, Error> {
         let layouts = &self.source.stream.inner.layouts;
-        layouts.view(self.block.current.type_id, self.body()).map_err(|error| self.damaged(error))
+        layouts.view(self.block.type_id(), self.body()).map_err(|error| self.damaged(error))
     }
 
     #[inline]
     fn read_as<T: Record + 'static>(&self) -> Result<ReadAs, Error> {
         let read_as = self.source.read_as::<T>()?;
-        if read_as.type_id == self.block.current.type_id {
+        if read_as.type_id == self.block.type_id() {
             return Ok(read_as);
         }
         let why =

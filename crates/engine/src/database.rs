@@ -4,6 +4,7 @@ use crate::bell::Bell;
 use crate::cursor::CursorBuilder;
 use crate::definition::{Definition, StreamOptions};
 use crate::error::Error;
+use crate::keeper::Keeper;
 use crate::names;
 use crate::stream::{Stream, StreamInner, sync};
 use std::collections::BTreeMap;
@@ -64,6 +65,9 @@ struct DatabaseInner {
     /// Held while the database is open for writing; the system lets go of it when the process ends, however it ends.
     lock: Option<Arc<File>>,
     bell: Arc<Bell>,
+    keeper: Arc<Keeper>,
+    /// Whether log files are sealed in the background.
+    upkeep: bool,
     /// Streams that have been opened.
     streams: Mutex<BTreeMap<String, Arc<StreamInner>>>,
 }
@@ -74,7 +78,19 @@ impl Database {
     /// # Errors
     /// [`Error::Locked`] while another writer has it open, [`Error::NotADatabase`] for a directory of other things.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = path.as_ref();
+        Self::open_to_write(path.as_ref(), true)
+    }
+
+    /// [`Database::open`] without upkeep in the background: log files become segments only when [`Stream::seal`] is
+    /// called. For programs that want to choose the moment.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open_without_upkeep(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_to_write(path.as_ref(), false)
+    }
+
+    fn open_to_write(path: &Path, upkeep: bool) -> Result<Self, Error> {
         let streams = path.join(STREAMS_DIRECTORY);
         let is_new = !path.join(MARKER_FILE).exists();
         if is_new {
@@ -88,7 +104,7 @@ impl Database {
         if is_new {
             make_marker(path)?;
         }
-        Ok(Self::on(path, Some(Arc::new(lock))))
+        Ok(Self::on(path, Some(Arc::new(lock)), upkeep))
     }
 
     /// Opens a database that exists for reading, beside any number of readers and one writer in other processes.
@@ -98,12 +114,18 @@ impl Database {
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         check_marker(path)?;
-        Ok(Self::on(path, None))
+        Ok(Self::on(path, None, false))
     }
 
-    fn on(path: &Path, lock: Option<Arc<File>>) -> Self {
-        let inner =
-            DatabaseInner { path: path.into(), lock, bell: Arc::default(), streams: Mutex::default() };
+    fn on(path: &Path, lock: Option<Arc<File>>, upkeep: bool) -> Self {
+        let inner = DatabaseInner {
+            path: path.into(),
+            lock,
+            bell: Arc::default(),
+            keeper: Arc::default(),
+            upkeep,
+            streams: Mutex::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -175,7 +197,7 @@ impl Database {
         if let Some(inner) = open.get(name) {
             // The writer's process may have deleted it, or made it anew.
             if !inner.is_gone() {
-                return Ok(Stream { inner: inner.clone() });
+                return Ok(Stream { inner: inner.clone(), keeper: self.inner.keeper.clone() });
             }
         }
         names::check(name)?;
@@ -194,7 +216,10 @@ impl Database {
         let (bell, lock) = (self.inner.bell.clone(), self.inner.lock.clone());
         let inner = Arc::new(StreamInner::open(name, self.directory_of(name), bell, lock)?);
         open.insert(name.into(), inner.clone());
-        Ok(Stream { inner })
+        if self.inner.upkeep {
+            self.inner.keeper.take(&inner);
+        }
+        Ok(Stream { inner, keeper: self.inner.keeper.clone() })
     }
 
     /// The directory of a stream that exists.

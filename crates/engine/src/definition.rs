@@ -8,6 +8,7 @@
 //! durability async
 //! late accept
 //! file_bytes_max 67108864
+//! spaces 1
 //! schema 1
 //!
 //! message Tick {
@@ -44,12 +45,18 @@ pub struct StreamOptions {
     /// A file holds one batch at least. Opening a stream for writing reads its last file, so small files open sooner;
     /// every older file costs one small index file to be read.
     pub file_bytes_max: u64,
+    /// Spaces: independent lanes that can be written at the same time; 1 unless set, at most [`SPACES_MAX`]. What
+    /// is refused as late is so in each space by itself.
+    pub spaces: u32,
 }
+
+/// The most spaces of a stream.
+pub const SPACES_MAX: u32 = 256;
 
 impl Default for StreamOptions {
     fn default() -> Self {
         let file_bytes_max = FILE_BYTES_MAX_DEFAULT;
-        Self { durability: Durability::default(), late: Late::default(), file_bytes_max }
+        Self { durability: Durability::default(), late: Late::default(), file_bytes_max, spaces: 1 }
     }
 }
 
@@ -73,10 +80,10 @@ impl Definition {
     fn body(&self) -> String {
         let Self { id, created, options, schema_version, schema } = self;
         let (durability, late) = (durability_name(options.durability), late_name(options.late));
-        let file_bytes_max = options.file_bytes_max;
+        let StreamOptions { file_bytes_max, spaces, .. } = options;
         format!(
             "id {id:016x}\ncreated {created}\ndurability {durability}\nlate {late}\n\
-             file_bytes_max {file_bytes_max}\nschema {schema_version}\n\n{schema}"
+             file_bytes_max {file_bytes_max}\nspaces {spaces}\nschema {schema_version}\n\n{schema}"
         )
     }
 
@@ -115,10 +122,13 @@ impl Definition {
         };
         let file_bytes_max = value("file_bytes_max")?;
         let file_bytes_max = file_bytes_max.parse().map_err(|e| bad(format!("file_bytes_max: {e}")))?;
+        let spaces = value("spaces")?;
+        let spaces = spaces.parse().ok().filter(|spaces| (1..=SPACES_MAX).contains(spaces));
+        let spaces = spaces.ok_or_else(|| bad(format!("spaces: not from 1 to {SPACES_MAX}")))?;
         Ok(Self {
             id: u64::from_str_radix(value("id")?, 16).map_err(|e| bad(format!("id: {e}")))?,
             created: value("created")?.parse().map_err(|e| bad(format!("created: {e}")))?,
-            options: StreamOptions { durability, late, file_bytes_max },
+            options: StreamOptions { durability, late, file_bytes_max, spaces },
             schema_version: value("schema")?.parse().map_err(|e| bad(format!("schema: {e}")))?,
             schema: schema.parse().map_err(|e| bad(format!("schema: {e}")))?,
         })
@@ -142,7 +152,7 @@ pub(crate) fn late_name(late: Late) -> &'static str {
     }
 }
 
-fn checksum(body: &str) -> u32 {
+pub(crate) fn checksum(body: &str) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, body.as_bytes()) as u32
 }
 
@@ -158,6 +168,7 @@ mod tests {
                 durability: Durability::Sync,
                 late: Late::Refuse,
                 file_bytes_max: 1 << 20,
+                spaces: 4,
             },
             schema_version: 1,
             schema: "enum Side { BID, ASK }\nmessage Tick { side: Side, price: decimal64 }".parse().unwrap(),

@@ -1,5 +1,6 @@
 //! What can go wrong in the database, and what to do about it.
 
+use crate::catalog::Part;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 use tapedb_codec::DecodeError;
@@ -8,6 +9,7 @@ use tapedb_codec::dynamic::EncodeError;
 use tapedb_codec::evolve::{EvolveError, IncompatibleSchema};
 use tapedb_log::{Damage, Log, LogError};
 use tapedb_schema::{SchemaError, Timestamp};
+use tapedb_segment::{BlockEntry, SegmentError};
 
 /// A failed operation of the database. Nothing already stored is lost by any of them. What is large is boxed: the hot
 /// paths return it.
@@ -41,6 +43,15 @@ pub enum Error {
         name: String,
         /// Streams that are there, at most ten.
         known: Vec<String>,
+    },
+    /// The stream has no such space.
+    NoSpace {
+        /// The stream.
+        stream: String,
+        /// The space that was asked for, counted from 0.
+        space: u32,
+        /// How many there are.
+        spaces: u32,
     },
     /// The stream has been deleted since it was opened.
     Deleted {
@@ -115,6 +126,8 @@ pub enum Error {
     },
     /// A failure of the log.
     Log(Box<LogError>),
+    /// A failure of a segment.
+    Segment(Box<SegmentFailure>),
     /// The system refused an operation.
     Io {
         /// What was tried.
@@ -126,9 +139,93 @@ pub enum Error {
     },
 }
 
+/// What is wrong with a segment, and which messages are out of reach by it.
+#[derive(Debug)]
+pub struct SegmentFailure {
+    /// The file.
+    pub path: PathBuf,
+    /// The messages have sequence numbers from this one …
+    pub first_sequence: u64,
+    /// … to before this one; others with such numbers may be in reach.
+    pub next_sequence: u64,
+    /// How many there are.
+    pub messages: u64,
+    /// What is wrong.
+    pub error: SegmentError,
+}
+
+impl SegmentFailure {
+    /// All messages of a part.
+    pub(crate) fn of_part(path: PathBuf, part: &Part, error: SegmentError) -> Error {
+        let (first_sequence, next_sequence) = (part.sequences.start, part.sequences.end);
+        let messages = part.content.as_ref().map_or(0, |content| content.messages);
+        Self { path, first_sequence, next_sequence, messages, error }.into()
+    }
+
+    /// All messages of a block.
+    pub(crate) fn of_block(path: &Path, block: &BlockEntry, error: SegmentError) -> Error {
+        let (first_sequence, next_sequence) = (block.sequence_min, block.sequence_max.saturating_add(1));
+        Self { path: path.into(), first_sequence, next_sequence, messages: block.count.into(), error }.into()
+    }
+}
+
+impl From<SegmentFailure> for Error {
+    fn from(failure: SegmentFailure) -> Self {
+        Self::Segment(Box::new(failure))
+    }
+}
+
+impl fmt::Display for SegmentFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, first_sequence, next_sequence, messages, error } = self;
+        let last = next_sequence.saturating_sub(1);
+        let path = path.display();
+        match error {
+            SegmentError::Damaged(damage) => write!(
+                f,
+                "damaged messages in {path}: {damage}; {messages} messages with sequence numbers from {first_sequence} \
+                 to {last} are out of reach, reading goes on after them"
+            ),
+            error => write!(f, "{path}: {error}"),
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn io<'a>(operation: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| Self::Io { operation, path: path.into(), source }
+    }
+
+    /// A segment that could not be written.
+    pub(crate) fn not_written(path: &Path, error: SegmentError) -> Self {
+        match error {
+            SegmentError::Io { source, .. } => Self::Io { operation: "write", path: path.into(), source },
+            error => {
+                SegmentFailure { path: path.into(), first_sequence: 0, next_sequence: 0, messages: 0, error }
+                    .into()
+            }
+        }
+    }
+
+    /// Whether stored messages are damaged: reading can go on after them.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Log(error) => matches!(**error, LogError::Damaged { .. }),
+            Self::Segment(failure) => matches!(failure.error, SegmentError::Damaged(_)),
+            Self::Definition { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a file was not there: another one may have taken its place.
+    pub(crate) fn is_missing_file(&self) -> bool {
+        match self {
+            Self::Log(error) => error.is_gone(),
+            Self::Segment(failure) => {
+                matches!(&failure.error, SegmentError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+            }
+            _ => false,
+        }
     }
 
     /// Messages of a log that are out of reach.
@@ -156,6 +253,9 @@ impl fmt::Display for Error {
             }
             Self::NoStream { name, known } => {
                 write!(f, "there is no stream {name:?}; there is {}", known.join(", "))
+            }
+            Self::NoSpace { stream, space, spaces } => {
+                write!(f, "stream {stream:?} has no space {space}, for it has {spaces}, counted from 0")
             }
             Self::Deleted { name } => {
                 write!(
@@ -194,6 +294,7 @@ impl fmt::Display for Error {
             ),
             Self::Position { what } => write!(f, "cannot resume: {what}"),
             Self::Log(error) => write!(f, "{error}"),
+            Self::Segment(failure) => write!(f, "{failure}"),
             Self::Io { operation, path, source } => {
                 write!(f, "cannot {operation} {}: {source}", path.display())
             }
@@ -211,6 +312,7 @@ impl std::error::Error for Error {
             Self::Decode { error, .. } => Some(error),
             Self::Message(error) => Some(error),
             Self::Log(error) => Some(error),
+            Self::Segment(failure) => Some(&failure.error),
             Self::Io { source, .. } => Some(source),
             _ => None,
         }

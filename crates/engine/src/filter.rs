@@ -1,9 +1,11 @@
 //! Which messages of a stream a cursor wants.
 
+use crate::space::Lane;
 use crate::stream::StreamInner;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
 use tapedb_codec::batch::BatchHeader;
-use tapedb_log::Granule;
+use tapedb_segment::{ReadAt, Segment, Selection};
 
 /// Time range, symbols and types.
 #[derive(Debug, Clone)]
@@ -18,6 +20,17 @@ pub(crate) struct Filter {
     symbols: Option<Symbols>,
     /// By type id, `None` for all.
     types: Option<Vec<bool>>,
+    /// The same for segments.
+    selected: Option<Selected>,
+}
+
+/// Ids of what is wanted, ascending; `None`: all.
+#[derive(Debug, Clone, Default)]
+struct Selected {
+    /// Symbols the stream had when they were looked up.
+    known: u32,
+    symbols: Option<Vec<u32>>,
+    types: Option<Vec<u16>>,
 }
 
 /// Wanted symbols by name, and by id as far as ids have been met: a live stream gets new ones.
@@ -28,6 +41,12 @@ struct Symbols {
 }
 
 impl Filter {
+    /// Everything.
+    pub fn all() -> Self {
+        let (from, last) = (i64::MIN, i64::MAX);
+        Self { from, last, asked: (from, last), symbols: None, types: None, selected: None }
+    }
+
     pub fn new(
         from: i64,
         last: i64,
@@ -38,7 +57,7 @@ impl Filter {
         let symbols = symbols.map(|wanted| Symbols { wanted: wanted.clone(), by_id: Vec::new() });
         let records = stream.layouts.records().iter();
         let types = types.map(|wanted| records.map(|record| wanted.contains(&record.name)).collect());
-        Self { from, last, asked: (from, last), symbols, types }
+        Self { from, last, asked: (from, last), symbols, types, selected: None }
     }
 
     /// Leaves out the times behind which reading goes on; [`Filter::widen`] takes them in again.
@@ -55,9 +74,59 @@ impl Filter {
         (self.from, self.last) = self.asked;
     }
 
-    /// Whether a granule may hold wanted messages.
-    pub fn wants_granule(&self, granule: &Granule) -> bool {
-        granule.time_max >= self.from && granule.time_min <= self.last
+    /// Whether messages from one time to another may be wanted.
+    pub fn wants_times(&self, time_min: i64, time_max: i64) -> bool {
+        time_max >= self.from && time_min <= self.last
+    }
+
+    /// Runs of blocks of a segment that may hold wanted messages, ascending.
+    pub fn wanted_blocks<R: ReadAt>(
+        &mut self,
+        segment: &Segment<R>,
+        lane: Lane<'_>,
+    ) -> VecDeque<Range<usize>> {
+        let between = segment.blocks_between(self.from, self.last);
+        let Some(ids) = &self.selected(lane.stream).symbols else {
+            return if between.is_empty() { VecDeque::new() } else { VecDeque::from([between]) };
+        };
+        let mut runs: Vec<Range<usize>> = ids.iter().flat_map(|id| segment.blocks_of(*id)).collect();
+        runs.sort_unstable_by_key(|run| run.start);
+        let mut wanted: VecDeque<Range<usize>> = VecDeque::new();
+        for run in runs {
+            let run = run.start.max(between.start)..run.end.min(between.end);
+            match wanted.back_mut() {
+                _ if run.is_empty() => {}
+                Some(last) if last.end >= run.start => last.end = last.end.max(run.end),
+                _ => wanted.push_back(run),
+            }
+        }
+        wanted
+    }
+
+    /// What is wanted of a block of a segment.
+    pub fn selection(&mut self, lane: Lane<'_>) -> Selection<'_> {
+        let (from, last) = (self.from, self.last);
+        let selected = self.selected(lane.stream);
+        Selection { from, last, symbols: selected.symbols.as_deref(), types: selected.types.as_deref() }
+    }
+
+    /// Ids of what is wanted, looked up again when the stream has new symbols.
+    fn selected(&mut self, stream: &StreamInner) -> &Selected {
+        let known = stream.dictionary.len();
+        let Self { symbols, types, selected, .. } = self;
+        if selected.as_ref().is_none_or(|selected| selected.known < known && selected.symbols.is_some()) {
+            let ids = symbols.as_ref().map(|symbols| {
+                let mut ids: Vec<u32> =
+                    symbols.wanted.iter().filter_map(|name| stream.dictionary.id(name)).collect();
+                ids.sort_unstable();
+                ids
+            });
+            let types = types
+                .as_ref()
+                .map(|types| (0u16..).zip(types).filter(|(_, wanted)| **wanted).map(|(id, _)| id).collect());
+            *selected = Some(Selected { known, symbols: ids, types });
+        }
+        selected.get_or_insert_default()
     }
 
     /// Whether every row of a batch is wanted, so that none need be looked at.

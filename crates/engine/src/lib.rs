@@ -7,19 +7,27 @@
 mod bell;
 mod binding;
 mod block;
+mod catalog;
 mod check;
 mod cursor;
 mod database;
 mod definition;
+mod deletion;
+mod edit;
 mod error;
 mod filter;
 mod history;
+mod keeper;
 mod loader;
 mod lost;
+mod manifest;
 mod missing;
 mod names;
+mod pace;
 mod position;
+mod seal;
 mod source;
+mod space;
 mod stored;
 mod stream;
 mod tail;
@@ -27,14 +35,15 @@ mod tail;
 pub use check::{Checked, Checking, Finding, Severity};
 pub use cursor::{Cursor, CursorBuilder, Message};
 pub use database::Database;
-pub use definition::{Late, StreamOptions};
-pub use error::Error;
+pub use definition::{Late, SPACES_MAX, StreamOptions};
+pub use error::{Error, SegmentFailure};
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, SymbolId};
 pub use names::MAX_STREAM_NAME_BYTES;
 pub use position::Position;
 pub use stored::StoredStream;
 pub use stream::{Stream, StreamRecovery, StreamStats};
 pub use tapedb_log::{Durability, LogError};
+pub use tapedb_segment::SegmentError;
 
 /// The README's program compiles.
 #[cfg(doctest)]

@@ -3,7 +3,9 @@
 use crate::binding::Binding;
 use crate::definition::Late;
 use crate::error::Error;
-use crate::stream::StreamInner;
+use crate::keeper::Keeper;
+use crate::space::Space;
+use crate::stream::{Stream, StreamInner};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,6 +42,9 @@ pub struct SymbolId {
 #[derive(Debug)]
 pub struct Loader {
     stream: Arc<StreamInner>,
+    space: Arc<Space>,
+    /// Upkeep goes on while somebody uses the database.
+    _keeper: Arc<Keeper>,
     batch: BatchBuilder,
     batch_bytes: usize,
     unsent: Vec<u8>,
@@ -53,12 +58,14 @@ pub struct Loader {
 }
 
 impl Loader {
-    pub(crate) fn new(stream: Arc<StreamInner>) -> Result<Self, Error> {
-        if !stream.is_writable() {
+    pub(crate) fn new(stream: Stream, space: Arc<Space>) -> Result<Self, Error> {
+        if !stream.inner.is_writable {
             return Err(Error::ReadOnly);
         }
         Ok(Self {
-            stream,
+            stream: stream.inner,
+            space,
+            _keeper: stream.keeper,
             batch: BatchBuilder::new(),
             batch_bytes: BATCH_BYTES_DEFAULT,
             unsent: Vec::new(),
@@ -252,15 +259,15 @@ impl Loader {
             return Ok(());
         }
         let header = BatchHeader::parse(&self.unsent).map_err(LogError::Batch)?;
-        let turn = self.stream.turn(&mut self.unsent)?;
+        let turn = self.stream.turn(&self.space, &mut self.unsent)?;
         // Once more, now that no other loader can come between.
-        if let Err(error) = self.stream.refuse_late(header.time_min) {
+        if let Err(error) = self.stream.refuse_late(&self.space, header.time_min) {
             drop(turn);
             self.unsent.clear();
             self.batch.clear();
             return Err(error);
         }
-        let committed = write(&self.stream, turn, header.time_max).inspect_err(|_| self.stream.ring())?;
+        let committed = write(&self.space, turn, header.time_max).inspect_err(|_| self.stream.ring())?;
         if committed.shown {
             self.stream.ring();
         }
@@ -286,7 +293,7 @@ impl Loader {
             let last = Timestamp(self.last_time);
             return Err(Error::Late { stream: self.stream.name.clone(), time, last });
         }
-        self.stream.refuse_late(time.0)
+        self.stream.refuse_late(&self.space, time.0)
     }
 
     #[inline]
@@ -305,10 +312,10 @@ impl Loader {
 }
 
 /// Writes a batch and waits until it is as durable as the stream promises.
-fn write(stream: &StreamInner, turn: Turn<'_, '_>, time_max: i64) -> Result<Committed, LogError> {
+fn write(space: &Space, turn: Turn<'_, '_>, time_max: i64) -> Result<Committed, LogError> {
     let written = turn.write()?;
     // Under the lock still, so that the next batch is compared with it, even before this one is acknowledged.
-    stream.last_time.fetch_max(time_max, Ordering::Relaxed);
+    space.last_time.fetch_max(time_max, Ordering::Relaxed);
     written.commit()
 }
 

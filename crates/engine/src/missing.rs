@@ -1,14 +1,16 @@
 //! Messages that the log's index knows to be out of reach: who reads only what is there would not hear of them.
 
+use crate::catalog::Catalog;
 use crate::error::Error;
 use std::collections::VecDeque;
 use tapedb_log::{Damage, FILE_HEADER_BYTES, Granule, Log, Reason, Snapshot};
 
-/// An error for each hole in the sequence numbers from 0 to `end`.
-pub(crate) fn below(end: u64, log: &Log, snapshot: &Snapshot) -> VecDeque<Error> {
+/// An error for each hole in the sequence numbers of the log, from what is sealed to `end`.
+pub(crate) fn below(end: u64, log: &Log, (catalog, snapshot): (&Catalog, &Snapshot)) -> VecDeque<Error> {
     let mut found = VecDeque::new();
-    let (mut next, mut before) = (0, None);
-    for granule in snapshot.iter().take_while(|granule| granule.first_sequence < end) {
+    let (mut next, mut before) = (catalog.sealed, None);
+    let in_log = |granule: &&Granule| granule.next_sequence() > catalog.sealed;
+    for granule in snapshot.iter().filter(in_log).take_while(|granule| granule.first_sequence < end) {
         if granule.first_sequence > next {
             let damage = hole(next, granule.first_sequence, before, Some(granule), snapshot);
             found.push_back(Error::damaged(log, damage));
@@ -22,9 +24,13 @@ pub(crate) fn below(end: u64, log: &Log, snapshot: &Snapshot) -> VecDeque<Error>
     found
 }
 
-/// The error for the messages from `next` on that are before the first log file there is, if any are.
-pub(crate) fn before_start(next: u64, log: &Log, snapshot: &Snapshot) -> Option<Error> {
-    let start = snapshot.first_sequence();
+/// The error for the messages from `next` on that are neither sealed nor in the log, if any before its start are.
+pub(crate) fn before_start(
+    next: u64,
+    log: &Log,
+    (catalog, snapshot): (&Catalog, &Snapshot),
+) -> Option<Error> {
+    let (next, start) = (next.max(catalog.sealed), snapshot.first_sequence());
     (next < start).then(|| Error::damaged(log, hole(next, start, None, None, snapshot)))
 }
 

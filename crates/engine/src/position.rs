@@ -4,7 +4,7 @@ use crate::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// A place between two messages of a cursor. As text it is one line per stream; it parses back. A line names its stream
+/// A place between two messages of a cursor. As text it is one line per stream and space; it parses back. A line names its stream
 /// by id and name, so that it does not fit another stream that has the name later. A line without an id, as one can
 /// write by hand (`live 42 bars`: message 42 comes next), is taken for whatever stream has the name.
 ///
@@ -27,6 +27,7 @@ pub(crate) struct InStream {
     pub name: String,
     /// The stream's id, if it is said.
     pub id: Option<u64>,
+    pub space: u32,
     pub place: Place,
 }
 
@@ -51,7 +52,7 @@ impl Place {
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for InStream { name, id, place } in &self.streams {
+        for InStream { name, id, space, place } in &self.streams {
             match place {
                 Place::History { end, after: Some((time, sequence)) } => {
                     write!(f, "history {end} {time} {sequence} ")?;
@@ -61,6 +62,9 @@ impl fmt::Display for Position {
             }
             if let Some(id) = id {
                 write!(f, "{ID}{id:016x} ")?;
+            }
+            if *space > 0 || name.starts_with(SPACE) {
+                write!(f, "{SPACE}{space} ")?;
             }
             writeln!(f, "{name}")?;
         }
@@ -82,6 +86,8 @@ impl FromStr for Position {
 
 /// Before the id.
 const ID: &str = "id=";
+/// Before the number of a space that is not the first.
+const SPACE: &str = "space=";
 
 fn in_stream(line: &str) -> Option<InStream> {
     let (kind, rest) = line.split_once(' ')?;
@@ -99,7 +105,14 @@ fn in_stream(line: &str) -> Option<InStream> {
         _ => return None,
     };
     let (id, name) = id(rest).map_or((None, rest), |(id, name)| (Some(id), name));
-    Some(InStream { name: name.into(), id, place })
+    let (space, name) = space(name).unwrap_or((0, name));
+    Some(InStream { name: name.into(), id, space, place })
+}
+
+/// The space, if one is named, and the name behind it.
+fn space(rest: &str) -> Option<(u32, &str)> {
+    let (space, name) = rest.strip_prefix(SPACE)?.split_once(' ')?;
+    Some((space.parse().ok()?, name))
 }
 
 /// The id, if there is one, and the name behind it.

@@ -1,28 +1,33 @@
-//! One stream as a cursor reads it: history, then the tail.
+//! One space of a stream as a cursor reads it: history, then the tail.
 
-use crate::block::Block;
+use crate::block::{Block, Key, Order};
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::history::{History, Key};
+use crate::history::History;
 use crate::missing;
 use crate::position::Place;
+use crate::space::{Lane, Space};
 use crate::stream::Stream;
 use crate::tail::Tail;
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::sync::Arc;
 use tapedb_codec::evolve::{EvolveError, IncompatibleSchema, Reader};
 use tapedb_codec::{DecodeError, DecodeErrorKind, Record, decode_into};
 
-/// A stream being read. History ends where the log ended when the cursor was opened; the tail begins there.
+/// A space of a stream being read. History ends where the log ended when the cursor was opened; the tail begins there.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub stream: Stream,
+    pub space: Arc<Space>,
     filter: Filter,
     phase: Phase,
     /// End of history.
     end: u64,
-    reversed: bool,
+    order: Order,
+    /// Generation of the catalog that the history was planned with.
+    generation: u64,
     /// Whether the tail is wanted after history.
     live: bool,
     /// Place of the last message given from history, as far as noted.
@@ -48,29 +53,35 @@ pub(crate) struct ReadAs {
 
 #[derive(Debug)]
 enum Phase {
-    History(History),
+    History(Box<History>),
     Tail(Box<Tail>),
     /// The stream has been deleted, which has been told.
     Gone(Place),
 }
 
 impl Source {
-    pub fn new(stream: Stream, mut filter: Filter, reversed: bool, live: bool, place: Option<Place>) -> Self {
-        let log = &*stream.inner.log;
-        let snapshot = log.snapshot();
+    pub fn new(
+        (stream, space): (Stream, Arc<Space>),
+        mut filter: Filter,
+        order: Order,
+        live: bool,
+        place: Option<Place>,
+    ) -> Self {
+        let (catalog, snapshot) = space.view();
+        let (view, lane) = ((&*catalog, &snapshot), Lane { stream: &stream.inner, space: &space });
         let now = Place::History { end: snapshot.next_sequence(), after: None };
         let (end, phase, given) = match place.unwrap_or(now) {
             Place::History { end, after } => {
                 if let Some((time, _)) = after {
-                    filter.narrow_to_after(time, reversed);
+                    filter.narrow_to_after(time, order == Order::TimeReversed);
                 }
-                let history = History::new((log, &snapshot), &filter, reversed, after, end);
-                (end, Phase::History(history), after)
+                let history = History::new(view, (lane, &filter), order, after, end);
+                (end, Phase::History(Box::new(history)), after)
             }
             Place::Live { next } => {
                 let end = if live { u64::MAX } else { snapshot.next_sequence() };
-                let mut tail = Tail::new(next.max(snapshot.first_sequence()), end);
-                tail.tell_first(missing::before_start(next, log, &snapshot));
+                let mut tail = Tail::new(next, end);
+                tail.tell_first(missing::before_start(next, &space.log, view));
                 (next, Phase::Tail(Box::new(tail)), None)
             }
         };
@@ -79,26 +90,47 @@ impl Source {
             filter,
             phase,
             end,
-            reversed,
+            order,
+            generation: catalog.generation,
             live,
             given,
             last_type: Cell::new(None),
             plans: RefCell::default(),
+            space,
         }
     }
 
     /// Moves to the next wanted message. `false`: there is none, or none yet.
     #[inline]
     pub fn advance(&mut self) -> Result<bool, Error> {
-        if let Phase::History(history) = &mut self.phase {
-            match history.advance(&mut self.filter, &self.stream.inner) {
+        while let Phase::History(history) = &mut self.phase {
+            let lane = Lane { stream: &self.stream.inner, space: &self.space };
+            match history.advance(&mut self.filter, lane) {
                 Ok(true) => return Ok(true),
                 Ok(false) if !self.live => return Ok(false),
                 Ok(false) => self.begin_tail(),
+                Err(error) if error.is_missing_file() && self.plan_anew()? => {}
                 Err(error) => return Err(self.note_gone(error)),
             }
         }
         self.advance_tail()
+    }
+
+    /// Other files have taken the place of some that history was to be read from: goes on with those behind the last
+    /// message given. `false`: the files are the same.
+    #[cold]
+    fn plan_anew(&mut self) -> Result<bool, Error> {
+        self.space.refresh_catalog()?;
+        let (catalog, snapshot) = self.space.view();
+        if catalog.generation == self.generation {
+            return Ok(false);
+        }
+        self.generation = catalog.generation;
+        let lane = Lane { stream: &self.stream.inner, space: &self.space };
+        let history =
+            History::new((&catalog, &snapshot), (lane, &self.filter), self.order, self.given, self.end);
+        self.phase = Phase::History(Box::new(history));
+        Ok(true)
     }
 
     #[cold]
@@ -109,7 +141,8 @@ impl Source {
 
     fn advance_tail(&mut self) -> Result<bool, Error> {
         let Phase::Tail(tail) = &mut self.phase else { return Ok(false) };
-        tail.advance(&mut self.filter, &self.stream.inner).map_err(|error| self.note_gone(error))
+        let lane = Lane { stream: &self.stream.inner, space: &self.space };
+        tail.advance(&mut self.filter, lane).map_err(|error| self.note_gone(error))
     }
 
     /// A deleted stream is told once, then there is nothing more of it.
@@ -126,7 +159,8 @@ impl Source {
     pub fn advance_plainly(&mut self) -> bool {
         match &mut self.phase {
             Phase::History(history) => history.advance_plainly(),
-            _ => false,
+            Phase::Tail(tail) => tail.advance_plainly(),
+            Phase::Gone(_) => false,
         }
     }
 
@@ -143,8 +177,8 @@ impl Source {
     /// Rank of the current message among sources.
     #[inline]
     pub fn rank(&self) -> i64 {
-        let time = self.current().map_or(i64::MAX, |block| block.current.time);
-        if self.reversed { !time } else { time }
+        let time = self.current().map_or(i64::MAX, Block::time);
+        if self.order == Order::TimeReversed { !time } else { time }
     }
 
     /// Whether history has ended.
@@ -157,7 +191,7 @@ impl Source {
     pub fn has_more(&self) -> bool {
         match &self.phase {
             Phase::History(_) => true,
-            Phase::Tail(tail) => tail.has_more(&self.stream.inner),
+            Phase::Tail(tail) => tail.has_more(Lane { stream: &self.stream.inner, space: &self.space }),
             Phase::Gone(_) => false,
         }
     }
@@ -168,7 +202,7 @@ impl Source {
         if let Phase::History(history) = &self.phase
             && let Some(block) = history.current()
         {
-            self.given = Some(block.current.key());
+            self.given = Some(block.key());
         }
     }
 
@@ -176,11 +210,11 @@ impl Source {
     pub fn place(&self, given: bool) -> Place {
         match &self.phase {
             Phase::History(history) => {
-                let current = history.current().filter(|_| given).map(|block| block.current.key());
+                let current = history.current().filter(|_| given).map(Block::key);
                 Place::History { end: self.end, after: current.or(self.given) }
             }
             Phase::Tail(tail) => match tail.current() {
-                Some(block) if !given => Place::Live { next: block.current.sequence },
+                Some(block) if !given => Place::Live { next: block.sequence() },
                 _ => Place::Live { next: tail.next_sequence() },
             },
             Phase::Gone(place) => *place,

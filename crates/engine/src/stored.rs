@@ -3,7 +3,7 @@
 use crate::database::Database;
 use crate::definition::Definition;
 use crate::error::Error;
-use crate::stream::{DEFINITION_FILE, SPACE, SPACE_DIRECTORY, SYMBOLS_FILE, check_there, read_definition};
+use crate::stream::{DEFINITION_FILE, SYMBOLS_FILE, check_there, read_definition, space_directory};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl StoredStream {
 
     /// The directory of the log files.
     pub fn log_path(&self) -> PathBuf {
-        self.directory.join(SPACE_DIRECTORY)
+        self.directory.join(space_directory(0))
     }
 
     /// Reads the symbol file.
@@ -75,7 +75,7 @@ impl StoredStream {
     pub fn walk(&self) -> Result<Walk, Error> {
         let path = self.log_path();
         check_there(&path, "is missing, and with it all messages")?;
-        Ok(Walk::open(Arc::new(DiskStorage), &path, self.definition.id, SPACE)?)
+        Ok(Walk::open(Arc::new(DiskStorage), &path, self.definition.id, 0)?)
     }
 
     /// Whether the stream has been deleted meanwhile, or replaced by another of its name.

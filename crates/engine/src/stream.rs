@@ -1,47 +1,57 @@
-//! A stream: its definition, its symbols, its log.
+//! A stream: its definition, its symbols, its spaces.
 
 use crate::bell::Bell;
 use crate::binding::{self, Binding};
+use crate::catalog::Catalog;
 use crate::cursor::CursorBuilder;
 use crate::definition::{Definition, Late, StreamOptions};
+use crate::edit;
 use crate::error::Error;
+use crate::keeper::Keeper;
 use crate::loader::Loader;
 use crate::lost;
+use crate::manifest::{self, Owner};
+use crate::seal;
+use crate::space::{Lane, Opening, Space};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{
-    Dictionary, DiskStorage, Durability, Granule, Log, LogError, LogOptions, LogWriter, Recovery,
-    SharedWriter, Span, SymbolFile, SymbolRecovery, TailPosition, Turn,
+    Damage, Dictionary, DiskStorage, Durability, LogError, LogOptions, Recovery, Storage, SymbolFile,
+    SymbolRecovery, Turn,
 };
 use tapedb_schema::{Schema, Timestamp};
 
 /// The definition file in a stream's directory.
 pub(crate) const DEFINITION_FILE: &str = "stream.tape";
 pub(crate) const SYMBOLS_FILE: &str = "symbols";
-/// The directory of a stream's only space.
-pub(crate) const SPACE_DIRECTORY: &str = "0";
-pub(crate) const SPACE: u32 = 0;
+
+/// The directory of a space in the directory of its stream.
+pub(crate) fn space_directory(space: u32) -> String {
+    space.to_string()
+}
 
 /// A stream of an open database. Cheap to clone; all clones are the same stream.
 #[derive(Debug, Clone)]
 pub struct Stream {
     pub(crate) inner: Arc<StreamInner>,
+    /// Upkeep goes on while somebody uses the database.
+    pub(crate) keeper: Arc<Keeper>,
 }
 
 /// What a stream is and holds, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamStats {
-    /// Messages that can be read.
+    /// Messages in files. Those that have been deleted count until upkeep has taken them out.
     pub messages: u64,
-    /// Number the next message gets.
+    /// Messages ever appended: in a stream of one space, the number the next message gets.
     pub next_sequence: u64,
     /// Bytes of the stream's files.
     pub bytes: u64,
@@ -54,8 +64,8 @@ pub struct StreamStats {
 /// What opening a stream found and mended.
 #[derive(Debug, Clone, Default)]
 pub struct StreamRecovery {
-    /// The log's files.
-    pub log: Recovery,
+    /// The logs' files, by space.
+    pub logs: Vec<Recovery>,
     /// The symbol file.
     pub symbols: SymbolRecovery,
     /// Symbol ids that messages use although the symbol file has lost them. They are called `?` and the id, so that no
@@ -68,13 +78,27 @@ impl StreamRecovery {
     /// Whether everything was as a clean shutdown leaves it.
     pub fn is_clean(&self) -> bool {
         let symbols = &self.symbols;
-        self.log.is_clean() && symbols.cut_bytes == 0 && symbols.damaged.is_empty() && self.symbols_lost == 0
+        self.logs.iter().all(Recovery::is_clean)
+            && symbols.cut_bytes == 0
+            && symbols.damaged.is_empty()
+            && self.symbols_lost == 0
+    }
+
+    /// What was found damaged in the logs.
+    pub fn damaged(&self) -> impl Iterator<Item = &Damage> {
+        self.logs.iter().flat_map(|log| &log.damaged)
     }
 }
 
 impl std::fmt::Display for StreamRecovery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}; {}", self.log, self.symbols)?;
+        match &self.logs[..] {
+            [log] => write!(f, "{log}; ")?,
+            logs => {
+                logs.iter().enumerate().try_for_each(|(space, log)| write!(f, "space {space}: {log}; "))?;
+            }
+        }
+        write!(f, "{}", self.symbols)?;
         match self.symbols_lost {
             0 => Ok(()),
             lost => write!(f, "; {lost} symbols of stored messages are lost and read as ?id"),
@@ -89,7 +113,7 @@ pub(crate) struct StreamInner {
     pub directory: PathBuf,
     pub definition: Definition,
     pub layouts: Layouts,
-    pub log: Arc<Log>,
+    pub spaces: Vec<Arc<Space>>,
     pub dictionary: Arc<Dictionary>,
     /// The database's.
     pub bell: Arc<Bell>,
@@ -100,10 +124,8 @@ pub(crate) struct StreamInner {
     /// Kept open: while it is, no other file gets its inode.
     definition_file: File,
     symbols: Mutex<SymbolFile>,
-    /// `None` when the database is open for reading only.
-    writer: Option<SharedWriter>,
-    /// Time of the latest message; `i64::MIN` while there is none. Written under the writer's lock.
-    pub last_time: AtomicI64,
+    /// Whether batches can be appended through this handle's database.
+    pub is_writable: bool,
     /// The database stays locked while one of its streams is in use.
     _lock: Option<Arc<File>>,
     /// What the Rust types are that loaders and cursors have asked for.
@@ -170,24 +192,62 @@ impl Stream {
     /// When the files cannot be looked at.
     pub fn stats(&self) -> Result<StreamStats, Error> {
         self.inner.refresh()?;
-        let snapshot = self.inner.log.snapshot();
-        let earliest = snapshot.iter().map(|granule| granule.time_min).min();
-        let latest = snapshot.iter().map(|granule| granule.time_max).max();
+        let spaces = &self.inner.spaces;
+        let times = spaces.iter().filter_map(|space| space.times());
+        let times = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         Ok(StreamStats {
-            messages: snapshot.iter().map(|granule| granule.count).sum(),
-            next_sequence: snapshot.next_sequence(),
+            messages: spaces.iter().map(|space| space.messages()).sum(),
+            next_sequence: spaces.iter().map(|space| space.next_sequence()).sum(),
             bytes: bytes_of(&self.inner.directory)?,
             symbols: self.inner.dictionary.len(),
-            times: earliest.zip(latest).map(|(a, b)| (Timestamp(a), Timestamp(b))),
+            times: times.map(|(first, last)| (Timestamp(first), Timestamp(last))),
         })
     }
 
-    /// A loader for this stream. Several may write at once, from any thread.
+    /// A loader for this stream, in its first space. Several may write at once, from any thread; they take turns.
     ///
     /// # Errors
     /// When the database is open for reading only.
     pub fn loader(&self) -> Result<Loader, Error> {
-        Loader::new(self.inner.clone())
+        self.loader_in(0)
+    }
+
+    /// A loader in one of the stream's spaces, counted from 0. Loaders of different spaces do not wait for each other.
+    ///
+    /// # Errors
+    /// When the stream has no such space, or the database is open for reading only.
+    pub fn loader_in(&self, space: u32) -> Result<Loader, Error> {
+        match self.inner.spaces.get(space as usize) {
+            Some(space) => Loader::new(self.clone(), space.clone()),
+            None => Err(Error::NoSpace {
+                stream: self.name().into(),
+                space,
+                spaces: self.inner.spaces.len() as u32,
+            }),
+        }
+    }
+
+    /// Makes segments of everything that is in log files now, in this thread: smaller and faster to read. Upkeep in the
+    /// background does it for full log files only. Returns how many messages were sealed.
+    ///
+    /// # Errors
+    /// When the database is open for reading only, or a file cannot be read or written: nothing is lost by it.
+    pub fn seal(&self) -> Result<u64, Error> {
+        if !self.inner.is_writable {
+            return Err(Error::ReadOnly);
+        }
+        self.inner.spaces.iter().map(|space| seal::seal_all(Lane { stream: &self.inner, space })).sum()
+    }
+
+    /// Why full log files are not being sealed, or segments not merged: a full disk, say. `None` while all goes well.
+    /// Messages can be written and read all the same.
+    pub fn upkeep_failure(&self) -> Option<String> {
+        self.inner.spaces.iter().find_map(|space| space.upkeep_failure())
+    }
+
+    /// How many spaces the stream has.
+    pub fn spaces(&self) -> u32 {
+        self.inner.spaces.len() as u32
     }
 
     /// A cursor over this stream alone.
@@ -215,26 +275,33 @@ impl StreamInner {
         let (definition_file, definition) = read_definition(&directory)?;
         let layouts = Layouts::new(definition.schema.clone())?;
         let writing = lock.is_some();
-        let Files { symbols, log, writer, recovery } = Files::open(&directory, &definition, writing)?;
-        let last_time = log.snapshot().iter().map(|granule| granule.time_max).max();
-        Ok(Self {
+        let Files { symbols, spaces, recovery } = Files::open(&directory, &definition, writing)?;
+        let stream = Self {
             name: name.into(),
             directory,
             layouts,
-            log,
+            spaces: spaces.into_iter().map(Arc::new).collect(),
             dictionary: symbols.dictionary().clone(),
             bell,
             own_bell: Bell::default(),
             deleted: AtomicBool::new(false),
             definition_file,
             symbols: Mutex::new(symbols),
-            writer: writer.map(SharedWriter::new),
-            last_time: AtomicI64::new(last_time.unwrap_or(i64::MIN)),
+            is_writable: writing,
             _lock: lock,
             bound: Mutex::default(),
             recovery,
             definition,
-        })
+        };
+        stream.find_last_times()?;
+        Ok(stream)
+    }
+
+    /// Where messages were deleted, the index does not know which is the latest that is left.
+    fn find_last_times(&self) -> Result<(), Error> {
+        let deleted = |space: &&Arc<Space>| self.is_writable && !space.catalog().deletions.is_empty();
+        let mut spaces = self.spaces.iter().filter(deleted);
+        spaces.try_for_each(|space| edit::find_last_time(Lane { stream: self, space }))
     }
 
     /// Makes the directory of a new stream, whole or not at all.
@@ -256,8 +323,13 @@ impl StreamInner {
 
     fn create_in(draft: &Path, definition: &Definition) -> Result<(), Error> {
         let file = draft.join(DEFINITION_FILE);
-        let space = draft.join(SPACE_DIRECTORY);
-        fs::create_dir_all(&space).map_err(Error::io("create", &space))?;
+        for space in 0..definition.options.spaces {
+            let directory = draft.join(space_directory(space));
+            fs::create_dir_all(&directory).map_err(Error::io("create", &directory))?;
+            // There before the first segment is.
+            let owner = Owner { stream_id: definition.id, space };
+            manifest::write(&DiskStorage, &directory, owner, &Catalog::default())?;
+        }
         fs::write(&file, definition.to_text()).map_err(Error::io("write", &file))?;
         // The symbol file exists from the start, so that readers in other processes need not wait for a writer.
         let durability = definition.options.durability;
@@ -266,9 +338,9 @@ impl StreamInner {
         sync(draft)
     }
 
-    /// The turn to write a batch, under the writer's lock.
-    pub fn turn<'s, 'b>(&'s self, batch: &'b mut [u8]) -> Result<Turn<'s, 'b>, Error> {
-        let turn = self.writer.as_ref().ok_or(Error::ReadOnly)?.turn(batch);
+    /// The turn to write a batch into a space, under its writer's lock.
+    pub fn turn<'s, 'b>(&self, space: &'s Space, batch: &'b mut [u8]) -> Result<Turn<'s, 'b>, Error> {
+        let turn = space.writer.as_ref().ok_or(Error::ReadOnly)?.turn(batch);
         // Looked at under the lock, which whoever deletes holds too.
         self.check_not_deleted()?;
         Ok(turn)
@@ -277,7 +349,10 @@ impl StreamInner {
     /// Takes the stream out of use while `remove` takes its files away: nothing is written meanwhile. (A sync that is
     /// under way has its files open and does not mind.)
     pub fn delete(&self, remove: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let _hold = self.writer.as_ref().ok_or(Error::ReadOnly)?.hold();
+        let _upkeep: Vec<_> = self.spaces.iter().map(|space| space.stop_upkeep()).collect();
+        let writers: Option<Vec<_>> =
+            self.spaces.iter().map(|space| Some(space.writer.as_ref()?.hold())).collect();
+        let _hold = writers.ok_or(Error::ReadOnly)?;
         self.check_not_deleted()?;
         // Before the files go: a reader that then looks at new files of the old names knows.
         self.deleted.store(true, Ordering::SeqCst);
@@ -300,7 +375,7 @@ impl StreamInner {
 
     /// Whether the stream has been deleted, or replaced by another of its name; for readers this asks the system.
     pub fn is_gone(&self) -> bool {
-        if self.writer.is_none()
+        if !self.is_writable
             && !self.is_deleted()
             && is_replaced(&self.directory.join(DEFINITION_FILE), &self.definition_file)
         {
@@ -314,23 +389,8 @@ impl StreamInner {
     }
 
     /// What came of looking at the files, which says nothing if they are those of another stream by now.
-    fn unless_gone<T>(&self, looked: Result<T, LogError>) -> Result<T, Error> {
+    pub fn unless_gone<T>(&self, looked: Result<T, LogError>) -> Result<T, Error> {
         if self.is_gone() { Err(self.deleted_error()) } else { Ok(looked?) }
-    }
-
-    /// Reads the bytes of a granule.
-    pub fn read(&self, granule: &Granule, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        self.unless_gone(self.log.read(granule, bytes))
-    }
-
-    /// Reads the next whole batches, `max_bytes` at most but always one.
-    pub fn read_from(
-        &self,
-        position: &mut TailPosition,
-        max_bytes: usize,
-        bytes: &mut Vec<u8>,
-    ) -> Result<Span, Error> {
-        self.unless_gone(self.log.read_from(position, max_bytes, bytes))
     }
 
     /// The error a reader gets from a stream that is deleted.
@@ -338,14 +398,9 @@ impl StreamInner {
         if self.is_deleted() { Err(self.deleted_error()) } else { Ok(()) }
     }
 
-    /// Whether batches can be appended through this handle's database.
-    pub fn is_writable(&self) -> bool {
-        self.writer.is_some()
-    }
-
-    /// Checks that the stream takes a message at `time`. Only under the writer's lock the answer lasts.
-    pub fn refuse_late(&self, time: i64) -> Result<(), Error> {
-        let last = self.last_time.load(Ordering::Relaxed);
+    /// Checks that a space takes a message at `time`. Only under the writer's lock the answer lasts.
+    pub fn refuse_late(&self, space: &Space, time: i64) -> Result<(), Error> {
+        let last = space.last_time.load(Ordering::Relaxed);
         if self.definition.options.late == Late::Accept || time >= last {
             return Ok(());
         }
@@ -378,15 +433,22 @@ impl StreamInner {
         }
     }
 
+    /// Puts the names of all symbols on the disk, before something that uses them is put there for good.
+    pub fn sync_symbols(&self) -> Result<(), Error> {
+        let symbols = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(symbols.sync()?)
+    }
+
     /// Looks for what a writer in another process has appended. Symbols are written before the batches that use them;
     /// one that comes between the two looks is found by [`StreamInner::symbol`].
     pub fn refresh(&self) -> Result<(), Error> {
-        if self.writer.is_some() {
+        if self.is_writable {
             return self.check_not_deleted();
         }
         let symbols = self.symbols.lock().unwrap_or_else(PoisonError::into_inner).refresh();
-        self.unless_gone(symbols.and_then(|_| self.log.refresh()))?;
-        Ok(())
+        let refreshed = symbols.map_err(Error::from);
+        let refreshed = refreshed.and_then(|_| self.spaces.iter().try_for_each(|space| space.refresh()));
+        if self.is_gone() { Err(self.deleted_error()) } else { refreshed }
     }
 
     /// What a Rust type is in this stream; its layout must be the stream's.
@@ -400,40 +462,41 @@ impl StreamInner {
 /// The opened files of a stream.
 struct Files {
     symbols: SymbolFile,
-    log: Arc<Log>,
-    writer: Option<LogWriter>,
+    spaces: Vec<Space>,
     recovery: StreamRecovery,
 }
 
 impl Files {
     fn open(directory: &Path, definition: &Definition, writing: bool) -> Result<Self, Error> {
-        let (symbols, space) = (directory.join(SYMBOLS_FILE), directory.join(SPACE_DIRECTORY));
+        let path = directory.join(SYMBOLS_FILE);
         // Made with the stream: made anew they would give stored messages other symbols, or none.
-        check_there(&symbols, "is missing, and with it the names of all symbols")?;
-        check_there(&space, "is missing, and with it all messages")?;
-        if writing {
-            Self::open_for_writing(&symbols, &space, definition)
+        check_there(&path, "is missing, and with it the names of all symbols")?;
+        let StreamOptions { durability, file_bytes_max, spaces, .. } = definition.options;
+        let (mut symbols, symbol_recovery) = if writing {
+            SymbolFile::open_rw(&DiskStorage, &path, definition.id, durability)?
         } else {
-            let (symbols, symbol_recovery) = SymbolFile::open_read(&DiskStorage, &symbols, definition.id)?;
-            let (log, log_recovery) = Log::open(Arc::new(DiskStorage), &space, definition.id, SPACE, 0)?;
-            let recovery = StreamRecovery { log: log_recovery, symbols: symbol_recovery, symbols_lost: 0 };
-            Ok(Self { symbols, log, writer: None, recovery })
+            SymbolFile::open_read(&DiskStorage, &path, definition.id)?
+        };
+        let mut recovery = StreamRecovery { symbols: symbol_recovery, ..StreamRecovery::default() };
+        let mut opened = Vec::new();
+        for number in 0..spaces {
+            let directory = directory.join(space_directory(number));
+            check_there(&directory, "is missing, and with it all messages")?;
+            let options = LogOptions { durability, file_bytes_max, ..LogOptions::new(definition.id, number) };
+            let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+            let opening = Opening { storage, directory: &directory, options, writing, symbols: &symbols };
+            let (space, log_recovery) = Space::open(opening)?;
+            recovery.logs.push(log_recovery);
+            opened.push(space);
         }
-    }
-
-    fn open_for_writing(symbols: &Path, space: &Path, definition: &Definition) -> Result<Self, Error> {
-        let StreamOptions { durability, file_bytes_max, .. } = definition.options;
-        let (mut symbols, symbol_recovery) =
-            SymbolFile::open_rw(&DiskStorage, symbols, definition.id, durability)?;
-        let options = LogOptions { durability, file_bytes_max, ..LogOptions::new(definition.id, SPACE) };
-        let (mut writer, mut log_recovery) = LogWriter::open(Arc::new(DiskStorage), space, options)?;
-        writer.sync_symbols(&symbols);
-        let log = writer.log().clone();
-        let end_in_doubt = symbol_recovery.cut_bytes > 0 || symbol_recovery.kept_bytes > 0;
-        let whole = end_in_doubt || symbols.dictionary().is_empty();
-        let symbols_lost = lost::keep_used_ids(&mut symbols, &log, whole, &mut log_recovery)?;
-        let recovery = StreamRecovery { log: log_recovery, symbols: symbol_recovery, symbols_lost };
-        Ok(Self { symbols, log, writer: Some(writer), recovery })
+        if writing {
+            let found = &recovery.symbols;
+            let whole = found.cut_bytes > 0 || found.kept_bytes > 0 || symbols.dictionary().is_empty();
+            for (space, log_recovery) in opened.iter().zip(&mut recovery.logs) {
+                recovery.symbols_lost += lost::keep_used_ids(&mut symbols, &space.log, whole, log_recovery)?;
+            }
+        }
+        Ok(Self { symbols, spaces: opened, recovery })
     }
 }
 

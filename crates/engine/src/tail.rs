@@ -1,16 +1,17 @@
-//! A stream's messages from a sequence number on, in order of arrival, as far as they have been committed.
+//! A space's messages from a sequence number on, in order of arrival, as far as they have been committed.
 
-use crate::block::{Block, Order};
+use crate::block::{Block, Bounds, Order};
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::stream::StreamInner;
+use crate::history::History;
+use crate::space::Lane;
 use std::collections::VecDeque;
-use tapedb_log::TailPosition;
+use tapedb_log::{LogError, TailPosition};
 
 /// Bytes read at once at most, but always one batch.
 const READ_BYTES: usize = 256 << 10;
 
-/// Messages in order of arrival.
+/// Messages in order of arrival: from the log, and for who is so slow that they have been sealed meanwhile, from segments.
 #[derive(Debug)]
 pub(crate) struct Tail {
     /// Messages from this one on are not wanted.
@@ -19,6 +20,8 @@ pub(crate) struct Tail {
     /// Messages before this one have been given already: their batch may begin before it.
     next_sequence: u64,
     block: Block,
+    /// A part that is read from its segment, and where it ends.
+    sealed: Option<(Box<History>, u64)>,
     positioned: bool,
     /// Whether nothing is left of what has been read.
     drained: bool,
@@ -33,6 +36,7 @@ impl Tail {
             position: TailPosition::at(next_sequence),
             next_sequence,
             block: Block::new(Order::Arrival),
+            sealed: None,
             positioned: false,
             drained: true,
             errors: VecDeque::new(),
@@ -52,14 +56,28 @@ impl Tail {
 
     /// Whether there may be something that has not been given.
     #[inline]
-    pub fn has_more(&self, stream: &StreamInner) -> bool {
-        let end = stream.log.next_sequence().min(self.end);
-        !self.drained || end > self.position.sequence() || stream.is_deleted()
+    pub fn has_more(&self, lane: Lane<'_>) -> bool {
+        let end = lane.space.log.next_sequence().min(self.end);
+        !self.drained || end > self.position.sequence() || lane.stream.is_deleted()
     }
 
     #[inline]
     pub fn current(&self) -> Option<&Block> {
-        self.positioned.then_some(&self.block)
+        match &self.sealed {
+            _ if !self.positioned => None,
+            Some((history, _)) => history.current(),
+            None => Some(&self.block),
+        }
+    }
+
+    /// [`Tail::advance`] where that is a small step.
+    #[inline]
+    pub fn advance_plainly(&mut self) -> bool {
+        if !self.positioned || self.sealed.is_some() || !self.block.advance_plainly() {
+            return false;
+        }
+        self.next_sequence = self.block.sequence() + 1;
+        true
     }
 
     /// Moves to the next wanted message. `false`: there is none yet.
@@ -67,32 +85,87 @@ impl Tail {
     /// # Errors
     /// Damage, once each; the next call goes on after it.
     #[inline]
-    pub fn advance(&mut self, filter: &mut Filter, stream: &StreamInner) -> Result<bool, Error> {
+    pub fn advance(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<bool, Error> {
         loop {
             if let Some(error) = self.errors.pop_front() {
                 self.positioned = false;
                 return Err(error);
             }
-            while self.block.advance(filter, stream, &mut self.errors) {
-                // A batch that begins before the position has rows that history has given.
-                let sequence = self.block.current.sequence;
-                if sequence >= self.next_sequence && sequence < self.end {
-                    self.next_sequence = sequence + 1;
-                    self.positioned = true;
+            if self.sealed.is_some() {
+                if self.advance_sealed(filter, lane)? {
                     return Ok(true);
                 }
+                continue;
+            }
+            if self.block.advance(filter, lane, &mut self.errors) {
+                self.next_sequence = self.block.sequence() + 1;
+                self.positioned = true;
+                return Ok(true);
             }
             (self.positioned, self.drained) = (false, self.errors.is_empty());
-            if !self.has_more(stream) {
+            if !self.has_more(lane) {
                 self.next_sequence = self.next_sequence.max(self.position.sequence());
                 return Ok(false);
             }
-            if !self.drained {
-                continue;
+            if self.drained {
+                self.read(filter, lane)?;
             }
-            let span = stream.read_from(&mut self.position, READ_BYTES, self.block.bytes_mut())?;
-            self.drained = false;
-            self.block.load(&stream.log, &span, true, filter, stream, &mut self.errors);
         }
     }
+
+    /// Reads on: in the log, or in a segment what is no longer there.
+    fn read(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<(), Error> {
+        let read = lane.space.log.read_from(&mut self.position, READ_BYTES, self.block.bytes_mut());
+        let span = match lane.stream.unless_gone(read) {
+            Ok(span) => span,
+            Err(error) if is_elsewhere(&error) && self.read_sealed(lane)? => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.drained = false;
+        let (sequences, times) = (span.first_sequence..span.next_sequence(), (i64::MIN, i64::MAX));
+        let deletions = lane.space.deletions_in_log(&sequences, times);
+        // A batch that begins before the position has rows that have been given.
+        let after = self.next_sequence.checked_sub(1).map(|before| (i64::MAX, before));
+        let bounds = Bounds { after, end: self.end, deletions };
+        self.block.load(&span, true, bounds, (filter, lane), &mut self.errors);
+        Ok(())
+    }
+
+    /// Begins with the part that holds the next message; `false` if none does.
+    #[cold]
+    fn read_sealed(&mut self, lane: Lane<'_>) -> Result<bool, Error> {
+        lane.space.refresh_catalog()?;
+        let next = self.position.sequence().max(self.next_sequence);
+        let catalog = lane.space.catalog();
+        let Some(part) = catalog.parts_between(next..next.saturating_add(1)).first() else {
+            return Ok(false);
+        };
+        let history = History::of_arrivals(lane, part, next)?;
+        self.sealed = Some((Box::new(history), part.sequences.end));
+        self.drained = false;
+        Ok(true)
+    }
+
+    fn advance_sealed(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<bool, Error> {
+        let Some((history, end)) = &mut self.sealed else { return Ok(false) };
+        self.positioned = false;
+        if history.advance(filter, lane)?
+            && let Some(block) = history.current()
+            && block.sequence() < self.end
+        {
+            self.next_sequence = block.sequence() + 1;
+            self.positioned = true;
+            return Ok(true);
+        }
+        self.next_sequence = (*end).min(self.end);
+        self.position = TailPosition::at(self.next_sequence);
+        (self.sealed, self.drained) = (None, true);
+        Ok(false)
+    }
+}
+
+/// Whether the messages asked for are in a segment by now.
+fn is_elsewhere(error: &Error) -> bool {
+    error.is_missing_file()
+        || matches!(error, Error::Log(error) if matches!(**error, LogError::Trimmed { .. }))
 }

@@ -163,6 +163,15 @@ impl SymbolFile {
         &self.dictionary
     }
 
+    /// Puts everything appended so far on the disk, whatever the durability.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn sync(&self) -> Result<(), LogError> {
+        let (path, file) = self.handle();
+        file.sync_data().map_err(|error| LogError::io("sync", &path, error))
+    }
+
     /// Path and file, to be synced by who appends batches.
     pub(crate) fn handle(&self) -> (PathBuf, Arc<dyn StorageFile>) {
         (self.path.clone(), Arc::clone(&self.file))

@@ -56,6 +56,11 @@ impl Rows {
         }
     }
 
+    /// Whether sequence numbers ascend from row to row.
+    pub fn is_in_order_of_arrival(&self) -> bool {
+        self.first_sequence.is_some() || self.sequences.is_sorted()
+    }
+
     /// Record type and symbol of a row.
     ///
     /// # Panics

@@ -57,7 +57,12 @@ fn a_stream_is_opened_or_created() {
 #[test]
 fn streams_are_created_listed_described_and_deleted() {
     let (_directory, db) = new_database();
-    let options = StreamOptions { durability: Durability::Sync, late: Late::Refuse, file_bytes_max: 1 << 20 };
+    let options = StreamOptions {
+        durability: Durability::Sync,
+        late: Late::Refuse,
+        file_bytes_max: 1 << 20,
+        spaces: 1,
+    };
     for name in ["b", "a/é", "with space"] {
         let stream = db.create_stream(name, schema(), options).unwrap();
         assert_eq!((stream.name(), stream.options(), stream.schema()), (name, options, &schema()));

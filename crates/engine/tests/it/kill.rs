@@ -115,8 +115,11 @@ fn a_killed_writer_loses_nothing_it_has_acknowledged() {
         let db = reopen(&path);
         let stream = db.stream("s").unwrap();
         let recovery = stream.recovery();
-        assert!(recovery.log.damaged.is_empty() && recovery.symbols_lost == 0, "round {round}: {recovery}");
-        assert_eq!(recovery.log.cut.len(), usize::from(torn), "round {round}: {recovery}");
+        assert!(
+            recovery.logs[0].damaged.is_empty() && recovery.symbols_lost == 0,
+            "round {round}: {recovery}"
+        );
+        assert_eq!(recovery.logs[0].cut.len(), usize::from(torn), "round {round}: {recovery}");
         assert!(!torn || recovery.to_string().contains("cut"), "{recovery}");
         (position, count) = check(&stream, &position, count);
         assert!(count >= acknowledged, "round {round}: {acknowledged} acknowledged, {count} there");

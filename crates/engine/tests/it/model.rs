@@ -14,6 +14,8 @@ struct Row {
     time: i64,
     symbol: usize,
     number: u64,
+    /// Deleted rows stay in the list, so that it is as long as the log.
+    deleted: bool,
 }
 
 impl Row {
@@ -93,7 +95,7 @@ impl Query {
     fn wants(&self, row: &Row) -> bool {
         let in_time = row.time >= self.from && (self.to == i64::MAX || row.time < self.to);
         let symbol = self.symbols.as_ref().is_none_or(|symbols| symbols.contains(&row.symbol));
-        in_time && symbol && self.types.is_none_or(|types| types == row.type_of())
+        in_time && symbol && !row.deleted && self.types.is_none_or(|types| types == row.type_of())
     }
 
     /// What is wanted of one stream's history, in order, with its times.
@@ -145,12 +147,14 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.random.below(20) {
+        match self.random.below(23) {
             0..8 => self.append(),
             8..11 => self.flush(),
             11..14 => self.check_query(),
             14..16 => self.open_live(),
             16..19 => self.read_live(),
+            19..21 => self.seal(),
+            21 => self.delete(),
             _ => self.reopen(),
         }
     }
@@ -178,6 +182,7 @@ impl World {
             time: self.time - late.abs(),
             symbol: self.random.below(SYMBOLS.len()),
             number: self.next_number,
+            deleted: false,
         };
         self.next_number += 1;
         let (symbol, time) = (SYMBOLS[row.symbol], Timestamp(row.time));
@@ -205,6 +210,25 @@ impl World {
         assert!(had == 0 || next == self.stored[writer.stream].len() as u64);
         if self.random.chance(3) {
             self.writers.swap_remove(at);
+        }
+    }
+
+    fn seal(&mut self) {
+        let stream = self.random.below(STREAMS.len());
+        self.db().stream(STREAMS[stream]).unwrap().seal().unwrap();
+    }
+
+    /// Deletes a range of times of some symbols. Running cursors need not notice.
+    fn delete(&mut self) {
+        let stream = self.random.below(STREAMS.len());
+        let from = (self.random.next() % self.time.max(1) as u64) as i64;
+        let to = from + (self.random.next() % 40) as i64;
+        let symbols: Vec<usize> = (0..SYMBOLS.len()).filter(|_| self.random.chance(2)).collect();
+        let names = symbols.iter().map(|&symbol| SYMBOLS[symbol]);
+        let deleted = self.db().stream(STREAMS[stream]).unwrap();
+        deleted.delete(Timestamp(from)..Timestamp(to), Some(names)).unwrap();
+        for row in &mut self.stored[stream] {
+            row.deleted |= (from..to).contains(&row.time) && symbols.contains(&row.symbol);
         }
     }
 
@@ -259,15 +283,26 @@ impl World {
             let number = number_of(&message);
             let (history, next) = &mut live.left[place];
             let rows = &self.stored[live.query.streams[place]];
-            let expected = history.pop().or_else(|| {
-                let found = rows[*next..].iter().position(|row| live.query.wants(row))?;
-                *next += found + 1;
-                Some(rows[*next - 1].number)
-            });
+            let mut expect = || {
+                history.pop().or_else(|| {
+                    let wants = |row: &Row| live.query.wants(&Row { deleted: false, ..*row });
+                    let found = rows[*next..].iter().position(wants)?;
+                    *next += found + 1;
+                    Some(rows[*next - 1].number)
+                })
+            };
+            // What was deleted while the cursor was open may be left out.
+            let expected = loop {
+                match expect() {
+                    Some(other) if other != number && is_deleted(rows, other) => {}
+                    expected => break expected,
+                }
+            };
             assert_eq!(Some(number), expected, "{:?}, stream {name}", live.query);
         }
         if all {
-            for ((history, next), &stream) in live.left.iter().zip(&live.query.streams) {
+            for ((history, next), &stream) in live.left.iter_mut().zip(&live.query.streams) {
+                history.retain(|&number| !is_deleted(&self.stored[stream], number));
                 assert!(history.is_empty(), "{:?}", live.query);
                 assert!(!self.stored[stream][*next..].iter().any(|row| live.query.wants(row)));
             }
@@ -296,10 +331,16 @@ impl World {
         for (name, rows) in STREAMS.iter().zip(&self.stored) {
             let stream = db.stream(name).unwrap();
             assert!(stream.recovery().is_clean(), "{}", stream.recovery());
-            assert_eq!(stream.stats().unwrap().messages, rows.len() as u64);
+            let left = rows.iter().filter(|row| !row.deleted).count() as u64;
+            assert!((left..=rows.len() as u64).contains(&stream.stats().unwrap().messages));
+            assert_eq!(stream.stats().unwrap().next_sequence, rows.len() as u64);
         }
         self.db = Some(db);
     }
+}
+
+fn is_deleted(rows: &[Row], number: u64) -> bool {
+    rows.iter().any(|row| row.number == number && row.deleted)
 }
 
 #[test]

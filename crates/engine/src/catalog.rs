@@ -1,0 +1,220 @@
+//! What a space holds besides its log, at one moment: its sealed history in parts, and deletions that are still to be
+//! carried out.
+
+use crate::deletion::Deletion;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tapedb_segment::Tier;
+
+/// The sealed history of a space. Never changed: a new one takes its place.
+///
+/// Always true: the parts follow each other without holes or overlaps, from message 0 to before `sealed`; every number in
+/// use is below `next_number`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Catalog {
+    /// Counts the changes.
+    pub generation: u64,
+    /// Messages below this are in `parts`, or gone; the log has the rest.
+    pub sealed: u64,
+    /// In order of sequence numbers.
+    pub parts: Vec<Arc<Part>>,
+    /// In the order in which they were made.
+    pub deletions: Vec<Arc<Deletion>>,
+    /// The next segment file or deletion is called by this number.
+    pub next_number: u64,
+}
+
+/// Messages with sequence numbers in a range: in a segment, or gone for good.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub sequences: Range<u64>,
+    /// `None`: all were deleted.
+    pub content: Option<Content>,
+}
+
+/// What is left of a part, in a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// Tells the file from others of the same sequence numbers.
+    pub number: u64,
+    pub messages: u64,
+    pub time_min: i64,
+    pub time_max: i64,
+    pub bytes: u64,
+    pub tier: Tier,
+    /// Deletions with numbers below this have been carried out in the file.
+    pub deleted_before: u64,
+}
+
+impl Catalog {
+    /// Parts that overlap a range of sequence numbers, found by binary search.
+    pub fn parts_between(&self, sequences: Range<u64>) -> &[Arc<Part>] {
+        let start = self.parts.partition_point(|part| part.sequences.end <= sequences.start);
+        let end = self.parts.partition_point(|part| part.sequences.start < sequences.end);
+        &self.parts[start..end.max(start)]
+    }
+
+    /// Messages in segments, those with deletions to come included.
+    pub fn messages(&self) -> u64 {
+        self.contents().map(|content| content.messages).sum()
+    }
+
+    /// Times of the earliest and the latest message in segments.
+    pub fn times(&self) -> Option<(i64, i64)> {
+        let times = self.contents().map(|content| (content.time_min, content.time_max));
+        times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    pub fn contents(&self) -> impl Iterator<Item = &Content> {
+        self.parts.iter().filter_map(|part| part.content.as_ref())
+    }
+
+    /// The parts that one part may take the place of: those it covers; `None` if they do not end where it does.
+    fn covered_by(&self, sequences: &Range<u64>) -> Option<Range<usize>> {
+        let start = self.parts.partition_point(|part| part.sequences.start < sequences.start);
+        let end = self.parts.partition_point(|part| part.sequences.end <= sequences.end);
+        let (first, last) = (self.parts.get(start)?, self.parts.get(end.checked_sub(1)?)?);
+        let fits = first.sequences.start == sequences.start && last.sequences.end == sequences.end;
+        fits.then_some(start..end)
+    }
+
+    /// With `part` added to the end, or in place of those it covers. Neighbours that are gone become one. Deletions that
+    /// have been carried out everywhere go.
+    ///
+    /// `None`: the parts are not those it was made from.
+    pub fn with(&self, part: Part) -> Option<Self> {
+        let mut new = self.next();
+        new.next_number = new.next_number.max(part.content.as_ref().map_or(0, |content| content.number + 1));
+        if part.sequences.start == new.sealed {
+            new.sealed = part.sequences.end;
+            new.parts.push(Arc::new(part));
+        } else {
+            let covered = new.covered_by(&part.sequences)?;
+            new.parts.splice(covered, [Arc::new(part)]);
+        }
+        new.tidy();
+        Some(new)
+    }
+
+    /// With one more deletion. Parts that it takes whole are gone at once.
+    pub fn with_deletion(&self, deletion: Deletion) -> Self {
+        let mut new = self.next();
+        new.next_number = new.next_number.max(deletion.number + 1);
+        for part in &mut new.parts {
+            if part.content.as_ref().is_some_and(|content| deletion.takes_all_of(&part.sequences, content)) {
+                *part = Arc::new(Part { sequences: part.sequences.clone(), content: None });
+            }
+        }
+        new.deletions.push(Arc::new(deletion));
+        new.tidy();
+        new
+    }
+
+    /// A copy of the next generation.
+    pub fn next(&self) -> Self {
+        Self { generation: self.generation + 1, ..self.clone() }
+    }
+
+    fn tidy(&mut self) {
+        let mut parts: Vec<Arc<Part>> = Vec::with_capacity(self.parts.len());
+        for part in self.parts.drain(..) {
+            match parts.last_mut() {
+                Some(last) if last.content.is_none() && part.content.is_none() => {
+                    let sequences = last.sequences.start..part.sequences.end;
+                    *last = Arc::new(Part { sequences, content: None });
+                }
+                _ => parts.push(part),
+            }
+        }
+        self.parts = parts;
+        let (sealed, parts) = (self.sealed, &self.parts);
+        self.deletions.retain(|deletion| {
+            deletion.sequences.end > sealed || parts.iter().any(|part| part.is_touched_by(deletion))
+        });
+    }
+}
+
+impl Part {
+    /// Whether a deletion has still to be carried out in the part.
+    pub fn is_touched_by(&self, deletion: &Deletion) -> bool {
+        self.content.as_ref().is_some_and(|content| {
+            deletion.number >= content.deleted_before
+                && deletion.overlaps(&self.sequences, content.time_min, content.time_max)
+        })
+    }
+
+    /// The segment's file in the directory of the space; `None` if all is gone.
+    pub fn path(&self, directory: &Path) -> Option<PathBuf> {
+        let content = self.content.as_ref()?;
+        Some(directory.join(segment_name(self.sequences.start, content.number)))
+    }
+}
+
+/// Name of a segment's file.
+pub(crate) fn segment_name(first_sequence: u64, number: u64) -> String {
+    format!("{first_sequence:020}-{number}.{SEGMENT_EXTENSION}")
+}
+
+pub(crate) const SEGMENT_EXTENSION: &str = "seg";
+/// Behind the name of a segment that is being written.
+pub(crate) const DRAFT_EXTENSION: &str = "tmp";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(sequences: Range<u64>, number: u64) -> Part {
+        let (time_min, time_max) = (sequences.start as i64, sequences.end as i64 - 1);
+        let (messages, tier) = (sequences.end - sequences.start, Tier::Hot);
+        let content =
+            Content { number, messages, time_min, time_max, bytes: 100, tier, deleted_before: number };
+        Part { sequences, content: Some(content) }
+    }
+
+    fn catalog(ends: &[u64]) -> Catalog {
+        let mut catalog = Catalog::default();
+        for end in ends {
+            catalog = catalog.with(part(catalog.sealed..*end, catalog.next_number)).unwrap();
+        }
+        catalog
+    }
+
+    fn ranges(catalog: &Catalog) -> Vec<Range<u64>> {
+        catalog.parts.iter().map(|part| part.sequences.clone()).collect()
+    }
+
+    #[test]
+    fn parts_follow_each_other_and_are_replaced_by_one_that_covers_them() {
+        let three = catalog(&[10, 20, 30]);
+        assert_eq!((ranges(&three), three.sealed, three.generation), (vec![0..10, 10..20, 20..30], 30, 3));
+        assert_eq!(three.parts_between(10..21).len(), 2);
+        assert_eq!(three.parts_between(30..99).len(), 0);
+        let merged = three.with(part(0..20, 7)).unwrap();
+        assert_eq!((ranges(&merged), merged.next_number), (vec![0..20, 20..30], 8));
+        assert!(three.with(part(5..20, 7)).is_none() && three.with(part(0..15, 7)).is_none());
+        assert!(three.with(part(31..40, 7)).is_none());
+    }
+
+    #[test]
+    fn a_deletion_takes_whole_parts_at_once_and_goes_when_all_is_done() {
+        let all = |sequences| Deletion { number: 3, from: 10, last: 24, sequences, symbols: None };
+        let cut = catalog(&[10, 20, 30]).with_deletion(all(0..30));
+        assert_eq!(
+            cut.parts.iter().map(|part| part.content.is_some()).collect::<Vec<_>>(),
+            [true, false, true]
+        );
+        let number = cut.next_number;
+        assert_eq!((cut.deletions.len(), number), (1, 4));
+        let done = cut.with(part(20..30, number)).unwrap();
+        assert_eq!((done.deletions.len(), done.sealed), (0, 30));
+        // One that reaches into the log stays.
+        assert_eq!(
+            catalog(&[10, 20, 30]).with_deletion(all(0..31)).with(part(20..30, 9)).unwrap().deletions.len(),
+            1
+        );
+        let gone = catalog(&[10, 20, 30]).with_deletion(Deletion { from: 0, last: 99, ..all(0..30) });
+        assert_eq!(gone.parts.len(), 1);
+        assert_eq!((&gone.parts[0].sequences, gone.messages(), gone.deletions.len()), (&(0..30), 0, 0));
+    }
+}

@@ -1,0 +1,108 @@
+//! The thread that looks after files while a database is open for writing: it seals complete log files and merges segments.
+
+use crate::pace::Pace;
+use crate::seal::{merge_next, seal_next};
+use crate::space::Lane;
+use crate::stream::StreamInner;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Without being woken it looks around this often.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// After a failure it waits, so that a full disk is not tried all the time.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// Upkeep of a database. Everybody who uses the database holds it; with the last of them the thread ends, in the middle of
+/// its work if need be.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    streams: Mutex<Vec<Weak<StreamInner>>>,
+    woken: Condvar,
+    stop: AtomicBool,
+}
+
+impl Keeper {
+    /// Looks after a stream from now on.
+    pub fn take(&self, stream: &Arc<StreamInner>) {
+        let mut streams = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.push(Arc::downgrade(stream));
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            let shared = self.shared.clone();
+            let spawned = thread::Builder::new().name("tapedb-upkeep".into()).spawn(move || shared.run());
+            // Without a thread nothing is sealed; everything can still be written and read.
+            *thread = spawned.ok();
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.woken.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        while !self.stop.load(Ordering::SeqCst) {
+            let wait = if self.look_after_all() { INTERVAL } else { AFTER_FAILURE };
+            let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.stop.load(Ordering::SeqCst) {
+                let _ = self.woken.wait_timeout(streams, wait).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Does what there is to do; whether all went well.
+    fn look_after_all(&self) -> bool {
+        let streams = {
+            let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+            streams.retain(|stream| stream.strong_count() > 0);
+            streams.clone()
+        };
+        let mut is_well = true;
+        for stream in &streams {
+            // Held one at a time, so that a stream that nobody uses any more is let go of soon.
+            let Some(stream) = stream.upgrade() else { continue };
+            for space in &stream.spaces {
+                is_well &= self.look_after(Lane { stream: &stream, space });
+            }
+        }
+        is_well
+    }
+
+    /// Does what there is to do in one space; whether it went well.
+    fn look_after(&self, lane: Lane<'_>) -> bool {
+        let mut pace = Pace::in_background(&self.stop);
+        loop {
+            if self.stop.load(Ordering::SeqCst) || lane.stream.is_deleted() {
+                return true;
+            }
+            let _upkeep = lane.space.hold_upkeep();
+            let sealed = seal_next(lane, &mut pace);
+            let worked = match sealed {
+                Ok(Some(_)) => Ok(true),
+                Ok(None) => merge_next(lane, &mut pace),
+                Err(error) => Err(error),
+            };
+            lane.space.note_upkeep(worked.as_ref().err());
+            match worked {
+                Ok(true) => {}
+                worked => return worked.is_ok(),
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! A space's manifest: the file that says which segments there are. Text for people and programs, sealed by a checksum,
+//! and there twice, so that no damage to one file takes a stream out of reach.
+//!
+//! ```text
+//! tapedb-space 1
+//! checksum 9ae0daaf
+//! stream 4c1d95052de1a1f5
+//! space 0
+//! generation 17
+//! sealed 3932160
+//! next 9
+//! delete 4 1700000000000000000 1700000000999999999 0 1310720 *
+//! part 0 1310720
+//! part 1310720 3932160 5 2621440 1700000000000000000 1700000000999999999 5034234 hot 4
+//! ```
+
+use crate::catalog::{Catalog, Content, Part};
+use crate::deletion::Deletion;
+use crate::error::Error;
+use std::fmt::Write;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tapedb_log::Storage;
+use tapedb_segment::Tier;
+
+/// First words of the file, and its version.
+const MAGIC: &str = "tapedb-space 1";
+/// The two copies, in the order in which they are written.
+pub(crate) const FILES: [&str; 2] = ["manifest", "manifest.copy"];
+const TEMPORARY: &str = "manifest.tmp";
+/// No manifest is longer: it would have a million parts.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// Whose manifest it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub stream_id: u64,
+    pub space: u32,
+}
+
+/// Reads the manifest of a space; `None` if there is none. Of two good copies the newer one counts.
+///
+/// # Errors
+/// When there is one and no copy of it is good.
+pub(crate) fn read(storage: &dyn Storage, directory: &Path, owner: Owner) -> Result<Option<Catalog>, Error> {
+    let (mut found, mut failed): (Option<Catalog>, _) = (None, None);
+    for name in FILES {
+        match read_copy(storage, &directory.join(name), owner) {
+            Ok(Some(copy)) if found.as_ref().is_none_or(|found| found.generation < copy.generation) => {
+                found = Some(copy);
+            }
+            Ok(_) => {}
+            Err(error) => failed = Some(error),
+        }
+    }
+    match (found, failed) {
+        (None, Some(error)) => Err(error),
+        (found, _) => Ok(found),
+    }
+}
+
+/// One copy; `None` if it is not there.
+pub(crate) fn read_copy(storage: &dyn Storage, path: &Path, owner: Owner) -> Result<Option<Catalog>, Error> {
+    let bad = |what: &str| Error::Definition { path: path.into(), what: what.into() };
+    let file = match storage.open_read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(Error::io("open", path))?,
+    };
+    let len = file.len().map_err(Error::io("read", path))?;
+    if len > BYTES_MAX {
+        return Err(bad("is too long"));
+    }
+    let mut bytes = vec![0; len as usize];
+    let mut at = 0;
+    while at < bytes.len() {
+        match file.read_at(&mut bytes[at..], at as u64).map_err(Error::io("read", path))? {
+            0 => bytes.truncate(at),
+            count => at += count,
+        }
+    }
+    let text = String::from_utf8(bytes).map_err(|_| bad("is damaged: not UTF-8"))?;
+    parse(&text, owner).map(Some).map_err(|what| Error::Definition { path: path.into(), what })
+}
+
+/// Writes both copies, each whole or not at all, and puts them on the disk.
+///
+/// # Errors
+/// When the first cannot be written: the old manifest is still there. The second is written anew with the next change.
+pub(crate) fn write(
+    storage: &dyn Storage,
+    directory: &Path,
+    owner: Owner,
+    catalog: &Catalog,
+) -> Result<(), Error> {
+    let text = to_text(catalog, owner);
+    write_copy(storage, directory, FILES[0], &text)?;
+    // What the first copy says holds.
+    let _ = write_copy(storage, directory, FILES[1], &text);
+    Ok(())
+}
+
+fn write_copy(storage: &dyn Storage, directory: &Path, name: &str, text: &str) -> Result<(), Error> {
+    let (draft, path) = (directory.join(TEMPORARY), directory.join(name));
+    match storage.remove(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("remove", &draft)(error));
+        }
+        _ => {}
+    }
+    let file = storage.create_new(&draft).map_err(Error::io("create", &draft))?;
+    file.write_at(text.as_bytes(), 0).map_err(Error::io("write", &draft))?;
+    file.sync_data().map_err(Error::io("sync", &draft))?;
+    storage.rename(&draft, &path).map_err(Error::io("rename", &draft))?;
+    storage.sync_dir(directory).map_err(Error::io("sync", directory))
+}
+
+/// The content of the file.
+pub(crate) fn to_text(catalog: &Catalog, owner: Owner) -> String {
+    let body = body(catalog, owner);
+    format!("{MAGIC}\nchecksum {:08x}\n{body}", crate::definition::checksum(&body))
+}
+
+fn body(catalog: &Catalog, owner: Owner) -> String {
+    let Catalog { generation, sealed, parts, deletions, next_number } = catalog;
+    let Owner { stream_id, space } = owner;
+    let mut body = format!(
+        "stream {stream_id:016x}\nspace {space}\ngeneration {generation}\nsealed {sealed}\nnext {next_number}\n"
+    );
+    for deletion in deletions {
+        let Deletion { number, from, last, sequences, symbols } = &**deletion;
+        let _ = write!(body, "delete {number} {from} {last} {} {} ", sequences.start, sequences.end);
+        match symbols {
+            None => body.push('*'),
+            Some(symbols) => {
+                let ids: Vec<String> = symbols.iter().map(u32::to_string).collect();
+                body.push_str(&ids.join(","));
+            }
+        }
+        body.push('\n');
+    }
+    for part in parts {
+        let _ = write!(body, "part {} {}", part.sequences.start, part.sequences.end);
+        if let Some(content) = &part.content {
+            let Content { number, messages, time_min, time_max, bytes, tier, deleted_before } = content;
+            let tier = tier_name(*tier);
+            let _ =
+                write!(body, " {number} {messages} {time_min} {time_max} {bytes} {tier} {deleted_before}");
+        }
+        body.push('\n');
+    }
+    body
+}
+
+/// Reads the content of the file; what is wrong with it otherwise.
+pub(crate) fn parse(text: &str, owner: Owner) -> Result<Catalog, String> {
+    let rest = text.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix("\nchecksum "));
+    let rest = rest.ok_or_else(|| format!("does not begin with {MAGIC:?} and a checksum"))?;
+    let (stated, body) = rest.split_once('\n').unwrap_or((rest, ""));
+    let found = format!("{:08x}", crate::definition::checksum(body));
+    if stated != found {
+        return Err(format!("is damaged: its checksum is {found}, it says {stated}"));
+    }
+    let mut catalog = Catalog::default();
+    let mut stated = Owner { stream_id: 0, space: 0 };
+    for (i, line) in body.lines().enumerate() {
+        let known = parse_line(line, &mut catalog, &mut stated);
+        known.ok_or_else(|| format!("has a line {} that means nothing: {line:?}", i + 3))?;
+    }
+    if stated != owner {
+        return Err(format!(
+            "belongs to stream {:016x}, space {}, not to {:016x}, space {}",
+            stated.stream_id, stated.space, owner.stream_id, owner.space
+        ));
+    }
+    check(&catalog)?;
+    Ok(catalog)
+}
+
+fn parse_line(line: &str, catalog: &mut Catalog, owner: &mut Owner) -> Option<()> {
+    let (key, rest) = line.split_once(' ')?;
+    match key {
+        "stream" => owner.stream_id = u64::from_str_radix(rest, 16).ok()?,
+        "space" => owner.space = rest.parse().ok()?,
+        "generation" => catalog.generation = rest.parse().ok()?,
+        "sealed" => catalog.sealed = rest.parse().ok()?,
+        "next" => catalog.next_number = rest.parse().ok()?,
+        "delete" => catalog.deletions.push(Arc::new(parse_deletion(rest)?)),
+        "part" => catalog.parts.push(Arc::new(parse_part(rest)?)),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn parse_deletion(rest: &str) -> Option<Deletion> {
+    let words: Vec<&str> = rest.split(' ').collect();
+    let &[number, from, last, start, end, symbols] = &words[..] else { return None };
+    let symbols = match symbols {
+        "*" => None,
+        ids => Some(ids.split(',').map(|id| id.parse().ok()).collect::<Option<Vec<u32>>>()?),
+    };
+    if symbols.as_ref().is_some_and(|ids| !ids.is_sorted_by(|a, b| a < b)) {
+        return None;
+    }
+    Some(Deletion {
+        number: number.parse().ok()?,
+        from: from.parse().ok()?,
+        last: last.parse().ok()?,
+        sequences: start.parse().ok()?..end.parse().ok()?,
+        symbols,
+    })
+}
+
+fn parse_part(rest: &str) -> Option<Part> {
+    let words: Vec<&str> = rest.split(' ').collect();
+    let (sequences, content) = words.split_at_checked(2)?;
+    let sequences = sequences[0].parse().ok()?..sequences[1].parse().ok()?;
+    let content = match content {
+        [] => None,
+        &[number, messages, time_min, time_max, bytes, tier, deleted_before] => Some(Content {
+            number: number.parse().ok()?,
+            messages: messages.parse().ok()?,
+            time_min: time_min.parse().ok()?,
+            time_max: time_max.parse().ok()?,
+            bytes: bytes.parse().ok()?,
+            tier: [Tier::Hot, Tier::Cold].into_iter().find(|known| tier_name(*known) == tier)?,
+            deleted_before: deleted_before.parse().ok()?,
+        }),
+        _ => return None,
+    };
+    Some(Part { sequences, content })
+}
+
+/// What must be true of every catalog.
+fn check(catalog: &Catalog) -> Result<(), String> {
+    let mut next = 0;
+    for part in &catalog.parts {
+        if part.sequences.start != next || part.sequences.end <= next {
+            return Err(format!("has a part of messages {:?} where {next} should begin one", part.sequences));
+        }
+        next = part.sequences.end;
+    }
+    if next != catalog.sealed {
+        return Err(format!("has parts up to message {next}, but {} are sealed", catalog.sealed));
+    }
+    let segments = catalog.contents().map(|content| content.number);
+    let largest = segments.chain(catalog.deletions.iter().map(|deletion| deletion.number)).max();
+    match largest {
+        Some(largest) if largest >= catalog.next_number => {
+            Err(format!("has a number {largest}, but the next one is {}", catalog.next_number))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `hot` or `cold`.
+pub(crate) fn tier_name(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Hot => "hot",
+        Tier::Cold => "cold",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tapedb_log::sim::SimStorage;
+
+    const OWNER: Owner = Owner { stream_id: 0x4c1d_9505_2de1_a1f5, space: 0 };
+
+    fn sample() -> Catalog {
+        let content = Content {
+            number: 5,
+            messages: 2_621_440,
+            time_min: 1_700_000_000_000_000_000,
+            time_max: 1_700_000_000_999_999_999,
+            bytes: 5_034_234,
+            tier: Tier::Hot,
+            deleted_before: 4,
+        };
+        let delete = |number, symbols| Deletion {
+            number,
+            from: 1_700_000_000_000_000_000,
+            last: 1_700_000_000_999_999_999,
+            sequences: 0..1_310_720,
+            symbols,
+        };
+        Catalog {
+            generation: 17,
+            sealed: 3_932_160,
+            parts: vec![
+                Arc::new(Part { sequences: 0..1_310_720, content: None }),
+                Arc::new(Part { sequences: 1_310_720..3_932_160, content: Some(content) }),
+            ],
+            deletions: vec![Arc::new(delete(4, None)), Arc::new(delete(7, Some(vec![0, 12])))],
+            next_number: 9,
+        }
+    }
+
+    #[test]
+    fn round_trips_and_the_page_shows_it() {
+        let text = to_text(&sample(), OWNER);
+        assert_eq!(parse(&text, OWNER).unwrap(), sample(), "{text}");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format/database.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        assert!(page.contains(&text), "docs/format/database.md must show:\n{text}");
+        assert!(parse(&text, Owner { space: 1, ..OWNER }).unwrap_err().contains("space 0"));
+    }
+
+    #[test]
+    fn a_changed_bit_is_noticed_and_the_other_copy_counts() {
+        let text = to_text(&sample(), OWNER);
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            assert!(parse(&String::from_utf8(bytes).unwrap(), OWNER).is_err(), "byte {at}");
+        }
+        let (disk, directory) = (SimStorage::new(1), Path::new("/space"));
+        disk.create_dir_all(directory).unwrap();
+        assert_eq!(read(&disk, directory, OWNER).unwrap(), None);
+        write(&disk, directory, OWNER, &sample()).unwrap();
+        write(&disk, directory, OWNER, &sample().next()).unwrap();
+        assert_eq!(read(&disk, directory, OWNER).unwrap().unwrap().generation, 18);
+        for name in FILES {
+            let file = disk.open_write(&directory.join(name)).unwrap();
+            let mut byte = [0];
+            file.read_at(&mut byte, 40).unwrap();
+            file.write_at(&[byte[0] ^ 4], 40).unwrap();
+            if name == FILES[0] {
+                assert_eq!(read(&disk, directory, OWNER).unwrap().unwrap().generation, 18);
+            }
+        }
+        assert!(read(&disk, directory, OWNER).unwrap_err().to_string().contains("checksum"));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let mut holes = sample();
+        holes.parts.remove(0);
+        let mut short = sample();
+        short.sealed += 1;
+        let mut numbers = sample();
+        numbers.next_number = 5;
+        for bad in [holes, short, numbers] {
+            assert!(parse(&to_text(&bad, OWNER), OWNER).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Makes segments: of log files that are complete, and of segments that are many and small or hold deleted messages.
+//!
+//! A segment is written under a temporary name, put on the disk, renamed, and named by the manifest; only then what it was
+//! made from is removed. So whenever the power fails, the old or the new is there, and the manifest says which counts. Neither
+//! readers nor writers wait: readers have open what they read, writers write to a file that is not complete.
+
+use crate::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, segment_name};
+use crate::error::Error;
+use crate::filter::Filter;
+use crate::history::History;
+use crate::pace::Pace;
+use crate::space::Lane;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::Arc;
+use tapedb_log::{CompleteFile, Granule, StorageFile};
+use tapedb_segment::{BlockOptions, Plan, RowHeader, SegmentError, SegmentHeader, SegmentWriter, Tier};
+
+/// So many neighbours of about one size are merged into one.
+const FAN_IN: usize = 8;
+/// Parts are not merged into larger ones than this.
+const MERGED_BYTES_MAX: u64 = 256 << 20;
+/// Parts below this are all of one size.
+const SMALL_BYTES: u64 = 8 << 20;
+
+/// Seals every message that is in the log, the active file's too; returns how many.
+pub(crate) fn seal_all(lane: Lane<'_>) -> Result<u64, Error> {
+    let writer = lane.space.writer.as_ref().ok_or(Error::ReadOnly)?;
+    let _upkeep = lane.space.hold_upkeep();
+    writer.roll()?;
+    let (mut pace, mut sealed) = (Pace::unhurried(), 0);
+    while let Some(count) = seal_next(lane, &mut pace)? {
+        sealed += count;
+    }
+    while merge_next(lane, &mut pace)? {}
+    Ok(sealed)
+}
+
+/// Seals the oldest complete log file; returns how many messages it had, `None` if there is no such file, or the work was
+/// stopped. The caller holds the space's upkeep.
+pub(crate) fn seal_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<Option<u64>, Error> {
+    let catalog = lane.space.catalog();
+    let files = lane.space.log.complete_files();
+    let Some(file) = files.iter().find(|file| file.next_sequence > catalog.sealed) else {
+        // What an earlier attempt has sealed and could not remove.
+        trim(lane, catalog.sealed)?;
+        return Ok(None);
+    };
+    pace.backlog(files.len());
+    let sequences = catalog.sealed..file.next_sequence;
+    let granules = granules_of(lane, file);
+    let history = History::of_granules(granules.iter().copied());
+    let Some(part) = write_part(lane, history, sequences, Tier::Hot, pace)? else { return Ok(None) };
+    let messages = part.content.as_ref().map_or(0, |content| content.messages);
+    if commit(lane, part)? {
+        trim(lane, file.next_sequence)?;
+    }
+    Ok(Some(messages))
+}
+
+fn granules_of(lane: Lane<'_>, file: &CompleteFile) -> Vec<Granule> {
+    let snapshot = lane.space.log.snapshot();
+    snapshot.iter().filter(|granule| granule.file == file.file).copied().collect()
+}
+
+/// Removes the log files that are sealed.
+fn trim(lane: Lane<'_>, sealed: u64) -> Result<(), Error> {
+    if let Some(writer) = &lane.space.writer
+        && lane.space.log.first_sequence() < sealed
+    {
+        writer.trim(sealed)?;
+    }
+    Ok(())
+}
+
+/// Merges the parts that most need it into one; `false`: none does, or the work was stopped. The caller holds the space's
+/// upkeep.
+pub(crate) fn merge_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
+    let catalog = lane.space.catalog();
+    let Some(chosen) = choose(&catalog) else { return Ok(false) };
+    let parts = &catalog.parts[chosen];
+    let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(false) };
+    let sequences = first.sequences.start..last.sequences.end;
+    let tiers = || parts.iter().filter_map(|part| part.content.as_ref()).map(|content| content.tier);
+    let tier = if tiers().all(|tier| tier == Tier::Cold) { Tier::Cold } else { Tier::Hot };
+    let history = History::of_parts(parts.iter().cloned());
+    match write_part(lane, history, sequences, tier, pace)? {
+        Some(part) => commit(lane, part),
+        None => Ok(false),
+    }
+}
+
+/// The parts to merge next: one with deletions to carry out, or neighbours that are many and small.
+fn choose(catalog: &Catalog) -> Option<Range<usize>> {
+    let parts = &catalog.parts;
+    let is_touched = |part: &Arc<Part>| catalog.deletions.iter().any(|deletion| part.is_touched_by(deletion));
+    if let Some(index) = parts.iter().position(is_touched) {
+        return Some(index..index + 1);
+    }
+    // The smallest first: they are the most.
+    let mut levels: Vec<u32> = parts.iter().map(|part| level(part)).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    levels.into_iter().find_map(|level| run_of(parts, level))
+}
+
+/// Parts of one level are of about one size; each level's are [`FAN_IN`] times as large as those of the level below.
+fn level(part: &Part) -> u32 {
+    let bytes = part.content.as_ref().map_or(0, |content| content.bytes);
+    (bytes / SMALL_BYTES).checked_ilog(FAN_IN as u64).map_or(0, |level| level + 1)
+}
+
+/// The first [`FAN_IN`] neighbours that are of this level or below and do not become too large together.
+fn run_of(parts: &[Arc<Part>], most: u32) -> Option<Range<usize>> {
+    let (mut start, mut bytes) = (0, 0);
+    for (i, part) in parts.iter().enumerate() {
+        if level(part) > most {
+            (start, bytes) = (i + 1, 0);
+            continue;
+        }
+        bytes += part.content.as_ref().map_or(0, |content| content.bytes);
+        while bytes > MERGED_BYTES_MAX {
+            bytes -= parts[start].content.as_ref().map_or(0, |content| content.bytes);
+            start += 1;
+        }
+        if i + 1 - start == FAN_IN {
+            return Some(start..i + 1);
+        }
+    }
+    None
+}
+
+/// Writes what is left of a history into a segment that nobody knows yet. `None`: the work was stopped.
+fn write_part(
+    lane: Lane<'_>,
+    mut history: History,
+    sequences: Range<u64>,
+    tier: Tier,
+    pace: &mut Pace<'_>,
+) -> Result<Option<Part>, Error> {
+    let number = lane.space.take_number();
+    let name = segment_name(sequences.start, number);
+    let path = lane.space.directory.join(&name);
+    let draft = lane.space.directory.join(format!("{name}.{DRAFT_EXTENSION}"));
+    let storage = &*lane.space.storage;
+    let file = storage.create_new(&draft).map_err(Error::io("create", &draft))?;
+    let definition = &lane.stream.definition;
+    let header = SegmentHeader {
+        stream_id: lane.space.owner.stream_id,
+        space: lane.space.number,
+        schema_version: definition.schema_version,
+        first_sequence: sequences.start,
+        next_sequence: sequences.end,
+    };
+    let written = fill(lane, &mut history, Out { file: file.clone(), at: 0 }, &header, tier, pace);
+    let content = match written {
+        Ok(Some(content)) => content,
+        unfinished => {
+            let _ = storage.remove(&draft);
+            return unfinished.map(|_| None).map_err(|error| error.on(&draft));
+        }
+    };
+    if content.messages == 0 {
+        storage.remove(&draft).map_err(Error::io("remove", &draft))?;
+        return Ok(Some(Part { sequences, content: None }));
+    }
+    // Whatever the stream's durability: the log files that hold the messages now will be removed.
+    lane.stream.sync_symbols()?;
+    file.sync_data().map_err(Error::io("sync", &draft))?;
+    storage.rename(&draft, &path).map_err(Error::io("rename", &draft))?;
+    storage.sync_dir(&lane.space.directory).map_err(Error::io("sync", &lane.space.directory))?;
+    Ok(Some(Part { sequences, content: Some(Content { number, deleted_before: number, ..content }) }))
+}
+
+/// Writes all messages; `None`: stopped.
+fn fill(
+    lane: Lane<'_>,
+    history: &mut History,
+    out: Out,
+    header: &SegmentHeader,
+    tier: Tier,
+    pace: &mut Pace<'_>,
+) -> Result<Option<Content>, FillError> {
+    let plan = Plan::new(lane.stream.layouts.clone());
+    let options = BlockOptions { tier, ..BlockOptions::default() };
+    let (mut filter, mut times) = (Filter::all(), None);
+    let mut writer = SegmentWriter::new(out, plan, header, options)?;
+    let mut rows = 0u64;
+    while history.advance_plainly() || history.advance(&mut filter, lane)? {
+        let Some(block) = history.current() else { break };
+        let (time, sequence, symbol, type_id) =
+            (block.time(), block.sequence(), block.symbol(), block.type_id());
+        writer.push(RowHeader { time, sequence, symbol, type_id }, block.body())?;
+        times = Some((times.map_or(time, |(first, _)| first), time));
+        rows += 1;
+        if rows.is_multiple_of(Pace::ROWS) && !pace.go_on(lane) {
+            return Ok(None);
+        }
+    }
+    let (_, written) = writer.finish()?;
+    let (time_min, time_max) = times.unwrap_or_default();
+    let (messages, bytes) = (written.messages, written.bytes);
+    Ok(Some(Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 }))
+}
+
+/// Lets the manifest name a part; what it takes the place of is removed. `false`: it has been overtaken, and is removed.
+fn commit(lane: Lane<'_>, part: Part) -> Result<bool, Error> {
+    let path = part.path(&lane.space.directory);
+    let committed = lane.space.change_catalog(|catalog| {
+        lane.stream.check_not_deleted().ok()?;
+        catalog.with(part)
+    });
+    if !matches!(committed, Ok(true))
+        && let Some(path) = path
+    {
+        let _ = lane.space.storage.remove(&path);
+    }
+    committed
+}
+
+/// Writes a file from front to back.
+struct Out {
+    file: Arc<dyn StorageFile>,
+    at: u64,
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reading what is to be sealed failed, or writing it did.
+enum FillError {
+    Read(Error),
+    Write(SegmentError),
+}
+
+impl FillError {
+    fn on(self, path: &std::path::Path) -> Error {
+        match self {
+            Self::Read(error) => error,
+            Self::Write(error) => Error::not_written(path, error),
+        }
+    }
+}
+
+impl From<Error> for FillError {
+    fn from(error: Error) -> Self {
+        Self::Read(error)
+    }
+}
+
+impl From<SegmentError> for FillError {
+    fn from(error: SegmentError) -> Self {
+        Self::Write(error)
+    }
+}

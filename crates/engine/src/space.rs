@@ -1,0 +1,363 @@
+//! A space of a stream: an independent lane with a log, whose complete files become segments, and a catalog of those.
+//!
+//! Always true: a message below the catalog's `sealed` is in a segment or gone; one from there on is in the log. While a
+//! segment takes the place of log files, they stay until the catalog on the disk says so, so a message may lie in both, but
+//! is only read from one.
+
+use crate::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
+use crate::deletion::Deletion;
+use crate::error::{Error, SegmentFailure};
+use crate::manifest::{self, Owner};
+use crate::stream::StreamInner;
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use tapedb_log::{
+    Log, LogOptions, LogWriter, Recovery, SharedWriter, Snapshot, Storage, StorageFile, SymbolFile,
+};
+use tapedb_segment::{ReadAt, Segment, SegmentError};
+
+/// A space of an open stream.
+pub(crate) struct Space {
+    pub number: u32,
+    pub directory: PathBuf,
+    pub storage: Arc<dyn Storage>,
+    pub owner: Owner,
+    pub log: Arc<Log>,
+    /// `None` when the database is open for reading only.
+    pub writer: Option<SharedWriter>,
+    /// Time of the latest message; `i64::MIN` while there is none. Written under the writer's lock.
+    pub last_time: AtomicI64,
+    catalog: RwLock<Arc<Catalog>>,
+    /// Held while the catalog is changed.
+    changing: Mutex<()>,
+    /// Held while files are being sealed or merged: one such work at a time.
+    upkeep: Mutex<()>,
+    /// Upkeep shall stop, for the stream is to be deleted.
+    interrupted: AtomicBool,
+    /// Why upkeep does not get on.
+    failure: Mutex<Option<String>>,
+    /// The next segment or deletion is called by this number.
+    next_number: AtomicU64,
+    /// Segments that somebody reads, by number.
+    open: Mutex<HashMap<u64, Weak<OpenSegment>>>,
+}
+
+/// A stream, and one of its spaces: where a reader is at work.
+#[derive(Clone, Copy)]
+pub(crate) struct Lane<'a> {
+    pub stream: &'a StreamInner,
+    pub space: &'a Space,
+}
+
+/// A segment that is open for reading. Its file stays readable when another one takes its place.
+#[derive(Debug)]
+pub(crate) struct OpenSegment {
+    pub segment: Segment<SegmentFile>,
+    pub path: PathBuf,
+}
+
+/// A file of the storage, as segments are read from.
+pub(crate) struct SegmentFile(Arc<dyn StorageFile>);
+
+impl std::fmt::Debug for SegmentFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SegmentFile")
+    }
+}
+
+impl std::fmt::Debug for Space {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Space").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl ReadAt for SegmentFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+}
+
+/// What opening a space takes.
+pub(crate) struct Opening<'a> {
+    pub storage: Arc<dyn Storage>,
+    pub directory: &'a Path,
+    pub options: LogOptions,
+    /// For writing, which also recovers.
+    pub writing: bool,
+    pub symbols: &'a SymbolFile,
+}
+
+impl Space {
+    /// Opens the files of a space.
+    pub fn open(opening: Opening<'_>) -> Result<(Self, Recovery), Error> {
+        let Opening { storage, directory, options, writing, symbols } = opening;
+        let owner = Owner { stream_id: options.stream_id, space: options.space };
+        let (catalog, log, writer, recovery) = if writing {
+            let catalog = read_catalog(&*storage, directory, owner)?;
+            remove_leftovers(&*storage, directory, &catalog)?;
+            let options = LogOptions { first_sequence: catalog.sealed, ..options };
+            let (mut writer, recovery) = LogWriter::open(storage.clone(), directory, options)?;
+            writer.sync_symbols(symbols);
+            (catalog, writer.log().clone(), Some(writer), recovery)
+        } else {
+            let (catalog, log, recovery) = open_to_read(&storage, directory, owner)?;
+            (catalog, log, None, recovery)
+        };
+        let next_number = AtomicU64::new(catalog.next_number);
+        let space = Self {
+            number: owner.space,
+            directory: directory.into(),
+            storage,
+            owner,
+            log,
+            writer: writer.map(SharedWriter::new),
+            last_time: AtomicI64::new(i64::MIN),
+            catalog: RwLock::new(Arc::new(catalog)),
+            changing: Mutex::new(()),
+            upkeep: Mutex::new(()),
+            interrupted: AtomicBool::new(false),
+            failure: Mutex::default(),
+            next_number,
+            open: Mutex::default(),
+        };
+        let last_time = space.times().map_or(i64::MIN, |(_, last)| last);
+        space.last_time.store(last_time, Ordering::Relaxed);
+        Ok((space, recovery))
+    }
+
+    /// The catalog, now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The catalog and the log at one moment: together they hold every message there is.
+    pub fn view(&self) -> (Arc<Catalog>, Snapshot) {
+        loop {
+            let catalog = self.catalog();
+            let snapshot = self.log.snapshot();
+            // Log files that were sealed in between are gone from the snapshot.
+            if snapshot.first_sequence() <= catalog.sealed || Arc::ptr_eq(&catalog, &self.catalog()) {
+                return (catalog, snapshot);
+            }
+        }
+    }
+
+    /// Times of the earliest and the latest message, as far as the catalog and the index know.
+    pub fn times(&self) -> Option<(i64, i64)> {
+        let (catalog, snapshot) = self.view();
+        let log = snapshot.iter().filter(|granule| granule.next_sequence() > catalog.sealed);
+        let times = log.map(|granule| (granule.time_min, granule.time_max));
+        times.chain(catalog.times()).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// Messages, those that were deleted but are still in files included.
+    pub fn messages(&self) -> u64 {
+        let (catalog, snapshot) = self.view();
+        let log = snapshot.iter().filter(|granule| granule.next_sequence() > catalog.sealed);
+        catalog.messages() + log.map(|granule| granule.count).sum::<u64>()
+    }
+
+    /// Sequence number after the last message that readers may see.
+    pub fn next_sequence(&self) -> u64 {
+        self.log.snapshot().next_sequence()
+    }
+
+    /// Looks for what a writer in another process has done.
+    pub fn refresh(&self) -> Result<(), Error> {
+        if self.writer.is_some() {
+            return Ok(());
+        }
+        self.refresh_catalog()?;
+        self.log.refresh()?;
+        Ok(())
+    }
+
+    /// Looks for segments that a writer in another process has made; whether there is another catalog now.
+    pub fn refresh_catalog(&self) -> Result<bool, Error> {
+        if self.writer.is_some() {
+            return Ok(false);
+        }
+        let _changing = self.change();
+        let found = read_catalog(&*self.storage, &self.directory, self.owner)?;
+        if found.generation <= self.catalog().generation {
+            return Ok(false);
+        }
+        self.log.forget_before(found.sealed);
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
+        Ok(true)
+    }
+
+    /// Keeps files from being sealed or merged while it is held.
+    pub fn hold_upkeep(&self) -> MutexGuard<'_, ()> {
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops upkeep that is under way, and keeps it from going on while the guard is held.
+    pub fn stop_upkeep(&self) -> MutexGuard<'_, ()> {
+        self.interrupted.store(true, Ordering::SeqCst);
+        let held = self.hold_upkeep();
+        self.interrupted.store(false, Ordering::SeqCst);
+        held
+    }
+
+    /// Whether somebody waits in [`Space::stop_upkeep`].
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
+    }
+
+    /// Notes whether upkeep gets on.
+    pub fn note_upkeep(&self, failure: Option<&Error>) {
+        let mut noted = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *noted = failure.map(Error::to_string);
+    }
+
+    /// Why upkeep does not get on; `None` while it does.
+    pub fn upkeep_failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A number for a segment: deletions with smaller numbers are in the catalog by now.
+    pub fn take_number(&self) -> u64 {
+        let _changing = self.change();
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Deletes messages: from now on nobody finds them who has not read them yet.
+    pub fn delete(&self, deletion: Deletion) -> Result<(), Error> {
+        // Under the lock of changes: who takes a number later finds it in the catalog.
+        self.change_catalog(|catalog| {
+            let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+            Some(catalog.with_deletion(Deletion { number, ..deletion }))
+        })?;
+        Ok(())
+    }
+
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the catalog, on the disk first. `None` from `change`: the work it comes from is overtaken, and `false` is
+    /// returned.
+    pub fn change_catalog(&self, change: impl FnOnce(&Catalog) -> Option<Catalog>) -> Result<bool, Error> {
+        let _changing = self.change();
+        let old = self.catalog();
+        let Some(new) = change(&old) else { return Ok(false) };
+        manifest::write(&*self.storage, &self.directory, self.owner, &new)?;
+        let new = Arc::new(new);
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        self.remove_replaced(&old, &new);
+        Ok(true)
+    }
+
+    /// Removes the files of parts that are in the old catalog alone. Who reads them has them open; what cannot be removed
+    /// is when the stream is opened next.
+    fn remove_replaced(&self, old: &Catalog, new: &Catalog) {
+        let kept: Vec<u64> = new.contents().map(|content| content.number).collect();
+        for part in &old.parts {
+            if let (Some(content), Some(path)) = (&part.content, part.path(&self.directory))
+                && !kept.contains(&content.number)
+            {
+                let _ = self.storage.remove(&path);
+            }
+        }
+    }
+
+    /// Deletions that have still to be carried out in a part.
+    pub fn deletions_of_part(&self, part: &Part) -> Vec<Arc<Deletion>> {
+        let catalog = self.catalog();
+        catalog.deletions.iter().filter(|deletion| part.is_touched_by(deletion)).cloned().collect()
+    }
+
+    /// Deletions that reach into messages of the log with such sequence numbers and times.
+    pub fn deletions_in_log(&self, sequences: &Range<u64>, times: (i64, i64)) -> Vec<Arc<Deletion>> {
+        let catalog = self.catalog();
+        let touches = |deletion: &&Arc<Deletion>| deletion.overlaps(sequences, times.0, times.1);
+        catalog.deletions.iter().filter(touches).cloned().collect()
+    }
+
+    /// Opens a part's segment, unless somebody has it open; its blocks are read when they are needed.
+    ///
+    /// # Errors
+    /// [`Error::Segment`]; [`Error::is_missing_file`] says whether another file has taken its place.
+    pub fn open_segment(&self, part: &Part) -> Result<Option<Arc<OpenSegment>>, Error> {
+        let (Some(content), Some(path)) = (&part.content, part.path(&self.directory)) else {
+            return Ok(None);
+        };
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = open.get(&content.number).and_then(Weak::upgrade) {
+            return Ok(Some(found));
+        }
+        let failed = |error| SegmentFailure::of_part(path.clone(), part, error);
+        let file = self.storage.open_read(&path);
+        let file = file.map_err(|source| failed(SegmentError::Io { offset: 0, source }))?;
+        let segment = Segment::open(SegmentFile(file)).map_err(failed)?;
+        let header = segment.header();
+        let is_ours = header.stream_id == self.owner.stream_id
+            && header.space == self.owner.space
+            && (header.first_sequence..header.next_sequence) == part.sequences;
+        if !is_ours {
+            let what = format!(
+                "is a segment of other messages: of stream {:016x}, space {}, {} to {}",
+                header.stream_id, header.space, header.first_sequence, header.next_sequence
+            );
+            return Err(Error::Definition { path, what });
+        }
+        let found = Arc::new(OpenSegment { segment, path });
+        open.retain(|_, segment| segment.strong_count() > 0);
+        open.insert(content.number, Arc::downgrade(&found));
+        Ok(Some(found))
+    }
+}
+
+/// The catalog on the disk.
+fn read_catalog(storage: &dyn Storage, directory: &Path, owner: Owner) -> Result<Catalog, Error> {
+    let path = || directory.join(manifest::FILES[0]);
+    let missing = || Error::Definition {
+        path: path(),
+        what: "is missing, and with it the list of all segments".into(),
+    };
+    manifest::read(storage, directory, owner)?.ok_or_else(missing)
+}
+
+/// A catalog and a log that go together, beside a writer who may be sealing.
+fn open_to_read(
+    storage: &Arc<dyn Storage>,
+    directory: &Path,
+    owner: Owner,
+) -> Result<(Catalog, Arc<Log>, Recovery), Error> {
+    let mut catalog = read_catalog(&**storage, directory, owner)?;
+    loop {
+        let Owner { stream_id, space } = owner;
+        let (log, recovery) = Log::open(storage.clone(), directory, stream_id, space, catalog.sealed)?;
+        let again = read_catalog(&**storage, directory, owner)?;
+        if again.sealed == catalog.sealed {
+            return Ok((again, log, recovery));
+        }
+        catalog = again;
+    }
+}
+
+/// Removes what an earlier writer had not finished, and what it had replaced.
+fn remove_leftovers(storage: &dyn Storage, directory: &Path, catalog: &Catalog) -> Result<(), Error> {
+    let kept: Vec<PathBuf> = catalog.parts.iter().filter_map(|part| part.path(directory)).collect();
+    for name in storage.list(directory).map_err(Error::io("list", directory))? {
+        let path = directory.join(&name);
+        let is_draft = name.ends_with(&format!(".{SEGMENT_EXTENSION}.{DRAFT_EXTENSION}"));
+        if is_draft || (is_segment(&name) && !kept.contains(&path)) {
+            storage.remove(&path).map_err(Error::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_segment(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == SEGMENT_EXTENSION)
+}

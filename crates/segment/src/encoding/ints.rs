@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::bytes::{Reader, in_range, write_signed_varint, write_varint};
+use super::bytes::{Reader, in_range, unzigzag, write_signed_varint, write_varint, zigzag};
 use super::delta;
 use super::dictionary::{self, Dictionary};
 use super::groups::{GROUP, bounds};
@@ -10,6 +10,7 @@ use super::habit::Habit;
 use super::packed::{self, Packed, Scale};
 use super::run_length::{self, Repetitions};
 use super::runs::Runs;
+use super::split;
 use super::{COUNT_MAX, EncodingError, Tier, cold};
 
 /// What was chosen for a column of integers.
@@ -30,10 +31,14 @@ pub enum IntEncoding {
     RunLength = 5,
     /// The `pco` format; cold tier only.
     Pco = 6,
+    /// Distances from the smallest value, each with as many bits as it has.
+    Split = 7,
+    /// Differences to the row before in the run, each with as many bits as it has.
+    SplitDelta = 8,
 }
 
 impl IntEncoding {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Constant,
         Self::Plain,
         Self::Packed,
@@ -41,11 +46,13 @@ impl IntEncoding {
         Self::Dictionary,
         Self::RunLength,
         Self::Pco,
+        Self::Split,
+        Self::SplitDelta,
     ];
 
     /// What encodes the integers of a column, from its first byte; `None` for an unknown tag or no bytes.
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        let tag = bytes.first()? & !SCALED;
+        let tag = bytes.first()? & !(SCALED | BY_RUN);
         Self::ALL.into_iter().find(|&encoding| encoding as u8 == tag)
     }
 
@@ -59,12 +66,17 @@ impl IntEncoding {
             Self::Dictionary => "dictionary",
             Self::RunLength => "run-length",
             Self::Pco => "pco",
+            Self::Split => "split",
+            Self::SplitDelta => "split-delta",
         }
     }
 }
 
-/// Set in the tag of [`IntEncoding::Packed`] and [`IntEncoding::Delta`] when a divisor and an offset follow.
+/// Set in the tags of packed, delta and split columns when a divisor and an offset follow.
 const SCALED: u8 = 0x40;
+
+/// Set in their tags when every run has a divisor and an offset of its own.
+const BY_RUN: u8 = 0x20;
 
 /// Of large columns the choice looks at every eighth group.
 const SAMPLE_STEP: usize = 8;
@@ -164,10 +176,17 @@ pub fn estimate_bits(values: &[i64], runs: &[u32]) -> u64 {
 enum Choice {
     Constant(i64),
     Plain,
-    Packed(Scaled),
-    Delta { scale: Scale, firsts: Vec<i64>, deltas: Vec<i64> },
+    Packed(Scaled, Layout),
+    Delta { scale: Scales, firsts: Vec<i64>, deltas: Vec<i64>, layout: Layout },
     Dictionary(Dictionary),
     RunLength(Repetitions),
+}
+
+/// How numbers are laid out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Groups,
+    Split,
 }
 
 impl Choice {
@@ -176,17 +195,21 @@ impl Choice {
         match encoding {
             IntEncoding::Constant | IntEncoding::Pco => None,
             IntEncoding::Plain => Some(Self::Plain),
-            IntEncoding::Packed => Some(Self::Packed(Scaled::of(values))),
-            IntEncoding::Delta => Some(Self::delta(values, &Scaled::of(values), runs)),
+            IntEncoding::Packed => Some(Self::Packed(Scaled::of(values, runs), Layout::Groups)),
+            IntEncoding::Split => Some(Self::Packed(Scaled::of(values, runs), Layout::Split)),
+            IntEncoding::Delta => Some(Self::delta(values, &Scaled::of(values, runs), runs, Layout::Groups)),
+            IntEncoding::SplitDelta => {
+                Some(Self::delta(values, &Scaled::of(values, runs), runs, Layout::Split))
+            }
             IntEncoding::Dictionary => Dictionary::of_any(values).map(Self::Dictionary),
             IntEncoding::RunLength => Some(Self::RunLength(Repetitions::of(values))),
         }
     }
 
-    fn delta(values: &[i64], scaled: &Scaled, runs: Runs) -> Self {
-        let packed = scaled.values.as_deref().unwrap_or(values);
+    fn delta(values: &[i64], scaled: &Scaled, runs: Runs, layout: Layout) -> Self {
+        let packed = scaled.numbers(values);
         let (firsts, deltas) = (delta::firsts(packed, runs), delta::differences(packed, runs));
-        Self::Delta { scale: scaled.scale, firsts, deltas }
+        Self::Delta { scale: scaled.scale.clone(), firsts, deltas, layout }
     }
 
     /// The best for `values`.
@@ -196,14 +219,16 @@ impl Choice {
         if changes == 0 {
             return Self::Constant(first).with_cost(values);
         }
-        let scaled = Scaled::of(values);
-        let delta = Self::delta(values, &scaled, runs);
+        let scaled = Scaled::of(values, runs);
+        let delta = Self::delta(values, &scaled, runs, Layout::Groups);
         let mut best = Self::Plain.with_cost(values);
-        for choice in
-            [Some(Self::Packed(scaled)), repetitions(values, changes), Some(delta)].into_iter().flatten()
+        for choice in [Some(Self::Packed(scaled, Layout::Groups)), repetitions(values, changes), Some(delta)]
+            .into_iter()
+            .flatten()
         {
             best = best.or(choice.with_cost(values));
         }
+        best = best.or_split(values);
         match Self::dictionary(values, best.cost) {
             Some(dictionary) => best.or(dictionary.with_cost(values)),
             None => best,
@@ -220,11 +245,21 @@ impl Choice {
         Costed { cost: self.cost(values), choice: self }
     }
 
+    /// Does nothing to encodings that have only one.
+    fn set_layout(&mut self, new: Layout) -> &Self {
+        if let Self::Packed(_, layout) | Self::Delta { layout, .. } = self {
+            *layout = new;
+        }
+        self
+    }
+
     /// In percent: an encoding must be smaller by that much to be taken instead of a faster one.
     fn slowness(&self) -> usize {
         match self {
             Self::Constant(_) | Self::Plain => 100,
-            Self::Packed(_) | Self::RunLength(_) => 101,
+            Self::Packed(_, Layout::Split) => 112,
+            Self::Delta { layout: Layout::Split, .. } => 118,
+            Self::Packed(..) | Self::RunLength(_) => 101,
             Self::Delta { .. } => 104,
             Self::Dictionary(_) => 106,
         }
@@ -234,8 +269,10 @@ impl Choice {
         match self {
             Self::Constant(_) => IntEncoding::Constant,
             Self::Plain => IntEncoding::Plain,
-            Self::Packed(_) => IntEncoding::Packed,
-            Self::Delta { .. } => IntEncoding::Delta,
+            Self::Packed(_, Layout::Groups) => IntEncoding::Packed,
+            Self::Packed(_, Layout::Split) => IntEncoding::Split,
+            Self::Delta { layout: Layout::Groups, .. } => IntEncoding::Delta,
+            Self::Delta { layout: Layout::Split, .. } => IntEncoding::SplitDelta,
             Self::Dictionary(_) => IntEncoding::Dictionary,
             Self::RunLength(_) => IntEncoding::RunLength,
         }
@@ -245,8 +282,19 @@ impl Choice {
         1 + match self {
             Self::Constant(_) => 4,
             Self::Plain => 8 * values.len(),
-            Self::Packed(scaled) => sampled(scaled.values.as_deref().unwrap_or(values)),
-            Self::Delta { firsts, deltas, .. } => sampled(firsts) + sampled(deltas),
+            Self::Packed(scaled, Layout::Groups) => scaled.scale.cost() + sampled(scaled.numbers(values)),
+            Self::Packed(scaled, Layout::Split) => {
+                let (numbers, min) = (scaled.numbers(values), bounds(scaled.numbers(values)).0);
+                let distance = |i: usize| numbers[i].wrapping_sub(min) as u64;
+                scaled.scale.cost() + 2 + split::estimate(distance, values.len(), step(values))
+            }
+            Self::Delta { scale, firsts, deltas, layout } => {
+                let deltas = match layout {
+                    Layout::Groups => sampled(deltas),
+                    Layout::Split => split::estimate(|i| zigzag(deltas[i]), deltas.len(), step(deltas)),
+                };
+                scale.cost() + sampled(firsts) + deltas
+            }
             Self::Dictionary(dictionary) => 3 + sampled(&dictionary.distinct) + sampled(&dictionary.indexes),
             Self::RunLength(repetitions) => 3 + sampled(&repetitions.lengths) + sampled(&repetitions.values),
         }
@@ -257,13 +305,23 @@ impl Choice {
         match self {
             Self::Constant(value) => write_signed_varint(*value, out),
             Self::Plain => out.extend(values.iter().flat_map(|value| value.to_le_bytes())),
-            Self::Packed(scaled) => {
-                write_scale(scaled.scale, out);
-                packed::encode(scaled.values.as_deref().unwrap_or(values), out);
+            Self::Packed(scaled, layout) => {
+                write_scales(&scaled.scale, out);
+                let numbers = scaled.numbers(values);
+                if *layout == Layout::Groups {
+                    return packed::encode(numbers, out);
+                }
+                let min = bounds(numbers).0;
+                write_signed_varint(min, out);
+                split::encode(numbers.iter().map(|number| number.wrapping_sub(min) as u64), out);
             }
-            Self::Delta { scale, firsts, deltas } => {
-                write_scale(*scale, out);
-                delta::encode(firsts, deltas, out);
+            Self::Delta { scale, firsts, deltas, layout } => {
+                write_scales(scale, out);
+                if *layout == Layout::Groups {
+                    return delta::encode(firsts, deltas, out);
+                }
+                packed::encode(firsts, out);
+                split::encode(deltas.iter().map(|delta| zigzag(*delta)), out);
             }
             Self::Dictionary(dictionary) => dictionary.encode(out),
             Self::RunLength(repetitions) => repetitions.encode(out),
@@ -278,6 +336,18 @@ struct Costed {
 }
 
 impl Costed {
+    /// The same with its numbers split, if that is smaller.
+    fn or_split(mut self, values: &[i64]) -> Self {
+        let whole = self.cost * self.choice.slowness();
+        let cost = self.choice.set_layout(Layout::Split).cost(values);
+        if cost * self.choice.slowness() < whole {
+            self.cost = cost;
+        } else {
+            self.choice.set_layout(Layout::Groups);
+        }
+        self
+    }
+
     fn or(self, other: Self) -> Self {
         let weighed = |costed: &Self| costed.cost * costed.choice.slowness();
         if weighed(&other) < weighed(&self) { other } else { self }
@@ -290,37 +360,101 @@ fn repetitions(values: &[i64], changes: usize) -> Option<Choice> {
 }
 
 fn sampled(values: &[i64]) -> usize {
-    let step = if values.len() > 4 * SAMPLE_STEP * GROUP { SAMPLE_STEP } else { 1 };
-    packed::estimate(values, step)
+    packed::estimate(values, step(values))
+}
+
+fn step(values: &[i64]) -> usize {
+    if values.len() > 4 * SAMPLE_STEP * GROUP { SAMPLE_STEP } else { 1 }
 }
 
 /// Values divided by what divides all their distances.
 struct Scaled {
-    scale: Scale,
+    scale: Scales,
     /// `None` when nothing but 1 does.
     values: Option<Vec<i64>>,
 }
 
-impl Scaled {
-    fn of(values: &[i64]) -> Self {
-        let min = bounds(values).0;
-        let distances = || values.iter().map(|value| value.wrapping_sub(min) as u64);
-        // What divides the first values nearly always divides all. If not, what divides all is a part of it.
-        let differing = values.iter().position(|value| *value != min).unwrap_or(0);
-        let mut divisor = distances().skip(differing).take(DIVISOR_SAMPLE).fold(0, gcd);
-        while (2..=i64::MAX as u64).contains(&divisor) {
-            let exact = Divisor::new(divisor);
-            let divided: Vec<i64> = distances().map(|distance| exact.quotient(distance) as i64).collect();
-            match divided.iter().position(|quotient| *quotient as u64 > exact.most) {
-                None => {
-                    let scale = Scale { divisor: divisor as i64, offset: min };
-                    return Self { scale, values: Some(divided) };
-                }
-                Some(at) => divisor = gcd(divisor, values[at].wrapping_sub(min) as u64),
-            }
+/// Divisors and offsets of a column.
+#[derive(Clone)]
+enum Scales {
+    One(Scale),
+    /// One for each run: symbols have ticks and lots of their own.
+    ByRun(Vec<Scale>),
+}
+
+impl Scales {
+    /// About the bytes they take.
+    fn cost(&self) -> usize {
+        match self {
+            Self::One(_) => 0,
+            Self::ByRun(scales) => 8 + 8 * scales.len(),
         }
-        Self { scale: Scale::NONE, values: None }
     }
+}
+
+impl Scaled {
+    /// What is packed: the divided ones of `values`.
+    fn numbers<'a>(&'a self, values: &'a [i64]) -> &'a [i64] {
+        self.values.as_deref().unwrap_or(values)
+    }
+
+    fn of(values: &[i64], runs: Runs) -> Self {
+        let mut divided = Vec::new();
+        let scale = divide(values, &mut divided);
+        Self::by_run(values, runs, scale.divisor).unwrap_or_else(|| Self {
+            scale: Scales::One(scale),
+            values: (scale != Scale::NONE).then_some(divided),
+        })
+    }
+
+    /// With a divisor for each run, if that saves half a bit a value or more.
+    fn by_run(values: &[i64], runs: Runs, divisor: i64) -> Option<Self> {
+        if runs.len() < 2 || values.len() < runs.len() * RUN_MEAN {
+            return None;
+        }
+        let (scaled, saved) = Self::of_each_run(values, runs, divisor);
+        (2 * saved >= values.len()).then_some(scaled)
+    }
+
+    /// With a divisor for each run, and how many bits that saves in all against one `divisor`.
+    fn of_each_run(values: &[i64], runs: Runs, divisor: i64) -> (Self, usize) {
+        let (mut divided, mut scales, mut saved) = (Vec::with_capacity(values.len()), Vec::new(), 0);
+        let starts: Vec<usize> = runs.starts().chain([values.len()]).collect();
+        for bounds in starts.windows(2) {
+            let run = &values[bounds[0]..bounds[1]];
+            let scale = divide(run, &mut divided);
+            if scale == Scale::NONE {
+                divided.truncate(bounds[0]);
+                divided.extend_from_slice(run);
+            }
+            saved += run.len() * (scale.divisor / divisor.max(1)).max(1).ilog2() as usize;
+            scales.push(scale);
+        }
+        (Self { scale: Scales::ByRun(scales), values: Some(divided) }, saved)
+    }
+}
+
+/// Mean length of runs from which on each may have a divisor of its own.
+const RUN_MEAN: usize = 128;
+
+/// The greatest divisor of the distances of `values`, which are appended divided unless that is [`Scale::NONE`].
+fn divide(values: &[i64], divided: &mut Vec<i64>) -> Scale {
+    let min = bounds(values).0;
+    let distances = || values.iter().map(|value| value.wrapping_sub(min) as u64);
+    // What divides the first values nearly always divides all. If not, what divides all is a part of it.
+    let differing = values.iter().position(|value| *value != min).unwrap_or(0);
+    let mut divisor = distances().skip(differing).take(DIVISOR_SAMPLE).fold(0, gcd);
+    let start = divided.len();
+    while (2..=i64::MAX as u64).contains(&divisor) {
+        let exact = Divisor::new(divisor);
+        divided.truncate(start);
+        divided.extend(distances().map(|distance| exact.quotient(distance) as i64));
+        match divided[start..].iter().position(|quotient| *quotient as u64 > exact.most) {
+            None => return Scale { divisor: divisor as i64, offset: min },
+            Some(at) => divisor = gcd(divisor, values[at].wrapping_sub(min) as u64),
+        }
+    }
+    Scale::NONE
 }
 
 /// Distances that a divisor is looked for in, before all are tried with it.
@@ -361,16 +495,22 @@ fn gcd(divisor: u64, distance: u64) -> u64 {
     a
 }
 
-/// Marks the tag just written, and appends divisor and offset, unless the values are as they are.
-fn write_scale(scale: Scale, out: &mut Vec<u8>) {
-    if scale == Scale::NONE {
-        return;
+/// Marks the tag just written, and appends divisors and offsets, unless the values are as they are.
+fn write_scales(scales: &Scales, out: &mut Vec<u8>) {
+    let Some(tag) = out.last_mut() else { return };
+    match scales {
+        Scales::One(Scale::NONE) => {}
+        Scales::One(scale) => {
+            *tag |= SCALED;
+            write_varint(scale.divisor as u64, out);
+            write_signed_varint(scale.offset, out);
+        }
+        Scales::ByRun(scales) => {
+            *tag |= BY_RUN;
+            packed::encode(&scales.iter().map(|scale| scale.divisor).collect::<Vec<i64>>(), out);
+            packed::encode(&scales.iter().map(|scale| scale.offset).collect::<Vec<i64>>(), out);
+        }
     }
-    if let Some(tag) = out.last_mut() {
-        *tag |= SCALED;
-    }
-    write_varint(scale.divisor as u64, out);
-    write_signed_varint(scale.offset, out);
 }
 
 /// Replaces `out` by the `count` values that [`encode_ints`] wrote with the same `runs`.
@@ -405,12 +545,18 @@ pub fn decode_ints_in(
     let mut reader = Reader::new(bytes);
     let tag = reader.byte()?;
     match IntEncoding::of(&[tag]) {
+        Some(IntEncoding::Packed | IntEncoding::Delta) if tag & BY_RUN != 0 => {
+            decode_by_run(&mut reader, tag, runs, count, rows, out)
+        }
+        Some(IntEncoding::Split | IntEncoding::SplitDelta) => {
+            decode_split(&mut reader, tag, runs, count, rows, out)
+        }
         Some(IntEncoding::Packed) => decode_packed(&mut reader, tag, count, rows, out),
         Some(IntEncoding::Delta) => {
             let scale = read_scale(&mut reader, tag)?;
             delta::decode(&mut reader, runs, count, rows, scale, out)
         }
-        _ if tag & SCALED != 0 => Err(EncodingError::UnknownTag { offset: 0, tag }),
+        _ if tag & (SCALED | BY_RUN) != 0 => Err(EncodingError::UnknownTag { offset: 0, tag }),
         Some(IntEncoding::Constant) => {
             let value = reader.signed_varint()?;
             out.clear();
@@ -461,6 +607,95 @@ fn decode_packed(
     reader.finish()?;
     column.decode_rows(rows, scale, out);
     Ok(())
+}
+
+/// Decodes packed values or differences, and scales each run by its own divisor and offset.
+fn decode_by_run(
+    reader: &mut Reader,
+    tag: u8,
+    runs: Runs,
+    count: usize,
+    rows: Range<usize>,
+    out: &mut Vec<i64>,
+) -> Result<(), EncodingError> {
+    let scales = read_scales(reader, tag, runs)?;
+    let inner = tag & !BY_RUN;
+    if inner == IntEncoding::Delta as u8 {
+        delta::decode(reader, runs, count, rows.clone(), Scale::NONE, out)?;
+    } else {
+        decode_packed(reader, inner, count, rows.clone(), out)?;
+    }
+    apply(&scales, runs, rows, out);
+    Ok(())
+}
+
+/// Decodes all values and cuts `rows` out.
+fn decode_split(
+    reader: &mut Reader,
+    tag: u8,
+    runs: Runs,
+    count: usize,
+    rows: Range<usize>,
+    out: &mut Vec<i64>,
+) -> Result<(), EncodingError> {
+    let scales = match read_scales(reader, tag, runs)? {
+        none if none.is_empty() => vec![read_scale(reader, tag)?],
+        scales => scales,
+    };
+    if IntEncoding::of(&[tag]) == Some(IntEncoding::Split) {
+        let min = reader.signed_varint()?;
+        split::decode(reader, count, out, |number| min.wrapping_add(number as i64))?;
+    } else {
+        let mut firsts = Vec::new();
+        Packed::read(reader, runs.len())?.decode(&mut firsts);
+        split::decode(reader, count, out, unzigzag)?;
+        let starts = runs.starts().chain([count]).collect::<Vec<usize>>();
+        for (bounds, first) in starts.windows(2).zip(firsts) {
+            let run = &mut out[bounds[0]..bounds[1]];
+            run[0] = first;
+            let mut sum = 0i64;
+            for value in run {
+                sum = sum.wrapping_add(*value);
+                *value = sum;
+            }
+        }
+    }
+    apply(&scales, runs, 0..count, out);
+    out.truncate(rows.end);
+    out.drain(..rows.start);
+    Ok(())
+}
+
+/// The divisor and offset of each run; none if they have none of their own.
+fn read_scales(reader: &mut Reader, tag: u8, runs: Runs) -> Result<Vec<Scale>, EncodingError> {
+    if tag & BY_RUN == 0 {
+        return Ok(Vec::new());
+    }
+    if tag & SCALED != 0 {
+        return Err(EncodingError::UnknownTag { offset: 0, tag });
+    }
+    let (mut divisors, mut offsets) = (Vec::new(), Vec::new());
+    Packed::read(reader, runs.len())?.decode(&mut divisors);
+    Packed::read(reader, runs.len())?.decode(&mut offsets);
+    Ok(divisors.into_iter().zip(offsets).map(|(divisor, offset)| Scale { divisor, offset }).collect())
+}
+
+/// Scales `out`, which are the values of `rows`: by the one scale, or each run by its own.
+fn apply(scales: &[Scale], runs: Runs, rows: Range<usize>, out: &mut [i64]) {
+    if let [scale] = scales {
+        if *scale != Scale::NONE {
+            out.iter_mut().for_each(|value| *value = scale.apply(*value));
+        }
+        return;
+    }
+    let starts = runs.starts().chain([rows.end]).collect::<Vec<usize>>();
+    for (bounds, scale) in starts.windows(2).zip(scales) {
+        let part = bounds[0].max(rows.start)..bounds[1].min(rows.end);
+        if !part.is_empty() {
+            let values = &mut out[part.start - rows.start..part.end - rows.start];
+            values.iter_mut().for_each(|value| *value = scale.apply(*value));
+        }
+    }
 }
 
 fn read_scale(reader: &mut Reader, tag: u8) -> Result<Scale, EncodingError> {
@@ -570,6 +805,55 @@ mod tests {
     fn equal_values_are_constant() {
         assert_eq!(hot(&[-7; 65_536], &[]), (IntEncoding::Constant, 2));
         assert_eq!(hot(&[], &[]), (IntEncoding::Constant, 2));
+    }
+
+    #[test]
+    fn each_run_has_its_own_divisor() {
+        let values: Vec<i64> = noise(2_000, 900)
+            .into_iter()
+            .enumerate()
+            .map(|(i, n)| if i < 1_000 { 7 * n } else { 50_000 + 1_000 * n })
+            .collect();
+        let runs = [1_000, 2_000];
+        let (encoding, bytes) = check(&values, &runs, Tier::Hot);
+        assert_eq!((encoding, bytes[0]), (IntEncoding::Packed, BY_RUN | IntEncoding::Packed as u8));
+        assert!(bytes.len() < 2_000 * 11 / 8, "{}", bytes.len());
+        for rows in [0..2_000, 990..1_010, 3..4, 1_000..1_000, 1_999..2_000] {
+            let mut out = Vec::new();
+            decode_ints_in(&bytes, 2_000, &runs, rows.clone(), &mut out).unwrap();
+            assert_eq!(out, values[rows]);
+        }
+        let climbing: Vec<i64> = (0..2_000)
+            .zip(noise(2_000, 9))
+            .map(|(i, n)| if i < 1_000 { 70 * i + 7 * n } else { 10_000 * i + 1_000 * n })
+            .collect();
+        let (encoding, bytes) = check(&climbing, &runs, Tier::Hot);
+        assert_eq!((encoding, bytes[0]), (IntEncoding::Delta, BY_RUN | IntEncoding::Delta as u8));
+    }
+
+    #[test]
+    fn numbers_of_very_different_sizes_are_split() {
+        let sizes = |i: usize, n: i64| (n >> (i * 7 % 20)) * 3 + 5;
+        let values: Vec<i64> =
+            noise(5_000, 1 << 20).into_iter().enumerate().map(|(i, n)| sizes(i, n)).collect();
+        let runs = [2_000, 5_000];
+        let (encoding, bytes) = check(&values, &runs, Tier::Hot);
+        assert_eq!(encoding, IntEncoding::Split);
+        assert!(bytes.len() < 5_000 * 15 / 8, "{}", bytes.len());
+        let mut sum = 0i64;
+        let steps: Vec<i64> = values
+            .iter()
+            .enumerate()
+            .map(|(i, step)| {
+                sum += if i % 3 == 0 { -step } else { *step };
+                sum
+            })
+            .collect();
+        let (encoding, bytes) = check(&steps, &runs, Tier::Hot);
+        assert_eq!(encoding, IntEncoding::SplitDelta);
+        let mut out = Vec::new();
+        decode_ints_in(&bytes, 5_000, &runs, 1_990..2_010, &mut out).unwrap();
+        assert_eq!(out, steps[1_990..2_010]);
     }
 
     #[test]
@@ -729,14 +1013,13 @@ mod tests {
     /// All ways to encode a column, not only the one chosen.
     fn all_choices(values: &[i64], ends: &[u32]) -> Vec<Vec<u8>> {
         let runs = Runs::new(ends, values.len()).unwrap();
-        let scaled = Scaled::of(values);
-        let packed = scaled.values.clone().unwrap_or(values.to_vec());
-        let (firsts, deltas) = (delta::firsts(&packed, runs), delta::differences(&packed, runs));
-        let delta = Choice::Delta { scale: scaled.scale, firsts, deltas };
-        let repetitions = Choice::RunLength(Repetitions::of(values));
-        let dictionary = Dictionary::of(values, usize::MAX >> 12).map(Choice::Dictionary);
-        let choices = [Choice::Plain, Choice::Packed(scaled), delta, repetitions];
-        let encoded = choices.into_iter().chain(dictionary).map(|choice| {
+        let chosen = IntEncoding::ALL.into_iter().filter_map(|encoding| Choice::of(encoding, values, runs));
+        let by_run = [Layout::Groups, Layout::Split].into_iter().flat_map(|layout| {
+            let scaled = || Scaled::of_each_run(values, runs, 1).0;
+            [Choice::Packed(scaled(), layout), Choice::delta(values, &scaled(), runs, layout)]
+        });
+        let choices = chosen.chain(by_run);
+        let encoded = choices.map(|choice| {
             let mut bytes = Vec::new();
             choice.encode(values, &mut bytes);
             bytes

@@ -20,6 +20,7 @@ mod ints;
 mod packed;
 mod run_length;
 mod runs;
+mod split;
 mod strings;
 
 pub use bits::{decode_bits, encode_bits};

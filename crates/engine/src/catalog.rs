@@ -29,7 +29,9 @@ pub(crate) struct Catalog {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub sequences: Range<u64>,
-    /// `None`: all were deleted.
+    /// How many of them were out of reach, by damage, when the part was made.
+    pub lost: u64,
+    /// `None`: nothing is left.
     pub content: Option<Content>,
 }
 
@@ -58,6 +60,11 @@ impl Catalog {
     /// Messages in segments, those with deletions to come included.
     pub fn messages(&self) -> u64 {
         self.contents().map(|content| content.messages).sum()
+    }
+
+    /// Messages that were out of reach when they were sealed, in parts that begin before `end`.
+    pub fn lost_below(&self, end: u64) -> u64 {
+        self.parts_between(0..end).iter().map(|part| part.lost).sum()
     }
 
     /// Times of the earliest and the latest message in segments.
@@ -103,7 +110,7 @@ impl Catalog {
         new.next_number = new.next_number.max(deletion.number + 1);
         for part in &mut new.parts {
             if part.content.as_ref().is_some_and(|content| deletion.takes_all_of(&part.sequences, content)) {
-                *part = Arc::new(Part { sequences: part.sequences.clone(), content: None });
+                *part = Arc::new(Part { sequences: part.sequences.clone(), lost: part.lost, content: None });
             }
         }
         new.deletions.push(Arc::new(deletion));
@@ -122,7 +129,7 @@ impl Catalog {
             match parts.last_mut() {
                 Some(last) if last.content.is_none() && part.content.is_none() => {
                     let sequences = last.sequences.start..part.sequences.end;
-                    *last = Arc::new(Part { sequences, content: None });
+                    *last = Arc::new(Part { sequences, lost: last.lost + part.lost, content: None });
                 }
                 _ => parts.push(part),
             }
@@ -169,7 +176,7 @@ mod tests {
         let (messages, tier) = (sequences.end - sequences.start, Tier::Hot);
         let content =
             Content { number, messages, time_min, time_max, bytes: 100, tier, deleted_before: number };
-        Part { sequences, content: Some(content) }
+        Part { sequences, lost: 1, content: Some(content) }
     }
 
     fn catalog(ends: &[u64]) -> Catalog {
@@ -216,5 +223,6 @@ mod tests {
         let gone = catalog(&[10, 20, 30]).with_deletion(Deletion { from: 0, last: 99, ..all(0..30) });
         assert_eq!(gone.parts.len(), 1);
         assert_eq!((&gone.parts[0].sequences, gone.messages(), gone.deletions.len()), (&(0..30), 0, 0));
+        assert_eq!(gone.parts[0].lost, 3);
     }
 }

@@ -128,6 +128,8 @@ pub enum Error {
     Log(Box<LogError>),
     /// A failure of a segment.
     Segment(Box<SegmentFailure>),
+    /// Messages that were out of reach when they were sealed. Told once by each reader of their time of arrival.
+    Lost(Box<LostMessages>),
     /// The system refused an operation.
     Io {
         /// What was tried.
@@ -152,6 +154,31 @@ pub struct SegmentFailure {
     pub messages: u64,
     /// What is wrong.
     pub error: SegmentError,
+}
+
+/// Messages that were out of reach, by damage to log files, when what could be read was sealed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostMessages {
+    /// The directory of the space. The damaged log files are in it still, their names ended by `.log.damaged`.
+    pub path: PathBuf,
+    /// The messages have sequence numbers from this one …
+    pub first_sequence: u64,
+    /// … to before this one; others with such numbers are in reach.
+    pub next_sequence: u64,
+    /// How many there are.
+    pub messages: u64,
+}
+
+impl fmt::Display for LostMessages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, first_sequence, next_sequence, messages } = self;
+        let (path, last) = (path.display(), next_sequence.saturating_sub(1));
+        write!(
+            f,
+            "{messages} messages with sequence numbers from {first_sequence} to {last} were damaged in the log of {path} when \
+             it was sealed and are out of reach; what is left of its damaged files is kept beside as .log.damaged"
+        )
+    }
 }
 
 impl SegmentFailure {
@@ -186,6 +213,11 @@ impl fmt::Display for SegmentFailure {
                 "damaged messages in {path}: {damage}; {messages} messages with sequence numbers from {first_sequence} \
                  to {last} are out of reach, reading goes on after them"
             ),
+            SegmentError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => write!(
+                f,
+                "{path} is missing; {messages} messages with sequence numbers from {first_sequence} to {last} are out of \
+                 reach, reading goes on after them; restore the file from a copy"
+            ),
             error => write!(f, "{path}: {error}"),
         }
     }
@@ -212,8 +244,21 @@ impl Error {
         match self {
             Self::Log(error) => matches!(**error, LogError::Damaged { .. }),
             Self::Segment(failure) => matches!(failure.error, SegmentError::Damaged(_)),
-            Self::Definition { .. } => true,
+            Self::Definition { .. } | Self::Lost(_) => true,
             _ => false,
+        }
+    }
+
+    /// How many messages are out of reach, as far as it is known, and the sequence number of the first.
+    pub(crate) fn out_of_reach(&self) -> (Option<u64>, u64) {
+        match self {
+            Self::Log(error) => match &**error {
+                LogError::Damaged { damage, .. } => (Some(damage.first_sequence), damage.count.unwrap_or(0)),
+                _ => (None, 0),
+            },
+            Self::Segment(failure) => (Some(failure.first_sequence), failure.messages),
+            Self::Lost(lost) => (Some(lost.first_sequence), lost.messages),
+            _ => (None, 0),
         }
     }
 
@@ -295,6 +340,7 @@ impl fmt::Display for Error {
             Self::Position { what } => write!(f, "cannot resume: {what}"),
             Self::Log(error) => write!(f, "{error}"),
             Self::Segment(failure) => write!(f, "{failure}"),
+            Self::Lost(lost) => write!(f, "{lost}"),
             Self::Io { operation, path, source } => {
                 write!(f, "cannot {operation} {}: {source}", path.display())
             }

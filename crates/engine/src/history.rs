@@ -82,7 +82,7 @@ struct Feed {
 }
 
 impl History {
-    /// All messages below `end` that `filter` wants, behind `after`, in order of time or backwards. What the log knows to be
+    /// All messages below `end` that `filter` wants, behind `after`, in order of time or backwards. What is known to be
     /// missing among them is told first, whatever the filter: nobody can say which messages they were.
     pub fn new(
         (catalog, snapshot): (&Catalog, &Snapshot),
@@ -105,6 +105,7 @@ impl History {
         let parts = parts.map(|part| Piece::Segment(part.clone()));
         let mut history = Self::of(parts.chain(granules), order, after, end);
         history.errors = missing::below(end, &lane.space.log, (catalog, snapshot));
+        history.errors.extend(missing::sealed(end, &lane.space.directory, catalog));
         history
     }
 
@@ -185,6 +186,21 @@ impl History {
             return Err(error);
         }
         Ok(found)
+    }
+
+    /// Leaves out the piece that is to be opened next, for its file is not there and no other has taken its place.
+    pub fn leave_out_next(&mut self) {
+        self.opened += 1;
+    }
+
+    /// The errors that have not been told; from now on there are none.
+    pub fn take_errors(&mut self) -> VecDeque<Error> {
+        std::mem::take(&mut self.errors)
+    }
+
+    /// Gives these errors before anything else.
+    pub fn tell_first(&mut self, errors: VecDeque<Error>) {
+        self.errors = errors;
     }
 
     /// Finds the next row; `false` when there is none.

@@ -4,6 +4,7 @@
 //! messages of one schema; a [`Loader`] appends to it; a [`Cursor`] reads history and then stays live, over one stream
 //! or many merged by time. There are no sockets here. Files are those of the operating system, through `std::fs`.
 
+mod aside;
 mod bell;
 mod binding;
 mod block;
@@ -36,7 +37,7 @@ pub use check::{Checked, Checking, Finding, Severity};
 pub use cursor::{Cursor, CursorBuilder, Message};
 pub use database::Database;
 pub use definition::{Late, SPACES_MAX, StreamOptions};
-pub use error::{Error, SegmentFailure};
+pub use error::{Error, LostMessages, SegmentFailure};
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, SymbolId};
 pub use names::MAX_STREAM_NAME_BYTES;
 pub use position::Position;

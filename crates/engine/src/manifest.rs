@@ -7,11 +7,12 @@
 //! stream 4c1d95052de1a1f5
 //! space 0
 //! generation 17
-//! sealed 3932160
+//! sealed 3932170
 //! next 9
 //! delete 4 1700000000000000000 1700000000999999999 0 1310720 *
 //! part 0 1310720
 //! part 1310720 3932160 5 2621440 1700000000000000000 1700000000999999999 5034234 hot 4
+//! part 3932160 3932170 lost 10
 //! ```
 
 use crate::catalog::{Catalog, Content, Part};
@@ -19,6 +20,7 @@ use crate::deletion::Deletion;
 use crate::error::Error;
 use std::fmt::Write;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use tapedb_log::Storage;
@@ -147,6 +149,9 @@ fn body(catalog: &Catalog, owner: Owner) -> String {
             let _ =
                 write!(body, " {number} {messages} {time_min} {time_max} {bytes} {tier} {deleted_before}");
         }
+        if part.lost > 0 {
+            let _ = write!(body, " lost {}", part.lost);
+        }
         body.push('\n');
     }
     body
@@ -214,7 +219,11 @@ fn parse_deletion(rest: &str) -> Option<Deletion> {
 fn parse_part(rest: &str) -> Option<Part> {
     let words: Vec<&str> = rest.split(' ').collect();
     let (sequences, content) = words.split_at_checked(2)?;
-    let sequences = sequences[0].parse().ok()?..sequences[1].parse().ok()?;
+    let sequences: Range<u64> = sequences[0].parse().ok()?..sequences[1].parse().ok()?;
+    let (content, lost) = match content {
+        [content @ .., "lost", lost] => (content, lost.parse().ok()?),
+        content => (content, 0),
+    };
     let content = match content {
         [] => None,
         &[number, messages, time_min, time_max, bytes, tier, deleted_before] => Some(Content {
@@ -228,7 +237,7 @@ fn parse_part(rest: &str) -> Option<Part> {
         }),
         _ => return None,
     };
-    Some(Part { sequences, content })
+    Some(Part { sequences, lost, content })
 }
 
 /// What must be true of every catalog.
@@ -239,6 +248,11 @@ fn check(catalog: &Catalog) -> Result<(), String> {
             return Err(format!("has a part of messages {:?} where {next} should begin one", part.sequences));
         }
         next = part.sequences.end;
+        let left = part.content.as_ref().map_or(0, |content| content.messages);
+        if left.saturating_add(part.lost) > part.sequences.end - part.sequences.start {
+            let lost = part.lost;
+            return Err(format!("has a part {:?} of {left} messages and {lost} lost ones", part.sequences));
+        }
     }
     if next != catalog.sealed {
         return Err(format!("has parts up to message {next}, but {} are sealed", catalog.sealed));
@@ -287,10 +301,11 @@ mod tests {
         };
         Catalog {
             generation: 17,
-            sealed: 3_932_160,
+            sealed: 3_932_170,
             parts: vec![
-                Arc::new(Part { sequences: 0..1_310_720, content: None }),
-                Arc::new(Part { sequences: 1_310_720..3_932_160, content: Some(content) }),
+                Arc::new(Part { sequences: 0..1_310_720, lost: 0, content: None }),
+                Arc::new(Part { sequences: 1_310_720..3_932_160, lost: 0, content: Some(content) }),
+                Arc::new(Part { sequences: 3_932_160..3_932_170, lost: 10, content: None }),
             ],
             deletions: vec![Arc::new(delete(4, None)), Arc::new(delete(7, Some(vec![0, 12])))],
             next_number: 9,
@@ -339,9 +354,11 @@ mod tests {
         holes.parts.remove(0);
         let mut short = sample();
         short.sealed += 1;
+        let mut lost = sample();
+        lost.parts[2] = Arc::new(Part { sequences: 3_932_160..3_932_170, lost: 11, content: None });
         let mut numbers = sample();
         numbers.next_number = 5;
-        for bad in [holes, short, numbers] {
+        for bad in [holes, short, lost, numbers] {
             assert!(parse(&to_text(&bad, OWNER), OWNER).is_err(), "{bad:?}");
         }
     }

@@ -1,9 +1,23 @@
-//! Messages that the log's index knows to be out of reach: who reads only what is there would not hear of them.
+//! Messages that are known to be out of reach, by the log's index or by the manifest: who reads only what is there would not
+//! hear of them.
 
-use crate::catalog::Catalog;
-use crate::error::Error;
+use crate::catalog::{Catalog, Part};
+use crate::error::{Error, LostMessages};
 use std::collections::VecDeque;
+use std::path::Path;
 use tapedb_log::{Damage, FILE_HEADER_BYTES, Granule, Log, Reason, Snapshot};
+
+/// An error for each part of sealed history before `end` of which messages were out of reach when it was sealed.
+pub(crate) fn sealed(end: u64, directory: &Path, catalog: &Catalog) -> impl Iterator<Item = Error> {
+    catalog.parts_between(0..end).iter().filter_map(|part| of_part(directory, part))
+}
+
+/// The error for what was out of reach when a part was sealed.
+pub(crate) fn of_part(directory: &Path, part: &Part) -> Option<Error> {
+    let (first_sequence, next_sequence) = (part.sequences.start, part.sequences.end);
+    let lost = LostMessages { path: directory.into(), first_sequence, next_sequence, messages: part.lost };
+    (part.lost > 0).then(|| Error::Lost(Box::new(lost)))
+}
 
 /// An error for each hole in the sequence numbers of the log, from what is sealed to `end`.
 pub(crate) fn below(end: u64, log: &Log, (catalog, snapshot): (&Catalog, &Snapshot)) -> VecDeque<Error> {

@@ -3,13 +3,18 @@
 //! A segment is written under a temporary name, put on the disk, renamed, and named by the manifest; only then what it was
 //! made from is removed. So whenever the power fails, the old or the new is there, and the manifest says which counts. Neither
 //! readers nor writers wait: readers have open what they read, writers write to a file that is not complete.
+//!
+//! Of a damaged log file is sealed what can be read; the part notes how many messages could not, and the file is kept
+//! ([`crate::aside`]). A damaged segment is left as it is: who wants some of its columns may still get them.
 
+use crate::aside::set_damaged_aside;
 use crate::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, segment_name};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::history::History;
 use crate::pace::Pace;
 use crate::space::Lane;
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,10 +52,18 @@ pub(crate) fn seal_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<Option<u6
         return Ok(None);
     };
     pace.backlog(files.len());
+    if file.first_sequence > catalog.sealed {
+        // The files before it are not there.
+        let (sequences, lost) = (catalog.sealed..file.first_sequence, file.first_sequence - catalog.sealed);
+        return commit(lane, Part { sequences, lost, content: None }).map(|_| Some(0));
+    }
     let sequences = catalog.sealed..file.next_sequence;
     let granules = granules_of(lane, file);
+    let there: u64 = granules.iter().map(|granule| granule.count).sum();
+    let lost = (sequences.end - sequences.start).saturating_sub(there);
+    let work = Work { sequences, tier: Tier::Hot, lost, leaves_out_damage: true };
     let history = History::of_granules(granules.iter().copied());
-    let Some(part) = write_part(lane, history, sequences, Tier::Hot, pace)? else { return Ok(None) };
+    let Some(part) = write_part(lane, history, work, pace)? else { return Ok(None) };
     let messages = part.content.as_ref().map_or(0, |content| content.messages);
     if commit(lane, part)? {
         trim(lane, file.next_sequence)?;
@@ -63,11 +76,13 @@ fn granules_of(lane: Lane<'_>, file: &CompleteFile) -> Vec<Granule> {
     snapshot.iter().filter(|granule| granule.file == file.file).copied().collect()
 }
 
-/// Removes the log files that are sealed.
+/// Removes the log files that are sealed, but for damaged ones, which get another name.
 fn trim(lane: Lane<'_>, sealed: u64) -> Result<(), Error> {
-    if let Some(writer) = &lane.space.writer
-        && lane.space.log.first_sequence() < sealed
+    let Lane { space, .. } = lane;
+    if let Some(writer) = &space.writer
+        && space.log.first_sequence() < sealed
     {
+        set_damaged_aside(&*space.storage, &space.directory, &space.catalog())?;
         writer.trim(sealed)?;
     }
     Ok(())
@@ -77,23 +92,44 @@ fn trim(lane: Lane<'_>, sealed: u64) -> Result<(), Error> {
 /// upkeep.
 pub(crate) fn merge_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
     let catalog = lane.space.catalog();
-    let Some(chosen) = choose(&catalog) else { return Ok(false) };
+    let Some(chosen) = choose(&catalog, &lane.space.left_alone()) else { return Ok(false) };
     let parts = &catalog.parts[chosen];
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(false) };
     let sequences = first.sequences.start..last.sequences.end;
     let tiers = || parts.iter().filter_map(|part| part.content.as_ref()).map(|content| content.tier);
     let tier = if tiers().all(|tier| tier == Tier::Cold) { Tier::Cold } else { Tier::Hot };
     let history = History::of_parts(parts.iter().cloned());
-    match write_part(lane, history, sequences, tier, pace)? {
-        Some(part) => commit(lane, part),
-        None => Ok(false),
+    let lost = parts.iter().map(|part| part.lost).sum();
+    let work = Work { sequences, tier, lost, leaves_out_damage: false };
+    match write_part(lane, history, work, pace) {
+        Ok(Some(part)) => commit(lane, part),
+        Ok(None) => Ok(false),
+        Err(error) if error.is_damage() || error.is_missing_file() => {
+            leave_alone(lane, parts, &error);
+            Ok(true)
+        }
+        Err(error) => Err(error),
     }
 }
 
+/// Leaves the parts alone that an error tells of.
+fn leave_alone(lane: Lane<'_>, parts: &[Arc<Part>], error: &Error) {
+    let (first, _) = error.out_of_reach();
+    let named = |part: &&Arc<Part>| first.is_none_or(|first| part.sequences.contains(&first));
+    let numbers = |part: &Arc<Part>| part.content.as_ref().map(|content| content.number);
+    lane.space.left_alone().extend(parts.iter().filter(named).filter_map(numbers));
+}
+
 /// The parts to merge next: one with deletions to carry out, or neighbours that are many and small.
-fn choose(catalog: &Catalog) -> Option<Range<usize>> {
+fn choose(catalog: &Catalog, left_alone: &HashSet<u64>) -> Option<Range<usize>> {
     let parts = &catalog.parts;
-    let is_touched = |part: &Arc<Part>| catalog.deletions.iter().any(|deletion| part.is_touched_by(deletion));
+    let is_left =
+        |part: &Part| part.content.as_ref().is_some_and(|content| left_alone.contains(&content.number));
+    let is_touched = |part: &Arc<Part>| {
+        !is_left(part) && catalog.deletions.iter().any(|deletion| part.is_touched_by(deletion))
+    };
+    // What is left alone is of no size, and neighbours of nobody.
+    let level = |part: &Part| if is_left(part) { u32::MAX } else { level(part) };
     if let Some(index) = parts.iter().position(is_touched) {
         return Some(index..index + 1);
     }
@@ -101,7 +137,8 @@ fn choose(catalog: &Catalog) -> Option<Range<usize>> {
     let mut levels: Vec<u32> = parts.iter().map(|part| level(part)).collect();
     levels.sort_unstable();
     levels.dedup();
-    levels.into_iter().find_map(|level| run_of(parts, level))
+    let merged = |levels: &u32| *levels < u32::MAX;
+    levels.into_iter().filter(merged).find_map(|most| run_of(parts, most, level))
 }
 
 /// Parts of one level are of about one size; each level's are [`FAN_IN`] times as large as those of the level below.
@@ -111,7 +148,7 @@ fn level(part: &Part) -> u32 {
 }
 
 /// The first [`FAN_IN`] neighbours that are of this level or below and do not become too large together.
-fn run_of(parts: &[Arc<Part>], most: u32) -> Option<Range<usize>> {
+fn run_of(parts: &[Arc<Part>], most: u32, level: impl Fn(&Part) -> u32) -> Option<Range<usize>> {
     let (mut start, mut bytes) = (0, 0);
     for (i, part) in parts.iter().enumerate() {
         if level(part) > most {
@@ -130,14 +167,24 @@ fn run_of(parts: &[Arc<Part>], most: u32) -> Option<Range<usize>> {
     None
 }
 
+/// A segment to be written.
+struct Work {
+    sequences: Range<u64>,
+    tier: Tier,
+    /// Messages that are known to be out of reach.
+    lost: u64,
+    /// What is found damaged is counted and left out; else it is an error.
+    leaves_out_damage: bool,
+}
+
 /// Writes what is left of a history into a segment that nobody knows yet. `None`: the work was stopped.
 fn write_part(
     lane: Lane<'_>,
     mut history: History,
-    sequences: Range<u64>,
-    tier: Tier,
+    work: Work,
     pace: &mut Pace<'_>,
 ) -> Result<Option<Part>, Error> {
+    let sequences = work.sequences.clone();
     let number = lane.space.take_number();
     let name = segment_name(sequences.start, number);
     let path = lane.space.directory.join(&name);
@@ -152,9 +199,9 @@ fn write_part(
         first_sequence: sequences.start,
         next_sequence: sequences.end,
     };
-    let written = fill(lane, &mut history, Out { file: file.clone(), at: 0 }, &header, tier, pace);
-    let content = match written {
-        Ok(Some(content)) => content,
+    let written = fill(lane, &mut history, Out { file: file.clone(), at: 0 }, &header, &work, pace);
+    let (content, lost) = match written {
+        Ok(Some(written)) => written,
         unfinished => {
             let _ = storage.remove(&draft);
             return unfinished.map(|_| None).map_err(|error| error.on(&draft));
@@ -162,31 +209,43 @@ fn write_part(
     };
     if content.messages == 0 {
         storage.remove(&draft).map_err(Error::io("remove", &draft))?;
-        return Ok(Some(Part { sequences, content: None }));
+        return Ok(Some(Part { sequences, lost, content: None }));
     }
     // Whatever the stream's durability: the log files that hold the messages now will be removed.
     lane.stream.sync_symbols()?;
     file.sync_data().map_err(Error::io("sync", &draft))?;
     storage.rename(&draft, &path).map_err(Error::io("rename", &draft))?;
     storage.sync_dir(&lane.space.directory).map_err(Error::io("sync", &lane.space.directory))?;
-    Ok(Some(Part { sequences, content: Some(Content { number, deleted_before: number, ..content }) }))
+    Ok(Some(Part { sequences, lost, content: Some(Content { number, deleted_before: number, ..content }) }))
 }
 
-/// Writes all messages; `None`: stopped.
+/// Writes all messages; what was written, and how many messages are out of reach. `None`: stopped.
 fn fill(
     lane: Lane<'_>,
     history: &mut History,
     out: Out,
     header: &SegmentHeader,
-    tier: Tier,
+    work: &Work,
     pace: &mut Pace<'_>,
-) -> Result<Option<Content>, FillError> {
+) -> Result<Option<(Content, u64)>, FillError> {
+    let tier = work.tier;
     let plan = Plan::new(lane.stream.layouts.clone());
     let options = BlockOptions { tier, ..BlockOptions::default() };
     let (mut filter, mut times) = (Filter::all(), None);
     let mut writer = SegmentWriter::new(out, plan, header, options)?;
-    let mut rows = 0u64;
-    while history.advance_plainly() || history.advance(&mut filter, lane)? {
+    let (mut rows, mut lost) = (0u64, work.lost);
+    loop {
+        if !history.advance_plainly() {
+            match history.advance(&mut filter, lane) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) if work.leaves_out_damage && error.is_damage() => {
+                    lost += error.out_of_reach().1;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
         let Some(block) = history.current() else { break };
         let (time, sequence, symbol, type_id) =
             (block.time(), block.sequence(), block.symbol(), block.type_id());
@@ -200,7 +259,8 @@ fn fill(
     let (_, written) = writer.finish()?;
     let (time_min, time_max) = times.unwrap_or_default();
     let (messages, bytes) = (written.messages, written.bytes);
-    Ok(Some(Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 }))
+    let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
+    Ok(Some((content, lost)))
 }
 
 /// Lets the manifest name a part; what it takes the place of is removed. `false`: it has been overtaken, and is removed.

@@ -28,6 +28,8 @@ pub(crate) struct Source {
     order: Order,
     /// Generation of the catalog that the history was planned with.
     generation: u64,
+    /// Messages below `end` that were lost before they were sealed, as they were told.
+    lost: u64,
     /// Whether the tail is wanted after history.
     live: bool,
     /// Place of the last message given from history, as far as noted.
@@ -92,6 +94,7 @@ impl Source {
             end,
             order,
             generation: catalog.generation,
+            lost: catalog.lost_below(end),
             live,
             given,
             last_type: Cell::new(None),
@@ -109,7 +112,12 @@ impl Source {
                 Ok(true) => return Ok(true),
                 Ok(false) if !self.live => return Ok(false),
                 Ok(false) => self.begin_tail(),
-                Err(error) if error.is_missing_file() && self.plan_anew()? => {}
+                Err(error) if error.is_missing_file() => {
+                    if !self.plan_anew()? {
+                        self.leave_out(&error);
+                        return Err(self.note_gone(error));
+                    }
+                }
                 Err(error) => return Err(self.note_gone(error)),
             }
         }
@@ -126,11 +134,29 @@ impl Source {
             return Ok(false);
         }
         self.generation = catalog.generation;
+        let Phase::History(before) = &mut self.phase else { return Ok(false) };
+        let mut errors = before.take_errors();
         let lane = Lane { stream: &self.stream.inner, space: &self.space };
-        let history =
+        let mut history =
             History::new((&catalog, &snapshot), (lane, &self.filter), self.order, self.given, self.end);
+        // Holes in the log were told at first. What was sealed with losses meanwhile was not.
+        let lost = catalog.lost_below(self.end);
+        let is_new = |error: &Error| lost != self.lost && matches!(error, Error::Lost(_));
+        errors.extend(history.take_errors().into_iter().filter(is_new));
+        self.lost = lost;
+        history.tell_first(errors);
         self.phase = Phase::History(Box::new(history));
         Ok(true)
+    }
+
+    /// A segment that is named and is not there is told once, like other damage.
+    #[cold]
+    fn leave_out(&mut self, error: &Error) {
+        if let Phase::History(history) = &mut self.phase
+            && matches!(error, Error::Segment(_))
+        {
+            history.leave_out_next();
+        }
     }
 
     #[cold]

@@ -4,12 +4,13 @@
 //! segment takes the place of log files, they stay until the catalog on the disk says so, so a message may lie in both, but
 //! is only read from one.
 
+use crate::aside::set_damaged_aside;
 use crate::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::deletion::Deletion;
 use crate::error::{Error, SegmentFailure};
 use crate::manifest::{self, Owner};
 use crate::stream::StreamInner;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,8 @@ pub(crate) struct Space {
     failure: Mutex<Option<String>>,
     /// The next segment or deletion is called by this number.
     next_number: AtomicU64,
+    /// Segments that were found damaged, by number: upkeep leaves them as they are.
+    left_alone: Mutex<HashSet<u64>>,
     /// Segments that somebody reads, by number.
     open: Mutex<HashMap<u64, Weak<OpenSegment>>>,
 }
@@ -103,6 +106,7 @@ impl Space {
         let (catalog, log, writer, recovery) = if writing {
             let catalog = read_catalog(&*storage, directory, owner)?;
             remove_leftovers(&*storage, directory, &catalog)?;
+            set_damaged_aside(&*storage, directory, &catalog)?;
             let options = LogOptions { first_sequence: catalog.sealed, ..options };
             let (mut writer, recovery) = LogWriter::open(storage.clone(), directory, options)?;
             writer.sync_symbols(symbols);
@@ -126,6 +130,7 @@ impl Space {
             interrupted: AtomicBool::new(false),
             failure: Mutex::default(),
             next_number,
+            left_alone: Mutex::default(),
             open: Mutex::default(),
         };
         let last_time = space.times().map_or(i64::MIN, |(_, last)| last);
@@ -211,6 +216,11 @@ impl Space {
     /// Whether somebody waits in [`Space::stop_upkeep`].
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
+    }
+
+    /// Segments that upkeep leaves as they are, by number.
+    pub fn left_alone(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.left_alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes whether upkeep gets on.

@@ -4,6 +4,7 @@ use crate::block::{Block, Bounds, Order};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::history::History;
+use crate::missing;
 use crate::space::Lane;
 use std::collections::VecDeque;
 use tapedb_log::{LogError, TailPosition};
@@ -134,16 +135,29 @@ impl Tail {
     /// Begins with the part that holds the next message; `false` if none does.
     #[cold]
     fn read_sealed(&mut self, lane: Lane<'_>) -> Result<bool, Error> {
-        lane.space.refresh_catalog()?;
         let next = self.position.sequence().max(self.next_sequence);
-        let catalog = lane.space.catalog();
-        let Some(part) = catalog.parts_between(next..next.saturating_add(1)).first() else {
-            return Ok(false);
-        };
-        let history = History::of_arrivals(lane, part, next)?;
-        self.sealed = Some((Box::new(history), part.sequences.end));
-        self.drained = false;
-        Ok(true)
+        loop {
+            lane.space.refresh_catalog()?;
+            let catalog = lane.space.catalog();
+            let Some(part) = catalog.parts_between(next..next.saturating_add(1)).first() else {
+                return Ok(false);
+            };
+            let opened = History::of_arrivals(lane, part, next);
+            let is_replaced = || lane.space.catalog().generation != catalog.generation;
+            match opened {
+                Ok(history) => self.sealed = Some((Box::new(history), part.sequences.end)),
+                Err(error) if error.is_missing_file() && is_replaced() => continue,
+                Err(error) if error.is_missing_file() || error.is_damage() => {
+                    self.errors.push_back(error);
+                    self.next_sequence = part.sequences.end.min(self.end);
+                    self.position = TailPosition::at(self.next_sequence);
+                }
+                Err(error) => return Err(error),
+            }
+            self.errors.extend(missing::of_part(&lane.space.directory, part));
+            self.drained = false;
+            return Ok(true);
+        }
     }
 
     fn advance_sealed(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<bool, Error> {

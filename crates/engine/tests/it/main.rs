@@ -9,4 +9,5 @@ mod kill;
 mod live;
 mod model;
 mod process;
+mod sealing;
 mod support;

@@ -1,0 +1,85 @@
+//! Log files that were damaged when they were sealed. What could be read of them is in segments; the files themselves are
+//! kept under another name, for who can make more of them than a checksum allows. Nothing here removes them.
+//!
+//! They get that name when the manifest says what was lost, and before the log removes what is sealed: so a crash in between
+//! leaves them under their old name, and the next writer comes here first.
+
+use crate::catalog::Catalog;
+use crate::error::Error;
+use std::path::Path;
+use tapedb_log::Storage;
+
+/// Behind the name of a file that is kept although it is damaged.
+pub(crate) const DAMAGED_EXTENSION: &str = "damaged";
+const LOG_EXTENSION: &str = ".log";
+
+/// Renames the log files that are sealed, and were sealed with losses.
+///
+/// # Errors
+/// When the directory cannot be listed or a file cannot be renamed: then the log must not remove what is sealed.
+pub(crate) fn set_damaged_aside(
+    storage: &dyn Storage,
+    directory: &Path,
+    catalog: &Catalog,
+) -> Result<(), Error> {
+    if catalog.parts.iter().all(|part| part.lost == 0) {
+        return Ok(());
+    }
+    let mut is_renamed = false;
+    let names = storage.list(directory).map_err(Error::io("list", directory))?;
+    let kept = |name: &str| name.strip_suffix(DAMAGED_EXTENSION)?.strip_suffix('.').and_then(log_of);
+    let mut starts: Vec<u64> = names.iter().filter_map(|name| log_of(name).or_else(|| kept(name))).collect();
+    starts.sort_unstable();
+    for pair in starts.windows(2) {
+        // A file ends where the next one begins.
+        let (name, next) = (log_name(pair[0]), pair[1]);
+        let parts = catalog.parts_between(pair[0]..next);
+        if next <= catalog.sealed && names.contains(&name) && parts.iter().any(|part| part.lost > 0) {
+            let path = directory.join(&name);
+            let kept = directory.join(format!("{name}.{DAMAGED_EXTENSION}"));
+            storage.rename(&path, &kept).map_err(Error::io("rename", &path))?;
+            is_renamed = true;
+        }
+    }
+    match is_renamed {
+        true => storage.sync_dir(directory).map_err(Error::io("sync", directory)),
+        false => Ok(()),
+    }
+}
+
+/// The sequence number in the name of a log file; `None` for any other name.
+fn log_of(name: &str) -> Option<u64> {
+    let file = name.strip_suffix(LOG_EXTENSION)?.parse().ok()?;
+    (log_name(file) == name).then_some(file)
+}
+
+/// Name of a log file.
+pub(crate) fn log_name(file: u64) -> String {
+    format!("{file:020}{LOG_EXTENSION}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Part;
+    use std::sync::Arc;
+    use tapedb_log::sim::SimStorage;
+
+    #[test]
+    fn only_what_was_sealed_with_losses_is_renamed() {
+        let (disk, directory) = (SimStorage::new(1), Path::new("/space"));
+        disk.create_dir_all(directory).unwrap();
+        for file in [0, 10, 20, 30] {
+            disk.create_new(&directory.join(log_name(file))).unwrap();
+        }
+        let part = |start, end, lost| Arc::new(Part { sequences: start..end, lost, content: None });
+        let parts = vec![part(0, 10, 0), part(10, 20, 3)];
+        let catalog = Catalog { sealed: 20, parts, ..Catalog::default() };
+        set_damaged_aside(&disk, directory, &catalog).unwrap();
+        set_damaged_aside(&disk, directory, &catalog).unwrap();
+        let mut names = disk.list(directory).unwrap();
+        names.sort();
+        let kept = format!("{}.damaged", log_name(10));
+        assert_eq!(names, [log_name(0), kept, log_name(20), log_name(30)]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Sealing what is damaged: what could be read before can be read after, what could not is told, and no file is thrown away.
+
+use crate::support::*;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tapedb_engine::{Database, Error, LogError, SegmentFailure, Stream};
+use tapedb_schema::Timestamp;
+
+const MESSAGES: u64 = 400;
+
+/// A database with several log files of batches of ten.
+fn make(path: &Path) {
+    let db = Database::open_without_upkeep(path).unwrap();
+    let stream = db.create_stream("s", schema(), small_files()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    for number in 0..MESSAGES {
+        loader.append("A", Timestamp(number as i64), &Tick::of(number)).unwrap();
+        if number % 10 == 9 {
+            loader.flush().unwrap();
+        }
+    }
+    loader.close().unwrap();
+}
+
+fn files(path: &Path, extension: &str) -> Vec<PathBuf> {
+    let files = fs::read_dir(path.join("streams/s/0")).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files.filter(|file| file.extension().is_some_and(|e| e == extension)).collect();
+    files.sort();
+    files
+}
+
+/// The messages that can be read, and how many are told to be out of reach.
+fn read(stream: &Stream, reversed: bool) -> (BTreeSet<u64>, u64) {
+    let builder = stream.cursor();
+    let mut cursor = if reversed { builder.reverse() } else { builder }.open().unwrap();
+    let (mut found, mut lost) = (BTreeSet::new(), 0);
+    loop {
+        match cursor.next() {
+            Ok(Some(message)) => assert!(found.insert(number_of(&message)), "twice"),
+            Ok(None) => return (found, lost),
+            Err(error) => lost += lost_by(&error),
+        }
+    }
+}
+
+fn lost_by(error: &Error) -> u64 {
+    match error {
+        Error::Log(error) => match &**error {
+            LogError::Damaged { damage, .. } => damage.count.unwrap(),
+            error => panic!("{error}"),
+        },
+        Error::Lost(lost) => lost.messages,
+        Error::Segment(failure) => failure.messages,
+        error => panic!("{error}"),
+    }
+}
+
+/// What is in a live cursor's order of arrival, from the first message on.
+fn read_arrivals(stream: &Stream) -> (BTreeSet<u64>, u64) {
+    let position = format!("live 0 {}", stream.name()).parse().unwrap();
+    let mut cursor = stream.cursor().live().resume(&position).open().unwrap();
+    let (mut found, mut lost) = (BTreeSet::new(), 0);
+    loop {
+        match cursor.next() {
+            Ok(Some(message)) => assert!(found.insert(number_of(&message)), "twice"),
+            Ok(None) => return (found, lost),
+            Err(error) => lost += lost_by(&error),
+        }
+    }
+}
+
+fn flip(file: &Path, at: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[at] ^= 4;
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn what_can_be_read_of_damaged_log_files_is_sealed() {
+    let mut random = Random::new();
+    for round in 0..24 {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        make(&path);
+        let logs = files(&path, "log");
+        assert!(logs.len() > 4);
+        // Not the last file, whose end looks unfinished when it is damaged.
+        let complete = &logs[..logs.len() - 1];
+        for _ in 0..1 + random.below(3) {
+            let file = random.pick(complete);
+            match random.below(5) {
+                _ if !file.exists() => {}
+                0 => fs::remove_file(file).unwrap(),
+                1 => fs::write(file, &fs::read(file).unwrap()[..200]).unwrap(),
+                _ => flip(file, random.below(fs::metadata(file).unwrap().len() as usize)),
+            }
+            if random.chance(2) {
+                let _ = fs::remove_file(file.with_extension("idx"));
+            }
+        }
+        let db = Database::open_without_upkeep(&path).unwrap();
+        let stream = db.stream("s").unwrap();
+        let before = read(&stream, false).0;
+        let sealed = stream.seal().unwrap();
+        assert_eq!(sealed, before.len() as u64);
+        let damaged = files(&path, "damaged");
+        for reopened in [false, true] {
+            let mut stream = stream.clone();
+            let reader = Database::open_read_only(&path).unwrap();
+            if reopened {
+                stream = reader.stream("s").unwrap();
+            }
+            for (found, lost) in [read(&stream, false), read(&stream, true), read_arrivals(&stream)] {
+                assert_eq!(found, before, "round {round}");
+                assert_eq!(lost, MESSAGES - before.len() as u64, "round {round}");
+            }
+        }
+        let of_lost =
+            files(&path, "log").len() == 1 && (before.len() as u64 == MESSAGES || !damaged.is_empty());
+        let all_gone = logs.iter().filter(|log| !log.exists()).count() == logs.len();
+        assert!(of_lost || all_gone, "round {round}: {damaged:?}");
+    }
+}
+
+#[test]
+fn a_damaged_file_keeps_its_bytes_under_another_name_whenever_the_process_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    make(&path);
+    let log = files(&path, "log")[1].clone();
+    flip(&log, 150);
+    let bytes = fs::read(&log).unwrap();
+    let kept = log.with_extension("log.damaged");
+    let db = Database::open_without_upkeep(&path).unwrap();
+    db.stream("s").unwrap().seal().unwrap();
+    assert_eq!((fs::read(&kept).unwrap() == bytes, log.exists()), (true, false));
+    drop(db);
+    // The process may end when the manifest has been written and before the file is renamed.
+    fs::rename(&kept, &log).unwrap();
+    let db = reopen(&path);
+    let stream = db.stream("s").unwrap();
+    assert_eq!((fs::read(&kept).unwrap() == bytes, log.exists()), (true, false));
+    assert_eq!(read(&stream, false).0.len() as u64, MESSAGES - 10);
+    stream.clear().unwrap();
+    assert_eq!(read(&stream, false), (BTreeSet::new(), 10));
+}
+
+#[test]
+fn a_missing_segment_is_told_once_and_upkeep_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    make(&path);
+    let db = Database::open_without_upkeep(&path).unwrap();
+    let stream = db.stream("s").unwrap();
+    stream.seal().unwrap();
+    append_ticks(&stream, MESSAGES..MESSAGES + 300);
+    stream.seal().unwrap();
+    let segments = files(&path, "seg");
+    assert!(segments.len() > 1);
+    let (all, _) = read(&stream, false);
+    assert_eq!(all.len() as u64, MESSAGES + 300);
+    fs::remove_file(&segments[0]).unwrap();
+    let mut cursor = stream.cursor().open().unwrap();
+    let error = cursor.next().unwrap_err();
+    let Error::Segment(failure) = &error else { panic!("{error}") };
+    let SegmentFailure { path: named, first_sequence, messages, .. } = &**failure;
+    assert_eq!((named, *first_sequence), (&segments[0], 0));
+    assert!(error.to_string().contains("is missing"), "{error}");
+    assert_eq!(drain(&mut cursor), (*messages..MESSAGES + 300).collect::<Vec<_>>());
+    for (found, lost) in [read(&stream, true), read_arrivals(&stream)] {
+        assert_eq!((found.len() as u64 + lost, lost), (MESSAGES + 300, *messages));
+    }
+    // Deleting touches the missing one, which is left alone.
+    stream.delete(Timestamp(5)..Timestamp(MESSAGES as i64 + 5), None::<[&str; 0]>).unwrap();
+    stream.seal().unwrap();
+    assert_eq!(read(&stream, false).0.len(), 295);
+}

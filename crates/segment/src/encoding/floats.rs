@@ -200,7 +200,7 @@ fn encode<F: Float>(
     pco: impl Fn(&[F]) -> Option<Vec<u8>>,
 ) -> FloatEncoding {
     let start = out.len();
-    if let Some(chosen) = habit.chosen.usual() {
+    if let Some(chosen) = habit.chosen.usual().filter(|_| tier == Tier::Hot) {
         let content = encode_content(values, chosen, runs, tier, &mut habit.ints, &pco);
         if let Some(content) = content.filter(|bytes| habit.chosen.holds(values.len(), bytes.len())) {
             out.push(chosen.encoding() as u8);

@@ -91,8 +91,8 @@ pub fn encode_ints(values: &[i64], runs: &[u32], tier: Tier, out: &mut Vec<u8>) 
     encode_ints_again(values, runs, tier, &mut Habit::default(), out)
 }
 
-/// [`encode_ints`] of a column that comes block after block: what was smallest is taken again, without a look at anything
-/// else, until it is due or takes more room than it did.
+/// [`encode_ints`] of a column that comes block after block: in the hot tier, what was smallest is taken again, without a
+/// look at anything else, until it is due or takes more room than it did.
 ///
 /// # Panics
 ///
@@ -111,7 +111,8 @@ pub fn encode_ints_again(
         Choice::Constant(values.first().copied().unwrap_or(0)).encode(values, out);
         return IntEncoding::Constant;
     }
-    if let Some(encoding) = habit.usual()
+    // In the cold tier size comes before speed: each block looks at everything.
+    if let Some(encoding) = habit.usual().filter(|_| tier == Tier::Hot)
         && encode_as(encoding, values, runs, out)
     {
         if habit.holds(values.len(), out.len() - start) {
@@ -126,13 +127,6 @@ pub fn encode_ints_again(
 
 /// Appends `values` in this encoding if they can be.
 fn encode_as(encoding: IntEncoding, values: &[i64], runs: Runs, out: &mut Vec<u8>) -> bool {
-    if encoding == IntEncoding::Pco {
-        return cold::encode(values).is_some_and(|bytes| {
-            out.push(IntEncoding::Pco as u8);
-            out.extend(bytes);
-            true
-        });
-    }
     Choice::of(encoding, values, runs).is_some_and(|choice| {
         choice.encode(values, out);
         true

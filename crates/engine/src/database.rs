@@ -4,22 +4,26 @@ use crate::bell::Bell;
 use crate::cursor::CursorBuilder;
 use crate::definition::{Definition, StreamOptions};
 use crate::error::Error;
+use crate::files::{is_there, sync_dir};
 use crate::keeper::Keeper;
 use crate::names;
-use crate::stream::{Stream, StreamInner, sync};
+use crate::stream::{Opened, Stream, StreamInner};
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tapedb_log::{DiskStorage, Kind, Storage, StorageLock};
 use tapedb_schema::{Schema, Timestamp};
 
 /// Says what the directory is.
 const MARKER_FILE: &str = "tapedb.database";
 const MARKER: &str = "tapedb-database 1\n";
+/// No marker is longer, of whatever version.
+const MARKER_BYTES_MAX: u64 = 1 << 10;
 const LOCK_FILE: &str = "lock";
 /// How often, and at what intervals, the lock is tried before the database counts as locked.
 const LOCK_ATTEMPTS: u32 = 10;
@@ -59,11 +63,11 @@ pub struct Database {
     inner: Arc<DatabaseInner>,
 }
 
-#[derive(Debug)]
 struct DatabaseInner {
+    storage: Arc<dyn Storage>,
     path: PathBuf,
     /// Held while the database is open for writing; the system lets go of it when the process ends, however it ends.
-    lock: Option<Arc<File>>,
+    lock: Option<Arc<StorageLock>>,
     bell: Arc<Bell>,
     keeper: Arc<Keeper>,
     /// Whether log files are sealed in the background.
@@ -72,13 +76,30 @@ struct DatabaseInner {
     streams: Mutex<BTreeMap<String, Arc<StreamInner>>>,
 }
 
+impl fmt::Debug for DatabaseInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatabaseInner").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// What a database is opened for; see [`Database::open_on`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading and writing, with upkeep in the background: as [`Database::open`].
+    Write,
+    /// Reading and writing: as [`Database::open_without_upkeep`].
+    WriteWithoutUpkeep,
+    /// Reading alone: as [`Database::open_read_only`].
+    Read,
+}
+
 impl Database {
     /// Opens a database for writing; makes it if the directory is not there or is empty.
     ///
     /// # Errors
     /// [`Error::Locked`] while another writer has it open, [`Error::NotADatabase`] for a directory of other things.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::open_to_write(path.as_ref(), true)
+        Self::open_on(Arc::new(DiskStorage), path, Access::Write)
     }
 
     /// [`Database::open`] without upkeep in the background: log files become segments only when [`Stream::seal`] is
@@ -87,24 +108,7 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub fn open_without_upkeep(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::open_to_write(path.as_ref(), false)
-    }
-
-    fn open_to_write(path: &Path, upkeep: bool) -> Result<Self, Error> {
-        let streams = path.join(STREAMS_DIRECTORY);
-        let is_new = !path.join(MARKER_FILE).exists();
-        if is_new {
-            refuse_foreign(path)?;
-        } else {
-            check_marker(path)?;
-        }
-        fs::create_dir_all(&streams).map_err(Error::io("create", &streams))?;
-        let lock = lock(path)?;
-        remove_leftovers(&streams)?;
-        if is_new {
-            make_marker(path)?;
-        }
-        Ok(Self::on(path, Some(Arc::new(lock)), upkeep))
+        Self::open_on(Arc::new(DiskStorage), path, Access::WriteWithoutUpkeep)
     }
 
     /// Opens a database that exists for reading, beside any number of readers and one writer in other processes.
@@ -112,21 +116,34 @@ impl Database {
     /// # Errors
     /// [`Error::NotADatabase`] when there is none.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = path.as_ref();
-        check_marker(path)?;
-        Ok(Self::on(path, None, false))
+        Self::open_on(Arc::new(DiskStorage), path, Access::Read)
     }
 
-    fn on(path: &Path, lock: Option<Arc<File>>, upkeep: bool) -> Self {
+    /// Opens a database on a storage other than the file system: for tests, which break it
+    /// ([`SimStorage`](tapedb_log::sim::SimStorage)), and for places that are special. The database reaches nothing but
+    /// through it, and trusts that it keeps what it promises: names and locks as on Unix, and what was synced.
+    ///
+    /// # Errors
+    /// As [`Database::open`] and [`Database::open_read_only`].
+    pub fn open_on(storage: Arc<dyn Storage>, path: impl AsRef<Path>, access: Access) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let lock = match access {
+            Access::Read => {
+                check_marker(&*storage, path)?;
+                None
+            }
+            Access::Write | Access::WriteWithoutUpkeep => Some(Arc::new(prepare(&*storage, path)?)),
+        };
         let inner = DatabaseInner {
+            storage,
             path: path.into(),
             lock,
             bell: Arc::default(),
             keeper: Arc::default(),
-            upkeep,
+            upkeep: access == Access::Write,
             streams: Mutex::default(),
         };
-        Self { inner: Arc::new(inner) }
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The directory.
@@ -157,11 +174,11 @@ impl Database {
         }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = self.directory_of(name);
-        if directory.exists() {
+        if is_there(&**self.storage(), &directory)? {
             return Err(Error::StreamExists { name: name.into() });
         }
         let definition = Definition { id: random(), created: now(), options, schema_version: 1, schema };
-        StreamInner::create(&self.streams_directory(), &directory, &definition)?;
+        StreamInner::create(&**self.storage(), &self.streams_directory(), &directory, &definition)?;
         self.open_stream(&mut open, name)
     }
 
@@ -201,7 +218,7 @@ impl Database {
             }
         }
         names::check(name)?;
-        if !self.directory_of(name).exists() {
+        if !is_there(&**self.storage(), &self.directory_of(name))? {
             open.remove(name);
             return Err(self.no_stream(name));
         }
@@ -213,8 +230,9 @@ impl Database {
         open: &mut BTreeMap<String, Arc<StreamInner>>,
         name: &str,
     ) -> Result<Stream, Error> {
-        let (bell, lock) = (self.inner.bell.clone(), self.inner.lock.clone());
-        let inner = Arc::new(StreamInner::open(name, self.directory_of(name), bell, lock)?);
+        let DatabaseInner { storage, bell, lock, .. } = &*self.inner;
+        let opened = Opened { storage: storage.clone(), bell: bell.clone(), lock: lock.clone() };
+        let inner = Arc::new(StreamInner::open(name, self.directory_of(name), opened)?);
         open.insert(name.into(), inner.clone());
         if self.inner.upkeep {
             self.inner.keeper.take(&inner);
@@ -226,7 +244,12 @@ impl Database {
     pub(crate) fn existing_directory_of(&self, name: &str) -> Result<PathBuf, Error> {
         names::check(name)?;
         let directory = self.directory_of(name);
-        if directory.exists() { Ok(directory) } else { Err(self.no_stream(name)) }
+        if is_there(&**self.storage(), &directory)? { Ok(directory) } else { Err(self.no_stream(name)) }
+    }
+
+    /// Where the database is.
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.inner.storage
     }
 
     fn no_stream(&self, name: &str) -> Error {
@@ -240,11 +263,8 @@ impl Database {
     /// When the directory cannot be listed.
     pub fn streams(&self) -> Result<Vec<String>, Error> {
         let directory = self.streams_directory();
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&directory).map_err(Error::io("list", &directory))? {
-            let entry = entry.map_err(Error::io("list", &directory))?;
-            found.extend(entry.file_name().to_str().and_then(names::name_of));
-        }
+        let entries = self.storage().entries(&directory).map_err(Error::io("list", &directory))?;
+        let mut found: Vec<_> = entries.iter().filter_map(|entry| names::name_of(&entry.name)).collect();
         found.sort();
         Ok(found)
     }
@@ -260,19 +280,19 @@ impl Database {
         }
         names::check(name)?;
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let directory = self.directory_of(name);
-        if !directory.exists() {
+        let (storage, directory) = (self.storage(), self.directory_of(name));
+        if !is_there(&**storage, &directory)? {
             return Err(self.no_stream(name));
         }
         let doomed = self.streams_directory().join(format!(".deleted-{:016x}", random()));
-        let renamed = || fs::rename(&directory, &doomed).map_err(Error::io("delete", &directory));
+        let renamed = || storage.rename(&directory, &doomed).map_err(Error::io("delete", &directory));
         match open.get(name) {
             Some(stream) => stream.delete(renamed)?,
             None => renamed()?,
         }
         open.remove(name);
-        sync(&self.streams_directory())?;
-        fs::remove_dir_all(&doomed).map_err(Error::io("delete", &doomed))
+        sync_dir(&**storage, &self.streams_directory())?;
+        storage.remove_dir_all(&doomed).map_err(Error::io("delete", &doomed))
     }
 
     /// A cursor over several streams, merged by time.
@@ -297,13 +317,30 @@ impl Database {
     }
 }
 
+/// Makes a directory a database that can be written, if it is none yet; returns the lock.
+fn prepare(storage: &dyn Storage, path: &Path) -> Result<StorageLock, Error> {
+    let streams = path.join(STREAMS_DIRECTORY);
+    let is_new = !is_there(storage, &path.join(MARKER_FILE))?;
+    if is_new {
+        refuse_foreign(storage, path)?;
+    } else {
+        check_marker(storage, path)?;
+    }
+    storage.create_dir_all(&streams).map_err(Error::io("create", &streams))?;
+    let lock = lock(storage, path)?;
+    remove_leftovers(storage, &streams)?;
+    if is_new {
+        make_marker(storage, path)?;
+    }
+    Ok(lock)
+}
+
 /// A directory becomes a database only if there is nothing in it but what a half-made database has.
-fn refuse_foreign(path: &Path) -> Result<(), Error> {
-    create_directories(path)?;
-    for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
-        let name = entry.map_err(Error::io("list", path))?.file_name();
+fn refuse_foreign(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
+    create_directories(storage, path)?;
+    for entry in storage.entries(path).map_err(Error::io("list", path))? {
         // The marker: another process may be making the same database.
-        if name != STREAMS_DIRECTORY && name != LOCK_FILE && name != MARKER_FILE {
+        if ![STREAMS_DIRECTORY, LOCK_FILE, MARKER_FILE].contains(&&*entry.name) {
             let why = "it holds other files; name an empty or new directory to make a database there";
             return Err(Error::NotADatabase { path: path.into(), why });
         }
@@ -312,16 +349,22 @@ fn refuse_foreign(path: &Path) -> Result<(), Error> {
 }
 
 /// Creates a directory, and those above it that are not there, so that a power cut leaves their names.
-fn create_directories(path: &Path) -> Result<(), Error> {
-    let changed = above_missing(path);
-    fs::create_dir_all(path).map_err(Error::io("create", path))?;
-    changed.into_iter().try_for_each(sync)
+fn create_directories(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
+    let changed = above_missing(storage, path)?;
+    storage.create_dir_all(path).map_err(Error::io("create", path))?;
+    changed.into_iter().try_for_each(|directory| sync_dir(storage, directory))
 }
 
 /// The directories that get a new name in them when `path` is created.
-fn above_missing(path: &Path) -> Vec<&Path> {
-    let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
-    missing.map(above).collect()
+fn above_missing<'p>(storage: &dyn Storage, path: &'p Path) -> Result<Vec<&'p Path>, Error> {
+    let mut changed = Vec::new();
+    for path in path.ancestors().take_while(|path| !path.as_os_str().is_empty()) {
+        if is_there(storage, path)? {
+            break;
+        }
+        changed.push(above(path));
+    }
+    Ok(changed)
 }
 
 /// The directory in which `path` is, or is to be.
@@ -333,58 +376,57 @@ fn above(path: &Path) -> &Path {
 }
 
 /// The marker comes last, so that a half-made database is made again.
-fn make_marker(path: &Path) -> Result<(), Error> {
+fn make_marker(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
     let marker = path.join(MARKER_FILE);
     let draft = path.join(STREAMS_DIRECTORY).join(".new-marker");
-    fs::write(&draft, MARKER).map_err(Error::io("write", &draft))?;
-    sync(&draft)?;
-    fs::rename(&draft, &marker).map_err(Error::io("create", &marker))?;
-    sync(path)
+    storage.write(&draft, MARKER.as_bytes()).map_err(Error::io("write", &draft))?;
+    storage.sync_file(&draft).map_err(Error::io("sync", &draft))?;
+    storage.rename(&draft, &marker).map_err(Error::io("create", &marker))?;
+    sync_dir(storage, path)
 }
 
-fn check_marker(path: &Path) -> Result<(), Error> {
-    let why = match fs::read(path.join(MARKER_FILE)) {
+fn check_marker(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
+    let marker = path.join(MARKER_FILE);
+    let damaged = "its marker file is damaged; it should say \"tapedb-database 1\"";
+    let why = match storage.read(&marker, MARKER_BYTES_MAX) {
         Ok(text) if text == MARKER.as_bytes() => return Ok(()),
         Ok(text) if text.starts_with(b"tapedb-database ") => {
             "it was made by another version; use that version"
         }
-        Ok(_) => "its marker file is damaged; it should say \"tapedb-database 1\"",
-        Err(_) if !path.exists() => "there is no such directory",
+        Ok(_) => damaged,
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => damaged,
+        Err(_) if !is_there(storage, path)? => "there is no such directory",
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Error::io("read", &path.join(MARKER_FILE))(error));
+            return Err(Error::io("read", &marker)(error));
         }
         Err(_) => "it has no marker file; check the path",
     };
     Err(Error::NotADatabase { path: path.into(), why })
 }
 
-fn lock(path: &Path) -> Result<File, Error> {
+fn lock(storage: &dyn Storage, path: &Path) -> Result<StorageLock, Error> {
     let file = path.join(LOCK_FILE);
-    let lock = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&file)
-        .map_err(Error::io("open", &file))?;
     // A child process that is just being started holds a copy of a lock that this process has let go of.
     for attempt in 0..LOCK_ATTEMPTS {
-        match lock.try_lock() {
-            Ok(()) => return Ok(lock),
-            Err(TryLockError::Error(error)) => return Err(Error::io("lock", &file)(error)),
-            Err(TryLockError::WouldBlock) if attempt + 1 < LOCK_ATTEMPTS => thread::sleep(LOCK_INTERVAL),
-            Err(TryLockError::WouldBlock) => {}
+        if attempt > 0 {
+            thread::sleep(LOCK_INTERVAL);
+        }
+        if let Some(lock) = storage.try_lock(&file).map_err(Error::io("lock", &file))? {
+            return Ok(lock);
         }
     }
     Err(Error::Locked { path: path.into() })
 }
 
 /// Removes what a killed process left of a stream that it was creating or deleting.
-fn remove_leftovers(streams: &Path) -> Result<(), Error> {
-    for entry in fs::read_dir(streams).map_err(Error::io("list", streams))? {
-        let path = entry.map_err(Error::io("list", streams))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with(".new-") || name.starts_with(".deleted-") {
-            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+fn remove_leftovers(storage: &dyn Storage, streams: &Path) -> Result<(), Error> {
+    for entry in storage.entries(streams).map_err(Error::io("list", streams))? {
+        if entry.name.starts_with(".new-") || entry.name.starts_with(".deleted-") {
+            let path = streams.join(&entry.name);
+            let removed = match entry.kind {
+                Kind::Directory => storage.remove_dir_all(&path),
+                Kind::File => storage.remove(&path),
+            };
             removed.map_err(Error::io("remove", &path))?;
         }
     }
@@ -412,10 +454,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let there = directory.path();
         let path = there.join("a/b/db");
+        let above_missing = |path| above_missing(&DiskStorage, path).unwrap();
         assert_eq!(above_missing(&path), [&there.join("a/b"), &there.join("a"), there]);
-        create_directories(&path).unwrap();
+        create_directories(&DiskStorage, &path).unwrap();
         assert!(path.is_dir() && above_missing(&path).is_empty());
-        create_directories(&path).unwrap();
+        create_directories(&DiskStorage, &path).unwrap();
         assert_eq!(above_missing(Path::new("no such directory")), [Path::new(".")]);
         assert!(above_missing(Path::new("/")).is_empty());
     }

@@ -2,7 +2,8 @@
 //!
 //! A [`Database`] is a directory, open in one process for writing and in any number for reading. A [`Stream`] holds
 //! messages of one schema; a [`Loader`] appends to it; a [`Cursor`] reads history and then stays live, over one stream
-//! or many merged by time. There are no sockets here. Files are those of the operating system, through `std::fs`.
+//! or many merged by time. There are no sockets here. Files are those of the operating system, or of another
+//! [`Storage`]: see [`Database::open_on`].
 
 mod aside;
 mod bell;
@@ -16,6 +17,7 @@ mod definition;
 mod deletion;
 mod edit;
 mod error;
+mod files;
 mod filter;
 mod history;
 mod keeper;
@@ -35,7 +37,7 @@ mod tail;
 
 pub use check::{Checked, Checking, Finding, Severity};
 pub use cursor::{Cursor, CursorBuilder, Message};
-pub use database::Database;
+pub use database::{Access, Database};
 pub use definition::{Late, SPACES_MAX, StreamOptions};
 pub use error::{Error, LostMessages, SegmentFailure};
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, SymbolId};
@@ -43,7 +45,7 @@ pub use names::MAX_STREAM_NAME_BYTES;
 pub use position::Position;
 pub use stored::StoredStream;
 pub use stream::{Stream, StreamRecovery, StreamStats};
-pub use tapedb_log::{Durability, LogError};
+pub use tapedb_log::{Durability, LogError, Storage};
 pub use tapedb_segment::SegmentError;
 
 /// The README's program compiles.

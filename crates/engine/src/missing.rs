@@ -38,16 +38,6 @@ pub(crate) fn below(end: u64, log: &Log, (catalog, snapshot): (&Catalog, &Snapsh
     found
 }
 
-/// The error for the messages from `next` on that are neither sealed nor in the log, if any before its start are.
-pub(crate) fn before_start(
-    next: u64,
-    log: &Log,
-    (catalog, snapshot): (&Catalog, &Snapshot),
-) -> Option<Error> {
-    let (next, start) = (next.max(catalog.sealed), snapshot.first_sequence());
-    (next < start).then(|| Error::damaged(log, hole(next, start, None, None, snapshot)))
-}
-
 /// The messages from `first` to `end`, which should be between these granules.
 fn hole(
     first: u64,

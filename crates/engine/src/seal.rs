@@ -32,7 +32,10 @@ const SMALL_BYTES: u64 = 8 << 20;
 pub(crate) fn seal_all(lane: Lane<'_>) -> Result<u64, Error> {
     let writer = lane.space.writer.as_ref().ok_or(Error::ReadOnly)?;
     let _upkeep = lane.space.hold_upkeep();
-    writer.roll()?;
+    if writer.roll()? {
+        // Rolling shows readers what loaders still wait for.
+        lane.stream.ring();
+    }
     let (mut pace, mut sealed) = (Pace::unhurried(), 0);
     while let Some(count) = seal_next(lane, &mut pace)? {
         sealed += count;

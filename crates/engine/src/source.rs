@@ -4,7 +4,6 @@ use crate::block::{Block, Key, Order};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::history::History;
-use crate::missing;
 use crate::position::Place;
 use crate::space::{Lane, Space};
 use crate::stream::Stream;
@@ -82,9 +81,7 @@ impl Source {
             }
             Place::Live { next } => {
                 let end = if live { u64::MAX } else { snapshot.next_sequence() };
-                let mut tail = Tail::new(next, end);
-                tail.tell_first(missing::before_start(next, &space.log, view));
-                (next, Phase::Tail(Box::new(tail)), None)
+                (next, Phase::Tail(Box::new(Tail::new(next, end))), None)
             }
         };
         Self {

@@ -148,8 +148,13 @@ impl Space {
         loop {
             let catalog = self.catalog();
             let snapshot = self.log.snapshot();
-            // Log files that were sealed in between are gone from the snapshot.
-            if snapshot.first_sequence() <= catalog.sealed || Arc::ptr_eq(&catalog, &self.catalog()) {
+            if snapshot.first_sequence() <= catalog.sealed {
+                return (catalog, snapshot);
+            }
+            // Log files that were sealed in between are gone from the snapshot. Where another process writes, its
+            // manifest tells.
+            let _ = self.refresh_catalog();
+            if Arc::ptr_eq(&catalog, &self.catalog()) {
                 return (catalog, snapshot);
             }
         }
@@ -198,6 +203,13 @@ impl Space {
         self.log.forget_before(found.sealed);
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
         Ok(true)
+    }
+
+    /// Whether another catalog than this one counts by now.
+    pub fn is_newer_than(&self, catalog: &Catalog) -> bool {
+        // What keeps the manifest from being read keeps the messages from being read too, and is told then.
+        let _ = self.refresh_catalog();
+        self.catalog().generation != catalog.generation
     }
 
     /// Keeps files from being sealed or merged while it is held.

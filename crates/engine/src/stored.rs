@@ -3,29 +3,35 @@
 use crate::database::Database;
 use crate::definition::Definition;
 use crate::error::Error;
-use crate::stream::{DEFINITION_FILE, SYMBOLS_FILE, check_there, read_definition, space_directory};
-use std::fs::File;
+use crate::files::{DefinitionFile, check_there};
+use crate::stream::{SYMBOLS_FILE, space_directory};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tapedb_codec::dynamic::Layouts;
-use tapedb_log::{DiskStorage, SymbolFile, SymbolRecovery, Walk};
+use tapedb_log::{Storage, SymbolFile, SymbolRecovery, Walk};
 
 /// The files of a stream; only its definition has been read. See [`Database::stored`].
-#[derive(Debug)]
 pub struct StoredStream {
+    storage: Arc<dyn Storage>,
     name: String,
     directory: PathBuf,
     definition: Definition,
     layouts: Layouts,
-    /// Kept open, so that another stream of the name is told apart by its inode.
-    definition_file: File,
+    definition_file: DefinitionFile,
+}
+
+impl fmt::Debug for StoredStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredStream").field("directory", &self.directory).finish_non_exhaustive()
+    }
 }
 
 impl StoredStream {
-    pub(crate) fn open(name: &str, directory: PathBuf) -> Result<Self, Error> {
-        let (definition_file, definition) = read_definition(&directory)?;
+    pub(crate) fn open(storage: Arc<dyn Storage>, name: &str, directory: PathBuf) -> Result<Self, Error> {
+        let (definition_file, definition) = DefinitionFile::open(&storage, &directory)?;
         let layouts = Layouts::new(definition.schema.clone())?;
-        Ok(Self { name: name.into(), directory, definition, layouts, definition_file })
+        Ok(Self { storage, name: name.into(), directory, definition, layouts, definition_file })
     }
 
     /// Name.
@@ -64,8 +70,8 @@ impl StoredStream {
     /// When it is not there, cannot be read, or belongs to another stream.
     pub fn symbols(&self) -> Result<(SymbolFile, SymbolRecovery), Error> {
         let path = self.symbols_path();
-        check_there(&path, "is missing, and with it the names of all symbols")?;
-        Ok(SymbolFile::open_read(&DiskStorage, &path, self.definition.id)?)
+        check_there(&*self.storage, &path, "is missing, and with it the names of all symbols")?;
+        Ok(SymbolFile::open_read(&*self.storage, &path, self.definition.id)?)
     }
 
     /// Begins a walk through the log files.
@@ -74,13 +80,13 @@ impl StoredStream {
     /// When their directory is not there or cannot be listed.
     pub fn walk(&self) -> Result<Walk, Error> {
         let path = self.log_path();
-        check_there(&path, "is missing, and with it all messages")?;
-        Ok(Walk::open(Arc::new(DiskStorage), &path, self.definition.id, 0)?)
+        check_there(&*self.storage, &path, "is missing, and with it all messages")?;
+        Ok(Walk::open(self.storage.clone(), &path, self.definition.id, 0)?)
     }
 
     /// Whether the stream has been deleted meanwhile, or replaced by another of its name.
     pub fn is_gone(&self) -> bool {
-        crate::stream::is_replaced(&self.directory.join(DEFINITION_FILE), &self.definition_file)
+        self.definition_file.is_replaced()
     }
 }
 
@@ -91,6 +97,6 @@ impl Database {
     /// # Errors
     /// [`Error::NoStream`], or what is wrong with its definition.
     pub fn stored(&self, name: &str) -> Result<StoredStream, Error> {
-        StoredStream::open(name, self.existing_directory_of(name)?)
+        StoredStream::open(self.storage().clone(), name, self.existing_directory_of(name)?)
     }
 }

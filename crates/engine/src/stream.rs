@@ -7,6 +7,7 @@ use crate::cursor::CursorBuilder;
 use crate::definition::{Definition, Late, StreamOptions};
 use crate::edit;
 use crate::error::Error;
+use crate::files::{DEFINITION_FILE, DefinitionFile, bytes_of, check_there, sync_dir};
 use crate::keeper::Keeper;
 use crate::loader::Loader;
 use crate::lost;
@@ -15,22 +16,19 @@ use crate::seal;
 use crate::space::{Lane, Opening, Space};
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{
-    Damage, Dictionary, DiskStorage, Durability, LogError, LogOptions, Recovery, Storage, SymbolFile,
+    Damage, Dictionary, Durability, LogError, LogOptions, Recovery, Storage, StorageLock, SymbolFile,
     SymbolRecovery, Turn,
 };
 use tapedb_schema::{Schema, Timestamp};
 
-/// The definition file in a stream's directory.
-pub(crate) const DEFINITION_FILE: &str = "stream.tape";
+/// The symbol file in a stream's directory.
 pub(crate) const SYMBOLS_FILE: &str = "symbols";
 
 /// The directory of a space in the directory of its stream.
@@ -107,9 +105,9 @@ impl std::fmt::Display for StreamRecovery {
 }
 
 /// The state behind all handles of a stream.
-#[derive(Debug)]
 pub(crate) struct StreamInner {
     pub name: String,
+    pub storage: Arc<dyn Storage>,
     pub directory: PathBuf,
     pub definition: Definition,
     pub layouts: Layouts,
@@ -121,16 +119,29 @@ pub(crate) struct StreamInner {
     pub own_bell: Bell,
     /// Set when the stream is deleted, or found to be: see [`StreamInner::is_gone`].
     deleted: AtomicBool,
-    /// Kept open: while it is, no other file gets its inode.
-    definition_file: File,
+    definition_file: DefinitionFile,
     symbols: Mutex<SymbolFile>,
     /// Whether batches can be appended through this handle's database.
     pub is_writable: bool,
     /// The database stays locked while one of its streams is in use.
-    _lock: Option<Arc<File>>,
+    _lock: Option<Arc<StorageLock>>,
     /// What the Rust types are that loaders and cursors have asked for.
     bound: Mutex<HashMap<TypeId, Option<Binding>>>,
     recovery: StreamRecovery,
+}
+
+impl std::fmt::Debug for StreamInner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamInner").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+/// What a stream has of its database.
+pub(crate) struct Opened {
+    pub storage: Arc<dyn Storage>,
+    pub bell: Arc<Bell>,
+    /// If there is one, the stream is open for writing.
+    pub lock: Option<Arc<StorageLock>>,
 }
 
 impl Stream {
@@ -198,7 +209,7 @@ impl Stream {
         Ok(StreamStats {
             messages: spaces.iter().map(|space| space.messages()).sum(),
             next_sequence: spaces.iter().map(|space| space.next_sequence()).sum(),
-            bytes: bytes_of(&self.inner.directory)?,
+            bytes: bytes_of(&*self.inner.storage, &self.inner.directory)?,
             symbols: self.inner.dictionary.len(),
             times: times.map(|(first, last)| (Timestamp(first), Timestamp(last))),
         })
@@ -266,18 +277,15 @@ impl Stream {
 
 impl StreamInner {
     /// Opens a stream's files; the database's lock, if there is one, makes it the writer, which also recovers them.
-    pub fn open(
-        name: &str,
-        directory: PathBuf,
-        bell: Arc<Bell>,
-        lock: Option<Arc<File>>,
-    ) -> Result<Self, Error> {
-        let (definition_file, definition) = read_definition(&directory)?;
+    pub fn open(name: &str, directory: PathBuf, opened: Opened) -> Result<Self, Error> {
+        let Opened { storage, bell, lock } = opened;
+        let (definition_file, definition) = DefinitionFile::open(&storage, &directory)?;
         let layouts = Layouts::new(definition.schema.clone())?;
         let writing = lock.is_some();
-        let Files { symbols, spaces, recovery } = Files::open(&directory, &definition, writing)?;
+        let Files { symbols, spaces, recovery } = Files::open(&storage, &directory, &definition, writing)?;
         let stream = Self {
             name: name.into(),
+            storage,
             directory,
             layouts,
             spaces: spaces.into_iter().map(Arc::new).collect(),
@@ -305,37 +313,42 @@ impl StreamInner {
     }
 
     /// Makes the directory of a new stream, whole or not at all.
-    pub fn create(streams: &Path, directory: &Path, definition: &Definition) -> Result<(), Error> {
+    pub fn create(
+        storage: &dyn Storage,
+        streams: &Path,
+        directory: &Path,
+        definition: &Definition,
+    ) -> Result<(), Error> {
         if definition.options.durability == Durability::Transient {
             let what = "a database keeps no transient streams; choose async or sync";
             return Err(Error::io("create", directory)(io::Error::new(io::ErrorKind::Unsupported, what)));
         }
         let draft = streams.join(format!(".new-{:016x}", definition.id));
-        let created = Self::create_in(&draft, definition)
-            .and_then(|()| fs::rename(&draft, directory).map_err(Error::io("create", directory)));
+        let created = Self::create_in(storage, &draft, definition)
+            .and_then(|()| storage.rename(&draft, directory).map_err(Error::io("create", directory)));
         if created.is_err() {
             // What stays is removed when the database is opened next.
-            let _ = fs::remove_dir_all(&draft);
+            let _ = storage.remove_dir_all(&draft);
         }
         created?;
-        sync(streams)
+        sync_dir(storage, streams)
     }
 
-    fn create_in(draft: &Path, definition: &Definition) -> Result<(), Error> {
+    fn create_in(storage: &dyn Storage, draft: &Path, definition: &Definition) -> Result<(), Error> {
         let file = draft.join(DEFINITION_FILE);
         for space in 0..definition.options.spaces {
             let directory = draft.join(space_directory(space));
-            fs::create_dir_all(&directory).map_err(Error::io("create", &directory))?;
+            storage.create_dir_all(&directory).map_err(Error::io("create", &directory))?;
             // There before the first segment is.
             let owner = Owner { stream_id: definition.id, space };
-            manifest::write(&DiskStorage, &directory, owner, &Catalog::default())?;
+            manifest::write(storage, &directory, owner, &Catalog::default())?;
         }
-        fs::write(&file, definition.to_text()).map_err(Error::io("write", &file))?;
+        storage.write(&file, definition.to_text().as_bytes()).map_err(Error::io("write", &file))?;
         // The symbol file exists from the start, so that readers in other processes need not wait for a writer.
         let durability = definition.options.durability;
-        SymbolFile::open_rw(&DiskStorage, &draft.join(SYMBOLS_FILE), definition.id, durability)?;
-        sync(&file)?;
-        sync(draft)
+        SymbolFile::open_rw(storage, &draft.join(SYMBOLS_FILE), definition.id, durability)?;
+        storage.sync_file(&file).map_err(Error::io("sync", &file))?;
+        sync_dir(storage, draft)
     }
 
     /// The turn to write a batch into a space, under its writer's lock.
@@ -375,10 +388,7 @@ impl StreamInner {
 
     /// Whether the stream has been deleted, or replaced by another of its name; for readers this asks the system.
     pub fn is_gone(&self) -> bool {
-        if !self.is_writable
-            && !self.is_deleted()
-            && is_replaced(&self.directory.join(DEFINITION_FILE), &self.definition_file)
-        {
+        if !self.is_writable && !self.is_deleted() && self.definition_file.is_replaced() {
             self.deleted.store(true, Ordering::SeqCst);
         }
         self.is_deleted()
@@ -467,23 +477,28 @@ struct Files {
 }
 
 impl Files {
-    fn open(directory: &Path, definition: &Definition, writing: bool) -> Result<Self, Error> {
+    fn open(
+        storage: &Arc<dyn Storage>,
+        directory: &Path,
+        definition: &Definition,
+        writing: bool,
+    ) -> Result<Self, Error> {
         let path = directory.join(SYMBOLS_FILE);
         // Made with the stream: made anew they would give stored messages other symbols, or none.
-        check_there(&path, "is missing, and with it the names of all symbols")?;
+        check_there(&**storage, &path, "is missing, and with it the names of all symbols")?;
         let StreamOptions { durability, file_bytes_max, spaces, .. } = definition.options;
         let (mut symbols, symbol_recovery) = if writing {
-            SymbolFile::open_rw(&DiskStorage, &path, definition.id, durability)?
+            SymbolFile::open_rw(&**storage, &path, definition.id, durability)?
         } else {
-            SymbolFile::open_read(&DiskStorage, &path, definition.id)?
+            SymbolFile::open_read(&**storage, &path, definition.id)?
         };
         let mut recovery = StreamRecovery { symbols: symbol_recovery, ..StreamRecovery::default() };
         let mut opened = Vec::new();
         for number in 0..spaces {
             let directory = directory.join(space_directory(number));
-            check_there(&directory, "is missing, and with it all messages")?;
+            check_there(&**storage, &directory, "is missing, and with it all messages")?;
             let options = LogOptions { durability, file_bytes_max, ..LogOptions::new(definition.id, number) };
-            let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+            let storage = storage.clone();
             let opening = Opening { storage, directory: &directory, options, writing, symbols: &symbols };
             let (space, log_recovery) = Space::open(opening)?;
             recovery.logs.push(log_recovery);
@@ -498,56 +513,4 @@ impl Files {
         }
         Ok(Self { symbols, spaces: opened, recovery })
     }
-}
-
-pub(crate) fn check_there(path: &Path, what: &str) -> Result<(), Error> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(Error::Definition { path: path.into(), what: what.into() })
-        }
-        Err(error) => Err(Error::io("open", path)(error)),
-        Ok(_) => Ok(()),
-    }
-}
-
-/// The definition, and its file, open.
-pub(crate) fn read_definition(directory: &Path) -> Result<(File, Definition), Error> {
-    let path = directory.join(DEFINITION_FILE);
-    check_there(&path, "is missing, and with it the schema")?;
-    let mut file = File::open(&path).map_err(Error::io("open", &path))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(Error::io("read", &path))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Error::Definition { path: path.clone(), what: "is damaged: not UTF-8".into() })?;
-    let definition = Definition::parse(&text, &path)?;
-    Ok((file, definition))
-}
-
-/// Whether the file at `path` is no longer the open one.
-pub(crate) fn is_replaced(path: &Path, open: &File) -> bool {
-    match (fs::metadata(path), open.metadata()) {
-        (Ok(there), Ok(ours)) => (there.dev(), there.ino()) != (ours.dev(), ours.ino()),
-        (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
-        _ => false,
-    }
-}
-
-/// Makes a file, or the names in a directory, survive a power cut.
-pub(crate) fn sync(path: &Path) -> Result<(), Error> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
-}
-
-fn bytes_of(directory: &Path) -> Result<u64, Error> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(directory).map_err(Error::io("list", directory))? {
-        let entry = entry.map_err(Error::io("list", directory))?;
-        let path = entry.path();
-        match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => bytes += bytes_of(&path)?,
-            Ok(metadata) => bytes += metadata.len(),
-            // A file that has gone meanwhile takes no room.
-            Err(_) => {}
-        }
-    }
-    Ok(bytes)
 }

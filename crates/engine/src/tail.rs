@@ -44,12 +44,6 @@ impl Tail {
         }
     }
 
-    /// Gives these errors before any message.
-    pub fn tell_first(&mut self, errors: impl IntoIterator<Item = Error>) {
-        self.errors.extend(errors);
-        self.drained = self.errors.is_empty();
-    }
-
     /// Sequence number of the first message that has not been given.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
@@ -143,7 +137,7 @@ impl Tail {
                 return Ok(false);
             };
             let opened = History::of_arrivals(lane, part, next);
-            let is_replaced = || lane.space.catalog().generation != catalog.generation;
+            let is_replaced = || lane.space.is_newer_than(&catalog);
             match opened {
                 Ok(history) => self.sealed = Some((Box::new(history), part.sequences.end)),
                 Err(error) if error.is_missing_file() && is_replaced() => continue,

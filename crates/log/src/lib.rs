@@ -44,7 +44,7 @@ pub use memory::MemoryStorage;
 pub use report::{Cut, Damage, Reason, Recovery};
 pub use scan::{Scan, scan_bytes};
 pub use shared::{Committed, Hold, SharedWriter, Ticket, Turn, Written};
-pub use storage::{DiskStorage, Entry, FileId, Kind, Storage, StorageFile, StorageLock};
+pub use storage::{DiskStorage, Entry, FileId, Kind, Storage, StorageFile, StorageLock, read_all};
 pub use symbols::{MAX_SYMBOL_BYTES, MAX_SYMBOLS, SymbolDamage, SymbolFile, SymbolRecovery, SymbolTail};
 pub use tail::TailPosition;
 pub use trim::CompleteFile;

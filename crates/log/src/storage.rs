@@ -45,15 +45,12 @@ pub trait Storage: Send + Sync {
 
     /// The whole content of a file; one longer than `bytes_max` is [`io::ErrorKind::FileTooLarge`].
     fn read(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let file = self.open_read(path)?;
-        let len = file.len()?;
-        if len > bytes_max {
-            let what = format!("{len} bytes, where at most {bytes_max} can be right");
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
-        }
-        let mut content = Vec::new();
-        read_into(&*file, &mut content, 0, len as usize)?;
-        Ok(content)
+        read_all(&*self.open_read(path)?, bytes_max)
+    }
+
+    /// Bytes in a file.
+    fn size(&self, path: &Path) -> io::Result<u64> {
+        self.open_read(path)?.len()
     }
 
     /// Writes a file anew, making it if it is not there. Interrupted it leaves any part of the new content: to replace
@@ -144,6 +141,21 @@ pub trait StorageFile: Send + Sync {
     fn sync_data(&self) -> io::Result<()>;
     /// Cuts the file, or grows it with zeros, to `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
+}
+
+/// The whole content of a file; one longer than `bytes_max` is [`io::ErrorKind::FileTooLarge`].
+///
+/// # Errors
+/// What the system refuses.
+pub fn read_all(file: &dyn StorageFile, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let len = file.len()?;
+    if len > bytes_max {
+        let what = format!("{len} bytes, where at most {bytes_max} can be right");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    let mut content = Vec::new();
+    read_into(file, &mut content, 0, len as usize)?;
+    Ok(content)
 }
 
 /// Fills `buf` from `offset` on as far as the file goes; returns the bytes read.
@@ -241,6 +253,10 @@ impl Storage for DiskStorage {
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    fn size(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.len())
     }
 
     fn identity(&self, path: &Path) -> io::Result<FileId> {

@@ -44,20 +44,25 @@ fn the_demo_ends_at_a_rate_that_cannot_be_kept() {
 #[test]
 fn the_storage_benchmark_reports_every_case() {
     let place = Place::new();
-    let mut command = place.command("bench storage --messages 5k --runs 3 --json");
+    let mut command = place.command("bench storage --messages 5k --scale 1k,5k --symbols 20 --runs 3 --json");
     let run = place.start(command.env_remove("TAPEDB_DATA"));
     let rows = crate::support::end(run).json();
     let row = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}"));
     for case in [
-        "load.bars",
-        "read.bars.1",
-        "read.bars.4",
+        "load.async",
+        "seal.bars",
+        "read.rows.1",
+        "read.rows.2",
         "size.bars",
         "load.feed",
         "read.feed.1",
         "size.feed",
         "load.sync",
         "disk.fdatasync",
+        "open.clean",
+        "open.clean.1000",
+        "rss.read",
+        "read.symbol",
     ] {
         let row = row(case);
         let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} of {row}"));
@@ -66,6 +71,7 @@ fn the_storage_benchmark_reports_every_case() {
         assert_eq!((row["n"].as_u64(), row["bench"].as_str()), (Some(3), Some("storage")));
         assert!(row["machine"].as_str().is_some_and(|line| line.contains("round trip")), "{row}");
     }
+    assert_eq!(row("open.killed")["n"].as_u64(), Some(1));
     assert_eq!(row("size.bars")["unit"], Value::from("bytes/message"));
     assert!(!place.db().exists(), "the benchmark removes its database");
 }

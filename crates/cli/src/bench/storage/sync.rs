@@ -1,0 +1,79 @@
+//! Single messages from many writers, each on the disk when it is acknowledged; and the disk alone.
+
+use super::pool::{Pool, Tally, plus};
+use super::read::{check, from_each, rate, read_all};
+use super::scratch::Scratch;
+use crate::bench::fields::Fields;
+use crate::bench::report::Report;
+use crate::failure::Failure;
+use crate::ui::Ui;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+use tapedb_engine::{Durability, Stream, StreamOptions};
+use tapedb_market::Bar;
+
+/// Writers; each waits for the disk after every message.
+const WRITERS: u64 = 64;
+/// Most messages, a thousand from each writer.
+const MESSAGES_MAX: u64 = WRITERS * 1_000;
+/// Most syncs of `disk.fdatasync`.
+const DISK_SYNCS_MAX: u64 = 2_000;
+
+/// Many writers of single messages; then the disk alone: the same bytes, one append and one sync after the other.
+pub fn measure(
+    scratch: &Scratch,
+    pool: &Pool<Bar>,
+    messages: u64,
+    report: &mut Report,
+    ui: &Ui,
+) -> Result<(), Failure> {
+    let each = messages.clamp(WRITERS, MESSAGES_MAX) / WRITERS;
+    let options = StreamOptions { durability: Durability::Sync, ..StreamOptions::default() };
+    let stream = scratch.stream::<Bar>("sync", options)?;
+    let started = Instant::now();
+    let tallies = from_each(WRITERS, |writer| load_singly(&stream, pool, writer, each, ui));
+    rate(report, "load.sync", WRITERS * each, started);
+    let mut expected = Tally::default();
+    for tally in tallies {
+        let Tally { messages, sum } = tally?;
+        expected.messages += messages;
+        expected.sum = expected.sum.wrapping_add(sum);
+    }
+    check(&stream, expected, read_all::<Bar>(&stream)?)?;
+    let message_bytes = stream.stats()?.bytes / expected.messages;
+    let syncs = expected.messages.min(DISK_SYNCS_MAX);
+    let syncs_per_second = disk_syncs_per_second(&scratch.path.join("fdatasync"), message_bytes, syncs)?;
+    report.add("disk.fdatasync", "rate", "syncs/s", syncs_per_second);
+    scratch.db.delete_stream("sync")?;
+    Ok(())
+}
+
+/// Loads every so many-eth message of the pool, from the `writer`-th on.
+fn load_singly(stream: &Stream, pool: &Pool<Bar>, writer: u64, each: u64, ui: &Ui) -> Result<Tally, Failure> {
+    let mut loader = stream.loader()?;
+    let own = pool.messages.iter().skip(writer as usize).step_by(WRITERS as usize);
+    let mut loaded = Tally::default();
+    for (time, symbol, record) in own.cycle().take(each as usize) {
+        ui.check_interrupt()?;
+        loader.append(symbol, *time, record)?;
+        loader.flush()?;
+        loaded.add(*time, record.fold(plus));
+    }
+    Ok(loaded)
+}
+
+/// How often a second this disk takes an append of so many bytes to a file, and a sync of it.
+fn disk_syncs_per_second(path: &Path, bytes: u64, syncs: u64) -> Result<f64, Failure> {
+    let failed = |error| Failure::new(format!("{}: {error}; check the disk", path.display()));
+    let mut file = File::create(path).map_err(failed)?;
+    let message = vec![0x5a; bytes as usize];
+    let started = Instant::now();
+    for _ in 0..syncs {
+        file.write_all(&message).and_then(|()| file.sync_data()).map_err(failed)?;
+    }
+    let rate = syncs as f64 / started.elapsed().as_secs_f64();
+    std::fs::remove_file(path).map_err(failed)?;
+    Ok(rate)
+}

@@ -5,11 +5,12 @@
 //! there. So nothing is copied twice, and a column is always handled as a whole.
 
 use crate::column::Scratch;
-use crate::columns::{Columns, Decoded, spread};
+use crate::columns::{Columns, Decoded, Fed, spread};
+use crate::encoding::Strip;
 use crate::error::{Damage, Flaw};
 use crate::level::Level;
 use crate::plan::{ColumnKind, Extent, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
-use crate::scatter::{Varying, scatter, stamp, write_u32};
+use crate::scatter::{Cellar, Feed, Follows, Varying, gather, scatter, scatter_one, stamp, write_u32};
 use std::mem::take;
 
 /// Memory that is used again for every block.
@@ -19,7 +20,8 @@ pub(crate) struct Tools {
     pub scratch: Scratch,
     wide: Vec<Vec<i64>>,
     places: Vec<Vec<u32>>,
-    varying: Vec<Vec<Varying>>,
+    strips: Vec<Vec<Strip>>,
+    cellar: Cellar,
     templates: Vec<Vec<u8>>,
     /// Level of the column that was looked for.
     pub found: Level,
@@ -436,13 +438,10 @@ impl<'a> Assembler<'a> {
             return Ok(());
         }
         let mut template = self.tools.templates.pop().unwrap_or_default();
-        let mut varying = self.tools.varying.pop().unwrap_or_default();
         template.clear();
         template.resize(node.fixed as usize, 0);
-        let done = self.place_fixed(node, level, places, &mut template, &mut varying, out);
-        self.tools.wide.extend(varying.drain(..).map(|column| column.values));
+        let done = self.place_fixed(node, level, places, &mut template, out);
         self.tools.templates.push(template);
-        self.tools.varying.push(varying);
         done?;
         if !node.is_fixed {
             self.place_variable(node, level, places, out)?;
@@ -457,9 +456,9 @@ impl<'a> Assembler<'a> {
         level: &Level,
         places: &[u32],
         template: &mut [u8],
-        varying: &mut Vec<Varying>,
         out: &mut [u8],
     ) -> Result<(), Damage> {
+        let mut varying = Vec::with_capacity(node.fields.len());
         let mut is_stamped = node.null_bytes > 0;
         let mut is_patched = false;
         for field in &node.fields {
@@ -477,28 +476,104 @@ impl<'a> Assembler<'a> {
                 is_patched |= presence != Presence::None;
                 continue;
             }
-            let mut values = self.tools.wide.pop().unwrap_or_default();
-            let decoded =
-                self.columns.numbers((column, kind), level, varying, &mut self.tools.scratch, &mut values);
-            match decoded {
-                Ok(Decoded::Values) => varying.push(Varying { column, offset: field.offset, width, values }),
-                Ok(Decoded::Constant(value)) => {
-                    is_stamped = true;
-                    let slot = &mut template[field.offset as usize..][..width as usize];
-                    slot.copy_from_slice(&value.to_le_bytes()[..width as usize]);
-                    self.tools.wide.push(values);
-                }
-                Err(damage) => {
-                    self.tools.wide.push(values);
-                    return Err(damage);
-                }
-            }
+            is_stamped |= !self.feed((column, kind), (field.offset, width), level, template, &mut varying)?;
         }
+        self.find_leaders(node, level, &mut varying)?;
         if is_stamped {
             stamp(template, places, out);
         }
-        scatter(varying, places, out);
+        let mut strips = self.tools.strips.pop().unwrap_or_default();
+        scatter(&mut varying, &mut strips, &level.ends, places, out);
+        self.tools.strips.push(strips);
+        self.keep_memory(varying);
         if is_patched { self.patch(node, level, places, out) } else { Ok(()) }
+    }
+
+    /// Gets ready to read a field that all bodies have: among `varying`, or into the template if it is always the same
+    /// (then `false`).
+    fn feed<'l>(
+        &mut self,
+        (column, kind): (usize, ColumnKind),
+        (offset, width): (u32, u32),
+        level: &'l Level,
+        template: &mut [u8],
+        varying: &mut Vec<Varying<'l>>,
+    ) -> Result<bool, Damage>
+    where
+        'a: 'l,
+    {
+        let mut values = self.tools.wide.pop().unwrap_or_default();
+        let fed = self.columns.feed((column, kind), level, &mut self.tools.scratch, &mut values);
+        self.tools.wide.push(values);
+        match fed? {
+            Fed::Varying(feed, follows) => {
+                varying.push(Varying { column, offset, width, feed, follows });
+                Ok(true)
+            }
+            Fed::Constant(value) => {
+                let slot = &mut template[offset as usize..][..width as usize];
+                slot.copy_from_slice(&value.to_le_bytes()[..width as usize]);
+                Ok(false)
+            }
+        }
+    }
+
+    fn keep_memory(&mut self, varying: Vec<Varying>) {
+        self.tools.wide.extend(varying.into_iter().filter_map(|column| match column.feed {
+            Feed::Values(values) => Some(values),
+            Feed::Strips(_) => None,
+        }));
+    }
+
+    /// Writes all bodies of a record type that [is plain](RecordNode::is_plain), one after the other; the values of body
+    /// `i` stand in the columns where the low half of `homes[i]` says.
+    pub fn place_plain(&mut self, level: &Level, homes: &[u32], out: &mut [u8]) -> Result<(), Damage> {
+        let node = &self.plan.root;
+        self.claim(0, level.count, node.fixed as usize)?;
+        let (stride, mut is_stamped) = (node.fixed as usize, false);
+        let (mut template, mut varying) = (vec![0; stride], Vec::with_capacity(node.fields.len()));
+        for field in &node.fields {
+            if let Node::Leaf { column, kind, width } = field.node {
+                let slot = (field.offset, width);
+                is_stamped |= !self.feed((column, kind), slot, level, &mut template, &mut varying)?;
+            }
+        }
+        self.find_leaders(node, level, &mut varying)?;
+        if is_stamped {
+            out.chunks_exact_mut(stride).for_each(|body| body.copy_from_slice(&template));
+        }
+        gather(&mut varying, &mut self.tools.cellar, &level.ends, (homes, stride), out);
+        self.keep_memory(varying);
+        Ok(())
+    }
+
+    /// Finds each column that another one follows. Where it is not among those that vary, the one that follows is read
+    /// in another way.
+    fn find_leaders(
+        &mut self,
+        node: &RecordNode,
+        level: &Level,
+        varying: &mut [Varying],
+    ) -> Result<(), Damage> {
+        for i in 0..varying.len() {
+            let Some(Follows { other, previous }) = varying[i].follows else { continue };
+            let leads = |column: &Varying| column.column == other && column.follows.is_none();
+            if let Some(other) = varying.iter().position(leads) {
+                varying[i].follows = Some(Follows { other, previous });
+                continue;
+            }
+            let own = varying[i].column;
+            let kind = node.fields.iter().find_map(|field| match field.node {
+                Node::Leaf { column, kind, .. } if column == own => Some(kind),
+                _ => None,
+            });
+            let mut values = Vec::new();
+            let kind = kind.unwrap_or(ColumnKind::Count);
+            let decoded = self.columns.numbers((own, kind), level, &mut self.tools.scratch, &mut values)?;
+            spread(decoded, level, &mut values);
+            (varying[i].feed, varying[i].follows) = (Feed::Values(values), None);
+        }
+        Ok(())
     }
 
     /// Writes what is there for some bodies only, and long texts.
@@ -619,15 +694,13 @@ impl<'a> Assembler<'a> {
         out: &mut [u8],
     ) -> Result<(), Damage> {
         let mut values = self.tools.wide.pop().unwrap_or_default();
-        let decoded = self.columns.numbers((column, kind), level, &[], &mut self.tools.scratch, &mut values);
-        let decoded = decoded.map(|decoded| spread(decoded, level, &mut values));
-        let one = [Varying { column, offset: 0, width, values }];
-        if decoded.is_ok() {
-            scatter(&one, places, out);
+        let decoded = self.columns.numbers((column, kind), level, &mut self.tools.scratch, &mut values);
+        if let Ok(decoded) = decoded {
+            spread(decoded, level, &mut values);
+            scatter_one(&values, width, places, out);
         }
-        let [Varying { values, .. }] = one;
         self.tools.wide.push(values);
-        decoded
+        decoded.map(|_| ())
     }
 
     fn place_ascii(
@@ -923,6 +996,17 @@ impl<'a> Assembler<'a> {
             }
             _ => self.find_in(&item.node, level, target),
         }
+    }
+}
+
+impl RecordNode {
+    /// Whether bodies are fields of up to eight bytes side by side that are always there.
+    pub fn is_plain(&self) -> bool {
+        let is_plain = |field: &FieldNode| {
+            matches!(field.node, Node::Leaf { kind, .. } if !matches!(kind, ColumnKind::Ascii(_)))
+                && field.null.is_none()
+        };
+        self.is_fixed && self.null_bytes == 0 && self.fields.iter().all(is_plain)
     }
 }
 

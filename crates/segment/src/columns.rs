@@ -3,10 +3,11 @@
 use crate::block::Block;
 use crate::column::{self, Scratch};
 use crate::decimals;
+use crate::encoding::{COUNT_MAX, GROUP, Strip, Strips};
 use crate::error::{Damage, Flaw};
 use crate::level::Level;
 use crate::plan::ColumnKind;
-use crate::scatter::Varying;
+use crate::scatter::{Feed, Follows};
 
 /// The columns of one record type, or the block's own.
 #[derive(Clone, Copy)]
@@ -22,6 +23,13 @@ pub(crate) enum Decoded {
     Constant(i64),
     /// The values are in the buffer.
     Values,
+}
+
+/// A column of numbers, ready to be read.
+pub(crate) enum Fed<'a> {
+    Constant(i64),
+    /// Its values, or what they differ by from those of a column that they follow.
+    Varying(Feed<'a>, Option<Follows>),
 }
 
 impl<'a> Columns<'a> {
@@ -68,27 +76,87 @@ impl<'a> Columns<'a> {
         Ok(())
     }
 
-    /// Reads the wanted values of any column of numbers into `out`, or tells their one value. `known` are columns of the
-    /// same level that have been read already.
+    /// Reads the wanted values of any column of numbers into `out`, or tells their one value.
     pub fn numbers(
         &self,
         (column, kind): (usize, ColumnKind),
         level: &Level,
-        known: &[Varying],
         scratch: &mut Scratch,
         out: &mut Vec<i64>,
     ) -> Result<Decoded, Damage> {
-        if !known.is_empty()
-            && let (column::AGAINST, bytes) = self.required(column)?
-            && let Ok((other, bytes)) = column::reference_of(bytes)
-            && let Some(other) = known.iter().find(|known| known.column == usize::from(other))
-        {
-            let read = column::get_ints(bytes, level, &mut scratch.ints, out);
-            read.map_err(|flaw| self.damage(column, flaw))?;
-            column::add(out, &other.values);
-            return Ok(Decoded::Values);
-        }
         self.number(column, kind, level, scratch, out, true)
+    }
+
+    /// Gets ready to read the wanted values of a column of numbers, strip by strip where it comes in strips. What it
+    /// follows has to be added to them. `values` is memory that is given back where it is not needed.
+    pub fn feed(
+        &self,
+        (column, kind): (usize, ColumnKind),
+        level: &'a Level,
+        scratch: &mut Scratch,
+        values: &mut Vec<i64>,
+    ) -> Result<Fed<'a>, Damage> {
+        let (tag, bytes) = self.required(column)?;
+        let is_read_here = match tag {
+            column::INTS | column::AGAINST => true,
+            column::PREVIOUS => level.all,
+            _ => false,
+        };
+        if !is_read_here {
+            return Ok(match self.numbers((column, kind), level, scratch, values)? {
+                Decoded::Constant(value) => Fed::Constant(value),
+                Decoded::Values => Fed::Varying(Feed::Values(std::mem::take(values)), None),
+            });
+        }
+        let flawed = |flaw| self.damage(column, flaw);
+        let (follows, bytes) = match tag {
+            column::INTS => (None, bytes),
+            _ => {
+                let (other, bytes) = column::reference_of(bytes).map_err(flawed)?;
+                (Some(Follows { other: other.into(), previous: tag == column::PREVIOUS }), bytes)
+            }
+        };
+        if level.all && level.count <= COUNT_MAX {
+            let strips = Strips::open(bytes, level.count, &level.ends);
+            if let Some(strips) = strips.map_err(|error| flawed(error.into()))? {
+                return Ok(Fed::Varying(Feed::Strips(Box::new(strips)), follows));
+            }
+        }
+        column::get_ints(bytes, level, &mut scratch.ints, values).map_err(flawed)?;
+        Ok(Fed::Varying(Feed::Values(std::mem::take(values)), follows))
+    }
+
+    /// The wanted values of a column that stands alone as far as they fit 32 bits; the largest number for others. `wide`
+    /// is memory.
+    pub fn offsets(
+        &self,
+        column: usize,
+        level: &Level,
+        scratch: &mut Scratch,
+        wide: &mut Vec<i64>,
+        out: &mut Vec<u32>,
+    ) -> Result<(), Damage> {
+        let narrow = |value: i64| (value as u64).min(u32::MAX.into()) as u32;
+        let Fed::Varying(Feed::Strips(mut strips), None) =
+            self.feed((column, ColumnKind::Count), level, scratch, wide)?
+        else {
+            self.ints(column, level, scratch, wide)?;
+            out.clear();
+            out.extend(wide.iter().map(|value| narrow(*value)));
+            return Ok(());
+        };
+        let mut strip = Strip::default();
+        out.resize(level.count, 0);
+        for out in out.chunks_mut(GROUP) {
+            strips.next(&mut strip);
+            if let Some(offsets) = strip.small_offsets() {
+                let base = strip.base as u32;
+                out.iter_mut().zip(offsets).for_each(|(out, offset)| *out = base.wrapping_add(*offset));
+            } else {
+                out.iter_mut().enumerate().for_each(|(i, out)| *out = narrow(strip.value(i)));
+            }
+        }
+        Ok(())
     }
 
     fn number(
@@ -101,7 +169,9 @@ impl<'a> Columns<'a> {
         may_follow: bool,
     ) -> Result<Decoded, Damage> {
         if scratch.reference_of == Some(self.key(column)) && level.all {
-            out.clone_from(&scratch.reference);
+            // Others may follow it yet, but mostly they come before.
+            scratch.reference_of = None;
+            std::mem::swap(out, &mut scratch.reference);
             return Ok(Decoded::Values);
         }
         let (tag, bytes) = self.required(column)?;
@@ -144,6 +214,15 @@ impl<'a> Columns<'a> {
     ) -> Result<Decoded, Damage> {
         let flawed = |flaw| self.damage(column, flaw);
         let (other, bytes) = column::reference_of(bytes).map_err(flawed)?;
+        if level.all && level.count <= COUNT_MAX {
+            self.read_reference(other.into(), level, scratch)?;
+            let strips = Strips::open(bytes, level.count, &level.ends);
+            if let Some(strips) = strips.map_err(|error| flawed(error.into()))? {
+                let ends = if tag == column::PREVIOUS { Some(&level.ends[..]) } else { None };
+                add_strips(strips, &scratch.reference[..level.count], ends, out);
+                return Ok(Decoded::Values);
+            }
+        }
         if tag == column::AGAINST {
             self.read_reference(other.into(), level, scratch)?;
             column::get_ints(bytes, level, &mut scratch.ints, out).map_err(flawed)?;
@@ -203,6 +282,30 @@ impl<'a> Columns<'a> {
             }
             tag => Err(self.damage(column, column::unknown_kind(tag))),
         }
+    }
+}
+
+/// Makes `out` the sums of strips and the values of another column: in the same place or, if `previous` are the ends of
+/// the runs, one place before in the run.
+fn add_strips(mut strips: Strips, others: &[i64], previous: Option<&[u32]>, out: &mut Vec<i64>) {
+    let mut strip = Strip::default();
+    out.resize(others.len(), 0);
+    for (index, out) in out.chunks_mut(GROUP).enumerate() {
+        strips.next(&mut strip);
+        let start = index * GROUP;
+        match previous {
+            None => strip.write_sum(&others[start..start + out.len()], out),
+            Some(_) if index > 0 => strip.write_sum(&others[start - 1..start - 1 + out.len()], out),
+            Some(_) => {
+                out[0] = strip.value(0).wrapping_add(others[0]);
+                (1..out.len()).for_each(|i| out[i] = strip.value(i).wrapping_add(others[i - 1]));
+            }
+        }
+    }
+    for start in
+        previous.unwrap_or_default().iter().map(|end| *end as usize).filter(|end| *end < others.len())
+    {
+        out[start] = out[start].wrapping_add(others[start].wrapping_sub(others[start - 1]));
     }
 }
 

@@ -5,10 +5,10 @@ use crate::block::Block;
 use crate::column::Scratch;
 use crate::columns::{Columns, spread};
 use crate::error::{Damage, Flaw};
-use crate::head::{OWN, own};
+use crate::head::{Head, OWN, own};
 use crate::level::Level;
-use crate::order::{Lane, NO_LANE, Order};
-use crate::plan::{ColumnKind, Plan};
+use crate::order::{Lane, NO_HOME, Order};
+use crate::plan::{ColumnKind, GroupPlan, Plan};
 use crate::rows::Rows;
 
 /// Which rows are wanted.
@@ -129,8 +129,9 @@ impl Decoder {
     ) -> Result<(), Damage> {
         rows.clear();
         let done = self.read_rows(plan, block, selection, rows);
-        if done.is_err() {
+        if done.is_err() || rows.lanes.is_empty() {
             rows.clear();
+            rows.times.clear();
         }
         done
     }
@@ -164,15 +165,42 @@ impl Decoder {
         }
         rows.lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol)));
         let is_all = self.order.wants_all() && (first, end) == (0, head.count);
+        if let Some(group) = plain_group(plan, head).filter(|_| is_all) {
+            return self.read_plain(group, block, rows);
+        }
         self.split(head.groups.len(), (first, end));
         if is_all {
-            rows.lane_of.extend_from_slice(&self.order.lane_of);
+            std::mem::swap(&mut rows.homes, &mut self.order.homes);
         } else {
             self.choose_rows(head.count, (first, end), rows);
         }
         self.measure(plan, block)?;
         self.lay_out(block, is_all, rows)?;
         self.place(plan, block, rows)
+    }
+
+    /// All rows of a block of one record type whose bodies are fields side by side.
+    fn read_plain(&mut self, plan: &GroupPlan, block: &Block, rows: &mut Rows) -> Result<(), Damage> {
+        let (head, stride) = (block.head(), plan.root.fixed);
+        let (need, have) = (u64::from(head.body_bytes), u64::from(stride) * u64::from(head.count));
+        if need != have {
+            return Err(block.head_damage("bytes of bodies", need, have));
+        }
+        rows.stride = Some(stride);
+        std::mem::swap(&mut rows.homes, &mut self.order.homes);
+        if rows.bodies.len() < have as usize {
+            rows.bodies.resize(have as usize, 0);
+        }
+        self.whole_lanes(0);
+        if self.groups.is_empty() {
+            self.groups.push(GroupTools::default());
+        }
+        let columns = Columns { block, group: 0 };
+        Assembler::new(plan, columns, &mut self.groups[0].tools, head.body_bytes as usize).place_plain(
+            &self.level,
+            &rows.homes,
+            &mut rows.bodies[..have as usize],
+        )
     }
 
     /// Levels and places of each record type: what is wanted of it.
@@ -222,11 +250,7 @@ impl Decoder {
     fn choose_rows(&mut self, count: u32, (first, end): (u32, u32), rows: &mut Rows) {
         self.rank.clear();
         self.rank.resize(count as usize, 0);
-        let is_wanted = |row: u32| match self.order.lane_of.get(row as usize) {
-            Some(lane) => *lane != NO_LANE,
-            // There is one lane.
-            None => true,
-        };
+        let is_wanted = |row: u32| self.order.homes[row as usize] != NO_HOME;
         let mut to = 0;
         for row in (first..end).filter(|row| is_wanted(*row)) {
             self.rank[row as usize] = to as u32;
@@ -236,9 +260,7 @@ impl Decoder {
             } else {
                 rows.sequences.push(i64::from(row));
             }
-            if let Some(lane) = self.order.lane_of.get(row as usize) {
-                rows.lane_of.push(*lane);
-            }
+            rows.homes.push(self.order.homes[row as usize]);
             to += 1;
         }
         rows.times.truncate(to);
@@ -423,27 +445,27 @@ impl Decoder {
         column: u16,
         out: &mut ColumnValues,
     ) -> Result<(), Damage> {
-        out.ints.clear();
         out.f64s.clear();
         out.f32s.clear();
         out.ends.clear();
         out.content.clear();
-        let (Some(columns), Some(kind)) = (columns, out.kind) else { return Ok(()) };
-        let level = &self.groups[0].tools.found;
-        out.runs.extend(level.wanted_runs().unwrap_or_default());
-        if level.count == 0 {
+        let level = self.groups.first().map(|group| &group.tools.found).filter(|level| level.count > 0);
+        let (Some(columns), Some(kind), Some(level)) = (columns, out.kind, level) else {
+            out.ints.clear();
             return Ok(());
-        }
+        };
+        out.runs.extend(level.wanted_runs().unwrap_or_default());
         if matches!(kind, ColumnKind::Bytes | ColumnKind::Ascii(_)) {
             let most = columns.block.head().body_bytes as usize;
             return texts(columns, column, level, most, &mut self.scratch, out);
         }
         // What is always there has no column to say so.
         if kind == ColumnKind::Presence && !columns.has(column.into()) {
+            out.ints.clear();
             out.ints.resize(level.kept(), 1);
             return Ok(());
         }
-        let decoded = columns.numbers((column.into(), kind), level, &[], &mut self.scratch, &mut out.ints)?;
+        let decoded = columns.numbers((column.into(), kind), level, &mut self.scratch, &mut out.ints)?;
         spread(decoded, level, &mut out.ints);
         match kind {
             ColumnKind::F64 => out.f64s.extend(out.ints.iter().map(|bits| f64::from_bits(*bits as u64))),
@@ -495,6 +517,12 @@ impl Decoder {
         lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol, lane.end - lane.start)));
         Ok(())
     }
+}
+
+/// The record type of a block that has one, if its bodies are fields side by side.
+fn plain_group<'a>(plan: &'a Plan, head: &Head) -> Option<&'a GroupPlan> {
+    let [group] = head.groups[..] else { return None };
+    plan.group(group.type_id).filter(|plan| !group.is_whole && plan.root.is_plain())
 }
 
 fn texts(

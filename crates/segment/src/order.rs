@@ -30,19 +30,33 @@ pub(crate) struct Order {
     /// Lanes that are wanted, as ranges of indices into `lanes`.
     pub wanted: Vec<Range<u32>>,
     pub places: Vec<u32>,
-    /// Index of each row's lane; [`NO_LANE`] where that is not wanted. Empty where there is one lane.
-    pub lane_of: Vec<u16>,
+    /// Of each row the index of its lane, in the high half, and where among `places` it stands; [`NO_HOME`] where the
+    /// lane is not wanted.
+    pub homes: Vec<u32>,
+    /// The block whose lanes these are.
+    serial: u64,
     level: Level,
     wide: Vec<i64>,
     next: Vec<u32>,
 }
 
-/// Not the index of a lane.
-pub(crate) const NO_LANE: u16 = u16::MAX;
+/// Not the home of a row: a block has fewer rows.
+pub(crate) const NO_HOME: u32 = u32::MAX;
 
 impl Order {
     /// Reads which lanes there are. All are wanted.
     pub fn read_lanes(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
+        if self.serial != block.serial {
+            self.serial = 0;
+            self.read_new_lanes(block, scratch)?;
+            self.serial = block.serial;
+        }
+        self.wanted.clear();
+        self.wanted.push(0..self.lanes.len() as u32);
+        Ok(())
+    }
+
+    fn read_new_lanes(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
         let (columns, head) = (Columns { block, group: OWN }, block.head());
         self.lanes.clear();
         self.level.begin();
@@ -62,10 +76,7 @@ impl Order {
         }
         self.level.one_run(self.lanes.len());
         columns.ints(own::LANE_COUNT.into(), &self.level, scratch, &mut self.wide)?;
-        self.place_lanes(block)?;
-        self.wanted.clear();
-        self.wanted.push(0..self.lanes.len() as u32);
-        Ok(())
+        self.place_lanes(block)
     }
 
     fn place_lanes(&mut self, block: &Block) -> Result<(), Damage> {
@@ -124,9 +135,10 @@ impl Order {
     /// Reads where the rows of the wanted lanes are.
     pub fn read_places(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
         self.places.clear();
-        self.lane_of.clear();
+        self.homes.clear();
         if self.lanes.len() < 2 {
             self.places.extend(0..block.head().count);
+            self.homes.extend(0..block.head().count);
             return Ok(());
         }
         let columns = Columns { block, group: OWN };
@@ -150,28 +162,28 @@ impl Order {
             };
             self.level.keep.extend(self.wanted.iter().map(rows));
         }
-        columns.ints(own::POSITION.into(), &self.level, scratch, &mut self.wide)?;
-        self.lane_of.resize(count as usize, NO_LANE);
-        self.places.extend(self.wide.iter().map(|place| (*place as u64).min(u32::MAX.into()) as u32));
+        columns.offsets(own::POSITION.into(), &self.level, scratch, &mut self.wide, &mut self.places)?;
+        self.homes.resize(count as usize, NO_HOME);
         self.mark_lanes(columns.block)
     }
 
-    /// Works out the lane of each row. As many rows as there are places must get one: so no place is there twice.
+    /// Works out the lane of each row. As many rows as there are places must get one: so no place is there twice, and none
+    /// is behind the last row.
     fn mark_lanes(&mut self, block: &Block) -> Result<(), Damage> {
-        let count = block.head().count;
-        if let Some(place) = self.places.iter().find(|place| **place >= count) {
-            return Err(block.head_damage("row of a symbol", count.into(), u64::from(*place)));
-        }
-        let mut rest = &self.places[..];
+        let mut start = 0;
         for range in &self.wanted {
             for index in range.clone() {
                 let lane = &self.lanes[index as usize];
-                let (rows, others) = rest.split_at((lane.end - lane.start) as usize);
-                rest = others;
-                rows.iter().for_each(|row| self.lane_of[*row as usize] = index as u16);
+                let rows = &self.places[start..start + (lane.end - lane.start) as usize];
+                for (row, home) in rows.iter().zip(index << 16 | start as u32..) {
+                    if let Some(place) = self.homes.get_mut(*row as usize) {
+                        *place = home;
+                    }
+                }
+                start += rows.len();
             }
         }
-        let marked = self.lane_of.iter().filter(|lane| **lane != NO_LANE).count();
+        let marked = self.homes.iter().fold(0, |count, home| count + u32::from(*home != NO_HOME)) as usize;
         if marked != self.places.len() {
             return Err(block.head_damage("rows of all symbols", self.places.len() as u64, marked as u64));
         }
@@ -200,10 +212,10 @@ impl Order {
                 return Err(columns.block.head_damage("symbol of a row", need, have));
             };
             if *next == NO_PLACE {
-                self.lane_of.push(NO_LANE);
+                self.homes.push(NO_HOME);
                 continue;
             }
-            self.lane_of.push(*index as u16);
+            self.homes.push((*index as u32) << 16 | *next);
             if let Some(place) = self.places.get_mut(*next as usize) {
                 *place = row as u32;
             }

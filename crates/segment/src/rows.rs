@@ -5,7 +5,7 @@ use crate::builder::RowHeader;
 /// Rows of a block in order of time, then of sequence number. Loading other rows keeps the memory.
 ///
 /// Always true: `times`, and `sequences` unless they count up from `first_sequence`, have an entry for each row; so has
-/// `lane_of` unless there is one lane; `starts` has one more, unless all bodies have `stride` bytes.
+/// `homes`; `starts` has one more, unless all bodies have `stride` bytes.
 #[derive(Debug, Default)]
 pub struct Rows {
     pub(crate) times: Vec<i64>,
@@ -13,7 +13,8 @@ pub struct Rows {
     pub(crate) first_sequence: Option<u64>,
     /// Record type and symbol.
     pub(crate) lanes: Vec<(u16, u32)>,
-    pub(crate) lane_of: Vec<u16>,
+    /// Index of the lane in the high half; the low half says where the decoder found the values.
+    pub(crate) homes: Vec<u32>,
     pub(crate) stride: Option<u32>,
     pub(crate) starts: Vec<u32>,
     /// At least as long as all bodies.
@@ -69,7 +70,7 @@ impl Rows {
     pub fn lane(&self, row: usize) -> (u16, u32) {
         match self.lanes[..] {
             [lane] => lane,
-            _ => self.lanes[usize::from(self.lane_of[row])],
+            _ => self.lanes[(self.homes[row] >> 16) as usize],
         }
     }
 
@@ -95,12 +96,13 @@ impl Rows {
         }
     }
 
+    /// Forgets everything but times: their memory is overwritten when others are read, and clearing it would take as
+    /// long.
     pub(crate) fn clear(&mut self) {
-        self.times.clear();
         self.sequences.clear();
         self.first_sequence = None;
         self.lanes.clear();
-        self.lane_of.clear();
+        self.homes.clear();
         self.stride = None;
         self.starts.clear();
         self.starts.push(0);

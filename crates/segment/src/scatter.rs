@@ -1,75 +1,428 @@
 //! Sends columns to rows: the inner loops of putting bodies together.
+//!
+//! Columns are taken strip by strip: 128 values of each are decoded, added to what they follow, and written into 128
+//! bodies before the next ones are looked at. So nothing but the bodies leaves the nearest cache.
+
+use crate::encoding::{GROUP, OFFSET_BITS, Strip, Strips};
 
 /// A fixed-width field whose values differ from body to body.
-#[derive(Debug, Default)]
-pub(crate) struct Varying {
+pub(crate) struct Varying<'a> {
     /// Number of the column.
     pub column: usize,
     /// Where the field's slot lies in a body.
     pub offset: u32,
     /// Bytes of the slot.
     pub width: u32,
-    /// A value for each body.
-    pub values: Vec<i64>,
+    pub feed: Feed<'a>,
+    /// What the values are added to.
+    pub follows: Option<Follows>,
 }
 
-/// Writes every column's value into the body at each place. Eight-byte fields side by side go together, so that a body
-/// is touched once for all of them.
-pub(crate) fn scatter(columns: &[Varying], places: &[u32], out: &mut [u8]) {
-    let mut rest = columns;
-    while let Some(first) = rest.first() {
-        let wide = neighbours(rest);
-        let offset = first.offset;
-        match wide {
-            0 => one(first, places, out),
-            1 => eights::<1>(rest, offset, places, out),
-            2 => eights::<2>(rest, offset, places, out),
-            3 => eights::<3>(rest, offset, places, out),
-            4 => eights::<4>(rest, offset, places, out),
-            5 => eights::<5>(rest, offset, places, out),
-            _ => eights::<6>(rest, offset, places, out),
+/// Where the values of a column come from.
+pub(crate) enum Feed<'a> {
+    Strips(Box<Strips<'a>>),
+    /// They have been decoded.
+    Values(Vec<i64>),
+}
+
+/// The column that another one is the difference to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Follows {
+    /// Its number; later its index among those that vary.
+    pub other: usize,
+    /// Its value one place before in the run counts.
+    pub previous: bool,
+}
+
+impl Feed<'_> {
+    /// Makes `strip` number `index`.
+    fn next(&mut self, index: usize, strip: &mut Strip) {
+        match self {
+            Self::Strips(strips) => strips.next(strip),
+            Self::Values(values) => {
+                let values = values.chunks(GROUP).nth(index).unwrap_or_default();
+                strip.wide[..values.len()].copy_from_slice(values);
+                strip.is_narrow = false;
+            }
         }
-        rest = &rest[wide.clamp(1, 6)..];
     }
 }
+
+/// Columns being read strip by strip, each added to what it follows.
+struct Walk<'c, 's, 'b> {
+    columns: &'c mut [Varying<'b>],
+    strips: &'s mut [Strip],
+    /// The leader's values one place before.
+    shifted: &'s mut Strip,
+    /// Last values of the strips before.
+    befores: Vec<i64>,
+    /// Where runs begin that have not been passed.
+    starts: std::iter::Chain<std::option::IntoIter<u32>, std::iter::Copied<std::slice::Iter<'c, u32>>>,
+    index: usize,
+}
+
+impl<'c, 's, 'b> Walk<'c, 's, 'b> {
+    /// What a column follows is an index among `columns` that follows nothing; `ends` are those of the values' runs.
+    fn new(columns: &'c mut [Varying<'b>], strips: &'s mut Vec<Strip>, ends: &'c [u32]) -> Self {
+        strips.resize_with(strips.len().max(columns.len() + 1), Strip::default);
+        let befores = vec![0; columns.len()];
+        let (strips, rest) = strips.split_at_mut(columns.len());
+        Self {
+            columns,
+            strips,
+            shifted: &mut rest[0],
+            befores,
+            starts: Some(0).into_iter().chain(ends.iter().copied()),
+            index: 0,
+        }
+    }
+
+    /// Makes the strips the next ones.
+    fn next(&mut self) {
+        for ((column, strip), before) in self.columns.iter_mut().zip(&mut *self.strips).zip(&mut self.befores)
+        {
+            *before = strip.value(GROUP - 1);
+            column.feed.next(self.index, strip);
+        }
+        let here = self.index * GROUP..(self.index + 1) * GROUP;
+        let starts = self.starts.clone().take_while(|start| here.contains(&(*start as usize)));
+        let starts = starts.map(|start| start as usize - here.start);
+        let mut leader = None;
+        for (i, column) in self.columns.iter().enumerate() {
+            let Some(Follows { other, previous }) = column.follows else { continue };
+            let Ok([follower, other_strip]) = self.strips.get_disjoint_mut([i, other]) else { continue };
+            if !previous {
+                follower.add(other_strip);
+                continue;
+            }
+            if leader != Some(other) {
+                let before = if self.index == 0 { other_strip.value(0) } else { self.befores[other] };
+                self.shifted.set_previous(other_strip, before);
+                starts.clone().for_each(|start| self.shifted.set_from(other_strip, start));
+                leader = Some(other);
+            }
+            follower.add(self.shifted);
+        }
+        let passed = starts.count();
+        if passed > 0 {
+            self.starts.nth(passed - 1);
+        }
+        self.index += 1;
+    }
+}
+
+/// Writes every column's value into the body at each place; `strips` is memory. What a column follows is an index among
+/// `columns` that follows nothing; `ends` are those of the values' runs.
+pub(crate) fn scatter(
+    columns: &mut [Varying],
+    strips: &mut Vec<Strip>,
+    ends: &[u32],
+    places: &[u32],
+    out: &mut [u8],
+) {
+    if columns.is_empty() {
+        return;
+    }
+    let sections = sections(columns);
+    let mut walk = Walk::new(columns, strips, ends);
+    for places in places.chunks(GROUP) {
+        walk.next();
+        for section in &sections {
+            write(&walk.columns[section.clone()], &mut walk.strips[section.clone()], places, out);
+        }
+    }
+}
+
+/// Values of a whole column, as offsets from one of them while that is possible.
+#[derive(Debug)]
+struct Cells {
+    base: i64,
+    is_narrow: bool,
+    narrow: Box<[u32; CELLS]>,
+    wide: Vec<i64>,
+}
+
+/// A block has fewer rows: so any `u16` is the index of a cell.
+const CELLS: usize = 1 << 16;
+
+impl Default for Cells {
+    fn default() -> Self {
+        let narrow = vec![0; CELLS].try_into().unwrap_or_else(|_| Box::new([0; CELLS]));
+        Self { base: 0, is_narrow: true, narrow, wide: Vec::new() }
+    }
+}
+
+/// Distances below this, of a strip from its column: so much room is left in a cell.
+const DISTANCE_END: u64 = 1 << OFFSET_BITS;
+
+impl Cells {
+    #[inline]
+    fn value(&self, i: usize) -> i64 {
+        match self.is_narrow {
+            true => self.base.wrapping_add(i64::from(self.narrow[i] as i32)),
+            false => self.wide[i],
+        }
+    }
+
+    /// Takes strip `index`.
+    fn take(&mut self, index: usize, strip: &Strip) {
+        if index == 0 {
+            self.begin(strip.base);
+        }
+        let distance = strip.base.wrapping_sub(self.base);
+        let Some(narrow) = self.narrow.as_chunks_mut::<GROUP>().0.get_mut(index) else { return };
+        if self.is_narrow && strip.is_narrow && distance.unsigned_abs() < DISTANCE_END {
+            let distance = distance as u32;
+            narrow
+                .iter_mut()
+                .zip(&strip.offsets)
+                .for_each(|(cell, offset)| *cell = offset.wrapping_add(distance));
+            return;
+        }
+        self.widen(index * GROUP);
+        self.wide.extend((0..GROUP).map(|i| strip.value(i)));
+    }
+
+    /// Takes strip `index` and adds the values of `leader` to it: those in the same places, or one place before. The
+    /// value before the first is the first.
+    fn take_sum(&mut self, index: usize, strip: &Strip, leader: &Self, previous: bool) {
+        if index == 0 {
+            self.begin(strip.base.wrapping_add(leader.base));
+        }
+        let start = index * GROUP;
+        let distance = strip.base.wrapping_add(leader.base).wrapping_sub(self.base);
+        let Some(narrow) = self.narrow.as_chunks_mut::<GROUP>().0.get_mut(index) else { return };
+        let is_narrow = self.is_narrow && leader.is_narrow && strip.is_narrow;
+        // Cells of a leader take a bit more than offsets: a sum of the three fits.
+        if is_narrow && distance.unsigned_abs() < DISTANCE_END {
+            let (distance, from) = (distance as u32, start - usize::from(previous && index > 0));
+            let Some(others) = leader.narrow[from..].first_chunk::<GROUP>() else { return };
+            for ((cell, offset), other) in narrow.iter_mut().zip(&strip.offsets).zip(others) {
+                *cell = offset.wrapping_add(distance).wrapping_add(*other);
+            }
+            if previous && index == 0 {
+                narrow.copy_from_slice(&strip.offsets);
+                narrow[0] = narrow[0].wrapping_add(distance).wrapping_add(others[0]);
+                for (cell, other) in narrow[1..].iter_mut().zip(others) {
+                    *cell = cell.wrapping_add(distance).wrapping_add(*other);
+                }
+            }
+            return;
+        }
+        self.widen(start);
+        let other = |i: usize| leader.value((start + i).saturating_sub(previous.into()));
+        self.wide.extend((0..GROUP).map(|i| strip.value(i).wrapping_add(other(i))));
+    }
+
+    /// Adds to a value where a run begins what its leader has there more than one place before.
+    fn restart(&mut self, start: usize, leader: &Self) {
+        let step = leader.value(start).wrapping_sub(leader.value(start - 1));
+        match self.is_narrow {
+            true => self.narrow[start] = self.narrow[start].wrapping_add(step as u32),
+            false => self.wide[start] = self.wide[start].wrapping_add(step),
+        }
+    }
+
+    fn begin(&mut self, base: i64) {
+        (self.base, self.is_narrow) = (base, true);
+        self.wide.clear();
+    }
+
+    /// Makes the first `count` values wide, unless they are.
+    fn widen(&mut self, count: usize) {
+        if self.is_narrow {
+            self.wide.clear();
+            self.wide.extend((0..count).map(|i| self.base.wrapping_add(i64::from(self.narrow[i] as i32))));
+            self.is_narrow = false;
+        }
+    }
+}
+
+/// Memory for [`gather`].
+#[derive(Debug, Default)]
+pub(crate) struct Cellar {
+    cells: Vec<Cells>,
+    strip: Strip,
+}
+
+impl Cellar {
+    /// Reads all `count` values of columns, those that others follow first.
+    fn fill(&mut self, columns: &mut [Varying], ends: &[u32], count: usize) {
+        self.cells.resize_with(self.cells.len().max(columns.len()), Cells::default);
+        let Self { cells, strip } = self;
+        for index in 0..count.div_ceil(GROUP) {
+            for (column, cells) in columns.iter_mut().zip(&mut *cells).filter(|(c, _)| c.follows.is_none()) {
+                column.feed.next(index, strip);
+                cells.take(index, strip);
+            }
+            for (i, column) in columns.iter_mut().enumerate() {
+                let Some(Follows { other, previous }) = column.follows else { continue };
+                let Ok([cells, leader]) = cells.get_disjoint_mut([i, other]) else { continue };
+                column.feed.next(index, strip);
+                cells.take_sum(index, strip, leader, previous);
+            }
+        }
+        for (i, column) in columns.iter().enumerate() {
+            let Some(Follows { other, previous: true }) = column.follows else { continue };
+            let Ok([cells, leader]) = cells.get_disjoint_mut([i, other]) else { continue };
+            let starts = ends.iter().map(|end| *end as usize).filter(|start| *start < count);
+            starts.for_each(|start| cells.restart(start, leader));
+        }
+    }
+}
+
+/// [`scatter`] for bodies of `stride` bytes side by side: the value of body `i` stands where the low half of `homes[i]`
+/// says. Writing one body after the other is faster than sending values to distant ones, as long as all columns fit a
+/// cache near by.
+pub(crate) fn gather(
+    columns: &mut [Varying],
+    cellar: &mut Cellar,
+    ends: &[u32],
+    (homes, stride): (&[u32], usize),
+    out: &mut [u8],
+) {
+    if stride == 0 {
+        return;
+    }
+    cellar.fill(columns, ends, homes.len());
+    for section in sections(columns) {
+        let Varying { offset, width, .. } = columns[section.start];
+        let cells = &mut cellar.cells[section];
+        let at = (offset as usize, stride);
+        if width != 8 || !cells.iter().all(|cells| cells.is_narrow) {
+            for (k, cells) in cells.iter_mut().enumerate() {
+                cells.widen(homes.len());
+                gather_one(&cells.wide, (at.0 + 8 * k, stride), width as usize, homes, out);
+            }
+            continue;
+        }
+        match cells.len() {
+            1 => gather_narrow::<1>(cells, at, homes, out),
+            2 => gather_narrow::<2>(cells, at, homes, out),
+            3 => gather_narrow::<3>(cells, at, homes, out),
+            4 => gather_narrow::<4>(cells, at, homes, out),
+            5 => gather_narrow::<5>(cells, at, homes, out),
+            6 => gather_narrow::<6>(cells, at, homes, out),
+            7 => gather_narrow::<7>(cells, at, homes, out),
+            _ => gather_narrow::<8>(cells, at, homes, out),
+        }
+    }
+}
+
+fn gather_narrow<const N: usize>(
+    cells: &[Cells],
+    (offset, stride): (usize, usize),
+    homes: &[u32],
+    out: &mut [u8],
+) {
+    let Some(cells) = cells.first_chunk::<N>() else { return };
+    let bases: [i64; N] = std::array::from_fn(|k| cells[k].base);
+    let values: [&[u32; CELLS]; N] = std::array::from_fn(|k| &*cells[k].narrow);
+    let put = |slots: &mut [[u8; 8]; N], home: u32| {
+        for k in 0..N {
+            let offset = values[k][usize::from(home as u16)] as i32;
+            slots[k] = bases[k].wrapping_add(i64::from(offset)).to_le_bytes();
+        }
+    };
+    if (offset, stride) == (0, 8 * N) {
+        // The whole body: lengths that the compiler knows.
+        let bodies = out.as_chunks_mut::<8>().0.as_chunks_mut::<N>().0;
+        bodies.iter_mut().zip(homes).for_each(|(body, home)| put(body, *home));
+        return;
+    }
+    for (body, home) in out.chunks_exact_mut(stride).zip(homes) {
+        if let Some(slots) = body[offset..].as_chunks_mut::<8>().0.first_chunk_mut() {
+            put(slots, *home);
+        }
+    }
+}
+
+fn gather_one(values: &[i64], (offset, stride): (usize, usize), width: usize, homes: &[u32], out: &mut [u8]) {
+    for (body, home) in out.chunks_exact_mut(stride).zip(homes) {
+        let value = values[usize::from(*home as u16)];
+        body[offset..][..width].copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+}
+
+/// Eight-byte fields side by side, as far as there are loops for them; other fields are sections of their own.
+fn sections(columns: &[Varying]) -> Vec<std::ops::Range<usize>> {
+    let (mut sections, mut start) = (Vec::new(), 0);
+    while start < columns.len() {
+        let end = start + neighbours(&columns[start..]).clamp(1, WIDEST);
+        sections.push(start..end);
+        start = end;
+    }
+    sections
+}
+
+/// The most eight-byte fields that are written at once.
+const WIDEST: usize = 8;
 
 /// How many eight-byte columns at the front lie side by side.
 fn neighbours(columns: &[Varying]) -> usize {
     let is_next = |(i, column): (usize, &Varying)| {
         column.width == 8 && column.offset == columns[0].offset + 8 * i as u32
     };
-    columns.iter().take(6).enumerate().take_while(|pair| is_next(*pair)).count()
+    columns.iter().enumerate().take_while(|pair| is_next(*pair)).count()
 }
 
-fn eights<const N: usize>(columns: &[Varying], offset: u32, places: &[u32], out: &mut [u8]) {
-    let values: [&[i64]; N] = std::array::from_fn(|k| &columns[k].values[..places.len()]);
-    for (i, place) in places.iter().enumerate() {
-        let slots = out[(place + offset) as usize..][..8 * N].as_chunks_mut::<8>().0;
+fn write(columns: &[Varying], strips: &mut [Strip], places: &[u32], out: &mut [u8]) {
+    let Varying { offset, width, .. } = columns[0];
+    let full = <&[u32; GROUP]>::try_from(places).ok().filter(|_| strips.iter().all(|strip| strip.is_narrow));
+    if let Some(places) = full.filter(|_| width == 8) {
+        return match columns.len() {
+            1 => narrow::<1>(strips, offset, places, out),
+            2 => narrow::<2>(strips, offset, places, out),
+            3 => narrow::<3>(strips, offset, places, out),
+            4 => narrow::<4>(strips, offset, places, out),
+            5 => narrow::<5>(strips, offset, places, out),
+            6 => narrow::<6>(strips, offset, places, out),
+            7 => narrow::<7>(strips, offset, places, out),
+            _ => narrow::<8>(strips, offset, places, out),
+        };
+    }
+    strips.iter_mut().for_each(Strip::widen);
+    for (column, strip) in columns.iter().zip(strips) {
+        one(column.offset, column.width, &strip.wide[..places.len()], places, out);
+    }
+}
+
+/// Writes `N` fields side by side into a strip of bodies.
+fn narrow<const N: usize>(strips: &[Strip], offset: u32, places: &[u32; GROUP], out: &mut [u8]) {
+    let Some(strips) = strips.first_chunk::<N>() else { return };
+    let bases: [i64; N] = std::array::from_fn(|k| strips[k].base);
+    let offsets: [&[u32; GROUP]; N] = std::array::from_fn(|k| &strips[k].offsets);
+    for i in 0..GROUP {
+        let slots = out[(places[i] + offset) as usize..][..8 * N].as_chunks_mut::<8>().0;
         for k in 0..N {
-            slots[k] = values[k][i].to_le_bytes();
+            slots[k] = bases[k].wrapping_add(i64::from(offsets[k][i] as i32)).to_le_bytes();
         }
     }
 }
 
-fn one(column: &Varying, places: &[u32], out: &mut [u8]) {
-    let (offset, values) = (column.offset, &column.values[..]);
-    match column.width {
+/// Writes the values of one field, each to its place.
+pub(crate) fn scatter_one(values: &[i64], width: u32, places: &[u32], out: &mut [u8]) {
+    one(0, width, values, places, out);
+}
+
+fn one(offset: u32, width: u32, values: &[i64], places: &[u32], out: &mut [u8]) {
+    match width {
         1 => {
             for (place, value) in places.iter().zip(values) {
                 out[(place + offset) as usize] = *value as u8;
             }
         }
-        2 => narrow::<2>(offset, values, places, out),
-        3 => narrow::<3>(offset, values, places, out),
-        4 => narrow::<4>(offset, values, places, out),
-        5 => narrow::<5>(offset, values, places, out),
-        6 => narrow::<6>(offset, values, places, out),
-        7 => narrow::<7>(offset, values, places, out),
-        _ => narrow::<8>(offset, values, places, out),
+        2 => bytes::<2>(offset, values, places, out),
+        3 => bytes::<3>(offset, values, places, out),
+        4 => bytes::<4>(offset, values, places, out),
+        5 => bytes::<5>(offset, values, places, out),
+        6 => bytes::<6>(offset, values, places, out),
+        7 => bytes::<7>(offset, values, places, out),
+        _ => bytes::<8>(offset, values, places, out),
     }
 }
 
-fn narrow<const N: usize>(offset: u32, values: &[i64], places: &[u32], out: &mut [u8]) {
+fn bytes<const N: usize>(offset: u32, values: &[i64], places: &[u32], out: &mut [u8]) {
     for (place, value) in places.iter().zip(values) {
         let slot = &mut out[(place + offset) as usize..][..N];
         slot.copy_from_slice(&value.to_le_bytes()[..N]);
@@ -110,6 +463,7 @@ pub(crate) fn write_u32(out: &mut [u8], at: u32, number: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoding::{Tier, encode_ints};
 
     #[test]
     fn templates_of_any_length_are_stamped_whole() {
@@ -123,23 +477,69 @@ mod tests {
         }
     }
 
+    /// Backwards, so that no body is where it was.
+    fn places(count: usize, stride: u32) -> Vec<u32> {
+        (0..count as u32).rev().map(|i| i * stride).collect()
+    }
+
     #[test]
     fn fields_of_every_width_reach_their_slots() {
-        let widths = [8, 8, 8, 8, 8, 8, 8, 1, 2, 3, 4, 5, 6, 7, 8];
+        let widths = [8, 8, 8, 8, 8, 8, 8, 8, 8, 1, 2, 3, 4, 5, 6, 7, 8];
+        let values = |k: usize, width: u32| -> Vec<i64> {
+            (0..300).map(|i| (k as i64 + 1) << (i % width * 8)).collect()
+        };
         let (mut columns, mut offset) = (Vec::new(), 0);
         for (k, width) in widths.into_iter().enumerate() {
-            let values = (0..10).map(|i| (k as i64 + 1) << (i % width * 8)).collect();
-            columns.push(Varying { column: k, offset, width: width as u32, values });
-            offset += width as u32;
+            let feed = Feed::Values(values(k, width));
+            columns.push(Varying { column: k, offset, width, feed, follows: None });
+            offset += width;
         }
-        let places: Vec<u32> = (0..10).map(|i| (9 - i) * offset).collect();
-        let mut out = vec![0; 10 * offset as usize];
-        scatter(&columns, &places, &mut out);
-        for (i, place) in places.iter().enumerate() {
-            for column in &columns {
-                let at = (place + column.offset) as usize;
-                let slot = &out[at..at + column.width as usize];
-                assert_eq!(slot, &column.values[i].to_le_bytes()[..slot.len()]);
+        let places = places(300, offset);
+        let mut out = vec![0; 300 * offset as usize];
+        scatter(&mut columns, &mut Vec::new(), &[300], &places, &mut out);
+        for (k, column) in columns.iter().enumerate() {
+            let values = values(k, column.width);
+            for (value, place) in values.iter().zip(&places) {
+                let slot = &out[(place + column.offset) as usize..][..column.width as usize];
+                assert_eq!(slot, &value.to_le_bytes()[..slot.len()]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_is_added_within_its_runs() {
+        let ends = [5, 130, 300, 301, 700];
+        for jump in [100, 1 << 40] {
+            let leader: Vec<i64> =
+                (0..700).map(|i| i / 7 + ends.partition_point(|end| *end <= i) as i64 * jump).collect();
+            let steps: Vec<i64> = (0..700).map(|i| i64::from(i % 5) - 2).collect();
+            let mut encoded = [Vec::new(), Vec::new()];
+            encode_ints(&leader, &ends.map(|end| end as u32), Tier::Hot, &mut encoded[0]);
+            encode_ints(&steps, &ends.map(|end| end as u32), Tier::Hot, &mut encoded[1]);
+            let ends = ends.map(|end| end as u32);
+            let strips = |bytes| {
+                Feed::Strips(Box::new(Strips::open(bytes, 700, &ends).unwrap().expect("it is packed")))
+            };
+            let column = |column, feed, follows| Varying {
+                column,
+                offset: 8 * column as u32,
+                width: 8,
+                feed,
+                follows,
+            };
+            let mut columns = [
+                column(0, strips(&encoded[1]), Some(Follows { other: 2, previous: true })),
+                column(1, strips(&encoded[1]), Some(Follows { other: 2, previous: false })),
+                column(2, strips(&encoded[0]), None),
+            ];
+            let (places, mut out) = (places(700, 24), vec![0; 700 * 24]);
+            scatter(&mut columns, &mut Vec::new(), &ends, &places, &mut out);
+            for (i, place) in places.iter().enumerate() {
+                let is_first = i == 0 || ends.contains(&(i as u32));
+                let before = leader[if is_first { i } else { i - 1 }];
+                let body =
+                    [before + steps[i], leader[i] + steps[i], leader[i]].map(i64::to_le_bytes).concat();
+                assert_eq!(out[*place as usize..][..24], body, "row {i}");
             }
         }
     }

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use super::EncodingError;
-use super::bytes::Reader;
-use super::groups::GROUP;
-use super::packed::{self, Packed, Scale, Sink};
+use super::bytes::{Reader, bit_width};
+use super::groups::{GROUP, unpack_sums};
+use super::packed::{self, EXCEPTION_BITS, Packed, Scale, Sink};
 use super::runs::Runs;
+use super::strip::{OFFSET_BITS, Strip};
 
 /// Differences of `values`. Where a run begins stands another difference of the same group: it
 /// is not used, and makes the group no wider.
@@ -52,101 +53,149 @@ pub(super) fn decode(
         return Ok(());
     }
     let from = runs.start_of(rows.start);
-    let row = from / GROUP * GROUP;
-    let first_run = runs.first_from(row);
-    let mut first_values = Vec::new();
-    firsts.decode_rows(first_run..runs.first_from(rows.end), Scale::NONE, &mut first_values);
-    let mut sums = Sums { scale, runs, first_run, firsts: &first_values, used: 0, row, last: 0 };
+    let mut sums = Sums::new(scale, runs, &firsts, from / GROUP * GROUP..rows.end);
     deltas.decode_into(from, rows, &mut sums, out);
     Ok(())
 }
 
 /// Adds differences up, beginning anew with each run.
-struct Sums<'a> {
+pub(super) struct Sums<'a> {
     scale: Scale,
     runs: Runs<'a>,
-    /// The run that `firsts` begins with.
-    first_run: usize,
-    firsts: &'a [i64],
-    /// Firsts that are used up.
-    used: usize,
+    /// The run that begins next.
+    run: usize,
+    /// First values of the runs that begin from here on, as far as they are needed.
+    firsts: std::vec::IntoIter<i64>,
     /// The row that comes next.
     row: usize,
     last: i64,
 }
 
-impl Sums<'_> {
-    /// Rows until the next run begins, at most `max`.
-    fn until_next_run(&self, max: usize) -> usize {
-        self.runs.start(self.first_run + self.used).map_or(max, |start| (start - self.row).min(max))
+impl<'a> Sums<'a> {
+    /// For the groups that hold `rows`, which begin with a group.
+    pub(super) fn new(scale: Scale, runs: Runs<'a>, firsts: &Packed, rows: Range<usize>) -> Self {
+        let run = runs.first_from(rows.start);
+        let mut values = Vec::new();
+        firsts.decode_rows(run..runs.first_from(rows.end).max(run), scale, &mut values);
+        // Nothing stands before the first run; what is like it makes the first strip narrow.
+        let last = values.first().copied().unwrap_or(0);
+        Self { scale, runs, run, firsts: values.into_iter(), row: rows.start, last }
     }
 
-    /// Splits the next `count` rows where runs begin, sets the first values, and lets `add` fill the rows between.
-    fn split(&mut self, out: &mut [i64], mut add: impl FnMut(&mut i64, Range<usize>, &mut [i64])) {
-        let mut at = 0;
-        loop {
-            let part = at..at + self.until_next_run(out.len() - at);
-            self.row += part.len();
-            at = part.end;
-            add(&mut self.last, part.clone(), &mut out[part]);
-            if at == out.len() {
-                return;
-            }
+    /// Ends a strip whose values are sums from the row before it on: those behind the beginning of a run get another
+    /// start.
+    fn restart(&mut self, strip: &mut Strip) {
+        let mut start = self.next_start();
+        while let Some(at) = start {
             // A range of rows may end before the last run of its last group begins: then it has no first.
-            self.last = self.firsts.get(self.used).map_or(0, |&first| self.scale.apply(first));
-            self.used += 1;
-            out[at] = self.last;
-            self.row += 1;
-            at += 1;
+            let first = self.firsts.next().unwrap_or(0);
+            self.run += 1;
+            start = self.next_start();
+            let by = first.wrapping_sub(strip.value(at));
+            strip.shift(at..start.unwrap_or(GROUP), by);
+        }
+        self.last = strip.value(GROUP - 1);
+        self.row += GROUP;
+    }
+
+    /// Where in this group the next run begins, if it does.
+    fn next_start(&self) -> Option<usize> {
+        self.runs.start(self.run).map(|start| start - self.row).filter(|start| *start < GROUP)
+    }
+
+    /// Adds a step to each number's place.
+    fn climb(step: u32, offsets: &mut [u32; GROUP]) {
+        let mut height = 0u32;
+        for offset in offsets {
+            height = height.wrapping_add(step);
+            *offset = offset.wrapping_add(height);
         }
     }
 }
 
+/// Bits of 128, the most that are added up.
+const GROUP_BITS: usize = 7;
+
 impl Sink for Sums<'_> {
-    fn same(&mut self, base: i64, out: &mut [i64]) {
+    /// Sums of residuals and sums of steps take a bit less than half of what fits each, which leaves as much for the
+    /// beginning of a run.
+    fn fits(&self, base: i64, width: u8) -> bool {
+        let bits = if width == 0 { 0 } else { usize::from(width.max(EXCEPTION_BITS)) };
+        let step = self.scale.divisor.saturating_mul(base).unsigned_abs();
+        bits + bit_width(self.scale.divisor as u64) + GROUP_BITS < OFFSET_BITS - 1
+            && bit_width(step) + GROUP_BITS < OFFSET_BITS - 1
+    }
+
+    fn same(&mut self, base: i64, strip: &mut Strip) {
         let step = self.scale.divisor.wrapping_mul(base);
-        self.split(out, |last, _, out| {
-            let first = *last;
-            for (value, i) in out.iter_mut().zip(1..) {
-                *value = first.wrapping_add(step.wrapping_mul(i));
+        if self.fits(base, 0) {
+            strip.fill(self.last);
+            Self::climb(step as u32, &mut strip.offsets);
+        } else {
+            strip.is_narrow = false;
+            for (value, i) in strip.wide.iter_mut().zip(1..) {
+                *value = self.last.wrapping_add(step.wrapping_mul(i));
             }
-            *last = out.last().copied().unwrap_or(first);
-        });
+        }
+        self.restart(strip);
     }
 
-    fn narrow(&mut self, base: i64, residuals: &[u32; GROUP], out: &mut [i64; GROUP]) {
-        let divisor = self.scale.divisor;
-        let step = divisor.wrapping_mul(base);
-        self.split(out, |last, part, out| {
-            let residuals = residuals[part].iter().map(|&residual| i64::from(residual));
-            match divisor {
-                1 => add_up(last, out, residuals.map(|residual| residual.wrapping_add(step))),
-                _ => add_up(
-                    last,
-                    out,
-                    residuals.map(|residual| residual.wrapping_mul(divisor).wrapping_add(step)),
-                ),
-            }
-        });
+    fn narrow(&mut self, base: i64, payload: &[u8], width: u8, strip: &mut Strip) {
+        unpack_sums(payload, width, &mut strip.offsets);
+        self.summed(base, strip);
     }
 
-    fn settle(&mut self, out: &mut [i64]) {
-        let divisor = self.scale.divisor;
-        self.split(out, |last, _, out| {
-            for value in out {
-                *last = last.wrapping_add(value.wrapping_mul(divisor));
-                *value = *last;
+    fn patched(&mut self, base: i64, strip: &mut Strip) {
+        let mut sum = 0u32;
+        for offset in &mut strip.offsets {
+            sum = sum.wrapping_add(*offset);
+            *offset = sum;
+        }
+        self.summed(base, strip);
+    }
+
+    /// Sums of up to 24 bits each fit 32, and 32 bits are multiplied faster than 64.
+    fn wide(&mut self, base: i64, payload: &[u8], width: u8, strip: &mut Strip) -> bool {
+        unpack_sums(payload, width, &mut strip.offsets);
+        strip.is_narrow = false;
+        let (last, divisor) = (self.last, self.scale.divisor as u64);
+        let (low, high) = (divisor & u64::from(u32::MAX), divisor >> 32);
+        for (value, sum) in strip.wide.iter_mut().zip(&strip.offsets) {
+            let sum = u64::from(*sum);
+            *value = last.wrapping_add((sum * low).wrapping_add((sum * high) << 32) as i64);
+        }
+        let step = self.scale.divisor.wrapping_mul(base);
+        if step != 0 {
+            let mut height = 0i64;
+            for value in &mut strip.wide {
+                height = height.wrapping_add(step);
+                *value = value.wrapping_add(height);
             }
-        });
+        }
+        self.restart(strip);
+        true
+    }
+
+    fn settle(&mut self, strip: &mut Strip, count: usize) {
+        strip.is_narrow = false;
+        let (mut sum, divisor) = (self.last, self.scale.divisor);
+        for value in &mut strip.wide[..count] {
+            sum = sum.wrapping_add(value.wrapping_mul(divisor));
+            *value = sum;
+        }
+        self.restart(strip);
     }
 }
 
-#[inline(always)]
-fn add_up(last: &mut i64, out: &mut [i64], differences: impl Iterator<Item = i64>) {
-    let mut sum = *last;
-    for (value, difference) in out.iter_mut().zip(differences) {
-        sum = sum.wrapping_add(difference);
-        *value = sum;
+impl Sums<'_> {
+    /// The strip's offsets are sums of residuals.
+    fn summed(&mut self, base: i64, strip: &mut Strip) {
+        let divisor = self.scale.divisor;
+        if divisor != 1 {
+            strip.offsets.iter_mut().for_each(|offset| *offset = offset.wrapping_mul(divisor as u32));
+        }
+        (strip.base, strip.is_narrow) = (self.last, true);
+        Self::climb(divisor.wrapping_mul(base) as u32, &mut strip.offsets);
+        self.restart(strip);
     }
-    *last = sum;
 }

@@ -6,7 +6,7 @@ use bitpacking::{BitPacker, BitPacker4x};
 use super::bytes::{bit_width, byte_width, low_bits, read_le, zigzag};
 
 /// Values of a full group.
-pub(super) const GROUP: usize = BitPacker4x::BLOCK_LEN;
+pub(crate) const GROUP: usize = BitPacker4x::BLOCK_LEN;
 
 /// Widest residual that the 32-bit packer takes.
 const NARROW: u8 = 32;
@@ -250,6 +250,11 @@ fn pack_tail(residuals: &[u64], width: u8, out: &mut Vec<u8>) {
 /// Unpacks a full group of at most 32 bits.
 pub(super) fn unpack_narrow(payload: &[u8], width: u8, out: &mut [u32; GROUP]) {
     BitPacker4x::new().decompress(payload, out, width);
+}
+
+/// Unpacks a full group of at most 32 bits, and makes each number the sum of those up to it.
+pub(super) fn unpack_sums(payload: &[u8], width: u8, out: &mut [u32; GROUP]) {
+    BitPacker4x::new().decompress_sorted(0, payload, out, width);
 }
 
 /// Unpacks a group of any width and length, and adds `base`.

@@ -76,7 +76,7 @@ impl IntEncoding {
 const SCALED: u8 = 0x40;
 
 /// Set in their tags when every run has a divisor and an offset of its own.
-const BY_RUN: u8 = 0x20;
+pub(super) const BY_RUN: u8 = 0x20;
 
 /// Of large columns the choice looks at every eighth group.
 const SAMPLE_STEP: usize = 8;
@@ -692,7 +692,7 @@ fn apply(scales: &[Scale], runs: Runs, rows: Range<usize>, out: &mut [i64]) {
     }
 }
 
-fn read_scale(reader: &mut Reader, tag: u8) -> Result<Scale, EncodingError> {
+pub(super) fn read_scale(reader: &mut Reader, tag: u8) -> Result<Scale, EncodingError> {
     if tag & SCALED == 0 {
         return Ok(Scale::NONE);
     }

@@ -22,6 +22,8 @@ mod run_length;
 mod runs;
 mod split;
 mod strings;
+mod strip;
+mod strips;
 
 pub use bits::{decode_bits, encode_bits};
 pub use error::EncodingError;
@@ -29,13 +31,15 @@ pub use floats::{
     FloatEncoding, FloatHabit, decode_f32s, decode_f64s, encode_f32s, encode_f32s_again, encode_f64s,
     encode_f64s_again,
 };
-pub(crate) use groups::bounds;
+pub(crate) use groups::{GROUP, bounds};
 pub use habit::Habit;
 pub use ints::{
     IntEncoding, decode_ints, decode_ints_against, decode_ints_in, encode_ints, encode_ints_again,
     encode_ints_against, estimate_bits, previous_in_run,
 };
 pub use strings::{StringEncoding, decode_strings, encode_strings};
+pub(crate) use strip::{OFFSET_BITS, Strip};
+pub(crate) use strips::Strips;
 
 /// The most values that one column of one block may hold.
 pub const COUNT_MAX: usize = 65_536;

@@ -6,13 +6,16 @@
 use std::ops::Range;
 
 use super::EncodingError;
-use super::bytes::{Reader, byte_width, in_range, read_le, unzigzag, write_signed_varint, zigzag};
+use super::bytes::{Reader, bit_width, byte_width, in_range, read_le, unzigzag, write_signed_varint, zigzag};
 use super::groups::{
     GROUP, Plan, exception_width, pack, pack_words, payload_size, unpack_any, unpack_narrow,
 };
+use super::strip::{OFFSET_BITS, Strip};
 
 const BASE_BYTES: u8 = 0x0f;
 const HAS_EXCEPTIONS: u8 = 0x10;
+/// Bits of an exception of two bytes, without its sign.
+pub(super) const EXCEPTION_BITS: u8 = 15;
 
 /// About the bytes that [`encode`] writes for `values`, from every `step`-th group.
 pub(super) fn estimate(values: &[i64], step: usize) -> usize {
@@ -96,49 +99,57 @@ impl Scale {
 
 /// What becomes of the packed numbers of a group. All arithmetic wraps.
 pub(super) trait Sink {
+    /// Whether groups of this base and width, exceptions of up to two bytes included, stay narrow; if `width` is 0, there
+    /// are none.
+    fn fits(&self, base: i64, width: u8) -> bool;
+
     /// All numbers are `base`.
-    fn same(&mut self, base: i64, out: &mut [i64]);
+    fn same(&mut self, base: i64, strip: &mut Strip);
 
-    /// The numbers are `base` plus `residuals`: most groups, so the fast way.
-    fn narrow(&mut self, base: i64, residuals: &[u32; GROUP], out: &mut [i64; GROUP]);
+    /// The numbers are `base` plus the residuals in `payload`, a full group that fits: most groups, so the fast way.
+    fn narrow(&mut self, base: i64, payload: &[u8], width: u8, strip: &mut Strip);
 
-    /// The numbers are in `out`, to be replaced by what becomes of them.
-    fn settle(&mut self, out: &mut [i64]);
+    /// The numbers are `base` plus the strip's offsets, a full group that fits.
+    fn patched(&mut self, base: i64, strip: &mut Strip);
+
+    /// The numbers are `base` plus the residuals in `payload`, a full group of up to 24 bits that does not fit; `false`:
+    /// they have to be unpacked and settled.
+    fn wide(&mut self, _base: i64, _payload: &[u8], _width: u8, _strip: &mut Strip) -> bool {
+        false
+    }
+
+    /// The numbers are the wide ones of the strip, to be replaced by what becomes of them.
+    fn settle(&mut self, strip: &mut Strip, count: usize);
 }
 
 /// The numbers are the values, but for their scale.
 impl Sink for Scale {
-    fn same(&mut self, base: i64, out: &mut [i64]) {
-        out.fill(self.apply(base));
+    fn fits(&self, _: i64, width: u8) -> bool {
+        usize::from(width.max(EXCEPTION_BITS)) + bit_width(self.divisor as u64) < OFFSET_BITS
     }
 
-    fn narrow(&mut self, base: i64, residuals: &[u32; GROUP], out: &mut [i64; GROUP]) {
-        let base = self.apply(base);
-        match u32::try_from(self.divisor) {
-            Ok(1) => fill(out, residuals, |residual| base.wrapping_add(residual.into())),
-            // Two halves of 32 bits make 64: that multiplication exists in baseline SIMD.
-            Ok(divisor) => fill(out, residuals, |residual| {
-                base.wrapping_add((u64::from(residual) * u64::from(divisor)) as i64)
-            }),
-            Err(_) => {
-                fill(out, residuals, |residual| {
-                    base.wrapping_add(self.divisor.wrapping_mul(residual.into()))
-                });
-            }
+    fn same(&mut self, base: i64, strip: &mut Strip) {
+        strip.fill(self.apply(base));
+    }
+
+    fn narrow(&mut self, base: i64, payload: &[u8], width: u8, strip: &mut Strip) {
+        unpack_narrow(payload, width, &mut strip.offsets);
+        self.patched(base, strip);
+    }
+
+    fn patched(&mut self, base: i64, strip: &mut Strip) {
+        (strip.base, strip.is_narrow) = (self.apply(base), true);
+        if self.divisor != 1 {
+            let divisor = self.divisor as u32;
+            strip.offsets.iter_mut().for_each(|offset| *offset = offset.wrapping_mul(divisor));
         }
     }
 
-    fn settle(&mut self, out: &mut [i64]) {
+    fn settle(&mut self, strip: &mut Strip, _: usize) {
+        strip.is_narrow = false;
         if *self != Self::NONE {
-            out.iter_mut().for_each(|value| *value = self.apply(*value));
+            strip.wide.iter_mut().for_each(|value| *value = self.apply(*value));
         }
-    }
-}
-
-#[inline(always)]
-fn fill(out: &mut [i64; GROUP], residuals: &[u32; GROUP], value: impl Fn(u32) -> i64) {
-    for (out, &residual) in out.iter_mut().zip(residuals) {
-        *out = value(residual);
     }
 }
 
@@ -196,51 +207,61 @@ impl<'a> Packed<'a> {
         }
         let first = from / GROUP;
         let mut cursor = self.cursor_at(first);
-        let (mut words, mut buffer) = ([0; GROUP], [0; GROUP]);
+        let mut strip = Strip::default();
         for g in first..rows.end.div_ceil(GROUP) {
             let group = g * GROUP..(g * GROUP + group_len(self.count, g));
-            if rows.start <= group.start && group.end <= rows.end {
-                let at = group.start - rows.start;
-                self.decode_group(g, &mut cursor, &mut words, sink, &mut out[at..at + group.len()]);
+            self.decode_group(g, &mut cursor, sink, &mut strip);
+            let wanted = rows.start.max(group.start)..rows.end.min(group.end);
+            if wanted.is_empty() {
                 continue;
             }
-            self.decode_group(g, &mut cursor, &mut words, sink, &mut buffer[..group.len()]);
-            let wanted = rows.start.max(group.start)..rows.end.min(group.end);
-            if !wanted.is_empty() {
-                out[wanted.start - rows.start..wanted.end - rows.start]
-                    .copy_from_slice(&buffer[wanted.start - group.start..wanted.end - group.start]);
+            let out = &mut out[wanted.start - rows.start..wanted.end - rows.start];
+            match wanted.start - group.start {
+                0 => strip.write(out),
+                skip => out.iter_mut().zip(skip..).for_each(|(value, i)| *value = strip.value(i)),
             }
         }
     }
 
-    fn decode_group(
+    /// Groups of the column.
+    pub(super) fn groups(&self) -> usize {
+        self.count.div_ceil(GROUP)
+    }
+
+    /// Makes `strip` what `sink` makes of group `g`, whose payload comes next.
+    pub(super) fn decode_group(
         &self,
         g: usize,
         cursor: &mut Cursor<'a>,
-        words: &mut [u32; GROUP],
         sink: &mut impl Sink,
-        out: &mut [i64],
+        strip: &mut Strip,
     ) {
-        let width = self.widths[g];
+        let (count, width) = (group_len(self.count, g), self.widths[g]);
         let base = self.base.wrapping_add(read_le(self.bases, g * self.base_bytes, self.base_bytes) as i64);
-        let payload = cursor.payload(payload_size(out.len(), width));
+        let payload = cursor.payload(payload_size(count, width));
         let exceptions = self.counts.get(g).copied().unwrap_or(0);
         if exceptions == 0 && width == 0 {
-            return sink.same(base, out);
+            return sink.same(base, strip);
         }
-        if exceptions == 0
-            && width <= 32
-            && let Some(out) = <&mut [i64; GROUP]>::try_from(&mut *out).ok()
-        {
-            unpack_narrow(payload, width, words);
-            return sink.narrow(base, words, out);
+        let exceptions = cursor.exceptions(exceptions.into());
+        if count == GROUP && exceptions.width <= 2 && sink.fits(base, width) {
+            if exceptions.positions.is_empty() {
+                return sink.narrow(base, payload, width, strip);
+            }
+            unpack_narrow(payload, width, &mut strip.offsets);
+            exceptions.each(|position, distance| strip.offsets[position] = distance as u32);
+            return sink.patched(base, strip);
         }
-        unpack_any(payload, width, base, words, out);
-        cursor.patch(exceptions.into(), base, out);
-        sink.settle(out);
+        let is_simple = count == GROUP && width <= 24 && exceptions.positions.is_empty();
+        if is_simple && sink.wide(base, payload, width, strip) {
+            return;
+        }
+        unpack_any(payload, width, base, &mut strip.offsets, &mut strip.wide[..count]);
+        exceptions.each(|position, distance| strip.wide[position] = base.wrapping_add(distance));
+        sink.settle(strip, count);
     }
 
-    fn cursor_at(&self, group: usize) -> Cursor<'a> {
+    pub(super) fn cursor_at(&self, group: usize) -> Cursor<'a> {
         let mut cursor = Cursor { payload: self.payload, exceptions: self.exceptions };
         for g in 0..group {
             cursor.payload(payload_size(GROUP, self.widths[g]));
@@ -253,9 +274,27 @@ impl<'a> Packed<'a> {
 }
 
 /// What is left of payload and exceptions; [`Packed::read`] has made sure that it is enough.
-struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     payload: &'a [u8],
     exceptions: &'a [u8],
+}
+
+/// Numbers of a group that are not packed.
+struct Exceptions<'a> {
+    positions: &'a [u8],
+    /// Distances from the base, in zigzag.
+    values: &'a [u8],
+    /// Bytes of a value.
+    width: usize,
+}
+
+impl Exceptions<'_> {
+    #[inline]
+    fn each(&self, mut take: impl FnMut(usize, i64)) {
+        for (i, &position) in self.positions.iter().enumerate() {
+            take(position.into(), unzigzag(read_le(self.values, i * self.width, self.width)));
+        }
+    }
 }
 
 impl<'a> Cursor<'a> {
@@ -265,23 +304,16 @@ impl<'a> Cursor<'a> {
         taken
     }
 
-    /// Positions, values and width of `count` exceptions.
-    fn exceptions(&mut self, count: usize) -> (&'a [u8], &'a [u8], usize) {
+    /// The next `count` exceptions.
+    fn exceptions(&mut self, count: usize) -> Exceptions<'a> {
         if count == 0 {
-            return (&[], &[], 1);
+            return Exceptions { positions: &[], values: &[], width: 0 };
         }
         let width = usize::from(self.exceptions[0]);
         let (positions, rest) = self.exceptions[1..].split_at(count);
         let (values, rest) = rest.split_at(count * width);
         self.exceptions = rest;
-        (positions, values, width)
-    }
-
-    fn patch(&mut self, count: usize, base: i64, out: &mut [i64]) {
-        let (positions, values, width) = self.exceptions(count);
-        for (i, &position) in positions.iter().enumerate() {
-            out[usize::from(position)] = base.wrapping_add(unzigzag(read_le(values, i * width, width)));
-        }
+        Exceptions { positions, values, width }
     }
 }
 

@@ -1,0 +1,146 @@
+//! The values of one group of a column, ready to be used: as long as they stay in the nearest cache, it costs little to
+//! do one thing after the other with them.
+//!
+//! Most columns vary little within 128 values. So a strip keeps them as one number of 64 bits and an offset of 32 bits
+//! for each, which are half the bytes and twice the values in a register; only what does not fit is kept wide.
+
+use super::groups::GROUP;
+
+/// Bits of an offset's magnitude. What two strips add up to still leaves room for a distance of this many bits and one.
+pub(crate) const OFFSET_BITS: usize = 29;
+
+/// Up to 128 values of a column that begin at a multiple of 128.
+///
+/// Always true: if it is narrow, value `i` is `base` plus `offsets[i]` as a signed number, and the offsets of one that
+/// was decoded lie within 29 bits and a sign; else it is `wide[i]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Strip {
+    pub base: i64,
+    pub offsets: [u32; GROUP],
+    pub wide: [i64; GROUP],
+    pub is_narrow: bool,
+}
+
+impl Default for Strip {
+    fn default() -> Self {
+        Self { base: 0, offsets: [0; GROUP], wide: [0; GROUP], is_narrow: true }
+    }
+}
+
+impl Strip {
+    /// Makes all values the same.
+    pub fn fill(&mut self, value: i64) {
+        (self.base, self.is_narrow) = (value, true);
+        self.offsets.fill(0);
+    }
+
+    /// The value in one place.
+    #[inline]
+    pub fn value(&self, i: usize) -> i64 {
+        match self.is_narrow {
+            true => self.base.wrapping_add(i64::from(self.offsets[i] as i32)),
+            false => self.wide[i],
+        }
+    }
+
+    /// The offsets, if all values are known to fit 31 bits without a sign.
+    pub fn small_offsets(&self) -> Option<&[u32; GROUP]> {
+        let is_small = self.is_narrow && (0..1 << OFFSET_BITS).contains(&self.base);
+        is_small.then_some(&self.offsets)
+    }
+
+    /// Makes it wide.
+    pub fn widen(&mut self) {
+        if self.is_narrow {
+            widen(self.base, &self.offsets, &mut self.wide);
+            self.is_narrow = false;
+        }
+    }
+
+    /// Writes the first values, at most 128.
+    pub fn write(&self, out: &mut [i64]) {
+        match <&mut [i64; GROUP]>::try_from(&mut *out) {
+            Ok(out) if self.is_narrow => widen(self.base, &self.offsets, out),
+            Ok(out) => *out = self.wide,
+            Err(_) => out.iter_mut().enumerate().for_each(|(i, value)| *value = self.value(i)),
+        }
+    }
+
+    /// Writes the first values, at most 128, each with what stands in its place in `others` added.
+    pub fn write_sum(&self, others: &[i64], out: &mut [i64]) {
+        let full = (<&mut [i64; GROUP]>::try_from(&mut *out), <&[i64; GROUP]>::try_from(others));
+        match full {
+            (Ok(out), Ok(others)) if self.is_narrow => {
+                for ((value, offset), other) in out.iter_mut().zip(&self.offsets).zip(others) {
+                    *value = self.base.wrapping_add(i64::from(*offset as i32)).wrapping_add(*other);
+                }
+            }
+            _ => {
+                for (i, (value, other)) in out.iter_mut().zip(others).enumerate() {
+                    *value = self.value(i).wrapping_add(*other);
+                }
+            }
+        }
+    }
+
+    /// Adds `other`, value by value. Neither may be the sum of others.
+    pub fn add(&mut self, other: &Self) {
+        if self.is_narrow && other.is_narrow {
+            self.base = self.base.wrapping_add(other.base);
+            for (offset, other) in self.offsets.iter_mut().zip(&other.offsets) {
+                *offset = offset.wrapping_add(*other);
+            }
+            return;
+        }
+        self.widen();
+        for (i, value) in self.wide.iter_mut().enumerate() {
+            *value = value.wrapping_add(other.value(i));
+        }
+    }
+
+    /// Makes its values those of `other` one place before; `before` is what stands before them all.
+    pub fn set_previous(&mut self, other: &Self, before: i64) {
+        let distance = before.wrapping_sub(other.base);
+        if other.is_narrow && is_small(distance) {
+            (self.base, self.is_narrow) = (other.base, true);
+            self.offsets[0] = distance as u32;
+            self.offsets[1..].copy_from_slice(&other.offsets[..GROUP - 1]);
+            return;
+        }
+        self.is_narrow = false;
+        self.wide[0] = before;
+        (1..GROUP).for_each(|i| self.wide[i] = other.value(i - 1));
+    }
+
+    /// Makes one value that of `other` in the same place; the two were made by [`Self::set_previous`].
+    pub fn set_from(&mut self, other: &Self, i: usize) {
+        match self.is_narrow {
+            true => self.offsets[i] = other.offsets[i],
+            false => self.wide[i] = other.value(i),
+        }
+    }
+
+    /// Adds the same to the values of some places. Makes the strip wide if it has to.
+    pub fn shift(&mut self, places: std::ops::Range<usize>, by: i64) {
+        if self.is_narrow && !is_small(by) {
+            self.widen();
+        }
+        match self.is_narrow {
+            true => {
+                self.offsets[places].iter_mut().for_each(|offset| *offset = offset.wrapping_add(by as u32))
+            }
+            false => self.wide[places].iter_mut().for_each(|value| *value = value.wrapping_add(by)),
+        }
+    }
+}
+
+/// Whether a distance leaves room in an offset for what is added to it.
+fn is_small(distance: i64) -> bool {
+    distance.unsigned_abs() < 1 << (OFFSET_BITS - 1)
+}
+
+fn widen(base: i64, offsets: &[u32; GROUP], out: &mut [i64; GROUP]) {
+    for (value, offset) in out.iter_mut().zip(offsets) {
+        *value = base.wrapping_add(i64::from(*offset as i32));
+    }
+}

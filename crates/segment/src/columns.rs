@@ -137,13 +137,20 @@ impl<'a> Columns<'a> {
         out: &mut Vec<u32>,
     ) -> Result<(), Damage> {
         let narrow = |value: i64| (value as u64).min(u32::MAX.into()) as u32;
-        let Fed::Varying(Feed::Strips(mut strips), None) =
-            self.feed((column, ColumnKind::Count), level, scratch, wide)?
-        else {
-            self.ints(column, level, scratch, wide)?;
-            out.clear();
-            out.extend(wide.iter().map(|value| narrow(*value)));
-            return Ok(());
+        let mut strips = match self.feed((column, ColumnKind::Count), level, scratch, wide)? {
+            Fed::Varying(Feed::Strips(strips), None) => strips,
+            Fed::Varying(Feed::Values(values), None) => {
+                out.clear();
+                out.extend(values.iter().map(|value| narrow(*value)));
+                *wide = values;
+                return Ok(());
+            }
+            _ => {
+                self.ints(column, level, scratch, wide)?;
+                out.clear();
+                out.extend(wide.iter().map(|value| narrow(*value)));
+                return Ok(());
+            }
         };
         let mut strip = Strip::default();
         out.resize(level.count, 0);

@@ -94,6 +94,7 @@ pub struct Decoder {
     /// Row of the output that each row of the block becomes, where not all are wanted.
     rank: Vec<u32>,
     level: Level,
+    wide: Vec<i64>,
 }
 
 /// Memory of one record type of a block.
@@ -148,9 +149,16 @@ impl Decoder {
             return Ok(());
         }
         self.order.read_lanes(block, &mut self.scratch)?;
-        self.order.want(|lane| selection.wants(lane));
+        match selection.symbols.filter(|_| selection.types.is_none() && head.groups.len() == 1) {
+            Some(symbols) => self.order.want_symbols(symbols),
+            None => self.order.want(|lane| selection.wants(lane)),
+        }
         if self.order.wanted.is_empty() {
             return Ok(());
+        }
+        let is_inside = selection.from <= head.time_min && head.time_max <= selection.last;
+        if let Some(group) = plain_group(plan, head).filter(|_| is_inside && self.order.wants_few()) {
+            return self.read_few(group, block, rows);
         }
         self.order.read_places(block, &mut self.scratch)?;
         let own = Columns { block, group: OWN };
@@ -165,7 +173,8 @@ impl Decoder {
         }
         rows.lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol)));
         let is_all = self.order.wants_all() && (first, end) == (0, head.count);
-        if let Some(group) = plain_group(plan, head).filter(|_| is_all) {
+        let is_gathered = is_all && self.order.lanes.len() <= LANES_GATHERED;
+        if let Some(group) = plain_group(plan, head).filter(|_| is_gathered) {
             return self.read_plain(group, block, rows);
         }
         self.split(head.groups.len(), (first, end));
@@ -200,6 +209,51 @@ impl Decoder {
             &self.level,
             &rows.homes,
             &mut rows.bodies[..have as usize],
+        )
+    }
+
+    /// The rows of few symbols out of a block of one record type whose bodies are fields side by side: nothing but the
+    /// times is handled as often as there are rows.
+    fn read_few(&mut self, plan: &GroupPlan, block: &Block, rows: &mut Rows) -> Result<(), Damage> {
+        let (head, stride) = (block.head(), plan.root.fixed);
+        let (need, have) = (u64::from(head.body_bytes), u64::from(stride) * u64::from(head.count));
+        if need != have {
+            return Err(block.head_damage("bytes of bodies", need, have));
+        }
+        self.order.read_few_places(block, &mut self.scratch)?;
+        rows.lanes.extend(self.order.wanted_lanes().map(|(_, lane)| (lane.type_id, lane.symbol)));
+        rows.stride = Some(stride);
+        if self.groups.is_empty() {
+            self.groups.push(GroupTools::default());
+        }
+        self.level.one_run(head.count as usize);
+        let (own, group) = (Columns { block, group: OWN }, &mut self.groups[0]);
+        let few = &self.order.few;
+        own.ints(own::TIME.into(), &self.level, &mut self.scratch, &mut self.wide)?;
+        rows.times.clear();
+        rows.times.extend(few.iter().map(|row| self.wide[(row >> 16) as usize]));
+        if own.has(own::SEQUENCE.into()) {
+            own.ints(own::SEQUENCE.into(), &self.level, &mut self.scratch, &mut self.wide)?;
+            rows.sequences.extend(few.iter().map(|row| self.wide[(row >> 16) as usize]));
+        } else {
+            let sequence = |row: &u32| head.sequence_min.wrapping_add(u64::from(row >> 16)) as i64;
+            rows.sequences.extend(few.iter().map(sequence));
+        }
+        rows.homes.extend(few.iter().map(|row| self.order.homes[usize::from(*row as u16)]));
+        group.places.resize(few.len(), 0);
+        for (at, row) in (0..).zip(few) {
+            group.places[usize::from(*row as u16)] = at * stride;
+        }
+        let total = few.len() * stride as usize;
+        if rows.bodies.len() < total {
+            rows.bodies.resize(total, 0);
+        }
+        self.whole_lanes(0);
+        let GroupTools { tools, places, .. } = &mut self.groups[0];
+        Assembler::new(plan, Columns { block, group: 0 }, tools, head.body_bytes as usize).place(
+            &self.level,
+            places,
+            &mut rows.bodies[..total],
         )
     }
 
@@ -518,6 +572,9 @@ impl Decoder {
         Ok(())
     }
 }
+
+/// Values of so many symbols are gathered into bodies one after the other; of more, each symbol's are sent to theirs.
+const LANES_GATHERED: usize = 64;
 
 /// The record type of a block that has one, if its bodies are fields side by side.
 fn plain_group<'a>(plan: &'a Plan, head: &Head) -> Option<&'a GroupPlan> {

@@ -33,6 +33,8 @@ pub(crate) struct Order {
     /// Of each row the index of its lane, in the high half, and where among `places` it stands; [`NO_HOME`] where the
     /// lane is not wanted.
     pub homes: Vec<u32>,
+    /// Rows of few lanes in order: the row in the high half, and where it stands among `places`.
+    pub few: Vec<u32>,
     /// The block whose lanes these are.
     serial: u64,
     level: Level,
@@ -122,6 +124,61 @@ impl Order {
         }
     }
 
+    /// Wants only the lanes of these symbols, ascending, in a block of one record type.
+    pub fn want_symbols(&mut self, symbols: &[u32]) {
+        if symbols.len() > self.lanes.len() / 16 {
+            return self.want(|lane| symbols.binary_search(&lane.symbol).is_ok());
+        }
+        self.wanted.clear();
+        for symbol in symbols {
+            if let Ok(index) = self.lanes.binary_search_by_key(symbol, |lane| lane.symbol) {
+                let index = index as u32;
+                match self.wanted.last_mut() {
+                    Some(last) if last.end == index => last.end += 1,
+                    // Whoever asks for a symbol twice gets it once.
+                    Some(last) if last.end > index => {}
+                    _ => self.wanted.push(index..index + 1),
+                }
+            }
+        }
+    }
+
+    /// Whether so few rows are wanted that looking at all others costs more than sorting the wanted ones.
+    pub fn wants_few(&self) -> bool {
+        let count = self.lanes.last().map_or(0, |lane| lane.end);
+        let wanted: u32 = self.wanted_lanes().map(|(_, lane)| lane.end - lane.start).sum();
+        wanted * 8 <= count
+    }
+
+    /// [`Self::read_places`] where few lanes are wanted. Then `few` has the wanted rows in order, and `homes` the lane of
+    /// each place: its index among the wanted ones, in the high half.
+    pub fn read_few_places(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
+        let columns = Columns { block, group: OWN };
+        if columns.has(own::POSITION.into()) {
+            self.set_position_level(block.head().count);
+            columns.offsets(own::POSITION.into(), &self.level, scratch, &mut self.wide, &mut self.places)?;
+        } else {
+            self.read_places(block, scratch)?;
+        }
+        self.few.clear();
+        self.few.extend(self.places.iter().zip(0..).map(|(row, i)| (row.min(&0xffff)) << 16 | i));
+        self.few.sort_unstable();
+        let count = block.head().count;
+        if let Some(last) = self.few.last().filter(|last| **last >> 16 >= count) {
+            return Err(block.head_damage("row of a symbol", count.into(), (last >> 16).into()));
+        }
+        if let Some(twice) = self.few.windows(2).find(|pair| pair[0] >> 16 == pair[1] >> 16) {
+            return Err(block.head_damage("rows of a row", 1, (twice[0] >> 16).into()));
+        }
+        let mut homes = std::mem::take(&mut self.homes);
+        homes.clear();
+        for (index, (_, lane)) in (0u32..).zip(self.wanted_lanes()) {
+            homes.resize(homes.len() + (lane.end - lane.start) as usize, index << 16);
+        }
+        self.homes = homes;
+        Ok(())
+    }
+
     /// Whether every lane is wanted.
     pub fn wants_all(&self) -> bool {
         self.wanted.first().is_some_and(|range| range.len() == self.lanes.len())
@@ -152,6 +209,14 @@ impl Order {
     /// From the rows of each lane.
     fn read_positions(&mut self, columns: Columns<'_>, scratch: &mut Scratch) -> Result<(), Damage> {
         let count = columns.block.head().count;
+        self.set_position_level(count);
+        columns.offsets(own::POSITION.into(), &self.level, scratch, &mut self.wide, &mut self.places)?;
+        self.homes.resize(count as usize, NO_HOME);
+        self.mark_lanes(columns.block)
+    }
+
+    /// The level of the column of positions, of which those of the wanted lanes are wanted.
+    fn set_position_level(&mut self, count: u32) {
         self.level.begin();
         self.level.count = count as usize;
         self.level.ends.extend(self.lanes.iter().map(|lane| lane.end));
@@ -162,9 +227,6 @@ impl Order {
             };
             self.level.keep.extend(self.wanted.iter().map(rows));
         }
-        columns.offsets(own::POSITION.into(), &self.level, scratch, &mut self.wide, &mut self.places)?;
-        self.homes.resize(count as usize, NO_HOME);
-        self.mark_lanes(columns.block)
     }
 
     /// Works out the lane of each row. As many rows as there are places must get one: so no place is there twice, and none

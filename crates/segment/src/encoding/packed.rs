@@ -259,6 +259,10 @@ impl<'a> Packed<'a> {
         unpack_any(payload, width, base, &mut strip.offsets, &mut strip.wide[..count]);
         exceptions.each(|position, distance| strip.wide[position] = base.wrapping_add(distance));
         sink.settle(strip, count);
+        if count < GROUP {
+            // The last one of a column, which otherwise might be its only wide one.
+            strip.narrow(count);
+        }
     }
 
     pub(super) fn cursor_at(&self, group: usize) -> Cursor<'a> {

@@ -57,6 +57,17 @@ impl Strip {
         }
     }
 
+    /// Makes it narrow if its first `count` values allow it; others become any.
+    pub fn narrow(&mut self, count: usize) {
+        let base = self.wide[0];
+        let distances = || self.wide[..count].iter().map(|value| value.wrapping_sub(base));
+        if self.is_narrow || !distances().all(is_small) {
+            return;
+        }
+        self.offsets.iter_mut().zip(distances()).for_each(|(offset, distance)| *offset = distance as u32);
+        (self.base, self.is_narrow) = (base, true);
+    }
+
     /// Writes the first values, at most 128.
     pub fn write(&self, out: &mut [i64]) {
         match <&mut [i64; GROUP]>::try_from(&mut *out) {

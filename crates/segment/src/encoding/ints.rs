@@ -661,7 +661,7 @@ fn decode_split(
 }
 
 /// The divisor and offset of each run; none if they have none of their own.
-fn read_scales(reader: &mut Reader, tag: u8, runs: Runs) -> Result<Vec<Scale>, EncodingError> {
+pub(super) fn read_scales(reader: &mut Reader, tag: u8, runs: Runs) -> Result<Vec<Scale>, EncodingError> {
     if tag & BY_RUN == 0 {
         return Ok(Vec::new());
     }

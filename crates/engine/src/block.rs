@@ -105,7 +105,7 @@ pub(crate) struct Block {
     /// Index into the run, or into its picks.
     next: usize,
     stop: usize,
-    /// Rows before this one follow plainly: each is wanted and before `limit`.
+    /// What is before this index follows plainly: each row is before `limit`.
     plain_stop: usize,
     limit: Key,
 }
@@ -221,10 +221,11 @@ impl Block {
         self.order.rank(self.key())
     }
 
-    /// From now on rows at this rank or behind it are no plain steps.
-    pub fn set_limit(&mut self, limit: Key) {
+    /// From now on rows at this rank or behind it are no plain steps, nor is any behind the next `rows`.
+    pub fn set_limit(&mut self, limit: Key, rows: usize) {
         self.limit = limit;
         self.find_plain_stop();
+        self.plain_stop = self.plain_stop.min(self.next.saturating_add(rows));
     }
 
     /// The buffer to read the log into, before [`Block::load`].
@@ -235,6 +236,12 @@ impl Block {
     /// The rows to decode a block of a segment into, before [`Block::load_columns`].
     pub fn columns_mut(&mut self) -> &mut segment::Rows {
         &mut self.columns
+    }
+
+    /// Lets go of all rows; the memory stays.
+    pub fn empty(&mut self) {
+        self.clear(Bounds::default());
+        self.held = Held::Columns;
     }
 
     fn clear(&mut self, bounds: Bounds) {
@@ -329,7 +336,14 @@ impl Block {
         self.picks = Some(picks);
     }
 
-    fn rank_at(&self, row: usize) -> Key {
+    /// The row at an index into the run or its picks.
+    #[inline]
+    fn row_at(&self, index: usize) -> usize {
+        self.picks.as_ref().map_or(index, |picks| picks[index] as usize)
+    }
+
+    fn rank_at(&self, index: usize) -> Key {
+        let row = self.row_at(index);
         self.order.rank(match self.held {
             Held::Batch => (self.rows.times()[row], self.base.1 + row as u64),
             Held::Columns => (self.columns.times()[row], self.columns.sequence(row)),
@@ -340,7 +354,7 @@ impl Block {
     /// Finds how far rows follow plainly: by galloping, for where streams alternate it is not far.
     fn find_plain_stop(&mut self) {
         self.plain_stop = 0;
-        if self.picks.is_some() || self.next >= self.stop || self.rank_at(self.next) >= self.limit {
+        if self.next >= self.stop || self.rank_at(self.next) >= self.limit {
             return;
         }
         if self.limit == LAST || self.rank_at(self.stop - 1) < self.limit {
@@ -366,7 +380,7 @@ impl Block {
         if self.next >= self.plain_stop {
             return false;
         }
-        self.row = self.next;
+        self.row = self.row_at(self.next);
         self.next += 1;
         true
     }
@@ -375,7 +389,7 @@ impl Block {
     pub fn advance(&mut self, filter: &mut Filter, lane: Lane<'_>, errors: &mut VecDeque<Error>) -> bool {
         loop {
             if self.next < self.stop {
-                self.row = self.picks.as_ref().map_or(self.next, |picks| picks[self.next] as usize);
+                self.row = self.row_at(self.next);
                 self.next += 1;
                 return true;
             }
@@ -440,8 +454,9 @@ impl Block {
                 picks
             }
         };
-        (self.stop, self.plain_stop) = (picks.len(), 0);
+        self.stop = picks.len();
         self.picks = Some(picks);
+        self.find_plain_stop();
     }
 
     /// The error for a batch whose checksums are right but whose columns are not.

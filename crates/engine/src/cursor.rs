@@ -1,6 +1,6 @@
 //! Reads messages: history, then live, of one stream or of many merged by time.
 
-use crate::block::{Block, Order};
+use crate::block::{Block, Key, LAST, Order};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::position::{InStream, Place, Position};
@@ -8,6 +8,7 @@ use crate::source::{ReadAs, Source};
 use crate::space::Space;
 use crate::stream::Stream;
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -122,6 +123,7 @@ impl CursorBuilder {
             sources,
             lead: None,
             waiting: BinaryHeap::new(),
+            reversed: self.reversed,
             idle: Vec::new(),
             until_idle_check: IDLE_CHECK_INTERVAL,
             given: false,
@@ -215,7 +217,8 @@ impl CursorBuilder {
     }
 }
 
-/// Reads messages of one or several streams, merged by time; equal times come in the order of the streams.
+/// Reads messages of one or several streams, merged by time; equal times come in the order of the streams, and backwards
+/// in exactly the reverse order.
 ///
 /// History is in time order and ends with what had been committed when the cursor was opened. A live cursor goes on
 /// with every later message in order of arrival; streams that are silent do not hold the others back.
@@ -224,8 +227,9 @@ pub struct Cursor {
     sources: Vec<Source>,
     /// The source whose current message was given last, or comes next.
     lead: Option<usize>,
-    /// Other sources that stand on a message, by rank and number.
-    waiting: BinaryHeap<Reverse<(i64, usize)>>,
+    /// Other sources that stand on a message.
+    waiting: BinaryHeap<Reverse<Turn>>,
+    reversed: bool,
     /// Sources that have not been looked at, or whose last look ended in an error.
     unstepped: Vec<usize>,
     /// Live sources that had nothing when last looked at.
@@ -340,8 +344,8 @@ impl Cursor {
     /// messages are read. `false` where it is more than that.
     #[inline]
     fn step_plainly(&mut self) -> bool {
-        match (self.lead, &mut self.sources[..]) {
-            (Some(_), [source]) => self.given && source.advance_plainly(),
+        match self.lead {
+            Some(lead) if self.given => self.sources[lead].advance_plainly(),
             _ => false,
         }
     }
@@ -393,15 +397,34 @@ impl Cursor {
             self.until_idle_check = IDLE_CHECK_INTERVAL;
             self.check_idle()?;
         }
-        let lead = self.lead.map(|lead| (self.sources[lead].rank(), lead));
-        if let Some(&Reverse(nearest)) = self.waiting.peek()
-            && lead.is_none_or(|lead| nearest < lead)
-        {
-            self.waiting.pop();
-            self.waiting.extend(lead.map(Reverse));
-            self.lead = Some(nearest.1);
-        }
+        self.choose_lead();
         Ok(())
+    }
+
+    fn choose_lead(&mut self) {
+        let lead = self.lead.map(|lead| self.turn_of(lead));
+        if let Some(mut nearest) = self.waiting.peek_mut()
+            && lead.is_none_or(|lead| nearest.0 < lead)
+        {
+            let next = match lead {
+                Some(lead) => std::mem::replace(&mut *nearest, Reverse(lead)).0,
+                None => PeekMut::pop(nearest).0,
+            };
+            self.lead = Some(next.source(self.reversed));
+        }
+        if let Some(lead) = self.lead {
+            let turn = self.turn_of(lead);
+            let limit = self.waiting.peek().map_or(LAST, |Reverse(nearest)| turn.limit(nearest));
+            let watched = self.live && !self.idle.is_empty();
+            let rows = if watched { IDLE_CHECK_INTERVAL as usize } else { usize::MAX };
+            self.sources[lead].set_limit(limit, rows);
+        }
+    }
+
+    /// When it is the turn of a source that stands on a message.
+    fn turn_of(&self, source: usize) -> Turn {
+        let place = if self.reversed { !source } else { source };
+        Turn { rank: self.sources[source].rank(), place }
     }
 
     fn check_idle(&mut self) -> Result<(), Error> {
@@ -427,10 +450,29 @@ impl Cursor {
 
     fn place(&mut self, index: usize, found: bool) {
         if found {
-            self.waiting.push(Reverse((self.sources[index].rank(), index)));
+            self.waiting.push(Reverse(self.turn_of(index)));
         } else {
             self.idle.push(index);
         }
+    }
+}
+
+/// When it is a source's turn: by the rank of its current message, then by its place among the sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    rank: i64,
+    /// The source's number; its complement where reading goes backwards.
+    place: usize,
+}
+
+impl Turn {
+    fn source(self, reversed: bool) -> usize {
+        if reversed { !self.place } else { self.place }
+    }
+
+    /// Messages of this source below this rank come before the message of `other`.
+    fn limit(self, other: &Self) -> Key {
+        (other.rank, if self.place < other.place { u64::MAX } else { 0 })
     }
 }
 

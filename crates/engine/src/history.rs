@@ -52,6 +52,8 @@ pub(crate) struct History {
     waiting: BinaryHeap<Reverse<(Key, usize)>>,
     /// The lead needs no look at the others while its rank is below this.
     limit: Key,
+    /// Nor does whoever reads need one at other histories while it is below this, and for so many rows.
+    outer: (Key, usize),
     /// Whether the lead's current row has not been given yet.
     fresh: bool,
     errors: VecDeque<Error>,
@@ -152,6 +154,7 @@ impl History {
             lead: None,
             waiting: BinaryHeap::new(),
             limit: (i64::MIN, 0),
+            outer: (LAST, usize::MAX),
             fresh: false,
             errors: VecDeque::new(),
             tools: Tools::default(),
@@ -275,11 +278,22 @@ impl History {
                 }
             } else {
                 self.limit = waiting.into_iter().chain(unopened).min().unwrap_or(LAST);
-                if let Some(lead) = self.lead {
-                    self.slots[lead].block.set_limit(self.limit);
-                }
+                self.limit_lead();
                 return;
             }
+        }
+    }
+
+    /// From now on rows at this rank or behind it are no plain steps, nor is any behind the next `rows`.
+    pub fn set_limit(&mut self, limit: Key, rows: usize) {
+        self.outer = (limit, rows);
+        self.limit_lead();
+    }
+
+    fn limit_lead(&mut self) {
+        let (outer, rows) = self.outer;
+        if let Some(lead) = self.lead {
+            self.slots[lead].block.set_limit(self.limit.min(outer), rows);
         }
     }
 
@@ -322,7 +336,7 @@ impl History {
         let Self { slots, errors, after, end, .. } = self;
         let Slot { block, feed } = &mut slots[slot];
         // Nothing of what the slot held before is left.
-        block.load_columns(Bounds::default(), 0);
+        block.empty();
         match &self.pieces[self.opened].1 {
             Piece::Granule(granule) => {
                 lane.stream.unless_gone(lane.space.log.read(granule, block.bytes_mut()))?;
@@ -363,7 +377,7 @@ impl Tools {
         let segment = &feed.segment.segment;
         let Some(entry) = segment.blocks().get(index) else { return Ok(()) };
         let failed = |error| SegmentFailure::of_block(&feed.segment.path, entry, error);
-        block.load_columns(Bounds::default(), 0);
+        block.empty();
         segment.read_block(index, &mut self.raw).map_err(failed)?;
         let selection = filter.selection(lane);
         let rows = block.columns_mut();

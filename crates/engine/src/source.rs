@@ -31,6 +31,8 @@ pub(crate) struct Source {
     lost: u64,
     /// Whether the tail is wanted after history.
     live: bool,
+    /// Whether no other source is read beside this one.
+    is_alone: bool,
     /// Place of the last message given from history, as far as noted.
     given: Option<Key>,
     /// The Rust type asked for last, and what it reads.
@@ -93,6 +95,7 @@ impl Source {
             generation: catalog.generation,
             lost: catalog.lost_below(end),
             live,
+            is_alone: true,
             given,
             last_type: Cell::new(None),
             plans: RefCell::default(),
@@ -182,8 +185,17 @@ impl Source {
     pub fn advance_plainly(&mut self) -> bool {
         match &mut self.phase {
             Phase::History(history) => history.advance_plainly(),
-            Phase::Tail(tail) => tail.advance_plainly(),
+            Phase::Tail(tail) => self.is_alone && tail.advance_plainly(),
             Phase::Gone(_) => false,
+        }
+    }
+
+    /// From now on messages at this rank or behind it are no plain steps, nor is any behind the next `rows`. In the tail,
+    /// where messages come as they arrived, none is.
+    pub fn set_limit(&mut self, limit: Key, rows: usize) {
+        self.is_alone = false;
+        if let Phase::History(history) = &mut self.phase {
+            history.set_limit(limit, rows);
         }
     }
 

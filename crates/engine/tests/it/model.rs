@@ -115,7 +115,10 @@ impl Query {
                 all.push(((if self.reversed { !time } else { time }, place, nth), number));
             }
         }
-        all.sort();
+        // Backwards, equal times come in the reverse order of the streams.
+        all.sort_by_key(|((time, place, nth), _)| {
+            (*time, if self.reversed { STREAMS.len() - place } else { *place }, *nth)
+        });
         all.into_iter().map(|(_, number)| number).collect()
     }
 }

@@ -208,6 +208,10 @@ impl fmt::Display for SegmentFailure {
         let last = next_sequence.saturating_sub(1);
         let path = path.display();
         match error {
+            SegmentError::Damaged(damage) if *messages == 0 => write!(
+                f,
+                "the index of {path} is damaged: {damage}; all its messages are in reach, and `tapedb repair` makes it anew"
+            ),
             SegmentError::Damaged(damage) => write!(
                 f,
                 "damaged messages in {path}: {damage}; {messages} messages with sequence numbers from {first_sequence} \

@@ -127,7 +127,8 @@ impl History {
     /// When its segment cannot be opened.
     pub fn of_arrivals(lane: Lane<'_>, part: &Arc<Part>, from: u64) -> Result<Self, Error> {
         let after = from.checked_sub(1).map(|before| (i64::MAX, before));
-        let segment = lane.space.open_segment(part)?;
+        let segment = lane.space.open_segment(part, lane.stream)?;
+        let failure = segment.as_ref().and_then(|segment| segment.failure());
         let blocks = segment.into_iter().flat_map(|segment| {
             let wanted = |index: &usize| segment.segment.blocks()[*index].sequence_max >= from;
             let blocks: Vec<usize> = (0..segment.segment.blocks().len()).filter(wanted).collect();
@@ -135,7 +136,9 @@ impl History {
             let feed = move |index| Feed::new(segment.clone(), part.clone(), once(index..index + 1));
             blocks.into_iter().map(move |index| Piece::Blocks(feed(index)))
         });
-        Ok(Self::of(blocks, Order::Arrival, after, u64::MAX))
+        let mut history = Self::of(blocks, Order::Arrival, after, u64::MAX);
+        history.errors.extend(failure);
+        Ok(history)
     }
 
     fn of(pieces: impl Iterator<Item = Piece>, order: Order, after: Option<Key>, end: u64) -> Self {
@@ -346,8 +349,9 @@ impl History {
                 let bounds = Bounds { after: *after, end: *end, deletions };
                 block.load(&granule.span(), granule.sorted, bounds, (filter, lane), errors);
             }
-            Piece::Segment(part) => match lane.space.open_segment(part) {
+            Piece::Segment(part) => match lane.space.open_segment(part, lane.stream) {
                 Ok(Some(segment)) => {
+                    errors.extend(segment.failure());
                     let blocks = filter.wanted_blocks(&segment.segment, lane);
                     *feed = Some(Feed::new(segment, part.clone(), blocks));
                 }

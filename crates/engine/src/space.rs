@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use tapedb_log::{
     Log, LogOptions, LogWriter, Recovery, SharedWriter, Snapshot, Storage, StorageFile, SymbolFile,
 };
-use tapedb_segment::{ReadAt, Segment, SegmentError};
+use tapedb_segment::{Damage, Plan, ReadAt, Segment, SegmentError, SegmentHeader};
 
 /// A space of an open stream.
 pub(crate) struct Space {
@@ -61,6 +61,19 @@ pub(crate) struct Lane<'a> {
 pub(crate) struct OpenSegment {
     pub segment: Segment<SegmentFile>,
     pub path: PathBuf,
+    sequences: Range<u64>,
+    /// What is damaged of header and index, and how many messages are out of reach by it.
+    damaged: Option<(Damage, u64)>,
+}
+
+impl OpenSegment {
+    /// What to tell a reader who begins with the segment.
+    pub fn failure(&self) -> Option<Error> {
+        let (damage, messages) = self.damaged?;
+        let (first_sequence, next_sequence) = (self.sequences.start, self.sequences.end);
+        let (path, error) = (self.path.clone(), SegmentError::Damaged(damage));
+        Some(SegmentFailure { path, first_sequence, next_sequence, messages, error }.into())
+    }
 }
 
 /// A file of the storage, as segments are read from.
@@ -305,11 +318,12 @@ impl Space {
         catalog.deletions.iter().filter(touches).cloned().collect()
     }
 
-    /// Opens a part's segment, unless somebody has it open; its blocks are read when they are needed.
+    /// Opens a part's segment, unless somebody has it open; its blocks are read when they are needed. Where header or index
+    /// are damaged, what they should say is found out from the stream and from the blocks.
     ///
     /// # Errors
     /// [`Error::Segment`]; [`Error::is_missing_file`] says whether another file has taken its place.
-    pub fn open_segment(&self, part: &Part) -> Result<Option<Arc<OpenSegment>>, Error> {
+    pub fn open_segment(&self, part: &Part, stream: &StreamInner) -> Result<Option<Arc<OpenSegment>>, Error> {
         let (Some(content), Some(path)) = (&part.content, part.path(&self.directory)) else {
             return Ok(None);
         };
@@ -320,7 +334,17 @@ impl Space {
         let failed = |error| SegmentFailure::of_part(path.clone(), part, error);
         let file = self.storage.open_read(&path);
         let file = file.map_err(|source| failed(SegmentError::Io { offset: 0, source }))?;
-        let segment = Segment::open(SegmentFile(file)).map_err(failed)?;
+        let (segment, damaged) = match Segment::open(SegmentFile(file.clone())) {
+            Ok(segment) => (segment, None),
+            Err(SegmentError::Damaged(damage)) => {
+                let known = self.segment_header(part, stream.definition.schema_version);
+                let plan = Plan::new(stream.layouts.clone());
+                let (segment, _) = Segment::salvage(SegmentFile(file), &known, &plan).map_err(failed)?;
+                let lost = content.messages.saturating_sub(segment.messages());
+                (segment, Some((damage, lost)))
+            }
+            Err(error) => return Err(failed(error)),
+        };
         let header = segment.header();
         let is_ours = header.stream_id == self.owner.stream_id
             && header.space == self.owner.space
@@ -332,10 +356,19 @@ impl Space {
             );
             return Err(Error::Definition { path, what });
         }
-        let found = Arc::new(OpenSegment { segment, path });
+        let found = Arc::new(OpenSegment { segment, path, sequences: part.sequences.clone(), damaged });
         open.retain(|_, segment| segment.strong_count() > 0);
         open.insert(content.number, Arc::downgrade(&found));
         Ok(Some(found))
+    }
+}
+
+impl Space {
+    /// What the header of a part's segment says.
+    pub fn segment_header(&self, part: &Part, schema_version: u16) -> SegmentHeader {
+        let Owner { stream_id, space } = self.owner;
+        let (first_sequence, next_sequence) = (part.sequences.start, part.sequences.end);
+        SegmentHeader { stream_id, space, schema_version, first_sequence, next_sequence }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::column::{take, take_array};
 use crate::error::{Damage, Flaw, Part};
-use crate::head::{crc32c, u16_at, u32_at, u64_at};
+use crate::head::{Head, crc32c, u16_at, u32_at, u64_at};
 
 /// The newest format version that this program reads, and the one it writes.
 pub const VERSION: u16 = 1;
@@ -179,7 +179,27 @@ impl SegmentHeader {
     }
 }
 
+/// Where the first block begins, as a footer says that itself begins at `offset`.
+pub(crate) fn first_block(footer: &[u8], offset: u64) -> u64 {
+    // Behind the two counts.
+    if u32_at(footer, 0) == 0 { offset } else { u64_at(footer, 8) }
+}
+
 impl BlockEntry {
+    /// The entry of a block that begins at `offset`.
+    pub(crate) fn of(offset: u64, head: &Head) -> Self {
+        Self {
+            offset,
+            len: head.bytes + head.chunk_bytes,
+            head_len: head.bytes,
+            count: head.count,
+            time_min: head.time_min,
+            time_max: head.time_max,
+            sequence_min: head.sequence_min,
+            sequence_max: head.sequence_max,
+        }
+    }
+
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.offset.to_le_bytes());
         for number in [self.len, self.head_len, self.count, 0] {

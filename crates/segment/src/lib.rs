@@ -26,9 +26,11 @@ mod mend;
 mod order;
 mod plan;
 mod rows;
+mod salvage;
 mod scatter;
 mod segment;
 mod shred;
+mod verify;
 mod writer;
 
 pub use block::Block;

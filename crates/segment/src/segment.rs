@@ -3,7 +3,7 @@
 use crate::block::Block;
 use crate::error::{Damage, Flaw, Part, SegmentError};
 use crate::format::{
-    BlockEntry, HEADER_BYTES, SegmentHeader, SymbolEntry, TRAILER_BYTES, Trailer, read_footer,
+    BlockEntry, HEADER_BYTES, SegmentHeader, SymbolEntry, TRAILER_BYTES, Trailer, first_block, read_footer,
 };
 use crate::head::{OWN, crc32c};
 use crate::plan::Plan;
@@ -89,7 +89,9 @@ pub struct Segment<R> {
     header: SegmentHeader,
     plan: Plan,
     blocks: Vec<BlockEntry>,
-    symbols: Vec<SymbolEntry>,
+    pub(crate) symbols: Vec<SymbolEntry>,
+    /// Blocks that may have any symbol, as runs: nobody knows which they have.
+    pub(crate) blind: Vec<(u32, u32)>,
     messages: u64,
     bytes: u64,
 }
@@ -103,28 +105,19 @@ impl<R: ReadAt> Segment<R> {
         let size = file.size().map_err(|source| SegmentError::Io { offset: 0, source })?;
         let (header, schema, front) = read_header(&file, size)?;
         let plan = plan_of(&schema)?;
-        let mut bytes = Vec::new();
-        let end = size.saturating_sub(TRAILER_BYTES as u64);
-        read(
-            &file,
-            end.max(front),
-            (TRAILER_BYTES as u64).min(size - end.max(front).min(size)) as usize,
-            &mut bytes,
-        )?;
-        let trailer = Trailer::read(&bytes, size)?;
-        let offset = trailer.footer_offset;
-        read(&file, offset, trailer.footer_len as usize, &mut bytes)?;
-        let (need, have) = (crc32c(&bytes), trailer.footer_crc);
-        if need != have {
-            return Err(Damage::new(Part::Footer, offset, Flaw::Checksum { need, have }).into());
-        }
-        let (blocks, symbols) = read_footer(&bytes, front, offset)?;
-        let sum: u64 = blocks.iter().map(|block| u64::from(block.count)).sum();
-        if sum != trailer.message_count {
-            let flaw = Flaw::Mismatch { what: "messages", need: trailer.message_count, have: sum };
-            return Err(Damage::new(Part::Footer, offset, flaw).into());
-        }
-        Ok(Self { file, header, plan, blocks, symbols, messages: sum, bytes: size })
+        let (blocks, symbols) = read_index(&file, size, Some(front))?;
+        Ok(Self::of_parts(file, (header, plan), blocks, symbols, size))
+    }
+
+    pub(crate) fn of_parts(
+        file: R,
+        (header, plan): (SegmentHeader, Plan),
+        blocks: Vec<BlockEntry>,
+        symbols: Vec<SymbolEntry>,
+        bytes: u64,
+    ) -> Self {
+        let messages = blocks.iter().map(|block| u64::from(block.count)).sum();
+        Self { file, header, plan, blocks, symbols, blind: Vec::new(), messages, bytes }
     }
 
     /// What the file says about itself.
@@ -160,7 +153,7 @@ impl<R: ReadAt> Segment<R> {
     /// Runs of blocks that have messages about a symbol, ascending.
     pub fn blocks_of(&self, symbol: u32) -> impl DoubleEndedIterator<Item = Range<usize>> {
         let found = self.symbols.binary_search_by_key(&symbol, |entry| entry.symbol).ok();
-        let runs = found.map_or(&[][..], |index| &self.symbols[index].blocks);
+        let runs = found.map_or(&self.blind[..], |index| &self.symbols[index].blocks);
         runs.iter().map(|run| run.0 as usize..run.1 as usize)
     }
 
@@ -246,7 +239,11 @@ impl<R: ReadAt> Segment<R> {
     }
 }
 
-fn read_header<R: ReadAt>(file: &R, size: u64) -> Result<(SegmentHeader, String, u64), SegmentError> {
+/// Header, schema, and where the blocks begin.
+pub(crate) fn read_header<R: ReadAt>(
+    file: &R,
+    size: u64,
+) -> Result<(SegmentHeader, String, u64), SegmentError> {
     let mut bytes = Vec::new();
     read(file, 0, size.min(HEADER_BYTES as u64) as usize, &mut bytes)?;
     let (header, length, crc) = SegmentHeader::read(&bytes)?;
@@ -264,19 +261,50 @@ fn read_header<R: ReadAt>(file: &R, size: u64) -> Result<(SegmentHeader, String,
     Ok((header, schema, front))
 }
 
-fn plan_of(schema: &str) -> Result<Plan, Damage> {
+/// Blocks and symbols. `front`: where the blocks begin; `None`: the index is believed.
+pub(crate) fn read_index<R: ReadAt>(
+    file: &R,
+    size: u64,
+    front: Option<u64>,
+) -> Result<(Vec<BlockEntry>, Vec<SymbolEntry>), SegmentError> {
+    let mut bytes = Vec::new();
+    let end = size.saturating_sub(TRAILER_BYTES as u64).max(front.unwrap_or(0)).min(size);
+    read(file, end, (size - end) as usize, &mut bytes)?;
+    let trailer = Trailer::read(&bytes, size)?;
+    let offset = trailer.footer_offset;
+    read(file, offset, trailer.footer_len as usize, &mut bytes)?;
+    let (need, have) = (crc32c(&bytes), trailer.footer_crc);
+    if need != have {
+        return Err(Damage::new(Part::Footer, offset, Flaw::Checksum { need, have }).into());
+    }
+    let front = front.unwrap_or_else(|| first_block(&bytes, offset));
+    let (blocks, symbols) = read_footer(&bytes, front, offset)?;
+    let sum: u64 = blocks.iter().map(|block| u64::from(block.count)).sum();
+    if sum != trailer.message_count {
+        let flaw = Flaw::Mismatch { what: "messages", need: trailer.message_count, have: sum };
+        return Err(Damage::new(Part::Footer, offset, flaw).into());
+    }
+    Ok((blocks, symbols))
+}
+
+pub(crate) fn plan_of(schema: &str) -> Result<Plan, Damage> {
     let damage = || Damage::new(Part::Header, HEADER_BYTES as u64, Flaw::Schema);
     let schema = schema.parse().map_err(|_| damage())?;
     Layouts::new(schema).map(Plan::new).map_err(|_| damage())
 }
 
 /// Replaces `bytes` by `len` bytes from `offset`.
-fn read<R: ReadAt>(file: &R, offset: u64, len: usize, bytes: &mut Vec<u8>) -> Result<(), SegmentError> {
+pub(crate) fn read<R: ReadAt>(
+    file: &R,
+    offset: u64,
+    len: usize,
+    bytes: &mut Vec<u8>,
+) -> Result<(), SegmentError> {
     bytes.resize(len, 0);
     fill(file, offset, bytes)
 }
 
-fn fill<R: ReadAt>(file: &R, offset: u64, mut bytes: &mut [u8]) -> Result<(), SegmentError> {
+pub(crate) fn fill<R: ReadAt>(file: &R, offset: u64, mut bytes: &mut [u8]) -> Result<(), SegmentError> {
     let mut at = offset;
     while !bytes.is_empty() {
         match file.read_at(bytes, at) {

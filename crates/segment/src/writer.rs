@@ -133,16 +133,7 @@ impl<W: Write> SegmentWriter<W> {
         }
         let mut head = Head::default();
         head.read(&self.bytes)?;
-        self.blocks.push(BlockEntry {
-            offset: self.offset,
-            len: self.bytes.len() as u32,
-            head_len: head.bytes,
-            count: head.count,
-            time_min: head.time_min,
-            time_max: head.time_max,
-            sequence_min: head.sequence_min,
-            sequence_max: head.sequence_max,
-        });
+        self.blocks.push(BlockEntry::of(self.offset, &head));
         let offset = self.offset;
         self.out.write_all(&self.bytes).map_err(|source| SegmentError::Io { offset, source })?;
         self.offset += self.bytes.len() as u64;

@@ -10,4 +10,5 @@ mod live;
 mod model;
 mod process;
 mod sealing;
+mod segments;
 mod support;

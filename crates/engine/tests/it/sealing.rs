@@ -23,7 +23,7 @@ fn make(path: &Path) {
     loader.close().unwrap();
 }
 
-fn files(path: &Path, extension: &str) -> Vec<PathBuf> {
+pub fn files(path: &Path, extension: &str) -> Vec<PathBuf> {
     let files = fs::read_dir(path.join("streams/s/0")).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = files.filter(|file| file.extension().is_some_and(|e| e == extension)).collect();
     files.sort();
@@ -31,7 +31,7 @@ fn files(path: &Path, extension: &str) -> Vec<PathBuf> {
 }
 
 /// The messages that can be read, and how many are told to be out of reach.
-fn read(stream: &Stream, reversed: bool) -> (BTreeSet<u64>, u64) {
+pub fn read(stream: &Stream, reversed: bool) -> (BTreeSet<u64>, u64) {
     let builder = stream.cursor();
     let mut cursor = if reversed { builder.reverse() } else { builder }.open().unwrap();
     let (mut found, mut lost) = (BTreeSet::new(), 0);
@@ -57,7 +57,7 @@ fn lost_by(error: &Error) -> u64 {
 }
 
 /// What is in a live cursor's order of arrival, from the first message on.
-fn read_arrivals(stream: &Stream) -> (BTreeSet<u64>, u64) {
+pub fn read_arrivals(stream: &Stream) -> (BTreeSet<u64>, u64) {
     let position = format!("live 0 {}", stream.name()).parse().unwrap();
     let mut cursor = stream.cursor().live().resume(&position).open().unwrap();
     let (mut found, mut lost) = (BTreeSet::new(), 0);

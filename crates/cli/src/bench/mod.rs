@@ -35,6 +35,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     {
         return codec::run_laps(args, laps);
     }
+    if let Bench::Storage(args) = &args.bench
+        && let Some(stage) = args.stage()
+    {
+        return stage.run(ui);
+    }
     let before = cross_core_round_trip_ns();
     let report = match args.bench {
         Bench::Codec(args) => codec::run(&args, ui)?,

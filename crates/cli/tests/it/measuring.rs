@@ -50,7 +50,7 @@ fn the_storage_benchmark_reports_every_case() {
     let row = |case: &str| rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}"));
     for case in [
         "load.async",
-        "seal.bars",
+        "load.sealed",
         "read.rows.1",
         "read.rows.2",
         "size.bars",

@@ -69,6 +69,12 @@ enum Group {
 }
 
 impl Args {
+    /// What this process is to do for a benchmark in another one.
+    pub fn stage(&self) -> Option<stages::Task> {
+        let task = |stage| stages::Task { stage, db: self.db.clone(), messages: self.messages };
+        self.stage.map(task)
+    }
+
     fn wants(&self, group: Group) -> bool {
         self.only.is_empty() || self.only.contains(&group)
     }
@@ -76,10 +82,6 @@ impl Args {
 
 /// Runs the benchmark.
 pub fn run(args: Args, ui: &Ui) -> Result<Report, Failure> {
-    if let Some(stage) = args.stage {
-        stages::run(stage, &args.db, args.messages, ui)?;
-        return Ok(Report::new("storage"));
-    }
     let scratch = Scratch::new(&args.db)?;
     let (bars, feed) = (bars_pool(10), feed_pool(args.messages)?);
     let mut report = Report::new("storage");

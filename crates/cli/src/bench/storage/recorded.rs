@@ -40,7 +40,7 @@ pub fn measure(
     }
     loader.close()?;
     rate(report, &format!("import.{name}"), expected.messages, started);
-    seal(&stream, &format!("seal.{name}"), report)?;
+    seal(&stream, &format!("import.{name}.sealed"), started, report)?;
     rows::<Package>(&stream, &format!("read.{name}.1"), 1, expected, report)?;
     size(&stream, &format!("size.{name}"), report)?;
     scratch.db.delete_stream(name)?;

@@ -42,7 +42,7 @@ fn one(args: &Args, messages: u64, suffix: &str, report: &mut Report, ui: &Ui) -
     }
     {
         let stream = Database::open(&place.0)?.stream(super::stages::STREAM)?;
-        super::read::seal(&stream, &format!("scale.seal{suffix}"), report)?;
+        stream.seal()?;
         let started = Instant::now();
         check(&stream, expected, read_all::<Bar>(&stream)?)?;
         rate(report, &format!("scale.read.rows{suffix}"), messages, started);

@@ -5,7 +5,7 @@ use super::read::{BATCH, read_all};
 use crate::failure::Failure;
 use crate::ui::Ui;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tapedb_codec::SchemaBuilder;
@@ -20,12 +20,27 @@ pub const STREAM: &str = "bars";
 pub enum Stage {
     /// Load, say so, and wait to be killed.
     Load,
+    /// Seal all.
+    Seal,
     /// Read all, and say how much memory that took at most.
     Read,
 }
 
-/// Does it.
-pub fn run(stage: Stage, db: &Path, messages: u64, ui: &Ui) -> Result<(), Failure> {
+/// A stage, and where.
+pub struct Task {
+    pub stage: Stage,
+    pub db: PathBuf,
+    pub messages: u64,
+}
+
+impl Task {
+    /// Does it.
+    pub fn run(self, ui: &Ui) -> Result<(), Failure> {
+        run(self.stage, &self.db, self.messages, ui)
+    }
+}
+
+fn run(stage: Stage, db: &Path, messages: u64, ui: &Ui) -> Result<(), Failure> {
     match stage {
         Stage::Load => {
             let db = Database::open(db)?;
@@ -34,6 +49,10 @@ pub fn run(stage: Stage, db: &Path, messages: u64, ui: &Ui) -> Result<(), Failur
             loop {
                 std::thread::sleep(Duration::from_secs(1));
             }
+        }
+        Stage::Seal => {
+            let sealed = Database::open_without_upkeep(db)?.stream(STREAM)?.seal()?;
+            say(&sealed.to_string())
         }
         Stage::Read => {
             let stream = Database::open_read_only(db)?.stream(STREAM)?;

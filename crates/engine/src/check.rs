@@ -125,9 +125,20 @@ struct Checker<'a, T> {
 
 impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
     fn run(&mut self) -> ControlFlow<()> {
+        self.check_definition()?;
         self.check_symbols()?;
         self.check_log()?;
         self.check_end_of_symbols()
+    }
+
+    fn check_definition(&mut self) -> ControlFlow<()> {
+        match &self.stream.definition_damage {
+            None => ControlFlow::Continue(()),
+            Some(Error::Definition { path, what }) => {
+                self.find(Finding { now: REBUILT, ..Finding::damage(path.clone(), what.clone()) })
+            }
+            Some(error) => self.find(failed(self.stream.path().into(), error)),
+        }
     }
 
     fn check_symbols(&mut self) -> ControlFlow<()> {

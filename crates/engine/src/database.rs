@@ -2,11 +2,12 @@
 
 use crate::bell::Bell;
 use crate::cursor::CursorBuilder;
-use crate::definition::{Definition, StreamOptions};
+use crate::definition::Definition;
 use crate::error::Error;
 use crate::files::{is_there, sync_dir};
 use crate::keeper::Keeper;
 use crate::names;
+use crate::options::StreamOptions;
 use crate::stream::{Opened, Stream, StreamInner};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -166,6 +167,7 @@ impl Database {
             return Err(Error::ReadOnly);
         }
         names::check(name)?;
+        options.check()?;
         schema.validate()?;
         if !schema.records.iter().any(|record| record.message) {
             let why = "a stream needs a message type: write `message` instead of `record` for one at least";
@@ -177,7 +179,8 @@ impl Database {
         if is_there(&**self.storage(), &directory)? {
             return Err(Error::StreamExists { name: name.into() });
         }
-        let definition = Definition { id: random(), created: now(), options, schema_version: 1, schema };
+        let definition =
+            Definition { id: random(), created: now(), revision: 0, options, schema_version: 1, schema };
         StreamInner::create(&**self.storage(), &self.streams_directory(), &directory, &definition)?;
         self.open_stream(&mut open, name)
     }

@@ -1,14 +1,19 @@
-//! A stream's definition: the file `stream.tape`, text for people and programs, sealed by a checksum.
+//! A stream's definition: the file `stream.tape`, text for people and programs, sealed by a checksum, and there twice.
 //!
 //! ```text
 //! tapedb-stream 1
 //! checksum 9ae0daaf
 //! id 4c1d95052de1a1f5
 //! created 2026-03-01T08:00:00Z
+//! revision 0
 //! durability async
 //! late accept
 //! file_bytes_max 67108864
 //! spaces 1
+//! retention_age none
+//! retention_bytes none
+//! seal_after 1h
+//! cold_after none
 //! schema 1
 //!
 //! message Tick {
@@ -16,55 +21,29 @@
 //! }
 //! ```
 
+use crate::copies;
 use crate::error::Error;
-use std::path::Path;
-use tapedb_log::{Durability, FILE_BYTES_MAX_DEFAULT};
-use tapedb_schema::{Schema, Timestamp};
+use crate::options::{Late, Retention, SPACES_MAX, StreamOptions, duration_text, parse_duration};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tapedb_log::{Durability, Storage, StorageFile};
+use tapedb_schema::{MAX_TEXT_BYTES, Schema, Timestamp};
 
-/// First word of the file, and its version.
+/// First words of the file, and its version.
 const MAGIC: &str = "tapedb-stream 1";
+/// The two copies, in the order in which they are written.
+pub(crate) const FILES: [&str; 2] = ["stream.tape", "stream.tape.copy"];
+const TEMPORARY: &str = "stream.tape.tmp";
+/// No definition is longer: a schema, and some lines.
+const BYTES_MAX: u64 = MAX_TEXT_BYTES as u64 + 4096;
 
-/// What a stream does with a message that is older than the last one it has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Late {
-    /// Takes it; history gives it back where it belongs in time.
-    #[default]
-    Accept,
-    /// Refuses it with [`Error::Late`].
-    Refuse,
-}
-
-/// What a stream promises; chosen when it is created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamOptions {
-    /// What an acknowledged message survives.
-    pub durability: Durability,
-    /// What happens to late messages.
-    pub late: Late,
-    /// A log file that would grow past this many bytes is followed by a new one; 64 MiB unless set, at most 1 GiB.
-    /// A file holds one batch at least. Opening a stream for writing reads its last file, so small files open sooner;
-    /// every older file costs one small index file to be read.
-    pub file_bytes_max: u64,
-    /// Spaces: independent lanes that can be written at the same time; 1 unless set, at most [`SPACES_MAX`]. What
-    /// is refused as late is so in each space by itself.
-    pub spaces: u32,
-}
-
-/// The most spaces of a stream.
-pub const SPACES_MAX: u32 = 256;
-
-impl Default for StreamOptions {
-    fn default() -> Self {
-        let file_bytes_max = FILE_BYTES_MAX_DEFAULT;
-        Self { durability: Durability::default(), late: Late::default(), file_bytes_max, spaces: 1 }
-    }
-}
-
-/// All that is fixed about a stream.
+/// What a stream is: all but its options is fixed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Definition {
     pub id: u64,
     pub created: Timestamp,
+    /// Counts the changes of the options.
+    pub revision: u64,
     pub options: StreamOptions,
     pub schema_version: u16,
     pub schema: Schema,
@@ -73,33 +52,26 @@ pub(crate) struct Definition {
 impl Definition {
     /// The content of the file.
     pub fn to_text(&self) -> String {
-        let body = self.body();
-        format!("{MAGIC}\nchecksum {:08x}\n{body}", checksum(&body))
+        copies::sealed(MAGIC, &self.body())
     }
 
     fn body(&self) -> String {
-        let Self { id, created, options, schema_version, schema } = self;
+        let Self { id, created, revision, options, schema_version, schema } = self;
         let (durability, late) = (durability_name(options.durability), late_name(options.late));
-        let StreamOptions { file_bytes_max, spaces, .. } = options;
+        let StreamOptions { file_bytes_max, spaces, retention, seal_after, cold_after, .. } = options;
+        let [age, seal_after, cold_after] = [retention.age, *seal_after, *cold_after].map(duration_text);
+        let bytes = retention.bytes.map_or("none".into(), |bytes| bytes.to_string());
         format!(
-            "id {id:016x}\ncreated {created}\ndurability {durability}\nlate {late}\n\
-             file_bytes_max {file_bytes_max}\nspaces {spaces}\nschema {schema_version}\n\n{schema}"
+            "id {id:016x}\ncreated {created}\nrevision {revision}\ndurability {durability}\nlate {late}\n\
+             file_bytes_max {file_bytes_max}\nspaces {spaces}\nretention_age {age}\nretention_bytes {bytes}\n\
+             seal_after {seal_after}\ncold_after {cold_after}\nschema {schema_version}\n\n{schema}"
         )
     }
 
     /// Reads the content of the file at `path`.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let bad = |what: String| Error::Definition { path: path.into(), what };
-        let rest = text
-            .strip_prefix(MAGIC)
-            .and_then(|rest| rest.strip_prefix("\nchecksum "))
-            .ok_or_else(|| bad(format!("does not begin with {MAGIC:?} and a checksum")))?;
-        let (stated, body) = rest.split_once('\n').unwrap_or((rest, ""));
-        let found = format!("{:08x}", checksum(body));
-        if stated != found {
-            return Err(bad(format!("is damaged: its checksum is {found}, it says {stated}")));
-        }
-        Self::parse_body(body, path)
+        Self::parse_body(copies::unsealed(MAGIC, text).map_err(bad)?, path)
     }
 
     fn parse_body(body: &str, path: &Path) -> Result<Self, Error> {
@@ -107,32 +79,116 @@ impl Definition {
         let (head, schema) = body.split_once("\n\n").ok_or_else(|| bad("has no schema".into()))?;
         let value = |key: &str| {
             let line = head.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-            line.ok_or_else(|| bad(format!("has no line {key:?}")))
+            line.ok_or_else(|| format!("has no line {key:?}"))
         };
-        let unknown = |key: &str, value: &str| bad(format!("has an unknown {key} {value:?}"));
-        let durability = match value("durability")? {
-            "async" => Durability::Async,
-            "sync" => Durability::Sync,
-            other => return Err(unknown("durability", other)),
+        let options = parse_options(&value).map_err(bad)?;
+        let number = |key: &str| value(key)?.parse::<u64>().map_err(|e| format!("{key}: {e}"));
+        let whole = || {
+            Ok(Self {
+                id: u64::from_str_radix(value("id")?, 16).map_err(|e| format!("id: {e}"))?,
+                created: value("created")?.parse().map_err(|e| format!("created: {e}"))?,
+                revision: number("revision")?,
+                options,
+                schema_version: value("schema")?.parse().map_err(|e| format!("schema: {e}"))?,
+                schema: schema.parse().map_err(|e| format!("schema: {e}"))?,
+            })
         };
-        let late = match value("late")? {
-            "accept" => Late::Accept,
-            "refuse" => Late::Refuse,
-            other => return Err(unknown("late", other)),
-        };
-        let file_bytes_max = value("file_bytes_max")?;
-        let file_bytes_max = file_bytes_max.parse().map_err(|e| bad(format!("file_bytes_max: {e}")))?;
-        let spaces = value("spaces")?;
-        let spaces = spaces.parse().ok().filter(|spaces| (1..=SPACES_MAX).contains(spaces));
-        let spaces = spaces.ok_or_else(|| bad(format!("spaces: not from 1 to {SPACES_MAX}")))?;
-        Ok(Self {
-            id: u64::from_str_radix(value("id")?, 16).map_err(|e| bad(format!("id: {e}")))?,
-            created: value("created")?.parse().map_err(|e| bad(format!("created: {e}")))?,
-            options: StreamOptions { durability, late, file_bytes_max, spaces },
-            schema_version: value("schema")?.parse().map_err(|e| bad(format!("schema: {e}")))?,
-            schema: schema.parse().map_err(|e| bad(format!("schema: {e}")))?,
-        })
+        whole().map_err(bad)
     }
+}
+
+/// Reads the lines of a stream's options; what is wrong with one otherwise.
+fn parse_options<'a>(value: &impl Fn(&str) -> Result<&'a str, String>) -> Result<StreamOptions, String> {
+    let unknown = |key: &str, value: &str| format!("has an unknown {key} {value:?}");
+    let duration = |key: &str| {
+        let text = value(key)?;
+        parse_duration(text).ok_or_else(|| unknown(key, text))
+    };
+    let number = |key: &str| value(key)?.parse::<u64>().map_err(|e| format!("{key}: {e}"));
+    let durability = match value("durability")? {
+        "async" => Durability::Async,
+        "sync" => Durability::Sync,
+        other => return Err(unknown("durability", other)),
+    };
+    let late = match value("late")? {
+        "accept" => Late::Accept,
+        "refuse" => Late::Refuse,
+        other => return Err(unknown("late", other)),
+    };
+    let spaces = value("spaces")?.parse().ok().filter(|spaces| (1..=SPACES_MAX).contains(spaces));
+    let bytes = match value("retention_bytes")? {
+        "none" => None,
+        _ => Some(number("retention_bytes")?),
+    };
+    Ok(StreamOptions {
+        durability,
+        late,
+        file_bytes_max: number("file_bytes_max")?,
+        spaces: spaces.ok_or_else(|| format!("spaces: not from 1 to {SPACES_MAX}"))?,
+        retention: Retention { age: duration("retention_age")?, bytes },
+        seal_after: duration("seal_after")?,
+        cold_after: duration("cold_after")?,
+    })
+}
+
+/// A definition as it was found.
+pub(crate) struct Found {
+    pub definition: Definition,
+    /// The file that tells by its identity whether the definition has been replaced.
+    pub file: Arc<dyn StorageFile>,
+    /// What is wrong with a copy that is damaged or missing; the stream does without it.
+    pub damage: Option<Error>,
+    /// Whether the copies are not both there and the same, as where writing them was interrupted.
+    pub is_uneven: bool,
+}
+
+/// Reads the definition in a stream's directory; `None` if no copy is there. Of two good copies the newer one counts.
+///
+/// # Errors
+/// When no copy is good: what is wrong with the first.
+pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<Found>, Error> {
+    // Opened first: if the file is replaced meanwhile, that will be noticed.
+    let file = FILES.iter().find_map(|name| storage.open_read(&directory.join(name)).ok());
+    let copies = FILES.map(|name| read_copy(storage, &directory.join(name)));
+    if copies.iter().all(|copy| matches!(copy, Ok(None))) {
+        return Ok(None);
+    }
+    let newest = copies.iter().flatten().flatten().max_by_key(|copy| copy.revision).cloned();
+    let is_newest = |copy: &Result<Option<Definition>, Error>| matches!(copy, Ok(copy) if *copy == newest);
+    let is_uneven = !copies.iter().all(is_newest);
+    let damage = copies.into_iter().zip(FILES).find_map(|(copy, name)| match copy {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(missing(directory.join(name))),
+        Err(error) => Some(error),
+    });
+    match (newest, file, damage) {
+        (Some(definition), Some(file), damage) => Ok(Some(Found { definition, file, damage, is_uneven })),
+        (_, _, Some(error)) => Err(error),
+        // It has been removed between two looks.
+        _ => Ok(None),
+    }
+}
+
+fn read_copy(storage: &dyn Storage, path: &Path) -> Result<Option<Definition>, Error> {
+    let text = copies::read_text(storage, path, BYTES_MAX)?;
+    text.map(|text| Definition::parse(&text, path)).transpose()
+}
+
+/// The error where a definition is not there.
+pub(crate) fn missing(path: PathBuf) -> Error {
+    Error::Definition { path, what: "is missing, and with it the schema".into() }
+}
+
+/// Writes both copies, each whole or not at all, and puts them on the disk.
+///
+/// # Errors
+/// When the first cannot be written: the old definition is still there. The second is written anew by the next writer.
+pub(crate) fn write(storage: &dyn Storage, directory: &Path, definition: &Definition) -> Result<(), Error> {
+    let text = definition.to_text();
+    copies::replace(storage, directory, FILES[0], TEMPORARY, &text)?;
+    // What the first copy says holds.
+    let _ = copies::replace(storage, directory, FILES[1], TEMPORARY, &text);
+    Ok(())
 }
 
 /// `transient`, `async` or `sync`.
@@ -152,23 +208,25 @@ pub(crate) fn late_name(late: Late) -> &'static str {
     }
 }
 
-pub(crate) fn checksum(body: &str) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, body.as_bytes()) as u32
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+    use tapedb_log::MemoryStorage;
 
     fn sample() -> Definition {
         Definition {
             id: 0x4c1d_9505_2de1_a1f5,
             created: "2026-03-01T08:00:00Z".parse().unwrap(),
+            revision: 3,
             options: StreamOptions {
                 durability: Durability::Sync,
                 late: Late::Refuse,
                 file_bytes_max: 1 << 20,
                 spaces: 4,
+                retention: Retention { age: Some(Duration::from_secs(30 * 86_400)), bytes: None },
+                seal_after: Some(Duration::from_secs(3600)),
+                cold_after: Some(Duration::from_secs(90)),
             },
             schema_version: 1,
             schema: "enum Side { BID, ASK }\nmessage Tick { side: Side, price: decimal64 }".parse().unwrap(),
@@ -186,6 +244,27 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format/database.md");
         let (page, text) = (std::fs::read_to_string(path).unwrap(), sample().to_text());
         assert!(page.contains(&text), "docs/format/database.md must show:\n{text}");
+    }
+
+    #[test]
+    fn one_good_copy_is_enough_and_the_newer_counts() {
+        let storage = MemoryStorage::new();
+        let directory = Path::new("s");
+        storage.create_dir_all(directory).unwrap();
+        assert!(read(&storage, directory).unwrap().is_none());
+        write(&storage, directory, &sample()).unwrap();
+        let later = Definition { revision: 4, ..sample() };
+        let [first, copy] = FILES.map(|name| directory.join(name));
+        copies::replace(&storage, directory, FILES[0], TEMPORARY, &later.to_text()).unwrap();
+        assert_eq!(read(&storage, directory).unwrap().unwrap().definition, later);
+        storage.write(&first, b"damaged").unwrap();
+        let found = read(&storage, directory).unwrap().unwrap();
+        assert_eq!(found.definition, sample());
+        assert!(found.damage.unwrap().to_string().contains("stream.tape:"));
+        storage.remove(&first).unwrap();
+        assert_eq!(read(&storage, directory).unwrap().unwrap().definition, sample());
+        storage.write(&copy, b"damaged too").unwrap();
+        assert!(read(&storage, directory).is_err());
     }
 
     #[test]

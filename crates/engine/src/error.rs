@@ -70,6 +70,11 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// Options that a stream cannot have, or cannot change to.
+    Options {
+        /// What is wrong with them, and what to choose.
+        what: &'static str,
+    },
     /// The schema is not valid.
     Schema(Box<SchemaError>),
     /// The stream's schema and the record do not go together.
@@ -318,6 +323,7 @@ impl fmt::Display for Error {
             Self::Definition { path, what } => {
                 write!(f, "{}: {what}; restore the file from a copy", path.display())
             }
+            Self::Options { what } => f.write_str(what),
             Self::Schema(error) => write!(f, "schema: {error}"),
             Self::Type { stream, record, why } => {
                 write!(f, "stream {stream:?}, record type {record:?}: {why}")

@@ -1,57 +1,9 @@
-//! How a stream's own files are reached: its definition, and what of its files there is.
+//! What there is of a stream's files.
 
-use crate::definition::Definition;
 use crate::error::Error;
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use tapedb_log::{Kind, Storage, StorageFile, read_all};
-
-/// The definition file in a stream's directory.
-pub(crate) const DEFINITION_FILE: &str = "stream.tape";
-/// No definition is longer: a schema has a few thousand fields at most.
-const DEFINITION_BYTES_MAX: u64 = 64 << 20;
-
-/// A stream's definition file, kept open: while it is, no other file has its identity, so a stream that was deleted can be
-/// told from another one of its name.
-pub(crate) struct DefinitionFile {
-    storage: Arc<dyn Storage>,
-    path: PathBuf,
-    file: Arc<dyn StorageFile>,
-}
-
-impl fmt::Debug for DefinitionFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DefinitionFile({})", self.path.display())
-    }
-}
-
-impl DefinitionFile {
-    /// Opens and reads the definition in the directory of a stream.
-    ///
-    /// # Errors
-    /// When it is missing, cannot be read or is damaged.
-    pub fn open(storage: &Arc<dyn Storage>, directory: &Path) -> Result<(Self, Definition), Error> {
-        let path = directory.join(DEFINITION_FILE);
-        check_there(&**storage, &path, "is missing, and with it the schema")?;
-        let file = storage.open_read(&path).map_err(Error::io("open", &path))?;
-        let bytes = read_all(&*file, DEFINITION_BYTES_MAX).map_err(Error::io("read", &path))?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Error::Definition { path: path.clone(), what: "is damaged: not UTF-8".into() })?;
-        let definition = Definition::parse(&text, &path)?;
-        Ok((Self { storage: storage.clone(), path, file }, definition))
-    }
-
-    /// Whether the name stands for another file by now, or for none.
-    pub fn is_replaced(&self) -> bool {
-        match (self.storage.identity(&self.path), self.file.identity()) {
-            (Ok(there), Ok(ours)) => there != ours,
-            (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
-            _ => false,
-        }
-    }
-}
+use std::path::Path;
+use tapedb_log::{Kind, Storage};
 
 /// Whether there is something at a path.
 pub(crate) fn is_there(storage: &dyn Storage, path: &Path) -> Result<bool, Error> {

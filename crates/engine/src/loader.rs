@@ -1,7 +1,6 @@
 //! Writes messages into a stream.
 
 use crate::binding::Binding;
-use crate::definition::Late;
 use crate::error::Error;
 use crate::keeper::Keeper;
 use crate::space::Space;
@@ -282,7 +281,7 @@ impl Loader {
         if self.batch.payload_bytes() >= self.batch_bytes || self.batch.len() >= BATCH_MESSAGES_MAX {
             self.flush()?;
         }
-        if self.stream.definition.options.late == Late::Refuse {
+        if self.stream.settings.refuses_late() {
             self.refuse_late(time)?;
         }
         Ok(())

@@ -16,10 +16,10 @@
 //! ```
 
 use crate::catalog::{Catalog, Content, Part};
+use crate::copies;
 use crate::deletion::Deletion;
 use crate::error::Error;
 use std::fmt::Write;
-use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,24 +64,7 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path, owner: Owner) -> Res
 
 /// One copy; `None` if it is not there.
 pub(crate) fn read_copy(storage: &dyn Storage, path: &Path, owner: Owner) -> Result<Option<Catalog>, Error> {
-    let bad = |what: &str| Error::Definition { path: path.into(), what: what.into() };
-    let file = match storage.open_read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(Error::io("open", path))?,
-    };
-    let len = file.len().map_err(Error::io("read", path))?;
-    if len > BYTES_MAX {
-        return Err(bad("is too long"));
-    }
-    let mut bytes = vec![0; len as usize];
-    let mut at = 0;
-    while at < bytes.len() {
-        match file.read_at(&mut bytes[at..], at as u64).map_err(Error::io("read", path))? {
-            0 => bytes.truncate(at),
-            count => at += count,
-        }
-    }
-    let text = String::from_utf8(bytes).map_err(|_| bad("is damaged: not UTF-8"))?;
+    let Some(text) = copies::read_text(storage, path, BYTES_MAX)? else { return Ok(None) };
     parse(&text, owner).map(Some).map_err(|what| Error::Definition { path: path.into(), what })
 }
 
@@ -96,31 +79,15 @@ pub(crate) fn write(
     catalog: &Catalog,
 ) -> Result<(), Error> {
     let text = to_text(catalog, owner);
-    write_copy(storage, directory, FILES[0], &text)?;
+    copies::replace(storage, directory, FILES[0], TEMPORARY, &text)?;
     // What the first copy says holds.
-    let _ = write_copy(storage, directory, FILES[1], &text);
+    let _ = copies::replace(storage, directory, FILES[1], TEMPORARY, &text);
     Ok(())
-}
-
-fn write_copy(storage: &dyn Storage, directory: &Path, name: &str, text: &str) -> Result<(), Error> {
-    let (draft, path) = (directory.join(TEMPORARY), directory.join(name));
-    match storage.remove(&draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Error::io("remove", &draft)(error));
-        }
-        _ => {}
-    }
-    let file = storage.create_new(&draft).map_err(Error::io("create", &draft))?;
-    file.write_at(text.as_bytes(), 0).map_err(Error::io("write", &draft))?;
-    file.sync_data().map_err(Error::io("sync", &draft))?;
-    storage.rename(&draft, &path).map_err(Error::io("rename", &draft))?;
-    storage.sync_dir(directory).map_err(Error::io("sync", directory))
 }
 
 /// The content of the file.
 pub(crate) fn to_text(catalog: &Catalog, owner: Owner) -> String {
-    let body = body(catalog, owner);
-    format!("{MAGIC}\nchecksum {:08x}\n{body}", crate::definition::checksum(&body))
+    copies::sealed(MAGIC, &body(catalog, owner))
 }
 
 fn body(catalog: &Catalog, owner: Owner) -> String {
@@ -159,13 +126,7 @@ fn body(catalog: &Catalog, owner: Owner) -> String {
 
 /// Reads the content of the file; what is wrong with it otherwise.
 pub(crate) fn parse(text: &str, owner: Owner) -> Result<Catalog, String> {
-    let rest = text.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix("\nchecksum "));
-    let rest = rest.ok_or_else(|| format!("does not begin with {MAGIC:?} and a checksum"))?;
-    let (stated, body) = rest.split_once('\n').unwrap_or((rest, ""));
-    let found = format!("{:08x}", crate::definition::checksum(body));
-    if stated != found {
-        return Err(format!("is damaged: its checksum is {found}, it says {stated}"));
-    }
+    let body = copies::unsealed(MAGIC, text)?;
     let mut catalog = Catalog::default();
     let mut stated = Owner { stream_id: 0, space: 0 };
     for (i, line) in body.lines().enumerate() {

@@ -3,7 +3,8 @@
 use crate::database::Database;
 use crate::definition::Definition;
 use crate::error::Error;
-use crate::files::{DefinitionFile, check_there};
+use crate::files::check_there;
+use crate::identity::{Identity, Seen};
 use crate::stream::{SYMBOLS_FILE, space_directory};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,9 @@ pub struct StoredStream {
     directory: PathBuf,
     definition: Definition,
     layouts: Layouts,
-    definition_file: DefinitionFile,
+    identity: Identity,
+    /// What is wrong with one of the copies of the definition.
+    pub(crate) definition_damage: Option<Error>,
 }
 
 impl fmt::Debug for StoredStream {
@@ -29,9 +32,10 @@ impl fmt::Debug for StoredStream {
 
 impl StoredStream {
     pub(crate) fn open(storage: Arc<dyn Storage>, name: &str, directory: PathBuf) -> Result<Self, Error> {
-        let (definition_file, definition) = DefinitionFile::open(&storage, &directory)?;
+        let (identity, definition, copies) = Identity::open(storage.clone(), &directory)?;
         let layouts = Layouts::new(definition.schema.clone())?;
-        Ok(Self { storage, name: name.into(), directory, definition, layouts, definition_file })
+        let definition_damage = copies.damage;
+        Ok(Self { storage, name: name.into(), directory, definition, layouts, identity, definition_damage })
     }
 
     /// Name.
@@ -86,7 +90,7 @@ impl StoredStream {
 
     /// Whether the stream has been deleted meanwhile, or replaced by another of its name.
     pub fn is_gone(&self) -> bool {
-        self.definition_file.is_replaced()
+        matches!(self.identity.look(), Seen::Gone)
     }
 }
 

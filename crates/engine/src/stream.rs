@@ -4,26 +4,27 @@ use crate::bell::Bell;
 use crate::binding::{self, Binding};
 use crate::catalog::Catalog;
 use crate::cursor::CursorBuilder;
-use crate::definition::{Definition, Late, StreamOptions};
+use crate::definition::{self, Definition};
 use crate::edit;
 use crate::error::Error;
-use crate::files::{DEFINITION_FILE, DefinitionFile, bytes_of, check_there, sync_dir};
+use crate::files::{bytes_of, check_there, sync_dir};
+use crate::identity::{Identity, Seen};
 use crate::keeper::Keeper;
 use crate::loader::Loader;
 use crate::lost;
 use crate::manifest::{self, Owner};
+use crate::options::{Settings, StreamOptions};
 use crate::seal;
 use crate::space::{Lane, Opening, Space};
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{
-    Damage, Dictionary, Durability, LogError, LogOptions, Recovery, Storage, StorageLock, SymbolFile,
+    Damage, Dictionary, Hold, LogError, LogOptions, Recovery, Storage, StorageLock, SymbolFile,
     SymbolRecovery, Turn,
 };
 use tapedb_schema::{Schema, Timestamp};
@@ -64,6 +65,8 @@ pub struct StreamStats {
 pub struct StreamRecovery {
     /// The logs' files, by space.
     pub logs: Vec<Recovery>,
+    /// What is wrong with one of the two copies of the definition; the other one is good. (Writers have made it anew.)
+    pub definition: Option<String>,
     /// The symbol file.
     pub symbols: SymbolRecovery,
     /// Symbol ids that messages use although the symbol file has lost them. They are called `?` and the id, so that no
@@ -80,6 +83,7 @@ impl StreamRecovery {
             && symbols.cut_bytes == 0
             && symbols.damaged.is_empty()
             && self.symbols_lost == 0
+            && self.definition.is_none()
     }
 
     /// What was found damaged in the logs.
@@ -90,6 +94,9 @@ impl StreamRecovery {
 
 impl std::fmt::Display for StreamRecovery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(damage) = &self.definition {
+            write!(f, "{damage}; ")?;
+        }
         match &self.logs[..] {
             [log] => write!(f, "{log}; ")?,
             logs => {
@@ -109,7 +116,10 @@ pub(crate) struct StreamInner {
     pub name: String,
     pub storage: Arc<dyn Storage>,
     pub directory: PathBuf,
+    /// As it was when the stream was opened; of its options only those that never change are to be used.
     pub definition: Definition,
+    /// The options, now.
+    pub settings: Settings,
     pub layouts: Layouts,
     pub spaces: Vec<Arc<Space>>,
     pub dictionary: Arc<Dictionary>,
@@ -119,7 +129,9 @@ pub(crate) struct StreamInner {
     pub own_bell: Bell,
     /// Set when the stream is deleted, or found to be: see [`StreamInner::is_gone`].
     deleted: AtomicBool,
-    definition_file: DefinitionFile,
+    identity: Identity,
+    /// Revision of the options; held while they are changed.
+    revision: Mutex<u64>,
     symbols: Mutex<SymbolFile>,
     /// Whether batches can be appended through this handle's database.
     pub is_writable: bool,
@@ -165,9 +177,30 @@ impl Stream {
         &self.inner.layouts
     }
 
-    /// What the stream promises.
+    /// What the stream promises, now: another process's [`Stream::alter`] is seen when its files are looked at next, as by
+    /// [`Stream::stats`].
     pub fn options(&self) -> StreamOptions {
-        self.inner.definition.options
+        self.inner.settings.get()
+    }
+
+    /// Changes the stream's options, but for durability and the number of spaces. On the disk when it returns; loaders,
+    /// cursors and upkeep heed them from then on, readers in other processes see them.
+    ///
+    /// ```
+    /// # use tapedb_engine::{Database, Late, StreamOptions};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = Database::open(directory.path().join("db"))?;
+    /// # let ticks = db.create_stream("ticks", "message Tick { price: f64 }".parse()?, StreamOptions::default())?;
+    /// ticks.alter(StreamOptions { late: Late::Refuse, ..ticks.options() })?;
+    /// assert_eq!(ticks.options().late, Late::Refuse);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Options`] for what cannot be chosen or changed; when the database is open for reading only, the stream
+    /// has been deleted, or its definition cannot be written: all is then as before.
+    pub fn alter(&self, options: StreamOptions) -> Result<(), Error> {
+        self.inner.alter(options)
     }
 
     /// When the stream was created.
@@ -178,8 +211,8 @@ impl Stream {
     /// The stream as people write it down: options, then the schema in the form that parses back.
     pub fn describe(&self) -> String {
         let options = self.options();
-        let durability = crate::definition::durability_name(options.durability);
-        let late = crate::definition::late_name(options.late);
+        let durability = definition::durability_name(options.durability);
+        let late = definition::late_name(options.late);
         format!(
             "// stream {:?}: durability {durability}, late messages {late}\n{}",
             self.name(),
@@ -279,10 +312,15 @@ impl StreamInner {
     /// Opens a stream's files; the database's lock, if there is one, makes it the writer, which also recovers them.
     pub fn open(name: &str, directory: PathBuf, opened: Opened) -> Result<Self, Error> {
         let Opened { storage, bell, lock } = opened;
-        let (definition_file, definition) = DefinitionFile::open(&storage, &directory)?;
+        let (identity, definition, copies) = Identity::open(storage.clone(), &directory)?;
         let layouts = Layouts::new(definition.schema.clone())?;
         let writing = lock.is_some();
-        let Files { symbols, spaces, recovery } = Files::open(&storage, &directory, &definition, writing)?;
+        let Files { symbols, spaces, mut recovery } =
+            Files::open(&storage, &directory, &definition, writing)?;
+        recovery.definition = copies.damage.map(|error| error.to_string());
+        if writing && copies.is_uneven {
+            identity.write(&definition)?;
+        }
         let stream = Self {
             name: name.into(),
             storage,
@@ -293,7 +331,9 @@ impl StreamInner {
             bell,
             own_bell: Bell::default(),
             deleted: AtomicBool::new(false),
-            definition_file,
+            identity,
+            settings: Settings::new(definition.options),
+            revision: Mutex::new(definition.revision),
             symbols: Mutex::new(symbols),
             is_writable: writing,
             _lock: lock,
@@ -319,10 +359,6 @@ impl StreamInner {
         directory: &Path,
         definition: &Definition,
     ) -> Result<(), Error> {
-        if definition.options.durability == Durability::Transient {
-            let what = "a database keeps no transient streams; choose async or sync";
-            return Err(Error::io("create", directory)(io::Error::new(io::ErrorKind::Unsupported, what)));
-        }
         let draft = streams.join(format!(".new-{:016x}", definition.id));
         let created = Self::create_in(storage, &draft, definition)
             .and_then(|()| storage.rename(&draft, directory).map_err(Error::io("create", directory)));
@@ -335,7 +371,6 @@ impl StreamInner {
     }
 
     fn create_in(storage: &dyn Storage, draft: &Path, definition: &Definition) -> Result<(), Error> {
-        let file = draft.join(DEFINITION_FILE);
         for space in 0..definition.options.spaces {
             let directory = draft.join(space_directory(space));
             storage.create_dir_all(&directory).map_err(Error::io("create", &directory))?;
@@ -343,11 +378,10 @@ impl StreamInner {
             let owner = Owner { stream_id: definition.id, space };
             manifest::write(storage, &directory, owner, &Catalog::default())?;
         }
-        storage.write(&file, definition.to_text().as_bytes()).map_err(Error::io("write", &file))?;
+        definition::write(storage, draft, definition)?;
         // The symbol file exists from the start, so that readers in other processes need not wait for a writer.
         let durability = definition.options.durability;
         SymbolFile::open_rw(storage, &draft.join(SYMBOLS_FILE), definition.id, durability)?;
-        storage.sync_file(&file).map_err(Error::io("sync", &file))?;
         sync_dir(storage, draft)
     }
 
@@ -363,15 +397,36 @@ impl StreamInner {
     /// under way has its files open and does not mind.)
     pub fn delete(&self, remove: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let _upkeep: Vec<_> = self.spaces.iter().map(|space| space.stop_upkeep()).collect();
-        let writers: Option<Vec<_>> =
-            self.spaces.iter().map(|space| Some(space.writer.as_ref()?.hold())).collect();
-        let _hold = writers.ok_or(Error::ReadOnly)?;
+        let _hold = self.hold_writers()?;
         self.check_not_deleted()?;
         // Before the files go: a reader that then looks at new files of the old names knows.
         self.deleted.store(true, Ordering::SeqCst);
         let removed = remove().inspect_err(|_| self.deleted.store(false, Ordering::SeqCst));
         self.ring();
         removed
+    }
+
+    /// Changes the options, on the disk first.
+    pub fn alter(&self, options: StreamOptions) -> Result<(), Error> {
+        self.settings.get().check_change(&options)?;
+        let mut revision = self.revision.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is written meanwhile, so that no batch is judged by both; nor is the stream deleted.
+        let hold = self.hold_writers()?;
+        self.check_not_deleted()?;
+        let altered = Definition { revision: *revision + 1, options, ..self.definition.clone() };
+        self.identity.write(&altered)?;
+        *revision = altered.revision;
+        self.settings.set(options);
+        drop(hold);
+        let writers = self.spaces.iter().filter_map(|space| space.writer.as_ref());
+        writers.for_each(|writer| writer.set_file_bytes_max(options.file_bytes_max));
+        Ok(())
+    }
+
+    /// Keeps everybody from appending.
+    fn hold_writers(&self) -> Result<Vec<Hold<'_>>, Error> {
+        let writers = self.spaces.iter().map(|space| Some(space.writer.as_ref()?.hold()));
+        writers.collect::<Option<_>>().ok_or(Error::ReadOnly)
     }
 
     /// Wakes the cursors that wait for something of this stream.
@@ -388,8 +443,12 @@ impl StreamInner {
 
     /// Whether the stream has been deleted, or replaced by another of its name; for readers this asks the system.
     pub fn is_gone(&self) -> bool {
-        if !self.is_writable && !self.is_deleted() && self.definition_file.is_replaced() {
-            self.deleted.store(true, Ordering::SeqCst);
+        if !self.is_writable && !self.is_deleted() {
+            match self.identity.look() {
+                Seen::Same => {}
+                Seen::Altered(definition) => self.settings.set(definition.options),
+                Seen::Gone => self.deleted.store(true, Ordering::SeqCst),
+            }
         }
         self.is_deleted()
     }
@@ -411,7 +470,7 @@ impl StreamInner {
     /// Checks that a space takes a message at `time`. Only under the writer's lock the answer lasts.
     pub fn refuse_late(&self, space: &Space, time: i64) -> Result<(), Error> {
         let last = space.last_time.load(Ordering::Relaxed);
-        if self.definition.options.late == Late::Accept || time >= last {
+        if !self.settings.refuses_late() || time >= last {
             return Ok(());
         }
         let (time, last) = (Timestamp(time), Timestamp(last));

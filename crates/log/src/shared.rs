@@ -151,6 +151,11 @@ impl SharedWriter {
         self.log.trim(before)
     }
 
+    /// Sets [`LogOptions::file_bytes_max`](crate::LogOptions::file_bytes_max) for the batches to come.
+    pub fn set_file_bytes_max(&self, bytes: u64) {
+        self.lock().writer.set_file_bytes_max(bytes);
+    }
+
     /// Keeps others from writing. Syncs of what is written already go on.
     pub fn hold(&self) -> Hold<'_> {
         Hold(self.lock())

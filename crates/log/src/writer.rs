@@ -165,6 +165,11 @@ impl LogWriter {
         &self.options
     }
 
+    /// Sets [`LogOptions::file_bytes_max`] for the batches to come.
+    pub fn set_file_bytes_max(&mut self, bytes: u64) {
+        self.options.file_bytes_max = bytes;
+    }
+
     /// Numbers the messages of a batch, writes it, makes it as durable as the log promises and shows it to
     /// readers. Only `first_sequence` and the header's checksum change in `batch`. Returns the sequence
     /// numbers.

@@ -155,7 +155,12 @@ fn symbols_and_definitions_are_looked_at() {
     assert_eq!((found.len(), code), (11, 1));
     assert_eq!(found[0]["messages"], 5);
     assert_eq!(found[10]["severity"], "unfinished");
+    // There twice: one copy is enough to go on.
     flip(&place.db().join("streams/ticks/stream.tape"), 100);
+    let (found, code) = places(&place);
+    assert_eq!((found.len(), code), (12, 1));
+    assert!(found[0]["what"].as_str().unwrap().contains("checksum"), "{}", found[0]);
+    flip(&place.db().join("streams/ticks/stream.tape.copy"), 100);
     let found = one_place(&place, 1, "damage");
     assert!(found["what"].as_str().unwrap().contains("stream.tape"), "{found}");
 }

@@ -62,6 +62,7 @@ fn streams_are_created_listed_described_and_deleted() {
         late: Late::Refuse,
         file_bytes_max: 1 << 20,
         spaces: 1,
+        ..StreamOptions::default()
     };
     for name in ["b", "a/é", "with space"] {
         let stream = db.create_stream(name, schema(), options).unwrap();

@@ -11,9 +11,10 @@ use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 400;
 const BATCH: u64 = 10;
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "tapedb.database",
     "streams/s/stream.tape",
+    "streams/s/stream.tape.copy",
     "streams/s/symbols",
     "streams/s/0/00000000000000000000.log",
     "streams/s/0/00000000000000000000.idx",
@@ -144,6 +145,9 @@ fn check_database(path: &Path, damaged: &str, is_shorter: bool, loss: &Loss) {
         match opened {
             Ok((_db, stream)) => {
                 let recovery = stream.recovery();
+                if damaged.contains("stream.tape") {
+                    assert!(recovery.definition.as_ref().is_some_and(|what| what.contains("stream.tape")));
+                }
                 let symbols = &recovery.symbols;
                 let names_symbols =
                     recovery.symbols_lost > 0 || symbols.cut_bytes > 0 || !symbols.damaged.is_empty();
@@ -158,6 +162,8 @@ fn check_database(path: &Path, damaged: &str, is_shorter: bool, loss: &Loss) {
                 }
             }
             Err(Error::NotADatabase { .. }) => assert_eq!(damaged, FILES[0]),
+            // There twice.
+            Err(error) if damaged.contains("stream.tape") => panic!("{error}"),
             Err(error) => {
                 let name = Path::new(damaged).file_name().unwrap().to_str().unwrap();
                 assert!(error.to_string().contains(name), "{damaged}: {error}");

@@ -11,4 +11,5 @@ mod model;
 mod process;
 mod sealing;
 mod segments;
+mod settings;
 mod support;

@@ -1,0 +1,88 @@
+//! Whether the files in a directory are still those of the stream that was opened.
+//!
+//! A stream is known by its id, which stands in its definition, and quickly by the identity of the definition's file: while
+//! that stays, nothing has happened. Another file with the same id is the same stream with other options.
+
+use crate::definition::{self, Definition, FILES, Found};
+use crate::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tapedb_log::{Storage, StorageFile};
+
+/// The definition that a stream was opened with.
+pub(crate) struct Identity {
+    storage: Arc<dyn Storage>,
+    directory: PathBuf,
+    id: u64,
+    /// Kept open: while it is, no other file gets its identity.
+    file: Mutex<Arc<dyn StorageFile>>,
+}
+
+/// What has become of a stream.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// Nothing.
+    Same,
+    /// It has another definition, and is still the same stream.
+    Altered(Box<Definition>),
+    /// It has been deleted or renamed, or another stream has its name.
+    Gone,
+}
+
+impl Identity {
+    /// Opens the definition in a directory.
+    ///
+    /// # Errors
+    /// When there is none, or no copy of it is good.
+    pub fn open(storage: Arc<dyn Storage>, directory: &Path) -> Result<(Self, Definition, Copies), Error> {
+        let found = definition::read(&*storage, directory)?;
+        let found = found.ok_or_else(|| definition::missing(directory.join(FILES[0])))?;
+        let Found { definition, file, damage, is_uneven } = found;
+        let identity =
+            Self { storage, directory: directory.into(), id: definition.id, file: Mutex::new(file) };
+        Ok((identity, definition, Copies { damage, is_uneven }))
+    }
+
+    /// Writes both copies of the definition anew.
+    ///
+    /// # Errors
+    /// As [`definition::write`].
+    pub fn write(&self, definition: &Definition) -> Result<(), Error> {
+        definition::write(&*self.storage, &self.directory, definition)
+    }
+
+    /// Looks what is there now. Where nobody can say, because nothing there can be read, it counts as the same.
+    pub fn look(&self) -> Seen {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = self.storage.identity(&self.directory.join(FILES[0]));
+        match (there, file.identity()) {
+            (Ok(there), Ok(ours)) if there == ours => return Seen::Same,
+            (Err(error), _) if error.kind() != io::ErrorKind::NotFound => return Seen::Same,
+            _ => {}
+        }
+        match definition::read(&*self.storage, &self.directory) {
+            Ok(Some(found)) if found.definition.id == self.id => {
+                *file = found.file;
+                Seen::Altered(Box::new(found.definition))
+            }
+            Ok(_) => Seen::Gone,
+            Err(_) => Seen::Same,
+        }
+    }
+}
+
+/// How the copies of a definition were found.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    /// What is wrong with one of them.
+    pub damage: Option<Error>,
+    /// Whether they are to be written anew.
+    pub is_uneven: bool,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}

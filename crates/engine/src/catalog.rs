@@ -118,6 +118,21 @@ impl Catalog {
         new
     }
 
+    /// Without what is in some segments, by number. `None`: it has none of them.
+    pub fn without(&self, numbers: &[u64]) -> Option<Self> {
+        let mut new = self.next();
+        let is_one =
+            |part: &Part| part.content.as_ref().is_some_and(|content| numbers.contains(&content.number));
+        if !new.parts.iter().any(|part| is_one(part)) {
+            return None;
+        }
+        for part in new.parts.iter_mut().filter(|part| is_one(part)) {
+            *part = Arc::new(Part { sequences: part.sequences.clone(), lost: 0, content: None });
+        }
+        new.tidy();
+        Some(new)
+    }
+
     /// A copy of the next generation.
     pub fn next(&self) -> Self {
         Self { generation: self.generation + 1, ..self.clone() }
@@ -201,6 +216,15 @@ mod tests {
         assert_eq!((ranges(&merged), merged.next_number), (vec![0..20, 20..30], 8));
         assert!(three.with(part(5..20, 7)).is_none() && three.with(part(0..15, 7)).is_none());
         assert!(three.with(part(31..40, 7)).is_none());
+    }
+
+    #[test]
+    fn segments_go_and_their_sequence_numbers_stay() {
+        let three = catalog(&[10, 20, 30]);
+        let numbers: Vec<u64> = three.contents().map(|content| content.number).collect();
+        let rest = three.without(&numbers[..2]).unwrap();
+        assert_eq!((ranges(&rest), rest.sealed, rest.messages()), (vec![0..20, 20..30], 30, 10));
+        assert!(rest.without(&numbers[..2]).is_none());
     }
 
     #[test]

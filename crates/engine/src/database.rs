@@ -443,7 +443,8 @@ fn random() -> u64 {
     hasher.finish()
 }
 
-fn now() -> Timestamp {
+/// The clock.
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(since.as_nanos() as i64)
 }

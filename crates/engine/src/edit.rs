@@ -25,6 +25,15 @@ impl Stream {
         self.delete(from.., None::<[&str; 0]>)
     }
 
+    /// Deletes all messages before a time, as far as they have been acknowledged by now: exactly those, whatever files they
+    /// are in. [`Retention`](crate::Retention) does it by itself, by whole segments.
+    ///
+    /// # Errors
+    /// As [`Stream::delete`].
+    pub fn purge(&self, before: Timestamp) -> Result<(), Error> {
+        self.delete(..before, None::<[&str; 0]>)
+    }
+
     /// Deletes all messages. The stream, its symbols and its sequence numbers go on.
     ///
     /// # Errors

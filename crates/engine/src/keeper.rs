@@ -1,7 +1,10 @@
-//! The thread that looks after files while a database is open for writing: it seals complete log files and merges segments.
+//! The thread that looks after files while a database is open for writing: it purges what is old, seals log files that are
+//! complete or old enough, merges segments, and compresses old ones once more.
 
+use crate::error::Error;
 use crate::pace::Pace;
-use crate::seal::{merge_next, seal_next};
+use crate::retention::{retire, roll_if_due};
+use crate::seal::{chill_next, merge_next, seal_next};
 use crate::space::Lane;
 use crate::stream::StreamInner;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,13 +94,7 @@ impl Shared {
             if self.stop.load(Ordering::SeqCst) || lane.stream.is_deleted() {
                 return true;
             }
-            let _upkeep = lane.space.hold_upkeep();
-            let sealed = seal_next(lane, &mut pace);
-            let worked = match sealed {
-                Ok(Some(_)) => Ok(true),
-                Ok(None) => merge_next(lane, &mut pace),
-                Err(error) => Err(error),
-            };
+            let worked = work(lane, &mut pace);
             lane.space.note_upkeep(worked.as_ref().err());
             match worked {
                 Ok(true) => {}
@@ -105,4 +102,14 @@ impl Shared {
             }
         }
     }
+}
+
+/// One piece of work in a space; `false`: there is none.
+fn work(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
+    if lane.space.number == 0 {
+        retire(lane.stream)?;
+    }
+    let _upkeep = lane.space.hold_upkeep();
+    roll_if_due(lane)?;
+    Ok(seal_next(lane, pace)?.is_some() || merge_next(lane, pace)? || chill_next(lane, pace)?)
 }

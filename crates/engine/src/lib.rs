@@ -31,6 +31,7 @@ mod names;
 mod options;
 mod pace;
 mod position;
+mod retention;
 mod seal;
 mod source;
 mod space;

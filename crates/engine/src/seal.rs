@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::filter::Filter;
 use crate::history::History;
 use crate::pace::Pace;
+use crate::retention::{merged_max, tier_for};
 use crate::space::Lane;
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -41,6 +42,7 @@ pub(crate) fn seal_all(lane: Lane<'_>) -> Result<u64, Error> {
         sealed += count;
     }
     while merge_next(lane, &mut pace)? {}
+    while chill_next(lane, &mut pace)? {}
     Ok(sealed)
 }
 
@@ -64,7 +66,9 @@ pub(crate) fn seal_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<Option<u6
     let granules = granules_of(lane, file);
     let there: u64 = granules.iter().map(|granule| granule.count).sum();
     let lost = (sequences.end - sequences.start).saturating_sub(there);
-    let work = Work { sequences, tier: Tier::Hot, lost, leaves_out_damage: true };
+    let time_max = granules.iter().map(|granule| granule.time_max).max();
+    let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(lane, time_max));
+    let work = Work { sequences, tier, lost, leaves_out_damage: true };
     let history = History::of_granules(granules.iter().copied());
     let Some(part) = write_part(lane, history, work, pace)? else { return Ok(None) };
     let messages = part.content.as_ref().map_or(0, |content| content.messages);
@@ -95,12 +99,34 @@ fn trim(lane: Lane<'_>, sealed: u64) -> Result<(), Error> {
 /// upkeep.
 pub(crate) fn merge_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
     let catalog = lane.space.catalog();
-    let Some(chosen) = choose(&catalog, &lane.space.left_alone()) else { return Ok(false) };
-    let parts = &catalog.parts[chosen];
+    let most = merged_max(&lane.stream.settings.get(), MERGED_BYTES_MAX);
+    let Some(chosen) = choose(&catalog, most, &lane.space.left_alone()) else { return Ok(false) };
+    // They are all of one tier.
+    let tier = catalog.parts[chosen.clone()].iter().find_map(|part| tier_of(part)).unwrap_or(Tier::Hot);
+    write_anew(lane, &catalog.parts[chosen], tier, pace)
+}
+
+/// Writes a segment anew whose messages have become old, smaller and slower to read; `false`: there is none, or the work
+/// was stopped. The caller holds the space's upkeep.
+pub(crate) fn chill_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
+    let catalog = lane.space.catalog();
+    let is_due = |part: &Arc<Part>| {
+        part.content.as_ref().is_some_and(|content| {
+            content.tier == Tier::Hot
+                && tier_for(lane, content.time_max) == Tier::Cold
+                && !lane.space.left_alone().contains(&content.number)
+        })
+    };
+    match catalog.parts.iter().position(is_due) {
+        Some(index) => write_anew(lane, &catalog.parts[index..=index], Tier::Cold, pace),
+        None => Ok(false),
+    }
+}
+
+/// Writes one segment in place of some parts that follow each other; `false`: the work was stopped, or overtaken.
+fn write_anew(lane: Lane<'_>, parts: &[Arc<Part>], tier: Tier, pace: &mut Pace<'_>) -> Result<bool, Error> {
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(false) };
     let sequences = first.sequences.start..last.sequences.end;
-    let tiers = || parts.iter().filter_map(|part| part.content.as_ref()).map(|content| content.tier);
-    let tier = if tiers().all(|tier| tier == Tier::Cold) { Tier::Cold } else { Tier::Hot };
     let history = History::of_parts(parts.iter().cloned());
     let lost = parts.iter().map(|part| part.lost).sum();
     let work = Work { sequences, tier, lost, leaves_out_damage: false };
@@ -115,6 +141,10 @@ pub(crate) fn merge_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Er
     }
 }
 
+fn tier_of(part: &Part) -> Option<Tier> {
+    part.content.as_ref().map(|content| content.tier)
+}
+
 /// Leaves the parts alone that an error tells of.
 fn leave_alone(lane: Lane<'_>, parts: &[Arc<Part>], error: &Error) {
     let (first, _) = error.out_of_reach();
@@ -123,8 +153,9 @@ fn leave_alone(lane: Lane<'_>, parts: &[Arc<Part>], error: &Error) {
     lane.space.left_alone().extend(parts.iter().filter(named).filter_map(numbers));
 }
 
-/// The parts to merge next: one with deletions to carry out, or neighbours that are many and small.
-fn choose(catalog: &Catalog, left_alone: &HashSet<u64>) -> Option<Range<usize>> {
+/// The parts to merge next: one with deletions to carry out, or neighbours of one tier that are many and small, and together
+/// have no more bytes and time than `most`.
+fn choose(catalog: &Catalog, most: (u64, u64), left_alone: &HashSet<u64>) -> Option<Range<usize>> {
     let parts = &catalog.parts;
     let is_left =
         |part: &Part| part.content.as_ref().is_some_and(|content| left_alone.contains(&content.number));
@@ -141,7 +172,7 @@ fn choose(catalog: &Catalog, left_alone: &HashSet<u64>) -> Option<Range<usize>> 
     levels.sort_unstable();
     levels.dedup();
     let merged = |levels: &u32| *levels < u32::MAX;
-    levels.into_iter().filter(merged).find_map(|most| run_of(parts, most, level))
+    levels.into_iter().filter(merged).find_map(|largest| run_of(parts, most, largest, level))
 }
 
 /// Parts of one level are of about one size; each level's are [`FAN_IN`] times as large as those of the level below.
@@ -150,17 +181,25 @@ fn level(part: &Part) -> u32 {
     (bytes / SMALL_BYTES).checked_ilog(FAN_IN as u64).map_or(0, |level| level + 1)
 }
 
-/// The first [`FAN_IN`] neighbours that are of this level or below and do not become too large together.
-fn run_of(parts: &[Arc<Part>], most: u32, level: impl Fn(&Part) -> u32) -> Option<Range<usize>> {
-    let (mut start, mut bytes) = (0, 0);
+/// The first [`FAN_IN`] neighbours of one tier that are of this level or below and do not become too large together, or
+/// too long.
+fn run_of(
+    parts: &[Arc<Part>],
+    (bytes_max, span_max): (u64, u64),
+    largest: u32,
+    level: impl Fn(&Part) -> u32,
+) -> Option<Range<usize>> {
+    let mut start = 0;
     for (i, part) in parts.iter().enumerate() {
-        if level(part) > most {
-            (start, bytes) = (i + 1, 0);
+        if level(part) > largest {
+            start = i + 1;
             continue;
         }
-        bytes += part.content.as_ref().map_or(0, |content| content.bytes);
-        while bytes > MERGED_BYTES_MAX {
-            bytes -= parts[start].content.as_ref().map_or(0, |content| content.bytes);
+        let fits = |run: &[Arc<Part>]| {
+            let (bytes, span) = bytes_and_span(run);
+            bytes <= bytes_max && span <= span_max && is_of_one_tier(run)
+        };
+        while start <= i && !fits(&parts[start..=i]) {
             start += 1;
         }
         if i + 1 - start == FAN_IN {
@@ -168,6 +207,20 @@ fn run_of(parts: &[Arc<Part>], most: u32, level: impl Fn(&Part) -> u32) -> Optio
         }
     }
     None
+}
+
+fn bytes_and_span(run: &[Arc<Part>]) -> (u64, u64) {
+    let contents = || run.iter().filter_map(|part| part.content.as_ref());
+    let times = contents().map(|content| (content.time_min, content.time_max));
+    let times = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let span = times.map_or(0, |(first, last)| last.abs_diff(first));
+    (contents().map(|content| content.bytes).sum(), span)
+}
+
+fn is_of_one_tier(run: &[Arc<Part>]) -> bool {
+    let mut tiers = run.iter().filter_map(|part| tier_of(part));
+    let first = tiers.next();
+    tiers.all(|tier| Some(tier) == first)
 }
 
 /// A segment to be written.

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::Instant;
 use tapedb_log::{
     Log, LogOptions, LogWriter, Recovery, SharedWriter, Snapshot, Storage, StorageFile, SymbolFile,
 };
@@ -43,6 +44,8 @@ pub(crate) struct Space {
     failure: Mutex<Option<String>>,
     /// The next segment or deletion is called by this number.
     next_number: AtomicU64,
+    /// First sequence number in the active log file, and when it was seen to have a message.
+    active_since: Mutex<Option<(u64, Instant)>>,
     /// Segments that were found damaged, by number: upkeep leaves them as they are.
     left_alone: Mutex<HashSet<u64>>,
     /// Segments that somebody reads, by number.
@@ -143,6 +146,7 @@ impl Space {
             interrupted: AtomicBool::new(false),
             failure: Mutex::default(),
             next_number,
+            active_since: Mutex::default(),
             left_alone: Mutex::default(),
             open: Mutex::default(),
         };
@@ -241,6 +245,11 @@ impl Space {
     /// Whether somebody waits in [`Space::stop_upkeep`].
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
+    }
+
+    /// First sequence number in the active log file, and when it was seen to have a message.
+    pub fn active_since(&self) -> MutexGuard<'_, Option<(u64, Instant)>> {
+        self.active_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Segments that upkeep leaves as they are, by number.

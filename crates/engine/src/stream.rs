@@ -14,6 +14,7 @@ use crate::loader::Loader;
 use crate::lost;
 use crate::manifest::{self, Owner};
 use crate::options::{Settings, StreamOptions};
+use crate::retention;
 use crate::seal;
 use crate::space::{Lane, Opening, Space};
 use std::any::TypeId;
@@ -272,7 +273,8 @@ impl Stream {
     }
 
     /// Makes segments of everything that is in log files now, in this thread: smaller and faster to read. Upkeep in the
-    /// background does it for full log files only. Returns how many messages were sealed.
+    /// background does it for log files that are full or old enough only. Then does what the options say of old segments:
+    /// retention, the cold tier. Returns how many messages were sealed.
     ///
     /// # Errors
     /// When the database is open for reading only, or a file cannot be read or written: nothing is lost by it.
@@ -280,7 +282,10 @@ impl Stream {
         if !self.inner.is_writable {
             return Err(Error::ReadOnly);
         }
-        self.inner.spaces.iter().map(|space| seal::seal_all(Lane { stream: &self.inner, space })).sum()
+        let lanes = self.inner.spaces.iter().map(|space| Lane { stream: &self.inner, space });
+        let sealed = lanes.map(seal::seal_all).sum::<Result<u64, Error>>()?;
+        retention::retire(&self.inner)?;
+        Ok(sealed)
     }
 
     /// Why full log files are not being sealed, or segments not merged: a full disk, say. `None` while all goes well.

@@ -9,6 +9,7 @@ mod kill;
 mod live;
 mod model;
 mod process;
+mod retention;
 mod sealing;
 mod segments;
 mod settings;

@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use std::path::PathBuf;
+use std::time::Duration;
 use tapedb_engine::{Cursor, CursorBuilder, Database, Loader, Position, StreamOptions};
 use tapedb_schema::Timestamp;
 
@@ -150,7 +151,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.random.below(23) {
+        match self.random.below(25) {
             0..8 => self.append(),
             8..11 => self.flush(),
             11..14 => self.check_query(),
@@ -158,6 +159,8 @@ impl World {
             16..19 => self.read_live(),
             19..21 => self.seal(),
             21 => self.delete(),
+            22 => self.purge(),
+            23 => self.alter(),
             _ => self.reopen(),
         }
     }
@@ -233,6 +236,28 @@ impl World {
         for row in &mut self.stored[stream] {
             row.deleted |= (from..to).contains(&row.time) && symbols.contains(&row.symbol);
         }
+    }
+
+    /// Deletes what is before a time, which is mostly a small part.
+    fn purge(&mut self) {
+        let stream = self.random.below(STREAMS.len());
+        let times = self.stored[stream].iter().filter(|row| !row.deleted).map(|row| row.time);
+        let Some(first) = times.min() else { return };
+        let before = first + (self.random.next() % 20) as i64;
+        self.db().stream(STREAMS[stream]).unwrap().purge(Timestamp(before)).unwrap();
+        for row in &mut self.stored[stream] {
+            row.deleted |= row.time < before;
+        }
+    }
+
+    /// Changes how files are kept, but not so that messages go.
+    fn alter(&mut self) {
+        let name = STREAMS[self.random.below(STREAMS.len())];
+        let stream = self.db().stream(name).unwrap();
+        let mut age = || self.random.chance(2).then(|| Duration::from_nanos(self.random.next() % 100));
+        let (seal_after, cold_after) = (age(), age());
+        let file_bytes_max = *self.random.pick(&[2 << 10, 40 << 10]);
+        stream.alter(StreamOptions { seal_after, cold_after, file_bytes_max, ..stream.options() }).unwrap();
     }
 
     /// A query over history, all at once and in two parts with a position between.

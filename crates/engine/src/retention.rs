@@ -1,0 +1,148 @@
+//! What upkeep does because something is old or too much: purge the oldest parts, begin a new log file so that the last one
+//! can be sealed, and say which segments are for the cold tier.
+//!
+//! Messages are old beside the stream's latest message, or beside the clock where that message is from the future: data of
+//! last year that is replayed is not old by that, and one wrong time from a feed does not make everything else old.
+
+use crate::catalog::Content;
+use crate::database::now;
+use crate::error::Error;
+use crate::options::{Retention, StreamOptions};
+use crate::space::{Lane, Space};
+use crate::stream::StreamInner;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tapedb_segment::Tier;
+
+/// Parts are not merged into larger or longer ones than one of so many parts of what is retained: so much may be kept
+/// too long.
+const PARTS_RETAINED: u64 = 8;
+
+/// Purges the parts that the stream's retention does not keep. The part with the latest message stays, and so does what is
+/// in log files. The caller holds no space's upkeep.
+pub(crate) fn retire(stream: &StreamInner) -> Result<(), Error> {
+    let retention = stream.settings.get().retention;
+    if retention == Retention::default() {
+        return Ok(());
+    }
+    let Some(latest) = latest(stream) else { return Ok(()) };
+    let doomed = doomed(stream, retention, latest);
+    for space in &stream.spaces {
+        let numbers: Vec<u64> =
+            doomed.iter().filter(|part| part.space == space.number).map(|part| part.number).collect();
+        if !numbers.is_empty() {
+            // What is being made of these parts is finished first, or would bring them back.
+            let _upkeep = space.hold_upkeep();
+            space.change_catalog(|catalog| {
+                stream.check_not_deleted().ok()?;
+                catalog.without(&numbers)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A segment that may go.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    space: u32,
+    number: u64,
+    time_max: i64,
+    bytes: u64,
+}
+
+/// The parts that shall go.
+fn doomed(stream: &StreamInner, retention: Retention, latest: i64) -> Vec<Candidate> {
+    let mut parts: Vec<Candidate> = stream.spaces.iter().flat_map(|space| candidates(space)).collect();
+    parts.sort_unstable_by_key(|part| (part.time_max, part.space, part.number));
+    let mut bytes = parts.iter().map(|part| part.bytes).sum::<u64>();
+    bytes += stream.spaces.iter().map(|space| log_bytes(space)).sum::<u64>();
+    let oldest = retention.age.map_or(i64::MIN, |age| before(reference(latest), age));
+    let too_many = retention.bytes.unwrap_or(u64::MAX);
+    let goes = |part: &Candidate| {
+        let goes = part.time_max < latest && (part.time_max < oldest || bytes > too_many);
+        bytes -= part.bytes;
+        goes
+    };
+    // The oldest first, so all behind one that stays do too.
+    parts.into_iter().take_while(goes).collect()
+}
+
+fn candidates(space: &Space) -> Vec<Candidate> {
+    let catalog = space.catalog();
+    let of = |content: &Content| {
+        let Content { number, time_max, bytes, .. } = *content;
+        Candidate { space: space.number, number, time_max, bytes }
+    };
+    catalog.contents().map(of).collect()
+}
+
+/// Bytes of messages in log files.
+fn log_bytes(space: &Space) -> u64 {
+    let (catalog, snapshot) = space.view();
+    let unsealed = snapshot.iter().filter(|granule| granule.next_sequence() > catalog.sealed);
+    unsealed.map(|granule| u64::from(granule.len)).sum()
+}
+
+/// Time of the latest message of a stream; `None` while there is none.
+fn latest(stream: &StreamInner) -> Option<i64> {
+    let latest = stream.spaces.iter().map(|space| space.last_time.load(Ordering::Relaxed)).max();
+    latest.filter(|latest| *latest > i64::MIN)
+}
+
+/// The time from which ages are measured.
+fn reference(latest: i64) -> i64 {
+    latest.min(now().0)
+}
+
+fn before(time: i64, age: Duration) -> i64 {
+    time.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// The tier of a segment whose latest message has a time.
+pub(crate) fn tier_for(lane: Lane<'_>, time_max: i64) -> Tier {
+    let is_cold = match lane.stream.settings.get().cold_after {
+        None => false,
+        Some(Duration::ZERO) => true,
+        Some(age) => latest(lane.stream).is_some_and(|latest| time_max < before(reference(latest), age)),
+    };
+    if is_cold { Tier::Cold } else { Tier::Hot }
+}
+
+/// The most bytes, and the longest time in nanoseconds, that parts may have together to be merged.
+pub(crate) fn merged_max(options: &StreamOptions, bytes_max: u64) -> (u64, u64) {
+    let Retention { age, bytes } = options.retention;
+    let span = age.map_or(u64::MAX, |age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX) / PARTS_RETAINED);
+    (bytes.map_or(bytes_max, |bytes| bytes_max.min(bytes / PARTS_RETAINED)), span)
+}
+
+/// Begins a new log file if the active one has had messages for as long as the stream's options say.
+pub(crate) fn roll_if_due(lane: Lane<'_>) -> Result<(), Error> {
+    let Lane { stream, space } = lane;
+    let (Some(after), Some(writer)) = (stream.settings.get().seal_after, &space.writer) else {
+        return Ok(());
+    };
+    let is_due = match (active_start(space), &mut *space.active_since()) {
+        (None, since) => {
+            *since = None;
+            false
+        }
+        (Some(start), Some((known, since))) if *known == start => since.elapsed() >= after,
+        (Some(start), since) => {
+            *since = Some((start, Instant::now()));
+            after.is_zero()
+        }
+    };
+    if is_due && writer.roll()? {
+        // Rolling shows readers what loaders still wait for.
+        stream.ring();
+    }
+    Ok(())
+}
+
+/// First sequence number in the active log file; `None` while it has no message.
+fn active_start(space: &Space) -> Option<u64> {
+    let complete = space.log.complete_files().last().map(|file| file.next_sequence);
+    let start = complete.unwrap_or_else(|| space.log.first_sequence()).max(space.catalog().sealed);
+    (space.log.next_sequence() > start).then_some(start)
+}

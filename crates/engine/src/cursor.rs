@@ -1,6 +1,7 @@
 //! Reads messages: history, then live, of one stream or of many merged by time.
 
 use crate::block::{Block, Key, LAST, Order};
+use crate::columns::ColumnBuilder;
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::position::{InStream, Place, Position};
@@ -133,9 +134,37 @@ impl CursorBuilder {
         })
     }
 
-    fn source(&self, stream: &Stream, space: &Arc<Space>) -> Result<Source, Error> {
+    /// Reads columns instead of messages: of one record type those at these paths, such as `close`, or `entries.Trade.price`
+    /// within arrays and alternatives; times and symbols come with them. [`ColumnBuilder`](crate::ColumnBuilder) has an
+    /// example.
+    pub fn columns<S: Into<String>>(
+        self,
+        record: &str,
+        fields: impl IntoIterator<Item = S>,
+    ) -> ColumnBuilder {
+        ColumnBuilder::new(self, record.into(), fields.into_iter().map(Into::into).collect())
+    }
+
+    pub(crate) fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// Columns are read from history, forwards.
+    pub(crate) fn check_columns(&self) -> Result<(), Error> {
+        if self.live || self.reversed || self.resume.is_some() {
+            let what = "columns are read from history, forwards and from its beginning; leave out what says otherwise";
+            return Err(Error::Position { what: what.into() });
+        }
+        self.check()
+    }
+
+    pub(crate) fn filter_of(&self, stream: &Stream) -> Filter {
         let (from, last) = self.times();
-        let filter = Filter::new(from, last, self.symbols.as_ref(), self.types.as_ref(), &stream.inner);
+        Filter::new(from, last, self.symbols.as_ref(), self.types.as_ref(), &stream.inner)
+    }
+
+    fn source(&self, stream: &Stream, space: &Arc<Space>) -> Result<Source, Error> {
+        let filter = self.filter_of(stream);
         let order = if self.reversed { Order::TimeReversed } else { Order::Time };
         let place = self.place(stream, space)?;
         Ok(Source::new((stream.clone(), space.clone()), filter, order, self.live, place))
@@ -258,6 +287,14 @@ impl Cursor {
             return Ok(None);
         }
         Ok(self.current())
+    }
+
+    /// The next message, and which of the spaces of all streams it is from.
+    pub(crate) fn next_of(&mut self) -> Result<Option<(Message<'_>, usize)>, Error> {
+        if !self.step_plainly() && !self.step()? {
+            return Ok(None);
+        }
+        Ok(self.current().zip(self.lead))
     }
 
     /// The next message, waited for at most `timeout`. `None`: the time is over, or history ended and the cursor is

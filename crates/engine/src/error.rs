@@ -86,6 +86,15 @@ pub enum Error {
         /// What does not fit.
         why: &'static str,
     },
+    /// A record type has no such column.
+    Field {
+        /// The stream.
+        stream: Box<str>,
+        /// The record type and the path that was asked for.
+        field: Box<str>,
+        /// The first columns there are.
+        known: Vec<String>,
+    },
     /// The program's version of a record type cannot be read from the stream's.
     Version {
         /// The stream.
@@ -342,6 +351,9 @@ impl fmt::Display for Error {
                 write!(f, "not appended to stream {stream:?}: {error}")
             }
             Self::Message(error) => write!(f, "not appended: {error}"),
+            Self::Field { stream, field, known } => {
+                write!(f, "stream {stream:?} has no column {field}; there is {}", known.join(", "))
+            }
             Self::Late { stream, time, last } => write!(
                 f,
                 "stream {stream:?} refuses late messages: {time} is before {last}; append in time order, or create \

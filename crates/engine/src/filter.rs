@@ -79,6 +79,11 @@ impl Filter {
         time_max >= self.from && time_min <= self.last
     }
 
+    /// Whether all messages from one time to another are wanted, as far as times go.
+    pub fn wants_all_times(&self, time_min: i64, time_max: i64) -> bool {
+        time_min >= self.from && time_max <= self.last
+    }
+
     /// Runs of blocks of a segment that may hold wanted messages, ascending.
     pub fn wanted_blocks<R: ReadAt>(
         &mut self,

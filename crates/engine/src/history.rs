@@ -62,9 +62,9 @@ pub(crate) struct History {
 
 /// What all slots decode blocks of segments with.
 #[derive(Debug, Default)]
-struct Tools {
-    decoder: segment::Decoder,
-    raw: segment::Block,
+pub(crate) struct Tools {
+    pub decoder: segment::Decoder,
+    pub raw: segment::Block,
 }
 
 /// An open piece: what of it is in memory, and what follows that.
@@ -76,9 +76,9 @@ struct Slot {
 
 /// The rest of a segment.
 #[derive(Debug, Clone)]
-struct Feed {
-    segment: Arc<OpenSegment>,
-    part: Arc<Part>,
+pub(crate) struct Feed {
+    pub segment: Arc<OpenSegment>,
+    pub part: Arc<Part>,
     /// Runs of blocks that may hold wanted messages and have not been loaded.
     blocks: VecDeque<Range<usize>>,
 }
@@ -370,7 +370,7 @@ impl Tools {
     ///
     /// # Errors
     /// Damage: nothing of the block is given.
-    fn load(
+    pub fn load(
         &mut self,
         feed: &Feed,
         index: usize,
@@ -397,12 +397,18 @@ impl Tools {
 }
 
 impl Feed {
-    fn new(
+    pub fn new(
         segment: Arc<OpenSegment>,
         part: Arc<Part>,
         blocks: impl IntoIterator<Item = Range<usize>>,
     ) -> Self {
         Self { segment, part, blocks: blocks.into_iter().collect() }
+    }
+
+    /// Place of the first message of the next block, or before it.
+    pub fn first(&self) -> Option<Key> {
+        let block = self.segment.segment.blocks().get(self.blocks.front()?.start)?;
+        Some((block.time_min, block.sequence_min))
     }
 
     /// Smallest and largest times and sequence numbers.
@@ -416,7 +422,7 @@ impl Feed {
     }
 
     /// Takes a block back that could not be read.
-    fn put_back(&mut self, index: usize, order: Order) {
+    pub fn put_back(&mut self, index: usize, order: Order) {
         match order {
             Order::TimeReversed => self.blocks.push_back(index..index + 1),
             _ => self.blocks.push_front(index..index + 1),
@@ -424,7 +430,7 @@ impl Feed {
     }
 
     /// Takes the next block in the order of reading.
-    fn next(&mut self, order: Order) -> Option<usize> {
+    pub fn next(&mut self, order: Order) -> Option<usize> {
         if order == Order::TimeReversed {
             let run = self.blocks.back_mut()?;
             run.end -= 1;

@@ -11,6 +11,8 @@ mod binding;
 mod block;
 mod catalog;
 mod check;
+mod chunks;
+mod columns;
 mod copies;
 mod cursor;
 mod database;
@@ -18,6 +20,7 @@ mod definition;
 mod deletion;
 mod edit;
 mod error;
+mod fields;
 mod files;
 mod filter;
 mod history;
@@ -40,6 +43,8 @@ mod stream;
 mod tail;
 
 pub use check::{Checked, Checking, Finding, Severity};
+pub use chunks::SymbolRun;
+pub use columns::{Chunk, Column, ColumnBuilder, ColumnCursor, Step};
 pub use cursor::{Cursor, CursorBuilder, Message};
 pub use database::{Access, Database};
 pub use error::{Error, LostMessages, SegmentFailure};
@@ -50,7 +55,7 @@ pub use position::Position;
 pub use stored::StoredStream;
 pub use stream::{Stream, StreamRecovery, StreamStats};
 pub use tapedb_log::{Durability, LogError, Storage};
-pub use tapedb_segment::SegmentError;
+pub use tapedb_segment::{ColumnKind, SegmentError, Values};
 
 /// The README's program compiles.
 #[cfg(doctest)]

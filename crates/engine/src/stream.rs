@@ -3,6 +3,7 @@
 use crate::bell::Bell;
 use crate::binding::{self, Binding};
 use crate::catalog::Catalog;
+use crate::columns::ColumnBuilder;
 use crate::cursor::CursorBuilder;
 use crate::definition::{self, Definition};
 use crate::edit;
@@ -302,6 +303,15 @@ impl Stream {
     /// A cursor over this stream alone.
     pub fn cursor(&self) -> CursorBuilder {
         CursorBuilder::new(vec![self.clone()])
+    }
+
+    /// Columns of this stream alone: [`CursorBuilder::columns`].
+    pub fn columns<S: Into<String>>(
+        &self,
+        record: &str,
+        fields: impl IntoIterator<Item = S>,
+    ) -> ColumnBuilder {
+        self.cursor().columns(record, fields)
     }
 
     /// Type id of the Rust type `T` in this stream.

@@ -538,6 +538,22 @@ impl Decoder {
         Columns { block, group: OWN }.ints(own::TIME.into(), &self.level, &mut self.scratch, out)
     }
 
+    /// Replaces `out` by the sequence numbers of all rows in row order, as `u64` by their bits.
+    ///
+    /// # Errors
+    /// When the column is damaged.
+    pub fn sequences(&mut self, block: &Block, out: &mut Vec<i64>) -> Result<(), Damage> {
+        let (columns, head) = (Columns { block, group: OWN }, block.head());
+        if !columns.has(own::SEQUENCE.into()) {
+            let first = head.sequence_min;
+            out.clear();
+            out.extend((0..u64::from(head.count)).map(|row| first.wrapping_add(row) as i64));
+            return Ok(());
+        }
+        self.level.one_run(head.count as usize);
+        columns.ints(own::SEQUENCE.into(), &self.level, &mut self.scratch, out)
+    }
+
     /// Replaces `places` by the row of each value that [`Self::column`] gives for a field of all messages of a record
     /// type: `places[i]` is the row of the block that value `i` belongs to.
     ///

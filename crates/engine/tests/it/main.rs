@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, reason = "tests")]
 
+mod columns;
 mod conformance;
 mod damage;
 mod full;

@@ -274,6 +274,10 @@ impl World {
         found.extend(rest);
         assert_eq!(found, expected, "{query:?}");
         assert!(cursor.next().unwrap().is_none());
+        if !query.reversed {
+            let record = TYPES[query.types.unwrap_or(expected.len() % 2)];
+            crate::columns::check(record, || query.on(self.db()));
+        }
     }
 
     fn open_live(&mut self) {

@@ -1,0 +1,643 @@
+//! Chunks of columns, out of segments and logs.
+//!
+//! A block of a segment that is wanted whole becomes a chunk without becoming rows. Of all else, which is blocks that times
+//! or deletions cut and what is still in the log, the wanted rows are packed into a block of their own, whose columns are
+//! read like any other's.
+//!
+//! Always true: each message is in at most one piece that has not been read. Where files are replaced while they wait to be
+//! read, what has been read of those before is in `taken`, and is left out of those after.
+
+use crate::block::{Block, Bounds, Key, LAST, Order};
+use crate::catalog::Part;
+use crate::error::{Error, SegmentFailure};
+use crate::fields::Fields;
+use crate::filter::Filter;
+use crate::history::{Feed, Tools};
+use crate::missing;
+use crate::space::{Lane, Space};
+use crate::stream::Stream;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use tapedb_log::Granule;
+use tapedb_segment::{
+    self as segment, BlockBuilder, BlockOptions, ColumnValues, Damage, Flaw, Plan, RowHeader,
+};
+
+/// Most segments that are kept open for their next block.
+const OPEN_MAX: usize = 64;
+
+/// Messages of one record type and one symbol that lie together in a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SymbolRun {
+    /// Id of the symbol in the stream's dictionary.
+    pub symbol: u32,
+    /// Index of the first row behind the run.
+    pub end: u32,
+}
+
+/// The columns of a chunk. Filling it again keeps the memory.
+#[derive(Debug, Default)]
+pub(crate) struct Filled {
+    /// The lane they are of.
+    pub lane: usize,
+    pub times: Vec<i64>,
+    pub sequences: Vec<u64>,
+    pub runs: Vec<SymbolRun>,
+    /// As [`Fields::columns`].
+    pub values: Vec<ColumnValues>,
+}
+
+/// One space of a stream, as columns are read from it.
+#[derive(Debug)]
+pub(crate) struct ColumnLane {
+    pub stream: Stream,
+    pub space: Arc<Space>,
+    pub plan: Arc<Plan>,
+    pub fields: Fields,
+    filter: Filter,
+    /// Messages from this one on came later.
+    end: u64,
+    generation: u64,
+    /// Messages of pieces that have been read.
+    done: Vec<Range<u64>>,
+    /// What has been read, or will be, of files that have been replaced: messages with such numbers, up to a place.
+    taken: Vec<(Range<u64>, Key)>,
+}
+
+/// Chunks in the order of their first times.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    pub lanes: Vec<ColumnLane>,
+    pieces: Vec<Piece>,
+    /// Pieces that are not finished.
+    turns: BinaryHeap<Reverse<Turn>>,
+    /// Segments that are open, and how many may stay so.
+    open: usize,
+    open_max: usize,
+    /// Lane whose rows are in `block`, to be packed, and how much of `taken` they are looked for in.
+    packing: Option<(usize, usize)>,
+    block: Block,
+    packer: Packer,
+    errors: VecDeque<Error>,
+}
+
+/// When a piece is read next: at its first time that has not been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    time: i64,
+    lane: usize,
+    sequence: u64,
+    piece: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Granule(Granule),
+    Segment(Box<InSegment>),
+}
+
+#[derive(Debug)]
+struct InSegment {
+    part: Arc<Part>,
+    /// `None`: not opened yet, or closed to keep few files open.
+    feed: Option<Feed>,
+    /// What was taken when the piece was planned; what came later is itself.
+    taken: usize,
+    /// Blocks before this one are done.
+    next: usize,
+    /// The last message of those blocks, noted when the segment is closed.
+    last: Option<Key>,
+}
+
+/// Reads columns, and packs rows so that they can be read.
+#[derive(Debug)]
+pub(crate) struct Packer {
+    tools: Tools,
+    builder: BlockBuilder,
+    packed: Vec<u8>,
+    row_times: Vec<i64>,
+    row_sequences: Vec<i64>,
+    places: Vec<u32>,
+    found: Vec<(u16, u32, u32)>,
+    pub with_sequences: bool,
+}
+
+impl ColumnLane {
+    pub fn new(
+        (stream, space): (Stream, Arc<Space>),
+        plan: Arc<Plan>,
+        fields: Fields,
+        filter: Filter,
+    ) -> Self {
+        let (done, taken) = (Vec::new(), Vec::new());
+        Self { stream, space, plan, fields, filter, end: u64::MAX, generation: 0, done, taken }
+    }
+
+    /// Whether a block is wanted as it lies, all times and all that was ever in it.
+    fn wants_whole(&self, feed: &Feed, index: usize, taken: usize) -> bool {
+        let Some(entry) = feed.segment.segment.blocks().get(index) else { return false };
+        let (part, sequences) = (&feed.part, entry.sequence_min..entry.sequence_max.saturating_add(1));
+        let is_taken =
+            |(taken, _): &(Range<u64>, Key)| taken.start < sequences.end && sequences.start < taken.end;
+        let is_deleted = || {
+            let mut deletions = self.space.deletions_of_part(part).into_iter();
+            deletions.any(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max))
+        };
+        self.filter.wants_all_times(entry.time_min, entry.time_max)
+            && sequences.end <= self.end
+            && !self.taken[..taken].iter().any(is_taken)
+            && !is_deleted()
+    }
+}
+
+impl Chunks {
+    pub fn new(lanes: Vec<ColumnLane>, with_sequences: bool) -> Self {
+        let mut chunks = Self {
+            lanes,
+            pieces: Vec::new(),
+            turns: BinaryHeap::new(),
+            open: 0,
+            open_max: OPEN_MAX,
+            packing: None,
+            block: Block::new(Order::Time),
+            packer: Packer::new(with_sequences),
+            errors: VecDeque::new(),
+        };
+        for index in 0..chunks.lanes.len() {
+            let snapshot = chunks.lanes[index].space.view().1;
+            chunks.lanes[index].end = snapshot.next_sequence();
+            let missing = chunks.plan(index);
+            chunks.errors.extend(missing);
+        }
+        chunks
+    }
+
+    /// Lists the pieces of a lane; returns what is missing among them.
+    fn plan(&mut self, index: usize) -> VecDeque<Error> {
+        let Self { lanes, pieces, turns, .. } = self;
+        let ColumnLane { space, filter, end, generation, taken, .. } = &mut lanes[index];
+        let (catalog, snapshot) = space.view();
+        *generation = catalog.generation;
+        let mut add = |time: i64, sequence: u64, piece: Piece| {
+            turns.push(Reverse(Turn { time, lane: index, sequence, piece: pieces.len() }));
+            pieces.push(piece);
+        };
+        for part in catalog.parts_between(0..*end) {
+            let Some(content) = &part.content else { continue };
+            if filter.wants_times(content.time_min, content.time_max) {
+                let piece =
+                    InSegment { part: part.clone(), feed: None, taken: taken.len(), next: 0, last: None };
+                add(content.time_min, part.sequences.start, Piece::Segment(Box::new(piece)));
+            }
+        }
+        let in_log =
+            |granule: &&Granule| granule.next_sequence() > catalog.sealed && granule.first_sequence < *end;
+        for granule in snapshot.iter().filter(in_log) {
+            if filter.wants_times(granule.time_min, granule.time_max) {
+                add(granule.time_min, granule.first_sequence, Piece::Granule(*granule));
+            }
+        }
+        missing::below(*end, &space.log, (&catalog, &snapshot))
+    }
+
+    /// Replaces `out` by the next chunk. `false`: there is none left.
+    ///
+    /// # Errors
+    /// Damage, once each; the next call goes on after it. What the system refuses: the next call tries it again.
+    pub fn next(&mut self, out: &mut Filled) -> Result<bool, Error> {
+        loop {
+            if let Some(error) = self.errors.pop_front() {
+                return Err(error);
+            }
+            if let Some((lane, taken)) = self.packing {
+                if self.pack(lane, taken, out)? {
+                    return Ok(true);
+                }
+                self.packing = None;
+                continue;
+            }
+            let Some(Reverse(turn)) = self.turns.pop() else { return Ok(false) };
+            match self.take(turn, out) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(error) if error.is_damage() => return Err(error),
+                Err(error) => {
+                    self.turns.push(Reverse(turn));
+                    self.go_on_after(error, turn.lane)?;
+                }
+            }
+        }
+    }
+
+    /// # Errors
+    /// The same error, unless other files have taken the place of those it is about.
+    #[cold]
+    fn go_on_after(&mut self, error: Error, lane: usize) -> Result<(), Error> {
+        if matches!(error, Error::Deleted { .. }) {
+            self.turns.retain(|Reverse(turn)| turn.lane != lane);
+        }
+        if !error.is_missing_file() {
+            return Err(error);
+        }
+        let space = &self.lanes[lane].space;
+        space.refresh_catalog()?;
+        if space.catalog().generation == self.lanes[lane].generation {
+            return Err(error);
+        }
+        self.plan_anew(lane);
+        Ok(())
+    }
+
+    /// What has not been opened is looked for anew. Open segments stay readable, so they stay.
+    fn plan_anew(&mut self, lane: usize) {
+        let (pieces, ColumnLane { taken, done, .. }) = (&self.pieces, &mut self.lanes[lane]);
+        taken.extend(done.drain(..).map(|sequences| (sequences, LAST)));
+        self.turns.retain(|Reverse(turn)| match &pieces[turn.piece] {
+            _ if turn.lane != lane => true,
+            Piece::Segment(piece) if piece.feed.is_some() => {
+                taken.push((piece.part.sequences.clone(), LAST));
+                true
+            }
+            Piece::Segment(piece) => {
+                taken.extend(piece.last.map(|last| (piece.part.sequences.clone(), last)));
+                false
+            }
+            Piece::Granule(_) => false,
+        });
+        self.plan(lane);
+    }
+
+    /// Reads on in a piece. `true`: `out` has a chunk; `false`: look again.
+    ///
+    /// # Errors
+    /// Damage: the piece goes on behind it. Any other: the piece is as before.
+    fn take(&mut self, turn: Turn, out: &mut Filled) -> Result<bool, Error> {
+        match self.pieces[turn.piece] {
+            Piece::Granule(granule) => self.take_granule(turn.lane, &granule),
+            Piece::Segment(_) => self.take_block(turn, out),
+        }
+    }
+
+    fn take_granule(&mut self, index: usize, granule: &Granule) -> Result<bool, Error> {
+        let Self { lanes, block, errors, .. } = self;
+        let lane = &mut lanes[index];
+        let at = Lane { stream: &lane.stream.inner, space: &lane.space };
+        block.empty();
+        at.stream.unless_gone(at.space.log.read(granule, block.bytes_mut()))?;
+        let sequences = granule.first_sequence..granule.next_sequence();
+        let deletions = at.space.deletions_in_log(&sequences, (granule.time_min, granule.time_max));
+        let bounds = Bounds { after: None, end: lane.end, deletions };
+        block.load(&granule.span(), granule.sorted, bounds, (&mut lane.filter, at), errors);
+        lane.done.push(sequences);
+        self.packing = Some((index, lane.taken.len()));
+        Ok(false)
+    }
+
+    fn take_block(&mut self, turn: Turn, out: &mut Filled) -> Result<bool, Error> {
+        let Self { lanes, pieces, turns, open, open_max, packer, block, packing, errors } = self;
+        let Piece::Segment(piece) = &mut pieces[turn.piece] else { return Ok(false) };
+        let lane = &mut lanes[turn.lane];
+        if piece.feed.is_none() {
+            errors.extend(piece.open(lane)?);
+            *open += usize::from(piece.feed.is_some());
+        }
+        let Some(index) = piece.feed.as_mut().and_then(|feed| feed.next(Order::Time)) else {
+            *open -= usize::from(piece.feed.take().is_some());
+            lane.done.push(piece.part.sequences.clone());
+            return Ok(false);
+        };
+        let taken = match &piece.feed {
+            Some(feed) if lane.wants_whole(feed, index, piece.taken) => packer.read(feed, index, lane, out),
+            _ => Ok(Taken::AsRows),
+        };
+        let taken = match (taken, &piece.feed) {
+            (Ok(Taken::AsRows), Some(feed)) => {
+                let at = Lane { stream: &lane.stream.inner, space: &lane.space };
+                let loaded = packer.tools.load(feed, index, (None, lane.end), (&mut lane.filter, at), block);
+                loaded.map(|()| {
+                    *packing = Some((turn.lane, piece.taken));
+                    false
+                })
+            }
+            (taken, _) => taken.map(|taken| matches!(taken, Taken::Chunk)),
+        };
+        out.lane = turn.lane;
+        if taken.as_ref().is_err_and(|error| !error.is_damage()) {
+            piece.feed.as_mut().into_iter().for_each(|feed| feed.put_back(index, Order::Time));
+            return taken;
+        }
+        piece.next = index + 1;
+        if let Some((time, sequence)) = piece.feed.as_ref().and_then(Feed::first) {
+            turns.push(Reverse(Turn { time, sequence, ..turn }));
+            if *open > *open_max && lane.taken.is_empty() {
+                *open -= usize::from(piece.close(packer));
+            }
+        } else {
+            *open -= usize::from(piece.feed.take().is_some());
+            lane.done.push(piece.part.sequences.clone());
+        }
+        taken
+    }
+
+    /// Makes a chunk of the next rows of the block. `false`: there are no more.
+    fn pack(&mut self, index: usize, taken: usize, out: &mut Filled) -> Result<bool, Error> {
+        let Self { lanes, block, errors, packer, .. } = self;
+        let lane = &mut lanes[index];
+        let at = Lane { stream: &lane.stream.inner, space: &lane.space };
+        while !packer.builder.is_full()
+            && errors.is_empty()
+            && (block.advance_plainly() || block.advance(&mut lane.filter, at, errors))
+        {
+            let (time, sequence) = block.key();
+            let is_wanted = block.type_id() == lane.fields.type_id
+                && !lane.taken[..taken]
+                    .iter()
+                    .any(|(taken, last)| taken.contains(&sequence) && (time, sequence) <= *last);
+            if is_wanted {
+                let header = RowHeader { time, sequence, symbol: block.symbol(), type_id: block.type_id() };
+                packer.push(lane, header, block.body())?;
+            }
+        }
+        out.lane = index;
+        packer.finish(lane, out)
+    }
+}
+
+/// What came of reading a block.
+enum Taken {
+    Chunk,
+    /// It has nothing that is wanted.
+    Nothing,
+    /// It can only be read as rows.
+    AsRows,
+}
+
+impl InSegment {
+    /// Opens the segment behind the blocks that are done. There is no feed if it has no messages. Returns what to tell of
+    /// it, once.
+    fn open(&mut self, lane: &mut ColumnLane) -> Result<Option<Error>, Error> {
+        let Some(segment) = lane.space.open_segment(&self.part, &lane.stream.inner)? else { return Ok(None) };
+        let failure = segment.failure().filter(|_| self.last.is_none());
+        let at = Lane { stream: &lane.stream.inner, space: &lane.space };
+        let blocks = lane.filter.wanted_blocks(&segment.segment, at);
+        let rest = blocks.into_iter().map(|run| run.start.max(self.next)..run.end);
+        self.feed = Some(Feed::new(segment, self.part.clone(), rest.filter(|run| !run.is_empty())));
+        Ok(failure)
+    }
+
+    /// Closes the segment whose last block `packer` has; `false`: it cannot be told where to go on.
+    fn close(&mut self, packer: &mut Packer) -> bool {
+        self.last = packer.last_key();
+        self.last.is_some() && self.feed.take().is_some()
+    }
+}
+
+impl Packer {
+    pub fn new(with_sequences: bool) -> Self {
+        Self {
+            tools: Tools::default(),
+            builder: BlockBuilder::new(BlockOptions::default()),
+            packed: Vec::new(),
+            row_times: Vec::new(),
+            row_sequences: Vec::new(),
+            places: Vec::new(),
+            found: Vec::new(),
+            with_sequences,
+        }
+    }
+
+    /// Reads the wanted columns of a block of a segment.
+    fn read(
+        &mut self,
+        feed: &Feed,
+        index: usize,
+        lane: &mut ColumnLane,
+        out: &mut Filled,
+    ) -> Result<Taken, Error> {
+        let segment = &feed.segment.segment;
+        let Some(entry) = segment.blocks().get(index) else { return Ok(Taken::Nothing) };
+        let failed = |error| SegmentFailure::of_block(&feed.segment.path, entry, error);
+        let at = Lane { stream: &lane.stream.inner, space: &lane.space };
+        loop {
+            let fields = &mut lane.fields;
+            let wants = |type_id, column| fields.needs(type_id, column);
+            segment.read_columns(index, &mut self.tools.raw, wants).map_err(failed)?;
+            let groups = &self.tools.raw.head().groups;
+            if groups.iter().any(|group| group.is_whole && group.type_id == fields.type_id) {
+                return Ok(Taken::AsRows);
+            }
+            let symbols = lane.filter.selection(at).symbols;
+            match self.fill(segment.plan(), fields, symbols, out) {
+                Ok(true) => return Ok(Taken::Chunk),
+                Ok(false) => return Ok(Taken::Nothing),
+                // Only its bytes tell which column a column follows.
+                Err(damage) if needs_another(&damage, fields) => {}
+                Err(damage) => return Err(failed(damage.into())),
+            }
+        }
+    }
+
+    /// Decodes the columns of the block in `tools`. `false`: it has nothing that is wanted.
+    fn fill(
+        &mut self,
+        plan: &Plan,
+        fields: &Fields,
+        symbols: Option<&[u32]>,
+        out: &mut Filled,
+    ) -> Result<bool, Damage> {
+        let Tools { decoder, raw } = &mut self.tools;
+        decoder.lanes(raw, &mut self.found)?;
+        out.runs.clear();
+        let mut end = 0;
+        for (type_id, symbol, count) in &self.found {
+            let is_wanted = symbols.is_none_or(|symbols| symbols.binary_search(symbol).is_ok());
+            if *type_id == fields.type_id && is_wanted {
+                end += count;
+                out.runs.push(SymbolRun { symbol: *symbol, end });
+            }
+        }
+        if end == 0 {
+            return Ok(false);
+        }
+        // Rows of one lane lie as they are given.
+        let is_one = self.found.len() == 1;
+        if !is_one {
+            decoder.places(raw, fields.type_id, symbols, &mut self.places)?;
+        }
+        decoder.times(raw, if is_one { &mut out.times } else { &mut self.row_times })?;
+        if !is_one {
+            out.times.clear();
+            out.times.extend(self.places.iter().map(|place| self.row_times[*place as usize]));
+        }
+        out.sequences.clear();
+        if self.with_sequences {
+            decoder.sequences(raw, &mut self.row_sequences)?;
+            let rows = &self.row_sequences;
+            match is_one {
+                true => out.sequences.extend(rows.iter().map(|sequence| *sequence as u64)),
+                false => {
+                    out.sequences.extend(self.places.iter().map(|place| rows[*place as usize] as u64));
+                }
+            }
+        }
+        self.fill_values(plan, fields, symbols, out)?;
+        Ok(true)
+    }
+
+    fn fill_values(
+        &mut self,
+        plan: &Plan,
+        fields: &Fields,
+        symbols: Option<&[u32]>,
+        out: &mut Filled,
+    ) -> Result<(), Damage> {
+        let Tools { decoder, raw } = &mut self.tools;
+        out.values.resize_with(fields.columns.len(), ColumnValues::new);
+        for (column, values) in fields.columns.iter().zip(&mut out.values) {
+            decoder.column(plan, raw, (fields.type_id, *column), symbols, values)?;
+        }
+        Ok(())
+    }
+
+    /// Time and sequence number of the last message of the block that was read last.
+    fn last_key(&mut self) -> Option<Key> {
+        let Tools { decoder, raw } = &mut self.tools;
+        decoder.times(raw, &mut self.row_times).ok()?;
+        decoder.sequences(raw, &mut self.row_sequences).ok()?;
+        Some((*self.row_times.last()?, *self.row_sequences.last()? as u64))
+    }
+
+    /// Whether no more rows go into the chunk being packed.
+    pub fn is_full(&self) -> bool {
+        self.builder.is_full()
+    }
+
+    /// Adds a row to the chunk being packed, behind those before.
+    ///
+    /// # Errors
+    /// [`Error::Decode`] when its bytes are not those of its type: it is left out.
+    pub fn push(&mut self, lane: &ColumnLane, header: RowHeader, body: &[u8]) -> Result<(), Error> {
+        lane.plan.layouts().check(header.type_id, body).map_err(|error| Error::Decode {
+            stream: lane.stream.name().into(),
+            sequence: Some(header.sequence),
+            error: Box::new(error),
+        })?;
+        self.builder.push(header, body).map_err(|error| Error::not_written(&lane.space.directory, error))
+    }
+
+    /// Makes a chunk of the rows that have been packed. `false`: there are none.
+    ///
+    /// # Errors
+    /// None is expected: what has been packed is whole.
+    pub fn finish(&mut self, lane: &ColumnLane, out: &mut Filled) -> Result<bool, Error> {
+        if self.builder.is_empty() {
+            return Ok(false);
+        }
+        self.packed.clear();
+        self.builder.finish(&lane.plan, &mut self.packed);
+        let read = self.tools.raw.load(&self.packed);
+        let filled = read.and_then(|()| self.fill(&lane.plan, &lane.fields, None, out));
+        filled.map_err(|damage| Error::not_written(&lane.space.directory, damage.into()))
+    }
+}
+
+/// Notes the column that is missing, if one is that was not read.
+fn needs_another(damage: &Damage, fields: &mut Fields) -> bool {
+    let segment::Part::Column { type_id: Some(type_id), column } = damage.part else { return false };
+    let is_unread = matches!(damage.flaw, Flaw::Short { have: 0, .. }) && type_id == fields.type_id;
+    match fields.needed.get_mut(usize::from(column)) {
+        Some(needed) if is_unread && !*needed => {
+            *needed = true;
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, StreamOptions};
+    use tapedb_codec::{Record, SchemaBuilder};
+    use tapedb_schema::Timestamp;
+    use tapedb_segment::Values;
+
+    #[derive(Record, Debug, Default)]
+    #[record(message)]
+    struct Wide {
+        number: u64,
+        pad: String,
+    }
+
+    /// Sealed parts of some blocks each, whose times overlap.
+    fn parts(db: &Database) -> Stream {
+        let schema = SchemaBuilder::new().with::<Wide>().finish();
+        let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
+        for part in 0..4u64 {
+            let mut loader = stream.loader().unwrap();
+            for i in 0..12 {
+                let wide = Wide { number: part * 12 + i, pad: "x".repeat(256 << 10) };
+                let time = Timestamp((i * 10 + part) as i64);
+                loader.append(["A", "B"][(i % 2) as usize], time, &wide).unwrap();
+            }
+            loader.close().unwrap();
+            stream.seal().unwrap();
+        }
+        stream
+    }
+
+    fn numbers(chunks: &mut Chunks, filled: &mut Filled) -> Option<Vec<i64>> {
+        if !chunks.next(filled).unwrap() {
+            return None;
+        }
+        let Values::Ints(numbers) = filled.values[0].values() else { panic!() };
+        assert!(filled.sequences.iter().zip(numbers).all(|(sequence, number)| *sequence == *number as u64));
+        Some(numbers.to_vec())
+    }
+
+    #[test]
+    fn segments_are_closed_and_replaced_and_no_row_is_lost_or_given_twice() {
+        for replaced_after in [1, 3, 6, usize::MAX] {
+            let directory = tempfile::tempdir().unwrap();
+            let db = Database::open_without_upkeep(directory.path().join("db")).unwrap();
+            let stream = parts(&db);
+            let plan = Arc::new(Plan::new(stream.layouts().clone()));
+            let fields = Fields::find(&plan, "s", "Wide", &["number".into()]).unwrap();
+            let space = stream.inner.spaces[0].clone();
+            let lane = ColumnLane::new((stream.clone(), space), plan, fields, Filter::all());
+            let mut chunks = Chunks::new(vec![lane], true);
+            chunks.open_max = 2;
+            let (mut filled, mut found, mut count) = (Filled::default(), Vec::new(), 0);
+            while let Some(numbers) = numbers(&mut chunks, &mut filled) {
+                found.extend(numbers);
+                count += 1;
+                assert!(chunks.open <= 4);
+                if count == replaced_after {
+                    // All parts become others: one symbol less, of messages that are new.
+                    stream.delete(Timestamp(1_000)..Timestamp(1_001), Some(["A"])).unwrap();
+                    let mut loader = stream.loader().unwrap();
+                    for number in 48..48 + 12 {
+                        loader.append("A", Timestamp(50), &Wide { number, pad: String::new() }).unwrap();
+                    }
+                    loader.close().unwrap();
+                    for _ in 0..5 {
+                        append_and_seal(&stream);
+                    }
+                }
+            }
+            assert!(count > 8, "{count}");
+            found.sort_unstable();
+            assert_eq!(found, (0..48).collect::<Vec<_>>(), "replaced after {replaced_after}");
+        }
+    }
+
+    /// Makes small parts until there are so many that all are merged.
+    fn append_and_seal(stream: &Stream) {
+        let mut loader = stream.loader().unwrap();
+        loader.append("C", Timestamp(60), &Wide { number: 1_000, pad: String::new() }).unwrap();
+        loader.close().unwrap();
+        stream.seal().unwrap();
+    }
+}

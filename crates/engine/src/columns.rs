@@ -1,0 +1,340 @@
+//! Reads fields as columns: values of many messages in one slice, without making messages of them.
+
+use crate::block::Key;
+use crate::chunks::{Chunks, ColumnLane, Filled, Packer, SymbolRun};
+use crate::cursor::{Cursor, CursorBuilder};
+use crate::error::Error;
+use crate::fields::{Field, Fields, StepKind};
+use crate::filter::Filter;
+use crate::stream::Stream;
+use std::sync::Arc;
+use tapedb_schema::Decimal64;
+use tapedb_segment::{ColumnKind, ColumnValues, Plan, RowHeader, Values};
+
+/// Which columns to read; from [`CursorBuilder::columns`] or [`Stream::columns`].
+///
+/// ```
+/// use tapedb_codec::{Record, SchemaBuilder};
+/// use tapedb_engine::{Database, Values};
+/// use tapedb_schema::Timestamp;
+///
+/// #[derive(Record, Debug, Default)]
+/// #[record(message)]
+/// struct Bar {
+///     close: f64,
+///     volume: u64,
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// let db = Database::open(directory.path().join("db"))?;
+/// let stream = db.create_stream("bars", SchemaBuilder::new().with::<Bar>().finish(), Default::default())?;
+/// let mut loader = stream.loader()?;
+/// for i in 0..1_000 {
+///     let bar = Bar { close: 10.0 + f64::from(i), volume: 5 };
+///     loader.append(["A", "B"][i as usize % 2], Timestamp(i.into()), &bar)?;
+/// }
+/// loader.close()?;
+///
+/// let mut columns = stream.columns("Bar", ["close", "volume"]).open()?;
+/// let (mut closes, mut volumes) = (0.0, 0);
+/// while let Some(chunk) = columns.next()? {
+///     let Values::F64s(close) = chunk.column(0).values() else { unreachable!() };
+///     let Values::Ints(volume) = chunk.column(1).values() else { unreachable!() };
+///     closes += close.iter().sum::<f64>();
+///     volumes += volume.iter().sum::<i64>();
+/// }
+/// assert_eq!((closes, volumes), (509_500.0, 5_000));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct ColumnBuilder {
+    cursor: CursorBuilder,
+    record: String,
+    fields: Vec<String>,
+    with_sequences: bool,
+    in_time_order: bool,
+}
+
+impl ColumnBuilder {
+    pub(crate) fn new(cursor: CursorBuilder, record: String, fields: Vec<String>) -> Self {
+        Self { cursor, record, fields, with_sequences: false, in_time_order: false }
+    }
+
+    /// Gives sequence numbers too.
+    pub fn with_sequences(mut self) -> Self {
+        self.with_sequences = true;
+        self
+    }
+
+    /// Gives rows in time order, across chunks and within them, as a cursor gives messages. This takes the way over rows:
+    /// it is several times slower. Of several streams, each chunk has rows of one, so where they take turns at every
+    /// message, chunks are small.
+    pub fn in_time_order(mut self) -> Self {
+        self.in_time_order = true;
+        self
+    }
+
+    /// Opens the cursor. It reads what has been committed by now.
+    ///
+    /// # Errors
+    /// [`Error::Type`] for a record type and [`Error::Field`] for a column that one of the streams does not have;
+    /// [`Error::Position`] for what columns cannot do: stay live, go backwards, resume.
+    pub fn open(self) -> Result<ColumnCursor, Error> {
+        let Self { cursor, record, fields, with_sequences, in_time_order } = self;
+        let cursor = cursor.types([record.as_str()]);
+        cursor.check_columns()?;
+        let mut lanes = Vec::new();
+        for stream in cursor.streams() {
+            stream.inner.refresh()?;
+            let plan = Arc::new(Plan::new(stream.layouts().clone()));
+            let found = Fields::find(&plan, stream.name(), &record, &fields)?;
+            for space in &stream.inner.spaces {
+                let filter: Filter = cursor.filter_of(stream);
+                let at = (stream.clone(), space.clone());
+                lanes.push(ColumnLane::new(at, plan.clone(), found.clone(), filter));
+            }
+        }
+        let from = match in_time_order {
+            false => From::Files(Box::new(Chunks::new(lanes, with_sequences))),
+            true => From::Rows(Box::new(InOrder::new(cursor.open()?, lanes))),
+        };
+        Ok(ColumnCursor { from, filled: Filled::default(), with_sequences })
+    }
+}
+
+/// Reads columns of one record type, chunk by chunk.
+///
+/// Chunks come in the order of their first times, as they are stored: where a filter or a deletion leaves out a chunk's first
+/// messages, it begins later than its turn. In a chunk rows lie by symbol, and each symbol's in time order; a chunk's
+/// times may overlap with those of others where streams or late messages do. [`ColumnBuilder::in_time_order`] asks for more.
+#[derive(Debug)]
+pub struct ColumnCursor {
+    from: From,
+    filled: Filled,
+    with_sequences: bool,
+}
+
+#[derive(Debug)]
+enum From {
+    Files(Box<Chunks>),
+    Rows(Box<InOrder>),
+}
+
+impl ColumnCursor {
+    /// The next chunk, which has at least one row. `None`: that was all.
+    ///
+    /// # Errors
+    /// Damage in the files, once for each damaged place, naming it; the next call goes on after it. A deleted stream, once.
+    /// What the system refuses comes again with every call until it is mended.
+    #[expect(clippy::should_implement_trait, reason = "it lends its chunks, which an iterator cannot")]
+    pub fn next(&mut self) -> Result<Option<Chunk<'_>>, Error> {
+        let found = match &mut self.from {
+            From::Files(chunks) => chunks.next(&mut self.filled)?,
+            From::Rows(rows) => rows.next(&mut self.filled)?,
+        };
+        Ok(found.then_some(Chunk { cursor: self }))
+    }
+
+    fn lane(&self) -> &ColumnLane {
+        let lanes = match &self.from {
+            From::Files(chunks) => &chunks.lanes,
+            From::Rows(rows) => &rows.lanes,
+        };
+        &lanes[self.filled.lane]
+    }
+}
+
+/// Columns of many messages, in the cursor's memory: valid until the cursor moves on.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunk<'a> {
+    cursor: &'a ColumnCursor,
+}
+
+impl<'a> Chunk<'a> {
+    /// How many messages: at least one.
+    pub fn len(&self) -> usize {
+        self.cursor.filled.times.len()
+    }
+
+    /// Whether there is none, which never happens.
+    pub fn is_empty(&self) -> bool {
+        self.cursor.filled.times.is_empty()
+    }
+
+    /// Times, nanoseconds since the Unix epoch.
+    pub fn times(&self) -> &'a [i64] {
+        &self.cursor.filled.times
+    }
+
+    /// Whose the rows are: runs of rows of one symbol.
+    pub fn symbols(&self) -> &'a [SymbolRun] {
+        &self.cursor.filled.runs
+    }
+
+    /// Name of a symbol of this chunk.
+    pub fn symbol(&self, id: u32) -> &'a str {
+        self.stream().inner.symbol(id)
+    }
+
+    /// Sequence numbers in the space, if they were asked for.
+    pub fn sequences(&self) -> Option<&'a [u64]> {
+        self.cursor.with_sequences.then_some(&self.cursor.filled.sequences)
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &'a Stream {
+        &self.cursor.lane().stream
+    }
+
+    /// The space of the stream.
+    pub fn space(&self) -> u32 {
+        self.cursor.lane().space.number
+    }
+
+    /// A column, by its place among those asked for.
+    ///
+    /// # Panics
+    /// When so many were not asked for.
+    pub fn column(&self, index: usize) -> Column<'a> {
+        let fields = &self.cursor.lane().fields;
+        Column { field: &fields.asked[index], values: &self.cursor.filled.values }
+    }
+}
+
+/// A column of a chunk.
+///
+/// A plain field has a value for each row. Of one that may be null, that lies in an array, or that only some alternatives of
+/// a record have, there are only the values that are there, one after the other; [`Column::steps`] tell whose they are.
+#[derive(Debug, Clone, Copy)]
+pub struct Column<'a> {
+    field: &'a Field,
+    values: &'a [ColumnValues],
+}
+
+/// A step from rows to values. The first step has an entry for each row, each later one for each value that the step before
+/// leads to, and the column has a value for each that the last step leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// 1: there is a value; 0: null.
+    Present(&'a [i64]),
+    /// So many items.
+    Items(&'a [i64]),
+    /// Which alternative each record is; it leads to those that are `tag`.
+    Is {
+        /// The alternative of this column.
+        tag: u16,
+        /// Those of the records.
+        tags: &'a [i64],
+    },
+}
+
+impl<'a> Column<'a> {
+    /// The values that are there.
+    pub fn values(&self) -> Values<'a> {
+        self.values[self.field.values].values()
+    }
+
+    /// What the values are.
+    pub fn kind(&self) -> ColumnKind {
+        self.field.kind
+    }
+
+    /// The way from rows to values; empty: each row has one.
+    pub fn steps(&self) -> impl ExactSizeIterator<Item = Step<'a>> + use<'a> {
+        let values = self.values;
+        self.field.steps.iter().map(move |step| {
+            let found = match values[step.values].values() {
+                Values::Ints(found) => found,
+                // Presence, counts and tags are numbers.
+                _ => &[],
+            };
+            match step.kind {
+                StepKind::Present => Step::Present(found),
+                StepKind::Items => Step::Items(found),
+                StepKind::Is(tag) => Step::Is { tag, tags: found },
+            }
+        })
+    }
+
+    /// The values of a `decimal64` field; `None`: it is of another type.
+    pub fn decimals(&self) -> Option<impl ExactSizeIterator<Item = Decimal64> + use<'a>> {
+        match (self.field.kind, self.values()) {
+            (ColumnKind::Decimal64, Values::Ints(bits)) => {
+                Some(bits.iter().map(|bits| Decimal64::from_bits(*bits as u64)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Chunks of rows as a cursor gives them.
+#[derive(Debug)]
+struct InOrder {
+    cursor: Cursor,
+    lanes: Vec<ColumnLane>,
+    packer: Packer,
+    /// Time, sequence number and symbol of the rows being packed.
+    rows: Vec<(Key, u32)>,
+    /// The message that comes first in the next chunk, and its lane.
+    next: Option<(usize, Key, u32, Vec<u8>)>,
+}
+
+impl InOrder {
+    fn new(cursor: Cursor, lanes: Vec<ColumnLane>) -> Self {
+        Self { cursor, lanes, packer: Packer::new(false), rows: Vec::new(), next: None }
+    }
+
+    fn next(&mut self, out: &mut Filled) -> Result<bool, Error> {
+        let Self { cursor, lanes, packer, rows, next } = self;
+        if let Some((lane, key, symbol, body)) = next.take() {
+            out.lane = lane;
+            pack(packer, &lanes[lane], rows, (key, symbol), &body)?;
+        }
+        while !packer.is_full() {
+            let Some((message, lane)) = cursor.next_of()? else { break };
+            let (key, symbol) = ((message.time().0, message.sequence()), message.symbol_id());
+            if !rows.is_empty() && lane != out.lane {
+                *next = Some((lane, key, symbol, message.body().to_vec()));
+                break;
+            }
+            out.lane = lane;
+            pack(packer, &lanes[lane], rows, (key, symbol), message.body())?;
+        }
+        if !packer.finish(&lanes[out.lane], out)? {
+            return Ok(false);
+        }
+        out.times.clear();
+        out.sequences.clear();
+        out.runs.clear();
+        for (row, ((time, sequence), symbol)) in rows.drain(..).enumerate() {
+            out.times.push(time);
+            out.sequences.push(sequence);
+            let end = row as u32 + 1;
+            match out.runs.last_mut() {
+                Some(run) if run.symbol == symbol => run.end = end,
+                _ => out.runs.push(SymbolRun { symbol, end }),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Adds a row as if there were one symbol and nothing but places: so rows stay as they come.
+fn pack(
+    packer: &mut Packer,
+    lane: &ColumnLane,
+    rows: &mut Vec<(Key, u32)>,
+    (key, symbol): (Key, u32),
+    body: &[u8],
+) -> Result<(), Error> {
+    let place = rows.len() as u64;
+    let header = RowHeader { time: 0, sequence: place, symbol: 0, type_id: lane.fields.type_id };
+    packer.push(lane, header, body).map_err(|error| match error {
+        Error::Decode { stream, error, .. } => Error::Decode { stream, sequence: Some(key.1), error },
+        error => error,
+    })?;
+    rows.push((key, symbol));
+    Ok(())
+}

@@ -4,9 +4,11 @@ use crate::deletion::Deletion;
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::space::Lane;
+use crate::translate::{not_converted, translate};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tapedb_codec::batch::{BatchError, BatchHeader, Rows};
+use tapedb_codec::evolve::Evolution;
 use tapedb_log::{Damage, Reason, Span};
 use tapedb_segment as segment;
 
@@ -279,9 +281,62 @@ impl Block {
                 Err(error) => errors.push_back(error.into()),
             }
         }
+        let version = lane.stream.definition.schema_version;
+        if self.batches.iter().any(|batch| batch.header.schema_version != version) {
+            self.translate(lane, errors);
+        }
         if !in_order && self.order != Order::Arrival {
             self.gather((filter, lane), errors);
         }
+    }
+
+    /// Makes batches of the stream's version of its schema out of those of others.
+    #[cold]
+    fn translate(&mut self, lane: Lane<'_>, errors: &mut VecDeque<Error>) {
+        let (bytes, batches) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.batches));
+        let version = lane.stream.definition.schema_version;
+        for BatchAt { start, end, header } in batches {
+            let (batch, mut at) = (&bytes[start as usize..end as usize], self.bytes.len());
+            if header.schema_version == version {
+                self.bytes.extend_from_slice(batch);
+            } else {
+                translate((&header, batch), lane, &mut self.bytes, errors);
+            }
+            while let Some(Ok(header)) = self.bytes.get(at..).map(BatchHeader::parse) {
+                let end = at + header.batch_bytes();
+                self.batches.push(BatchAt { start: at as u32, end: end as u32, header });
+                at = end;
+            }
+        }
+    }
+
+    /// [`Block::load_columns`], where the rows are of another version of the schema, and their types have not been
+    /// looked at: `evolution` makes them rows of the stream's.
+    #[cold]
+    pub fn load_converted(
+        &mut self,
+        evolution: &Evolution,
+        bounds: Bounds,
+        (filter, lane): (&mut Filter, Lane<'_>),
+        errors: &mut VecDeque<Error>,
+    ) {
+        self.clear(bounds);
+        self.held = Held::Gathered;
+        self.gathered.clear();
+        self.bytes.clear();
+        for row in 0..self.columns.len() {
+            let segment::RowHeader { time, sequence, symbol, type_id } = self.columns.header(row);
+            let start = self.bytes.len() as u32;
+            match evolution.convert(type_id, self.columns.body(row), &mut self.bytes) {
+                Ok(type_id) if filter.wants(time, symbol, type_id, lane.stream) => {
+                    let body = (start, self.bytes.len() as u32);
+                    self.gathered.push(Gathered { time, sequence, symbol, type_id, body });
+                }
+                Ok(_) => self.bytes.truncate(start as usize),
+                Err(error) => errors.push_back(not_converted(lane, sequence, error)),
+            }
+        }
+        self.begin_run(self.gathered.len(), true);
     }
 
     /// Takes the rows that [`Block::columns_mut`] has been filled with: they are what the filter wants, in time order, and
@@ -307,6 +362,7 @@ impl Block {
         let is_given_as_it_lies = match (self.order, self.held) {
             (Order::TimeReversed, _) => false,
             (Order::Arrival, Held::Columns) => self.columns.is_in_order_of_arrival(),
+            (Order::Arrival, Held::Gathered) => false,
             _ => true,
         };
         if sift || !is_given_as_it_lies {
@@ -327,9 +383,11 @@ impl Block {
         self.bounds = bounds;
         match self.order {
             Order::TimeReversed => picks.reverse(),
-            Order::Arrival if self.held == Held::Columns => {
-                picks.sort_unstable_by_key(|row| self.columns.sequence(*row as usize));
-            }
+            Order::Arrival => match self.held {
+                Held::Columns => picks.sort_unstable_by_key(|row| self.columns.sequence(*row as usize)),
+                Held::Gathered => picks.sort_unstable_by_key(|row| self.gathered[*row as usize].sequence),
+                Held::Batch => {}
+            },
             _ => {}
         }
         self.stop = picks.len();

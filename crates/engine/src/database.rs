@@ -204,7 +204,8 @@ impl Database {
             return Ok(stream);
         }
         let record = schema.records.iter().find(|record| record.message).map(|record| record.name.clone());
-        let why = "the stream is there with another schema; see `desc`, or name another stream";
+        let why =
+            "the stream is there with another schema; see `desc`, change its schema, or name another stream";
         Err(Error::Type { stream: name.into(), record: record.unwrap_or_default().into(), why })
     }
 
@@ -215,9 +216,13 @@ impl Database {
     pub fn stream(&self, name: &str) -> Result<Stream, Error> {
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inner) = open.get(name) {
-            // The writer's process may have deleted it, or made it anew.
-            if !inner.is_gone() {
+            // The writer's process may have deleted it, made it anew, or changed its schema.
+            if !inner.is_gone() && !inner.is_outdated() {
                 return Ok(Stream { inner: inner.clone(), keeper: self.inner.keeper.clone() });
+            }
+            if !inner.is_gone() {
+                let renewed = inner.renewed()?;
+                return Ok(self.put(&mut open, name, renewed));
             }
         }
         names::check(name)?;
@@ -235,12 +240,52 @@ impl Database {
     ) -> Result<Stream, Error> {
         let DatabaseInner { storage, bell, lock, .. } = &*self.inner;
         let opened = Opened { storage: storage.clone(), bell: bell.clone(), lock: lock.clone() };
-        let inner = Arc::new(StreamInner::open(name, self.directory_of(name), opened)?);
+        let inner = StreamInner::open(name, self.directory_of(name), opened)?;
+        Ok(self.put(open, name, inner))
+    }
+
+    /// Makes a stream known under its name, and looks after it.
+    fn put(&self, open: &mut BTreeMap<String, Arc<StreamInner>>, name: &str, inner: StreamInner) -> Stream {
+        let inner = Arc::new(inner);
         open.insert(name.into(), inner.clone());
         if self.inner.upkeep {
             self.inner.keeper.take(&inner);
         }
-        Ok(Stream { inner, keeper: self.inner.keeper.clone() })
+        Stream { inner, keeper: self.inner.keeper.clone() }
+    }
+
+    /// Gives a stream another schema, without touching what is stored: messages that were written before are converted
+    /// when they are read ("Versions" in `docs/format/schema.md`), with defaults where they lack fields. Returns the
+    /// stream as it is now. Handles, loaders and cursors that were opened before go on with the schema they know.
+    ///
+    /// ```
+    /// # use tapedb_engine::{Database, StreamOptions};
+    /// # use tapedb_schema::Timestamp;
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = Database::open(directory.path().join("db"))?;
+    /// let ticks = db.create_stream("ticks", "message Tick { price: f64 }".parse()?, StreamOptions::default())?;
+    /// let mut loader = ticks.loader()?;
+    /// loader.append_value("AIG", Timestamp(1), &ticks.layouts().from_json(r#"{"$type": "Tick", "price": 48.5}"#)?)?;
+    /// loader.flush()?;
+    ///
+    /// let ticks = db.change_schema("ticks", "message Tick { price: f64, size: u32 = 100 }".parse()?)?;
+    /// let mut cursor = ticks.cursor().open()?;
+    /// let message = cursor.next()?.expect("one message");
+    /// assert_eq!(message.record()?.get("size").unwrap().to_string(), "100");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Version`] names the first field for which there is no rule, [`Error::Type`] a message type that would be
+    /// gone; the stream is as before. What keeps files from being written.
+    pub fn change_schema(&self, name: &str, schema: Schema) -> Result<Stream, Error> {
+        let stream = self.stream(name)?;
+        if *stream.schema() == schema {
+            return Ok(stream);
+        }
+        let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = stream.inner.change_schema(schema)?;
+        Ok(self.put(&mut open, name, changed))
     }
 
     /// The directory of a stream that exists.

@@ -53,6 +53,11 @@ pub enum Error {
         /// How many there are.
         spaces: u32,
     },
+    /// The stream has got another schema since it was opened.
+    Outdated {
+        /// The stream.
+        stream: String,
+    },
     /// The stream has been deleted since it was opened.
     Deleted {
         /// The name it had.
@@ -280,6 +285,11 @@ impl Error {
         }
     }
 
+    /// Whether messages of another version of the schema have no counterpart in this one.
+    pub(crate) fn is_conversion(&self) -> bool {
+        matches!(self, Self::Version { .. } | Self::Convert { .. })
+    }
+
     /// Whether a file was not there: another one may have taken its place.
     pub(crate) fn is_missing_file(&self) -> bool {
         match self {
@@ -319,6 +329,9 @@ impl fmt::Display for Error {
             }
             Self::NoSpace { stream, space, spaces } => {
                 write!(f, "stream {stream:?} has no space {space}, for it has {spaces}, counted from 0")
+            }
+            Self::Outdated { stream } => {
+                write!(f, "stream {stream:?} has got another schema since it was opened; open it anew")
             }
             Self::Deleted { name } => {
                 write!(

@@ -244,7 +244,7 @@ impl History {
             }
             let Some(feed) = rest else { return false };
             let Some(index) = feed.next(*order) else { return false };
-            match tools.load(feed, index, (*after, *end), (filter, lane), block) {
+            match tools.load(feed, index, (*after, *end), (filter, lane), block, errors) {
                 Ok(()) => {}
                 Err(error) if error.is_damage() => errors.push_back(error),
                 Err(error) => {
@@ -377,13 +377,20 @@ impl Tools {
         (after, end): (Option<Key>, u64),
         (filter, lane): (&mut Filter, Lane<'_>),
         block: &mut Block,
+        errors: &mut VecDeque<Error>,
     ) -> Result<(), Error> {
         let segment = &feed.segment.segment;
         let Some(entry) = segment.blocks().get(index) else { return Ok(()) };
         let failed = |error| SegmentFailure::of_block(&feed.segment.path, entry, error);
         block.empty();
         segment.read_block(index, &mut self.raw).map_err(failed)?;
-        let selection = filter.selection(lane);
+        let version = segment.header().schema_version;
+        let is_other = version != lane.stream.definition.schema_version;
+        let mut selection = filter.selection(lane);
+        if is_other {
+            // Types have other numbers there.
+            selection.types = None;
+        }
         let rows = block.columns_mut();
         let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
         decoded.map_err(|damage| failed(damage.into()))?;
@@ -391,7 +398,13 @@ impl Tools {
         let mut deletions = lane.space.deletions_of_part(&feed.part);
         deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));
         let end = if feed.part.sequences.end <= end { u64::MAX } else { end };
-        block.load_columns(Bounds { after, end, deletions }, entry.sequence_max);
+        let bounds = Bounds { after, end, deletions };
+        if is_other {
+            let evolution = lane.stream.evolution(version)?;
+            block.load_converted(&evolution, bounds, (filter, lane), errors);
+        } else {
+            block.load_columns(bounds, entry.sequence_max);
+        }
         Ok(())
     }
 }

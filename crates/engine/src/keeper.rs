@@ -36,6 +36,8 @@ impl Keeper {
     /// Looks after a stream from now on.
     pub fn take(&self, stream: &Arc<StreamInner>) {
         let mut streams = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        // Not after one of an older schema any more: it would give what it merges that schema.
+        streams.retain(|other| other.upgrade().is_some_and(|other| !other.is_outdated()));
         streams.push(Arc::downgrade(stream));
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
@@ -110,6 +112,10 @@ fn work(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
         retire(lane.stream)?;
     }
     let _upkeep = lane.space.hold_upkeep();
+    // Looked at while upkeep is held, which whoever changes the schema stops first.
+    if lane.stream.is_outdated() {
+        return Ok(false);
+    }
     roll_if_due(lane)?;
     Ok(seal_next(lane, pace)?.is_some() || merge_next(lane, pace)? || chill_next(lane, pace)?)
 }

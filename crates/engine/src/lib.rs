@@ -41,6 +41,8 @@ mod space;
 mod stored;
 mod stream;
 mod tail;
+mod translate;
+mod versions;
 
 pub use check::{Checked, Checking, Finding, Severity};
 pub use chunks::SymbolRun;

@@ -295,7 +295,7 @@ fn fill(
             match history.advance(&mut filter, lane) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(error) if work.leaves_out_damage && error.is_damage() => {
+                Err(error) if work.leaves_out_damage && error.is_damage() && !error.is_conversion() => {
                     lost += error.out_of_reach().1;
                     continue;
                 }

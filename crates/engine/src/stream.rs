@@ -18,6 +18,7 @@ use crate::options::{Settings, StreamOptions};
 use crate::retention;
 use crate::seal;
 use crate::space::{Lane, Opening, Space};
+use crate::versions::{self, Reading, Versions};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
+use tapedb_codec::evolve::Evolution;
 use tapedb_log::{
     Damage, Dictionary, Hold, LogError, LogOptions, Recovery, Storage, StorageLock, SymbolFile,
     SymbolRecovery, Turn,
@@ -113,7 +115,8 @@ impl std::fmt::Display for StreamRecovery {
     }
 }
 
-/// The state behind all handles of a stream.
+/// The state behind all handles of a stream that were opened with one version of its schema. What it shares with those of
+/// other versions is in an [`Arc`].
 pub(crate) struct StreamInner {
     pub name: String,
     pub storage: Arc<dyn Storage>,
@@ -121,20 +124,21 @@ pub(crate) struct StreamInner {
     /// As it was when the stream was opened; of its options only those that never change are to be used.
     pub definition: Definition,
     /// The options, now.
-    pub settings: Settings,
+    pub settings: Arc<Settings>,
     pub layouts: Layouts,
+    versions: Versions,
     pub spaces: Vec<Arc<Space>>,
     pub dictionary: Arc<Dictionary>,
     /// The database's.
     pub bell: Arc<Bell>,
     /// This stream's.
-    pub own_bell: Bell,
+    pub own_bell: Arc<Bell>,
     /// Set when the stream is deleted, or found to be: see [`StreamInner::is_gone`].
-    deleted: AtomicBool,
-    identity: Identity,
-    /// Revision of the options; held while they are changed.
-    revision: Mutex<u64>,
-    symbols: Mutex<SymbolFile>,
+    deleted: Arc<AtomicBool>,
+    identity: Arc<Identity>,
+    /// The definition on the disk; held while it is changed.
+    current: Arc<Mutex<Definition>>,
+    symbols: Arc<Mutex<SymbolFile>>,
     /// Whether batches can be appended through this handle's database.
     pub is_writable: bool,
     /// The database stays locked while one of its streams is in use.
@@ -283,6 +287,9 @@ impl Stream {
         if !self.inner.is_writable {
             return Err(Error::ReadOnly);
         }
+        if self.inner.is_outdated() {
+            return Err(Error::Outdated { stream: self.name().into() });
+        }
         let lanes = self.inner.spaces.iter().map(|space| Lane { stream: &self.inner, space });
         let sealed = lanes.map(seal::seal_all).sum::<Result<u64, Error>>()?;
         retention::retire(&self.inner)?;
@@ -344,12 +351,13 @@ impl StreamInner {
             spaces: spaces.into_iter().map(Arc::new).collect(),
             dictionary: symbols.dictionary().clone(),
             bell,
-            own_bell: Bell::default(),
-            deleted: AtomicBool::new(false),
-            identity,
-            settings: Settings::new(definition.options),
-            revision: Mutex::new(definition.revision),
-            symbols: Mutex::new(symbols),
+            own_bell: Arc::default(),
+            deleted: Arc::default(),
+            identity: Arc::new(identity),
+            settings: Arc::new(Settings::new(definition.options)),
+            current: Arc::new(Mutex::new(definition.clone())),
+            symbols: Arc::new(Mutex::new(symbols)),
+            versions: Versions::default(),
             is_writable: writing,
             _lock: lock,
             bound: Mutex::default(),
@@ -424,18 +432,87 @@ impl StreamInner {
     /// Changes the options, on the disk first.
     pub fn alter(&self, options: StreamOptions) -> Result<(), Error> {
         self.settings.get().check_change(&options)?;
-        let mut revision = self.revision.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         // Nothing is written meanwhile, so that no batch is judged by both; nor is the stream deleted.
         let hold = self.hold_writers()?;
         self.check_not_deleted()?;
-        let altered = Definition { revision: *revision + 1, options, ..self.definition.clone() };
+        let altered = Definition { revision: current.revision + 1, options, ..current.clone() };
         self.identity.write(&altered)?;
-        *revision = altered.revision;
+        *current = altered;
         self.settings.set(options);
         drop(hold);
         let writers = self.spaces.iter().filter_map(|space| space.writer.as_ref());
         writers.for_each(|writer| writer.set_file_bytes_max(options.file_bytes_max));
         Ok(())
+    }
+
+    /// Changes the schema, on the disk first. Whoever has the stream open goes on with the version there was: loaders
+    /// write it, and cursors make it out of newer messages.
+    pub fn change_schema(&self, schema: Schema) -> Result<Self, Error> {
+        schema.validate()?;
+        let layouts = Layouts::new(schema.clone())?;
+        // Upkeep goes on with the new version only; it looks at the definition while it is held.
+        let _upkeep: Vec<_> = self.spaces.iter().map(|space| space.stop_upkeep()).collect();
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = current.schema_version.checked_add(1).ok_or(Error::Options {
+            what: "the schema has had 65,535 versions, which is the most; create another stream",
+        })?;
+        for older in 1..current.schema_version {
+            let written = versions::read(&*self.storage, &self.directory, older)?;
+            versions::check_change(&self.name, &Layouts::new(written)?, &layouts)?;
+        }
+        versions::check_change(&self.name, &Layouts::new(current.schema.clone())?, &layouts)?;
+        let _hold = self.hold_writers()?;
+        self.check_not_deleted()?;
+        versions::keep(&*self.storage, &self.directory, current.schema_version, &current.schema)?;
+        let changed =
+            Definition { revision: current.revision + 1, schema_version: version, schema, ..current.clone() };
+        self.identity.write(&changed)?;
+        *current = changed.clone();
+        Ok(self.with(changed, layouts))
+    }
+
+    /// Whether the stream has got another schema since it was opened.
+    pub fn is_outdated(&self) -> bool {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.schema_version != self.definition.schema_version
+    }
+
+    /// The same stream, opened with the schema that it has now.
+    pub fn renewed(&self) -> Result<Self, Error> {
+        let definition = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let layouts = Layouts::new(definition.schema.clone())?;
+        Ok(self.with(definition, layouts))
+    }
+
+    fn with(&self, definition: Definition, layouts: Layouts) -> Self {
+        Self {
+            name: self.name.clone(),
+            storage: self.storage.clone(),
+            directory: self.directory.clone(),
+            definition,
+            settings: self.settings.clone(),
+            layouts,
+            versions: Versions::default(),
+            spaces: self.spaces.clone(),
+            dictionary: self.dictionary.clone(),
+            bell: self.bell.clone(),
+            own_bell: self.own_bell.clone(),
+            deleted: self.deleted.clone(),
+            identity: self.identity.clone(),
+            current: self.current.clone(),
+            symbols: self.symbols.clone(),
+            is_writable: self.is_writable,
+            _lock: self._lock.clone(),
+            bound: Mutex::default(),
+            recovery: self.recovery.clone(),
+        }
+    }
+
+    /// How messages written with another version of the schema become those of this one.
+    pub fn evolution(&self, version: u16) -> Result<Arc<Evolution>, Error> {
+        let Self { storage, directory, name, layouts, .. } = self;
+        self.versions.from(version, &Reading { storage: &**storage, directory, name, layouts })
     }
 
     /// Keeps everybody from appending.
@@ -461,7 +538,10 @@ impl StreamInner {
         if !self.is_writable && !self.is_deleted() {
             match self.identity.look() {
                 Seen::Same => {}
-                Seen::Altered(definition) => self.settings.set(definition.options),
+                Seen::Altered(definition) => {
+                    self.settings.set(definition.options);
+                    *self.current.lock().unwrap_or_else(PoisonError::into_inner) = *definition;
+                }
                 Seen::Gone => self.deleted.store(true, Ordering::SeqCst),
             }
         }

@@ -15,3 +15,4 @@ mod sealing;
 mod segments;
 mod settings;
 mod support;
+mod versions;

@@ -1,0 +1,94 @@
+//! Batches of another version of the schema, made into batches of the version a stream was opened with.
+
+use crate::error::Error;
+use crate::space::Lane;
+use std::collections::VecDeque;
+use tapedb_codec::batch::{self, BatchBuilder, BatchHeader, MAX_BATCH_BYTES, Rows};
+use tapedb_codec::evolve::{Evolution, EvolveError};
+
+/// A batch is closed when it has become this long: converted bodies may be longer than they were.
+const BYTES_MAX: usize = MAX_BATCH_BYTES / 4;
+
+/// Appends to `out` what a whole, checked batch is in the version of the stream, as one batch or several; their headers are
+/// in `out` too. Messages that have no counterpart are left out, and told.
+pub(crate) fn translate(
+    (header, bytes): (&BatchHeader, &[u8]),
+    lane: Lane<'_>,
+    out: &mut Vec<u8>,
+    errors: &mut VecDeque<Error>,
+) {
+    let evolution = match lane.stream.evolution(header.schema_version) {
+        Ok(evolution) => evolution,
+        Err(error) => return errors.push_back(error),
+    };
+    let mut rows = Rows::default();
+    if let Err(error) = rows.load_parsed(header, bytes) {
+        let error = tapedb_log::LogError::Batch(error);
+        return errors.push_back(error.into());
+    }
+    let mut translator = Translator {
+        evolution: &evolution,
+        lane,
+        builder: BatchBuilder::new(),
+        first_sequence: 0,
+        body: Vec::new(),
+    };
+    for row in 0..rows.len() {
+        let sequence = header.first_sequence + row as u64;
+        let place = (rows.times()[row], rows.symbols()[row], rows.types()[row]);
+        translator.push(sequence, place, &bytes[rows.body(row)], out, errors);
+    }
+    translator.close(out);
+}
+
+struct Translator<'a> {
+    evolution: &'a Evolution,
+    lane: Lane<'a>,
+    builder: BatchBuilder,
+    first_sequence: u64,
+    body: Vec<u8>,
+}
+
+impl Translator<'_> {
+    fn push(
+        &mut self,
+        sequence: u64,
+        (time, symbol, type_id): (i64, u32, u16),
+        body: &[u8],
+        out: &mut Vec<u8>,
+        errors: &mut VecDeque<Error>,
+    ) {
+        self.body.clear();
+        let converted = self.evolution.convert(type_id, body, &mut self.body);
+        let pushed = match converted {
+            Ok(type_id) => {
+                if self.builder.is_empty() {
+                    self.first_sequence = sequence;
+                }
+                self.builder.push_bytes(time, symbol, type_id, &self.body).map_err(Error::from)
+            }
+            Err(error) => Err(not_converted(self.lane, sequence, error)),
+        };
+        if let Err(error) = pushed {
+            errors.push_back(error);
+            // The numbers of a batch have no hole.
+            self.close(out);
+        } else if self.builder.payload_bytes() >= BYTES_MAX {
+            self.close(out);
+        }
+    }
+
+    /// Ends the batch, if there is one.
+    fn close(&mut self, out: &mut Vec<u8>) {
+        let start = out.len();
+        if self.builder.finish(self.lane.stream.definition.schema_version, out) > 0 {
+            // It has a header: nothing can be wrong with its length.
+            let _ = batch::assign_sequence(&mut out[start..], self.first_sequence);
+        }
+    }
+}
+
+/// A message that has no counterpart in the version of the stream.
+pub(crate) fn not_converted(lane: Lane<'_>, sequence: u64, error: EvolveError) -> Error {
+    Error::Convert { stream: lane.stream.name.as_str().into(), sequence, error: Box::new(error) }
+}

@@ -135,7 +135,7 @@ impl ColumnLane {
         Self { stream, space, plan, fields, filter, end: u64::MAX, generation: 0, done, taken }
     }
 
-    /// Whether a block is wanted as it lies, all times and all that was ever in it.
+    /// Whether a block is wanted as it lies, all times and all that was ever in it, with the columns of this schema.
     fn wants_whole(&self, feed: &Feed, index: usize, taken: usize) -> bool {
         let Some(entry) = feed.segment.segment.blocks().get(index) else { return false };
         let (part, sequences) = (&feed.part, entry.sequence_min..entry.sequence_max.saturating_add(1));
@@ -145,7 +145,8 @@ impl ColumnLane {
             let mut deletions = self.space.deletions_of_part(part).into_iter();
             deletions.any(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max))
         };
-        self.filter.wants_all_times(entry.time_min, entry.time_max)
+        feed.segment.segment.header().schema_version == self.stream.inner.definition.schema_version
+            && self.filter.wants_all_times(entry.time_min, entry.time_max)
             && sequences.end <= self.end
             && !self.taken[..taken].iter().any(is_taken)
             && !is_deleted()
@@ -315,7 +316,7 @@ impl Chunks {
         let taken = match (taken, &piece.feed) {
             (Ok(Taken::AsRows), Some(feed)) => {
                 let at = Lane { stream: &lane.stream.inner, space: &lane.space };
-                let loaded = packer.tools.load(feed, index, (None, lane.end), (&mut lane.filter, at), block);
+                let loaded = packer.tools.load(feed, index, (None, lane.end), (&mut lane.filter, at), block, errors);
                 loaded.map(|()| {
                     *packing = Some((turn.lane, piece.taken));
                     false

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use std::time::Duration;
-use tapedb_engine::{Database, Error, Message, Stream};
+use tapedb_engine::{Database, Error, Message, Stream, Values};
 use tapedb_schema::Timestamp;
 
 const FIRST: &str =
@@ -34,6 +34,20 @@ fn all(stream: &Stream) -> Vec<String> {
         found.push(said(&message));
     }
     found
+}
+
+/// Of all ticks, read as columns: counts and sizes.
+fn sum_of_ticks(stream: &Stream) -> (i64, i64) {
+    let mut columns = stream.columns("Tick", ["count", "size"]).open().unwrap();
+    let mut sums = (0, 0);
+    while let Some(chunk) = columns.next().unwrap() {
+        let sum = |index: usize| match chunk.column(index).values() {
+            Values::Ints(values) => values.iter().sum::<i64>(),
+            other => panic!("{other:?}"),
+        };
+        sums = (sums.0 + sum(0), sums.1 + sum(1));
+    }
+    sums
 }
 
 fn load_first(stream: &Stream, numbers: std::ops::Range<u64>) {
@@ -90,6 +104,8 @@ fn old_messages_are_read_with_the_newest_schema_wherever_they_lie() {
     let mut expected = first_in_third(0..500);
     expected.push("500 Tick  500 7 NONE X null  ".into());
     expected.extend(first_in_third(501..600));
+    let ticks = || (0..600).filter(|number| number % 5 != 0);
+    let sums = (ticks().sum::<i64>() + 500, ticks().count() as i64 * 100 + 7);
     let check = |stream: &Stream, how: &str| {
         assert_eq!(all(stream), expected, "{how}");
         let mut ticks = stream.cursor().types(["Tick"]).symbols(["A"]).reverse().open().unwrap();
@@ -102,6 +118,7 @@ fn old_messages_are_read_with_the_newest_schema_wherever_they_lie() {
             line.contains("Tick") && line.split(' ').next().unwrap().parse::<u64>().unwrap().is_multiple_of(2)
         };
         assert_eq!(found, expected.iter().filter(wanted).cloned().collect::<Vec<_>>(), "{how}");
+        assert_eq!(sum_of_ticks(stream), sums);
     };
     check(&third, "at once");
     check(&Database::open_read_only(&path).unwrap().stream("s").unwrap(), "by another reader");

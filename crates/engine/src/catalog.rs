@@ -133,6 +133,22 @@ impl Catalog {
         Some(new)
     }
 
+    /// With deletions that end with the messages there are, of which `next_sequence` is the one to come; `None` if they do.
+    /// A power cut may have taken messages that were deleted: their numbers are given again, to messages that are not.
+    pub fn without_deletions_from(&self, next_sequence: u64) -> Option<Self> {
+        if self.deletions.iter().all(|deletion| deletion.sequences.end <= next_sequence) {
+            return None;
+        }
+        let mut new = self.next();
+        for deletion in &mut new.deletions {
+            let mut ended = Deletion::clone(deletion);
+            ended.sequences.end = ended.sequences.end.min(next_sequence);
+            *deletion = Arc::new(ended);
+        }
+        new.tidy();
+        Some(new)
+    }
+
     /// A copy of the next generation.
     pub fn next(&self) -> Self {
         Self { generation: self.generation + 1, ..self.clone() }
@@ -225,6 +241,17 @@ mod tests {
         let rest = three.without(&numbers[..2]).unwrap();
         assert_eq!((ranges(&rest), rest.sealed, rest.messages()), (vec![0..20, 20..30], 30, 10));
         assert!(rest.without(&numbers[..2]).is_none());
+    }
+
+    #[test]
+    fn a_deletion_does_not_take_messages_that_get_numbers_anew() {
+        let all = |sequences| Deletion { number: 3, from: 0, last: 99, sequences, symbols: None };
+        let cut = catalog(&[10]).with_deletion(all(0..30)).with_deletion(all(0..12));
+        assert!(cut.without_deletions_from(30).is_none());
+        let ended = cut.without_deletions_from(12).unwrap();
+        let ends: Vec<u64> = ended.deletions.iter().map(|deletion| deletion.sequences.end).collect();
+        assert_eq!((ends, ended.generation), (vec![12, 12], cut.generation + 1));
+        assert!(cut.without_deletions_from(10).unwrap().deletions.is_empty());
     }
 
     #[test]

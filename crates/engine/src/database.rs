@@ -376,9 +376,13 @@ fn prepare(storage: &dyn Storage, path: &Path) -> Result<StorageLock, Error> {
     }
     storage.create_dir_all(&streams).map_err(Error::io("create", &streams))?;
     let lock = lock(storage, path)?;
+    // Names that an earlier writer made or removed, and died before it had put them on the disk: what is acknowledged
+    // from now on stands on them.
+    sync_dir(storage, &streams)?;
     remove_leftovers(storage, &streams)?;
-    if is_new {
-        make_marker(storage, path)?;
+    match is_new {
+        true => make_marker(storage, path)?,
+        false => sync_dir(storage, path)?,
     }
     Ok(lock)
 }
@@ -400,7 +404,14 @@ fn refuse_foreign(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
 fn create_directories(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
     let changed = above_missing(storage, path)?;
     storage.create_dir_all(path).map_err(Error::io("create", path))?;
-    changed.into_iter().try_for_each(|directory| sync_dir(storage, directory))
+    for directory in path.ancestors().filter(|path| !path.as_os_str().is_empty()).map(above) {
+        let synced = sync_dir(storage, directory);
+        if changed.contains(&directory) {
+            synced?;
+        }
+        // Others may be the work of an earlier attempt, and may be closed to us.
+    }
+    Ok(())
 }
 
 /// The directories that get a new name in them when `path` is created.

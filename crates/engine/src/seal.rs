@@ -322,13 +322,14 @@ fn fill(
 /// Lets the manifest name a part; what it takes the place of is removed. `false`: it has been overtaken, and is removed.
 fn commit(lane: Lane<'_>, part: Part) -> Result<bool, Error> {
     let path = part.path(&lane.space.directory);
+    let number = part.content.as_ref().map_or(0, |content| content.number);
     let committed = lane.space.change_catalog(|catalog| {
         lane.stream.check_not_deleted().ok()?;
         catalog.with(part)
     });
-    if !matches!(committed, Ok(true))
-        && let Some(path) = path
-    {
+    // A manifest that could not be put on the disk for sure may yet be the one that is found there.
+    let is_named = *committed.as_ref().unwrap_or(&false) || committed.is_err() && lane.space.is_named(number);
+    if !is_named && let Some(path) = path {
         let _ = lane.space.storage.remove(&path);
     }
     committed

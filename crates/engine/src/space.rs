@@ -8,6 +8,7 @@ use crate::aside::set_damaged_aside;
 use crate::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::deletion::Deletion;
 use crate::error::{Error, SegmentFailure};
+use crate::files::sync_dir;
 use crate::manifest::{self, Owner};
 use crate::stream::StreamInner;
 use std::collections::{HashMap, HashSet};
@@ -120,12 +121,15 @@ impl Space {
         let Opening { storage, directory, options, writing, symbols } = opening;
         let owner = Owner { stream_id: options.stream_id, space: options.space };
         let (catalog, log, writer, recovery) = if writing {
+            // A writer that died may not have put the manifest's name on the disk; files are removed because of what it says.
+            sync_dir(&*storage, directory)?;
             let catalog = read_catalog(&*storage, directory, owner)?;
             remove_leftovers(&*storage, directory, &catalog)?;
             set_damaged_aside(&*storage, directory, &catalog)?;
             let options = LogOptions { first_sequence: catalog.sealed, ..options };
             let (mut writer, recovery) = LogWriter::open(storage.clone(), directory, options)?;
             writer.sync_symbols(symbols);
+            let catalog = end_deletions(&*storage, directory, owner, catalog, writer.next_sequence())?;
             (catalog, writer.log().clone(), Some(writer), recovery)
         } else {
             let (catalog, log, recovery) = open_to_read(&storage, directory, owner)?;
@@ -301,6 +305,17 @@ impl Space {
         Ok(true)
     }
 
+    /// Whether a copy of the manifest names the segment of this number, or may do so for all we can read.
+    pub fn is_named(&self, number: u64) -> bool {
+        manifest::FILES.iter().any(|name| {
+            match manifest::read_copy(&*self.storage, &self.directory.join(name), self.owner) {
+                Ok(Some(catalog)) => catalog.contents().any(|content| content.number == number),
+                Ok(None) => false,
+                Err(_) => true,
+            }
+        })
+    }
+
     /// Removes the files of parts that are in the old catalog alone. Who reads them has them open; what cannot be removed
     /// is when the stream is opened next.
     fn remove_replaced(&self, old: &Catalog, new: &Catalog) {
@@ -389,6 +404,19 @@ fn read_catalog(storage: &dyn Storage, directory: &Path, owner: Owner) -> Result
         what: "is missing, and with it the list of all segments".into(),
     };
     manifest::read(storage, directory, owner)?.ok_or_else(missing)
+}
+
+/// Keeps deletions from taking messages that are still to come, on the disk first.
+fn end_deletions(
+    storage: &dyn Storage,
+    directory: &Path,
+    owner: Owner,
+    catalog: Catalog,
+    next_sequence: u64,
+) -> Result<Catalog, Error> {
+    let Some(ended) = catalog.without_deletions_from(next_sequence) else { return Ok(catalog) };
+    manifest::write(storage, directory, owner, &ended)?;
+    Ok(ended)
 }
 
 /// A catalog and a log that go together, beside a writer who may be sealing.

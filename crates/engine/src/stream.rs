@@ -390,7 +390,10 @@ impl StreamInner {
             let _ = storage.remove_dir_all(&draft);
         }
         created?;
-        sync_dir(storage, streams)
+        sync_dir(storage, streams).inspect_err(|_| {
+            // What is acknowledged in the stream must not go with its name.
+            let _ = storage.rename(directory, &draft).and_then(|()| storage.remove_dir_all(&draft));
+        })
     }
 
     fn create_in(storage: &dyn Storage, draft: &Path, definition: &Definition) -> Result<(), Error> {

@@ -131,6 +131,16 @@ impl SimStorage {
         self.lock().fault = Some((operation, Fault::Crash));
     }
 
+    /// The process dies now: everything fails until [`restart`](Self::restart).
+    pub fn stop(&self) {
+        self.lock().down = true;
+    }
+
+    /// Whether the process has died, and was not restarted.
+    pub fn is_down(&self) -> bool {
+        self.lock().down
+    }
+
     /// Calls `work` whenever a file is being synced: the sync has begun, and covers nothing that `work` does. So
     /// one thread can play all writers, and the same seed gives the same order. `None` for nothing.
     pub fn during_sync(&self, work: Option<Arc<dyn Fn() + Send + Sync>>) {

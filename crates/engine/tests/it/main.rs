@@ -14,5 +14,6 @@ mod retention;
 mod sealing;
 mod segments;
 mod settings;
+mod simulation;
 mod support;
 mod versions;

@@ -1,0 +1,212 @@
+//! What must be in a stream: told by what was acknowledged, and compared with what is found.
+
+use crate::support::number_of;
+use std::collections::BTreeMap;
+use tapedb_engine::{Durability, Error, LogError, Stream, StreamOptions};
+use tapedb_log::sim::Stop;
+
+/// Whether something is there that was made, and perhaps removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    There,
+    Gone,
+    /// The call that should make or remove it failed: opening the database shows which.
+    Doubtful,
+}
+
+/// A message.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub number: u64,
+    pub time: i64,
+    pub symbol: String,
+    pub fate: Fate,
+}
+
+/// A space.
+#[derive(Clone, Debug, Default)]
+pub struct Lane {
+    /// By sequence number.
+    pub rows: Vec<Row>,
+    /// So many have been acknowledged; the others are one batch whose flush failed.
+    pub acknowledged: usize,
+    /// So many have been sealed, which puts them on the disk.
+    pub sealed: usize,
+}
+
+/// A stream.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    pub name: &'static str,
+    /// Which of these, it depends on calls that failed.
+    pub options: Vec<StreamOptions>,
+    pub exists: Fate,
+    /// A power cut has left holes, which are reported as long as their files are there.
+    has_holes: bool,
+    pub lanes: Vec<Lane>,
+}
+
+/// What a cursor gave.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// By space and sequence number: number, time, symbol.
+    rows: BTreeMap<(u32, u64), (u64, i64, String)>,
+    /// Sequence number after the last one, by space.
+    next: Vec<usize>,
+    damage: Vec<String>,
+}
+
+impl Ledger {
+    pub fn new(name: &'static str, options: StreamOptions) -> Self {
+        let lanes = vec![Lane::default(); options.spaces as usize];
+        Self { name, options: vec![options], exists: Fate::Gone, has_holes: false, lanes }
+    }
+
+    /// Everything is forgotten but the name and the options.
+    pub fn renew(&mut self) {
+        *self = Self::new(self.name, self.options[0]);
+    }
+
+    /// Notes that messages were deleted, or perhaps were.
+    pub fn delete(&mut self, times: (i64, i64), symbols: Option<&[String]>, fate: Fate) {
+        for lane in &mut self.lanes {
+            let acknowledged = lane.acknowledged;
+            for row in &mut lane.rows[..acknowledged] {
+                let is_meant = (times.0..=times.1).contains(&row.time)
+                    && symbols.is_none_or(|symbols| symbols.contains(&row.symbol));
+                if is_meant && row.fate != Fate::Gone {
+                    row.fate = fate;
+                }
+            }
+        }
+    }
+
+    /// Compares the ledger with what was found, which is all there is, after a stop or without one.
+    pub fn check(&self, found: &Found, stop: Option<Stop>) {
+        assert!(
+            found.damage.is_empty() || self.has_holes || self.may_lose(stop),
+            "{}: nothing may be damaged: {:?}",
+            self.name,
+            found.damage
+        );
+        for ((space, sequence), (number, time, symbol)) in &found.rows {
+            let row = self.lanes[*space as usize].rows.get(*sequence as usize);
+            let place = format!("{}, space {space}, message {sequence}", self.name);
+            let row = row.unwrap_or_else(|| panic!("{place} was never written"));
+            assert_eq!((row.number, row.time), (*number, *time), "{place}");
+            // A power cut may take names that only the last log file uses.
+            let is_lost = symbol.starts_with('?') && self.may_lose(stop);
+            assert!(row.symbol == *symbol || is_lost, "{place}: {symbol:?} instead of {:?}", row.symbol);
+            assert!(row.fate != Fate::Gone, "{place} was deleted and is there");
+        }
+        for (space, lane) in self.lanes.iter().enumerate() {
+            self.check_lane(space as u32, lane, found, stop);
+        }
+    }
+
+    fn check_lane(&self, space: u32, lane: &Lane, found: &Found, stop: Option<Stop>) {
+        let place = format!("{}, space {space}", self.name);
+        let is_there = |sequence: usize| found.rows.contains_key(&(space, sequence as u64));
+        let next = found.next[space as usize];
+        let safe = if self.may_lose(stop) { lane.sealed } else { lane.acknowledged };
+        assert!(
+            (safe..=lane.rows.len()).contains(&next),
+            "{place}: {next} messages, {safe} acknowledged, after {stop:?}"
+        );
+        for (sequence, row) in lane.rows.iter().enumerate().take(safe) {
+            assert!(
+                row.fate != Fate::There || is_there(sequence),
+                "{place}: message {sequence} of {next} is missing, {} acknowledged, {} sealed",
+                lane.acknowledged,
+                lane.sealed
+            );
+        }
+        let open = lane.acknowledged.min(next)..next;
+        let count = open.clone().filter(|sequence| is_there(*sequence)).count();
+        assert!(count == 0 || self.may_lose(stop) || next == lane.rows.len(), "{place}: a part of a batch");
+        let has_holes = (safe..next).any(|at| lane.rows[at].fate == Fate::There && !is_there(at));
+        assert!(!has_holes || !found.damage.is_empty(), "{place}: messages are missing and nobody says so");
+    }
+
+    /// From now on what was found is what must be there.
+    pub fn settle(&mut self, found: &Found) {
+        self.has_holes = !found.damage.is_empty();
+        for (space, lane) in self.lanes.iter_mut().enumerate() {
+            lane.rows.truncate(found.next[space]);
+            for (sequence, row) in lane.rows.iter_mut().enumerate() {
+                let there = found.rows.get(&(space as u32, sequence as u64));
+                row.fate = if there.is_some() { Fate::There } else { Fate::Gone };
+                there.inspect(|(_, _, symbol)| row.symbol.clone_from(symbol));
+            }
+            lane.acknowledged = lane.rows.len();
+            lane.sealed = lane.sealed.min(lane.acknowledged);
+        }
+    }
+
+    /// Whether a power cut has left holes.
+    pub fn has_holes(&self) -> bool {
+        self.has_holes
+    }
+
+    fn may_lose(&self, stop: Option<Stop>) -> bool {
+        stop == Some(Stop::Power) && self.options[0].durability == Durability::Async
+    }
+}
+
+impl Found {
+    /// All that is in a stream, read forwards and backwards.
+    ///
+    /// # Errors
+    /// Any that is not damage.
+    pub fn read(stream: &Stream) -> Result<Self, Error> {
+        let mut found = Self { next: next_sequences(stream)?, ..Self::default() };
+        let mut cursor = stream.cursor().open()?;
+        let (mut last, mut order) = (i64::MIN, Vec::new());
+        loop {
+            match cursor.next() {
+                Ok(Some(message)) => {
+                    let (place, time) = ((message.space(), message.sequence()), message.time().0);
+                    assert!(time >= last, "history is in order of time");
+                    last = time;
+                    let row = (number_of(&message), time, message.symbol().to_string());
+                    assert!(found.rows.insert(place, row).is_none(), "{place:?} is there twice");
+                    order.push(place);
+                }
+                Ok(None) => break,
+                Err(error) if is_damage(&error) => found.damage.push(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        let mut backwards = Vec::new();
+        let mut cursor = stream.cursor().reverse().open()?;
+        loop {
+            match cursor.next() {
+                Ok(Some(message)) => backwards.push((message.space(), message.sequence())),
+                Ok(None) => break,
+                Err(error) if is_damage(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Equal times of several spaces come in the order of the spaces, both ways.
+        order.sort_unstable();
+        backwards.sort_unstable();
+        assert_eq!(order, backwards, "forwards and backwards");
+        Ok(found)
+    }
+}
+
+/// Whether an error tells of messages that are out of reach.
+pub fn is_damage(error: &Error) -> bool {
+    match error {
+        Error::Log(error) => matches!(**error, LogError::Damaged { .. }),
+        Error::Lost(_) => true,
+        _ => false,
+    }
+}
+
+/// Sequence numbers of the messages to come, by space.
+pub fn next_sequences(stream: &Stream) -> Result<Vec<usize>, Error> {
+    let position = stream.cursor().skip_history().open()?.position().to_string();
+    let next = |line: &str| line.split(' ').nth(1).and_then(|next| next.parse().ok());
+    Ok(position.lines().map(|line| next(line).unwrap_or_else(|| panic!("{line}"))).collect())
+}

@@ -1,0 +1,434 @@
+//! A program at work on a database, one call after the other, from a seed: it knows what it was told.
+
+use super::ledger::{Fate, Found, Ledger, Row, is_damage, next_sequences};
+use crate::support::{Quote, Random, Tick, schema};
+use std::sync::Arc;
+use std::time::Duration;
+use tapedb_engine::{Access, Cursor, Database, Durability, Error, Loader, LogError, Stream, StreamOptions};
+use tapedb_log::sim::{SimStorage, Stop};
+use tapedb_schema::Timestamp;
+
+const PATH: &str = "/home/db";
+/// Streams that are there all the time; the third comes and goes.
+const STREAMS: [(&str, Durability, u32); 3] =
+    [("a", Durability::Async, 2), ("s", Durability::Sync, 1), ("t", Durability::Sync, 1)];
+const PASSING: usize = 2;
+/// A batch, or two small ones, so that there are many files.
+const FILE_BYTES: u64 = 400;
+
+/// The disk, the database on it, and what is known of it.
+pub struct World {
+    pub disk: SimStorage,
+    random: Random,
+    /// Declared before the database, which they keep open.
+    live: Option<Live>,
+    writers: Vec<Writer>,
+    db: Option<Database>,
+    ledgers: Vec<Ledger>,
+    /// What the database was stopped by since it was open.
+    stopped: Option<Stop>,
+    /// Whether an operation of the disk is to fail, and no error has been seen yet.
+    error_due: bool,
+    /// Errors that were seen.
+    pub errors: u32,
+    number: u64,
+    clock: i64,
+}
+
+struct Writer {
+    stream: usize,
+    space: u32,
+    loader: Loader,
+    pending: Vec<Row>,
+}
+
+/// A cursor that reads what comes, and where it is in each space.
+struct Live {
+    cursor: Cursor,
+    next: [Vec<usize>; 2],
+}
+
+/// The process has been stopped by the disk.
+pub struct Down;
+
+impl World {
+    pub fn new(seed: u64, disk: SimStorage, error_due: bool) -> Self {
+        let ledgers = STREAMS.map(|(name, durability, spaces)| {
+            let file_bytes_max = FILE_BYTES;
+            let options = StreamOptions { durability, spaces, file_bytes_max, ..StreamOptions::default() };
+            Ledger::new(name, options)
+        });
+        Self {
+            disk,
+            random: Random::from_seed(seed),
+            live: None,
+            writers: Vec::new(),
+            db: None,
+            ledgers: ledgers.into(),
+            stopped: None,
+            error_due,
+            errors: 0,
+            number: 0,
+            clock: 1_000,
+        }
+    }
+
+    /// Makes one call, or a few.
+    pub fn step(&mut self) -> Result<(), Down> {
+        let done = match self.random.below(32) {
+            0..=12 => self.load(),
+            13..=15 => self.flush_one(),
+            16..=17 => self.seal(),
+            18 => self.fill(),
+            19..=21 => self.delete(),
+            22 => self.truncate_or_clear(),
+            23 => self.purge(),
+            24 => self.alter(),
+            25 => self.look(),
+            26..=27 => self.read_live(),
+            28..=29 => self.create_or_delete(),
+            _ => self.reopen(),
+        };
+        done.or_else(|error| self.bear(&error))
+    }
+
+    /// An error must come from the disk, and be clear. A writer that has stopped is opened anew, after the machine was.
+    fn bear(&mut self, error: &Error) -> Result<(), Down> {
+        if self.disk.is_down() {
+            return Err(Down);
+        }
+        assert!(std::mem::take(&mut self.error_due), "nothing failed, and yet: {error}");
+        self.errors += 1;
+        assert!(error.to_string().contains('/'), "it names no file: {error}");
+        if matches!(error, Error::Log(error) if matches!(**error, LogError::Poisoned { .. })) {
+            self.stop(Stop::Power);
+        }
+        Ok(())
+    }
+
+    /// The process dies, or the power fails.
+    pub fn stop(&mut self, stop: Stop) {
+        self.disk.stop();
+        self.close();
+        self.disk.restart(stop);
+        // Nobody has looked since a power cut before.
+        self.stopped = self.stopped.filter(|before| *before == Stop::Power).or(Some(stop));
+    }
+
+    /// How many parts of sealed history are larger than any file was.
+    pub fn merged_parts(&self) -> usize {
+        let manifests = self.disk.paths().into_iter().filter(|path| path.ends_with("manifest"));
+        let texts = manifests.filter_map(|path| String::from_utf8(self.disk.content(&path)?).ok());
+        let is_large = |line: &&str| match line.split(' ').collect::<Vec<_>>()[..] {
+            ["part", start, end, _, ..] => end.parse::<u64>().unwrap() - start.parse::<u64>().unwrap() > 20,
+            _ => false,
+        };
+        texts.map(|text| text.lines().filter(is_large).count()).sum()
+    }
+
+    fn close(&mut self) {
+        (self.live, self.db) = (None, None);
+        self.writers.clear();
+    }
+
+    /// Opens the database and compares all that is there with what must be.
+    pub fn check_all(&mut self) {
+        self.close();
+        self.check_beside();
+        let opened = self.open().map(drop);
+        opened.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// As another process sees it that reads only, before anything is mended.
+    fn check_beside(&self) {
+        let Ok(db) = Database::open_on(Arc::new(self.disk.clone()), PATH, Access::Read) else { return };
+        for ledger in &self.ledgers {
+            match db.stream(ledger.name) {
+                Ok(stream) if ledger.exists != Fate::Gone => {
+                    ledger.check(&Found::read(&stream).unwrap(), self.stopped);
+                }
+                Ok(_) => panic!("{} was deleted and is there", ledger.name),
+                Err(Error::NoStream { .. }) => assert!(ledger.exists != Fate::There, "{}", ledger.name),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// The database; opened, and compared with what is known of it, if it is not open.
+    fn open(&mut self) -> Result<Database, Error> {
+        if let Some(db) = &self.db {
+            return Ok(db.clone());
+        }
+        let db = Database::open_on(Arc::new(self.disk.clone()), PATH, Access::WriteWithoutUpkeep)?;
+        let mut found = Vec::new();
+        for ledger in &self.ledgers {
+            found.push(match db.stream(ledger.name) {
+                Ok(stream) => Some(Found::read(&stream)?),
+                Err(Error::NoStream { .. }) => None,
+                Err(error) => return Err(error),
+            });
+        }
+        for (ledger, found) in self.ledgers.iter_mut().zip(&found) {
+            match found {
+                Some(found) => {
+                    assert!(ledger.exists != Fate::Gone, "{} was deleted and is there", ledger.name);
+                    ledger.check(found, self.stopped);
+                    ledger.settle(found);
+                    let options = db.stream(ledger.name)?.options();
+                    assert!(ledger.options.contains(&options), "{options:?}: {ledger:?}");
+                    ledger.options = vec![options];
+                    ledger.exists = Fate::There;
+                }
+                None => {
+                    assert!(ledger.exists != Fate::There, "{} is gone", ledger.name);
+                    ledger.renew();
+                }
+            }
+        }
+        self.stopped = None;
+        self.db = Some(db.clone());
+        Ok(db)
+    }
+
+    fn stream(&mut self, stream: usize) -> Result<Stream, Error> {
+        let db = self.open()?;
+        if self.ledgers[stream].exists == Fate::There {
+            return db.stream(STREAMS[stream].0);
+        }
+        let options = self.ledgers[stream].options[0];
+        let created = db.create_stream(STREAMS[stream].0, schema(), options);
+        if created.is_err() {
+            self.ledgers[stream].exists = Fate::Doubtful;
+            self.close_in_order()?;
+        } else {
+            self.ledgers[stream].renew();
+            self.ledgers[stream].exists = Fate::There;
+        }
+        created
+    }
+
+    fn any_stream(&mut self) -> Result<usize, Error> {
+        let stream = *self.random.pick(&[0, 0, 0, 1, 1, PASSING]);
+        self.stream(stream)?;
+        Ok(stream)
+    }
+
+    fn load(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        let space = self.random.below(self.ledgers[stream].lanes.len()) as u32;
+        let of_space = |writer: &Writer| (writer.stream, writer.space) == (stream, space);
+        let open = self.writers.iter().filter(|writer| of_space(writer)).count();
+        if open < 1 + self.random.below(2) {
+            let loader = self.stream(stream)?.loader_in(space)?;
+            self.writers.push(Writer { stream, space, loader, pending: Vec::new() });
+        }
+        for _ in 0..1 + self.random.below(6) {
+            let ours: Vec<usize> =
+                (0..self.writers.len()).filter(|at| of_space(&self.writers[*at])).collect();
+            let at = *self.random.pick(&ours);
+            for _ in 0..1 + self.random.below(4) {
+                self.append(at)?;
+            }
+            if !self.random.chance(5) {
+                self.flush(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, at: usize) -> Result<(), Error> {
+        self.clock += self.random.below(50) as i64;
+        let back = if self.random.chance(6) { 200 } else { 0 };
+        let (number, time) = (self.number, self.clock - back);
+        let symbol = format!("S{}", (number / 5) % 40);
+        let writer = &mut self.writers[at];
+        self.number += 1;
+        if number.is_multiple_of(3) {
+            writer.loader.append(&symbol, Timestamp(time), &Quote::of(number))?;
+        } else {
+            writer.loader.append(&symbol, Timestamp(time), &Tick::of(number))?;
+        }
+        writer.pending.push(Row { number, time, symbol, fate: Fate::There });
+        Ok(())
+    }
+
+    fn flush(&mut self, at: usize) -> Result<(), Error> {
+        let writer = &mut self.writers[at];
+        let flushed = writer.loader.flush();
+        let lane = &mut self.ledgers[writer.stream].lanes[writer.space as usize];
+        let may_be_there = match &flushed {
+            Ok(_) => true,
+            Err(Error::Log(error)) => matches!(**error, LogError::Poisoned { .. }) || self.disk.is_down(),
+            Err(_) => self.disk.is_down(),
+        };
+        if may_be_there {
+            lane.rows.append(&mut writer.pending);
+        }
+        if let Ok(next) = flushed {
+            lane.acknowledged = lane.rows.len();
+            assert!(next as usize <= lane.acknowledged);
+        }
+        flushed.map(drop)
+    }
+
+    /// So many files that they are merged.
+    fn fill(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        let loader = self.stream(stream)?.loader_in(0)?;
+        self.writers.push(Writer { stream, space: 0, loader, pending: Vec::new() });
+        let at = self.writers.len() - 1;
+        for _ in 0..9 {
+            for _ in 0..4 {
+                self.append(at)?;
+            }
+            self.flush(at)?;
+        }
+        self.seal_stream(stream)
+    }
+
+    fn flush_one(&mut self) -> Result<(), Error> {
+        if self.writers.is_empty() {
+            return Ok(());
+        }
+        let at = self.random.below(self.writers.len());
+        self.flush(at)
+    }
+
+    fn seal(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        self.seal_stream(stream)
+    }
+
+    fn seal_stream(&mut self, stream: usize) -> Result<(), Error> {
+        self.stream(stream)?.seal()?;
+        for lane in &mut self.ledgers[stream].lanes {
+            lane.sealed = lane.acknowledged;
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        let from = self.clock - self.random.below(1_500) as i64;
+        let times = (from, from + self.random.below(400) as i64);
+        let symbols: Option<Vec<String>> = self
+            .random
+            .chance(2)
+            .then(|| (0..1 + self.random.below(4)).map(|_| format!("S{}", self.random.below(40))).collect());
+        let deleted = self.stream(stream)?.delete(Timestamp(times.0)..=Timestamp(times.1), symbols.as_ref());
+        let fate = if deleted.is_ok() { Fate::Gone } else { Fate::Doubtful };
+        self.ledgers[stream].delete(times, symbols.as_deref(), fate);
+        deleted
+    }
+
+    fn truncate_or_clear(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        let from = self.clock - self.random.below(600) as i64;
+        let clears = self.random.chance(4);
+        let handle = self.stream(stream)?;
+        let deleted = if clears { handle.clear() } else { handle.truncate(Timestamp(from)) };
+        let fate = if deleted.is_ok() { Fate::Gone } else { Fate::Doubtful };
+        self.ledgers[stream].delete((if clears { i64::MIN } else { from }, i64::MAX), None, fate);
+        deleted
+    }
+
+    fn purge(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        let before = self.clock - self.random.below(2_000) as i64;
+        let purged = self.stream(stream)?.purge(Timestamp(before));
+        let fate = if purged.is_ok() { Fate::Gone } else { Fate::Doubtful };
+        self.ledgers[stream].delete((i64::MIN, before - 1), None, fate);
+        purged
+    }
+
+    /// Changes what has no effect on what is there.
+    fn alter(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        let handle = self.stream(stream)?;
+        let file_bytes_max = *self.random.pick(&[FILE_BYTES, 2 * FILE_BYTES]);
+        let cold_after = self.random.chance(3).then_some(Duration::ZERO);
+        let options = StreamOptions { file_bytes_max, cold_after, ..handle.options() };
+        let altered = handle.alter(options);
+        match &altered {
+            Ok(()) => self.ledgers[stream].options = vec![options],
+            Err(_) => self.ledgers[stream].options.push(options),
+        }
+        altered
+    }
+
+    fn look(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        let found = Found::read(&self.stream(stream)?)?;
+        self.ledgers[stream].check(&found, None);
+        Ok(())
+    }
+
+    fn read_live(&mut self) -> Result<(), Error> {
+        let streams = [self.stream(0)?, self.stream(1)?];
+        let Some(live) = &mut self.live else {
+            let cursor = self.open()?.cursor(["a", "s"])?.skip_history().open()?;
+            let next = [next_sequences(&streams[0])?, next_sequences(&streams[1])?];
+            self.live = Some(Live { cursor, next });
+            return Ok(());
+        };
+        loop {
+            let message = match live.cursor.next() {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                // What a power cut took before is told when it is met in a segment.
+                Err(error) if is_damage(&error) && self.ledgers.iter().any(Ledger::has_holes) => continue,
+                Err(error) => return Err(error),
+            };
+            let stream = usize::from(message.stream().name() == "s");
+            let (space, sequence) = (message.space() as usize, message.sequence() as usize);
+            let rows = &self.ledgers[stream].lanes[space].rows;
+            let next = &mut live.next[stream][space];
+            assert!((*next..rows.len()).contains(&sequence), "{sequence} comes where {next} is next");
+            assert_eq!(rows[sequence].number, crate::support::number_of(&message));
+            assert!(rows[*next..sequence].iter().all(|row| row.fate != Fate::There), "live from {next}");
+            *next = sequence + 1;
+        }
+        for (ledger, next) in self.ledgers.iter().zip(&mut live.next) {
+            for (lane, next) in ledger.lanes.iter().zip(next) {
+                let left = &lane.rows[(*next).min(lane.acknowledged)..lane.acknowledged];
+                assert!(left.iter().all(|row| row.fate != Fate::There), "{}: live from {next}", ledger.name);
+            }
+        }
+        Ok(())
+    }
+
+    fn create_or_delete(&mut self) -> Result<(), Error> {
+        let db = self.open()?;
+        if self.ledgers[PASSING].exists == Fate::Gone {
+            return self.stream(PASSING).map(drop);
+        }
+        for at in 0..self.writers.len() {
+            if self.writers[at].stream == PASSING {
+                self.flush(at)?;
+            }
+        }
+        self.writers.retain(|writer| writer.stream != PASSING);
+        let deleted = db.delete_stream(STREAMS[PASSING].0);
+        if deleted.is_ok() {
+            self.ledgers[PASSING].renew();
+        } else {
+            self.ledgers[PASSING].exists = Fate::Doubtful;
+            self.close_in_order()?;
+        }
+        deleted
+    }
+
+    /// Closes the database in order, and opens it.
+    fn reopen(&mut self) -> Result<(), Error> {
+        self.close_in_order()?;
+        self.open().map(drop)
+    }
+
+    fn close_in_order(&mut self) -> Result<(), Error> {
+        for at in 0..self.writers.len() {
+            self.flush(at)?;
+        }
+        self.close();
+        Ok(())
+    }
+}

@@ -2,17 +2,18 @@
 
 use crate::args::DatabaseArgs;
 use crate::failure::Failure;
+use crate::import::{LEDGER_FILE, Ledger};
 use crate::ui::{self, Ui};
 use serde::Serialize;
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
 use tapedb_engine::{Checked, Checking, Database, Finding, Severity, StoredStream};
 
 /// Verify everything that is stored in a database, or in the streams named.
 ///
-/// Reads every byte: definitions, symbol files, log files and their indexes, every batch's header, checksums, sequence
-/// numbers, times, symbols and types, and every message's body. Each place that is not as it should be is named:
+/// Reads every byte: definitions, symbol files, manifests, segments with every column of every block, log files and their
+/// indexes, every batch's header, checksums, sequence numbers, times, symbols and types, every message's body, and the ledger
+/// of imports. Each place that is not as it should be is named:
 ///
 /// damage      something stored is lost or wrong: where, which messages, and what to do
 ///
@@ -62,6 +63,8 @@ struct Outcome<'a> {
     messages: u64,
     batches: u64,
     files: u64,
+    segments: u64,
+    blocks: u64,
     bytes: u64,
     symbols: u32,
     damaged: u64,
@@ -94,14 +97,20 @@ fn check_stream(db: &Database, name: &str, is_quick: bool, ui: &Ui) -> Result<bo
         Err(error @ tapedb_engine::Error::NoStream { .. }) => return Err(error.into()),
         Err(error) => return unusable(db, name, &error, ui),
     };
-    let checked = verify(db, &stream, is_quick, ui)?;
+    let mut checked = verify(db, &stream, is_quick, ui)?;
+    if let Err(failure) = Ledger::open(stream.path()) {
+        let (path, what) = (stream.path().join(LEDGER_FILE), failure.to_string());
+        let finding = Finding { path, what, now: "see docs/format/imports.md", ..nothing(db) };
+        print_finding(db, name, &finding, ui)?;
+        checked.damaged += 1;
+    }
     print_outcome(name, &checked, ui)?;
     Ok(checked.damaged == 0 || checked.is_gone)
 }
 
 fn verify(db: &Database, stream: &StoredStream, is_quick: bool, ui: &Ui) -> Result<Checked, Failure> {
     let (mut done, mut seen) = (0, 0);
-    let mut progress = ui.progress(&format!("checking {:?}", stream.name()), bytes_in(&stream.log_path()));
+    let mut progress = ui.progress(&format!("checking {:?}", stream.name()), bytes_in(stream));
     let mut failed = Ok(());
     let checked = stream.check(is_quick, |checking| {
         let told = match checking {
@@ -128,19 +137,17 @@ fn verify(db: &Database, stream: &StoredStream, is_quick: bool, ui: &Ui) -> Resu
 
 /// A stream whose definition cannot be read: nothing else of it can be judged.
 fn unusable(db: &Database, name: &str, error: &tapedb_engine::Error, ui: &Ui) -> Result<bool, Failure> {
-    let finding = Finding {
-        severity: Severity::Damage,
-        path: db.path().into(),
-        offset: 0,
-        bytes: 0,
-        first_sequence: None,
-        messages: None,
-        what: error.to_string(),
-        now: "then check again: without it nothing else of the stream can be judged",
-    };
+    let now = "then check again: without it nothing else of the stream can be judged";
+    let finding = Finding { what: error.to_string(), now, ..nothing(db) };
     print_finding(db, name, &finding, ui)?;
     print_outcome(name, &Checked { damaged: 1, ..Checked::default() }, ui)?;
     Ok(false)
+}
+
+/// Damage of which nothing is said yet.
+fn nothing(db: &Database) -> Finding {
+    let (severity, path, what, now) = (Severity::Damage, db.path().into(), String::new(), "");
+    Finding { severity, path, offset: 0, bytes: 0, first_sequence: None, messages: None, what, now }
 }
 
 fn print_finding(db: &Database, stream: &str, finding: &Finding, ui: &Ui) -> Result<(), Failure> {
@@ -178,7 +185,7 @@ fn out_of_reach(first_sequence: Option<u64>, messages: Option<u64>) -> String {
 }
 
 fn print_outcome(stream: &str, checked: &Checked, ui: &Ui) -> Result<(), Failure> {
-    let &Checked { messages, batches, files, bytes, symbols, .. } = checked;
+    let &Checked { messages, batches, files, segments, blocks, bytes, symbols, .. } = checked;
     let &Checked { damaged, messages_damaged, unfinished, notes, is_gone, .. } = checked;
     let result = match (is_gone, damaged) {
         (true, _) => "deleted",
@@ -192,6 +199,8 @@ fn print_outcome(stream: &str, checked: &Checked, ui: &Ui) -> Result<(), Failure
             messages,
             batches,
             files,
+            segments,
+            blocks,
             bytes,
             symbols,
             damaged,
@@ -206,14 +215,19 @@ fn print_outcome(stream: &str, checked: &Checked, ui: &Ui) -> Result<(), Failure
         "deleted" => "deleted meanwhile".into(),
         clean => clean.into(),
     };
+    let sealed = match segments {
+        0 => String::new(),
+        _ => format!("{} blocks of {} segments, ", ui::thousands(blocks), ui::thousands(segments)),
+    };
+    let bytes = ui::bytes(bytes);
     ui.print(&format!(
-        "{stream}: {messages} messages in {batches} batches, {files} files, {}: {verdict}\n",
-        ui::bytes(bytes)
+        "{stream}: {messages} messages in {sealed}{batches} batches, {files} files, {bytes}: {verdict}\n"
     ))
 }
 
-/// Bytes of the files in a directory, as far as they can be looked at.
-fn bytes_in(directory: &Path) -> u64 {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+/// Bytes of the files in a stream's spaces, as far as they can be looked at.
+fn bytes_in(stream: &StoredStream) -> u64 {
+    let directories = (0..stream.spaces()).map(|space| stream.space_path(space));
+    let entries = directories.filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }

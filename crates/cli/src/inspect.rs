@@ -2,6 +2,7 @@
 
 use crate::args::DatabaseArgs;
 use crate::failure::Failure;
+use crate::sealed::Sealed;
 use crate::ui::{self, Ui};
 use serde::Serialize;
 use tapedb_codec::batch::{BatchError, BatchHeader, HEADER_BYTES, Rows};
@@ -9,12 +10,14 @@ use tapedb_engine::StoredStream;
 use tapedb_log::{BatchSlice, Found};
 use tapedb_schema::Timestamp;
 
-/// Show what lies in the files of a stream: bytes, batches, messages, sequence numbers, times, record types.
+/// Show what lies in the files of a stream: bytes, batches, messages, sequence numbers, times, record types; of segments
+/// every column: how it is encoded (and in how many blocks), its bytes, smallest and largest value.
 ///
-/// Batches that are damaged are left out and counted; `tapedb check` names them. Works while another process writes.
+/// Batches and columns that are damaged are left out and counted; `tapedb check` names them. Works while another process
+/// writes.
 ///
-/// With --json: an object for each batch (with --batches), then one for each log file and each record type; `kind` says
-/// which it is.
+/// With --json: an object for each batch and block (with --batches), then one for each log file, segment, column and record
+/// type; `kind` says which it is.
 ///
 /// Example: tapedb inspect --db demo.tape feed --batches
 #[derive(clap::Args, Debug)]
@@ -26,7 +29,7 @@ pub struct Args {
     #[arg(value_name = "STREAM")]
     stream: String,
 
-    /// First a line for each batch: where it is, its messages, times, and the widths of its columns in bytes.
+    /// First a line for each batch and block: where it is, its messages, times, and the widths of its columns in bytes.
     #[arg(long)]
     batches: bool,
 }
@@ -56,6 +59,8 @@ struct TypeSum {
     name: String,
     messages: u64,
     body_bytes: u64,
+    /// In segments, which have no bodies.
+    column_bytes: u64,
 }
 
 /// A batch.
@@ -83,9 +88,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let db = args.db.open_to_read()?;
     let stream = db.stored(&args.stream)?;
     let mut sums = Sums::new(&stream);
-    sums.walk(&stream, args.batches, ui)?;
-    sums.print(ui)?;
-    match sums.files.iter().map(|file| file.damaged).sum::<u64>() {
+    let mut sealed = Sealed::default();
+    sealed.walk(&stream, args.batches, ui)?;
+    for space in 0..stream.spaces() {
+        sums.walk(&stream, space, args.batches, ui)?;
+    }
+    sums.add_sealed(&sealed);
+    sums.print(&sealed, ui)?;
+    match sums.files.iter().map(|file| file.damaged).sum::<u64>() + sealed.damaged() {
         0 => Ok(()),
         damaged => Err(Failure::new(format!("{damaged} damaged places left out; `tapedb check` names them"))),
     }
@@ -109,15 +119,16 @@ impl Sums {
         Self { files: Vec::new(), types, times: None, rows: Rows::default() }
     }
 
-    fn walk(&mut self, stream: &StoredStream, batches: bool, ui: &Ui) -> Result<(), Failure> {
-        let mut walk = stream.walk()?;
+    fn walk(&mut self, stream: &StoredStream, space: u32, batches: bool, ui: &Ui) -> Result<(), Failure> {
+        let mut walk = stream.walk(space)?;
+        let mut progress = ui.progress(&format!("reading the log of {:?}", stream.name()), 0);
         while let Some(found) = walk.next_found() {
             ui.check_interrupt()?;
             match found {
                 Found::File { file, bytes } => self.begin(file, bytes),
                 Found::Batch(batch) => match self.add(&batch) {
                     Ok(()) if batches => self.print_batch(&batch, ui)?,
-                    Ok(()) => {}
+                    Ok(()) => progress.update(0, self.files.iter().map(|file| file.messages).sum()),
                     Err(_) => self.add_damage(),
                 },
                 Found::Damage(_) => self.add_damage(),
@@ -131,6 +142,15 @@ impl Sums {
             }
         }
         Ok(())
+    }
+
+    /// Adds what segments have of each record type.
+    fn add_sealed(&mut self, sealed: &Sealed) {
+        for sum in &mut self.types {
+            let (messages, bytes) = sealed.sum_of(&sum.name);
+            sum.messages += messages;
+            sum.column_bytes += bytes;
+        }
     }
 
     fn begin(&mut self, file: u64, bytes: u64) {
@@ -179,10 +199,11 @@ impl Sums {
         if ui.json() { ui.print_json(&line) } else { ui.print(&line.text()) }
     }
 
-    fn print(&self, ui: &Ui) -> Result<(), Failure> {
+    fn print(&self, sealed: &Sealed, ui: &Ui) -> Result<(), Failure> {
         let types = || self.types.iter().filter(|sum| sum.messages > 0);
         if ui.json() {
             self.files.iter().try_for_each(|file| ui.print_json(file))?;
+            sealed.print(ui)?;
             return types().try_for_each(|sum| ui.print_json(sum));
         }
         let rows: Vec<Vec<String>> = self.files.iter().map(FileSum::row).collect();
@@ -191,9 +212,12 @@ impl Sums {
             "bodies", "damaged",
         ];
         ui.print(&ui::table(&head, &[1, 2, 3, 4, 5, 8, 9, 10, 11], &rows))?;
+        if !sealed.is_empty() {
+            sealed.print(ui)?;
+        }
         let rows: Vec<Vec<String>> = types().map(TypeSum::row).collect();
         ui.print("\n")?;
-        ui.print(&ui::table(&["type", "messages", "bodies"], &[1, 2], &rows))
+        ui.print(&ui::table(&["type", "messages", "bodies", "columns"], &[1, 2, 3], &rows))
     }
 }
 
@@ -212,7 +236,9 @@ impl FileSum {
 
 impl TypeSum {
     fn row(&self) -> Vec<String> {
-        vec![self.name.clone(), ui::thousands(self.messages), ui::thousands(self.body_bytes)]
+        let mut row = vec![self.name.clone()];
+        row.extend([self.messages, self.body_bytes, self.column_bytes].map(ui::thousands));
+        row
     }
 }
 

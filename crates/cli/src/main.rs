@@ -17,6 +17,7 @@ mod import;
 mod inspect;
 mod output;
 mod read;
+mod sealed;
 mod streams;
 mod symbols;
 mod tail;

@@ -1,11 +1,17 @@
 //! Verifies everything that is stored of a stream, in bounded memory, beside a writer, changing nothing.
 
+use crate::aside::log_name;
+use crate::check_segments::Tools;
 use crate::error::Error;
 use crate::stored::StoredStream;
+use crate::versions;
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use tapedb_codec::batch::Rows;
-use tapedb_log::{BatchSlice, Cut, Damage, Found, IndexFault, SymbolFile};
+use tapedb_codec::dynamic::Layouts;
+use tapedb_log::{BatchSlice, Cut, Damage, Found, IndexFault, LogError, Reason, SymbolFile};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +50,7 @@ pub struct Finding {
 pub enum Checking {
     /// So much has been verified.
     Progress {
-        /// Bytes of log files.
+        /// Bytes of log files and segments.
         bytes: u64,
         /// Messages.
         messages: u64,
@@ -56,13 +62,17 @@ pub enum Checking {
 /// What a check came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Messages in whole batches.
+    /// Messages in whole batches and blocks.
     pub messages: u64,
     /// Whole batches.
     pub batches: u64,
     /// Log files.
     pub files: u64,
-    /// Bytes of the log files, as far as they were looked at.
+    /// Segments.
+    pub segments: u64,
+    /// Whole blocks of segments.
+    pub blocks: u64,
+    /// Bytes of log files and segments, as far as they were looked at.
     pub bytes: u64,
     /// Symbols.
     pub symbols: u32,
@@ -78,28 +88,32 @@ pub struct Checked {
     pub is_gone: bool,
 }
 
-const RESTORE: &str = "restore the file from a copy if there is one; all other messages can be read";
+pub(crate) const RESTORE: &str =
+    "restore the file from a copy if there is one; all other messages can be read";
 const LEAVE: &str = "nothing: the next writer cuts it off, unless one is writing it just now";
 const REBUILT: &str = "nothing: the next writer makes it anew";
 const REMOVE_INDEX: &str = "remove the index file; the next writer makes it anew";
-const REPORT: &str =
+pub(crate) const REPORT: &str =
     "read on with care, load those messages anew from their source, and report how they were written";
 
 impl StoredStream {
-    /// Verifies the symbol file; headers and checksums of log files and batches; that sequence numbers have no holes,
-    /// times lie in the range of their batch, and symbols and types are known; unless `is_quick`, that every body is
-    /// what encoding would have written. What grows meanwhile is left for the next time.
+    /// Verifies the symbol file; both copies of each manifest; headers, indexes and all columns of segments, and that they
+    /// hold what the manifest says; headers and checksums of log files and batches; that sequence numbers have no holes,
+    /// messages are in order, times lie in the range of their batch or block, and symbols and types are known; unless
+    /// `is_quick`, that every body is what encoding would have written. What grows meanwhile is left for the next time.
     ///
     /// `tell` gets findings in the order of the files, and ends the check by breaking.
     pub fn check(&self, is_quick: bool, mut tell: impl FnMut(Checking) -> ControlFlow<()>) -> Checked {
-        let is_message = self.layouts().records().iter().map(|record| record.message).collect();
         let mut checker = Checker {
             stream: self,
             is_quick,
-            is_message,
+            versions: HashMap::new(),
             rows: Rows::default(),
             symbols: None,
             checked: Checked::default(),
+            space: 0,
+            told: HashSet::new(),
+            tools: Tools::default(),
             tell: &mut tell,
         };
         // Broken off, or at its end: the counts hold for what was looked at.
@@ -111,15 +125,20 @@ impl StoredStream {
 }
 
 /// A check under way.
-struct Checker<'a, T> {
-    stream: &'a StoredStream,
-    is_quick: bool,
-    /// Of each type id, whether it can stand alone in the stream.
-    is_message: Vec<bool>,
+pub(crate) struct Checker<'a, T> {
+    pub stream: &'a StoredStream,
+    pub is_quick: bool,
+    /// Of each version of the schema that batches were written with.
+    versions: HashMap<u16, Layouts>,
     rows: Rows,
     /// `None` when the symbol file cannot be read, which has been told.
     symbols: Option<SymbolFile>,
-    checked: Checked,
+    pub checked: Checked,
+    /// The space that is being looked at.
+    pub space: u32,
+    /// Places that have been told, for what is looked at again because a writer has moved it.
+    told: HashSet<(PathBuf, u64, String)>,
+    pub tools: Tools,
     tell: &'a mut T,
 }
 
@@ -127,18 +146,27 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
     fn run(&mut self) -> ControlFlow<()> {
         self.check_definition()?;
         self.check_symbols()?;
-        self.check_log()?;
+        for space in 0..self.stream.spaces() {
+            self.space = space;
+            self.check_space()?;
+        }
         self.check_end_of_symbols()
     }
 
     fn check_definition(&mut self) -> ControlFlow<()> {
         match &self.stream.definition_damage {
-            None => ControlFlow::Continue(()),
+            None => {}
             Some(Error::Definition { path, what }) => {
-                self.find(Finding { now: REBUILT, ..Finding::damage(path.clone(), what.clone()) })
+                self.find(Finding { now: REBUILT, ..Finding::damage(path.clone(), what.clone()) })?;
             }
-            Some(error) => self.find(failed(self.stream.path().into(), error)),
+            Some(error) => self.find(failed(self.stream.path().into(), error))?,
         }
+        for version in 1..self.stream.schema_version() {
+            for (path, what) in versions::bad_copies(&*self.stream.storage, self.stream.path(), version) {
+                self.find(Finding::damage(path, what))?;
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn check_symbols(&mut self) -> ControlFlow<()> {
@@ -184,18 +212,16 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         }
     }
 
-    fn check_log(&mut self) -> ControlFlow<()> {
-        let mut walk = match self.stream.walk() {
+    /// Walks the log files from what is sealed on. A file that vanishes while `is_current` says no is left to be looked at
+    /// again: `false`.
+    pub fn check_log(&mut self, sealed: u64, is_current: impl Fn() -> bool) -> ControlFlow<(), bool> {
+        let mut walk = match self.stream.walk_from(self.space, sealed) {
             Ok(walk) => walk,
-            Err(error) => return self.find(failed(self.stream.log_path(), &error)),
+            Err(error) => {
+                self.find(failed(self.stream.space_path(self.space), &error))?;
+                return ControlFlow::Continue(true);
+            }
         };
-        if let Some(&first) = walk.files().first()
-            && first > 0
-        {
-            let what = format!("the log begins with message {first}; what was before is missing");
-            let finding = Finding::damage(self.stream.log_path(), what);
-            self.find(Finding { first_sequence: Some(0), messages: Some(first), ..finding })?;
-        }
         let mut file = 0;
         while let Some(found) = walk.next_found() {
             match found {
@@ -205,8 +231,14 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                     self.checked.bytes += bytes;
                 }
                 Found::Batch(batch) => self.check_batch(file, &batch)?,
-                Found::Damage(damage) => self.find(self.damaged(&damage))?,
                 Found::Tail(cut) => self.find(self.unfinished(&cut))?,
+                Found::Unreadable { error, .. } if is_gone(&error) && !is_current() => {
+                    return ControlFlow::Continue(false);
+                }
+                Found::Damage(damage) if damage.reason == Reason::Gap && !is_current() => {
+                    return ControlFlow::Continue(false);
+                }
+                Found::Damage(damage) => self.find(self.damaged(&damage))?,
                 Found::Unreadable { file, error, first_sequence, count } => {
                     let finding = failed(self.log_file(file), &Error::from(*error));
                     self.find(Finding { first_sequence: Some(first_sequence), messages: count, ..finding })?;
@@ -214,7 +246,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                 Found::Index { file, fault } => self.find(self.index(file, fault))?,
             }
         }
-        ControlFlow::Continue(())
+        ControlFlow::Continue(true)
     }
 
     fn check_batch(&mut self, file: u64, batch: &BatchSlice<'_>) -> ControlFlow<()> {
@@ -230,6 +262,11 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
             self.find(Finding { first_sequence: Some(first_sequence), messages: Some(messages), ..finding })?;
         }
         let (bytes, messages) = (batch.bytes.len() as u64, batch.header.count.into());
+        self.progress(bytes, messages)
+    }
+
+    /// Tells that so much more has been verified.
+    pub fn progress(&mut self, bytes: u64, messages: u64) -> ControlFlow<()> {
         (self.tell)(Checking::Progress { bytes, messages })
     }
 
@@ -240,14 +277,15 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         if let Err(error) = rows.load_parsed(header, batch.bytes) {
             return all(error.to_string());
         }
-        let (have, need) = (header.schema_version, self.stream.schema_version());
-        if have != need {
-            return all(format!("written with version {have} of the schema, the stream has {need}"));
-        }
+        let version = header.schema_version;
+        let layouts = match self.layouts_of(version) {
+            Ok(layouts) => layouts,
+            Err(error) => return all(format!("written with version {version} of the schema: {error}")),
+        };
         if rows.times().iter().min() != Some(&header.time_min) {
             return all("no message has the batch's earliest time".into());
         }
-        let mut wrong = (0..rows.len()).filter_map(|i| Some((i, self.wrong_row(rows, i, batch)?)));
+        let mut wrong = (0..rows.len()).filter_map(|i| Some((i, self.wrong_row(rows, i, batch, &layouts)?)));
         let (first, what) = wrong.next()?;
         let more = wrong.count() as u64;
         let sequence = header.first_sequence + first as u64;
@@ -258,19 +296,48 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         Some((sequence, 1 + more, what))
     }
 
-    fn wrong_row(&mut self, rows: &Rows, i: usize, batch: &BatchSlice<'_>) -> Option<String> {
-        let (symbol, type_id) = (rows.symbols()[i], rows.types()[i]);
+    fn wrong_row(
+        &mut self,
+        rows: &Rows,
+        i: usize,
+        batch: &BatchSlice<'_>,
+        layouts: &Layouts,
+    ) -> Option<String> {
+        self.wrong_message((rows.symbols()[i], rows.types()[i]), &batch.bytes[rows.body(i)], layouts)
+    }
+
+    /// What is wrong with a message, wherever it lies.
+    pub fn wrong_message(
+        &mut self,
+        (symbol, type_id): (u32, u16),
+        body: &[u8],
+        layouts: &Layouts,
+    ) -> Option<String> {
         if !self.knows(symbol) {
             return Some(format!("symbol {symbol} is not in the symbol file"));
         }
-        if !self.is_message.get(usize::from(type_id)).is_some_and(|&is| is) {
+        if !layouts.records().get(usize::from(type_id)).is_some_and(|record| record.message) {
             return Some(format!("type {type_id} is no message type of the schema"));
         }
         if self.is_quick {
             return None;
         }
-        let checked = self.stream.layouts().check(type_id, &batch.bytes[rows.body(i)]);
+        let checked = layouts.check(type_id, body);
         checked.err().map(|error| error.to_string())
+    }
+
+    /// The layouts of a version of the schema.
+    fn layouts_of(&mut self, version: u16) -> Result<Layouts, Error> {
+        if version == self.stream.schema_version() {
+            return Ok(self.stream.layouts().clone());
+        }
+        if let Some(known) = self.versions.get(&version) {
+            return Ok(known.clone());
+        }
+        let schema = versions::read(&*self.stream.storage, self.stream.path(), version)?;
+        let layouts = Layouts::new(schema)?;
+        self.versions.insert(version, layouts.clone());
+        Ok(layouts)
     }
 
     /// Whether a symbol has a name; one that a writer has just added is looked up in its file.
@@ -281,7 +348,11 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
             || (symbols.refresh().is_ok() && symbol < symbols.dictionary().len())
     }
 
-    fn find(&mut self, finding: Finding) -> ControlFlow<()> {
+    /// Tells of a place, once.
+    pub fn find(&mut self, finding: Finding) -> ControlFlow<()> {
+        if !self.told.insert((finding.path.clone(), finding.offset, finding.what.clone())) {
+            return ControlFlow::Continue(());
+        }
         match finding.severity {
             Severity::Damage => {
                 self.checked.damaged += 1;
@@ -325,19 +396,24 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
     }
 
     fn log_file(&self, file: u64) -> PathBuf {
-        self.stream.log_path().join(format!("{file:020}.log"))
+        self.stream.space_path(self.space).join(log_name(file))
     }
 }
 
 impl Finding {
     /// Damage without a place and without messages.
-    fn damage(path: PathBuf, what: String) -> Self {
+    pub(crate) fn damage(path: PathBuf, what: String) -> Self {
         let (severity, first_sequence, messages) = (Severity::Damage, None, Some(0));
         Self { severity, path, offset: 0, bytes: 0, first_sequence, messages, what, now: RESTORE }
     }
 }
 
-fn failed(path: PathBuf, error: &Error) -> Finding {
+/// Whether a log file is not there.
+fn is_gone(error: &LogError) -> bool {
+    matches!(error, LogError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
+pub(crate) fn failed(path: PathBuf, error: &Error) -> Finding {
     let now = "see to the file, and check again";
     Finding { now, ..Finding::damage(path, error.to_string()) }
 }

@@ -356,11 +356,13 @@ impl Database {
         Ok(CursorBuilder::new(streams?))
     }
 
-    fn streams_directory(&self) -> PathBuf {
+    /// The directory of all streams.
+    pub(crate) fn streams_directory(&self) -> PathBuf {
         self.inner.path.join(STREAMS_DIRECTORY)
     }
 
-    fn directory_of(&self, name: &str) -> PathBuf {
+    /// The directory of a stream, whether it exists or not.
+    pub(crate) fn directory_of(&self, name: &str) -> PathBuf {
         self.streams_directory().join(names::directory_of(name))
     }
 }
@@ -493,7 +495,7 @@ fn remove_leftovers(storage: &dyn Storage, streams: &Path) -> Result<(), Error> 
 }
 
 /// A number that no other stream has: the standard library's hash keys are random per process and call.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_i64(now().0);
     hasher.finish()

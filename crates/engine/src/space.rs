@@ -10,6 +10,7 @@ use crate::deletion::Deletion;
 use crate::error::{Error, SegmentFailure};
 use crate::files::sync_dir;
 use crate::manifest::{self, Owner};
+use crate::salvage::Origin;
 use crate::stream::StreamInner;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -21,7 +22,7 @@ use std::time::Instant;
 use tapedb_log::{
     Log, LogOptions, LogWriter, Recovery, SharedWriter, Snapshot, Storage, StorageFile, SymbolFile,
 };
-use tapedb_segment::{Damage, Plan, ReadAt, Segment, SegmentError, SegmentHeader};
+use tapedb_segment::{Damage, ReadAt, Segment, SegmentError, SegmentHeader};
 
 /// A space of an open stream.
 pub(crate) struct Space {
@@ -81,7 +82,8 @@ impl OpenSegment {
 }
 
 /// A file of the storage, as segments are read from.
-pub(crate) struct SegmentFile(Arc<dyn StorageFile>);
+#[derive(Clone)]
+pub(crate) struct SegmentFile(pub Arc<dyn StorageFile>);
 
 impl std::fmt::Debug for SegmentFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -358,17 +360,12 @@ impl Space {
         let failed = |error| SegmentFailure::of_part(path.clone(), part, error);
         let file = self.storage.open_read(&path);
         let file = file.map_err(|source| failed(SegmentError::Io { offset: 0, source }))?;
-        let (segment, damaged) = match Segment::open(SegmentFile(file.clone())) {
-            Ok(segment) => (segment, None),
-            Err(SegmentError::Damaged(damage)) => {
-                let known = self.segment_header(part, stream.definition.schema_version);
-                let plan = Plan::new(stream.layouts.clone());
-                let (segment, _) = Segment::salvage(SegmentFile(file), &known, &plan).map_err(failed)?;
-                let lost = content.messages.saturating_sub(segment.messages());
-                (segment, Some((damage, lost)))
-            }
-            Err(error) => return Err(failed(error)),
-        };
+        let schema_version = stream.definition.schema_version;
+        let known = segment_header(self.owner, &part.sequences, schema_version);
+        let origin = Origin { storage: &*self.storage, directory: &stream.directory, schema_version };
+        let (segment, damaged) = origin.open(SegmentFile(file), &known).map_err(failed)?;
+        let lost = content.messages.saturating_sub(segment.messages());
+        let damaged = damaged.first().map(|damage| (*damage, lost));
         let header = segment.header();
         let is_ours = header.stream_id == self.owner.stream_id
             && header.space == self.owner.space
@@ -387,17 +384,15 @@ impl Space {
     }
 }
 
-impl Space {
-    /// What the header of a part's segment says.
-    pub fn segment_header(&self, part: &Part, schema_version: u16) -> SegmentHeader {
-        let Owner { stream_id, space } = self.owner;
-        let (first_sequence, next_sequence) = (part.sequences.start, part.sequences.end);
-        SegmentHeader { stream_id, space, schema_version, first_sequence, next_sequence }
-    }
+/// What the header of a segment says.
+pub(crate) fn segment_header(owner: Owner, sequences: &Range<u64>, schema_version: u16) -> SegmentHeader {
+    let Owner { stream_id, space } = owner;
+    let (first_sequence, next_sequence) = (sequences.start, sequences.end);
+    SegmentHeader { stream_id, space, schema_version, first_sequence, next_sequence }
 }
 
 /// The catalog on the disk.
-fn read_catalog(storage: &dyn Storage, directory: &Path, owner: Owner) -> Result<Catalog, Error> {
+pub(crate) fn read_catalog(storage: &dyn Storage, directory: &Path, owner: Owner) -> Result<Catalog, Error> {
     let path = || directory.join(manifest::FILES[0]);
     let missing = || Error::Definition {
         path: path(),

@@ -1,20 +1,26 @@
 //! A stream as its files stand: for looking after them without opening, mending or believing anything.
 
+use crate::catalog::{Catalog, Part};
 use crate::database::Database;
 use crate::definition::Definition;
-use crate::error::Error;
+use crate::error::{Error, SegmentFailure};
 use crate::files::check_there;
 use crate::identity::{Identity, Seen};
+use crate::manifest::Owner;
+use crate::salvage::Origin;
+use crate::space::{SegmentFile, read_catalog, segment_header};
 use crate::stream::{SYMBOLS_FILE, space_directory};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{Storage, SymbolFile, SymbolRecovery, Walk};
+use tapedb_schema::Timestamp;
+use tapedb_segment::{Damage, ReadAt, Segment, SegmentError, SegmentHeader, Tier};
 
 /// The files of a stream; only its definition has been read. See [`Database::stored`].
 pub struct StoredStream {
-    storage: Arc<dyn Storage>,
+    pub(crate) storage: Arc<dyn Storage>,
     name: String,
     directory: PathBuf,
     definition: Definition,
@@ -43,6 +49,10 @@ impl StoredStream {
         &self.name
     }
 
+    pub(crate) fn id(&self) -> u64 {
+        self.definition.id
+    }
+
     /// The directory of the stream's files.
     pub fn path(&self) -> &Path {
         &self.directory
@@ -63,9 +73,14 @@ impl StoredStream {
         self.directory.join(SYMBOLS_FILE)
     }
 
-    /// The directory of the log files.
-    pub fn log_path(&self) -> PathBuf {
-        self.directory.join(space_directory(0))
+    /// How many spaces the stream has.
+    pub fn spaces(&self) -> u32 {
+        self.definition.options.spaces
+    }
+
+    /// The directory of a space: its log files, segments and manifest.
+    pub fn space_path(&self, space: u32) -> PathBuf {
+        self.directory.join(space_directory(space))
     }
 
     /// Reads the symbol file.
@@ -78,19 +93,118 @@ impl StoredStream {
         Ok(SymbolFile::open_read(&*self.storage, &path, self.definition.id)?)
     }
 
-    /// Begins a walk through the log files.
+    /// Begins a walk through the log files of a space, from what is sealed on.
     ///
     /// # Errors
-    /// When their directory is not there or cannot be listed.
-    pub fn walk(&self) -> Result<Walk, Error> {
-        let path = self.log_path();
+    /// When their directory is not there or cannot be listed, or there is no good copy of the manifest.
+    pub fn walk(&self, space: u32) -> Result<Walk, Error> {
+        let sealed = self.catalog(space)?.sealed;
+        self.walk_from(space, sealed)
+    }
+
+    pub(crate) fn walk_from(&self, space: u32, sealed: u64) -> Result<Walk, Error> {
+        let path = self.space_path(space);
         check_there(&*self.storage, &path, "is missing, and with it all messages")?;
-        Ok(Walk::open(self.storage.clone(), &path, self.definition.id, 0)?)
+        let walk = Walk::open(self.storage.clone(), &path, self.definition.id, space)?;
+        Ok(walk.beginning_with(sealed))
+    }
+
+    /// The sealed history of a space, as its manifest says, in order of sequence numbers.
+    ///
+    /// # Errors
+    /// When there is no good copy of the manifest.
+    pub fn parts(&self, space: u32) -> Result<Vec<StoredPart>, Error> {
+        let (catalog, directory) = (self.catalog(space)?, self.space_path(space));
+        Ok(catalog.parts.iter().map(|part| StoredPart::of(part, space, &directory)).collect())
+    }
+
+    /// Opens the segment of a part, and says what is damaged of its header and index; `None` for a part of which nothing is
+    /// left.
+    ///
+    /// # Errors
+    /// [`Error::Segment`].
+    pub fn segment(&self, part: &StoredPart) -> Result<Option<(StoredSegment, Vec<Damage>)>, Error> {
+        let Some(path) = &part.path else { return Ok(None) };
+        let failed = |error| {
+            let (first_sequence, next_sequence) = (part.first_sequence, part.next_sequence);
+            let (path, messages) = (path.clone(), part.messages);
+            Error::from(SegmentFailure { path, first_sequence, next_sequence, messages, error })
+        };
+        let file = self.storage.open_read(path);
+        let file = file.map_err(|source| failed(SegmentError::Io { offset: 0, source }))?;
+        let schema_version = self.definition.schema_version;
+        let known = segment_header(
+            self.owner(part.space),
+            &(part.first_sequence..part.next_sequence),
+            schema_version,
+        );
+        let file: SharedFile = Arc::new(SegmentFile(file));
+        let origin = Origin { storage: &*self.storage, directory: &self.directory, schema_version };
+        let opened = origin.open(file, &known).map_err(failed)?;
+        let header = opened.0.header();
+        if (SegmentHeader { schema_version, ..header.clone() }) != known {
+            let what = "is a segment of other messages than the manifest says".into();
+            return Err(Error::Definition { path: path.clone(), what });
+        }
+        Ok(Some(opened))
+    }
+
+    pub(crate) fn catalog(&self, space: u32) -> Result<Catalog, Error> {
+        read_catalog(&*self.storage, &self.space_path(space), self.owner(space))
+    }
+
+    pub(crate) fn owner(&self, space: u32) -> Owner {
+        Owner { stream_id: self.id(), space }
     }
 
     /// Whether the stream has been deleted meanwhile, or replaced by another of its name.
     pub fn is_gone(&self) -> bool {
         matches!(self.identity.look(), Seen::Gone)
+    }
+}
+
+/// A segment that has been opened to be looked at.
+pub type StoredSegment = Segment<SharedFile>;
+/// A file that segments are read from.
+pub type SharedFile = Arc<dyn ReadAt + Send + Sync>;
+
+/// Messages with sequence numbers in a range, as the manifest knows them: in a segment, or gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredPart {
+    /// The space.
+    pub space: u32,
+    /// First sequence number.
+    pub first_sequence: u64,
+    /// The one after the last.
+    pub next_sequence: u64,
+    /// Messages that were out of reach when the part was sealed.
+    pub lost: u64,
+    /// The segment's file; `None`: nothing is left.
+    pub path: Option<PathBuf>,
+    /// Messages in the segment.
+    pub messages: u64,
+    /// Times of the earliest and the latest of them.
+    pub times: Option<(Timestamp, Timestamp)>,
+    /// Bytes of the segment's file.
+    pub bytes: u64,
+    /// Whether it is of the cold tier.
+    pub is_cold: bool,
+}
+
+impl StoredPart {
+    pub(crate) fn of(part: &Part, space: u32, directory: &Path) -> Self {
+        let content = part.content.as_ref();
+        Self {
+            space,
+            first_sequence: part.sequences.start,
+            next_sequence: part.sequences.end,
+            lost: part.lost,
+            path: part.path(directory),
+            messages: content.map_or(0, |content| content.messages),
+            times: content.map(|content| (Timestamp(content.time_min), Timestamp(content.time_max))),
+            bytes: content.map_or(0, |content| content.bytes),
+            is_cold: content.is_some_and(|content| content.tier == Tier::Cold),
+        }
     }
 }
 

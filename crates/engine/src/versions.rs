@@ -8,7 +8,7 @@ use crate::copies;
 use crate::definition::{self, FILES};
 use crate::error::Error;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::dynamic::Layouts;
 use tapedb_codec::evolve::{Evolution, IncompatibleSchema};
@@ -85,6 +85,17 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path, version: u16) -> Res
             what: format!("says nothing of version {version} of the schema, and no file is there for it"),
         })),
     }
+}
+
+/// What is wrong with the copies of a version's schema.
+pub(crate) fn bad_copies(storage: &dyn Storage, directory: &Path, version: u16) -> Vec<(PathBuf, String)> {
+    let paths = names(version).map(|name| directory.join(name));
+    let wrong = |path: &PathBuf| match copies::read_text(storage, path, MAX_TEXT_BYTES as u64 + 4096) {
+        Ok(None) => Some("is missing".to_string()),
+        Ok(Some(text)) => copies::unsealed(MAGIC, &text).err(),
+        Err(error) => Some(error.to_string()),
+    };
+    paths.into_iter().filter_map(|path| wrong(&path).map(|what| (path, what))).collect()
 }
 
 /// Keeps the schema of a version that is about to be an old one.

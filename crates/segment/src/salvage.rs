@@ -20,13 +20,13 @@ const VAIN_BYTES_MAX: usize = 64 << 20;
 
 impl<R: ReadAt> Segment<R> {
     /// Opens a segment that may be damaged: like [`Segment::open`] if it is not. A damaged header is taken to be `known`, with
-    /// the schema of `plan`; of damaged footers and trailers everything is found out from the blocks. Returns what is damaged
+    /// the schema of `plan`, if what is left of it shows that it was this version of the schema; of damaged footers and trailers everything is found out from the blocks. Returns what is damaged
     /// of header and index. Blocks whose heads are damaged are not among the blocks then: compare [`Segment::messages`] with
     /// what there should be.
     ///
     /// # Errors
-    /// [`SegmentError::Io`]; [`SegmentError::Damaged`] if the file was written by a newer version of the format, and if
-    /// nothing of it can be read.
+    /// [`SegmentError::Io`]; [`SegmentError::Damaged`] if the file was written by a newer version of the format or with another
+    /// version of the schema than `known` says, and if nothing of it can be read.
     pub fn salvage(file: R, known: &SegmentHeader, plan: &Plan) -> Result<(Self, Vec<Damage>), SegmentError> {
         let size = file.size().map_err(|source| SegmentError::Io { offset: 0, source })?;
         let mut damaged = Vec::new();
@@ -36,7 +36,8 @@ impl<R: ReadAt> Segment<R> {
         });
         let (header, plan, front) = match note(read, &mut damaged)? {
             Some(found) => found,
-            None => (known.clone(), plan.clone(), None),
+            None if is_written_with(&file, size, known, plan)? => (known.clone(), plan.clone(), None),
+            None => return Err(damaged.remove(0).into()),
         };
         if let Some((blocks, symbols)) = note(read_index(&file, size, front), &mut damaged)? {
             let segment = Self::of_parts(file, (header, plan), blocks, symbols, size);
@@ -86,6 +87,24 @@ impl<R: ReadAt> Segment<R> {
         self.symbols = symbols.into_values().collect();
         Ok(())
     }
+}
+
+/// Whether a segment whose header or schema is damaged was written with a version of the schema.
+fn is_written_with<R: ReadAt>(
+    file: &R,
+    size: u64,
+    known: &SegmentHeader,
+    plan: &Plan,
+) -> Result<bool, SegmentError> {
+    let mut bytes = Vec::new();
+    read(file, 0, size.min(HEADER_BYTES as u64) as usize, &mut bytes)?;
+    if let Ok((header, ..)) = SegmentHeader::read(&bytes) {
+        return Ok(header.schema_version == known.schema_version);
+    }
+    let schema = plan.layouts().schema().to_string();
+    let rest = size.saturating_sub(HEADER_BYTES as u64);
+    read(file, HEADER_BYTES as u64, rest.min(schema.len() as u64) as usize, &mut bytes)?;
+    Ok(bytes == schema.as_bytes())
 }
 
 /// What was read, or `None` and the damage.
@@ -316,6 +335,10 @@ mod tests {
         assert_eq!(segment.blocks().len(), 2);
         assert!(entry(&segment, second.offset).is_none() && entry(&segment, third.offset).is_some());
         let newer = SegmentHeader { next_sequence: 12, ..header() };
+        let mut wrong_version = bytes.clone();
+        wrong_version[70] ^= 1;
+        let other = SegmentHeader { schema_version: 2, ..header() };
+        assert!(Segment::salvage(wrong_version, &other, &plan()).is_err(), "another version of the schema");
         let mut header_gone = bytes[..bytes.len() - 1].to_vec();
         header_gone[3] ^= 1;
         assert!(Segment::salvage(header_gone, &newer, &plan()).is_err(), "blocks of other messages");

@@ -13,7 +13,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// Name of the ledger in the stream's directory.
-const LEDGER_FILE: &str = "imports";
+pub const LEDGER_FILE: &str = "imports";
 
 /// An import as the ledger knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::ui::{self, Ui};
 use clap::ValueEnum;
 use identity::Identity;
-use ledger::Ledger;
+pub use ledger::{LEDGER_FILE, Ledger};
 use plan::Plan;
 use serde::Serialize;
 use std::collections::BTreeMap;

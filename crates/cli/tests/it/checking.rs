@@ -10,7 +10,7 @@ use tapedb_schema::Timestamp;
 /// Five log files of two batches of ten messages.
 fn filled() -> Place {
     let place = Place::new();
-    let db = Database::open(place.db()).unwrap();
+    let db = Database::open_without_upkeep(place.db()).unwrap();
     let schema = "message Tick { price: i64, side: bool }".parse().unwrap();
     let options = StreamOptions { file_bytes_max: 500, ..StreamOptions::default() };
     let stream = db.create_stream("ticks", schema, options).unwrap();
@@ -72,7 +72,7 @@ fn inspect_adds_up() {
     let text = place.run("inspect ticks").good();
     assert_eq!(text.lines().count(), 1 + 5 + 1 + 2, "{text}");
     let tick: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
-    assert_eq!(tick, ["Tick", "100", "900"]);
+    assert_eq!(tick, ["Tick", "100", "900", "0"]);
     let objects = place.run("inspect ticks --batches --json").json();
     let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
     assert_eq!((of("batch").len(), of("file").len(), of("type").len()), (10, 5, 1));
@@ -86,6 +86,44 @@ fn inspect_adds_up() {
     assert_eq!(batch["symbol_width"], 1);
     let line = place.run("inspect ticks --batches").good();
     assert!(line.starts_with("00000000000000000000.log offset 64: rows, "), "{line}");
+}
+
+#[test]
+fn segments_are_shown_column_by_column_and_checked() {
+    let place = filled();
+    let db = Database::open_without_upkeep(place.db()).unwrap();
+    let stream = db.stream("ticks").unwrap();
+    assert_eq!(stream.seal().unwrap(), 100);
+    drop((stream, db));
+    let text = place.run("check").good();
+    assert!(text.starts_with("ticks: 100 messages in 5 blocks of 5 segments, 0 batches, 1 files"), "{text}");
+    let text = place.run("inspect ticks").good();
+    let price = text.lines().find(|line| line.contains(" price ")).unwrap();
+    let price: Vec<&str> = price.split_whitespace().collect();
+    assert_eq!((price[0], price[1], price[6], price[7]), ("Tick", "price", "0", "99"), "{text}");
+    let objects = place.run("inspect ticks --batches --json").json();
+    let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
+    assert_eq!((of("segment").len(), of("block").len(), of("type").len()), (5, 5, 1));
+    assert_eq!((&of("type")[0]["messages"], &of("segment")[0]["messages"]), (&100.into(), &20.into()));
+    let bytes =
+        |objects: &[&Value]| objects.iter().map(|object| object["bytes"].as_u64().unwrap()).sum::<u64>();
+    let head = of("block")[0]["head_bytes"].as_u64().unwrap();
+    assert_eq!(bytes(&of("column")) + 5 * head, bytes(&of("block")), "columns and heads are all there is");
+    // A flipped bit in a column.
+    let name = of("segment")[0]["file"].as_str().unwrap();
+    let path = place.db().join("streams/ticks/0").join(name);
+    flip(&path, of("block")[0]["offset"].as_u64().unwrap() as usize + head as usize + 3);
+    let found = one_place(&place, 1, "damage");
+    assert!(found["file"].as_str().unwrap().ends_with(name), "{found}");
+    assert_eq!((&found["first_sequence"], &found["messages"]), (&0.into(), &20.into()));
+    assert_eq!(place.run("inspect ticks").code, 1);
+}
+
+#[test]
+fn a_damaged_ledger_is_found() {
+    let place = filled();
+    fs::write(place.db().join("streams/ticks/imports"), "00000000 {}\n").unwrap();
+    assert_eq!(one_place(&place, 1, "damage")["file"], "streams/ticks/imports");
 }
 
 #[test]
@@ -178,7 +216,7 @@ fn indexes_are_compared() {
 #[test]
 fn bodies_must_be_what_encoding_writes() {
     let place = Place::new();
-    let db = Database::open(place.db()).unwrap();
+    let db = Database::open_without_upkeep(place.db()).unwrap();
     let schema = "message Tick { side: bool }".parse().unwrap();
     let stream = db.create_stream("ticks", schema, StreamOptions::default()).unwrap();
     let mut loader = stream.loader().unwrap();

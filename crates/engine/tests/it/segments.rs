@@ -4,8 +4,9 @@ use crate::sealing::{files, read, read_arrivals};
 use crate::support::*;
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
-use tapedb_engine::Database;
+use tapedb_engine::{Checked, Checking, Database, Finding, Severity};
 use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 40;
@@ -52,7 +53,73 @@ fn every_flipped_byte_of_a_segment_is_told_and_what_is_not_in_its_block_is_read(
         let told = stream.cursor().types(["Tick"]).symbols(["A"]).open().unwrap().next().is_err();
         let is_index = !(block..footer).contains(&at);
         assert!(told || !is_index, "byte {at} is not told");
+        let (checked, found) = check(&db);
+        assert!(
+            checked.damaged > 0 && found.iter().all(|found| found.path == segment),
+            "byte {at}: {found:?}"
+        );
+        assert_eq!(checked.messages_damaged, if is_index { 0 } else { MESSAGES }, "byte {at}: {found:?}");
     }
     fs::write(&segment, &whole).unwrap();
     assert_eq!(read(&db.stream("s").unwrap(), false), (all, 0));
+    let (checked, found) = check(&db);
+    assert_eq!((found.len(), checked.messages, checked.segments), (0, MESSAGES, 1), "{found:?}");
+}
+
+fn check(db: &Database) -> (Checked, Vec<Finding>) {
+    let mut found = Vec::new();
+    let checked = db.stored("s").unwrap().check(false, |checking| {
+        if let Checking::Found(finding) = checking {
+            found.push(finding);
+        }
+        ControlFlow::Continue(())
+    });
+    (checked, found)
+}
+
+#[test]
+fn a_check_names_every_flipped_byte_of_a_manifest_and_a_missing_segment() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    make(&path);
+    let db = Database::open_read_only(&path).unwrap();
+    for name in ["manifest", "manifest.copy"] {
+        let file = path.join("streams/s/0").join(name);
+        let whole = fs::read(&file).unwrap();
+        for at in 0..whole.len() {
+            let mut broken = whole.clone();
+            broken[at] ^= 1;
+            fs::write(&file, broken).unwrap();
+            let (checked, found) = check(&db);
+            assert_eq!((checked.notes, checked.damaged), (1, 0), "byte {at}: {found:?}");
+            assert_eq!(found[0].path, file);
+        }
+        fs::write(&file, whole).unwrap();
+    }
+    let segment = files(&path, "seg").pop().unwrap();
+    fs::rename(&segment, segment.with_extension("elsewhere")).unwrap();
+    let (checked, found) = check(&db);
+    assert_eq!((checked.damaged, checked.messages_damaged, checked.notes), (1, MESSAGES, 1), "{found:?}");
+    assert!(found[0].path == segment && found[0].what.contains("0 to 39"), "{found:?}");
+}
+
+#[test]
+fn a_check_beside_a_writer_that_seals_finds_nothing() {
+    let (_directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), small_files()).unwrap();
+    let reader = Database::open_read_only(db.path()).unwrap();
+    let mut next = 0;
+    for _ in 0..40 {
+        append_ticks(&stream, next..next + 50);
+        next += 50;
+        let (checked, found) = std::thread::scope(|scope| {
+            let sealing = scope.spawn(|| stream.seal().unwrap());
+            let checked = check(&reader);
+            sealing.join().unwrap();
+            checked
+        });
+        let real: Vec<_> = found.iter().filter(|found| found.severity == Severity::Damage).collect();
+        assert!(real.is_empty(), "{real:?}");
+        assert_eq!(checked.messages, next, "{found:?}");
+    }
 }

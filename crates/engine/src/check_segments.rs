@@ -1,0 +1,332 @@
+//! Verifies the sealed history of a space: its manifest, its segments, and what lies beside them.
+
+use crate::aside::DAMAGED_EXTENSION;
+use crate::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
+use crate::check::{Checked, Checker, Checking, Finding, REPORT, Severity, failed};
+use crate::error::Error;
+use crate::manifest;
+use crate::stored::{StoredPart, StoredSegment};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use tapedb_codec::dynamic::Layouts;
+use tapedb_segment::{Block, BlockEntry, Damage, Decoder, Rows, SegmentError, Selection};
+
+/// A space is looked at again when a writer has moved messages meanwhile, but not more often.
+const ATTEMPTS_MAX: u32 = 100;
+
+const REPAIR: &str = "`tapedb repair` makes it anew from the rest of the file; nothing is lost";
+const REPAIR_MANIFEST: &str = "`tapedb repair` makes one from the segments and the log";
+const REWRITTEN: &str = "nothing: the next change writes it anew, or `tapedb repair` now";
+const REMOVED: &str = "nothing: the next writer removes it, unless one is just making it";
+const LOAD_ANEW: &str =
+    "load those messages anew from their source; what is left of the log files is in *.log.damaged";
+
+/// What blocks are decoded with.
+#[derive(Default)]
+pub(crate) struct Tools {
+    decoder: Decoder,
+    block: Block,
+    rows: Rows,
+}
+
+impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
+    /// Verifies a space: manifest, segments, log.
+    pub fn check_space(&mut self) -> ControlFlow<()> {
+        let before = self.checked;
+        // By number, what has been verified: a segment never changes.
+        let mut verified: HashMap<u64, Checked> = HashMap::new();
+        for attempt in 1.. {
+            let (damaged, messages_damaged) = (self.checked.damaged, self.checked.messages_damaged);
+            let (unfinished, notes) = (self.checked.unfinished, self.checked.notes);
+            self.checked = Checked { damaged, messages_damaged, unfinished, notes, ..before };
+            let Some(catalog) = self.check_manifest()? else {
+                return self.check_log(0, || true).map_continue(|_| ());
+            };
+            let is_last = attempt == ATTEMPTS_MAX;
+            if self.check_parts(&catalog, &mut verified, is_last)? {
+                let (stream, space) = (self.stream, self.space);
+                let is_current = || is_last || stream.catalog(space).is_ok_and(|now| now == catalog);
+                if self.check_log(catalog.sealed, is_current)? {
+                    return self.check_leftovers(&catalog);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn check_manifest(&mut self) -> ControlFlow<(), Option<Catalog>> {
+        let (directory, owner) = (self.stream.space_path(self.space), self.stream.owner(self.space));
+        let catalog = match self.stream.catalog(self.space) {
+            Ok(catalog) => catalog,
+            Err(error) => {
+                let finding = failed(directory.join(manifest::FILES[0]), &error);
+                self.find(Finding { now: REPAIR_MANIFEST, ..finding })?;
+                return ControlFlow::Continue(None);
+            }
+        };
+        for name in manifest::FILES {
+            let path = directory.join(name);
+            let what = match manifest::read_copy(&*self.stream.storage, &path, owner) {
+                Ok(Some(copy)) if copy.generation < catalog.generation => {
+                    "this copy is older than the other".into()
+                }
+                Ok(Some(_)) => continue,
+                Ok(None) => "this copy is missing; the other is good".into(),
+                Err(Error::Definition { what, .. }) => format!("this copy {what}; the other is good"),
+                Err(error) => error.to_string(),
+            };
+            let finding = Finding { severity: Severity::Note, now: REWRITTEN, ..Finding::damage(path, what) };
+            self.find(finding)?;
+        }
+        ControlFlow::Continue(Some(catalog))
+    }
+
+    /// Verifies all parts; `false`: files have been replaced meanwhile.
+    fn check_parts(
+        &mut self,
+        catalog: &Catalog,
+        verified: &mut HashMap<u64, Checked>,
+        is_last: bool,
+    ) -> ControlFlow<(), bool> {
+        let directory = self.stream.space_path(self.space);
+        for part in &catalog.parts {
+            self.check_lost(part, &directory)?;
+            let Some(content) = &part.content else { continue };
+            if let Some(done) = verified.get(&content.number) {
+                self.count(done);
+                continue;
+            }
+            let part = StoredPart::of(part, self.space, &directory);
+            let opened = match self.stream.segment(&part) {
+                Err(error) if error.is_missing_file() && !is_last => {
+                    let now = self.stream.catalog(self.space);
+                    if now.is_ok_and(|now| now.generation != catalog.generation) {
+                        return ControlFlow::Continue(false);
+                    }
+                    Err(error)
+                }
+                opened => opened,
+            };
+            let done = match opened {
+                Ok(Some((segment, damaged))) => self.check_segment(&part, &segment, &damaged)?,
+                Ok(None) => Checked::default(),
+                Err(error) => {
+                    self.find(unreadable(&part, &error))?;
+                    Checked::default()
+                }
+            };
+            self.count(&done);
+            verified.insert(content.number, done);
+        }
+        ControlFlow::Continue(true)
+    }
+
+    fn count(&mut self, done: &Checked) {
+        self.checked.segments += 1;
+        self.checked.blocks += done.blocks;
+        self.checked.messages += done.messages;
+        self.checked.bytes += done.bytes;
+    }
+
+    fn check_lost(&mut self, part: &Part, directory: &Path) -> ControlFlow<()> {
+        if part.lost == 0 {
+            return ControlFlow::Continue(());
+        }
+        let what = format!(
+            "{} of the messages {} to {} were damaged in the log when it was sealed",
+            part.lost,
+            part.sequences.start,
+            part.sequences.end - 1
+        );
+        let (first_sequence, messages) = (Some(part.sequences.start), Some(part.lost));
+        let finding = Finding::damage(directory.into(), what);
+        self.find(Finding { first_sequence, messages, now: LOAD_ANEW, ..finding })
+    }
+
+    /// Verifies a segment; what of it is whole.
+    fn check_segment(
+        &mut self,
+        part: &StoredPart,
+        segment: &StoredSegment,
+        damaged: &[Damage],
+    ) -> ControlFlow<(), Checked> {
+        let Some(path) = &part.path else { return ControlFlow::Continue(Checked::default()) };
+        let missing = part.messages.saturating_sub(segment.messages());
+        for (i, damage) in damaged.iter().enumerate() {
+            let (offset, messages) = (damage.offset, if i == 0 { missing } else { 0 });
+            let first_sequence = (messages > 0).then_some(part.first_sequence);
+            let finding = Finding::damage(path.clone(), damage.to_string());
+            let now = if missing == 0 { REPAIR } else { finding.now };
+            self.find(Finding { offset, first_sequence, messages: Some(messages), now, ..finding })?;
+        }
+        if damaged.is_empty() {
+            self.check_counts(part, segment, path)?;
+        }
+        let mut done = Checked { bytes: segment.bytes(), ..Checked::default() };
+        let mut last = None;
+        for (index, entry) in segment.blocks().iter().enumerate() {
+            if self.check_block(part, segment, index, &mut last)? {
+                done.blocks += 1;
+                done.messages += u64::from(entry.count);
+            }
+            self.progress(entry.len.into(), entry.count.into())?;
+        }
+        ControlFlow::Continue(done)
+    }
+
+    /// Whether the segment holds what the manifest says.
+    fn check_counts(&mut self, part: &StoredPart, segment: &StoredSegment, path: &Path) -> ControlFlow<()> {
+        let blocks = segment.blocks();
+        let times = blocks.first().zip(blocks.last()).map(|(first, last)| (first.time_min, last.time_max));
+        let stated = part.times.map(|(from, to)| (from.0, to.0));
+        let what = if segment.messages() != part.messages {
+            format!("holds {} messages, the manifest says {}", segment.messages(), part.messages)
+        } else if times != stated {
+            format!("holds times {times:?}, the manifest says {stated:?}")
+        } else if segment.bytes() != part.bytes {
+            format!("has {} bytes, the manifest says {}", segment.bytes(), part.bytes)
+        } else {
+            return ControlFlow::Continue(());
+        };
+        self.find(Finding { now: REPORT, ..Finding::damage(path.into(), what) })
+    }
+
+    /// Verifies a block; whether it is whole. `last`: time and sequence number of the message before it.
+    fn check_block(
+        &mut self,
+        part: &StoredPart,
+        segment: &StoredSegment,
+        index: usize,
+        last: &mut Option<(i64, u64)>,
+    ) -> ControlFlow<(), bool> {
+        let (entry, mut tools) = (segment.blocks()[index], std::mem::take(&mut self.tools));
+        let found = self.wrong_block(part, segment, index, &mut tools, last);
+        self.tools = tools;
+        let is_whole = found.is_empty();
+        let path = part.path.clone().unwrap_or_default();
+        for (offset, what, messages, now) in found {
+            let (bytes, first_sequence) = (entry.len.into(), Some(entry.sequence_min));
+            let finding = Finding { offset, bytes, now, ..Finding::damage(path.clone(), what) };
+            self.find(Finding { first_sequence, messages: Some(messages), ..finding })?;
+        }
+        ControlFlow::Continue(is_whole)
+    }
+
+    /// What is wrong with a block: where, what, for how many messages, and what to do.
+    fn wrong_block(
+        &mut self,
+        part: &StoredPart,
+        segment: &StoredSegment,
+        index: usize,
+        tools: &mut Tools,
+        last: &mut Option<(i64, u64)>,
+    ) -> Vec<(u64, String, u64, &'static str)> {
+        let entry = &segment.blocks()[index];
+        let Tools { decoder, block, rows } = tools;
+        let restore = Finding::damage(Default::default(), String::new()).now;
+        if let Err(error) = segment.read_block(index, block) {
+            let offset = match &error {
+                SegmentError::Damaged(damage) => damage.offset,
+                _ => entry.offset,
+            };
+            return vec![(offset, error.to_string(), entry.count.into(), restore)];
+        }
+        let damaged = block.damaged_columns();
+        if !damaged.is_empty() {
+            // Who wants other columns gets them; whole messages cannot be put together.
+            let messages = |i: usize| if i == 0 { entry.count.into() } else { 0 };
+            let told = damaged.iter().enumerate();
+            return told
+                .map(|(i, damage)| (damage.offset, damage.to_string(), messages(i), restore))
+                .collect();
+        }
+        if let Err(damage) = decoder.rows(segment.plan(), block, &Selection::default(), rows) {
+            return vec![(damage.offset, damage.to_string(), entry.count.into(), REPORT)];
+        }
+        match self.wrong_rows_of(part, (entry, segment.plan().layouts()), rows, last) {
+            Some((messages, what)) => vec![(entry.offset, what, messages, REPORT)],
+            None => Vec::new(),
+        }
+    }
+
+    /// How many messages of a block are wrong, and what is with the first.
+    fn wrong_rows_of(
+        &mut self,
+        part: &StoredPart,
+        (entry, layouts): (&BlockEntry, &Layouts),
+        rows: &Rows,
+        last: &mut Option<(i64, u64)>,
+    ) -> Option<(u64, String)> {
+        if rows.len() != entry.count as usize {
+            return Some((
+                entry.count.into(),
+                format!("has {} rows, its head says {}", rows.len(), entry.count),
+            ));
+        }
+        let (mut wrong, mut first) = (0, None);
+        for row in 0..rows.len() {
+            let header = rows.header(row);
+            let key = (header.time, header.sequence);
+            let what = if last.is_some_and(|last| key <= last) {
+                Some(format!("does not come behind the one before it, of time and sequence number {last:?}"))
+            } else if !(part.first_sequence..part.next_sequence).contains(&header.sequence) {
+                Some("is not among the segment's sequence numbers".into())
+            } else if !(entry.time_min..=entry.time_max).contains(&header.time) {
+                Some("is not in the times of its block".into())
+            } else {
+                self.wrong_message((header.symbol, header.type_id), rows.body(row), layouts)
+            };
+            *last = Some(key);
+            if let Some(what) = what {
+                wrong += 1;
+                first.get_or_insert_with(|| format!("message {}: {what}", header.sequence));
+            }
+        }
+        first.map(|what| (wrong, what))
+    }
+
+    /// Names the files that nobody needs.
+    fn check_leftovers(&mut self, catalog: &Catalog) -> ControlFlow<()> {
+        let directory = self.stream.space_path(self.space);
+        let Ok(names) = self.stream.storage.list(&directory) else { return ControlFlow::Continue(()) };
+        let known: Vec<_> = catalog.parts.iter().filter_map(|part| part.path(&directory)).collect();
+        let draft = format!(".{DRAFT_EXTENSION}");
+        let mut found = Vec::new();
+        for name in names {
+            let path = directory.join(&name);
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+            let is_known = manifest::FILES.contains(&&*name) || known.contains(&path);
+            let (what, now) = match extension {
+                _ if is_known => continue,
+                "log" | "idx" | DAMAGED_EXTENSION => continue,
+                SEGMENT_EXTENSION => ("a segment that the manifest does not name", REMOVED),
+                _ if name.ends_with(&draft) => ("a file that was never finished", REMOVED),
+                _ => ("not a file of the database", "nothing: it is left alone"),
+            };
+            found.push(Finding { severity: Severity::Note, now, ..Finding::damage(path, what.into()) });
+        }
+        // A writer may just be making them.
+        if self.stream.catalog(self.space).is_ok_and(|now| now == *catalog) {
+            found.retain(|finding| self.stream.storage.size(&finding.path).is_ok());
+            found.sort_by(|a, b| a.path.cmp(&b.path));
+            found.into_iter().try_for_each(|finding| self.find(finding))?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A segment of which nothing can be read.
+fn unreadable(part: &StoredPart, error: &Error) -> Finding {
+    let path = part.path.clone().unwrap_or_default();
+    let (first_sequence, messages) = (Some(part.first_sequence), Some(part.messages));
+    let what = match error.is_missing_file() {
+        true => format!(
+            "is missing, with the messages of sequence numbers {} to {}",
+            part.first_sequence,
+            part.next_sequence - 1
+        ),
+        false => error.to_string(),
+    };
+    Finding { first_sequence, messages, ..Finding::damage(path, what) }
+}

@@ -101,6 +101,25 @@ pub fn count(text: &str) -> Result<u64, String> {
     scaled(digits, unit).ok_or_else(bad)
 }
 
+/// A size such as `4096`, `64MiB`, `1.5GiB` or `500GB`, in bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    let bad = || format!("{text:?} is no size; write one such as 64MiB, 1.5GiB or 500GB");
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "B" => 1,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return Err(bad()),
+    };
+    scaled(digits, unit).ok_or_else(bad)
+}
+
 /// A duration such as `250ms`, `10s`, `5m`, `2h` or `1d`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("{text:?} is no duration; write one such as 250ms, 10s, 5m, 2h or 1d");
@@ -159,6 +178,18 @@ mod tests {
         }
         for text in ["", "k", "-1", "1.5", "1kk", "10 M", "99999999999G", "1.0000001M", "ten"] {
             assert!(count(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        let good =
+            [("0", 0), ("4096", 4096), ("64MiB", 64 << 20), ("1.5GiB", 3 << 29), ("2TB", 2_000_000_000_000)];
+        for (text, value) in good {
+            assert_eq!(size(text), Ok(value), "{text}");
+        }
+        for text in ["", "GiB", "-1", "1.5", "64 MiB", "64M", "99999999TiB"] {
+            assert!(size(text).is_err(), "{text}");
         }
     }
 

@@ -2,19 +2,22 @@
 
 use crate::args::DatabaseArgs;
 use crate::failure::Failure;
+use crate::settings::SettingsArgs;
 use crate::streams::Summary;
 use crate::ui::Ui;
 use clap::ValueEnum;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{Durability, Late, StreamOptions};
+use tapedb_engine::{Durability, StreamOptions};
 use tapedb_schema::{MAX_TEXT_BYTES, Schema};
 
 /// Create a stream, and the database if there is none.
 ///
 /// The schema is text as `tapedb desc` prints it, for example: message Tick { price: decimal64, size: u32? }
 ///
-/// Example: tapedb create --db demo.tape ticks --schema ticks.schema --durability sync
+/// Settings but for durability and spaces can be changed later: see `tapedb alter`.
+///
+/// Example: tapedb create --db demo.tape ticks --schema ticks.schema --durability sync --keep-for 30d
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -32,21 +35,18 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = DurabilityArg::Async)]
     durability: DurabilityArg,
 
-    /// Whether messages older than the last one are taken.
-    #[arg(long, value_enum, default_value_t = LateArg::Accept)]
-    late: LateArg,
+    /// Independent lanes that can be written at the same time; at most 256.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    spaces: u32,
+
+    #[command(flatten)]
+    settings: SettingsArgs,
 }
 
 #[derive(ValueEnum, Debug, Clone, Copy)]
 enum DurabilityArg {
     Async,
     Sync,
-}
-
-#[derive(ValueEnum, Debug, Clone, Copy)]
-enum LateArg {
-    Accept,
-    Refuse,
 }
 
 /// Creates the stream.
@@ -56,11 +56,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         DurabilityArg::Async => Durability::Async,
         DurabilityArg::Sync => Durability::Sync,
     };
-    let late = match args.late {
-        LateArg::Accept => Late::Accept,
-        LateArg::Refuse => Late::Refuse,
-    };
-    let options = StreamOptions { durability, late, ..StreamOptions::default() };
+    let options = StreamOptions { durability, spaces: args.spaces, ..StreamOptions::default() };
+    let options = args.settings.on(options);
     let db = args.db.open_to_write()?;
     let stream = db.create_stream(&args.stream, schema, options)?;
     if ui.json() {

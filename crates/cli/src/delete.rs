@@ -1,11 +1,11 @@
 //! `tapedb delete`: a stream and all its messages.
 
 use crate::args::{DatabaseArgs, open_stream};
+use crate::erase::confirm;
 use crate::failure::Failure;
 use crate::streams::Summary;
 use crate::ui::Ui;
 use serde::Serialize;
-use std::io::{self, IsTerminal, Write};
 use tapedb_engine::Database;
 
 /// Delete a stream with all its messages, for good.
@@ -37,7 +37,8 @@ struct Deleted<'a> {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     // Looked at for reading first: that makes no database where there was none, and tells what would go.
     let content = content(&args.db.open_to_read()?, &args.stream, ui)?;
-    if !args.yes && !confirm(&args.stream, &content)? {
+    let subject = format!("stream {:?}", args.stream);
+    if !args.yes && !confirm(&format!("Delete {subject} ({content})"), &subject)? {
         return Err(Failure::new("nothing was deleted; answer yes if you mean it"));
     }
     args.db.open_to_write()?.delete_stream(&args.stream)?;
@@ -58,19 +59,4 @@ fn content(db: &Database, name: &str, ui: &Ui) -> Result<String, Failure> {
         }
         Err(failure) => Err(failure),
     }
-}
-
-fn confirm(stream: &str, content: &str) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::new(format!(
-            "stream {stream:?} was not deleted: nobody to ask; add --yes if you mean it"
-        )));
-    }
-    eprint!("Delete stream {stream:?} ({content})? Type yes: ");
-    let _ = io::stderr().flush();
-    let mut answer = String::new();
-    io::stdin()
-        .read_line(&mut answer)
-        .map_err(|error| Failure::new(format!("no answer: {error}; add --yes")))?;
-    Ok(answer.trim().eq_ignore_ascii_case("yes"))
 }

@@ -2,6 +2,7 @@
 
 use crate::args::{DatabaseArgs, open_stream};
 use crate::failure::Failure;
+use crate::settings::Settings;
 use crate::streams::Summary;
 use crate::ui::Ui;
 use serde::Serialize;
@@ -23,6 +24,7 @@ pub struct Args {
 struct Described {
     #[serde(flatten)]
     summary: Summary,
+    settings: Settings,
     message_types: Vec<String>,
     schema: String,
 }
@@ -35,7 +37,12 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if ui.json() {
         let messages = stream.schema().records.iter().filter(|record| record.message);
         let message_types = messages.map(|record| record.name.clone()).collect();
-        return ui.print_json(&Described { summary, message_types, schema: stream.schema().to_string() });
+        return ui.print_json(&Described {
+            summary,
+            settings: Settings::of(&stream),
+            message_types,
+            schema: stream.schema().to_string(),
+        });
     }
     let text = stream.describe();
     let (first, schema) = text.split_once('\n').unwrap_or((&text, ""));

@@ -3,24 +3,32 @@
 //! One file per command; [`args`] has the arguments that several share, [`ui`] what people and programs see,
 //! [`failure`] how a command ends when it does not end well, [`output`] the forms in which messages are printed.
 
+mod alter;
 mod args;
 mod bench;
 mod check;
 mod checksum;
+mod clear;
 mod create;
 mod delete;
 mod demo;
 mod desc;
+mod erase;
 mod failure;
 mod generate;
 mod import;
 mod inspect;
 mod output;
+mod purge;
 mod read;
+mod rename;
+mod seal;
 mod sealed;
+mod settings;
 mod streams;
 mod symbols;
 mod tail;
+mod truncate;
 mod ui;
 
 use clap::{Parser, Subcommand};
@@ -58,6 +66,12 @@ enum Command {
     Desc(desc::Args),
     Symbols(symbols::Args),
     Create(create::Args),
+    Alter(alter::Args),
+    Rename(rename::Args),
+    Seal(seal::Args),
+    Truncate(truncate::Args),
+    Purge(purge::Args),
+    Clear(clear::Args),
     Delete(delete::Args),
     Check(check::Args),
     Inspect(inspect::Args),
@@ -83,6 +97,12 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Desc(args) => desc::run(args, ui),
         Command::Symbols(args) => symbols::run(args, ui),
         Command::Create(args) => create::run(args, ui),
+        Command::Alter(args) => alter::run(args, ui),
+        Command::Rename(args) => rename::run(args, ui),
+        Command::Seal(args) => seal::run(args, ui),
+        Command::Truncate(args) => truncate::run(args, ui),
+        Command::Purge(args) => purge::run(args, ui),
+        Command::Clear(args) => clear::run(args, ui),
         Command::Delete(args) => delete::run(args, ui),
         Command::Check(args) => check::run(args, ui),
         Command::Inspect(args) => inspect::run(args, ui),

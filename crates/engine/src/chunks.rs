@@ -236,7 +236,9 @@ impl Chunks {
     /// The same error, unless other files have taken the place of those it is about.
     #[cold]
     fn go_on_after(&mut self, error: Error, lane: usize) -> Result<(), Error> {
-        if matches!(error, Error::Deleted { .. }) {
+        let gone = error.is_missing_file().then(|| self.lanes[lane].stream.inner.check_not_gone().err());
+        let error = gone.flatten().unwrap_or(error);
+        if error.is_gone() {
             self.turns.retain(|Reverse(turn)| turn.lane != lane);
         }
         if !error.is_missing_file() {
@@ -316,7 +318,8 @@ impl Chunks {
         let taken = match (taken, &piece.feed) {
             (Ok(Taken::AsRows), Some(feed)) => {
                 let at = Lane { stream: &lane.stream.inner, space: &lane.space };
-                let loaded = packer.tools.load(feed, index, (None, lane.end), (&mut lane.filter, at), block, errors);
+                let loaded =
+                    packer.tools.load(feed, index, (None, lane.end), (&mut lane.filter, at), block, errors);
                 loaded.map(|()| {
                     *packing = Some((turn.lane, piece.taken));
                     false

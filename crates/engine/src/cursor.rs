@@ -199,18 +199,17 @@ impl CursorBuilder {
     /// The position, if there is one, must say where to go on in all spaces of the cursor's streams, in their order.
     fn check_position(&self) -> Result<(), Error> {
         let Some(position) = &self.resume else { return Ok(()) };
-        let spaces =
-            |stream: &Stream| stream.inner.spaces.iter().map(|space| space.number).collect::<Vec<_>>();
-        let needed = self
-            .streams
-            .iter()
-            .flat_map(|stream| spaces(stream).into_iter().map(|space| (stream.name().to_string(), space)));
-        for (i, (name, space)) in needed.enumerate() {
+        let needed = self.streams.iter().flat_map(|stream| {
+            let spaces = stream.inner.spaces.iter().map(|space| space.number);
+            spaces.map(move |space| (stream, space))
+        });
+        for (i, (stream, space)) in needed.enumerate() {
+            let (name, id) = (stream.name(), stream.inner.definition.id);
             let found = position.streams.get(i);
             let what = match found {
                 None if space == 0 => format!("the position says nothing of stream {name:?}"),
                 None => format!("the position says nothing of space {space} of stream {name:?}"),
-                Some(found) if found.name != name => {
+                Some(found) if found.name != name && !found.is_in(id, name) => {
                     format!("the position's stream {i} is {:?}, the cursor's {name:?}", found.name)
                 }
                 Some(found) if found.space != space => {
@@ -229,11 +228,13 @@ impl CursorBuilder {
         let Some(position) = &self.resume else {
             return Ok(self.skip_history.then_some(Place::Live { next: end }));
         };
-        let is_here = |found: &&InStream| found.name == stream.name() && found.space == space.number;
-        let Some(InStream { name, id, place, .. }) = position.streams.iter().find(is_here) else {
-            return Ok(None);
-        };
-        let what = if id.is_some_and(|id| id != stream.inner.definition.id) {
+        let (name, id) = (stream.name(), stream.inner.definition.id);
+        let in_space = || position.streams.iter().filter(|found| found.space == space.number);
+        let named = || in_space().find(|found| found.name == name);
+        let found = in_space().find(|found| found.is_in(id, name)).or_else(named);
+        let Some(found) = found else { return Ok(None) };
+        let place = &found.place;
+        let what = if !found.is_in(id, name) {
             format!("the position is in another stream {name:?}, which was deleted; begin anew in this one")
         } else if place.reached() > end {
             format!("stream {name:?} has {end} messages, the position is after {}", place.reached())
@@ -344,7 +345,7 @@ impl Cursor {
         self.next_poll = Instant::now() + POLL_INTERVAL;
         self.sources.iter().try_for_each(|source| match source.stream.inner.refresh() {
             // The source tells it when it is asked for a message.
-            Err(Error::Deleted { .. }) => Ok(()),
+            Err(error) if error.is_gone() => Ok(()),
             refreshed => refreshed,
         })
     }

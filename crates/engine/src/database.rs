@@ -343,6 +343,37 @@ impl Database {
         storage.remove_dir_all(&doomed).map_err(Error::io("delete", &doomed))
     }
 
+    /// Gives a stream another name, and opens it under that. What is open of it under the old name is at its end: cursors
+    /// get [`Error::Renamed`] once, loaders at every flush, so flush them before. Positions stay good, for they name the
+    /// stream by its id too.
+    ///
+    /// # Errors
+    /// [`Error::NoStream`], [`Error::StreamExists`], [`Error::StreamName`], [`Error::ReadOnly`], or what keeps the
+    /// directory from being renamed, or the stream from being opened.
+    pub fn rename_stream(&self, name: &str, new: &str) -> Result<Stream, Error> {
+        if self.is_read_only() {
+            return Err(Error::ReadOnly);
+        }
+        names::check(name)?;
+        names::check(new)?;
+        let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let (storage, directory, to) = (self.storage(), self.directory_of(name), self.directory_of(new));
+        if !is_there(&**storage, &directory)? {
+            return Err(self.no_stream(name));
+        }
+        if is_there(&**storage, &to)? {
+            return Err(Error::StreamExists { name: new.into() });
+        }
+        let rename = || storage.rename(&directory, &to).map_err(Error::io("rename", &directory));
+        match open.get(name) {
+            Some(stream) => stream.rename(new, rename)?,
+            None => rename()?,
+        }
+        open.remove(name);
+        sync_dir(&**storage, &self.streams_directory())?;
+        self.open_stream(&mut open, new)
+    }
+
     /// A cursor over several streams, merged by time.
     ///
     /// # Errors

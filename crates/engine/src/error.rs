@@ -63,6 +63,13 @@ pub enum Error {
         /// The name it had.
         name: String,
     },
+    /// The stream has another name by now.
+    Renamed {
+        /// The name it had.
+        name: String,
+        /// The name it has.
+        new: String,
+    },
     /// There is such a stream already.
     StreamExists {
         /// The name.
@@ -290,6 +297,11 @@ impl Error {
         matches!(self, Self::Version { .. } | Self::Convert { .. })
     }
 
+    /// Whether the stream is no longer there, at least not under its name.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, Self::Deleted { .. } | Self::Renamed { .. })
+    }
+
     /// Whether a file was not there: another one may have taken its place.
     pub(crate) fn is_missing_file(&self) -> bool {
         match self {
@@ -338,6 +350,9 @@ impl fmt::Display for Error {
                     f,
                     "stream {name:?} has been deleted; open the one of that name, if there is a new one"
                 )
+            }
+            Self::Renamed { name, new } => {
+                write!(f, "stream {name:?} is called {new:?} now; open it by that name")
             }
             Self::StreamExists { name } => {
                 write!(f, "there is a stream {name:?} already; open it, or delete it first")

@@ -5,6 +5,7 @@
 
 use crate::definition::{self, Definition, FILES, Found};
 use crate::error::Error;
+use crate::names;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,6 +70,17 @@ impl Identity {
             Ok(_) => Seen::Gone,
             Err(_) => Seen::Same,
         }
+    }
+
+    /// The name that the stream has now, if it is still there under another one.
+    pub fn name_now(&self) -> Option<String> {
+        let streams = self.directory.parent()?;
+        let entries = self.storage.entries(streams).ok()?;
+        entries.into_iter().find_map(|entry| {
+            let name = names::name_of(&entry.name)?;
+            let found = definition::read(&*self.storage, &streams.join(&entry.name)).ok()??;
+            (found.definition.id == self.id).then_some(name)
+        })
     }
 }
 

@@ -112,8 +112,8 @@ fn work(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
         retire(lane.stream)?;
     }
     let _upkeep = lane.space.hold_upkeep();
-    // Looked at while upkeep is held, which whoever changes the schema stops first.
-    if lane.stream.is_outdated() {
+    // Looked at while upkeep is held, which whoever changes the schema, deletes the stream or renames it stops first.
+    if lane.stream.is_outdated() || lane.stream.is_deleted() {
         return Ok(false);
     }
     roll_if_due(lane)?;

@@ -1,6 +1,8 @@
 //! What is chosen for a stream: when it is created, and most of it later too ([`Stream::alter`](crate::Stream::alter)).
 
+use crate::definition::{durability_name, late_name};
 use crate::error::Error;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
@@ -99,6 +101,21 @@ impl StreamOptions {
             return Ok(());
         };
         Err(Error::Options { what })
+    }
+}
+
+impl fmt::Display for StreamOptions {
+    /// In two lines, the second one a comment where the first one is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { durability, late, file_bytes_max, spaces, retention, seal_after, cold_after } = self;
+        let (durability, late) = (durability_name(*durability), late_name(*late));
+        let [age, seal_after, cold_after] = [retention.age, *seal_after, *cold_after].map(duration_text);
+        write!(f, "durability {durability}, late messages {late}, spaces {spaces}\n// kept for {age}, ")?;
+        match retention.bytes {
+            None => f.write_str("of any size")?,
+            Some(bytes) => write!(f, "up to {bytes} bytes")?,
+        }
+        write!(f, "; log files of {file_bytes_max} bytes, sealed after {seal_after}, cold after {cold_after}")
     }
 }
 

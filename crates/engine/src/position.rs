@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A place between two messages of a cursor. As text it is one line per stream and space; it parses back. A line names its stream
-/// by id and name, so that it does not fit another stream that has the name later. A line without an id, as one can
+/// by id and name: it fits the stream when it has been renamed, and not another one that has the name later. A line without an id, as one can
 /// write by hand (`live 42 bars`: message 42 comes next), is taken for whatever stream has the name.
 ///
 /// ```
@@ -29,6 +29,13 @@ pub(crate) struct InStream {
     pub id: Option<u64>,
     pub space: u32,
     pub place: Place,
+}
+
+impl InStream {
+    /// Whether the place is in the stream of that id: by the id, whatever the stream is called now, or without one by name.
+    pub fn is_in(&self, id: u64, name: &str) -> bool {
+        self.id.map_or(self.name == name, |said| said == id)
+    }
 }
 
 /// Where a cursor is in one stream.

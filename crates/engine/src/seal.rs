@@ -33,6 +33,8 @@ const SMALL_BYTES: u64 = 8 << 20;
 pub(crate) fn seal_all(lane: Lane<'_>) -> Result<u64, Error> {
     let writer = lane.space.writer.as_ref().ok_or(Error::ReadOnly)?;
     let _upkeep = lane.space.hold_upkeep();
+    // Who deletes or renames the stream holds it too: nothing is written to files of another one of the name.
+    lane.stream.check_not_deleted()?;
     if writer.roll()? {
         // Rolling shows readers what loaders still wait for.
         lane.stream.ring();

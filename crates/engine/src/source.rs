@@ -112,12 +112,14 @@ impl Source {
                 Ok(true) => return Ok(true),
                 Ok(false) if !self.live => return Ok(false),
                 Ok(false) => self.begin_tail(),
-                Err(error) if error.is_missing_file() => {
-                    if !self.plan_anew()? {
+                Err(error) if error.is_missing_file() => match self.plan_anew() {
+                    Ok(true) => {}
+                    Ok(false) => {
                         self.leave_out(&error);
-                        return Err(self.note_gone(error));
+                        return Err(error);
                     }
-                }
+                    Err(error) => return Err(self.note_gone(error)),
+                },
                 Err(error) => return Err(self.note_gone(error)),
             }
         }
@@ -128,6 +130,7 @@ impl Source {
     /// message given. `false`: the files are the same.
     #[cold]
     fn plan_anew(&mut self) -> Result<bool, Error> {
+        self.stream.inner.check_not_gone()?;
         self.space.refresh_catalog()?;
         let (catalog, snapshot) = self.space.view();
         if catalog.generation == self.generation {
@@ -174,7 +177,7 @@ impl Source {
     /// A deleted stream is told once, then there is nothing more of it.
     #[cold]
     fn note_gone(&mut self, error: Error) -> Error {
-        if matches!(error, Error::Deleted { .. }) {
+        if error.is_gone() {
             self.phase = Phase::Gone(self.place(false));
         }
         error

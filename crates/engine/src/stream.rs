@@ -133,8 +133,10 @@ pub(crate) struct StreamInner {
     pub bell: Arc<Bell>,
     /// This stream's.
     pub own_bell: Arc<Bell>,
-    /// Set when the stream is deleted, or found to be: see [`StreamInner::is_gone`].
+    /// Set when the stream is deleted or renamed, or found to be: see [`StreamInner::is_gone`].
     deleted: Arc<AtomicBool>,
+    /// Its new name, if it has one.
+    renamed: Arc<Mutex<Option<String>>>,
     identity: Arc<Identity>,
     /// The definition on the disk; held while it is changed.
     current: Arc<Mutex<Definition>>,
@@ -216,14 +218,7 @@ impl Stream {
 
     /// The stream as people write it down: options, then the schema in the form that parses back.
     pub fn describe(&self) -> String {
-        let options = self.options();
-        let durability = definition::durability_name(options.durability);
-        let late = definition::late_name(options.late);
-        format!(
-            "// stream {:?}: durability {durability}, late messages {late}\n{}",
-            self.name(),
-            self.schema()
-        )
+        format!("// stream {:?}: {}\n{}", self.name(), self.options(), self.schema())
     }
 
     /// Symbols in the order in which they came.
@@ -353,6 +348,7 @@ impl StreamInner {
             bell,
             own_bell: Arc::default(),
             deleted: Arc::default(),
+            renamed: Arc::default(),
             identity: Arc::new(identity),
             settings: Arc::new(Settings::new(definition.options)),
             current: Arc::new(Mutex::new(definition.clone())),
@@ -432,6 +428,14 @@ impl StreamInner {
         removed
     }
 
+    /// [`StreamInner::delete`], where the files get another name.
+    pub fn rename(&self, new: &str, rename: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let renamed = || self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
+        // First of all: who finds the stream gone is told why.
+        let before = renamed().replace(new.into());
+        self.delete(rename).inspect_err(|_| *renamed() = before)
+    }
+
     /// Changes the options, on the disk first.
     pub fn alter(&self, options: StreamOptions) -> Result<(), Error> {
         self.settings.get().check_change(&options)?;
@@ -502,6 +506,7 @@ impl StreamInner {
             bell: self.bell.clone(),
             own_bell: self.own_bell.clone(),
             deleted: self.deleted.clone(),
+            renamed: self.renamed.clone(),
             identity: self.identity.clone(),
             current: self.current.clone(),
             symbols: self.symbols.clone(),
@@ -545,19 +550,37 @@ impl StreamInner {
                     self.settings.set(definition.options);
                     *self.current.lock().unwrap_or_else(PoisonError::into_inner) = *definition;
                 }
-                Seen::Gone => self.deleted.store(true, Ordering::SeqCst),
+                Seen::Gone => self.note_gone(),
             }
         }
         self.is_deleted()
     }
 
+    /// Notes that another process has deleted or renamed the stream.
+    #[cold]
+    fn note_gone(&self) {
+        *self.renamed.lock().unwrap_or_else(PoisonError::into_inner) = self.identity.name_now();
+        self.deleted.store(true, Ordering::SeqCst);
+    }
+
+    /// The error of a stream that is deleted, or has another name.
     fn deleted_error(&self) -> Error {
-        Error::Deleted { name: self.name.clone() }
+        let name = self.name.clone();
+        let renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*renamed {
+            Some(new) => Error::Renamed { name, new: new.clone() },
+            None => Error::Deleted { name },
+        }
     }
 
     /// What came of looking at the files, which says nothing if they are those of another stream by now.
     pub fn unless_gone<T>(&self, looked: Result<T, LogError>) -> Result<T, Error> {
         if self.is_gone() { Err(self.deleted_error()) } else { Ok(looked?) }
+    }
+
+    /// [`StreamInner::check_not_deleted`] that asks the system, where files are missing.
+    pub fn check_not_gone(&self) -> Result<(), Error> {
+        if self.is_gone() { Err(self.deleted_error()) } else { Ok(()) }
     }
 
     /// The error a reader gets from a stream that is deleted.

@@ -150,8 +150,8 @@ fn every_command_has_help() {
     };
     let all = help(&[]);
     for command in [
-        "streams", "desc", "symbols", "create", "delete", "check", "inspect", "generate", "import", "read",
-        "tail",
+        "streams", "desc", "symbols", "create", "alter", "rename", "seal", "truncate", "purge", "clear",
+        "delete", "check", "inspect", "generate", "import", "read", "tail",
     ] {
         assert!(all.contains(&format!("\n  {command} ")), "{command}");
         let text = help(&[command]);

@@ -3,6 +3,7 @@
 mod checking;
 mod importing;
 mod interrupted;
+mod keeping;
 mod live;
 mod looking;
 mod measuring;

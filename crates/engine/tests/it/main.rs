@@ -10,6 +10,7 @@ mod kill;
 mod live;
 mod model;
 mod process;
+mod renaming;
 mod retention;
 mod sealing;
 mod segments;

@@ -1,0 +1,68 @@
+//! `alter`, `rename`, `seal`, `truncate`, `purge` and `clear`; the settings of `create`.
+
+use crate::support::*;
+use serde_json::Value;
+
+fn settings(place: &Place) -> Value {
+    place.run("desc feed --json").json().remove(0)["settings"].clone()
+}
+
+#[test]
+fn settings_are_chosen_and_altered() {
+    let place = Place::new();
+    let schema = place.path("schema");
+    std::fs::write(&schema, "message Tick { price: f64 }").unwrap();
+    let create = format!("create feed --schema {} --keep-for 30d --spaces 2", schema.display());
+    place.run(&create).good();
+    let found = settings(&place);
+    assert_eq!((&found["keep_seconds"], &found["late"]), (&Value::from(2_592_000.0), &Value::from("accept")));
+    assert_eq!((&found["seal_after_seconds"], &found["cold_after_seconds"]), (&3600.0.into(), &Value::Null));
+    let line = "alter feed --keep-for none --keep-size 1.5GiB --late refuse --seal-after none --cold";
+    let said = place.run(line).good();
+    assert!(said.contains("late messages refuse") && said.contains("cold after 0s"), "{said}");
+    let found = settings(&place);
+    assert_eq!((&found["keep_seconds"], &found["keep_bytes"]), (&Value::Null, &Value::from(3u64 << 29)));
+    assert_eq!((&found["seal_after_seconds"], &found["cold_after_seconds"]), (&Value::Null, &0.0.into()));
+    assert!(place.run("alter feed").bad(2).contains("name a setting"));
+    assert!(place.run("alter feeds --cold").bad(1).contains("no stream \"feeds\""));
+    assert_eq!(place.run("alter feed --keep-for ever").code, 2);
+    // What describes a stream makes one like it.
+    let text = place.run("desc feed").good();
+    std::fs::write(&schema, text).unwrap();
+    place.run(&create.replace("feed", "other")).good();
+}
+
+#[test]
+fn sealing_and_renaming_change_no_message() {
+    let place = Place::new();
+    place.run("generate --stream feed --messages 5k").good();
+    let before = place.totals("feed");
+    let sealed = place.run("seal feed --json").json().remove(0);
+    assert!(sealed["sealed"].as_u64().unwrap() >= 5000, "{sealed}");
+    assert!(place.run("seal feed").good().contains("sealed 0 messages"));
+    place.run("rename feed us-equities").good();
+    assert!(place.run("rename feed x").bad(1).contains("there is us-equities"));
+    assert_eq!(place.totals("us-equities"), before);
+}
+
+#[test]
+fn messages_are_deleted_only_when_told_to() {
+    let place = Place::new();
+    place.run("generate --stream feed --messages 1k").good();
+    let summary = place.run("streams --json").json().remove(0);
+    let (from, to) = (summary["from"].as_str().unwrap(), summary["to"].as_str().unwrap());
+    for command in
+        [format!("truncate feed --from {from}"), format!("purge feed --before {to}"), "clear feed".into()]
+    {
+        assert!(place.run(&command).bad(1).contains("--yes"), "{command}");
+    }
+    let all = place.totals("feed");
+    place.run(&format!("purge feed --before {from} --yes")).good();
+    assert_eq!(place.totals("feed"), all);
+    assert!(place.run(&format!("purge feed --before {to} --yes")).good().contains("all messages before"));
+    assert_ne!(place.totals("feed"), all);
+    place.run(&format!("truncate feed --from {to} --yes --json")).json();
+    assert_eq!(place.totals("feed")["messages"], 0);
+    place.run("clear feed --yes").good();
+    assert!(place.run("clear feeds --yes").bad(1).contains("no stream"));
+}

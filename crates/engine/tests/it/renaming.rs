@@ -1,0 +1,61 @@
+//! Another name for a stream, while it is in use.
+
+use crate::support::*;
+use tapedb_engine::{Database, Error, Position, StreamOptions};
+
+#[test]
+fn a_renamed_stream_is_the_same_stream() {
+    let (directory, db) = new_database();
+    let old = db.create_stream("old", schema(), small_files()).unwrap();
+    append_ticks(&old, 0..500);
+    old.seal().unwrap();
+    append_ticks(&old, 500..1000);
+    let elsewhere = Database::open_read_only(db.path()).unwrap();
+    let mut cursors = [
+        old.cursor().live().open().unwrap(),
+        elsewhere.stream("old").unwrap().cursor().live().open().unwrap(),
+    ];
+    for cursor in &mut cursors {
+        (0..10).for_each(|number| assert_eq!(number_of(&cursor.next().unwrap().unwrap()), number));
+    }
+    let position: Position = cursors[0].position().to_string().parse().unwrap();
+    let mut loader = old.loader().unwrap();
+
+    let new = db.rename_stream("old", "a/new").unwrap();
+    assert_eq!((new.name(), db.streams().unwrap()), ("a/new", vec!["a/new".to_string()]));
+    let is_renamed = |error: &Error| matches!(error, Error::Renamed { new, .. } if new == "a/new");
+    loader.append("A", tapedb_schema::Timestamp(7), &Tick::of(7)).unwrap();
+    assert_error(loader.flush(), is_renamed, "is called");
+    assert_error(old.seal(), is_renamed, "is called");
+    assert_error(old.alter(old.options()), is_renamed, "is called");
+    for cursor in &mut cursors {
+        // What is in memory may come still; then it is told, once.
+        let told = loop {
+            match cursor.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("told nothing"),
+                Err(error) => break error,
+            }
+        };
+        assert!(is_renamed(&told), "{told}");
+        assert!(cursor.next().unwrap().is_none());
+    }
+    let mut resumed_here = new.cursor().live().resume(&position).open().unwrap();
+    assert_eq!(drain(&mut resumed_here), (10..1000).collect::<Vec<_>>());
+
+    // Another stream of the old name is another stream.
+    let other = db.create_stream("old", schema(), StreamOptions::default()).unwrap();
+    append_ticks(&other, 0..20);
+    let resumed = other.cursor().live().resume(&position).open();
+    assert_error(resumed.map(drop), |e| matches!(e, Error::Position { .. }), "another stream");
+    append_ticks(&new, 1000..1010);
+    assert_error(db.rename_stream("old", "a/new"), |e| matches!(e, Error::StreamExists { .. }), "already");
+    assert_error(db.rename_stream("none", "x"), |e| matches!(e, Error::NoStream { .. }), "a/new");
+    assert_error(db.rename_stream("old", ""), |e| matches!(e, Error::StreamName { .. }), "empty");
+    assert_error(elsewhere.rename_stream("old", "x"), |e| matches!(e, Error::ReadOnly), "reading only");
+    drop((resumed_here, loader, cursors, old, new, other, db));
+    let db = reopen(&directory.path().join("db"));
+    db.rename_stream("a/new", "b").unwrap();
+    assert_eq!(drain(&mut db.stream("b").unwrap().cursor().open().unwrap()), (0..1010).collect::<Vec<_>>());
+    assert_eq!(drain(&mut db.stream("old").unwrap().cursor().open().unwrap()).len(), 20);
+}

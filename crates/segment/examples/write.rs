@@ -3,7 +3,7 @@
 //!
 //! `bars` are generated, ten symbols in turn; the others are read from FOLDER of recorded data before the clock starts.
 //! The speed is the median of `ROUNDS` (environment, 5) writings into memory, on one core. What was written is read
-//! again and compared.
+//! again and compared; with `SAVE=FILE` in the environment it is kept, for `reading FILE rows` to read.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -59,6 +59,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         (messages.bodies.len() + 8 * messages.rows.len()) as f64 / count,
         messages.rows.len()
     );
+    if let Ok(path) = std::env::var("SAVE") {
+        std::fs::write(path, &file)?;
+    }
     let segment = Segment::open(&file)?;
     print_sizes(&segment)?;
     compare(&segment, &messages)

@@ -4,9 +4,10 @@
 //! each number takes its own bits and those that tell how many. The highest bit of a number is 1 and not kept.
 
 use super::EncodingError;
-use super::bytes::{Reader, bit_width, in_range, low_bits, read_le};
+use super::bytes::{Reader, bit_width, low_bits, read_le};
 use super::groups::{GROUP, Plan};
-use super::packed::{self, Packed};
+use super::packed::{self, Packed, Scale};
+use super::strip::Strip;
 
 /// About the bytes that [`encode`] writes for `numbers`, from every `step`-th group.
 pub(super) fn estimate(numbers: impl Fn(usize) -> u64, count: usize, step: usize) -> usize {
@@ -54,29 +55,94 @@ pub(super) fn decode(
     value: impl Fn(u64) -> i64,
 ) -> Result<(), EncodingError> {
     let offset = reader.offset();
-    Packed::read(reader, count)?.decode(out);
-    let (mut widest, mut total) = (0, 0u64);
-    for width in out.iter() {
-        widest = widest.max(*width as u64);
-        total = total.wrapping_add((*width as u64).saturating_sub(1));
-    }
-    // With widths beyond 64 the sum may have wrapped, so they come first.
-    in_range("bits of a number", offset, widest, 64)?;
-    let bytes = reader.take(total.div_ceil(8) as usize)?;
-    reader.finish()?;
+    let widths = Packed::read(reader, count)?;
+    let start = reader.offset();
+    let bytes = reader.rest();
+    let (mut cursor, mut strip, mut as_is) = (widths.cursor_at(0), Strip::default(), Scale::NONE);
     let mut at = 0;
-    for number in out.iter_mut() {
-        let width = *number as usize;
-        let kept = width.saturating_sub(1);
-        let (byte, shift) = (at / 8, at % 8);
-        let mut bits = read_le(bytes, byte, 8) >> shift;
-        if kept > 56 {
-            // Shifted in two steps: by 64 bits at once is not defined.
-            bits |= read_le(bytes, byte + 8, 1) << (63 - shift) << 1;
-        }
-        let highest = u64::from(width > 0) << kept;
-        *number = value(bits & low_bits(kept) | highest);
+    out.clear();
+    out.reserve(count);
+    for group in 0..widths.groups() {
+        widths.decode_group(group, &mut cursor, &mut as_is, &mut strip);
+        let length = GROUP.min(count - group * GROUP);
+        let mut numbers = [0; GROUP];
+        let widths = widths_of(&strip, length).map_err(|width| too_wide(offset, width))?;
+        at = match widths.iter().all(|width| *width <= NEAR) {
+            true => extract(&widths, at, &mut numbers, |at| read_le(bytes, at / 8, 8) >> (at % 8)),
+            false => extract(&widths, at, &mut numbers, |at| word_at(bytes, at)),
+        };
+        out.extend(numbers[..length].iter().map(|number| value(*number)));
+    }
+    let need = at.div_ceil(8);
+    match bytes.len() {
+        have if have < need => Err(EncodingError::Truncated { offset: start, need, have }),
+        have if have > need => Err(EncodingError::Trailing { offset: start + need, have: have - need }),
+        _ => Ok(()),
+    }
+}
+
+/// The widest number whose kept bits lie within eight bytes wherever they begin.
+const NEAR: u8 = 58;
+
+/// Widths of a group of `length` numbers, then zeros; or the first one that is too large.
+fn widths_of(strip: &Strip, length: usize) -> Result<[u8; GROUP], u64> {
+    let mut widths = [0; GROUP];
+    for (i, width) in widths[..length].iter_mut().enumerate() {
+        *width = u8::try_from(strip.value(i)).unwrap_or(u8::MAX);
+    }
+    match widths.iter().position(|width| *width > 64) {
+        Some(i) => Err(strip.value(i) as u64),
+        None => Ok(widths),
+    }
+}
+
+#[cold]
+fn too_wide(offset: usize, width: u64) -> EncodingError {
+    EncodingError::OutOfRange { what: "bits of a number", offset, value: width, max: 64 }
+}
+
+/// Reads the numbers of a group, whose bits begin at bit `at`, of words that `word` gives from a bit on; returns where the
+/// bits end.
+#[inline]
+fn extract(
+    widths: &[u8; GROUP],
+    mut at: usize,
+    numbers: &mut [u64; GROUP],
+    word: impl Fn(usize) -> u64,
+) -> usize {
+    for (number, width) in numbers.iter_mut().zip(widths) {
+        let Parts { kept, mask, highest } = PARTS[usize::from(*width) % PARTS.len()];
+        *number = word(at) & mask | highest;
         at += kept;
     }
-    Ok(())
+    at
 }
+
+/// 64 bits from bit `at` on; those behind the end are 0.
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    let (byte, shift) = (at / 8, at % 8);
+    // Shifted in two steps: by 64 bits at once is not defined.
+    read_le(bytes, byte, 8) >> shift | read_le(bytes, byte + 8, 1) << (63 - shift) << 1
+}
+
+/// What a number of some width is made of.
+#[derive(Clone, Copy)]
+struct Parts {
+    /// Bits that are kept, and all of them set.
+    kept: usize,
+    mask: u64,
+    /// The bit that is not kept.
+    highest: u64,
+}
+
+/// By width. No number has more than 64 bits; a power of two needs no check.
+const PARTS: [Parts; 128] = {
+    let mut parts = [Parts { kept: 0, mask: 0, highest: 0 }; 128];
+    let mut width = 1;
+    while width <= 64 {
+        let highest = 1 << (width - 1);
+        parts[width] = Parts { kept: width - 1, mask: highest - 1, highest };
+        width += 1;
+    }
+    parts
+};

@@ -46,17 +46,31 @@ pub(super) fn decode(
     lengths.decode(&mut length_of);
     values.decode(&mut value_of);
     check_lengths(&length_of, count, offset)?;
-    out.resize(rows.len(), 0);
+    // Behind the end is room for what short repetitions write too much.
+    out.resize(rows.len() + SHORT, 0);
     let mut start = 0;
     for (length, value) in length_of.into_iter().zip(value_of) {
         let end = start + length as usize;
         let part = start.max(rows.start)..end.min(rows.end);
         if !part.is_empty() {
-            out[part.start - rows.start..part.end - rows.start].fill(value);
+            fill(&mut out[part.start - rows.start..], part.len(), value);
         }
         start = end;
     }
+    out.truncate(rows.len());
     Ok(())
+}
+
+/// Most repetitions are this short, or much longer.
+const SHORT: usize = 8;
+
+/// Writes a repetition of `length` values, and may write others behind it, of which there are [`SHORT`] at least.
+#[inline]
+fn fill(out: &mut [i64], length: usize, value: i64) {
+    match out.first_chunk_mut::<SHORT>() {
+        Some(short) if length <= SHORT => *short = [value; SHORT],
+        _ => out[..length].fill(value),
+    }
 }
 
 /// Lengths must sum up to the rows of the column.

@@ -205,20 +205,6 @@ fn scaled(coefficients: &[i64], shifts: &[i64]) -> Option<Vec<i64>> {
     coefficients.iter().zip(shifts).map(one).collect()
 }
 
-/// Zeros at the end of a coefficient that has `-exponent` digits after the point.
-fn shortest(coefficient: i64, exponent: i32) -> i64 {
-    let most = i64::from(-exponent).clamp(0, SHIFT_MAX);
-    if coefficient == 0 {
-        return most;
-    }
-    let (mut rest, mut zeros) = (coefficient, 0);
-    while zeros < most && rest % 10 == 0 {
-        rest /= 10;
-        zeros += 1;
-    }
-    zeros
-}
-
 /// Replaces `out` by the bits of the wanted values.
 pub(crate) fn read(
     mut bytes: &[u8],
@@ -243,7 +229,7 @@ pub(crate) fn read(
         0 => restore(out, |c, _| bits_of(c, exponent)),
         SHIFTS => restore(out, |c, i| bits_of(c, exponent.checked_add(i32::try_from(shifts[i]).ok()?)?)),
         _ if flags == SCALED | SHIFTS => restore(out, |c, i| unscaled(c, exponent, shifts[i])),
-        _ if flags == SCALED | SHORTEST => restore(out, |c, _| unscaled(c, exponent, shortest(c, exponent))),
+        _ if flags == SCALED | SHORTEST => restore(out, |c, _| shortened(c, exponent)),
         _ => return Err(Flaw::Mismatch { what: "flags of decimals", need: 7, have: flags.into() }),
     }?;
     for exception in exceptions {
@@ -264,14 +250,76 @@ pub(crate) fn read(
     Ok(())
 }
 
+/// Bits of a decimal whose coefficient has been multiplied by 10 to the power of `shift`.
+#[inline]
 fn unscaled(coefficient: i64, exponent: i32, shift: i64) -> Option<i64> {
-    let power = *POWERS.get(usize::try_from(shift).ok()?)?;
-    if coefficient % power != 0 {
-        return None;
-    }
-    bits_of(coefficient / power, exponent + shift as i32)
+    let magnitude = Tens::by_shift(shift)?.quotient(coefficient.unsigned_abs())?;
+    bits_of(signed(magnitude, coefficient), exponent + shift as i32)
 }
 
+/// Bits of a decimal with as few digits behind the point as possible, which has been brought to `exponent`.
+#[inline]
+fn shortened(coefficient: i64, exponent: i32) -> Option<i64> {
+    let most = (-exponent).clamp(0, SHIFT_MAX as i32);
+    if coefficient == 0 {
+        return bits_of(0, exponent + most);
+    }
+    let (mut magnitude, mut zeros) = (coefficient.unsigned_abs(), 0);
+    while zeros < most
+        && let Some(quotient) = TENS[1].quotient(magnitude)
+    {
+        (magnitude, zeros) = (quotient, zeros + 1);
+    }
+    bits_of(signed(magnitude, coefficient), exponent + zeros)
+}
+
+/// The magnitude with the sign of `like`.
+#[inline]
+fn signed(magnitude: u64, like: i64) -> i64 {
+    if like < 0 { (magnitude as i64).wrapping_neg() } else { magnitude as i64 }
+}
+
+/// Divides by a power of ten what can be divided by it, without a division: numbers that are multiples of an odd divisor
+/// come back from a multiplication by its inverse modulo 2^64, others come out too large; twos are shifted out.
+#[derive(Clone, Copy)]
+struct Tens {
+    inverse: u64,
+    shift: u32,
+    quotient_max: u64,
+}
+
+impl Tens {
+    #[inline]
+    fn by_shift(shift: i64) -> Option<&'static Self> {
+        TENS.get(usize::try_from(shift).ok()?)
+    }
+
+    /// `None` if there is a remainder.
+    #[inline]
+    fn quotient(&self, number: u64) -> Option<u64> {
+        let quotient = number.wrapping_mul(self.inverse).rotate_right(self.shift);
+        (quotient <= self.quotient_max).then_some(quotient)
+    }
+}
+
+/// By exponent.
+static TENS: [Tens; POWERS.len()] = {
+    /// The inverse of five.
+    const FIFTH: u64 = 0xcccc_cccc_cccc_cccd;
+    let mut tens = [Tens { inverse: 1, shift: 0, quotient_max: u64::MAX }; POWERS.len()];
+    let mut i = 1;
+    while i < tens.len() {
+        tens[i] = Tens {
+            inverse: tens[i - 1].inverse.wrapping_mul(FIFTH),
+            shift: i as u32,
+            quotient_max: u64::MAX / POWERS[i] as u64,
+        };
+        i += 1;
+    }
+    tens
+};
+
+#[inline]
 fn restore(values: &mut [i64], bits: impl Fn(i64, usize) -> Option<i64>) -> Result<(), Flaw> {
     for (i, value) in values.iter_mut().enumerate() {
         *value = bits(*value, i).ok_or(Flaw::Mismatch {
@@ -314,6 +362,20 @@ mod tests {
             round_trip(&["1.5", "NaN", "Infinity", "-Infinity", "9999999999999999"]),
             SCALED | SHORTEST
         );
+    }
+
+    #[test]
+    fn only_multiples_are_divided() {
+        for (tens, power) in TENS.iter().zip(POWERS.map(|power| power as u64)) {
+            for quotient in [0, 1, 7, 12_345, u64::MAX / power].into_iter().filter(|q| *q <= u64::MAX / power)
+            {
+                assert_eq!(tens.quotient(quotient * power), Some(quotient));
+                assert!(power == 1 || quotient == 0 || tens.quotient(quotient * power - 1).is_none());
+            }
+        }
+        assert_eq!(unscaled(i64::MIN, 0, 0), bits_of(i64::MIN, 0));
+        assert_eq!(unscaled(-1_500, -3, 2), bits_of(-15, -1));
+        assert_eq!((unscaled(1_550, -3, 2), unscaled(1, -3, 19), unscaled(1, -3, -1)), (None, None, None));
     }
 
     #[test]

@@ -9,8 +9,9 @@ use crate::columns::{Columns, Decoded, Fed, spread};
 use crate::encoding::Strip;
 use crate::error::{Damage, Flaw};
 use crate::level::Level;
+use crate::members::choose;
 use crate::plan::{ColumnKind, Extent, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
-use crate::scatter::{Cellar, Feed, Follows, Varying, gather, scatter, scatter_one, stamp, write_u32};
+use crate::scatter::{Cellar, Feed, Follows, Template, Varying, gather, scatter, scatter_one, write_u32};
 use std::mem::take;
 
 /// Memory that is used again for every block.
@@ -19,14 +20,28 @@ pub(crate) struct Tools {
     states: Vec<State>,
     pub scratch: Scratch,
     wide: Vec<Vec<i64>>,
+    narrow: Vec<Vec<u8>>,
     places: Vec<Vec<u32>>,
     strips: Vec<Vec<Strip>>,
     cellar: Cellar,
-    templates: Vec<Vec<u8>>,
     /// Level of the column that was looked for.
     pub found: Level,
     /// Block and record type of which columns have been looked for among all rows: what has been read of them stays.
     looked_in: Option<(u64, u16)>,
+}
+
+impl Tools {
+    /// Memory for numbers; whatever it holds is of no use.
+    fn lend(&mut self) -> Vec<i64> {
+        self.wide.pop().unwrap_or_default()
+    }
+
+    /// Takes memory back. What has been given away and is empty now is not kept.
+    fn take_back(&mut self, wide: Vec<i64>) {
+        if wide.capacity() > 0 {
+            self.wide.push(wide);
+        }
+    }
 }
 
 /// What the first pass leaves for the second about one node of the plan.
@@ -39,8 +54,10 @@ struct State {
     level: Level,
     /// Places of those among the wanted values above.
     members: Vec<u32>,
-    /// Counts or tags.
+    /// Counts.
     values: Vec<u32>,
+    /// Tags; or 1 for what is there, 0 for what is not.
+    marks: Vec<u8>,
     sizes: Sizes,
     /// Bytes of each wanted value, if they differ.
     each: Vec<u32>,
@@ -130,7 +147,7 @@ impl<'a> Assembler<'a> {
 
     /// Writes the wanted bodies to where they belong.
     pub fn place(&mut self, level: &Level, places: &[u32], out: &mut [u8]) -> Result<(), Damage> {
-        self.place_record(&self.plan.root, level, places, out)
+        self.place_record(&self.plan.root, None, level, places, out)
     }
 
     /// Works out the level of one column into [`Tools::found`].
@@ -169,36 +186,39 @@ impl<'a> Assembler<'a> {
     }
 
     fn read_presence(&mut self, column: usize, level: &Level) -> Result<Presence, Damage> {
-        let (whole, mut bits) = (Whole::of(level), self.tools.wide.pop().unwrap_or_default());
+        let (whole, mut bits) = (Whole::of(level), self.tools.lend());
         let decoded = self.columns.alone(column, whole.level(), &mut self.tools.scratch, &mut bits);
         let presence = decoded.map(|decoded| match decoded {
             Decoded::Constant(0) => Presence::None,
             Decoded::Constant(_) => Presence::All,
             Decoded::Values => {
                 let state = &mut self.tools.states[column];
-                state.level.filter(level, &mut state.members, |i| bits[i] != 0);
+                state.marks.clear();
+                state.marks.extend(bits.iter().map(|bit| u8::from(*bit != 0)));
+                choose(&mut state.level, &mut state.members, level, &state.marks, 1);
+                level.compact(&mut state.marks);
                 Presence::Some
             }
         });
-        self.tools.wide.push(bits);
+        self.tools.take_back(bits);
         presence
     }
 
-    /// Reads a column of counts or tags, all of it, into `values` of its state; every value is below `end`.
+    /// Reads a column of counts or tags, all of it; every value is below `end`. `keep` gets the values.
     fn read_structure(
         &mut self,
         column: usize,
         level: &Level,
-        what: &'static str,
-        end: u64,
+        (what, end): (&'static str, u64),
+        keep: impl Fn(&mut State, &[i64]),
     ) -> Result<(), Damage> {
-        let (whole, mut wide) = (Whole::of(level), self.tools.wide.pop().unwrap_or_default());
+        let (whole, mut wide) = (Whole::of(level), self.tools.lend());
         let read = self.columns.ints(column, whole.level(), &mut self.tools.scratch, &mut wide);
-        let bad = wide.iter().find(|value| **value as u64 >= end).copied();
-        let values = &mut self.tools.states[column].values;
-        values.clear();
-        values.extend(wide.iter().map(|value| *value as u32));
-        self.tools.wide.push(wide);
+        // One that is too large makes what all have in common too large, which is quicker to find out.
+        let any = wide.iter().fold(0, |any, value| any | *value as u64);
+        let bad = if any < end { None } else { wide.iter().find(|value| **value as u64 >= end).copied() };
+        keep(&mut self.tools.states[column], &wide);
+        self.tools.take_back(wide);
         read?;
         if let Some(bad) = bad {
             let flaw = Flaw::Mismatch { what, need: end.saturating_sub(1), have: bad as u64 };
@@ -207,9 +227,21 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
+    /// Reads the tags of unions, all of them.
+    fn read_tags(&mut self, column: usize, alternatives: usize, level: &Level) -> Result<(), Damage> {
+        self.read_structure(column, level, ("tag", alternatives as u64), |state, tags| {
+            state.marks.clear();
+            state.marks.extend(tags.iter().map(|tag| *tag as u8));
+        })
+    }
+
     /// Reads the counts of arrays and works out the level of their items.
     fn read_counts(&mut self, column: usize, item: &ItemNode, level: &Level) -> Result<(), Damage> {
-        self.read_structure(column, level, "items of an array", self.budget as u64 + 1)?;
+        let limit = ("items of an array", self.budget as u64 + 1);
+        self.read_structure(column, level, limit, |state, counts| {
+            state.values.clear();
+            state.values.extend(counts.iter().map(|count| *count as u32));
+        })?;
         let items: u64 = self.tools.states[column].values.iter().map(|count| u64::from(*count)).sum();
         let least = match item.extent {
             Extent::Fixed(width) => width as usize,
@@ -326,30 +358,45 @@ impl<'a> Assembler<'a> {
         level: &Level,
     ) -> Result<(), Damage> {
         self.claim(column, level.count, 1)?;
-        self.read_structure(column, level, "tag", alternatives.len() as u64)?;
-        let tags = take(&mut self.tools.states[column].values);
-        let mut each = take(&mut self.tools.states[column].each);
-        each.clear();
-        each.resize(level.kept(), 1);
+        self.read_tags(column, alternatives.len(), level)?;
+        let mut tags = take(&mut self.tools.states[column].marks);
         let mut measured = Ok(());
         let frequencies = frequencies(&tags);
         for (tag, alternative) in alternatives.iter().enumerate() {
             let state = &mut self.tools.states[alternative.slot];
             let (mut child, mut members) = (take(&mut state.level), take(&mut state.members));
-            choose_members(&mut child, &mut members, level, &tags, tag, frequencies[tag]);
+            choose_members(&mut child, &mut members, level, &tags, tag as u8, frequencies[tag]);
             if child.count > 0 && measured.is_ok() {
                 measured = self.measure_record(alternative, &child);
             }
             let state = &mut self.tools.states[alternative.slot];
-            if measured.is_ok() && child.count > 0 {
-                add_sizes(&mut each, Some(&members), state.sizes, &state.each);
-            }
             (state.level, state.members) = (child, members);
         }
+        level.compact(&mut tags);
+        let mut each = take(&mut self.tools.states[column].each);
+        if measured.is_ok() {
+            self.add_alternatives(&tags, alternatives, &mut each);
+        }
         let state = &mut self.tools.states[column];
-        (state.values, state.each, state.sizes) = (tags, each, Sizes::Each);
-        level.compact(&mut state.values);
+        (state.marks, state.each, state.sizes) = (tags, each, Sizes::Each);
         measured
+    }
+
+    /// Bytes of each union, the tag included.
+    fn add_alternatives(&self, tags: &[u8], alternatives: &[RecordNode], each: &mut Vec<u32>) {
+        let mut same = [1; 256];
+        for (size, node) in same.iter_mut().zip(alternatives) {
+            if let Sizes::Same(bytes) = self.tools.states[node.slot].sizes {
+                *size += bytes;
+            }
+        }
+        each.clear();
+        each.extend(tags.iter().map(|tag| same[usize::from(*tag)]));
+        for state in alternatives.iter().map(|node| &self.tools.states[node.slot]) {
+            if state.sizes == Sizes::Each && state.level.count > 0 {
+                add_sizes(each, Some(&state.members), state.sizes, &state.each);
+            }
+        }
     }
 
     fn measure_array(&mut self, column: usize, item: &ItemNode, level: &Level) -> Result<(), Damage> {
@@ -366,13 +413,17 @@ impl<'a> Assembler<'a> {
         each.clear();
         match below.sizes {
             Sizes::Same(size) => each.extend(counts.iter().map(|count| 4 + bitmap(count) + count * size)),
+            Sizes::Each if are_single(&counts) => {
+                let before = 4 + bitmap(&1);
+                each.extend(below.each.iter().take(counts.len()).map(|size| before + size));
+            }
             Sizes::Each => {
                 let mut sizes = &below.each[..];
-                for count in &counts {
+                each.extend(counts.iter().map(|count| {
                     let (here, rest) = sizes.split_at(*count as usize);
-                    each.push(4 + bitmap(count) + here.iter().sum::<u32>());
                     sizes = rest;
-                }
+                    here.iter().fold(4 + bitmap(count), |sum, size| sum + size)
+                }));
             }
         }
         let state = &mut self.tools.states[column];
@@ -427,21 +478,25 @@ impl<'a> Assembler<'a> {
 
     // Second pass.
 
+    /// Writes the wanted bodies to `places`; those of an alternative have their `tag` in front.
     fn place_record(
         &mut self,
         node: &RecordNode,
+        tag: Option<u8>,
         level: &Level,
         places: &[u32],
         out: &mut [u8],
     ) -> Result<(), Damage> {
-        if places.is_empty() || node.fixed == 0 {
+        if places.is_empty() || node.fixed == 0 && tag.is_none() {
             return Ok(());
         }
-        let mut template = self.tools.templates.pop().unwrap_or_default();
-        template.clear();
-        template.resize(node.fixed as usize, 0);
+        let mut template = Template { bytes: self.tools.narrow.pop().unwrap_or_default(), before: 0 };
+        template.bytes.clear();
+        template.bytes.extend(tag);
+        template.before = template.bytes.len() as u32;
+        template.bytes.resize((template.before + node.fixed) as usize, 0);
         let done = self.place_fixed(node, level, places, &mut template, out);
-        self.tools.templates.push(template);
+        self.tools.narrow.push(template.bytes);
         done?;
         if !node.is_fixed {
             self.place_variable(node, level, places, out)?;
@@ -455,38 +510,63 @@ impl<'a> Assembler<'a> {
         node: &RecordNode,
         level: &Level,
         places: &[u32],
-        template: &mut [u8],
+        template: &mut Template,
         out: &mut [u8],
     ) -> Result<(), Damage> {
-        let mut varying = Vec::with_capacity(node.fields.len());
-        let mut is_stamped = node.null_bytes > 0;
+        let mut varying = Vec::with_capacity(node.fields.len() + 1);
+        let mut is_stamped = node.null_bytes > 0 || template.before > 0;
         let mut is_patched = false;
+        let body = template.before as usize;
         for field in &node.fields {
             let presence = match field.null {
                 Some(null) => self.presence(null.column, level)?,
                 None => Presence::All,
             };
             if let (Presence::None, Some(null)) = (presence, field.null) {
-                template[null.byte as usize] |= null.mask;
+                template.bytes[body + null.byte as usize] |= null.mask;
             }
-            is_patched |= presence == Presence::Some;
             let Node::Leaf { column, kind, width } = field.node else { continue };
             if presence != Presence::All || matches!(kind, ColumnKind::Ascii(_)) {
                 is_stamped = true;
                 is_patched |= presence != Presence::None;
                 continue;
             }
-            is_stamped |= !self.feed((column, kind), (field.offset, width), level, template, &mut varying)?;
+            let slot = (field.offset, width);
+            is_stamped |=
+                !self.feed((column, kind), slot, level, &mut template.bytes[body..], &mut varying)?;
         }
         self.find_leaders(node, level, &mut varying)?;
-        if is_stamped {
-            stamp(template, places, out);
-        }
+        self.feed_nulls(node, &template.bytes[body..], &mut varying);
         let mut strips = self.tools.strips.pop().unwrap_or_default();
-        scatter(&mut varying, &mut strips, &level.ends, places, out);
+        let stamped = is_stamped.then_some(&*template);
+        scatter(&mut varying, stamped, &mut strips, &level.ends, places, out);
         self.tools.strips.push(strips);
         self.keep_memory(varying);
         if is_patched { self.patch(node, level, places, out) } else { Ok(()) }
+    }
+
+    /// The bytes of the null bitmap that differ from body to body.
+    fn feed_nulls(&mut self, node: &RecordNode, template: &[u8], varying: &mut Vec<Varying>) {
+        for byte in 0..node.null_bytes {
+            let mut bits = None;
+            for null in node.fields.iter().filter_map(|field| field.null).filter(|null| null.byte == byte) {
+                let state = &self.tools.states[null.column];
+                if state.presence != Presence::Some {
+                    continue;
+                }
+                let bits = bits.get_or_insert_with(|| {
+                    let mut bits = self.tools.narrow.pop().unwrap_or_default();
+                    bits.clear();
+                    bits.resize(state.marks.len(), template[byte as usize]);
+                    bits
+                });
+                bits.iter_mut().zip(&state.marks).for_each(|(bits, mark)| *bits |= null.mask * (mark ^ 1));
+            }
+            if let Some(bits) = bits {
+                let feed = Feed::Bytes(bits);
+                varying.push(Varying { column: usize::MAX, offset: byte, width: 1, feed, follows: None });
+            }
+        }
     }
 
     /// Gets ready to read a field that all bodies have: among `varying`, or into the template if it is always the same
@@ -502,9 +582,9 @@ impl<'a> Assembler<'a> {
     where
         'a: 'l,
     {
-        let mut values = self.tools.wide.pop().unwrap_or_default();
+        let mut values = self.tools.lend();
         let fed = self.columns.feed((column, kind), level, &mut self.tools.scratch, &mut values);
-        self.tools.wide.push(values);
+        self.tools.take_back(values);
         match fed? {
             Fed::Varying(feed, follows) => {
                 varying.push(Varying { column, offset, width, feed, follows });
@@ -519,10 +599,13 @@ impl<'a> Assembler<'a> {
     }
 
     fn keep_memory(&mut self, varying: Vec<Varying>) {
-        self.tools.wide.extend(varying.into_iter().filter_map(|column| match column.feed {
-            Feed::Values(values) => Some(values),
-            Feed::Strips(_) => None,
-        }));
+        for column in varying {
+            match column.feed {
+                Feed::Values(values) => self.tools.take_back(values),
+                Feed::Bytes(values) => self.tools.narrow.push(values),
+                Feed::Strips(_) => {}
+            }
+        }
     }
 
     /// Writes all bodies of a record type that [is plain](RecordNode::is_plain), one after the other; the values of body
@@ -567,7 +650,7 @@ impl<'a> Assembler<'a> {
                 Node::Leaf { column, kind, .. } if column == own => Some(kind),
                 _ => None,
             });
-            let mut values = Vec::new();
+            let mut values = self.tools.lend();
             let kind = kind.unwrap_or(ColumnKind::Count);
             let decoded = self.columns.numbers((own, kind), level, &mut self.tools.scratch, &mut values)?;
             spread(decoded, level, &mut values);
@@ -587,9 +670,6 @@ impl<'a> Assembler<'a> {
         for field in &node.fields {
             let (presence, child, members) = self.below_field(field, level)?;
             let mut done = Ok(());
-            if let (Some(null), Some(members)) = (field.null, &members) {
-                mark_nulls(null, members, places, out);
-            }
             if let Node::Leaf { kind, .. } = field.node
                 && (presence == Presence::Some
                     || presence == Presence::All && matches!(kind, ColumnKind::Ascii(_)))
@@ -678,8 +758,8 @@ impl<'a> Assembler<'a> {
                 self.place_bytes(*column, places, out);
                 Ok(())
             }
-            Node::Record(record) => self.place_record(record, level, places, out),
-            Node::Union { tags, alternatives } => self.place_union(*tags, alternatives, places, out),
+            Node::Record(record) => self.place_record(record, None, level, places, out),
+            Node::Union { alternatives, .. } => self.place_union(alternatives, places, out),
             Node::Array { counts, item } => self.place_array(*counts, item, places, out),
         }
     }
@@ -693,13 +773,13 @@ impl<'a> Assembler<'a> {
         places: &[u32],
         out: &mut [u8],
     ) -> Result<(), Damage> {
-        let mut values = self.tools.wide.pop().unwrap_or_default();
+        let mut values = self.tools.lend();
         let decoded = self.columns.numbers((column, kind), level, &mut self.tools.scratch, &mut values);
         if let Ok(decoded) = decoded {
             spread(decoded, level, &mut values);
             scatter_one(&values, width, places, out);
         }
-        self.tools.wide.push(values);
+        self.tools.take_back(values);
         decoded.map(|_| ())
     }
 
@@ -761,15 +841,11 @@ impl<'a> Assembler<'a> {
 
     fn place_union(
         &mut self,
-        column: usize,
         alternatives: &[RecordNode],
         places: &[u32],
         out: &mut [u8],
     ) -> Result<(), Damage> {
-        for (place, tag) in places.iter().zip(&self.tools.states[column].values) {
-            out[*place as usize] = *tag as u8;
-        }
-        for alternative in alternatives {
+        for (tag, alternative) in (0..=u8::MAX).zip(alternatives) {
             let state = &mut self.tools.states[alternative.slot];
             if state.members.is_empty() {
                 continue;
@@ -778,7 +854,7 @@ impl<'a> Assembler<'a> {
             let mut here = self.tools.places.pop().unwrap_or_default();
             here.clear();
             here.extend(members.iter().map(|&i| places[i as usize] + 1));
-            let done = self.place_record(alternative, &level, &here, out);
+            let done = self.place_record(alternative, Some(tag), &level, &here, out);
             self.tools.places.push(here);
             let state = &mut self.tools.states[alternative.slot];
             (state.level, state.members) = (level, members);
@@ -797,17 +873,32 @@ impl<'a> Assembler<'a> {
         let mut items = self.tools.places.pop().unwrap_or_default();
         items.clear();
         let counts = &self.tools.states[column].values;
-        let below = &self.tools.states[item.slot];
-        let mut sizes = below.each.iter();
+        let before = |count: &u32| 4 + if item.presence.is_some() { count.div_ceil(8) } else { 0 };
         for (place, count) in places.iter().zip(counts) {
             write_u32(out, *place, *count);
-            let mut at = place + 4 + if item.presence.is_some() { count.div_ceil(8) } else { 0 };
-            for _ in 0..*count {
-                items.push(at);
-                at += match below.sizes {
-                    Sizes::Same(size) => size,
-                    Sizes::Each => sizes.next().copied().unwrap_or(0),
-                };
+        }
+        let below = &self.tools.states[item.slot];
+        match below.sizes {
+            _ if are_single(counts) => items.extend(places.iter().map(|place| place + before(&1))),
+            Sizes::Same(size) => {
+                for (place, count) in places.iter().zip(counts) {
+                    let first = place + before(count);
+                    items.extend((0..*count).map(|i| first + i * size));
+                }
+            }
+            Sizes::Each => {
+                items.resize(below.each.len(), 0);
+                let (mut starts, mut sizes) = (&mut items[..], &below.each[..]);
+                for (place, count) in places.iter().zip(counts) {
+                    let (here, sizes_here);
+                    (here, starts) = starts.split_at_mut(*count as usize);
+                    (sizes_here, sizes) = sizes.split_at(*count as usize);
+                    let mut at = place + before(count);
+                    for (start, size) in here.iter_mut().zip(sizes_here) {
+                        *start = at;
+                        at += size;
+                    }
+                }
             }
         }
         let level = take(&mut self.tools.states[column].level);
@@ -848,6 +939,8 @@ impl<'a> Assembler<'a> {
                     *at += 4;
                 }
             }
+            // A union has its tag at least.
+            Extent::Records(_) if presence == Presence::All && matches!(item.node, Node::Union { .. }) => {}
             Extent::Records(_) => {
                 for (i, at) in items.iter().enumerate() {
                     let size = if let Sizes::Same(size) = below.sizes { size } else { below.each[i] };
@@ -930,7 +1023,7 @@ impl<'a> Assembler<'a> {
             Node::Record(record) => self.find_in_record(record, level, target),
             Node::Union { tags, alternatives } if *tags != target => {
                 if !take(&mut self.tools.states[*tags].is_read) {
-                    self.read_structure(*tags, level, "tag", alternatives.len() as u64)?;
+                    self.read_tags(*tags, alternatives.len(), level)?;
                     alternatives.iter().for_each(|node| self.tools.states[node.slot].is_read = false);
                 }
                 self.tools.states[*tags].is_read = true;
@@ -962,16 +1055,16 @@ impl<'a> Assembler<'a> {
         level: &Level,
         target: usize,
     ) -> Result<(), Damage> {
-        let values = take(&mut self.tools.states[tags].values);
+        let values = take(&mut self.tools.states[tags].marks);
         let state = &mut self.tools.states[node.slot];
         let (mut child, mut members) = (take(&mut state.level), take(&mut state.members));
         if !state.is_read {
-            child.filter(level, &mut members, |i| values[i] == tag as u32);
+            choose(&mut child, &mut members, level, &values, tag as u8);
         }
         let done = self.find_in_record(node, &child, target);
         let state = &mut self.tools.states[node.slot];
         (state.level, state.members, state.is_read) = (child, members, true);
-        self.tools.states[tags].values = values;
+        self.tools.states[tags].marks = values;
         done
     }
 
@@ -1047,10 +1140,17 @@ fn add_sizes(totals: &mut [u32], members: Option<&[u32]>, sizes: Sizes, each: &[
     }
 }
 
+/// Whether every array has one item.
+fn are_single(counts: &[u32]) -> bool {
+    counts.iter().fold(true, |all, count| all & (*count == 1))
+}
+
 /// How often each tag is there.
-fn frequencies(tags: &[u32]) -> [u32; 256] {
+fn frequencies(tags: &[u8]) -> [u32; 256] {
     let mut frequencies = [0; 256];
-    tags.iter().for_each(|tag| frequencies[usize::from(*tag as u8)] += 1);
+    for same in tags.chunk_by(|a, b| a == b) {
+        frequencies[usize::from(same[0])] += same.len() as u32;
+    }
     frequencies
 }
 
@@ -1059,8 +1159,8 @@ fn choose_members(
     child: &mut Level,
     members: &mut Vec<u32>,
     level: &Level,
-    tags: &[u32],
-    tag: usize,
+    tags: &[u8],
+    tag: u8,
     frequency: u32,
 ) {
     if frequency == 0 {
@@ -1071,7 +1171,7 @@ fn choose_members(
         members.clear();
         members.extend(0..level.kept() as u32);
     } else {
-        child.filter(level, members, |i| tags[i] == tag as u32);
+        choose(child, members, level, tags, tag);
     }
 }
 
@@ -1079,16 +1179,6 @@ fn ends_to_lengths(ends: &mut [u32]) {
     let mut start = 0;
     for end in ends {
         (*end, start) = (*end - start, *end);
-    }
-}
-
-/// Sets the null bit of all bodies but the members.
-fn mark_nulls(null: Null, members: &[u32], places: &[u32], out: &mut [u8]) {
-    let mut members = members.iter().peekable();
-    for (i, place) in places.iter().enumerate() {
-        if members.next_if_eq(&&(i as u32)).is_none() {
-            out[(place + null.byte) as usize] |= null.mask;
-        }
     }
 }
 

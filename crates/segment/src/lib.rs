@@ -22,6 +22,7 @@ mod gather;
 mod head;
 mod lanes;
 mod level;
+mod members;
 mod mend;
 mod order;
 mod plan;

@@ -23,6 +23,8 @@ pub(crate) enum Feed<'a> {
     Strips(Box<Strips<'a>>),
     /// They have been decoded.
     Values(Vec<i64>),
+    /// The same for a slot of one byte.
+    Bytes(Vec<u8>),
 }
 
 /// The column that another one is the difference to.
@@ -44,8 +46,21 @@ impl Feed<'_> {
                 strip.wide[..values.len()].copy_from_slice(values);
                 strip.is_narrow = false;
             }
+            Self::Bytes(values) => {
+                let values = values.chunks(GROUP).nth(index).unwrap_or_default();
+                let wide = strip.offsets.iter_mut().zip(values);
+                wide.for_each(|(offset, value)| *offset = u32::from(*value));
+                (strip.base, strip.is_narrow) = (0, true);
+            }
         }
     }
+}
+
+/// What is the same in all bodies.
+pub(crate) struct Template {
+    pub bytes: Vec<u8>,
+    /// How many of the bytes lie before the place of a body.
+    pub before: u32,
 }
 
 /// Columns being read strip by strip, each added to what it follows.
@@ -111,21 +126,22 @@ impl<'c, 's, 'b> Walk<'c, 's, 'b> {
     }
 }
 
-/// Writes every column's value into the body at each place; `strips` is memory. What a column follows is an index among
-/// `columns` that follows nothing; `ends` are those of the values' runs.
+/// Writes the template and every column's value into the body at each place; `strips` is memory. What a column follows
+/// is an index among `columns` that follows nothing; `ends` are those of the values' runs.
 pub(crate) fn scatter(
     columns: &mut [Varying],
+    template: Option<&Template>,
     strips: &mut Vec<Strip>,
     ends: &[u32],
     places: &[u32],
     out: &mut [u8],
 ) {
-    if columns.is_empty() {
-        return;
-    }
     let sections = sections(columns);
     let mut walk = Walk::new(columns, strips, ends);
     for places in places.chunks(GROUP) {
+        if let Some(template) = template {
+            stamp(template, places, out);
+        }
         walk.next();
         for section in &sections {
             write(&walk.columns[section.clone()], &mut walk.strips[section.clone()], places, out);
@@ -381,6 +397,14 @@ fn write(columns: &[Varying], strips: &mut [Strip], places: &[u32], out: &mut [u
             _ => narrow::<8>(strips, offset, places, out),
         };
     }
+    if let ([strip], Some(places)) = (&*strips, full) {
+        match width {
+            1 => return small::<1>(strip, offset, places, out),
+            2 => return small::<2>(strip, offset, places, out),
+            4 => return small::<4>(strip, offset, places, out),
+            _ => {}
+        }
+    }
     strips.iter_mut().for_each(Strip::widen);
     for (column, strip) in columns.iter().zip(strips) {
         one(column.offset, column.width, &strip.wide[..places.len()], places, out);
@@ -397,6 +421,15 @@ fn narrow<const N: usize>(strips: &[Strip], offset: u32, places: &[u32; GROUP], 
         for k in 0..N {
             slots[k] = bases[k].wrapping_add(i64::from(offsets[k][i] as i32)).to_le_bytes();
         }
+    }
+}
+
+/// Writes a field of up to four bytes into a strip of bodies.
+fn small<const N: usize>(strip: &Strip, offset: u32, places: &[u32; GROUP], out: &mut [u8]) {
+    let base = strip.base as u32;
+    for (place, distance) in places.iter().zip(&strip.offsets) {
+        let slot = &mut out[(place + offset) as usize..][..N];
+        slot.copy_from_slice(&base.wrapping_add(*distance).to_le_bytes()[..N]);
     }
 }
 
@@ -430,25 +463,27 @@ fn bytes<const N: usize>(offset: u32, values: &[i64], places: &[u32], out: &mut 
 }
 
 /// Copies the template to every place.
-pub(crate) fn stamp(template: &[u8], places: &[u32], out: &mut [u8]) {
+fn stamp(template: &Template, places: &[u32], out: &mut [u8]) {
     // Lengths that the compiler knows are copied without a call: two overlapping copies make any length from 8 to 64.
-    match template.len() {
-        8..=16 => overlapping::<8>(template, places, out),
-        17..=32 => overlapping::<16>(template, places, out),
-        33..=64 => overlapping::<32>(template, places, out),
+    let Template { bytes, before } = template;
+    match bytes.len() {
+        8..=16 => overlapping::<8>(bytes, *before, places, out),
+        17..=32 => overlapping::<16>(bytes, *before, places, out),
+        33..=64 => overlapping::<32>(bytes, *before, places, out),
+        65..=128 => overlapping::<64>(bytes, *before, places, out),
         _ => {
             for place in places {
-                out[*place as usize..][..template.len()].copy_from_slice(template);
+                out[(*place - before) as usize..][..bytes.len()].copy_from_slice(bytes);
             }
         }
     }
 }
 
-fn overlapping<const N: usize>(template: &[u8], places: &[u32], out: &mut [u8]) {
+fn overlapping<const N: usize>(template: &[u8], before: u32, places: &[u32], out: &mut [u8]) {
     let last = template.len() - N;
     let (Some(front), Some(back)) = (template.first_chunk::<N>(), template.last_chunk::<N>()) else { return };
     for place in places {
-        let body = &mut out[*place as usize..][..template.len()];
+        let body = &mut out[(*place - before) as usize..][..template.len()];
         body[..N].copy_from_slice(front);
         body[last..].copy_from_slice(back);
     }
@@ -470,10 +505,13 @@ mod tests {
         for length in 0..100 {
             let template: Vec<u8> = (1..=length).collect();
             let mut out = vec![0; 3 * template.len() + 2];
-            stamp(&template, &[0, template.len() as u32 + 1], &mut out);
-            assert_eq!(out[..template.len()], template);
-            assert_eq!(out[template.len() + 1..2 * template.len() + 1], template);
-            assert!(out[2 * template.len() + 1..].iter().all(|byte| *byte == 0));
+            let template = Template { bytes: template, before: u32::from(length > 5) };
+            let length = template.bytes.len();
+            let places = [0, length as u32 + 1].map(|start| start + template.before);
+            scatter(&mut [], Some(&template), &mut Vec::new(), &[], &places, &mut out);
+            assert_eq!(out[..length], template.bytes);
+            assert_eq!(out[length + 1..2 * length + 1], template.bytes);
+            assert!(out[2 * length + 1..].iter().all(|byte| *byte == 0));
         }
     }
 
@@ -496,7 +534,7 @@ mod tests {
         }
         let places = places(300, offset);
         let mut out = vec![0; 300 * offset as usize];
-        scatter(&mut columns, &mut Vec::new(), &[300], &places, &mut out);
+        scatter(&mut columns, None, &mut Vec::new(), &[300], &places, &mut out);
         for (k, column) in columns.iter().enumerate() {
             let values = values(k, column.width);
             for (value, place) in values.iter().zip(&places) {
@@ -533,7 +571,7 @@ mod tests {
                 column(2, strips(&encoded[0]), None),
             ];
             let (places, mut out) = (places(700, 24), vec![0; 700 * 24]);
-            scatter(&mut columns, &mut Vec::new(), &ends, &places, &mut out);
+            scatter(&mut columns, None, &mut Vec::new(), &ends, &places, &mut out);
             for (i, place) in places.iter().enumerate() {
                 let is_first = i == 0 || ends.contains(&(i as u32));
                 let before = leader[if is_first { i } else { i - 1 }];

@@ -1,0 +1,107 @@
+//! Which values belong to what lies a level below: those that are there, or those of one alternative.
+//!
+//! A byte for each value, its *mark*, says so: eight are compared at once, and most often all eight or none are members.
+
+use crate::level::Level;
+
+/// Makes `child` the level of those values of `parent` whose mark is `mark`. `members` becomes the places of the wanted
+/// ones among the wanted ones of `parent`. `marks` has all values of `parent`, wanted or not.
+pub(crate) fn choose(child: &mut Level, members: &mut Vec<u32>, parent: &Level, marks: &[u8], mark: u8) {
+    if !parent.all {
+        return child.filter(parent, members, |i| marks[i] == mark);
+    }
+    find(marks, mark, members);
+    child.begin();
+    child.count = members.len();
+    let mut before = 0;
+    for end in &parent.ends {
+        before += members_below(&members[before..], *end);
+        child.close_run(before);
+    }
+}
+
+/// How many members at the front are below `end`. There may be one run or one for each value.
+fn members_below(members: &[u32], end: u32) -> usize {
+    let mut step = 8;
+    while members.get(step).is_some_and(|member| *member < end) {
+        step *= 2;
+    }
+    members[..members.len().min(step + 1)].partition_point(|member| *member < end)
+}
+
+/// Replaces `places` by where `mark` stands.
+fn find(marks: &[u8], mark: u8, places: &mut Vec<u32>) {
+    // Eight are written at a time, members or not.
+    places.resize(marks.len() + EIGHT, 0);
+    let (eights, rest) = marks.as_chunks::<EIGHT>();
+    let (mut to, mut place) = (0, 0);
+    for eight in eights {
+        let differs = u64::from_le_bytes(*eight) ^ u64::from_le_bytes([mark; EIGHT]);
+        if differs == 0 {
+            if let Some(places) = places[to..].first_chunk_mut::<EIGHT>() {
+                *places = std::array::from_fn(|i| place + i as u32);
+            }
+            to += EIGHT;
+        } else if has_zero_byte(differs) {
+            to += place_some(eight, mark, place, &mut places[to..]);
+        }
+        place += EIGHT as u32;
+    }
+    to += place_some(rest, mark, place, &mut places[to..]);
+    places.truncate(to);
+}
+
+const EIGHT: usize = 8;
+
+/// Without a branch for each value: which of them are members is hard to foresee.
+#[inline]
+fn place_some(marks: &[u8], mark: u8, first: u32, places: &mut [u32]) -> usize {
+    let mut to = 0;
+    for (place, found) in (first..).zip(marks) {
+        places[to] = place;
+        to += usize::from(*found == mark);
+    }
+    to
+}
+
+#[inline]
+fn has_zero_byte(word: u64) -> bool {
+    const ONES: u64 = u64::from_le_bytes([1; EIGHT]);
+    word.wrapping_sub(ONES) & !word & (ONES << 7) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parent(ends: &[u32], all: bool) -> Level {
+        let count = ends.last().map_or(0, |end| *end as usize);
+        let keep =
+            if all { Vec::new() } else { vec![1..count as u32 / 2, count as u32 / 2 + 3..count as u32] };
+        Level { count, ends: ends.into(), all, keep }
+    }
+
+    proptest! {
+        #[test]
+        fn members_are_those_that_have_the_mark(
+            pieces in prop::collection::vec((0u8..4, 1usize..30), 1..40),
+            cuts in prop::collection::btree_set(1u32..400, 0..30),
+            all in any::<bool>(),
+        ) {
+            let marks: Vec<u8> = pieces.iter().flat_map(|(mark, length)| vec![*mark; *length]).collect();
+            let mut ends: Vec<u32> = cuts.into_iter().filter(|cut| (*cut as usize) < marks.len()).collect();
+            ends.push(marks.len() as u32);
+            let parent = parent(&ends, all || marks.len() < 20);
+            for mark in 0..5 {
+                let (mut child, mut members) = (Level::default(), vec![7; 3]);
+                let (mut expected, mut places) = (Level::default(), Vec::new());
+                choose(&mut child, &mut members, &parent, &marks, mark);
+                expected.filter(&parent, &mut places, |i| marks[i] == mark);
+                prop_assert_eq!(&members, &places);
+                prop_assert_eq!((child.count, &child.ends, child.all, &child.keep),
+                    (expected.count, &expected.ends, expected.all, &expected.keep));
+            }
+        }
+    }
+}

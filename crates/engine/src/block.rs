@@ -240,6 +240,60 @@ impl Block {
         &mut self.columns
     }
 
+    /// Bytes of memory, about.
+    pub fn memory(&self) -> usize {
+        let batch_row = 24;
+        self.bytes.capacity()
+            + self.batches.capacity() * size_of::<BatchAt>()
+            + self.rows.len() * batch_row
+            + self.columns.memory()
+            + self.gathered.capacity() * size_of::<Gathered>()
+            + (self.spare_picks.capacity() + self.picks.as_ref().map_or(0, Vec::capacity)) * size_of::<u32>()
+    }
+
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Lets go of all rows and of the memory.
+    pub fn forget(&mut self) {
+        *self = Self { limit: self.limit, ..Self::new(self.order) };
+    }
+
+    /// Takes the next rows of another block of the same order, about `bytes` of them. Returns the place of the last one if
+    /// there are more.
+    pub fn take_slice(
+        &mut self,
+        from: &mut Self,
+        bytes: usize,
+        (filter, lane): (&mut Filter, Lane<'_>),
+        errors: &mut VecDeque<Error>,
+    ) -> Option<Key> {
+        self.clear(Bounds::default());
+        self.held = Held::Gathered;
+        self.gathered.clear();
+        self.bytes.clear();
+        let mut more = None;
+        while from.advance(filter, lane, errors) {
+            let taken = self.bytes.len() + self.gathered.len() * size_of::<Gathered>();
+            if let Some(last) = self.gathered.last()
+                && taken + from.body().len() + size_of::<Gathered>() > bytes
+            {
+                more = Some((last.time, last.sequence));
+                break;
+            }
+            let start = self.bytes.len() as u32;
+            self.bytes.extend_from_slice(from.body());
+            let body = (start, self.bytes.len() as u32);
+            let ((time, sequence), symbol, type_id) = (from.key(), from.symbol(), from.type_id());
+            self.gathered.push(Gathered { time, sequence, symbol, type_id, body });
+        }
+        from.empty();
+        self.stop = self.gathered.len();
+        self.find_plain_stop();
+        more
+    }
+
     /// Lets go of all rows; the memory stays.
     pub fn empty(&mut self) {
         self.clear(Bounds::default());

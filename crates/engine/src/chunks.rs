@@ -12,10 +12,11 @@ use crate::catalog::Part;
 use crate::error::{Error, SegmentFailure};
 use crate::fields::Fields;
 use crate::filter::Filter;
-use crate::history::{Feed, Tools};
+use crate::history::Feed;
 use crate::missing;
 use crate::space::{Lane, Space};
 use crate::stream::Stream;
+use crate::tools::Tools;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -451,7 +452,7 @@ impl Packer {
         symbols: Option<&[u32]>,
         out: &mut Filled,
     ) -> Result<bool, Damage> {
-        let Tools { decoder, raw } = &mut self.tools;
+        let Tools { decoder, raw, .. } = &mut self.tools;
         decoder.lanes(raw, &mut self.found)?;
         out.runs.clear();
         let mut end = 0;
@@ -497,7 +498,7 @@ impl Packer {
         symbols: Option<&[u32]>,
         out: &mut Filled,
     ) -> Result<(), Damage> {
-        let Tools { decoder, raw } = &mut self.tools;
+        let Tools { decoder, raw, .. } = &mut self.tools;
         out.values.resize_with(fields.columns.len(), ColumnValues::new);
         for (column, values) in fields.columns.iter().zip(&mut out.values) {
             decoder.column(plan, raw, (fields.type_id, *column), symbols, values)?;
@@ -507,7 +508,7 @@ impl Packer {
 
     /// Time and sequence number of the last message of the block that was read last.
     fn last_key(&mut self) -> Option<Key> {
-        let Tools { decoder, raw } = &mut self.tools;
+        let Tools { decoder, raw, .. } = &mut self.tools;
         decoder.times(raw, &mut self.row_times).ok()?;
         decoder.sequences(raw, &mut self.row_sequences).ok()?;
         Some((*self.row_times.last()?, *self.row_sequences.last()? as u64))

@@ -8,10 +8,11 @@ use crate::position::{InStream, Place, Position};
 use crate::source::{ReadAs, Source};
 use crate::space::Space;
 use crate::stream::Stream;
+use crate::tools::Tools;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tapedb_codec::dynamic::RecordRef;
 use tapedb_codec::evolve::EvolveError;
@@ -110,13 +111,18 @@ impl CursorBuilder {
     /// For a type that no stream has, for a live cursor in reverse, and for a position that does not fit, as one in a
     /// stream that has been deleted does not fit a new one of its name.
     pub fn open(self) -> Result<Cursor, Error> {
+        self.open_with(&Arc::default())
+    }
+
+    /// [`CursorBuilder::open`], keeping to the bounds of `tools`.
+    pub(crate) fn open_with(self, tools: &Arc<Mutex<Tools>>) -> Result<Cursor, Error> {
         self.check()?;
         self.check_position()?;
         let mut sources = Vec::new();
         for stream in &self.streams {
             stream.inner.refresh()?;
             for space in &stream.inner.spaces {
-                sources.push(self.source(stream, space)?);
+                sources.push(self.source(stream, space, tools)?);
             }
         }
         Ok(Cursor {
@@ -163,11 +169,24 @@ impl CursorBuilder {
         Filter::new(from, last, self.symbols.as_ref(), self.types.as_ref(), &stream.inner)
     }
 
-    fn source(&self, stream: &Stream, space: &Arc<Space>) -> Result<Source, Error> {
+    fn source(
+        &self,
+        stream: &Stream,
+        space: &Arc<Space>,
+        tools: &Arc<Mutex<Tools>>,
+    ) -> Result<Source, Error> {
         let filter = self.filter_of(stream);
         let order = if self.reversed { Order::TimeReversed } else { Order::Time };
         let place = self.place(stream, space)?;
-        Ok(Source::new((stream.clone(), space.clone()), filter, order, self.live, place))
+        let sources = self.streams.iter().map(|stream| stream.inner.spaces.len()).sum();
+        Ok(Source::new(
+            (stream.clone(), space.clone()),
+            filter,
+            order,
+            self.live,
+            place,
+            (tools.clone(), sources),
+        ))
     }
 
     /// First and last time wanted.
@@ -249,6 +268,10 @@ impl CursorBuilder {
 
 /// Reads messages of one or several streams, merged by time; equal times come in the order of the streams, and backwards
 /// in exactly the reverse order.
+///
+/// Memory is bounded, however many streams there are and however much late messages make their files overlap: 128 MiB, and
+/// for each stream and for each file that waits to be merged about 2 KiB (or a message, if that is longer). Of files that
+/// wait no more than 256 are open.
 ///
 /// History is in time order and ends with what had been committed when the cursor was opened. A live cursor goes on
 /// with every later message in order of arrival; streams that are silent do not hold the others back.

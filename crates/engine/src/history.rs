@@ -2,23 +2,22 @@
 //!
 //! Pieces, which are granules of the log and segments, are taken in the order of their first rank. As long as they follow
 //! each other in time, which is what a feed writes, one is open at a time. Where late messages made them overlap, all those
-//! that reach over the current time are open and merged. Of a segment one block is in memory at a time. Memory is bounded by
-//! how many pieces overlap at any one time: each a granule of 256 KiB or one batch, or a block; and by the list of wanted
-//! pieces.
+//! that reach over the current time are open and merged. Of a segment one block is in memory at a time. Where many pieces are
+//! open, most hold a slice of their rows and no file: see [`crate::tools`]. What is left grows with the list of wanted pieces.
 
 use crate::block::{Block, Bounds, Key, LAST, Order};
 use crate::catalog::{Catalog, Part};
-use crate::error::{Error, SegmentFailure};
+use crate::error::Error;
 use crate::filter::Filter;
 use crate::missing;
 use crate::space::{Lane, OpenSegment};
+use crate::tools::{Held, Tools};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::iter::once;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_log::{Granule, Snapshot};
-use tapedb_segment as segment;
 
 /// Where pieces come from.
 #[derive(Debug, Clone)]
@@ -27,8 +26,8 @@ enum Piece {
     Granule(Granule),
     /// A segment whose blocks follow each other.
     Segment(Arc<Part>),
-    /// Runs of blocks of an open segment that follow each other.
-    Blocks(Feed),
+    /// What is left of one that was open, or runs of blocks of an open segment that follow each other.
+    Rest(Box<Rest>),
 }
 
 /// Messages in order up to an end.
@@ -57,21 +56,29 @@ pub(crate) struct History {
     /// Whether the lead's current row has not been given yet.
     fresh: bool,
     errors: VecDeque<Error>,
-    tools: Tools,
-}
-
-/// What all slots decode blocks of segments with.
-#[derive(Debug, Default)]
-pub(crate) struct Tools {
-    pub decoder: segment::Decoder,
-    pub raw: segment::Block,
+    tools: Arc<Mutex<Tools>>,
 }
 
 /// An open piece: what of it is in memory, and what follows that.
 #[derive(Debug)]
 struct Slot {
     block: Block,
-    feed: Option<Feed>,
+    rest: Rest,
+    /// Nothing of the piece comes before this rank.
+    floor: Key,
+    /// What the slot's memory counts as.
+    held: Held,
+}
+
+/// What of a piece is not in memory. Of the piece or block that comes next, only messages after the place are.
+#[derive(Debug, Clone, Default)]
+enum Rest {
+    #[default]
+    Nothing,
+    Granule(Granule, Option<Key>),
+    Open(Feed, Option<Key>),
+    /// The segment has been closed: its part, and the runs of blocks.
+    Closed(Arc<Part>, VecDeque<Range<usize>>, Option<Key>),
 }
 
 /// The rest of a segment.
@@ -134,7 +141,7 @@ impl History {
             let blocks: Vec<usize> = (0..segment.segment.blocks().len()).filter(wanted).collect();
             // They may overlap in order of arrival, so each is a piece of its own.
             let feed = move |index| Feed::new(segment.clone(), part.clone(), once(index..index + 1));
-            blocks.into_iter().map(move |index| Piece::Blocks(feed(index)))
+            blocks.into_iter().map(move |index| Piece::Rest(Box::new(Rest::Open(feed(index), None))))
         });
         let mut history = Self::of(blocks, Order::Arrival, after, u64::MAX);
         history.errors.extend(failure);
@@ -160,8 +167,14 @@ impl History {
             outer: (LAST, usize::MAX),
             fresh: false,
             errors: VecDeque::new(),
-            tools: Tools::default(),
+            tools: Arc::default(),
         }
+    }
+
+    /// Decodes with what others decode with too, and keeps to a common bound of memory.
+    pub fn sharing(mut self, tools: Arc<Mutex<Tools>>) -> Self {
+        self.tools = tools;
+        self
     }
 
     /// The block that stands on the current row; there is one after [`History::advance`] returned `true`.
@@ -221,40 +234,46 @@ impl History {
             return false;
         }
         if let Some(lead) = self.lead {
-            if self.advance_slot(lead, filter, lane) {
-                if self.slots[lead].block.rank() < self.limit {
-                    return true;
+            match self.advance_slot(lead, filter, lane) {
+                Ok(true) if self.slots[lead].block.rank() < self.limit => return true,
+                Ok(true) => {}
+                ended => {
+                    self.lead = None;
+                    self.release(lead);
+                    if let Err(error) = ended {
+                        // The next call tries again.
+                        self.errors.push_back(error);
+                        return false;
+                    }
                 }
-            } else {
-                self.release(lead);
-                self.lead = None;
             }
         }
         self.choose_lead(filter, lane);
         self.lead.is_some()
     }
 
-    /// Moves a slot to its next row, in its block or in the next block of its segment.
-    fn advance_slot(&mut self, slot: usize, filter: &mut Filter, lane: Lane<'_>) -> bool {
+    /// Moves a slot to its next row, in its block or in what follows that.
+    ///
+    /// # Errors
+    /// What the system refuses: what is left has become the next piece.
+    fn advance_slot(&mut self, index: usize, filter: &mut Filter, lane: Lane<'_>) -> Result<bool, Error> {
         let Self { slots, tools, errors, order, after, end, .. } = self;
-        let Slot { block, feed: rest } = &mut slots[slot];
+        let slot = &mut slots[index];
         loop {
-            if block.advance(filter, lane, errors) {
-                return true;
+            if slot.block.advance(filter, lane, errors) {
+                return Ok(true);
             }
-            let Some(feed) = rest else { return false };
-            let Some(index) = feed.next(*order) else { return false };
-            match tools.load(feed, index, (*after, *end), (filter, lane), block, errors) {
-                Ok(()) => {}
+            let bounds = (*order, *after, *end);
+            let loaded = slot.load(&mut lock(tools), bounds, (filter, lane), errors);
+            match loaded {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
                 Err(error) if error.is_damage() => errors.push_back(error),
                 Err(error) => {
-                    // The next call tries again: what is left becomes the next piece.
-                    errors.push_back(error);
-                    feed.put_back(index, *order);
-                    let piece = rest.take().map(Piece::Blocks);
-                    let piece = piece.map(|piece| (piece.first_rank(self.order), piece));
-                    self.pieces.splice(self.opened..self.opened, piece);
-                    return false;
+                    lock(tools).close(slot.rest.is_open());
+                    let piece = Piece::Rest(Box::new(std::mem::take(&mut slot.rest)));
+                    self.pieces.insert(self.opened, (slot.floor, piece));
+                    return Err(error);
                 }
             }
         }
@@ -277,6 +296,7 @@ impl History {
                 self.park_lead();
                 self.lead = self.waiting.pop().map(|Reverse((_, slot))| slot);
                 if self.lead.is_none() {
+                    self.let_go();
                     return;
                 }
             } else {
@@ -312,100 +332,203 @@ impl History {
     /// # Errors
     /// When it cannot be read: it is still the next one.
     fn open_next(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<(), Error> {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { block: Block::new(self.order), feed: None });
-            self.slots.len() - 1
-        });
-        let opened = self.open_in(slot, filter, lane);
-        if opened.is_err() {
-            self.free.push(slot);
-            return opened;
-        }
-        self.opened += 1;
-        if self.advance_slot(slot, filter, lane) {
-            self.waiting.push(Reverse((self.slots[slot].block.rank(), slot)));
-        } else {
-            self.release(slot);
-        }
-        Ok(())
-    }
-
-    fn release(&mut self, slot: usize) {
-        self.slots[slot].feed = None;
-        self.free.push(slot);
-    }
-
-    fn open_in(&mut self, slot: usize, filter: &mut Filter, lane: Lane<'_>) -> Result<(), Error> {
-        let Self { slots, errors, after, end, .. } = self;
-        let Slot { block, feed } = &mut slots[slot];
-        // Nothing of what the slot held before is left.
-        block.empty();
-        match &self.pieces[self.opened].1 {
-            Piece::Granule(granule) => {
-                lane.stream.unless_gone(lane.space.log.read(granule, block.bytes_mut()))?;
-                let sequences = granule.first_sequence..granule.next_sequence();
-                let times = (granule.time_min, granule.time_max);
-                let deletions = lane.space.deletions_in_log(&sequences, times);
-                let bounds = Bounds { after: *after, end: *end, deletions };
-                block.load(&granule.span(), granule.sorted, bounds, (filter, lane), errors);
-            }
+        let (floor, piece) = &self.pieces[self.opened];
+        let rest = match piece {
+            Piece::Granule(granule) => Rest::Granule(*granule, None),
             Piece::Segment(part) => match lane.space.open_segment(part, lane.stream) {
                 Ok(Some(segment)) => {
-                    errors.extend(segment.failure());
+                    self.errors.extend(segment.failure());
                     let blocks = filter.wanted_blocks(&segment.segment, lane);
-                    *feed = Some(Feed::new(segment, part.clone(), blocks));
+                    Rest::Open(Feed::new(segment, part.clone(), blocks), None)
                 }
-                Ok(None) => {}
-                Err(error) if error.is_damage() => errors.push_back(error),
+                Ok(None) => Rest::Nothing,
+                Err(error) if error.is_damage() => {
+                    self.errors.push_back(error);
+                    Rest::Nothing
+                }
                 Err(error) => return Err(error),
             },
-            Piece::Blocks(rest) => *feed = Some(rest.clone()),
+            Piece::Rest(rest) => (**rest).clone(),
+        };
+        let floor = *floor;
+        // It is not needed any more.
+        self.pieces[self.opened].1 = Piece::Rest(Box::default());
+        self.opened += 1;
+        let index = self.free.pop().unwrap_or_else(|| {
+            let block = Block::new(self.order);
+            self.slots.push(Slot { block, rest: Rest::Nothing, floor, held: Held::default() });
+            self.slots.len() - 1
+        });
+        let slot = &mut self.slots[index];
+        // Nothing of what the slot held before is left.
+        slot.block.empty();
+        (slot.rest, slot.floor) = (rest, floor);
+        lock(&self.tools).count_files(slot.rest.is_open());
+        let found = self.advance_slot(index, filter, lane);
+        if matches!(found, Ok(true)) {
+            self.waiting.push(Reverse((self.slots[index].block.rank(), index)));
+        } else {
+            self.release(index);
         }
-        Ok(())
+        found.map(|_| ())
+    }
+
+    /// The slot is free for the next piece.
+    fn release(&mut self, index: usize) {
+        let Slot { block, rest, held, .. } = &mut self.slots[index];
+        let mut tools = lock(&self.tools);
+        tools.close(std::mem::take(rest).is_open());
+        block.empty();
+        if !tools.may_keep(held) {
+            tools.let_go(held);
+            *block = Block::new(self.order);
+        }
+        self.free.push(index);
+    }
+
+    /// All slots are free, and no piece is left for them.
+    fn let_go(&mut self) {
+        let mut tools = lock(&self.tools);
+        for Slot { rest, held, .. } in &mut self.slots {
+            tools.close(std::mem::take(rest).is_open());
+            tools.let_go(held);
+        }
+        drop(tools);
+        (self.slots, self.free) = (Vec::new(), Vec::new());
     }
 }
 
-impl Tools {
-    /// Reads and decodes a block of a segment.
+impl Drop for History {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+fn lock(tools: &Mutex<Tools>) -> MutexGuard<'_, Tools> {
+    tools.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Rest {
+    fn is_open(&self) -> bool {
+        matches!(self, Self::Open(..))
+    }
+}
+
+impl Slot {
+    /// Loads what follows, or a slice of it. `false`: nothing does.
     ///
     /// # Errors
-    /// Damage: nothing of the block is given.
-    pub fn load(
+    /// Damage: the next call goes on behind it. Any other: the rest is as before.
+    fn load(
         &mut self,
-        feed: &Feed,
-        index: usize,
-        (after, end): (Option<Key>, u64),
+        tools: &mut Tools,
+        (order, after, end): (Order, Option<Key>, u64),
+        (filter, lane): (&mut Filter, Lane<'_>),
+        errors: &mut VecDeque<Error>,
+    ) -> Result<bool, Error> {
+        tools.close(self.rest.is_open());
+        if let Rest::Closed(part, blocks, place) = &mut self.rest {
+            let Some(segment) = lane.space.open_segment(part, lane.stream)? else { return Ok(false) };
+            self.rest = Rest::Open(Feed::new(segment, part.clone(), std::mem::take(blocks)), *place);
+        }
+        tools.let_go(&mut self.held);
+        let mut scratch = (!tools.has_room()).then(|| tools.scratch(order));
+        let block = scratch.as_mut().unwrap_or(&mut self.block);
+        let loaded = self.rest.load(tools, (order, after, end), (filter, lane), block, errors);
+        let held = match &mut scratch {
+            None => Held::whole(self.block.memory()),
+            Some(scratch) => {
+                if self.block.memory() > tools.slice_bytes() * 2 {
+                    self.block.forget();
+                }
+                let more = self.block.take_slice(scratch, tools.slice_bytes(), (filter, lane), errors);
+                if let (Some(place), Ok(Some(loaded))) = (more, &loaded) {
+                    self.rest.put_back(*loaded, place, order);
+                }
+                Held::slice(self.block.memory())
+            }
+        };
+        tools.hold(&mut self.held, held);
+        tools.put_scratch(scratch);
+        self.rest.tidy(tools);
+        loaded.map(|loaded| loaded.is_some())
+    }
+}
+
+/// What of a rest has been loaded.
+#[derive(Clone, Copy)]
+enum Loaded {
+    Granule(Granule),
+    Block(usize),
+}
+
+impl Rest {
+    /// Takes what comes next into `block`. `None`: there is nothing.
+    fn load(
+        &mut self,
+        tools: &mut Tools,
+        (order, after, end): (Order, Option<Key>, u64),
         (filter, lane): (&mut Filter, Lane<'_>),
         block: &mut Block,
         errors: &mut VecDeque<Error>,
-    ) -> Result<(), Error> {
-        let segment = &feed.segment.segment;
-        let Some(entry) = segment.blocks().get(index) else { return Ok(()) };
-        let failed = |error| SegmentFailure::of_block(&feed.segment.path, entry, error);
-        block.empty();
-        segment.read_block(index, &mut self.raw).map_err(failed)?;
-        let version = segment.header().schema_version;
-        let is_other = version != lane.stream.definition.schema_version;
-        let mut selection = filter.selection(lane);
-        if is_other {
-            // Types have other numbers there.
-            selection.types = None;
+    ) -> Result<Option<Loaded>, Error> {
+        match self {
+            Self::Nothing | Self::Closed(..) => Ok(None),
+            Self::Granule(granule, place) => {
+                let granule = *granule;
+                block.empty();
+                lane.stream.unless_gone(lane.space.log.read(&granule, block.bytes_mut()))?;
+                let sequences = granule.first_sequence..granule.next_sequence();
+                let times = (granule.time_min, granule.time_max);
+                let deletions = lane.space.deletions_in_log(&sequences, times);
+                let bounds = Bounds { after: place.or(after), end, deletions };
+                block.load(&granule.span(), granule.sorted, bounds, (filter, lane), errors);
+                *self = Self::Nothing;
+                Ok(Some(Loaded::Granule(granule)))
+            }
+            Self::Open(feed, place) => {
+                let Some(index) = feed.next(order) else { return Ok(None) };
+                let bounds = (place.or(after), end);
+                let loaded = tools.load(feed, index, bounds, (filter, lane), block, errors);
+                if loaded.as_ref().is_err_and(|error| !error.is_damage()) {
+                    feed.put_back(index, order);
+                }
+                loaded.map(|()| Some(Loaded::Block(index)))
+            }
         }
-        let rows = block.columns_mut();
-        let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
-        decoded.map_err(|damage| failed(damage.into()))?;
-        let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
-        let mut deletions = lane.space.deletions_of_part(&feed.part);
-        deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));
-        let end = if feed.part.sequences.end <= end { u64::MAX } else { end };
-        let bounds = Bounds { after, end, deletions };
-        if is_other {
-            let evolution = lane.stream.evolution(version)?;
-            block.load_converted(&evolution, bounds, (filter, lane), errors);
-        } else {
-            block.load_columns(bounds, entry.sequence_max);
+    }
+
+    /// Only what comes before `place` has been taken of what was loaded.
+    fn put_back(&mut self, loaded: Loaded, place: Key, order: Order) {
+        match (loaded, self) {
+            (Loaded::Granule(granule), rest) => *rest = Self::Granule(granule, Some(place)),
+            (Loaded::Block(index), Self::Open(feed, after)) => {
+                feed.put_back(index, order);
+                *after = Some(place);
+            }
+            (Loaded::Block(_), _) => {}
         }
-        Ok(())
+    }
+
+    /// Closes the segment if nothing is left of it, or if too many are open.
+    fn tidy(&mut self, tools: &mut Tools) {
+        if let Self::Open(feed, place) = self {
+            if feed.blocks.is_empty() {
+                *self = Self::Nothing;
+            } else if !tools.may_open() {
+                *self = Self::Closed(feed.part.clone(), std::mem::take(&mut feed.blocks), *place);
+            }
+        }
+        tools.count_files(self.is_open());
+    }
+
+    /// Nothing in it comes before this, in the order of reading.
+    fn first_rank(&self, order: Order) -> Key {
+        match self {
+            Self::Open(feed, _) => first_of(feed.bounds(), order),
+            Self::Granule(granule, _) => Piece::Granule(*granule).first_rank(order),
+            Self::Nothing | Self::Closed(..) => (i64::MIN, 0),
+        }
     }
 }
 
@@ -475,12 +598,17 @@ impl Piece {
                     part.content.as_ref().map_or((0, 0), |content| (content.time_min, content.time_max));
                 (times, (part.sequences.start, part.sequences.end - 1))
             }
-            Self::Blocks(feed) => feed.bounds(),
+            Self::Rest(rest) => return rest.first_rank(order),
         };
-        match order {
-            Order::TimeReversed => order.rank((times.1, sequences.1)),
-            _ => order.rank((times.0, sequences.0)),
-        }
+        first_of((times, sequences), order)
+    }
+}
+
+/// Nothing of such times and sequence numbers comes before this.
+fn first_of((times, sequences): ((i64, i64), (u64, u64)), order: Order) -> Key {
+    match order {
+        Order::TimeReversed => order.rank((times.1, sequences.1)),
+        _ => order.rank((times.0, sequences.0)),
     }
 }
 

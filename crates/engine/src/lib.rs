@@ -43,6 +43,7 @@ mod space;
 mod stored;
 mod stream;
 mod tail;
+mod tools;
 mod translate;
 mod versions;
 

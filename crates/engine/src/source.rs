@@ -8,10 +8,11 @@ use crate::position::Place;
 use crate::space::{Lane, Space};
 use crate::stream::Stream;
 use crate::tail::Tail;
+use crate::tools::Tools;
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tapedb_codec::evolve::{EvolveError, IncompatibleSchema, Reader};
 use tapedb_codec::{DecodeError, DecodeErrorKind, Record, decode_into};
 
@@ -31,6 +32,9 @@ pub(crate) struct Source {
     lost: u64,
     /// Whether the tail is wanted after history.
     live: bool,
+    tools: Arc<Mutex<Tools>>,
+    /// How many the cursor has.
+    sources: usize,
     /// Whether no other source is read beside this one.
     is_alone: bool,
     /// Place of the last message given from history, as far as noted.
@@ -69,6 +73,7 @@ impl Source {
         order: Order,
         live: bool,
         place: Option<Place>,
+        (tools, sources): (Arc<Mutex<Tools>>, usize),
     ) -> Self {
         let (catalog, snapshot) = space.view();
         let (view, lane) = ((&*catalog, &snapshot), Lane { stream: &stream.inner, space: &space });
@@ -78,12 +83,12 @@ impl Source {
                 if let Some((time, _)) = after {
                     filter.narrow_to_after(time, order == Order::TimeReversed);
                 }
-                let history = History::new(view, (lane, &filter), order, after, end);
+                let history = History::new(view, (lane, &filter), order, after, end).sharing(tools.clone());
                 (end, Phase::History(Box::new(history)), after)
             }
             Place::Live { next } => {
                 let end = if live { u64::MAX } else { snapshot.next_sequence() };
-                (next, Phase::Tail(Box::new(Tail::new(next, end))), None)
+                (next, Phase::Tail(Box::new(Tail::new(next, end).one_of(sources))), None)
             }
         };
         Self {
@@ -95,6 +100,8 @@ impl Source {
             generation: catalog.generation,
             lost: catalog.lost_below(end),
             live,
+            tools,
+            sources,
             is_alone: true,
             given,
             last_type: Cell::new(None),
@@ -148,7 +155,7 @@ impl Source {
         errors.extend(history.take_errors().into_iter().filter(is_new));
         self.lost = lost;
         history.tell_first(errors);
-        self.phase = Phase::History(Box::new(history));
+        self.phase = Phase::History(Box::new(history.sharing(self.tools.clone())));
         Ok(true)
     }
 
@@ -165,7 +172,7 @@ impl Source {
     #[cold]
     fn begin_tail(&mut self) {
         self.filter.widen();
-        self.phase = Phase::Tail(Box::new(Tail::new(self.end, u64::MAX)));
+        self.phase = Phase::Tail(Box::new(Tail::new(self.end, u64::MAX).one_of(self.sources)));
     }
 
     fn advance_tail(&mut self) -> Result<bool, Error> {

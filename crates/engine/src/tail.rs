@@ -9,8 +9,10 @@ use crate::space::Lane;
 use std::collections::VecDeque;
 use tapedb_log::{LogError, TailPosition};
 
-/// Bytes read at once at most, but always one batch.
+/// Bytes read at once at most, but always one batch; and what all tails of a cursor share, down to the least.
 const READ_BYTES: usize = 256 << 10;
+const READ_BYTES_ALL: usize = 16 << 20;
+const READ_BYTES_MIN: usize = 1 << 10;
 
 /// Messages in order of arrival: from the log, and for who is so slow that they have been sealed meanwhile, from segments.
 #[derive(Debug)]
@@ -21,6 +23,7 @@ pub(crate) struct Tail {
     /// Messages before this one have been given already: their batch may begin before it.
     next_sequence: u64,
     block: Block,
+    read_bytes: usize,
     /// A part that is read from its segment, and where it ends.
     sealed: Option<(Box<History>, u64)>,
     positioned: bool,
@@ -37,11 +40,18 @@ impl Tail {
             position: TailPosition::at(next_sequence),
             next_sequence,
             block: Block::new(Order::Arrival),
+            read_bytes: READ_BYTES,
             sealed: None,
             positioned: false,
             drained: true,
             errors: VecDeque::new(),
         }
+    }
+
+    /// Takes no more memory than so many tails can have at the same time.
+    pub fn one_of(mut self, tails: usize) -> Self {
+        self.read_bytes = (READ_BYTES_ALL / tails.max(1)).clamp(READ_BYTES_MIN, READ_BYTES);
+        self
     }
 
     /// Sequence number of the first message that has not been given.
@@ -110,7 +120,7 @@ impl Tail {
 
     /// Reads on: in the log, or in a segment what is no longer there.
     fn read(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<(), Error> {
-        let read = lane.space.log.read_from(&mut self.position, READ_BYTES, self.block.bytes_mut());
+        let read = lane.space.log.read_from(&mut self.position, self.read_bytes, self.block.bytes_mut());
         let span = match lane.stream.unless_gone(read) {
             Ok(span) => span,
             Err(error) if is_elsewhere(&error) && self.read_sealed(lane)? => return Ok(()),

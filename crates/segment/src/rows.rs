@@ -33,6 +33,12 @@ impl Rows {
         self.times.len()
     }
 
+    /// Bytes of memory that are kept.
+    pub fn memory(&self) -> usize {
+        let wide = self.times.capacity() + self.sequences.capacity() + self.lanes.capacity();
+        wide * 8 + self.homes.capacity() * 4 + self.starts.capacity() * 4 + self.bodies.capacity()
+    }
+
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -1,0 +1,269 @@
+//! What the sources of a cursor read with, and how much memory and how many files they may hold.
+//!
+//! A cursor over thousands of streams, or over thousands of segments whose times overlap, has as many pieces open at once.
+//! One decoder serves them all. As long as there is room, a piece keeps a whole block or granule; when there is none, it keeps
+//! a slice of the rows and reads the block again for the next slice. So memory stays below a bound, whatever there is to
+//! merge: [`WHOLE_BYTES`] and one block more, [`SLICES_BYTES`], what the decoder and a block being cut take (some 16 MiB), and
+//! for each piece [`SLICE_BYTES_MIN`] and its description. A message that is longer than a slice is held all the same.
+
+use crate::block::{Block, Bounds, Key, Order};
+use crate::error::{Error, SegmentFailure};
+use crate::filter::Filter;
+use crate::history::Feed;
+use crate::space::Lane;
+use std::collections::VecDeque;
+use tapedb_segment as segment;
+
+/// Whole blocks are kept until they take so much.
+pub(crate) const WHOLE_BYTES: usize = 48 << 20;
+/// Slices share so much.
+pub(crate) const SLICES_BYTES: usize = 32 << 20;
+/// A slice is at least so large …
+pub(crate) const SLICE_BYTES_MIN: usize = 1 << 10;
+/// … and at most so large.
+const SLICE_BYTES_MAX: usize = 256 << 10;
+/// A slice gets this part of what is left for slices.
+const SLICE_SHARE: usize = 64;
+/// Segments that are kept open while they wait.
+const FILES_MAX: usize = 256;
+
+/// What blocks are decoded with, and the account of what is held.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    pub decoder: segment::Decoder,
+    pub raw: segment::Block,
+    /// Where blocks are loaded that are then cut.
+    scratch: Option<Block>,
+    whole: usize,
+    slices: usize,
+    files: usize,
+    limits: Limits,
+}
+
+/// How much may be held.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub whole: usize,
+    pub slices: usize,
+    pub files: usize,
+}
+
+/// What a piece's memory counts as: its bytes as a whole or as a slice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    whole: usize,
+    slice: usize,
+}
+
+impl Held {
+    pub fn whole(bytes: usize) -> Self {
+        Self { whole: bytes, slice: 0 }
+    }
+
+    pub fn slice(bytes: usize) -> Self {
+        Self { whole: 0, slice: bytes }
+    }
+}
+
+impl Default for Tools {
+    fn default() -> Self {
+        Self::new(Limits { whole: WHOLE_BYTES, slices: SLICES_BYTES, files: FILES_MAX })
+    }
+}
+
+impl Tools {
+    pub fn new(limits: Limits) -> Self {
+        let (decoder, raw) = Default::default();
+        Self { decoder, raw, scratch: None, whole: 0, slices: 0, files: 0, limits }
+    }
+
+    /// Whether the next block may be kept whole.
+    pub fn has_room(&self) -> bool {
+        self.whole < self.limits.whole
+    }
+
+    /// How large the next slice may be.
+    pub fn slice_bytes(&self) -> usize {
+        let left = self.limits.slices.saturating_sub(self.slices);
+        (left / SLICE_SHARE).clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX)
+    }
+
+    /// Whether one more segment may stay open.
+    pub fn may_open(&self) -> bool {
+        self.files < self.limits.files
+    }
+
+    /// Whether a piece's memory may stay for the next piece.
+    pub fn may_keep(&self, held: &Held) -> bool {
+        held.slice == 0 && self.whole <= self.limits.whole / 2
+    }
+
+    /// Counts what a piece holds now.
+    pub fn hold(&mut self, account: &mut Held, held: Held) {
+        self.let_go(account);
+        self.whole += held.whole;
+        self.slices += held.slice;
+        *account = held;
+    }
+
+    /// Counts what a piece holds no more.
+    pub fn let_go(&mut self, account: &mut Held) {
+        self.whole -= account.whole;
+        self.slices -= account.slice;
+        *account = Held::default();
+    }
+
+    /// Counts a segment that is open, if it is.
+    pub fn count_files(&mut self, is_open: bool) {
+        self.files += usize::from(is_open);
+    }
+
+    /// Counts a segment no more that was open, if it was.
+    pub fn close(&mut self, was_open: bool) {
+        self.files -= usize::from(was_open);
+    }
+
+    /// A block to load into what is then cut.
+    pub fn scratch(&mut self, order: Order) -> Block {
+        self.scratch.take().filter(|block| block.order() == order).unwrap_or_else(|| Block::new(order))
+    }
+
+    /// Gives the block back.
+    pub fn put_scratch(&mut self, scratch: Option<Block>) {
+        self.scratch = scratch.or(self.scratch.take());
+    }
+
+    /// Bytes and files held, for tests.
+    #[cfg(test)]
+    pub fn held(&self) -> (usize, usize, usize) {
+        (self.whole, self.slices, self.files)
+    }
+
+    /// Reads and decodes a block of a segment.
+    ///
+    /// # Errors
+    /// Damage: nothing of the block is given.
+    pub fn load(
+        &mut self,
+        feed: &Feed,
+        index: usize,
+        (after, end): (Option<Key>, u64),
+        (filter, lane): (&mut Filter, Lane<'_>),
+        block: &mut Block,
+        errors: &mut VecDeque<Error>,
+    ) -> Result<(), Error> {
+        let segment = &feed.segment.segment;
+        let Some(entry) = segment.blocks().get(index) else { return Ok(()) };
+        let failed = |error| SegmentFailure::of_block(&feed.segment.path, entry, error);
+        block.empty();
+        segment.read_block(index, &mut self.raw).map_err(failed)?;
+        let version = segment.header().schema_version;
+        let is_other = version != lane.stream.definition.schema_version;
+        let mut selection = filter.selection(lane);
+        if is_other {
+            // Types have other numbers there.
+            selection.types = None;
+        }
+        let rows = block.columns_mut();
+        let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
+        decoded.map_err(|damage| failed(damage.into()))?;
+        let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
+        let mut deletions = lane.space.deletions_of_part(&feed.part);
+        deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));
+        let end = if feed.part.sequences.end <= end { u64::MAX } else { end };
+        let bounds = Bounds { after, end, deletions };
+        if is_other {
+            let evolution = lane.stream.evolution(version)?;
+            block.load_converted(&evolution, bounds, (filter, lane), errors);
+        } else {
+            block.load_columns(bounds, entry.sequence_max);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pace::Pace;
+    use crate::seal::seal_next;
+    use crate::stream::Stream;
+    use crate::{Access, CursorBuilder, Database, StreamOptions};
+    use std::sync::{Arc, Mutex};
+    use tapedb_codec::{Record, SchemaBuilder};
+    use tapedb_log::MemoryStorage;
+    use tapedb_schema::Timestamp;
+
+    const STREAMS: u64 = 20;
+    const PARTS: u64 = 250;
+    const ROWS: u64 = 30;
+    const LIMITS: Limits = Limits { whole: 256 << 10, slices: 64 << 10, files: 16 };
+
+    #[derive(Record, Debug, Default)]
+    #[record(message)]
+    struct Tick {
+        number: u64,
+        note: String,
+    }
+
+    /// Parts that all overlap, those of the last rounds still in the log.
+    fn load(stream: &Stream, nth: u64) {
+        let mut loader = stream.loader().unwrap();
+        let lane = Lane { stream: &stream.inner, space: &stream.inner.spaces[0] };
+        for part in 0..PARTS {
+            for row in 0..ROWS {
+                let number = row * PARTS * STREAMS + part * STREAMS + nth;
+                let tick = Tick { number, note: "x".repeat((number % 40) as usize) };
+                loader
+                    .append(["A", "B", "C"][(number % 3) as usize], Timestamp(number as i64), &tick)
+                    .unwrap();
+            }
+            loader.flush().unwrap();
+            lane.space.writer.as_ref().unwrap().roll().unwrap();
+            // Without merging, which would leave few.
+            let _upkeep = lane.space.hold_upkeep();
+            if part < PARTS - 10 {
+                assert_eq!(seal_next(lane, &mut Pace::unhurried()).unwrap(), Some(ROWS));
+            }
+        }
+    }
+
+    /// Checks what comes and what is held meanwhile; returns the most whole, in slices, and open.
+    fn check(builder: CursorBuilder, mut expected: impl Iterator<Item = u64>) -> (usize, usize, usize) {
+        let tools = Arc::new(Mutex::new(Tools::new(LIMITS)));
+        let mut cursor = builder.open_with(&tools).unwrap();
+        let mut most = (0, 0, 0);
+        while let Some(message) = cursor.next().unwrap() {
+            let tick = message.decode::<Tick>().unwrap();
+            assert_eq!(Some(tick.number), expected.next());
+            assert_eq!((tick.number as i64, tick.note.len() as u64), (message.time().0, tick.number % 40));
+            let held = tools.lock().unwrap().held();
+            most = (most.0.max(held.0), most.1.max(held.1), most.2.max(held.2));
+        }
+        assert_eq!(expected.next(), None);
+        assert_eq!(tools.lock().unwrap().held(), (0, 0, 0), "all is given back");
+        most
+    }
+
+    #[test]
+    fn thousands_of_sources_keep_to_the_bounds() {
+        let storage = Arc::new(MemoryStorage::new());
+        let db = Database::open_on(storage, "db", Access::WriteWithoutUpkeep).unwrap();
+        let schema = SchemaBuilder::new().with::<Tick>().finish();
+        let names: Vec<String> = (0..STREAMS).map(|nth| format!("s{nth}")).collect();
+        for (nth, name) in names.iter().enumerate() {
+            let stream = db.create_stream(name, schema.clone(), StreamOptions::default()).unwrap();
+            load(&stream, nth as u64);
+        }
+        let all = || db.cursor(names.iter().map(String::as_str)).unwrap();
+        let count = STREAMS * PARTS * ROWS;
+        let (whole, slices, files) = check(all(), 0..count);
+        assert!((LIMITS.whole..LIMITS.whole + (64 << 10)).contains(&whole), "{whole}");
+        // Vectors grow by doubling.
+        let sources = (STREAMS * PARTS) as usize;
+        assert!((1..LIMITS.slices + sources * SLICE_BYTES_MIN * 2).contains(&slices), "{slices}");
+        assert!((1..=LIMITS.files).contains(&files), "{files}");
+        check(all().reverse(), (0..count).rev());
+        check(all().symbols(["B"]), (0..count).filter(|number| number % 3 == 1));
+    }
+}

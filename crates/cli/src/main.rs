@@ -5,6 +5,7 @@
 
 mod alter;
 mod args;
+mod backup;
 mod bench;
 mod check;
 mod checksum;
@@ -22,6 +23,8 @@ mod output;
 mod purge;
 mod read;
 mod rename;
+mod repair;
+mod restore;
 mod seal;
 mod sealed;
 mod settings;
@@ -75,6 +78,9 @@ enum Command {
     Delete(delete::Args),
     Check(check::Args),
     Inspect(inspect::Args),
+    Repair(repair::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Generate(generate::Args),
     Import(import::Args),
     Read(read::Args),
@@ -106,6 +112,9 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Delete(args) => delete::run(args, ui),
         Command::Check(args) => check::run(args, ui),
         Command::Inspect(args) => inspect::run(args, ui),
+        Command::Repair(args) => repair::run(args, ui),
+        Command::Backup(args) => backup::run(args, ui),
+        Command::Restore(args) => restore::run(args, ui),
         Command::Generate(args) => generate::run(args, ui),
         Command::Import(args) => import::run(args, ui),
         Command::Read(args) => read::run(args, ui),

@@ -6,6 +6,7 @@
 //! [`Storage`]: see [`Database::open_on`].
 
 mod aside;
+mod backup;
 mod bell;
 mod binding;
 mod block;
@@ -35,6 +36,7 @@ mod names;
 mod options;
 mod pace;
 mod position;
+mod repair;
 mod retention;
 mod salvage;
 mod seal;
@@ -47,6 +49,7 @@ mod tools;
 mod translate;
 mod versions;
 
+pub use backup::{BackedUp, Deleted};
 pub use check::{Checked, Checking, Finding, Severity};
 pub use chunks::SymbolRun;
 pub use columns::{Chunk, Column, ColumnBuilder, ColumnCursor, Step};
@@ -57,6 +60,7 @@ pub use loader::{BATCH_BYTES_DEFAULT, Loader, SymbolId};
 pub use names::MAX_STREAM_NAME_BYTES;
 pub use options::{Late, Retention, SPACES_MAX, StreamOptions};
 pub use position::Position;
+pub use repair::Repair;
 pub use stored::{SharedFile, StoredPart, StoredSegment, StoredStream};
 pub use stream::{Stream, StreamRecovery, StreamStats};
 pub use tapedb_log::{Durability, LogError, Storage};

@@ -257,7 +257,7 @@ fn write_part(
         first_sequence: sequences.start,
         next_sequence: sequences.end,
     };
-    let written = fill(lane, &mut history, Out { file: file.clone(), at: 0 }, &header, &work, pace);
+    let written = fill(lane, &mut history, Out::new(file.clone()), &header, &work, pace);
     let (content, lost) = match written {
         Ok(Some(written)) => written,
         unfinished => {
@@ -338,9 +338,16 @@ fn commit(lane: Lane<'_>, part: Part) -> Result<bool, Error> {
 }
 
 /// Writes a file from front to back.
-struct Out {
+pub(crate) struct Out {
     file: Arc<dyn StorageFile>,
     at: u64,
+}
+
+impl Out {
+    /// Begins at the front.
+    pub fn new(file: Arc<dyn StorageFile>) -> Self {
+        Self { file, at: 0 }
+    }
 }
 
 impl Write for Out {

@@ -120,6 +120,47 @@ fn segments_are_shown_column_by_column_and_checked() {
 }
 
 #[test]
+fn a_backup_is_restored_and_a_restored_database_is_whole() {
+    let place = filled();
+    let [from, backup, to] = ["", ".backup", ".restored"].map(|end| {
+        let mut path = place.db().into_os_string();
+        path.push(end);
+        PathBuf::from(path)
+    });
+    let run = |words: &[&std::ffi::OsStr]| {
+        let out = std::process::Command::new(env!("CARGO_BIN_EXE_tapedb")).args(words).output().unwrap();
+        (out.status.code(), String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
+    };
+    let (code, out, err) = run(&["backup".as_ref(), from.as_ref(), backup.as_ref()]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("1 streams up to date; 0 segments"), "{out}");
+    assert_eq!(run(&["restore".as_ref(), backup.as_ref(), from.as_ref()]).0, Some(2), "overwritten");
+    let (code, _, err) = run(&["restore".as_ref(), backup.as_ref(), to.as_ref()]);
+    assert_eq!(code, Some(0), "{err}");
+    let (code, out, err) = run(&["check".as_ref(), "--db".as_ref(), to.as_ref()]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.starts_with("ticks: 100 messages"), "{out}");
+    assert!(!to.with_file_name("db.restored.restoring").exists());
+    assert_eq!(run(&["backup".as_ref(), from.as_ref(), from.as_ref()]).0, Some(2), "into itself");
+}
+
+#[test]
+fn a_repair_says_what_it_would_do_first() {
+    let place = filled();
+    let manifest = place.db().join("streams/ticks/0/manifest");
+    let whole = fs::read(&manifest).unwrap();
+    assert_eq!(place.run("repair").good(), "nothing to repair\n");
+    flip(&manifest, 30);
+    let run = place.run("repair");
+    assert_eq!(run.code, 1);
+    assert!(run.out.starts_with("streams/ticks/0/manifest: ") && run.err.contains("--yes"), "{}", run.err);
+    assert_ne!(fs::read(&manifest).unwrap(), whole);
+    assert_eq!(place.run("repair --yes").code, 0);
+    assert_eq!(fs::read(&manifest).unwrap(), whole);
+    assert_eq!(place.run("repair").code, 0);
+}
+
+#[test]
 fn a_damaged_ledger_is_found() {
     let place = filled();
     fs::write(place.db().join("streams/ticks/imports"), "00000000 {}\n").unwrap();

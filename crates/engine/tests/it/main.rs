@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, reason = "tests")]
 
+mod backup;
 mod columns;
 mod conformance;
 mod damage;
@@ -11,6 +12,7 @@ mod live;
 mod model;
 mod process;
 mod renaming;
+mod repair;
 mod retention;
 mod sealing;
 mod segments;

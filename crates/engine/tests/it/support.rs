@@ -189,6 +189,7 @@ fn child_of_another_test() {
         "write" => crate::process::child_writer(path),
         "read" => crate::process::child_reader(path),
         "acknowledge" => crate::kill::child(path),
+        "churn" => crate::backup::child(path),
         "fill" => crate::full::child(path),
         other => panic!("no role {other}"),
     }

@@ -318,14 +318,18 @@ pub(crate) fn get_float_bits(
     if width == 8 {
         let (mut all, mut piece) = (std::mem::take(&mut scratch.f64s), Vec::new());
         let done = get_pieces(bytes, level, &mut piece, &mut all, decode_f64s);
-        level.compact(&mut all);
+        if done.is_ok() {
+            level.compact(&mut all);
+        }
         out.extend(all.iter().map(|value| value.to_bits() as i64));
         scratch.f64s = all;
         return done;
     }
     let (mut all, mut piece) = (std::mem::take(&mut scratch.f32s), Vec::new());
     let done = get_pieces(bytes, level, &mut piece, &mut all, decode_f32s);
-    level.compact(&mut all);
+    if done.is_ok() {
+        level.compact(&mut all);
+    }
     out.extend(all.iter().map(|value| i64::from(value.to_bits())));
     scratch.f32s = all;
     done
@@ -450,6 +454,18 @@ mod tests {
         let some = Level { all: false, keep: vec![3..5, 66_000..66_002], ..level };
         get_strings(rest, &some, content.len(), &mut scratch, &mut ends_back, &mut content_back).unwrap();
         assert_eq!((&ends_back[..], content_back.len()), (&[3, 7, 7, 8][..], 8));
+    }
+
+    #[test]
+    fn floats_that_end_early_are_refused_where_some_are_wanted() {
+        let bits: Vec<f64> = (0..300).map(|i| f64::from(i).sqrt()).collect();
+        let mut bytes = Vec::new();
+        encode_f64s_again(&bits, &[300], Tier::Hot, &mut FloatHabit::default(), &mut bytes);
+        for width in [8, 4] {
+            let some = Level { all: false, keep: vec![100..200, 290..300], ..whole(300, &[300]) };
+            let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+            assert!(get_float_bits(&bytes[..1], width, &some, &mut scratch, &mut out).is_err());
+        }
     }
 
     #[test]

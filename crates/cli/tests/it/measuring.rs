@@ -53,6 +53,7 @@ fn the_storage_benchmark_reports_every_case() {
         "load.sealed",
         "read.rows.1",
         "read.rows.2",
+        "read.columns.1",
         "size.bars",
         "load.feed",
         "read.feed.1",

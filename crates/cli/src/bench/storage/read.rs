@@ -9,8 +9,11 @@ use crate::ui::Ui;
 use std::thread;
 use std::time::Instant;
 use tapedb_codec::view_trusted;
-use tapedb_engine::{Cursor, Message, Stream, StreamOptions};
+use tapedb_engine::{Cursor, Message, Stream, StreamOptions, Values};
 use tapedb_market::{Bar, Package};
+
+/// The fields of a bar.
+const BAR_FIELDS: [&str; 5] = ["open", "high", "low", "close", "volume"];
 
 /// Messages that `load.async` acknowledges at a time.
 pub const BATCH: u64 = 1_000;
@@ -31,6 +34,7 @@ pub fn bars(
     for readers in [1, 2] {
         rows::<Bar>(&stream, &format!("read.rows.{readers}"), readers, expected, report)?;
     }
+    columns(&stream, "read.columns.1", expected, report)?;
     size(&stream, "size.bars", report)?;
     scratch.db.delete_stream("bars")?;
     Ok(())
@@ -79,6 +83,31 @@ pub fn rows<T: Fields>(
     }
     report.add(case, "rate", "messages/s", (expected.messages * readers) as f64 / seconds);
     Ok(())
+}
+
+/// Reads all fields of bars, column by column.
+fn columns(stream: &Stream, case: &str, expected: Tally, report: &mut Report) -> Result<(), Failure> {
+    let started = Instant::now();
+    let mut cursor = stream.columns("Bar", BAR_FIELDS).open()?;
+    let mut tally = Tally::default();
+    while let Some(chunk) = cursor.next()? {
+        tally.messages += chunk.len() as u64;
+        tally.sum = tally.sum.wrapping_add(sum(chunk.times()));
+        for column in 0..BAR_FIELDS.len() {
+            match chunk.column(column).values() {
+                Values::Ints(values) => tally.sum = tally.sum.wrapping_add(sum(values)),
+                other => return Err(Failure::new(format!("a bar's {column}th field is {other:?}"))),
+            }
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    check(stream, expected, tally)?;
+    report.add(case, "rate", "messages/s", expected.messages as f64 / seconds);
+    Ok(())
+}
+
+fn sum(values: &[i64]) -> u64 {
+    values.iter().fold(0, |sum, value| sum.wrapping_add(*value as u64))
 }
 
 /// What is found by reading row by row.

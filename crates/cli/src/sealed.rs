@@ -10,7 +10,9 @@ use tapedb_schema::{Decimal64, Timestamp};
 use tapedb_segment::{Block, BlockEntry, Chunk, ColumnKind, Head, Plan};
 
 /// The names of a block's own columns.
-const OWN: [&str; 6] = ["time", "sequence", "lane symbol", "lane count", "lane", "position"];
+const OWN: [&str; 3] = ["time", "sequence", "lane"];
+/// The names of the last columns of a group, which say whose rows it has; the last one is 65,535.
+const LANES: [&str; 3] = ["lane symbol", "lane count", "position"];
 
 /// What has been seen of segments.
 #[derive(Default)]
@@ -171,7 +173,11 @@ impl Sealed {
             ColumnSum::new(plan, group.map(|group| (group.type_id, group.is_whole)), chunk.column)
         });
         *sum.encodings.entry(encoding.unwrap_or("damaged")).or_default() += 1;
-        sum.blocks += 1;
+        // A record type that is cut has the column several times.
+        let before = usize::from(chunk.group).checked_sub(1).and_then(|before| head.groups.get(before));
+        let is_again =
+            group.is_some() && before.map(|group| group.type_id) == group.map(|group| group.type_id);
+        sum.blocks += u64::from(!is_again);
         sum.messages += u64::from(group.map_or(head.count, |group| group.count));
         sum.bytes += u64::from(chunk.len);
         if let Some((min, max)) = chunk.range {
@@ -242,7 +248,9 @@ impl ColumnSum {
                 let record = record.map_or("(unknown)".to_string(), |record| record.name.clone());
                 let columns = plan.group(type_id).map_or(&[][..], |group| group.columns());
                 let found = columns.get(usize::from(column)).filter(|_| !is_whole);
-                let path = found.map_or("(whole bodies)".into(), |column| column.path.clone());
+                let of_lanes = LANES.iter().rev().nth(usize::from(u16::MAX - column));
+                let unnamed = of_lanes.unwrap_or(&"(whole bodies)").to_string();
+                let path = found.map_or(unnamed, |column| column.path.clone());
                 (record, Some(path), found.map(|column| column.kind))
             }
         };

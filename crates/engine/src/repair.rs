@@ -454,7 +454,9 @@ impl Reader {
         if self.take(segment, &Selection::default(), &mut found) {
             return found;
         }
-        let types: Vec<u16> = self.block.head().groups.iter().map(|group| group.type_id).collect();
+        let mut types: Vec<u16> = self.block.head().groups.iter().map(|group| group.type_id).collect();
+        // A record type of many symbols is cut into several groups.
+        types.dedup();
         for type_id in types {
             let types = [type_id];
             self.take(segment, &Selection { types: Some(&types), ..Selection::default() }, &mut found);

@@ -156,7 +156,6 @@ impl Tools {
         let Some(entry) = segment.blocks().get(index) else { return Ok(()) };
         let failed = |error| SegmentFailure::of_block(&feed.segment.path, entry, error);
         block.empty();
-        segment.read_block(index, &mut self.raw).map_err(failed)?;
         let version = segment.header().schema_version;
         let is_other = version != lane.stream.definition.schema_version;
         let mut selection = filter.selection(lane);
@@ -164,6 +163,7 @@ impl Tools {
             // Types have other numbers there.
             selection.types = None;
         }
+        segment.read_selected(index, &mut self.raw, &selection).map_err(failed)?;
         let rows = block.columns_mut();
         let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
         decoded.map_err(|damage| failed(damage.into()))?;

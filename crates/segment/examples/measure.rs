@@ -61,14 +61,16 @@ fn sizes(segment: &Segment<&Vec<u8>>) {
         *sums.entry((None, 99)).or_insert(0) += u64::from(block.head().bytes);
     }
     for ((id, column), bytes) in sums {
-        let name = id.map_or(
-            ["time", "sequence", "lane symbols", "lane counts", "lanes", "places"]
-                .get(usize::from(column))
-                .copied()
-                .unwrap_or("heads")
-                .to_string(),
-            |id| segment.plan().group(id).unwrap().columns()[usize::from(column)].path.clone(),
-        );
+        let columns = id.and_then(|id| segment.plan().group(id)).map(|group| group.columns());
+        let known =
+            columns.and_then(|columns| columns.get(usize::from(column))).map(|column| &column.path[..]);
+        let own = ["time", "sequence", "symbol of each row"].get(usize::from(column)).copied();
+        let name = known.or(own.filter(|_| id.is_none())).unwrap_or(match column {
+            65_533 => "symbols",
+            65_534 => "rows of each symbol",
+            65_535 => "places",
+            _ => "heads",
+        });
         let each = bytes as f64 / segment.messages() as f64;
         if each > 0.01 {
             println!("  {each:7.3}  {name}");

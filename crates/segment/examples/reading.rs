@@ -191,7 +191,7 @@ impl Reader {
         let (symbols, mut sums) = ([symbol], Sums::default());
         let selection = Selection { symbols: Some(&symbols), ..Selection::default() };
         for index in segment.blocks_of(symbol).flatten() {
-            segment.read_block(index, &mut self.block)?;
+            segment.read_selected(index, &mut self.block, &selection)?;
             self.decoder.rows(segment.plan(), &self.block, &selection, &mut self.rows)?;
             for row in 0..self.rows.len() {
                 let header = self.rows.header(row);

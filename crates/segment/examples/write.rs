@@ -106,11 +106,12 @@ fn print_sizes(segment: &Segment<&Vec<u8>>) -> Result<(), Box<dyn Error>> {
 }
 
 fn name(segment: &Segment<&Vec<u8>>, id: Option<u16>, column: usize) -> String {
-    let own = ["time", "sequence", "lane symbols", "lane counts", "lanes", "places"];
-    match id.and_then(|id| segment.plan().group(id)) {
-        Some(group) => group.columns()[column].path.clone(),
-        None => own.get(column).unwrap_or(&"heads").to_string(),
+    let of_lanes = ["symbols", "rows of each symbol", "places"];
+    if let Some(group) = id.and_then(|id| segment.plan().group(id)) {
+        let known = group.columns().get(column).map(|column| &column.path[..]);
+        return known.unwrap_or(of_lanes[column.saturating_sub(65_533).min(2)]).to_string();
     }
+    ["time", "sequence", "symbol of each row"].get(column).unwrap_or(&"heads").to_string()
 }
 
 fn compare(segment: &Segment<&Vec<u8>>, messages: &Messages) -> Result<(), Box<dyn Error>> {

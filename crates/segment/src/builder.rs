@@ -1,9 +1,9 @@
 //! Collects messages in time order and makes a block of them.
 
-use crate::column::write_ints;
+use crate::column::{ColumnHabit, write_ints};
 use crate::encoding::{Habit, Tier};
 use crate::error::SegmentError;
-use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Group, Head, OWN, own};
+use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Group, Head, OWN, lanes as numbers, own};
 use crate::lanes::{Lane, LaneOrder};
 use crate::level::Level;
 use crate::plan::{GroupPlan, Plan};
@@ -12,9 +12,12 @@ use crate::shred::{Chunks, Habits, Span, shred};
 /// How large blocks become and how their columns are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockOptions {
-    /// Rows that make a block full; 1 to 65,535 (values outside are brought to the nearest).
+    /// Rows that make a block full; 1 to 65,535 (values outside are brought to the nearest). From 16,384 on: unless symbols
+    /// have fewer than 64 rows each; then it goes on up to 65,535 rows or 4 MiB of bodies, for one symbol is found the
+    /// faster the more of its rows lie together.
     pub rows: usize,
-    /// Bytes of bodies that make a block full; at most 4 MiB. The message that reaches it is still in the block.
+    /// Bytes of bodies that make a block full, with the same exception; at most 4 MiB. The message that reaches it is still
+    /// in the block.
     pub bytes: usize,
     /// How much reading speed may be given up for size.
     pub tier: Tier,
@@ -22,9 +25,18 @@ pub struct BlockOptions {
 
 impl Default for BlockOptions {
     fn default() -> Self {
-        Self { rows: 16_384, bytes: 1 << 20, tier: Tier::Hot }
+        Self { rows: ROWS, bytes: 1 << 20, tier: Tier::Hot }
     }
 }
+
+/// Rows of a block unless told otherwise.
+const ROWS: usize = 16_384;
+/// Symbols that have so many rows each have enough of them in a block.
+const LANE_ROWS: usize = 64;
+/// A record type of more symbols than this is cut into groups of whole lanes, …
+const LANES_UNCUT: usize = 64;
+/// … which have about so many rows each, if there are rows for two.
+const GROUP_ROWS: usize = 4_096;
 
 /// The header of a message: everything but its body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,6 +58,8 @@ pub struct RowHeader {
 #[derive(Debug)]
 pub struct BlockBuilder {
     options: BlockOptions,
+    /// Rows and bytes that make the block full that is being filled, and whether that was looked at.
+    most: (usize, usize, bool),
     rows: Vec<RowHeader>,
     ends: Vec<u32>,
     bodies: Vec<u8>,
@@ -72,6 +86,7 @@ impl BlockBuilder {
         let options = BlockOptions { rows, bytes, ..options };
         Self {
             options,
+            most: (rows, bytes, false),
             rows: Vec::new(),
             ends: Vec::new(),
             bodies: Vec::new(),
@@ -97,17 +112,30 @@ impl BlockBuilder {
             return Err(SegmentError::TooLong { need: BODY_BYTES_MAX, have: body.len() });
         }
         if self.is_full() {
-            return Err(SegmentError::Full { what: "rows in a block", most: self.options.rows as u64 });
+            return Err(SegmentError::Full { what: "rows in a block", most: self.most.0 as u64 });
         }
         self.rows.push(row);
         self.bodies.extend_from_slice(body);
         self.ends.push(self.bodies.len() as u32);
+        if self.is_full() && !self.most.2 {
+            self.go_on_for_small_lanes();
+        }
         Ok(())
+    }
+
+    /// Lets a full block become larger if its symbols have few rows each.
+    fn go_on_for_small_lanes(&mut self) {
+        self.most.2 = true;
+        let (rows, most) = (self.rows.len(), BLOCK_BYTES_MAX - BODY_BYTES_MAX);
+        let is_wanted = self.options.rows >= ROWS && rows > LANES_UNCUT && self.bodies.len() < most;
+        if is_wanted && LaneOrder::of(&self.rows).lanes.len() * LANE_ROWS > rows {
+            (self.most.0, self.most.1) = (BLOCK_ROWS_MAX, most);
+        }
     }
 
     /// Whether it is time for [`Self::finish`].
     pub fn is_full(&self) -> bool {
-        self.rows.len() >= self.options.rows || self.bodies.len() > self.options.bytes
+        self.rows.len() >= self.most.0 || self.bodies.len() > self.most.1
     }
 
     /// Whether there is no message.
@@ -130,6 +158,7 @@ impl BlockBuilder {
         if !self.rows.is_empty() {
             self.write(plan, out);
         }
+        self.most = (self.options.rows, self.options.bytes, false);
         self.rows.clear();
         self.ends.clear();
         self.bodies.clear();
@@ -145,20 +174,27 @@ impl BlockBuilder {
             list: Vec::new(),
             bytes: Vec::new(),
         };
-        let mut groups = Vec::new();
-        let mut rest = &order[..];
-        for lanes in lanes.chunk_by(|a, b| a.type_id == b.type_id) {
+        let cut = cut(&lanes);
+        let is_cut = cut.windows(2).any(|pair| pair[0][0].type_id == pair[1][0].type_id);
+        self.write_order(is_cut, &mut chunks);
+        let by_lane =
+            lanes.len() > 1 && (is_cut || !self.write_lane_of(&lanes, &lane_of, &order, &mut chunks));
+        let (mut groups, mut rest) = (Vec::new(), &order[..]);
+        for (index, lanes) in cut.into_iter().enumerate() {
+            let first = lanes[0];
             let count: u32 = lanes.iter().map(|lane| lane.count).sum();
             let (rows, others) = rest.split_at(count as usize);
             rest = others;
-            chunks.type_id = lanes[0].type_id;
-            let is_whole = self.write_group(plan, groups.len() as u16, lanes, rows, &mut chunks);
-            groups.push(Group { type_id: lanes[0].type_id, is_whole, count, lanes: lanes.len() as u32 });
-        }
-        chunks.type_id = OWN;
-        self.write_order(&groups, &lanes, &mut chunks);
-        if lanes.len() > 1 {
-            self.places = write_places(&lanes, &lane_of, &order, self.places.clone(), &mut chunks);
+            chunks.type_id = first.type_id;
+            let is_whole = self.write_group(plan, index as u16, lanes, rows, &mut chunks);
+            write_lanes(index as u16, lanes, rows, by_lane, &mut chunks);
+            groups.push(Group {
+                type_id: first.type_id,
+                is_whole,
+                count,
+                lanes: lanes.len() as u32,
+                first_symbol: first.symbol,
+            });
         }
         let sequences = || self.rows.iter().map(|row| row.sequence);
         let head = Head {
@@ -228,25 +264,49 @@ impl BlockBuilder {
         start..self.ends[row]
     }
 
-    /// Writes times, sequence numbers, and the lanes.
-    fn write_order(&self, groups: &[Group], lanes: &[Lane], chunks: &mut Chunks) {
-        let count = self.rows.len();
-        let one_run = [count as u32];
+    /// Writes times and sequence numbers.
+    fn write_order(&self, is_cut: bool, chunks: &mut Chunks) {
+        let mut level = Level::default();
+        level.of_rows(self.rows.len(), is_cut);
         let times: Vec<i64> = self.rows.iter().map(|row| row.time).collect();
-        chunks.add_ints(OWN, own::TIME.into(), &times, &one_run);
+        chunks.add_ints(OWN, own::TIME.into(), &times, &level.ends);
         if self.rows.windows(2).any(|pair| pair[0].sequence.wrapping_add(1) != pair[1].sequence) {
             let sequences: Vec<i64> = self.rows.iter().map(|row| row.sequence as i64).collect();
-            chunks.add_ints(OWN, own::SEQUENCE.into(), &sequences, &one_run);
+            chunks.add_ints(OWN, own::SEQUENCE.into(), &sequences, &level.ends);
         }
-        let symbols: Vec<i64> = lanes.iter().map(|lane| lane.symbol.into()).collect();
-        let mut end = 0;
-        let group_ends = groups.iter().map(|group| {
-            end += group.lanes;
-            end
+    }
+
+    /// Writes the lane of each row, unless the rows of each lane take hardly more room; tells whether it did.
+    fn write_lane_of(&mut self, lanes: &[Lane], lane_of: &[u16], order: &[u16], chunks: &mut Chunks) -> bool {
+        let size = |values: &[u16], ends: &[u32]| {
+            let values: Vec<i64> = values.iter().map(|value| i64::from(*value)).collect();
+            let mut bytes = Vec::new();
+            write_ints(&values, ends, chunks.tier, &mut ColumnHabit::default().ints, &mut bytes);
+            bytes.len()
+        };
+        let rows = order.len();
+        let places = self.places.usual().unwrap_or_else(|| {
+            let by_row = size(lane_of, &[rows as u32]);
+            let by_lane = size(order, &ends_of(lanes));
+            // The rows of one lane are found faster where they are listed: that is worth two bytes for each lane.
+            match by_lane <= by_row + by_row / 16 + 2 * lanes.len() {
+                true => self.places.learn(Places::ByLane, rows, by_lane),
+                false => self.places.learn(Places::ByRow, rows, by_row),
+            }
+            self.places.usual().unwrap_or(Places::ByLane)
         });
-        chunks.add_ints(OWN, own::LANE_SYMBOL.into(), &symbols, &group_ends.collect::<Vec<u32>>());
-        let counts: Vec<i64> = lanes.iter().map(|lane| lane.count.into()).collect();
-        chunks.add_ints(OWN, own::LANE_COUNT.into(), &counts, &[lanes.len() as u32]);
+        if places == Places::ByRow {
+            let start = chunks.bytes.len();
+            let lane_of: Vec<i64> = lane_of.iter().map(|lane| i64::from(*lane)).collect();
+            chunks.add(OWN, own::LANE.into(), None, |tier, habit, out| {
+                write_ints(&lane_of, &[rows as u32], tier, &mut habit.ints, out);
+            });
+            self.places.holds(rows, chunks.bytes.len() - start);
+        } else {
+            // Only how often it is looked at anew matters: what it takes is spread over the record types.
+            self.places.holds(rows, 0);
+        }
+        places == Places::ByRow
     }
 }
 
@@ -261,57 +321,51 @@ fn is_beyond_doubt(body: &[u8], decimals: &[u32]) -> bool {
     decimals.iter().all(is_small)
 }
 
-/// Either the lane of each row, or the rows of each lane unless they take more room.
-fn write_places(
-    lanes: &[Lane],
-    lane_of: &[u16],
-    order: &[u16],
-    mut habit: Habit<Places>,
-    chunks: &mut Chunks,
-) -> Habit<Places> {
-    let (rows, start) = (order.len(), chunks.bytes.len());
-    match habit.usual() {
-        Some(Places::ByLane) => write_by_lane(lanes, order, chunks),
-        Some(Places::ByRow) => write_by_row(lane_of, chunks),
-        None => {
-            let before = chunks.list.len();
-            write_by_row(lane_of, chunks);
-            let by_row = chunks.bytes.len() - start;
-            write_by_lane(lanes, order, chunks);
-            let by_lane = chunks.bytes.len() - start - by_row;
-            // The rows of one lane are found faster where they are listed: that is worth two bytes for each lane.
-            if by_lane <= by_row + by_row / 16 + 2 * lanes.len() {
-                chunks.list.remove(before);
-                chunks.bytes.drain(start..start + by_row);
-                habit.learn(Places::ByLane, rows, by_lane);
-            } else {
-                chunks.list.truncate(before + 1);
-                chunks.bytes.truncate(start + by_row);
-                habit.learn(Places::ByRow, rows, by_row);
+/// The lanes of each group: those of a record type, or if they are many, some neighbours of them.
+fn cut(lanes: &[Lane]) -> Vec<&[Lane]> {
+    let mut groups = Vec::new();
+    for mut lanes in lanes.chunk_by(|a, b| a.type_id == b.type_id) {
+        let mut left: usize = lanes.iter().map(|lane| lane.count as usize).sum();
+        let is_cut = lanes.len() > LANES_UNCUT;
+        while is_cut && left >= 2 * GROUP_ROWS {
+            let (mut rows, mut end) = (0, 0);
+            while rows < GROUP_ROWS {
+                rows += lanes[end].count as usize;
+                end += 1;
             }
-            return habit;
+            let (group, rest) = lanes.split_at(end);
+            left -= rows;
+            groups.push(group);
+            lanes = rest;
         }
+        groups.extend(Some(lanes).filter(|lanes| !lanes.is_empty()));
     }
-    habit.holds(rows, chunks.bytes.len() - start);
-    habit
+    groups
 }
 
-fn write_by_row(lane_of: &[u16], chunks: &mut Chunks) {
-    let lane_of: Vec<i64> = lane_of.iter().map(|lane| i64::from(*lane)).collect();
-    chunks.add(OWN, own::LANE.into(), None, |tier, habit, out| {
-        write_ints(&lane_of, &[lane_of.len() as u32], tier, &mut habit.ints, out);
-    });
-}
-
-fn write_by_lane(lanes: &[Lane], order: &[u16], chunks: &mut Chunks) {
-    let positions: Vec<i64> = order.iter().map(|row| i64::from(*row)).collect();
+fn ends_of(lanes: &[Lane]) -> Vec<u32> {
     let mut end = 0;
     let ends = lanes.iter().map(|lane| {
         end += lane.count;
         end
     });
-    let ends: Vec<u32> = ends.collect();
-    chunks.add(OWN, own::POSITION.into(), None, |tier, habit, out| {
-        write_ints(&positions, &ends, tier, &mut habit.ints, out);
-    });
+    ends.collect()
+}
+
+/// Writes which symbols a group has, and which `rows`, if they are listed.
+fn write_lanes(group: u16, lanes: &[Lane], rows: &[u16], by_lane: bool, chunks: &mut Chunks) {
+    if lanes.len() > 1 {
+        let one_run = [lanes.len() as u32];
+        let symbols: Vec<i64> = lanes.iter().map(|lane| lane.symbol.into()).collect();
+        chunks.add_ints(group, numbers::SYMBOL.into(), &symbols, &one_run);
+        let counts: Vec<i64> = lanes.iter().map(|lane| lane.count.into()).collect();
+        chunks.add_ints(group, numbers::COUNT.into(), &counts, &one_run);
+    }
+    if by_lane {
+        let rows: Vec<i64> = rows.iter().map(|row| i64::from(*row)).collect();
+        let ends = ends_of(lanes);
+        chunks.add(group, numbers::POSITION.into(), None, |tier, habit, out| {
+            write_ints(&rows, &ends, tier, &mut habit.ints, out);
+        });
+    }
 }

@@ -3,7 +3,7 @@
 use crate::block::Block;
 use crate::column::{self, Scratch};
 use crate::decimals;
-use crate::encoding::{COUNT_MAX, GROUP, Strip, Strips};
+use crate::encoding::{COUNT_MAX, GROUP, Strip, Strips, decode_ints_at};
 use crate::error::{Damage, Flaw};
 use crate::level::Level;
 use crate::plan::ColumnKind;
@@ -124,6 +124,34 @@ impl<'a> Columns<'a> {
         }
         column::get_ints(bytes, level, &mut scratch.ints, values).map_err(flawed)?;
         Ok(Fed::Varying(Feed::Values(std::mem::take(values)), follows))
+    }
+
+    /// Replaces `out` by the values of some `rows`, ascending, of one of the block's own columns. `level` is memory.
+    pub fn read_at(
+        &self,
+        column: usize,
+        rows: &[u32],
+        level: &mut Level,
+        scratch: &mut Scratch,
+        out: &mut Vec<i64>,
+    ) -> Result<(), Damage> {
+        let (tag, bytes) = self.required(column)?;
+        level.rows_in_order(&self.block.head);
+        let flawed = |flaw| self.damage(column, flaw);
+        if tag == column::INTS {
+            let done = decode_ints_at(bytes, level.count, &level.ends, rows, out);
+            if done.map_err(|error| flawed(error.into()))? {
+                return Ok(());
+            }
+        }
+        let mut all = std::mem::take(&mut scratch.more);
+        let read = self.ints(column, level, scratch, &mut all);
+        if read.is_ok() {
+            out.clear();
+            out.extend(rows.iter().map(|row| all[*row as usize]));
+        }
+        scratch.more = all;
+        read
     }
 
     /// The wanted values of a column that stands alone as far as they fit 32 bits; the largest number for others. `wide`

@@ -32,7 +32,18 @@ impl Default for Selection<'_> {
 }
 
 impl Selection<'_> {
-    fn wants(&self, lane: &Lane) -> bool {
+    /// Whether rows of a group may be wanted.
+    pub(crate) fn wants_of(&self, head: &Head, index: usize) -> bool {
+        let Some(group) = head.groups.get(index) else { return false };
+        self.types.is_none_or(|types| types.binary_search(&group.type_id).is_ok())
+            && self.symbols.is_none_or(|symbols| {
+                let range = head.symbols_of(index);
+                let first = symbols.partition_point(|symbol| u64::from(*symbol) < range.start);
+                symbols.get(first).is_some_and(|symbol| u64::from(*symbol) < range.end)
+            })
+    }
+
+    pub(crate) fn wants(&self, lane: &Lane) -> bool {
         self.symbols.is_none_or(|symbols| symbols.binary_search(&lane.symbol).is_ok())
             && self.types.is_none_or(|types| types.binary_search(&lane.type_id).is_ok())
     }
@@ -79,6 +90,26 @@ impl ColumnValues {
         }
     }
 
+    fn clear(&mut self) {
+        self.ints.clear();
+        self.f64s.clear();
+        self.f32s.clear();
+        self.ends.clear();
+        self.content.clear();
+        self.runs.clear();
+    }
+
+    /// Adds values of symbols that come behind those that are there.
+    fn append(&mut self, more: &Self) {
+        let (values, bytes) = (self.runs.last().copied().unwrap_or(0), self.content.len() as u32);
+        self.ints.extend_from_slice(&more.ints);
+        self.f64s.extend_from_slice(&more.f64s);
+        self.f32s.extend_from_slice(&more.f32s);
+        self.ends.extend(more.ends.iter().map(|end| bytes + end));
+        self.content.extend_from_slice(&more.content);
+        self.runs.extend(more.runs.iter().map(|end| values + end));
+    }
+
     /// Where the values of each symbol end, for symbols that have any.
     pub fn runs(&self) -> &[u32] {
         &self.runs
@@ -94,7 +125,10 @@ pub struct Decoder {
     /// Row of the output that each row of the block becomes, where not all are wanted.
     rank: Vec<u32>,
     level: Level,
-    wide: Vec<i64>,
+    /// Rows of few symbols, and where their bodies begin.
+    picked: Vec<u32>,
+    /// Values of one group of several.
+    part: ColumnValues,
 }
 
 /// Memory of one record type of a block.
@@ -108,6 +142,9 @@ struct GroupTools {
     sizes: Sizes,
     ends: Vec<u32>,
     content: Vec<u8>,
+    /// Of a group of several, the column that others followed last and which one that is: the next column asked for may
+    /// follow it too.
+    reference: (Vec<i64>, Option<(u64, u16, usize)>),
 }
 
 impl Decoder {
@@ -148,21 +185,18 @@ impl Decoder {
         if head.count == 0 || head.time_max < selection.from || head.time_min > selection.last {
             return Ok(());
         }
-        self.order.read_lanes(block, &mut self.scratch)?;
-        match selection.symbols.filter(|_| selection.types.is_none() && head.groups.len() == 1) {
-            Some(symbols) => self.order.want_symbols(symbols),
-            None => self.order.want(|lane| selection.wants(lane)),
-        }
+        self.order.select(block, selection, &mut self.scratch)?;
         if self.order.wanted.is_empty() {
             return Ok(());
         }
         let is_inside = selection.from <= head.time_min && head.time_max <= selection.last;
-        if let Some(group) = plain_group(plan, head).filter(|_| is_inside && self.order.wants_few()) {
+        let plain = plain_group(plan, head);
+        if let Some(group) = plain.filter(|_| is_inside && self.order.wants_few(head.count)) {
             return self.read_few(group, block, rows);
         }
         self.order.read_places(block, &mut self.scratch)?;
         let own = Columns { block, group: OWN };
-        self.level.one_run(head.count as usize);
+        self.level.rows_in_order(head);
         own.ints(own::TIME.into(), &self.level, &mut self.scratch, &mut rows.times)?;
         let first = rows.times.partition_point(|time| *time < selection.from) as u32;
         let end = rows.times.partition_point(|time| *time <= selection.last).max(first as usize) as u32;
@@ -172,12 +206,12 @@ impl Decoder {
             rows.first_sequence = Some(head.sequence_min);
         }
         rows.lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol)));
-        let is_all = self.order.wants_all() && (first, end) == (0, head.count);
-        let is_gathered = is_all && self.order.lanes.len() <= LANES_GATHERED;
-        if let Some(group) = plain_group(plan, head).filter(|_| is_gathered) {
+        let is_all = self.order.wants_all(head.count) && (first, end) == (0, head.count);
+        let is_gathered = is_all && head.groups.len() == 1 && self.order.lanes.len() <= LANES_GATHERED;
+        if let Some(group) = plain.filter(|_| is_gathered) {
             return self.read_plain(group, block, rows);
         }
-        self.split(head.groups.len(), (first, end));
+        self.split(head, (first, end));
         if is_all {
             std::mem::swap(&mut rows.homes, &mut self.order.homes);
         } else {
@@ -226,39 +260,52 @@ impl Decoder {
         if self.groups.is_empty() {
             self.groups.push(GroupTools::default());
         }
-        self.level.one_run(head.count as usize);
-        let (own, group) = (Columns { block, group: OWN }, &mut self.groups[0]);
+        let own = Columns { block, group: OWN };
         let few = &self.order.few;
-        own.ints(own::TIME.into(), &self.level, &mut self.scratch, &mut self.wide)?;
-        rows.times.clear();
-        rows.times.extend(few.iter().map(|row| self.wide[(row >> 16) as usize]));
+        self.picked.clear();
+        self.picked.extend(few.iter().map(|row| row >> 16));
+        own.read_at(own::TIME.into(), &self.picked, &mut self.level, &mut self.scratch, &mut rows.times)?;
         if own.has(own::SEQUENCE.into()) {
-            own.ints(own::SEQUENCE.into(), &self.level, &mut self.scratch, &mut self.wide)?;
-            rows.sequences.extend(few.iter().map(|row| self.wide[(row >> 16) as usize]));
+            let out = &mut rows.sequences;
+            own.read_at(own::SEQUENCE.into(), &self.picked, &mut self.level, &mut self.scratch, out)?;
         } else {
-            let sequence = |row: &u32| head.sequence_min.wrapping_add(u64::from(row >> 16)) as i64;
-            rows.sequences.extend(few.iter().map(sequence));
+            let sequence = |row: &u32| head.sequence_min.wrapping_add(u64::from(*row)) as i64;
+            rows.sequences.extend(self.picked.iter().map(sequence));
         }
         rows.homes.extend(few.iter().map(|row| self.order.homes[usize::from(*row as u16)]));
-        group.places.resize(few.len(), 0);
+        self.picked.resize(few.len(), 0);
         for (at, row) in (0..).zip(few) {
-            group.places[usize::from(*row as u16)] = at * stride;
+            self.picked[usize::from(*row as u16)] = at * stride;
         }
         let total = few.len() * stride as usize;
         if rows.bodies.len() < total {
             rows.bodies.resize(total, 0);
         }
-        self.whole_lanes(0);
-        let GroupTools { tools, places, .. } = &mut self.groups[0];
-        Assembler::new(plan, Columns { block, group: 0 }, tools, head.body_bytes as usize).place(
-            &self.level,
-            places,
-            &mut rows.bodies[..total],
-        )
+        self.place_picked(plan, block, &mut rows.bodies[..total])
+    }
+
+    /// Puts the bodies of the wanted lanes together; each begins where `picked` says.
+    fn place_picked(&mut self, plan: &GroupPlan, block: &Block, out: &mut [u8]) -> Result<(), Damage> {
+        let most = block.head().body_bytes as usize;
+        let mut start = 0;
+        for index in 0..self.order.groups.len() {
+            let group = self.order.groups[index];
+            self.whole_lanes(group);
+            if self.level.kept() == 0 {
+                continue;
+            }
+            let end = start + self.level.kept();
+            let (columns, tools) = (Columns { block, group }, &mut self.groups[0].tools);
+            let mut assembler = Assembler::new(plan, columns, tools, most);
+            assembler.place(&self.level, &self.picked[start..end], out)?;
+            start = end;
+        }
+        Ok(())
     }
 
     /// Levels and places of each record type: what is wanted of it.
-    fn split(&mut self, groups: usize, (first, end): (u32, u32)) {
+    fn split(&mut self, head: &Head, (first, end): (u32, u32)) {
+        let groups = head.groups.len();
         if self.groups.len() < groups {
             self.groups.resize_with(groups, GroupTools::default);
         }
@@ -267,17 +314,14 @@ impl Decoder {
             group.level.all = false;
             group.rows.clear();
         }
-        let mut lanes = self.order.lanes.iter();
+        let mut lanes = self.order.lanes.iter().peekable();
         let mut base = 0;
-        for group in &mut self.groups[..groups] {
-            group.level.count = 0;
-            let index = lanes.as_slice().first().map(|lane| lane.group);
-            while let Some(lane) = lanes.as_slice().first().filter(|lane| Some(lane.group) == index) {
+        for (index, (group, of)) in (0..).zip(self.groups.iter_mut().zip(&head.groups)) {
+            while let Some(lane) = lanes.next_if(|lane| lane.group == index) {
                 group.level.count = (lane.end - base) as usize;
                 group.level.close_run(group.level.count);
-                lanes.next();
             }
-            base += group.level.count as u32;
+            base += of.count;
         }
         let mut rest = &self.order.places[..];
         for range in &self.order.wanted {
@@ -293,9 +337,9 @@ impl Decoder {
             }
         }
         let mut base = 0;
-        for group in &mut self.groups[..groups] {
+        for (group, of) in self.groups.iter_mut().zip(&head.groups) {
             group.level.keep.iter_mut().for_each(|range| *range = range.start - base..range.end - base);
-            base += group.level.count as u32;
+            base += of.count;
             group.level.all = group.rows.len() == group.level.count;
         }
     }
@@ -443,7 +487,6 @@ impl Decoder {
         symbols: Option<&[u32]>,
         out: &mut ColumnValues,
     ) -> Result<(), Damage> {
-        out.runs.clear();
         let found =
             plan.group(type_id).and_then(|plan| Some((plan, plan.columns().get(usize::from(column))?)));
         let Some((plan, info)) = found else {
@@ -451,63 +494,79 @@ impl Decoder {
             return Err(block.head_damage("number of a column", most as u64, column.into()));
         };
         out.kind = Some(info.kind);
-        let Some(index) = block.head().group_of(type_id) else { return self.values(None, 0, out) };
-        let columns = Columns { block, group: index as u16 };
-        if block.head().groups[index].is_whole {
+        out.clear();
+        let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
+        let groups = block.head().groups_of(type_id);
+        if groups.is_empty() {
+            return Ok(());
+        }
+        if let Some(group) = groups.clone().find(|group| block.head().groups[*group].is_whole) {
             let flaw = Flaw::Mismatch {
                 what: "record type whose bodies stayed whole",
                 need: 0,
                 have: type_id.into(),
             };
-            return Err(columns.damage(0, flaw));
+            return Err(Columns { block, group: group as u16 }.damage(0, flaw));
         }
-        self.order.read_lanes(block, &mut self.scratch)?;
-        let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
-        self.order.want(|lane| selection.wants(lane));
-        self.whole_lanes(index as u16);
-        if self.groups.is_empty() {
-            self.groups.push(GroupTools::default());
+        self.order.select(block, &selection, &mut self.scratch)?;
+        if self.groups.len() < groups.len() {
+            self.groups.resize_with(groups.len(), GroupTools::default);
         }
-        let tools = &mut self.groups[0].tools;
-        let bytes = block.head().body_bytes as usize;
-        Assembler::looking(plan, columns, tools, bytes, &self.level).find(column.into(), &self.level)?;
-        self.values(Some(columns), column, out)
+        if groups.len() == 1 {
+            return self.column_of(plan, Columns { block, group: groups.start as u16 }, (column, 0), out);
+        }
+        let mut part = std::mem::take(&mut self.part);
+        part.kind = out.kind;
+        for (at, group) in groups.enumerate() {
+            self.swap_reference(at);
+            let read = self.column_of(plan, Columns { block, group: group as u16 }, (column, at), &mut part);
+            self.swap_reference(at);
+            read?;
+            out.append(&part);
+        }
+        self.part = part;
+        Ok(())
     }
 
-    /// The level of one record type's rows, of which the wanted lanes are wanted.
-    fn whole_lanes(&mut self, group: u16) {
-        self.level.begin();
-        let lanes = || self.order.lanes.iter().filter(|lane| lane.group == group);
-        let base = lanes().next().map_or(0, |lane| lane.start);
-        for lane in lanes() {
-            self.level.count = (lane.end - base) as usize;
-            self.level.close_run(self.level.count);
-        }
-        for (_, lane) in self.order.wanted_lanes() {
-            match self.level.keep.last_mut() {
-                Some(last) if last.end == lane.start - base => last.end = lane.end - base,
-                _ => self.level.keep.push(lane.start - base..lane.end - base),
-            }
-        }
-        self.level.all = self.level.keep.first().is_some_and(|range| range.len() == self.level.count);
+    fn swap_reference(&mut self, tools: usize) {
+        let reference = &mut self.groups[tools].reference;
+        std::mem::swap(&mut reference.0, &mut self.scratch.reference);
+        std::mem::swap(&mut reference.1, &mut self.scratch.reference_of);
     }
 
-    /// Reads the column whose level was found.
-    fn values(
+    /// Replaces `out` by the wanted values of one group, with the tools of that number.
+    fn column_of(
         &mut self,
-        columns: Option<Columns<'_>>,
-        column: u16,
+        plan: &GroupPlan,
+        columns: Columns<'_>,
+        (column, tools): (u16, usize),
         out: &mut ColumnValues,
     ) -> Result<(), Damage> {
-        out.f64s.clear();
-        out.f32s.clear();
-        out.ends.clear();
-        out.content.clear();
-        let level = self.groups.first().map(|group| &group.tools.found).filter(|level| level.count > 0);
-        let (Some(columns), Some(kind), Some(level)) = (columns, out.kind, level) else {
-            out.ints.clear();
+        out.clear();
+        self.whole_lanes(columns.group);
+        if self.level.kept() == 0 {
             return Ok(());
-        };
+        }
+        let bytes = columns.block.head().body_bytes as usize;
+        let of = &mut self.groups[tools].tools;
+        Assembler::looking(plan, columns, of, bytes, &self.level).find(column.into(), &self.level)?;
+        self.values(columns, (column, tools), out)
+    }
+
+    /// The level of one group's rows, of which the wanted lanes are wanted.
+    fn whole_lanes(&mut self, group: u16) {
+        self.order.set_level(self.order.lanes_of(group), &mut self.level);
+    }
+
+    /// Reads the column whose level these tools have found into `out`, which is empty.
+    fn values(
+        &mut self,
+        columns: Columns<'_>,
+        (column, tools): (u16, usize),
+        out: &mut ColumnValues,
+    ) -> Result<(), Damage> {
+        let level = &self.groups[tools].tools.found;
+        let Some(kind) = out.kind.filter(|_| level.count > 0) else { return Ok(()) };
         out.runs.extend(level.wanted_runs().unwrap_or_default());
         if matches!(kind, ColumnKind::Bytes | ColumnKind::Ascii(_)) {
             let most = columns.block.head().body_bytes as usize;
@@ -534,7 +593,7 @@ impl Decoder {
     /// # Errors
     /// When the column is damaged.
     pub fn times(&mut self, block: &Block, out: &mut Vec<i64>) -> Result<(), Damage> {
-        self.level.one_run(block.head().count as usize);
+        self.level.rows_in_order(block.head());
         Columns { block, group: OWN }.ints(own::TIME.into(), &self.level, &mut self.scratch, out)
     }
 
@@ -550,7 +609,7 @@ impl Decoder {
             out.extend((0..u64::from(head.count)).map(|row| first.wrapping_add(row) as i64));
             return Ok(());
         }
-        self.level.one_run(head.count as usize);
+        self.level.rows_in_order(head);
         columns.ints(own::SEQUENCE.into(), &self.level, &mut self.scratch, out)
     }
 
@@ -566,9 +625,8 @@ impl Decoder {
         symbols: Option<&[u32]>,
         places: &mut Vec<u32>,
     ) -> Result<(), Damage> {
-        self.order.read_lanes(block, &mut self.scratch)?;
         let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
-        self.order.want(|lane| selection.wants(lane));
+        self.order.select(block, &selection, &mut self.scratch)?;
         self.order.read_places(block, &mut self.scratch)?;
         places.clear();
         if !self.order.wanted.is_empty() {
@@ -582,7 +640,7 @@ impl Decoder {
     /// # Errors
     /// When a column is damaged.
     pub fn lanes(&mut self, block: &Block, lanes: &mut Vec<(u16, u32, u32)>) -> Result<(), Damage> {
-        self.order.read_lanes(block, &mut self.scratch)?;
+        self.order.select(block, &Selection::default(), &mut self.scratch)?;
         lanes.clear();
         lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol, lane.end - lane.start)));
         Ok(())
@@ -594,8 +652,9 @@ const LANES_GATHERED: usize = 64;
 
 /// The record type of a block that has one, if its bodies are fields side by side.
 fn plain_group<'a>(plan: &'a Plan, head: &Head) -> Option<&'a GroupPlan> {
-    let [group] = head.groups[..] else { return None };
-    plan.group(group.type_id).filter(|plan| !group.is_whole && plan.root.is_plain())
+    let type_id = head.groups.first()?.type_id;
+    let is_only = head.groups.iter().all(|group| group.type_id == type_id && !group.is_whole);
+    plan.group(type_id).filter(|plan| is_only && plan.root.is_plain())
 }
 
 fn texts(

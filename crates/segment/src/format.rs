@@ -40,7 +40,7 @@ pub const ENTRY_LAYOUT: [(usize, usize, &str); 8] = [
     (8, 4, "len"),
     (12, 4, "head_len"),
     (16, 4, "count"),
-    (20, 4, "reserved"),
+    (20, 4, "front_len"),
     (24, 8, "time_min"),
     (32, 8, "time_max"),
     (40, 16, "sequence_min, sequence_max"),
@@ -97,6 +97,8 @@ pub struct BlockEntry {
     pub len: u32,
     /// Bytes of its head.
     pub head_len: u32,
+    /// Bytes of its head and of its own columns, which follow it.
+    pub front_len: u32,
     /// Rows.
     pub count: u32,
     /// Earliest time, nanoseconds since the Unix epoch.
@@ -192,6 +194,7 @@ impl BlockEntry {
             offset,
             len: head.bytes + head.chunk_bytes,
             head_len: head.bytes,
+            front_len: head.front_bytes(),
             count: head.count,
             time_min: head.time_min,
             time_max: head.time_max,
@@ -202,7 +205,7 @@ impl BlockEntry {
 
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.offset.to_le_bytes());
-        for number in [self.len, self.head_len, self.count, 0] {
+        for number in [self.len, self.head_len, self.count, self.front_len] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&self.time_min.to_le_bytes());
@@ -217,6 +220,7 @@ impl BlockEntry {
             len: u32_at(bytes, 8),
             head_len: u32_at(bytes, 12),
             count: u32_at(bytes, 16),
+            front_len: u32_at(bytes, 20),
             time_min: u64_at(bytes, 24) as i64,
             time_max: u64_at(bytes, 32) as i64,
             sequence_min: u64_at(bytes, 40),
@@ -266,7 +270,9 @@ fn read_blocks(bytes: &mut &[u8], front: u64, offset: u64) -> Result<(Vec<BlockE
     let (mut end, mut last) = (front, i64::MIN);
     for block in &blocks {
         check("offset of a block", end, block.offset, end == block.offset)?;
-        check("bytes of a block", block.len.into(), block.head_len.into(), block.head_len <= block.len)?;
+        check("bytes of a block", block.len.into(), block.front_len.into(), block.front_len <= block.len)?;
+        let ordered = block.head_len <= block.front_len;
+        check("bytes of the front of a block", block.front_len.into(), block.head_len.into(), ordered)?;
         let ordered = last <= block.time_min && block.time_min <= block.time_max;
         check("time of a block", last as u64, block.time_min as u64, ordered)?;
         let ordered = block.sequence_min <= block.sequence_max;

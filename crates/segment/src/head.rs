@@ -1,6 +1,7 @@
 //! The head of a block: what it holds and where its columns lie, at most a few bytes for each thousand rows.
 
 use crate::error::{Damage, Flaw, Part};
+use std::ops::Range;
 
 /// Bytes of the fixed part of a head.
 pub(crate) const HEAD_BYTES: usize = 80;
@@ -25,10 +26,14 @@ pub(crate) const OWN: u16 = u16::MAX;
 pub(crate) mod own {
     pub const TIME: u16 = 0;
     pub const SEQUENCE: u16 = 1;
-    pub const LANE_SYMBOL: u16 = 2;
-    pub const LANE_COUNT: u16 = 3;
-    pub const LANE: u16 = 4;
-    pub const POSITION: u16 = 5;
+    pub const LANE: u16 = 2;
+}
+
+/// Numbers of the columns of a group that are not of its records: they say whose rows it has.
+pub(crate) mod lanes {
+    pub const SYMBOL: u16 = u16::MAX - 2;
+    pub const COUNT: u16 = u16::MAX - 1;
+    pub const POSITION: u16 = u16::MAX;
 }
 
 /// What a block says about itself.
@@ -46,7 +51,7 @@ pub struct Head {
     pub sequence_min: u64,
     /// Largest sequence number.
     pub sequence_max: u64,
-    /// The record types, in order of their ids.
+    /// The record types in order of their ids; one with many symbols is cut into groups of neighbouring symbols.
     pub groups: Vec<Group>,
     /// The columns in file order.
     pub chunks: Vec<Chunk>,
@@ -56,7 +61,7 @@ pub struct Head {
     pub chunk_bytes: u32,
 }
 
-/// The rows of one record type.
+/// The rows of one record type, or those of some neighbouring symbols of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Group {
     /// The record type.
@@ -67,6 +72,8 @@ pub struct Group {
     pub count: u32,
     /// Symbols among them.
     pub lanes: u32,
+    /// The smallest of these symbols. All are below that of the next group of the same record type.
+    pub first_symbol: u32,
 }
 
 /// One column that is there.
@@ -104,7 +111,7 @@ impl Head {
         for group in &self.groups {
             out.extend_from_slice(&group.type_id.to_le_bytes());
             out.extend_from_slice(&u16::from(group.is_whole).to_le_bytes());
-            put(out, [group.count, group.lanes, 0]);
+            put(out, [group.count, group.lanes, group.first_symbol]);
         }
         for chunk in &self.chunks {
             out.extend_from_slice(&chunk.group.to_le_bytes());
@@ -185,7 +192,9 @@ impl Head {
         check("rows of all record types", rows, sum, sum == rows)?;
         let sum: u64 = self.groups.iter().map(|group| u64::from(group.lanes)).sum();
         check("symbols", rows, sum, sum <= rows)?;
-        let ids = self.groups.is_sorted_by(|a, b| a.type_id < b.type_id);
+        let filled = self.groups.iter().all(|group| (1..=group.count).contains(&group.lanes));
+        check("symbols of every group", 1, filled.into(), filled)?;
+        let ids = self.groups.is_sorted_by(|a, b| (a.type_id, a.first_symbol) < (b.type_id, b.first_symbol));
         check("order of record types", 1, ids.into(), ids)?;
         let ordered = self.chunks.is_sorted_by(|a, b| a.key() < b.key());
         check("order of columns", 1, ordered.into(), ordered)
@@ -197,13 +206,32 @@ impl Head {
     }
 
     pub(crate) fn chunk_index(&self, group: u16, column: u16) -> Option<usize> {
-        let key = u32::from(group) << 16 | u32::from(column);
+        let key = key(group, column);
         self.chunks.binary_search_by_key(&key, Chunk::key).ok()
     }
 
-    /// Index of a record type in [`Head::groups`].
-    pub fn group_of(&self, type_id: u16) -> Option<usize> {
-        self.groups.binary_search_by_key(&type_id, |group| group.type_id).ok()
+    /// The groups of a record type: indices in [`Head::groups`].
+    pub fn groups_of(&self, type_id: u16) -> Range<usize> {
+        let start = self.groups.partition_point(|group| group.type_id < type_id);
+        start..self.groups.partition_point(|group| group.type_id <= type_id)
+    }
+
+    /// Whether a record type is cut into several groups.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.groups.windows(2).any(|pair| pair[0].type_id == pair[1].type_id)
+    }
+
+    /// Bytes of the head and of the block's own columns, which follow it.
+    pub(crate) fn front_bytes(&self) -> u32 {
+        let own = self.chunks.iter().take_while(|chunk| chunk.group == OWN);
+        own.fold(self.bytes, |sum, chunk| sum + chunk.len)
+    }
+
+    /// The symbols that a group may have: the first, and one behind the last.
+    pub(crate) fn symbols_of(&self, index: usize) -> Range<u64> {
+        let group = &self.groups[index];
+        let next = self.groups.get(index + 1).filter(|next| next.type_id == group.type_id);
+        group.first_symbol.into()..next.map_or(1 << 32, |next| next.first_symbol.into())
     }
 }
 
@@ -214,6 +242,7 @@ impl Group {
             is_whole: u16_at(bytes, 2) != 0,
             count: u32_at(bytes, 4),
             lanes: u32_at(bytes, 8),
+            first_symbol: u32_at(bytes, 12),
         }
     }
 }
@@ -232,8 +261,13 @@ impl Chunk {
     }
 
     fn key(&self) -> u32 {
-        u32::from(self.group) << 16 | u32::from(self.column)
+        key(self.group, self.column)
     }
+}
+
+/// The block's own columns come first.
+fn key(group: u16, column: u16) -> u32 {
+    u32::from(group.wrapping_add(1)) << 16 | u32::from(column)
 }
 
 /// CRC-32C.

@@ -3,6 +3,8 @@
 //! The rows of a record type are one level; the non-null values of a field are a level below, the items of an array
 //! another one. Writer and reader work out levels from the same columns, so nothing of them is stored.
 
+use crate::encoding::GROUP;
+use crate::head::Head;
 use std::ops::Range;
 
 /// The values of a column.
@@ -25,6 +27,22 @@ impl Level {
         self.begin();
         self.count = count;
         self.close_run(count);
+    }
+
+    /// Makes it the level of a block's own columns, with everything wanted. Where a record type is cut, each group of 128
+    /// rows is a run, so that it is decoded without the others.
+    pub fn rows_in_order(&mut self, head: &Head) {
+        self.of_rows(head.count as usize, head.is_cut());
+    }
+
+    /// [`Self::rows_in_order`] of `count` rows.
+    pub fn of_rows(&mut self, count: usize, is_cut: bool) {
+        self.one_run(count);
+        if is_cut {
+            self.ends.clear();
+            self.ends.extend((GROUP as u32..count as u32).step_by(GROUP));
+            self.ends.push(count as u32);
+        }
     }
 
     /// Makes it empty with everything wanted.

@@ -3,8 +3,9 @@
 use crate::block::Block;
 use crate::column::Scratch;
 use crate::columns::Columns;
+use crate::decoder::Selection;
 use crate::error::Damage;
-use crate::head::{OWN, own};
+use crate::head::{OWN, lanes, own};
 use crate::level::Level;
 use std::ops::Range;
 
@@ -22,8 +23,9 @@ pub(crate) struct Lane {
 
 /// Lanes of a block, and where the rows of the wanted ones are. Reading the next block's keeps the memory.
 ///
-/// Always true after [`Order::read_places`]: `places` has the rows of the wanted lanes, one lane after the other; no
-/// place is there twice, and each is below the block's count.
+/// Always true: `lanes` has all lanes of the groups of `groups`, which ascend, in order. After [`Order::read_places`],
+/// `places` has the rows of the wanted lanes, one lane after the other; no place is there twice, and each is below the
+/// block's count.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     pub lanes: Vec<Lane>,
@@ -35,10 +37,14 @@ pub(crate) struct Order {
     pub homes: Vec<u32>,
     /// Rows of few lanes in order: the row in the high half, and where it stands among `places`.
     pub few: Vec<u32>,
-    /// The block whose lanes these are.
+    /// The block whose lanes these are, …
     serial: u64,
+    /// … and the groups of it that may have wanted ones.
+    pub groups: Vec<u16>,
+    looked_for: Vec<u16>,
     level: Level,
     wide: Vec<i64>,
+    narrow: Vec<u32>,
     next: Vec<u32>,
 }
 
@@ -46,68 +52,49 @@ pub(crate) struct Order {
 pub(crate) const NO_HOME: u32 = u32::MAX;
 
 impl Order {
-    /// Reads which lanes there are. All are wanted.
-    pub fn read_lanes(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
-        if self.serial != block.serial {
+    /// Reads which lanes there are, as far as `selection` may want them, and wants those that it wants.
+    pub fn select(
+        &mut self,
+        block: &Block,
+        selection: &Selection<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Damage> {
+        let head = block.head();
+        // The lane of each row is an index into all lanes.
+        let is_by_row = head.chunk(OWN, own::LANE).is_some();
+        self.looked_for.clear();
+        let groups = 0..head.groups.len() as u16;
+        self.looked_for.extend(groups.filter(|group| is_by_row || selection.wants_of(head, (*group).into())));
+        if self.serial != block.serial || self.groups != self.looked_for {
             self.serial = 0;
-            self.read_new_lanes(block, scratch)?;
+            std::mem::swap(&mut self.groups, &mut self.looked_for);
+            self.read_lanes(block, scratch)?;
             self.serial = block.serial;
         }
-        self.wanted.clear();
-        self.wanted.push(0..self.lanes.len() as u32);
+        match (selection.symbols, selection.types) {
+            (None, None) => {
+                self.wanted.clear();
+                self.wanted.push(0..self.lanes.len() as u32);
+            }
+            (Some(symbols), None) if head.groups_of(head.groups[0].type_id).len() == head.groups.len() => {
+                self.want_symbols(symbols);
+            }
+            _ => self.want(|lane| selection.wants(lane)),
+        }
         Ok(())
     }
 
-    fn read_new_lanes(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
-        let (columns, head) = (Columns { block, group: OWN }, block.head());
+    fn read_lanes(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
         self.lanes.clear();
-        self.level.begin();
-        for group in &head.groups {
-            self.level.count += group.lanes as usize;
-            self.level.close_run(self.level.count);
-        }
-        columns.ints(own::LANE_SYMBOL.into(), &self.level, scratch, &mut self.wide)?;
-        let mut symbols = self.wide.iter();
-        for (index, group) in head.groups.iter().enumerate() {
-            for symbol in symbols.by_ref().take(group.lanes as usize) {
-                let symbol = u32::try_from(*symbol)
-                    .map_err(|_| block.head_damage("symbol", u32::MAX.into(), *symbol as u64))?;
-                let (group, type_id) = (index as u16, group.type_id);
-                self.lanes.push(Lane { group, type_id, symbol, start: 0, end: 0 });
+        let (mut start, mut wanted) = (0, self.groups.iter().peekable());
+        for (index, group) in (0..).zip(&block.head().groups) {
+            if wanted.next_if_eq(&&index).is_some() {
+                let columns = Columns { block, group: index };
+                let first = self.lanes.len();
+                read_lanes_of(columns, start, &mut self.level, (scratch, &mut self.wide), &mut self.lanes)?;
+                check_lanes(block, index.into(), &self.lanes[first..])?;
             }
-        }
-        self.level.one_run(self.lanes.len());
-        columns.ints(own::LANE_COUNT.into(), &self.level, scratch, &mut self.wide)?;
-        self.place_lanes(block)
-    }
-
-    fn place_lanes(&mut self, block: &Block) -> Result<(), Damage> {
-        let mut end = 0u64;
-        for (lane, count) in self.lanes.iter_mut().zip(&self.wide) {
-            let most = u64::from(block.head().count) - end;
-            if !(1..=most).contains(&(*count as u64)) {
-                return Err(block.head_damage("rows of a symbol", most, *count as u64));
-            }
-            lane.start = end as u32;
-            end += *count as u64;
-            lane.end = end as u32;
-        }
-        for lanes in self.lanes.chunk_by(|a, b| a.group == b.group) {
-            let need = block.head().groups[usize::from(lanes[0].group)].count;
-            let have = lanes[lanes.len() - 1].end - lanes[0].start;
-            if need != have {
-                return Err(block.head_damage(
-                    "rows of the symbols of a record type",
-                    need.into(),
-                    have.into(),
-                ));
-            }
-            if !lanes.is_sorted_by(|a, b| a.symbol < b.symbol) {
-                return Err(block.head_damage("order of symbols", 1, 0));
-            }
-        }
-        if end != u64::from(block.head().count) {
-            return Err(block.head_damage("rows of all symbols", block.head().count.into(), end));
+            start += group.count;
         }
         Ok(())
     }
@@ -143,22 +130,23 @@ impl Order {
         }
     }
 
-    /// Whether so few rows are wanted that looking at all others costs more than sorting the wanted ones.
-    pub fn wants_few(&self) -> bool {
-        let count = self.lanes.last().map_or(0, |lane| lane.end);
-        let wanted: u32 = self.wanted_lanes().map(|(_, lane)| lane.end - lane.start).sum();
-        wanted * 8 <= count
+    /// Whether so few rows of a block of `count` are wanted that looking at all others costs more than sorting the wanted
+    /// ones.
+    pub fn wants_few(&self, count: u32) -> bool {
+        self.wanted_rows() * 8 <= count
+    }
+
+    fn wanted_rows(&self) -> u32 {
+        self.wanted_lanes().map(|(_, lane)| lane.end - lane.start).sum()
     }
 
     /// [`Self::read_places`] where few lanes are wanted. Then `few` has the wanted rows in order, and `homes` the lane of
     /// each place: its index among the wanted ones, in the high half.
     pub fn read_few_places(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
-        let columns = Columns { block, group: OWN };
-        if columns.has(own::POSITION.into()) {
-            self.set_position_level(block.head().count);
-            columns.offsets(own::POSITION.into(), &self.level, scratch, &mut self.wide, &mut self.places)?;
-        } else {
+        if is_by_row(block) || has_one_lane(block) {
             self.read_places(block, scratch)?;
+        } else {
+            self.read_positions(block, scratch)?;
         }
         self.few.clear();
         self.few.extend(self.places.iter().zip(0..).map(|(row, i)| (row.min(&0xffff)) << 16 | i));
@@ -179,9 +167,9 @@ impl Order {
         Ok(())
     }
 
-    /// Whether every lane is wanted.
-    pub fn wants_all(&self) -> bool {
-        self.wanted.first().is_some_and(|range| range.len() == self.lanes.len())
+    /// Whether every lane of the block, which has so many rows, is wanted.
+    pub fn wants_all(&self, count: u32) -> bool {
+        self.wanted_rows() == count
     }
 
     /// The wanted lanes.
@@ -191,42 +179,72 @@ impl Order {
 
     /// Reads where the rows of the wanted lanes are.
     pub fn read_places(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
-        self.places.clear();
         self.homes.clear();
-        if self.lanes.len() < 2 {
+        if has_one_lane(block) {
+            self.places.clear();
             self.places.extend(0..block.head().count);
             self.homes.extend(0..block.head().count);
             return Ok(());
         }
-        let columns = Columns { block, group: OWN };
-        if columns.has(own::POSITION.into()) {
-            self.read_positions(columns, scratch)
-        } else {
-            self.read_lane_of(columns, scratch)
+        if is_by_row(block) {
+            return self.read_lane_of(Columns { block, group: OWN }, scratch);
         }
+        self.read_positions(block, scratch)?;
+        self.homes.resize(block.head().count as usize, NO_HOME);
+        self.mark_lanes(block)
     }
 
-    /// From the rows of each lane.
-    fn read_positions(&mut self, columns: Columns<'_>, scratch: &mut Scratch) -> Result<(), Damage> {
-        let count = columns.block.head().count;
-        self.set_position_level(count);
-        columns.offsets(own::POSITION.into(), &self.level, scratch, &mut self.wide, &mut self.places)?;
-        self.homes.resize(count as usize, NO_HOME);
-        self.mark_lanes(columns.block)
+    /// From the rows of each lane: those of the wanted ones.
+    fn read_positions(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
+        let (mut start, mut at) = (0, 0);
+        self.places.clear();
+        for group in &self.groups {
+            let count = block.head().groups[usize::from(*group)].lanes as usize;
+            let next = at + count;
+            let mut level = std::mem::take(&mut self.level);
+            let is_wanted = self.set_level(at..next, &mut level);
+            self.level = level;
+            at = next;
+            if !is_wanted {
+                continue;
+            }
+            let columns = Columns { block, group: *group };
+            let read = (&self.level, &mut *scratch, &mut self.wide);
+            let column = usize::from(lanes::POSITION);
+            if start == 0 {
+                columns.offsets(column, read.0, read.1, read.2, &mut self.places)?;
+            } else {
+                columns.offsets(column, read.0, read.1, read.2, &mut self.narrow)?;
+                self.places.extend_from_slice(&self.narrow);
+            }
+            start = self.places.len();
+        }
+        Ok(())
     }
 
-    /// The level of the column of positions, of which those of the wanted lanes are wanted.
-    fn set_position_level(&mut self, count: u32) {
-        self.level.begin();
-        self.level.count = count as usize;
-        self.level.ends.extend(self.lanes.iter().map(|lane| lane.end));
-        self.level.all = self.wants_all();
-        if !self.level.all {
-            let rows = |range: &Range<u32>| {
-                self.lanes[range.start as usize].start..self.lanes[range.end as usize - 1].end
-            };
-            self.level.keep.extend(self.wanted.iter().map(rows));
+    /// The lanes of a group; none if it has no wanted ones.
+    pub fn lanes_of(&self, group: u16) -> Range<usize> {
+        let start = self.lanes.partition_point(|lane| lane.group < group);
+        start..self.lanes.partition_point(|lane| lane.group <= group)
+    }
+
+    /// Makes `level` that of the rows of a group, which has these lanes, with the rows of the wanted ones wanted; `false`:
+    /// none.
+    pub fn set_level(&self, lanes: Range<usize>, level: &mut Level) -> bool {
+        level.begin();
+        if lanes.is_empty() {
+            return false;
         }
+        let base = self.lanes[lanes.start].start;
+        level.ends.extend(self.lanes[lanes.clone()].iter().map(|lane| lane.end - base));
+        level.count = level.ends.last().map_or(0, |end| *end as usize);
+        let first = self.wanted.partition_point(|range| range.end as usize <= lanes.start);
+        for range in self.wanted[first..].iter().take_while(|range| (range.start as usize) < lanes.end) {
+            let range = lanes.start.max(range.start as usize)..lanes.end.min(range.end as usize);
+            level.keep.push(self.lanes[range.start].start - base..self.lanes[range.end - 1].end - base);
+        }
+        level.all = level.keep.first().is_some_and(|range| range.len() == level.count);
+        !level.keep.is_empty()
     }
 
     /// Works out the lane of each row. As many rows as there are places must get one: so no place is there twice, and none
@@ -257,6 +275,7 @@ impl Order {
         let count = columns.block.head().count;
         self.level.one_run(count as usize);
         columns.ints(own::LANE.into(), &self.level, scratch, &mut self.wide)?;
+        self.places.clear();
         self.next.clear();
         self.next.resize(self.lanes.len(), NO_PLACE);
         let mut end = 0;
@@ -302,3 +321,63 @@ impl Order {
 
 /// Not the place of a row.
 const NO_PLACE: u32 = u32::MAX;
+
+fn is_by_row(block: &Block) -> bool {
+    block.head().chunk(OWN, own::LANE).is_some()
+}
+
+fn has_one_lane(block: &Block) -> bool {
+    matches!(block.head().groups[..], [group] if group.lanes == 1)
+}
+
+/// Appends the lanes of a group, whose rows begin at `start` in the order of lanes.
+fn read_lanes_of(
+    columns: Columns<'_>,
+    mut start: u32,
+    level: &mut Level,
+    (scratch, wide): (&mut Scratch, &mut Vec<i64>),
+    out: &mut Vec<Lane>,
+) -> Result<(), Damage> {
+    let (block, index) = (columns.block, columns.group);
+    let group = &block.head().groups[usize::from(index)];
+    let type_id = group.type_id;
+    if group.lanes == 1 {
+        let end = start + group.count;
+        out.push(Lane { group: index, type_id, symbol: group.first_symbol, start, end });
+        return Ok(());
+    }
+    level.one_run(group.lanes as usize);
+    columns.ints(lanes::SYMBOL.into(), level, scratch, wide)?;
+    let first = out.len();
+    for symbol in wide.iter() {
+        let symbol = u32::try_from(*symbol)
+            .map_err(|_| block.head_damage("symbol", u32::MAX.into(), *symbol as u64))?;
+        out.push(Lane { group: index, type_id, symbol, start: 0, end: 0 });
+    }
+    columns.ints(lanes::COUNT.into(), level, scratch, wide)?;
+    let end = start + group.count;
+    for (lane, count) in out[first..].iter_mut().zip(wide.iter()) {
+        let most = u64::from(end - start);
+        if !(1..=most).contains(&(*count as u64)) {
+            return Err(block.head_damage("rows of a symbol", most, *count as u64));
+        }
+        lane.start = start;
+        start += *count as u32;
+        lane.end = start;
+    }
+    match start == end {
+        true => Ok(()),
+        false => Err(block.head_damage("rows of the symbols of a record type", end.into(), start.into())),
+    }
+}
+
+/// The symbols of a group ascend from its first one, and end before those of the next group.
+fn check_lanes(block: &Block, index: usize, lanes: &[Lane]) -> Result<(), Damage> {
+    let symbols = block.head().symbols_of(index);
+    let is_first = lanes.first().is_some_and(|lane| u64::from(lane.symbol) == symbols.start);
+    let is_last = lanes.last().is_some_and(|lane| u64::from(lane.symbol) < symbols.end);
+    match is_first && is_last && lanes.is_sorted_by(|a, b| a.symbol < b.symbol) {
+        true => Ok(()),
+        false => Err(block.head_damage("order of symbols", 1, 0)),
+    }
+}

@@ -1,11 +1,12 @@
 //! Reads a segment: its index first, then the blocks that are asked for.
 
 use crate::block::Block;
+use crate::decoder::Selection;
 use crate::error::{Damage, Flaw, Part, SegmentError};
 use crate::format::{
     BlockEntry, HEADER_BYTES, SegmentHeader, SymbolEntry, TRAILER_BYTES, Trailer, first_block, read_footer,
 };
-use crate::head::{OWN, crc32c};
+use crate::head::{Chunk, Head, OWN, crc32c, lanes, own};
 use crate::plan::Plan;
 use std::io;
 use std::ops::Range;
@@ -190,33 +191,77 @@ impl<R: ReadAt> Segment<R> {
         block: &mut Block,
         is_wanted: impl Fn(u16, u16) -> bool,
     ) -> Result<(), SegmentError> {
-        let entry = *self.entry(index)?;
+        self.read_front(index, block)?;
+        self.read_rest(index, block, |head, chunk| {
+            let group = head.groups.get(usize::from(chunk.group));
+            chunk.column >= lanes::SYMBOL || group.is_some_and(|group| is_wanted(group.type_id, chunk.column))
+        })
+    }
+
+    /// Reads of a block what [`Decoder::rows`](crate::Decoder::rows) needs for the same `selection`: of record types with
+    /// many symbols only the columns of those near the wanted ones.
+    ///
+    /// # Errors
+    /// As [`Self::read_block`]. Using what was not read is an error like damage.
+    pub fn read_selected(
+        &self,
+        index: usize,
+        block: &mut Block,
+        selection: &Selection<'_>,
+    ) -> Result<(), SegmentError> {
+        if selection.symbols.is_none() && selection.types.is_none() {
+            return self.read_block(index, block);
+        }
+        self.read_front(index, block)?;
+        // The lane of each row is an index into all lanes.
+        let is_by_row = block.head.chunk(OWN, own::LANE).is_some();
+        self.read_rest(index, block, |head, chunk| {
+            is_by_row && chunk.column >= lanes::SYMBOL || selection.wants_of(head, chunk.group.into())
+        })
+    }
+
+    /// Reads the head of a block and its own columns. The others are missing.
+    fn read_front(&self, index: usize, block: &mut Block) -> Result<(), SegmentError> {
+        let entry = self.entry(index)?;
         block.place = Some((index as u32, entry.offset));
-        read(&self.file, entry.offset, entry.head_len as usize, &mut block.bytes)?;
+        // What was there is overwritten or missing, and clearing it would take longer than reading.
         block.bytes.resize(entry.len as usize, 0);
+        fill(&self.file, entry.offset, &mut block.bytes[..entry.front_len as usize])?;
         block.parse()?;
         self.check_entry(index, block)?;
-        let Block { bytes, head, missing, .. } = block;
-        let mut next = 0;
-        while next < head.chunks.len() {
-            let wants = |at: usize| {
-                let chunk = &head.chunks[at];
-                let group = head.groups.get(usize::from(chunk.group));
-                chunk.group == OWN || group.is_some_and(|group| is_wanted(group.type_id, chunk.column))
-            };
-            let wanted = wants(next);
-            let start = head.chunks[next].offset as usize;
-            let mut end = start;
-            while next < head.chunks.len() && wants(next) == wanted {
-                end += head.chunks[next].len as usize;
-                missing[next] = !wanted;
-                next += 1;
-            }
-            if wanted {
-                fill(&self.file, entry.offset + start as u64, &mut bytes[start..end])?;
-            }
-        }
+        let Block { head, missing, .. } = block;
+        head.chunks.iter().zip(missing).for_each(|(chunk, missing)| *missing = chunk.group != OWN);
         Ok(())
+    }
+
+    /// Reads the columns of groups that `is_wanted`; short stretches of others between them are read along.
+    fn read_rest(
+        &self,
+        index: usize,
+        block: &mut Block,
+        is_wanted: impl Fn(&Head, &Chunk) -> bool,
+    ) -> Result<(), SegmentError> {
+        let offset = self.entry(index)?.offset;
+        let Block { bytes, head, missing, .. } = block;
+        let mut stretch = 0..0;
+        let mut fill = |stretch: &Range<usize>| {
+            fill(&self.file, offset + stretch.start as u64, &mut bytes[stretch.clone()])
+        };
+        for (chunk, missing) in head.chunks.iter().zip(missing).filter(|(chunk, _)| chunk.group != OWN) {
+            if !is_wanted(head, chunk) {
+                continue;
+            }
+            *missing = false;
+            let start = chunk.offset as usize;
+            if start > stretch.end + GAP_BYTES {
+                fill(&stretch)?;
+                stretch.start = start;
+            } else if stretch.is_empty() {
+                stretch.start = start;
+            }
+            stretch.end = start + chunk.len as usize;
+        }
+        fill(&stretch)
     }
 
     fn entry(&self, index: usize) -> Result<&BlockEntry, SegmentError> {
@@ -227,8 +272,8 @@ impl<R: ReadAt> Segment<R> {
     /// Footer and head agree.
     fn check_entry(&self, index: usize, block: &Block) -> Result<(), SegmentError> {
         let (entry, head) = (self.entry(index)?, block.head());
-        let same = (entry.count, entry.time_min, entry.time_max, entry.head_len)
-            == (head.count, head.time_min, head.time_max, head.bytes)
+        let same = (entry.count, entry.time_min, entry.time_max, entry.head_len, entry.front_len)
+            == (head.count, head.time_min, head.time_max, head.bytes, head.front_bytes())
             && (entry.sequence_min, entry.sequence_max) == (head.sequence_min, head.sequence_max);
         if same {
             return Ok(());
@@ -238,6 +283,9 @@ impl<R: ReadAt> Segment<R> {
             .into())
     }
 }
+
+/// So many bytes are read in less time than the system takes to be asked again.
+const GAP_BYTES: usize = 8 << 10;
 
 /// Header, schema, and where the blocks begin.
 pub(crate) fn read_header<R: ReadAt>(

@@ -58,6 +58,24 @@ pub(super) fn decode(
     Ok(())
 }
 
+/// Appends the values of single `rows`, which ascend, where every group of differences is a run.
+pub(super) fn decode_at(
+    reader: &mut Reader,
+    runs: Runs,
+    count: usize,
+    rows: &[u32],
+    scale: Scale,
+    out: &mut Vec<i64>,
+) -> Result<(), EncodingError> {
+    let firsts = Packed::read(reader, runs.len())?;
+    let deltas = Packed::read(reader, count)?;
+    reader.finish()?;
+    let mut values = Vec::new();
+    firsts.decode_rows(0..runs.len(), scale, &mut values);
+    deltas.decode_at(rows, |group| Sums::of_group(scale, runs, group, values[group]), out);
+    Ok(())
+}
+
 /// Adds differences up, beginning anew with each run.
 pub(super) struct Sums<'a> {
     scale: Scale,
@@ -80,6 +98,11 @@ impl<'a> Sums<'a> {
         // Nothing stands before the first run; what is like it makes the first strip narrow.
         let last = values.first().copied().unwrap_or(0);
         Self { scale, runs, run, firsts: values.into_iter(), row: rows.start, last }
+    }
+
+    /// For one group that is a run.
+    fn of_group(scale: Scale, runs: Runs<'a>, group: usize, first: i64) -> Self {
+        Self { scale, runs, run: group, firsts: vec![first].into_iter(), row: group * GROUP, last: first }
     }
 
     /// Ends a strip whose values are sums from the row before it on: those behind the beginning of a run get another

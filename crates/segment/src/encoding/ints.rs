@@ -575,6 +575,43 @@ pub fn decode_ints_in(
     }
 }
 
+/// Replaces `out` by the values of single `rows`, which ascend and lie in the column. `false`: nothing was read, for with this
+/// encoding it would cost as much as reading all rows.
+///
+/// # Errors
+///
+/// When the bytes are not such a column. What `out` holds then is of no use.
+pub(crate) fn decode_ints_at(
+    bytes: &[u8],
+    count: usize,
+    runs: &[u32],
+    rows: &[u32],
+    out: &mut Vec<i64>,
+) -> Result<bool, EncodingError> {
+    check_shape(count, &(0..rows.last().map_or(0, |row| *row as usize + 1)))?;
+    let runs = Runs::new(runs, count)?;
+    let mut reader = Reader::new(bytes);
+    let tag = reader.byte()?;
+    out.clear();
+    match IntEncoding::of(&[tag]) {
+        Some(IntEncoding::Packed) if tag & BY_RUN == 0 => {
+            let scale = read_scale(&mut reader, tag)?;
+            let column = Packed::read(&mut reader, count)?;
+            reader.finish()?;
+            column.decode_at(rows, |_| scale, out);
+        }
+        Some(IntEncoding::Delta) if tag & BY_RUN == 0 && runs.are_groups() => {
+            let scale = read_scale(&mut reader, tag)?;
+            delta::decode_at(&mut reader, runs, count, rows, scale, out)?;
+        }
+        Some(IntEncoding::RunLength) if tag & (SCALED | BY_RUN) == 0 => {
+            run_length::decode_at(&mut reader, count, rows, out)?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
 fn check_shape(count: usize, rows: &Range<usize>) -> Result<(), EncodingError> {
     if count > COUNT_MAX {
         return Err(EncodingError::Shape { what: "values of a column", need: COUNT_MAX, have: count });

@@ -33,6 +33,7 @@ pub use floats::{
 };
 pub(crate) use groups::{GROUP, bounds};
 pub use habit::Habit;
+pub(crate) use ints::decode_ints_at;
 pub use ints::{
     IntEncoding, decode_ints, decode_ints_against, decode_ints_in, encode_ints, encode_ints_again,
     encode_ints_against, estimate_bits, previous_in_run,

@@ -223,6 +223,28 @@ impl<'a> Packed<'a> {
         }
     }
 
+    /// Appends the values of single `rows`, which ascend, from groups that mean something without the others; `sink` is what
+    /// takes a group of that number.
+    pub(super) fn decode_at<S: Sink>(&self, rows: &[u32], sink: impl Fn(usize) -> S, out: &mut Vec<i64>) {
+        let (mut cursor, mut strip) = (self.cursor_at(0), Strip::default());
+        let mut next = 0;
+        for rows in rows.chunk_by(|a, b| *a as usize / GROUP == *b as usize / GROUP) {
+            let group = rows[0] as usize / GROUP;
+            (next..group).for_each(|group| self.skip(group, &mut cursor));
+            self.decode_group(group, &mut cursor, &mut sink(group), &mut strip);
+            out.extend(rows.iter().map(|row| strip.value(*row as usize % GROUP)));
+            next = group + 1;
+        }
+    }
+
+    /// Leaves a group out.
+    fn skip(&self, group: usize, cursor: &mut Cursor<'a>) {
+        cursor.payload(payload_size(GROUP, self.widths[group]));
+        if let Some(&count) = self.counts.get(group) {
+            cursor.exceptions(count.into());
+        }
+    }
+
     /// Groups of the column.
     pub(super) fn groups(&self) -> usize {
         self.count.div_ceil(GROUP)
@@ -267,12 +289,7 @@ impl<'a> Packed<'a> {
 
     pub(super) fn cursor_at(&self, group: usize) -> Cursor<'a> {
         let mut cursor = Cursor { payload: self.payload, exceptions: self.exceptions };
-        for g in 0..group {
-            cursor.payload(payload_size(GROUP, self.widths[g]));
-            if let Some(&count) = self.counts.get(g) {
-                cursor.exceptions(count.into());
-            }
-        }
+        (0..group).for_each(|group| self.skip(group, &mut cursor));
         cursor
     }
 }

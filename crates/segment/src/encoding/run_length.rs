@@ -37,15 +37,7 @@ pub(super) fn decode(
     rows: Range<usize>,
     out: &mut Vec<i64>,
 ) -> Result<(), EncodingError> {
-    let repetitions = reader.bounded("repetitions", count)?;
-    let offset = reader.offset();
-    let lengths = Packed::read(reader, repetitions)?;
-    let values = Packed::read(reader, repetitions)?;
-    reader.finish()?;
-    let (mut length_of, mut value_of) = (Vec::new(), Vec::new());
-    lengths.decode(&mut length_of);
-    values.decode(&mut value_of);
-    check_lengths(&length_of, count, offset)?;
+    let (length_of, value_of) = read(reader, count)?;
     // Behind the end is room for what short repetitions write too much.
     out.resize(rows.len() + SHORT, 0);
     let mut start = 0;
@@ -71,6 +63,42 @@ fn fill(out: &mut [i64], length: usize, value: i64) {
         Some(short) if length <= SHORT => *short = [value; SHORT],
         _ => out[..length].fill(value),
     }
+}
+
+/// Appends the values of single `rows`, which ascend.
+pub(super) fn decode_at(
+    reader: &mut Reader,
+    count: usize,
+    rows: &[u32],
+    out: &mut Vec<i64>,
+) -> Result<(), EncodingError> {
+    let (lengths, values) = read(reader, count)?;
+    let mut repetitions = lengths.into_iter().zip(values);
+    let (mut end, mut value) = (0, 0);
+    for row in rows {
+        while end <= u64::from(*row)
+            && let Some((length, next)) = repetitions.next()
+        {
+            end += length as u64;
+            value = next;
+        }
+        out.push(value);
+    }
+    Ok(())
+}
+
+/// Lengths and values; the lengths sum up to the rows of the column.
+fn read(reader: &mut Reader, count: usize) -> Result<(Vec<i64>, Vec<i64>), EncodingError> {
+    let repetitions = reader.bounded("repetitions", count)?;
+    let offset = reader.offset();
+    let lengths = Packed::read(reader, repetitions)?;
+    let values = Packed::read(reader, repetitions)?;
+    reader.finish()?;
+    let (mut length_of, mut value_of) = (Vec::new(), Vec::new());
+    lengths.decode(&mut length_of);
+    values.decode(&mut value_of);
+    check_lengths(&length_of, count, offset)?;
+    Ok((length_of, value_of))
 }
 
 /// Lengths must sum up to the rows of the column.

@@ -1,6 +1,7 @@
 //! Runs of rows of one symbol, given by their ends.
 
 use super::EncodingError;
+use super::groups::GROUP;
 
 /// Ends of runs that ascend and cover a column.
 #[derive(Clone, Copy)]
@@ -39,6 +40,12 @@ impl<'a> Runs<'a> {
             0 => Some(0),
             _ => Some(self.ends[run - 1] as usize),
         }
+    }
+
+    /// Whether each group of 128 rows, the last one perhaps shorter, is a run.
+    pub(super) fn are_groups(&self) -> bool {
+        let is_group = |(run, end): (usize, &u32)| *end as usize == self.count.min((run + 1) * GROUP);
+        self.ends.len() == self.count.div_ceil(GROUP) && self.ends.iter().enumerate().all(is_group)
     }
 
     /// First rows of all runs.

@@ -32,10 +32,23 @@ fn read_all(input: &[u8]) {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
+    read_selected(&segment, &mut block);
     for (symbol, _) in segment.symbols() {
         assert!(segment.blocks_of(symbol).flatten().all(|index| index < segment.blocks().len()));
     }
     assert!(segment.blocks_between(i64::MIN, i64::MAX).len() == segment.blocks().len());
+}
+
+/// What is read in part is an error or what was asked for.
+fn read_selected(segment: &Segment<&[u8]>, block: &mut Block) {
+    let (mut decoder, mut rows) = (Decoder::new(), Rows::new());
+    let selection = Selection { symbols: Some(&[7, 14]), ..Selection::default() };
+    for index in 0..segment.blocks().len() {
+        let read = segment.read_selected(index, block, &selection).is_ok();
+        if read && decoder.rows(segment.plan(), block, &selection, &mut rows).is_ok() {
+            assert!((0..rows.len()).all(|row| [7, 14].contains(&rows.header(row).symbol)));
+        }
+    }
 }
 
 fn read_block(plan: &Plan, block: &Block) {

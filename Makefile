@@ -9,7 +9,7 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
-.PHONY: demo check test bench bench-rivals acceptance fuzz sim soak miri clean help
+.PHONY: demo check test bench bench-rivals acceptance fuzz sim storm soak miri clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -19,6 +19,7 @@ help:
 	@echo "make bench-rivals  what users would pick instead, on the same data (installs it from PyPI; ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
 	@echo "make sim         break a simulated disk in every operation of the database (SEED=1 SEEDS=20)"
+	@echo "make storm       kill real processes at work (ROUNDS=500 SEALS=5000)"
 	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
 	@echo "make miri        run the tests of all code with unsafe under Miri (needs a nightly toolchain with miri)"
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
@@ -56,6 +57,10 @@ soak:
 sim:
 	SIM_SEED=$(or $(SEED),1) SIM_SEEDS=$(or $(SEEDS),20) \
 		$(CARGO) test --release -p tapedb-engine --test it simulation -- --nocapture
+
+storm:
+	STORM_ROUNDS=$(or $(ROUNDS),500) SEALS=$(or $(SEALS),5000) \
+		$(CARGO) test --release -p tapedb-engine --test it -- storm:: segments_take --nocapture
 
 fuzz:
 	fuzz/run $(or $(SECONDS),60)

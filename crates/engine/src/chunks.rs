@@ -248,10 +248,25 @@ impl Chunks {
         let space = &self.lanes[lane].space;
         space.refresh_catalog()?;
         if space.catalog().generation == self.lanes[lane].generation {
-            return Err(error);
+            return Err(if error.is_trimmed() { self.leave_out_dropped(lane) } else { error });
         }
         self.plan_anew(lane);
         Ok(())
+    }
+
+    /// What a transient stream has dropped before it was read is left out; the error says how many messages that is.
+    #[cold]
+    fn leave_out_dropped(&mut self, lane: usize) -> Error {
+        let (pieces, ColumnLane { stream, space, end, .. }) = (&self.pieces, &self.lanes[lane]);
+        let (first_sequence, mut messages) = (space.log.first_sequence(), 0);
+        self.turns.retain(|Reverse(turn)| match &pieces[turn.piece] {
+            Piece::Granule(granule) if turn.lane == lane && granule.next_sequence() <= first_sequence => {
+                messages += granule.next_sequence().min(*end) - granule.first_sequence;
+                false
+            }
+            _ => true,
+        });
+        stream.inner.dropped(messages, first_sequence)
     }
 
     /// What has not been opened is looked for anew. Open segments stay readable, so they stay.

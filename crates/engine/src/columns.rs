@@ -87,6 +87,7 @@ impl ColumnBuilder {
         cursor.check_columns()?;
         let mut lanes = Vec::new();
         for stream in cursor.streams() {
+            stream.inner.check_is_here()?;
             stream.inner.refresh()?;
             let plan = Arc::new(Plan::new(stream.layouts().clone()));
             let found = Fields::find(&plan, stream.name(), &record, &fields)?;

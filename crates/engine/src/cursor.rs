@@ -120,6 +120,7 @@ impl CursorBuilder {
         self.check_position()?;
         let mut sources = Vec::new();
         for stream in &self.streams {
+            stream.inner.check_is_here()?;
             stream.inner.refresh()?;
             for space in &stream.inner.spaces {
                 sources.push(self.source(stream, space, tools)?);
@@ -223,7 +224,7 @@ impl CursorBuilder {
             spaces.map(move |space| (stream, space))
         });
         for (i, (stream, space)) in needed.enumerate() {
-            let (name, id) = (stream.name(), stream.inner.definition.id);
+            let (name, id) = (stream.name(), stream.inner.position_id);
             let found = position.streams.get(i);
             let what = match found {
                 None if space == 0 => format!("the position says nothing of stream {name:?}"),
@@ -247,7 +248,7 @@ impl CursorBuilder {
         let Some(position) = &self.resume else {
             return Ok(self.skip_history.then_some(Place::Live { next: end }));
         };
-        let (name, id) = (stream.name(), stream.inner.definition.id);
+        let (name, id) = (stream.name(), stream.inner.position_id);
         let in_space = || position.streams.iter().filter(|found| found.space == space.number);
         let named = || in_space().find(|found| found.name == name);
         let found = in_space().find(|found| found.is_in(id, name)).or_else(named);
@@ -383,7 +384,7 @@ impl Cursor {
         let given = |index: usize| self.lead == Some(index) && self.given;
         let in_stream = |(index, source): (usize, &Source)| InStream {
             name: source.stream.name().into(),
-            id: Some(source.stream.inner.definition.id),
+            id: Some(source.stream.inner.position_id),
             space: source.space.number,
             place: source.place(given(index)),
         };

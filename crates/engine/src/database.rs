@@ -248,7 +248,7 @@ impl Database {
     fn put(&self, open: &mut BTreeMap<String, Arc<StreamInner>>, name: &str, inner: StreamInner) -> Stream {
         let inner = Arc::new(inner);
         open.insert(name.into(), inner.clone());
-        if self.inner.upkeep {
+        if self.inner.upkeep && !inner.definition.options.is_transient() {
             self.inner.keeper.take(&inner);
         }
         Stream { inner, keeper: self.inner.keeper.clone() }
@@ -363,6 +363,10 @@ impl Database {
         }
         if is_there(&**storage, &to)? {
             return Err(Error::StreamExists { name: new.into() });
+        }
+        if open.get(name).is_some_and(|stream| stream.has_messages_in_memory()) {
+            let what = "a transient stream that has messages would lose them by being renamed; rename it before it is loaded";
+            return Err(Error::Options { what });
         }
         let rename = || storage.rename(&directory, &to).map_err(Error::io("rename", &directory));
         match open.get(name) {

@@ -23,7 +23,9 @@
 
 use crate::copies;
 use crate::error::Error;
-use crate::options::{Late, Retention, SPACES_MAX, StreamOptions, duration_text, parse_duration};
+use crate::options::{
+    BYTES_MAX_DEFAULT, Late, Retention, SPACES_MAX, StreamOptions, duration_text, parse_duration,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tapedb_log::{Durability, Storage, StorageFile};
@@ -60,10 +62,14 @@ impl Definition {
         let (durability, late) = (durability_name(options.durability), late_name(options.late));
         let StreamOptions { file_bytes_max, spaces, retention, seal_after, cold_after, .. } = options;
         let [age, seal_after, cold_after] = [retention.age, *seal_after, *cold_after].map(duration_text);
+        let bound = match options.is_transient() {
+            true => format!("bytes_max {}\n", options.bytes_max),
+            false => String::new(),
+        };
         let bytes = retention.bytes.map_or("none".into(), |bytes| bytes.to_string());
         format!(
             "id {id:016x}\ncreated {created}\nrevision {revision}\ndurability {durability}\nlate {late}\n\
-             file_bytes_max {file_bytes_max}\nspaces {spaces}\nretention_age {age}\nretention_bytes {bytes}\n\
+             file_bytes_max {file_bytes_max}\nspaces {spaces}\n{bound}retention_age {age}\nretention_bytes {bytes}\n\
              seal_after {seal_after}\ncold_after {cold_after}\nschema {schema_version}\n\n{schema}"
         )
     }
@@ -106,6 +112,7 @@ fn parse_options<'a>(value: &impl Fn(&str) -> Result<&'a str, String>) -> Result
     };
     let number = |key: &str| value(key)?.parse::<u64>().map_err(|e| format!("{key}: {e}"));
     let durability = match value("durability")? {
+        "transient" => Durability::Transient,
         "async" => Durability::Async,
         "sync" => Durability::Sync,
         other => return Err(unknown("durability", other)),
@@ -124,6 +131,7 @@ fn parse_options<'a>(value: &impl Fn(&str) -> Result<&'a str, String>) -> Result
         durability,
         late,
         file_bytes_max: number("file_bytes_max")?,
+        bytes_max: if durability == Durability::Transient { number("bytes_max")? } else { BYTES_MAX_DEFAULT },
         spaces: spaces.ok_or_else(|| format!("spaces: not from 1 to {SPACES_MAX}"))?,
         retention: Retention { age: duration("retention_age")?, bytes },
         seal_after: duration("seal_after")?,
@@ -224,6 +232,7 @@ mod tests {
                 late: Late::Refuse,
                 file_bytes_max: 1 << 20,
                 spaces: 4,
+                bytes_max: BYTES_MAX_DEFAULT,
                 retention: Retention { age: Some(Duration::from_secs(30 * 86_400)), bytes: None },
                 seal_after: Some(Duration::from_secs(3600)),
                 cold_after: Some(Duration::from_secs(90)),
@@ -231,6 +240,18 @@ mod tests {
             schema_version: 1,
             schema: "enum Side { BID, ASK }\nmessage Tick { side: Side, price: decimal64 }".parse().unwrap(),
         }
+    }
+
+    #[test]
+    fn a_transient_stream_states_its_bound() {
+        let mut transient = sample();
+        (transient.options.durability, transient.options.bytes_max) = (Durability::Transient, 1 << 20);
+        let text = transient.to_text();
+        assert!(
+            text.contains("\ndurability transient\n") && text.contains("\nbytes_max 1048576\n"),
+            "{text}"
+        );
+        assert_eq!(Definition::parse(&text, Path::new("stream.tape")).unwrap(), transient);
     }
 
     #[test]

@@ -156,6 +156,22 @@ pub enum Error {
     Segment(Box<SegmentFailure>),
     /// Messages that were out of reach when they were sealed. Told once by each reader of their time of arrival.
     Lost(Box<LostMessages>),
+    /// Messages of a transient stream went before they were read, for the stream may hold no more
+    /// ([`StreamOptions::bytes_max`](crate::StreamOptions::bytes_max)). Told each time a cursor has fallen behind; it goes
+    /// on with the oldest there are.
+    Dropped {
+        /// The stream.
+        stream: Box<str>,
+        /// How many, of all symbols and types in the cursor's range of times.
+        messages: u64,
+        /// Sequence number of the oldest message there is.
+        first_sequence: u64,
+    },
+    /// The stream is transient: its messages are in the memory of the process that has the database open for writing.
+    Elsewhere {
+        /// The stream.
+        stream: Box<str>,
+    },
     /// The system refused an operation.
     Io {
         /// What was tried.
@@ -302,6 +318,11 @@ impl Error {
         matches!(self, Self::Deleted { .. } | Self::Renamed { .. })
     }
 
+    /// Whether messages are no longer in the log.
+    pub(crate) fn is_trimmed(&self) -> bool {
+        matches!(self, Self::Log(error) if matches!(**error, LogError::Trimmed { .. }))
+    }
+
     /// Whether a file was not there: another one may have taken its place.
     pub(crate) fn is_missing_file(&self) -> bool {
         match self {
@@ -391,6 +412,15 @@ impl fmt::Display for Error {
             Self::Log(error) => write!(f, "{error}"),
             Self::Segment(failure) => write!(f, "{failure}"),
             Self::Lost(lost) => write!(f, "{lost}"),
+            Self::Dropped { stream, messages, first_sequence } => write!(
+                f,
+                "{messages} messages of transient stream {stream:?} went before they were read; reading goes on with message \
+                 {first_sequence}, the oldest there is; read faster, or create the stream with a larger bytes_max"
+            ),
+            Self::Elsewhere { stream } => write!(
+                f,
+                "the messages of transient stream {stream:?} are in the memory of the process that writes it; read them there"
+            ),
             Self::Io { operation, path, source } => {
                 write!(f, "cannot {operation} {}: {source}", path.display())
             }

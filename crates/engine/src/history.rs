@@ -212,6 +212,24 @@ impl History {
         self.opened += 1;
     }
 
+    /// Leaves out what of the log lies before a sequence number and is not in memory; returns how many messages that is. A
+    /// granule of which a part was given counts whole.
+    pub fn leave_out_before(&mut self, first_sequence: u64) -> u64 {
+        let (opened, end) = (self.opened, self.end);
+        let (mut index, mut left_out) = (0, 0);
+        self.pieces.retain(|(_, piece)| {
+            index += 1;
+            match piece.granule() {
+                Some(granule) if index > opened && granule.next_sequence() <= first_sequence => {
+                    left_out += granule.next_sequence().min(end) - granule.first_sequence;
+                    false
+                }
+                _ => true,
+            }
+        });
+        left_out
+    }
+
     /// The errors that have not been told; from now on there are none.
     pub fn take_errors(&mut self) -> VecDeque<Error> {
         std::mem::take(&mut self.errors)
@@ -587,6 +605,18 @@ impl Feed {
 }
 
 impl Piece {
+    /// The granule that it is, or the rest of.
+    fn granule(&self) -> Option<&Granule> {
+        match self {
+            Self::Granule(granule) => Some(granule),
+            Self::Rest(rest) => match &**rest {
+                Rest::Granule(granule, _) => Some(granule),
+                _ => None,
+            },
+            Self::Segment(_) => None,
+        }
+    }
+
     /// Nothing in the piece comes before this.
     fn first_rank(&self, order: Order) -> Key {
         let (times, sequences) = match self {

@@ -22,7 +22,8 @@ pub(crate) fn of_part(directory: &Path, part: &Part) -> Option<Error> {
 /// An error for each hole in the sequence numbers of the log, from what is sealed to `end`.
 pub(crate) fn below(end: u64, log: &Log, (catalog, snapshot): (&Catalog, &Snapshot)) -> VecDeque<Error> {
     let mut found = VecDeque::new();
-    let (mut next, mut before) = (catalog.sealed, None);
+    // A transient log begins where its memory does, and that is no damage.
+    let (mut next, mut before) = (catalog.sealed.max(snapshot.first_sequence()), None);
     let in_log = |granule: &&Granule| granule.next_sequence() > catalog.sealed;
     for granule in snapshot.iter().filter(in_log).take_while(|granule| granule.first_sequence < end) {
         if granule.first_sequence > next {

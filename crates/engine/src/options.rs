@@ -31,7 +31,8 @@ pub struct Retention {
     pub bytes: Option<u64>,
 }
 
-/// What a stream promises, and how its files are kept. All but `durability` and `spaces` can be changed later.
+/// What a stream promises, and how its files are kept. All but `durability`, `spaces` and `bytes_max`
+/// can be changed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOptions {
     /// What an acknowledged message survives.
@@ -45,7 +46,10 @@ pub struct StreamOptions {
     /// Spaces: independent lanes that can be written at the same time; 1 unless set, at most [`SPACES_MAX`]. What
     /// is refused as late is so in each space by itself.
     pub spaces: u32,
-    /// What is purged by itself; nothing unless set.
+    /// How many bytes of messages each space of a [`Durability::Transient`] stream keeps in memory; 256 MiB unless set, 64
+    /// KiB at least. When there are more, the oldest go, an eighth of it at a time. Other streams are not bounded by it.
+    pub bytes_max: u64,
+    /// What is purged by itself; nothing unless set. Transient streams have no parts and are purged by `bytes_max` alone.
     pub retention: Retention,
     /// A log file is sealed this long after its first message though it is not full (for a file that was there when
     /// the database was opened: after that); an hour unless set. `None`: only when it is full.
@@ -58,6 +62,11 @@ pub struct StreamOptions {
 /// The most spaces of a stream.
 pub const SPACES_MAX: u32 = 256;
 
+/// Default of [`StreamOptions::bytes_max`].
+pub(crate) const BYTES_MAX_DEFAULT: u64 = 256 << 20;
+/// Files are an eighth of it: below this they would hold next to nothing.
+const BYTES_MAX_LEAST: u64 = 64 << 10;
+
 /// Unless set, a log file is sealed so long after its first message.
 const SEAL_AFTER_DEFAULT: Duration = Duration::from_secs(3600);
 
@@ -68,6 +77,7 @@ impl Default for StreamOptions {
             late: Late::default(),
             file_bytes_max: FILE_BYTES_MAX_DEFAULT,
             spaces: 1,
+            bytes_max: BYTES_MAX_DEFAULT,
             retention: Retention::default(),
             seal_after: Some(SEAL_AFTER_DEFAULT),
             cold_after: None,
@@ -78,8 +88,8 @@ impl Default for StreamOptions {
 impl StreamOptions {
     /// Checks what a new stream shall have.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let what = if self.durability == Durability::Transient {
-            "a database keeps no transient streams; choose async or sync"
+        let what = if self.is_transient() && self.bytes_max < BYTES_MAX_LEAST {
+            "a transient stream that may hold less than 64 KiB holds next to nothing; choose a larger bytes_max"
         } else if !(1..=SPACES_MAX).contains(&self.spaces) {
             "a stream has 1 to 256 spaces; choose a number of them"
         } else if self.file_bytes_max == 0 {
@@ -90,11 +100,17 @@ impl StreamOptions {
         Err(Error::Options { what })
     }
 
+    pub(crate) fn is_transient(&self) -> bool {
+        self.durability == Durability::Transient
+    }
+
     /// Checks that a stream with these options can have `new` ones.
     pub(crate) fn check_change(&self, new: &Self) -> Result<(), Error> {
         new.check()?;
         let what = if new.durability != self.durability {
             "durability is chosen when a stream is created, for messages it has were written by it; create another stream"
+        } else if new.bytes_max != self.bytes_max {
+            "bytes_max is chosen when a stream is created; create another stream"
         } else if new.spaces != self.spaces {
             "the number of spaces is chosen when a stream is created; create another stream"
         } else {
@@ -107,7 +123,16 @@ impl StreamOptions {
 impl fmt::Display for StreamOptions {
     /// In two lines, the second one a comment where the first one is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { durability, late, file_bytes_max, spaces, retention, seal_after, cold_after } = self;
+        let Self { durability, late, file_bytes_max, spaces, bytes_max, retention, seal_after, cold_after } =
+            self;
+        if self.is_transient() {
+            let late = late_name(*late);
+            write!(
+                f,
+                "durability transient, late messages {late}, spaces {spaces}\n// kept in memory, up to "
+            )?;
+            return write!(f, "{bytes_max} bytes in each space");
+        }
         let (durability, late) = (durability_name(*durability), late_name(*late));
         let [age, seal_after, cold_after] = [retention.age, *seal_after, *cold_after].map(duration_text);
         write!(f, "durability {durability}, late messages {late}, spaces {spaces}\n// kept for {age}, ")?;

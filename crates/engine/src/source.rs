@@ -122,6 +122,7 @@ impl Source {
                 Err(error) if error.is_missing_file() => match self.plan_anew() {
                     Ok(true) => {}
                     Ok(false) => {
+                        self.tell_dropped(&error)?;
                         self.leave_out(&error);
                         return Err(error);
                     }
@@ -157,6 +158,19 @@ impl Source {
         history.tell_first(errors);
         self.phase = Phase::History(Box::new(history.sharing(self.tools.clone())));
         Ok(true)
+    }
+
+    /// What a transient stream has dropped before it was read is told, and left out.
+    #[cold]
+    fn tell_dropped(&mut self, error: &Error) -> Result<(), Error> {
+        let first_sequence = self.space.log.first_sequence();
+        match &mut self.phase {
+            Phase::History(history) if error.is_trimmed() => match history.leave_out_before(first_sequence) {
+                0 => Ok(()),
+                messages => Err(self.stream.inner.dropped(messages, first_sequence)),
+            },
+            _ => Ok(()),
+        }
     }
 
     /// A segment that is named and is not there is told once, like other damage.

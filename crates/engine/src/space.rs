@@ -285,7 +285,13 @@ impl Space {
         // Under the lock of changes: who takes a number later finds it in the catalog.
         self.change_catalog(|catalog| {
             let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-            Some(catalog.with_deletion(Deletion { number, ..deletion }))
+            let mut new = catalog.with_deletion(Deletion { number, ..deletion });
+            if new.parts.is_empty() {
+                // Of a transient stream: what the log has dropped is gone whether it was deleted or not.
+                let first_sequence = self.log.first_sequence();
+                new.deletions.retain(|deletion| deletion.sequences.end > first_sequence);
+            }
+            Some(new)
         })?;
         Ok(())
     }

@@ -5,6 +5,7 @@ use crate::binding::{self, Binding};
 use crate::catalog::Catalog;
 use crate::columns::ColumnBuilder;
 use crate::cursor::CursorBuilder;
+use crate::database::random;
 use crate::definition::{self, Definition};
 use crate::edit;
 use crate::error::Error;
@@ -28,8 +29,8 @@ use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_codec::evolve::Evolution;
 use tapedb_log::{
-    Damage, Dictionary, Hold, LogError, LogOptions, Recovery, Storage, StorageLock, SymbolFile,
-    SymbolRecovery, Turn,
+    Damage, Dictionary, Hold, LogError, LogOptions, MemoryStorage, Recovery, Storage, StorageLock,
+    SymbolFile, SymbolRecovery, Turn,
 };
 use tapedb_schema::{Schema, Timestamp};
 
@@ -123,6 +124,9 @@ pub(crate) struct StreamInner {
     pub directory: PathBuf,
     /// As it was when the stream was opened; of its options only those that never change are to be used.
     pub definition: Definition,
+    /// Names the stream in positions: its id; of a transient one that is being written another each time it is opened, for
+    /// then its messages are others.
+    pub position_id: u64,
     /// The options, now.
     pub settings: Arc<Settings>,
     pub layouts: Layouts,
@@ -243,7 +247,7 @@ impl Stream {
         Ok(StreamStats {
             messages: spaces.iter().map(|space| space.messages()).sum(),
             next_sequence: spaces.iter().map(|space| space.next_sequence()).sum(),
-            bytes: bytes_of(&*self.inner.storage, &self.inner.directory)?,
+            bytes: bytes_of(self.inner.contents(), &self.inner.directory)?,
             symbols: self.inner.dictionary.len(),
             times: times.map(|(first, last)| (Timestamp(first), Timestamp(last))),
         })
@@ -284,6 +288,10 @@ impl Stream {
         }
         if self.inner.is_outdated() {
             return Err(Error::Outdated { stream: self.name().into() });
+        }
+        if self.inner.definition.options.is_transient() {
+            // It has no segments.
+            return Ok(0);
         }
         let lanes = self.inner.spaces.iter().map(|space| Lane { stream: &self.inner, space });
         let sealed = lanes.map(seal::seal_all).sum::<Result<u64, Error>>()?;
@@ -358,6 +366,10 @@ impl StreamInner {
             _lock: lock,
             bound: Mutex::default(),
             recovery,
+            position_id: match is_in_memory(&definition, writing) {
+                true => random(),
+                false => definition.id,
+            },
             definition,
         };
         stream.find_last_times()?;
@@ -393,18 +405,52 @@ impl StreamInner {
     }
 
     fn create_in(storage: &dyn Storage, draft: &Path, definition: &Definition) -> Result<(), Error> {
+        Self::create_contents(storage, draft, definition)?;
+        definition::write(storage, draft, definition)?;
+        sync_dir(storage, draft)
+    }
+
+    /// Makes what a stream without messages has beside its definition.
+    fn create_contents(
+        storage: &dyn Storage,
+        directory: &Path,
+        definition: &Definition,
+    ) -> Result<(), Error> {
         for space in 0..definition.options.spaces {
-            let directory = draft.join(space_directory(space));
+            let directory = directory.join(space_directory(space));
             storage.create_dir_all(&directory).map_err(Error::io("create", &directory))?;
             // There before the first segment is.
             let owner = Owner { stream_id: definition.id, space };
             manifest::write(storage, &directory, owner, &Catalog::default())?;
         }
-        definition::write(storage, draft, definition)?;
         // The symbol file exists from the start, so that readers in other processes need not wait for a writer.
         let durability = definition.options.durability;
-        SymbolFile::open_rw(storage, &draft.join(SYMBOLS_FILE), definition.id, durability)?;
-        sync_dir(storage, draft)
+        SymbolFile::open_rw(storage, &directory.join(SYMBOLS_FILE), definition.id, durability)?;
+        Ok(())
+    }
+
+    /// Where the stream's symbols and messages are.
+    fn contents(&self) -> &dyn Storage {
+        self.spaces.first().map_or(&*self.storage, |space| &*space.storage)
+    }
+
+    /// Whether closing the stream loses messages.
+    pub fn has_messages_in_memory(&self) -> bool {
+        let has_some = || self.spaces.iter().any(|space| space.next_sequence() > 0);
+        is_in_memory(&self.definition, self.is_writable) && has_some()
+    }
+
+    /// Checks that messages can be read in this process.
+    pub fn check_is_here(&self) -> Result<(), Error> {
+        if self.is_writable || !self.definition.options.is_transient() {
+            return Ok(());
+        }
+        Err(Error::Elsewhere { stream: (*self.name).into() })
+    }
+
+    /// The error of a reader who was too slow.
+    pub fn dropped(&self, messages: u64, first_sequence: u64) -> Error {
+        Error::Dropped { stream: (*self.name).into(), messages, first_sequence }
     }
 
     /// The turn to write a batch into a space, under its writer's lock.
@@ -498,6 +544,7 @@ impl StreamInner {
             storage: self.storage.clone(),
             directory: self.directory.clone(),
             definition,
+            position_id: self.position_id,
             settings: self.settings.clone(),
             layouts,
             versions: Versions::default(),
@@ -649,6 +696,19 @@ impl StreamInner {
     }
 }
 
+/// Whether a stream's symbols and messages are in memory: those of a transient one, in the process that writes it. On the disk
+/// it is and stays as it was made, which is what others see.
+fn is_in_memory(definition: &Definition, writing: bool) -> bool {
+    writing && definition.options.is_transient()
+}
+
+/// Memory for the symbols and messages of a stream.
+fn in_memory(directory: &Path, definition: &Definition) -> Result<Arc<dyn Storage>, Error> {
+    let memory = MemoryStorage::new();
+    StreamInner::create_contents(&memory, directory, definition)?;
+    Ok(Arc::new(memory))
+}
+
 /// The opened files of a stream.
 struct Files {
     symbols: SymbolFile,
@@ -663,10 +723,16 @@ impl Files {
         definition: &Definition,
         writing: bool,
     ) -> Result<Self, Error> {
+        let contents = match is_in_memory(definition, writing) {
+            true => in_memory(directory, definition)?,
+            false => storage.clone(),
+        };
+        let storage = &contents;
         let path = directory.join(SYMBOLS_FILE);
         // Made with the stream: made anew they would give stored messages other symbols, or none.
         check_there(&**storage, &path, "is missing, and with it the names of all symbols")?;
-        let StreamOptions { durability, file_bytes_max, spaces, .. } = definition.options;
+        let StreamOptions { durability, file_bytes_max, spaces, bytes_max, .. } = definition.options;
+        let bytes_max = definition.options.is_transient().then_some(bytes_max);
         let (mut symbols, symbol_recovery) = if writing {
             SymbolFile::open_rw(&**storage, &path, definition.id, durability)?
         } else {
@@ -677,7 +743,12 @@ impl Files {
         for number in 0..spaces {
             let directory = directory.join(space_directory(number));
             check_there(&**storage, &directory, "is missing, and with it all messages")?;
-            let options = LogOptions { durability, file_bytes_max, ..LogOptions::new(definition.id, number) };
+            let options = LogOptions {
+                durability,
+                file_bytes_max,
+                bytes_max,
+                ..LogOptions::new(definition.id, number)
+            };
             let storage = storage.clone();
             let opening = Opening { storage, directory: &directory, options, writing, symbols: &symbols };
             let (space, log_recovery) = Space::open(opening)?;

@@ -7,7 +7,7 @@ use crate::history::History;
 use crate::missing;
 use crate::space::Lane;
 use std::collections::VecDeque;
-use tapedb_log::{LogError, TailPosition};
+use tapedb_log::TailPosition;
 
 /// Bytes read at once at most, but always one batch; and what all tails of a cursor share, down to the least.
 const READ_BYTES: usize = 256 << 10;
@@ -124,6 +124,9 @@ impl Tail {
         let span = match lane.stream.unless_gone(read) {
             Ok(span) => span,
             Err(error) if is_elsewhere(&error) && self.read_sealed(lane)? => return Ok(()),
+            Err(error) if error.is_trimmed() && lane.stream.definition.options.is_transient() => {
+                return Err(self.skip(lane));
+            }
             Err(error) => return Err(error),
         };
         self.drained = false;
@@ -134,6 +137,16 @@ impl Tail {
         let bounds = Bounds { after, end: self.end, deletions };
         self.block.load(&span, true, bounds, (filter, lane), &mut self.errors);
         Ok(())
+    }
+
+    /// Goes on with the oldest message there is; the error says how many were missed.
+    #[cold]
+    fn skip(&mut self, lane: Lane<'_>) -> Error {
+        let first_sequence = lane.space.log.first_sequence();
+        let next = self.position.sequence().max(self.next_sequence);
+        self.next_sequence = first_sequence.clamp(next, self.end.max(next));
+        self.position = TailPosition::at(self.next_sequence);
+        lane.stream.dropped(self.next_sequence - next, first_sequence)
     }
 
     /// Begins with the part that holds the next message; `false` if none does.
@@ -184,6 +197,5 @@ impl Tail {
 
 /// Whether the messages asked for are in a segment by now.
 fn is_elsewhere(error: &Error) -> bool {
-    error.is_missing_file()
-        || matches!(error, Error::Log(error) if matches!(**error, LogError::Trimmed { .. }))
+    error.is_missing_file() || error.is_trimmed()
 }

@@ -3,7 +3,11 @@
 use crate::support::*;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tapedb_engine::{Database, Error, LogError, StreamOptions};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use tapedb_engine::{Access, Database, Error, LogError, StreamOptions};
+use tapedb_log::sim::SimStorage;
 use tapedb_schema::Timestamp;
 
 /// Appends until it fails, as this process may write no file larger than its limit.
@@ -61,4 +65,46 @@ fn a_writer_without_room_says_so_and_readers_go_on() {
     assert!(stream.recovery().is_clean(), "{}", stream.recovery());
     append_ticks(&stream, stored..stored + 100);
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..stored + 100).collect::<Vec<_>>());
+}
+
+#[test]
+fn when_there_is_room_again_writers_and_upkeep_go_on() {
+    let disk = SimStorage::new(1);
+    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::Write).unwrap();
+    let stream = db.create_stream("s", schema(), small_files()).unwrap();
+    let mut live = stream.cursor().live().open().unwrap();
+    append_ticks(&stream, 0..50);
+    // What is written is left as it is, and nothing more fits.
+    disk.set_capacity(Some(1));
+    let mut loader = stream.loader().unwrap();
+    for number in 50..150 {
+        loader.append("A", Timestamp(number as i64), &Tick::of(number)).unwrap();
+    }
+    let full = |e: &Error| matches!(e, Error::Log(error) if matches!(**error, LogError::Full { .. }));
+    assert_error(loader.flush(), full, "no room to write");
+    assert_error(stream.seal(), |e| !matches!(e, Error::ReadOnly), "/db/streams/s");
+    assert_eq!(loader.pending(), 100);
+    assert_eq!(drain(&mut live), (0..50).collect::<Vec<_>>());
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..50).collect::<Vec<_>>());
+    disk.set_capacity(None);
+    loader.flush().unwrap();
+    assert_eq!(drain(&mut live), (50..150).collect::<Vec<_>>());
+    // Full log files, which cannot be sealed for a while.
+    append_ticks(&stream, 150..400);
+    disk.set_capacity(Some(1));
+    let log_files =
+        || disk.paths().iter().filter(|path| path.extension().is_some_and(|e| e == "log")).count();
+    if log_files() > 1 {
+        wait_until(|| stream.upkeep_failure().is_some() || log_files() == 1);
+    }
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..400).collect::<Vec<_>>());
+    disk.set_capacity(None);
+    wait_until(|| stream.upkeep_failure().is_none() && log_files() == 1);
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..400).collect::<Vec<_>>());
+}
+
+fn wait_until(done: impl Fn() -> bool) {
+    while !done() {
+        thread::sleep(Duration::from_millis(5));
+    }
 }

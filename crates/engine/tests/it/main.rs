@@ -18,5 +18,7 @@ mod sealing;
 mod segments;
 mod settings;
 mod simulation;
+mod storm;
 mod support;
+mod transient;
 mod versions;

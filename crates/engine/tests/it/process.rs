@@ -81,6 +81,75 @@ fn another_process_sees_what_we_write() {
     assert!(reader.wait().unwrap().success());
 }
 
+/// So many log files become segments while others read; `SEALS=n` for longer.
+fn seals() -> u64 {
+    std::env::var("SEALS").ok().and_then(|seals| seals.parse().ok()).unwrap_or(400)
+}
+
+/// About as many messages as a log file of [`sealed_options`] has.
+const MESSAGES_SEALED: u64 = 9;
+
+fn sealed_options() -> StreamOptions {
+    StreamOptions { file_bytes_max: 1 << 10, ..StreamOptions::default() }
+}
+
+/// Writes, and seals what it has written, by hand beside the upkeep.
+pub fn child_sealer(path: &Path) {
+    let db = Database::open(path).unwrap();
+    let stream = db.create_stream("s", schema(), sealed_options()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    for number in 0..seals() * MESSAGES_SEALED {
+        loader.append(&format!("S{}", number / 100), Timestamp(number as i64), &Tick::of(number)).unwrap();
+        if mix(number).is_multiple_of(9) {
+            loader.flush().unwrap();
+        }
+        if number.is_multiple_of(MESSAGES_SEALED * 20) {
+            stream.seal().unwrap();
+        }
+    }
+    loader.close().unwrap();
+    stream.seal().unwrap();
+}
+
+/// Opens history again and again, while its files are replaced by others.
+fn read_again_and_again(path: &Path, end: u64) {
+    let mut stored = 0;
+    while stored < end {
+        let Ok(stream) = Database::open_read_only(path).and_then(|db| db.stream("s")) else {
+            thread::yield_now();
+            continue;
+        };
+        for _ in 0..20 {
+            let found = drain(&mut stream.cursor().open().unwrap());
+            assert!(found.iter().copied().eq(0..found.len() as u64), "{} messages", found.len());
+            assert!(found.len() as u64 >= stored, "{} of {stored}", found.len());
+            stored = found.len() as u64;
+        }
+    }
+}
+
+#[test]
+fn readers_go_on_while_segments_take_the_place_of_log_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let end = seals() * MESSAGES_SEALED;
+    let mut writer = child("seal", &path).spawn().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| read_again_and_again(&path, end));
+        let mut cursor = open_when_there(&path);
+        for expected in 0..end {
+            let message = cursor.next_within(Duration::from_secs(60)).unwrap().expect("a message");
+            assert_eq!((message.sequence(), number_of(&message)), (expected, expected));
+        }
+    });
+    assert!(writer.wait().unwrap().success());
+    let stream = reopen(&path).stream("s").unwrap();
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()).len() as u64, end);
+    let left = std::fs::read_dir(stream.path().join("0")).unwrap();
+    let logs = left.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "log"));
+    assert_eq!(logs.count(), 1, "all but the empty one are sealed");
+}
+
 pub fn child_writer(path: &Path) {
     write(&Database::open(path).unwrap());
 }

@@ -1,6 +1,6 @@
 //! `tapedb create`: a new stream.
 
-use crate::args::DatabaseArgs;
+use crate::args::{self, DatabaseArgs};
 use crate::failure::Failure;
 use crate::settings::SettingsArgs;
 use crate::streams::Summary;
@@ -31,7 +31,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     schema: PathBuf,
 
-    /// What an acknowledged message survives: async a killed process, sync also a power cut.
+    /// What an acknowledged message survives: async a killed process, sync also a power cut. A transient stream is in the
+    /// memory of the process that writes it, and holds its newest messages only.
     #[arg(long, value_enum, default_value_t = DurabilityArg::Async)]
     durability: DurabilityArg,
 
@@ -39,12 +40,17 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     spaces: u32,
 
+    /// How much each space of a transient stream holds, for example 1GiB (256MiB unless set); at least 64KiB.
+    #[arg(long, value_name = "SIZE", value_parser = args::size)]
+    bytes_max: Option<u64>,
+
     #[command(flatten)]
     settings: SettingsArgs,
 }
 
 #[derive(ValueEnum, Debug, Clone, Copy)]
 enum DurabilityArg {
+    Transient,
     Async,
     Sync,
 }
@@ -53,10 +59,13 @@ enum DurabilityArg {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let schema = read_schema(&args.schema)?;
     let durability = match args.durability {
+        DurabilityArg::Transient => Durability::Transient,
         DurabilityArg::Async => Durability::Async,
         DurabilityArg::Sync => Durability::Sync,
     };
-    let options = StreamOptions { durability, spaces: args.spaces, ..StreamOptions::default() };
+    let default = StreamOptions::default();
+    let bytes_max = args.bytes_max.unwrap_or(default.bytes_max);
+    let options = StreamOptions { durability, spaces: args.spaces, bytes_max, ..default };
     let options = args.settings.on(options);
     let db = args.db.open_to_write()?;
     let stream = db.create_stream(&args.stream, schema, options)?;

@@ -52,6 +52,10 @@ fn a_description_makes_the_same_stream() {
     assert_eq!(objects[0]["schema"], place.run("desc feed --json").json()[0]["schema"]);
     assert_eq!((&objects[0]["durability"], &objects[0]["late"]), (&"sync".into(), &"refuse".into()));
     assert!(place.run(&line).bad(1).contains("there is a stream \"copy\" already"));
+    // One that no other process can read.
+    place.run(&format!("create memory --durability transient --schema {}", schema.display())).good();
+    assert_eq!(place.run("desc memory --json").json()[0]["durability"], "transient");
+    assert!(place.run("read memory").bad(1).contains("in the memory of the process that writes it"));
     // The stream takes what the schema says.
     place.run("generate --stream copy --messages 10").good();
     assert_eq!(place.totals("feed"), place.totals("copy"));

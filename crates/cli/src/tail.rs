@@ -85,10 +85,7 @@ struct Tail {
 impl Tail {
     /// Prints the last messages.
     fn last(&mut self, args: &Args, db: &Database, ui: &Ui) -> Result<(), Failure> {
-        // Of equal times the stream named last comes last, so backwards it has to come first.
-        let mut backwards = args.selection.clone();
-        backwards.streams.reverse();
-        let mut cursor = backwards.cursor(db)?.reverse().open()?;
+        let mut cursor = args.selection.cursor(db)?.reverse().open()?;
         let mut found: Vec<Vec<u8>> = Vec::new();
         let mut damage = Damage::default();
         while (found.len() as u64) < args.last {

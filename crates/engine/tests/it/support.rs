@@ -87,8 +87,17 @@ pub fn new_database() -> (tempfile::TempDir, Database) {
 /// Opens a database that has just been closed. Another test that starts a child holds copies of all files of this process
 /// for a moment, the lock among them.
 pub fn reopen(path: &Path) -> Database {
+    reopen_with(path, |path| Database::open(path))
+}
+
+/// The same, with files left as they are.
+pub fn reopen_without_upkeep(path: &Path) -> Database {
+    reopen_with(path, |path| Database::open_without_upkeep(path))
+}
+
+fn reopen_with(path: &Path, open: impl Fn(&Path) -> Result<Database, Error>) -> Database {
     for _ in 0..10_000 {
-        match Database::open(path) {
+        match open(path) {
             Err(Error::Locked { .. }) => std::thread::sleep(std::time::Duration::from_millis(1)),
             opened => return opened.unwrap(),
         }

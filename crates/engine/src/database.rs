@@ -1,14 +1,14 @@
 //! A database: a directory of streams, open in one process for writing and in any number for reading.
 
 use crate::bell::Bell;
-use crate::cursor::CursorBuilder;
-use crate::definition::Definition;
 use crate::error::Error;
 use crate::files::{is_there, sync_dir};
-use crate::keeper::Keeper;
 use crate::names;
 use crate::options::StreamOptions;
+use crate::read::cursor::CursorBuilder;
+use crate::stream::definition::Definition;
 use crate::stream::{Opened, Stream, StreamInner};
+use crate::upkeep::keeper::Keeper;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -1,6 +1,6 @@
 //! What can go wrong in the database, and what to do about it.
 
-use crate::catalog::Part;
+use crate::space::catalog::Part;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 use tapedb_codec::DecodeError;

@@ -1,10 +1,10 @@
 //! Writes messages into a stream.
 
-use crate::binding::Binding;
 use crate::error::Error;
-use crate::keeper::Keeper;
 use crate::space::Space;
+use crate::stream::binding::Binding;
 use crate::stream::{Stream, StreamInner};
+use crate::upkeep::keeper::Keeper;
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What is chosen for a stream: when it is created, and most of it later too ([`Stream::alter`](crate::Stream::alter)).
 
-use crate::definition::{durability_name, late_name};
 use crate::error::Error;
+use crate::stream::definition::{durability_name, late_name};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};

@@ -4,13 +4,21 @@
 //! segment takes the place of log files, they stay until the catalog on the disk says so, so a message may lie in both, but
 //! is only read from one.
 
-use crate::aside::set_damaged_aside;
-use crate::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
-use crate::deletion::Deletion;
+pub(crate) mod aside;
+pub(crate) mod catalog;
+pub(crate) mod deletion;
+pub(crate) mod lost;
+pub(crate) mod manifest;
+pub(crate) mod missing;
+pub(crate) mod salvage;
+
 use crate::error::{Error, SegmentFailure};
 use crate::files::sync_dir;
-use crate::manifest::{self, Owner};
-use crate::salvage::Origin;
+use crate::space::aside::set_damaged_aside;
+use crate::space::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
+use crate::space::deletion::Deletion;
+use crate::space::manifest::Owner;
+use crate::space::salvage::Origin;
 use crate::stream::StreamInner;
 use std::collections::{HashMap, HashSet};
 use std::io;

@@ -1,25 +1,31 @@
 //! A stream: its definition, its symbols, its spaces.
 
+pub(crate) mod binding;
+pub(crate) mod copies;
+pub(crate) mod definition;
+pub(crate) mod edit;
+pub(crate) mod identity;
+pub(crate) mod versions;
+
 use crate::bell::Bell;
-use crate::binding::{self, Binding};
-use crate::catalog::Catalog;
-use crate::columns::ColumnBuilder;
-use crate::cursor::CursorBuilder;
 use crate::database::random;
-use crate::definition::{self, Definition};
-use crate::edit;
 use crate::error::Error;
 use crate::files::{bytes_of, check_there, sync_dir};
-use crate::identity::{Identity, Seen};
-use crate::keeper::Keeper;
 use crate::loader::Loader;
-use crate::lost;
-use crate::manifest::{self, Owner};
 use crate::options::{Settings, StreamOptions};
-use crate::retention;
-use crate::seal;
+use crate::read::columns::ColumnBuilder;
+use crate::read::cursor::CursorBuilder;
+use crate::space::catalog::Catalog;
+use crate::space::lost;
+use crate::space::manifest::{self, Owner};
 use crate::space::{Lane, Opening, Space};
-use crate::versions::{self, Reading, Versions};
+use crate::stream::binding::Binding;
+use crate::stream::definition::Definition;
+use crate::stream::identity::{Identity, Seen};
+use crate::stream::versions::{Reading, Versions};
+use crate::upkeep::keeper::Keeper;
+use crate::upkeep::retention;
+use crate::upkeep::seal;
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! A space's messages from a sequence number on, in order of arrival, as far as they have been committed.
 
-use crate::block::{Block, Bounds, Order};
 use crate::error::Error;
-use crate::filter::Filter;
-use crate::history::History;
-use crate::missing;
+use crate::read::block::{Block, Bounds, Order};
+use crate::read::filter::Filter;
+use crate::read::history::History;
 use crate::space::Lane;
+use crate::space::missing;
 use std::collections::VecDeque;
 use tapedb_log::TailPosition;
 

@@ -1,11 +1,11 @@
 //! Verifies the sealed history of a space: its manifest, its segments, and what lies beside them.
 
-use crate::aside::DAMAGED_EXTENSION;
-use crate::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
-use crate::check::{Checked, Checker, Checking, Finding, REPORT, Severity, failed};
+use crate::care::check::{Checked, Checker, Checking, Finding, REPORT, Severity, failed};
+use crate::care::stored::{StoredPart, StoredSegment};
 use crate::error::Error;
-use crate::manifest;
-use crate::stored::{StoredPart, StoredSegment};
+use crate::space::aside::DAMAGED_EXTENSION;
+use crate::space::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
+use crate::space::manifest;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;

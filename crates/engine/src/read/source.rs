@@ -1,14 +1,14 @@
 //! One space of a stream as a cursor reads it: history, then the tail.
 
-use crate::block::{Block, Key, Order};
 use crate::error::Error;
-use crate::filter::Filter;
-use crate::history::History;
-use crate::position::Place;
+use crate::read::block::{Block, Key, Order};
+use crate::read::filter::Filter;
+use crate::read::history::History;
+use crate::read::position::Place;
+use crate::read::tail::Tail;
+use crate::read::tools::Tools;
 use crate::space::{Lane, Space};
 use crate::stream::Stream;
-use crate::tail::Tail;
-use crate::tools::Tools;
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

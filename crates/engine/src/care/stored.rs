@@ -1,14 +1,14 @@
 //! A stream as its files stand: for looking after them without opening, mending or believing anything.
 
-use crate::catalog::{Catalog, Part};
 use crate::database::Database;
-use crate::definition::Definition;
 use crate::error::{Error, SegmentFailure};
 use crate::files::check_there;
-use crate::identity::{Identity, Seen};
-use crate::manifest::Owner;
-use crate::salvage::Origin;
+use crate::space::catalog::{Catalog, Part};
+use crate::space::manifest::Owner;
+use crate::space::salvage::Origin;
 use crate::space::{SegmentFile, read_catalog, segment_header};
+use crate::stream::definition::Definition;
+use crate::stream::identity::{Identity, Seen};
 use crate::stream::{SYMBOLS_FILE, space_directory};
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -4,16 +4,16 @@
 //! The damaged stream is not open meanwhile: its database is open for writing, so nobody else writes, and readers go on with
 //! what they have open.
 
-use crate::aside::DAMAGED_EXTENSION;
-use crate::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
+use crate::care::stored::{StoredPart, StoredSegment, StoredStream};
 use crate::database::{Database, now};
-use crate::definition::{self, Definition};
 use crate::error::Error;
-use crate::manifest::{self, Owner};
 use crate::options::StreamOptions;
-use crate::salvage::Origin;
 use crate::space::SegmentFile;
-use crate::stored::{StoredPart, StoredSegment, StoredStream};
+use crate::space::aside::DAMAGED_EXTENSION;
+use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
+use crate::space::manifest::{self, Owner};
+use crate::space::salvage::Origin;
+use crate::stream::definition::{self, Definition};
 use crate::stream::space_directory;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -364,7 +364,7 @@ impl Repairer {
         let file = self.storage.create_new(&draft).map_err(Error::io("create", &draft))?;
         let failed = |error| Error::not_written(&draft, error);
         let options = BlockOptions { tier: content.tier, ..BlockOptions::default() };
-        let out = crate::seal::Out::new(file.clone());
+        let out = crate::upkeep::seal::Out::new(file.clone());
         let mut writer =
             SegmentWriter::new(out, segment.plan().clone(), segment.header(), options).map_err(failed)?;
         let (mut reader, mut times) = (Reader::default(), None);
@@ -483,5 +483,5 @@ impl Reader {
 fn numbers_of(name: &str) -> Option<(u64, u64)> {
     let (first, number) = name.strip_suffix(&format!(".{SEGMENT_EXTENSION}"))?.split_once('-')?;
     let numbers = (first.parse().ok()?, number.parse().ok()?);
-    (crate::catalog::segment_name(numbers.0, numbers.1) == name).then_some(numbers)
+    (crate::space::catalog::segment_name(numbers.0, numbers.1) == name).then_some(numbers)
 }

@@ -7,14 +7,14 @@
 //! Of a damaged log file is sealed what can be read; the part notes how many messages could not, and the file is kept
 //! ([`crate::aside`]). A damaged segment is left as it is: who wants some of its columns may still get them.
 
-use crate::aside::set_damaged_aside;
-use crate::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, segment_name};
 use crate::error::Error;
-use crate::filter::Filter;
-use crate::history::History;
-use crate::pace::Pace;
-use crate::retention::{merged_max, tier_for};
+use crate::read::filter::Filter;
+use crate::read::history::History;
 use crate::space::Lane;
+use crate::space::aside::set_damaged_aside;
+use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, segment_name};
+use crate::upkeep::pace::Pace;
+use crate::upkeep::retention::{merged_max, tier_for};
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! A piece of a stream in memory: batches of the log or a block of a segment, and the row among its rows that comes next.
 
-use crate::deletion::Deletion;
 use crate::error::Error;
-use crate::filter::Filter;
+use crate::read::filter::Filter;
+use crate::read::translate::{not_converted, translate};
 use crate::space::Lane;
-use crate::translate::{not_converted, translate};
+use crate::space::deletion::Deletion;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tapedb_codec::batch::{BatchError, BatchHeader, Rows};

@@ -21,11 +21,11 @@
 //! }
 //! ```
 
-use crate::copies;
 use crate::error::Error;
 use crate::options::{
     BYTES_MAX_DEFAULT, Late, Retention, SPACES_MAX, StreamOptions, duration_text, parse_duration,
 };
+use crate::stream::copies;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tapedb_log::{Durability, Storage, StorageFile};

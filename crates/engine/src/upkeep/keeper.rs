@@ -2,11 +2,11 @@
 //! complete or old enough, merges segments, and compresses old ones once more.
 
 use crate::error::Error;
-use crate::pace::Pace;
-use crate::retention::{retire, roll_if_due};
-use crate::seal::{chill_next, merge_next, seal_next};
 use crate::space::Lane;
 use crate::stream::StreamInner;
+use crate::upkeep::pace::Pace;
+use crate::upkeep::retention::{retire, roll_if_due};
+use crate::upkeep::seal::{chill_next, merge_next, seal_next};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};

@@ -4,10 +4,10 @@
 //! Messages are old beside the stream's latest message, or beside the clock where that message is from the future: data of
 //! last year that is replayed is not old by that, and one wrong time from a feed does not make everything else old.
 
-use crate::catalog::Content;
 use crate::database::now;
 use crate::error::Error;
 use crate::options::{Retention, StreamOptions};
+use crate::space::catalog::Content;
 use crate::space::{Lane, Space};
 use crate::stream::StreamInner;
 use std::sync::atomic::Ordering;

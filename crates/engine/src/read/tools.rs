@@ -6,10 +6,10 @@
 //! merge: [`WHOLE_BYTES`] and one block more, [`SLICES_BYTES`], what the decoder and a block being cut take (some 16 MiB), and
 //! for each piece [`SLICE_BYTES_MIN`] and its description. A message that is longer than a slice is held all the same.
 
-use crate::block::{Block, Bounds, Key, Order};
 use crate::error::{Error, SegmentFailure};
-use crate::filter::Filter;
-use crate::history::Feed;
+use crate::read::block::{Block, Bounds, Key, Order};
+use crate::read::filter::Filter;
+use crate::read::history::Feed;
 use crate::space::Lane;
 use std::collections::VecDeque;
 use tapedb_segment as segment;
@@ -185,9 +185,9 @@ impl Tools {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pace::Pace;
-    use crate::seal::seal_next;
     use crate::stream::Stream;
+    use crate::upkeep::pace::Pace;
+    use crate::upkeep::seal::seal_next;
     use crate::{Access, CursorBuilder, Database, StreamOptions};
     use std::sync::{Arc, Mutex};
     use tapedb_codec::{Record, SchemaBuilder};

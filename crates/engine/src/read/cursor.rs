@@ -1,14 +1,14 @@
 //! Reads messages: history, then live, of one stream or of many merged by time.
 
-use crate::block::{Block, Key, LAST, Order};
-use crate::columns::ColumnBuilder;
 use crate::error::Error;
-use crate::filter::Filter;
-use crate::position::{InStream, Place, Position};
-use crate::source::{ReadAs, Source};
+use crate::read::block::{Block, Key, LAST, Order};
+use crate::read::columns::ColumnBuilder;
+use crate::read::filter::Filter;
+use crate::read::position::{InStream, Place, Position};
+use crate::read::source::{ReadAs, Source};
+use crate::read::tools::Tools;
 use crate::space::Space;
 use crate::stream::Stream;
-use crate::tools::Tools;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};

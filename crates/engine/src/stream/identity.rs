@@ -3,9 +3,9 @@
 //! A stream is known by its id, which stands in its definition, and quickly by the identity of the definition's file: while
 //! that stays, nothing has happened. Another file with the same id is the same stream with other options.
 
-use crate::definition::{self, Definition, FILES, Found};
 use crate::error::Error;
 use crate::names;
+use crate::stream::definition::{self, Definition, FILES, Found};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,12 +5,12 @@
 //! open already leaves them out from the next piece on that it reads: what it has in memory (64 Ki messages at most) it may
 //! still give.
 
-use crate::block::Order;
-use crate::deletion::Deletion;
 use crate::error::Error;
-use crate::filter::Filter;
-use crate::history::History;
+use crate::read::block::Order;
+use crate::read::filter::Filter;
+use crate::read::history::History;
 use crate::space::Lane;
+use crate::space::deletion::Deletion;
 use crate::stream::{Stream, StreamInner};
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::Ordering;

@@ -5,13 +5,13 @@
 //! that reach over the current time are open and merged. Of a segment one block is in memory at a time. Where many pieces are
 //! open, most hold a slice of their rows and no file: see [`crate::tools`]. What is left grows with the list of wanted pieces.
 
-use crate::block::{Block, Bounds, Key, LAST, Order};
-use crate::catalog::{Catalog, Part};
 use crate::error::Error;
-use crate::filter::Filter;
-use crate::missing;
+use crate::read::block::{Block, Bounds, Key, LAST, Order};
+use crate::read::filter::Filter;
+use crate::read::tools::{Held, Tools};
+use crate::space::catalog::{Catalog, Part};
+use crate::space::missing;
 use crate::space::{Lane, OpenSegment};
-use crate::tools::{Held, Tools};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::iter::once;

@@ -4,9 +4,9 @@
 //! The stream's newest version stands in its definition. Those before it are kept in files of their own, each there twice:
 //! batches in the log only say a number.
 
-use crate::copies;
-use crate::definition::{self, FILES};
 use crate::error::Error;
+use crate::stream::copies;
+use crate::stream::definition::{self, FILES};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

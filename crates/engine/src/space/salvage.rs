@@ -1,7 +1,7 @@
 //! Opens segments, damaged ones too: the stream knows what a damaged header said.
 
 use crate::error::Error;
-use crate::versions;
+use crate::stream::versions;
 use std::path::Path;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::Storage;

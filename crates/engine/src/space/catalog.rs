@@ -1,7 +1,7 @@
 //! What a space holds besides its log, at one moment: its sealed history in parts, and deletions that are still to be
 //! carried out.
 
-use crate::deletion::Deletion;
+use crate::space::deletion::Deletion;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

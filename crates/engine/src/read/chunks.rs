@@ -7,16 +7,16 @@
 //! Always true: each message is in at most one piece that has not been read. Where files are replaced while they wait to be
 //! read, what has been read of those before is in `taken`, and is left out of those after.
 
-use crate::block::{Block, Bounds, Key, LAST, Order};
-use crate::catalog::Part;
 use crate::error::{Error, SegmentFailure};
-use crate::fields::Fields;
-use crate::filter::Filter;
-use crate::history::Feed;
-use crate::missing;
+use crate::read::block::{Block, Bounds, Key, LAST, Order};
+use crate::read::fields::Fields;
+use crate::read::filter::Filter;
+use crate::read::history::Feed;
+use crate::read::tools::Tools;
+use crate::space::catalog::Part;
+use crate::space::missing;
 use crate::space::{Lane, Space};
 use crate::stream::Stream;
-use crate::tools::Tools;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;

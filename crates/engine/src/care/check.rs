@@ -1,10 +1,10 @@
 //! Verifies everything that is stored of a stream, in bounded memory, beside a writer, changing nothing.
 
-use crate::aside::log_name;
-use crate::check_segments::Tools;
+use crate::care::check_segments::Tools;
+use crate::care::stored::StoredStream;
 use crate::error::Error;
-use crate::stored::StoredStream;
-use crate::versions;
+use crate::space::aside::log_name;
+use crate::stream::versions;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;

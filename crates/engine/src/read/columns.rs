@@ -1,11 +1,11 @@
 //! Reads fields as columns: values of many messages in one slice, without making messages of them.
 
-use crate::block::Key;
-use crate::chunks::{Chunks, ColumnLane, Filled, Packer, SymbolRun};
-use crate::cursor::{Cursor, CursorBuilder};
 use crate::error::Error;
-use crate::fields::{Field, Fields, StepKind};
-use crate::filter::Filter;
+use crate::read::block::Key;
+use crate::read::chunks::{Chunks, ColumnLane, Filled, Packer, SymbolRun};
+use crate::read::cursor::{Cursor, CursorBuilder};
+use crate::read::fields::{Field, Fields, StepKind};
+use crate::read::filter::Filter;
 use crate::stream::Stream;
 use std::sync::Arc;
 use tapedb_schema::Decimal64;

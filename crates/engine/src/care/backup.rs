@@ -8,14 +8,14 @@
 //! The source may be written meanwhile: a space is copied as one manifest says, and the log up to the last batch that was
 //! whole. When a writer has taken files away, its new manifest is read and the rest is copied by that.
 
-use crate::aside::DAMAGED_EXTENSION;
-use crate::catalog::{Catalog, DRAFT_EXTENSION, SEGMENT_EXTENSION};
+use crate::care::stored::{StoredPart, StoredStream};
 use crate::database::{Access, Database, random};
-use crate::definition;
 use crate::error::Error;
 use crate::files::is_there;
-use crate::manifest::{self, FILES};
-use crate::stored::{StoredPart, StoredStream};
+use crate::space::aside::DAMAGED_EXTENSION;
+use crate::space::catalog::{Catalog, DRAFT_EXTENSION, SEGMENT_EXTENSION};
+use crate::space::manifest::{self, FILES};
+use crate::stream::definition;
 use crate::stream::{SYMBOLS_FILE, space_directory};
 use std::io;
 use std::ops::ControlFlow;
@@ -229,13 +229,13 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
             manifest::write(&*self.storage, &target, stream.owner(space), &catalog)?;
         }
         for (file, end) in ends {
-            let log = crate::aside::log_name(*file);
+            let log = crate::space::aside::log_name(*file);
             self.extend(&from.join(&log), &target.join(&log), *end)?;
             needed.push(log);
         }
         // All but the last are complete.
         for (file, _) in ends.iter().take(ends.len().saturating_sub(1)) {
-            let index = crate::aside::log_name(*file).replace(".log", ".idx");
+            let index = crate::space::aside::log_name(*file).replace(".log", ".idx");
             self.replace(&from.join(&index), &target.join(&index))?;
             needed.push(index);
         }

@@ -1,6 +1,6 @@
 //! Messages that were deleted and may still lie in files.
 
-use crate::catalog::Content;
+use crate::space::catalog::Content;
 use std::ops::Range;
 
 /// A range of times, of all symbols or some, that is deleted. Messages that come later are not: it ends with the sequence

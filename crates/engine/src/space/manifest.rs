@@ -15,10 +15,10 @@
 //! part 3932160 3932170 lost 10
 //! ```
 
-use crate::catalog::{Catalog, Content, Part};
-use crate::copies;
-use crate::deletion::Deletion;
 use crate::error::Error;
+use crate::space::catalog::{Catalog, Content, Part};
+use crate::space::deletion::Deletion;
+use crate::stream::copies;
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::Path;

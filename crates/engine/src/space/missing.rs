@@ -1,8 +1,8 @@
 //! Messages that are known to be out of reach, by the log's index or by the manifest: who reads only what is there would not
 //! hear of them.
 
-use crate::catalog::{Catalog, Part};
 use crate::error::{Error, LostMessages};
+use crate::space::catalog::{Catalog, Part};
 use std::collections::VecDeque;
 use std::path::Path;
 use tapedb_log::{Damage, FILE_HEADER_BYTES, Granule, Log, Reason, Snapshot};

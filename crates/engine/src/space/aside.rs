@@ -4,8 +4,8 @@
 //! They get that name when the manifest says what was lost, and before the log removes what is sealed: so a crash in between
 //! leaves them under their old name, and the next writer comes here first.
 
-use crate::catalog::Catalog;
 use crate::error::Error;
+use crate::space::catalog::Catalog;
 use std::path::Path;
 use tapedb_log::Storage;
 
@@ -61,7 +61,7 @@ pub(crate) fn log_name(file: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Part;
+    use crate::space::catalog::Part;
     use std::sync::Arc;
     use tapedb_log::sim::SimStorage;
 

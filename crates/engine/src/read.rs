@@ -1,0 +1,14 @@
+//! Reading: cursors over many streams, each space as a source that goes from history to the tail.
+
+pub(crate) mod block;
+pub(crate) mod chunks;
+pub(crate) mod columns;
+pub(crate) mod cursor;
+pub(crate) mod fields;
+pub(crate) mod filter;
+pub(crate) mod history;
+pub(crate) mod position;
+pub(crate) mod source;
+pub(crate) mod tail;
+pub(crate) mod tools;
+pub(crate) mod translate;

@@ -1,0 +1,221 @@
+//! The client's end of a connection: what a server may say when.
+
+use crate::error::WireError;
+use crate::frame::{Frame, PREFACE};
+use crate::message::{Login, ToClient, ToServer, VERSION};
+use std::collections::HashMap;
+
+/// Knows what has been asked, and refuses answers that do not answer it.
+///
+/// Always true: each number in `channels` has been sent to the server as a request, a watch or a load, and has not been
+/// answered or closed.
+#[derive(Debug, Default)]
+pub struct ClientSession {
+    welcomed: bool,
+    last_channel: u32,
+    channels: HashMap<u32, Asked>,
+}
+
+/// What may come on a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// One answer of this kind.
+    Answer(u8),
+    /// What a watch gets, after `Watching`.
+    Watch { begun: bool },
+    /// What a load gets, after `Loading`.
+    Load { begun: bool },
+}
+
+impl ClientSession {
+    /// A connection on which nothing has been said.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What comes first: the preface and a hello.
+    pub fn hello(program: &str, login: Login<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(&PREFACE);
+        ToServer::Hello { version_min: VERSION, version_max: VERSION, program, login }.encode(0, out);
+    }
+
+    /// Asks for something, or begins a watch or a load: adds it to `out`, and returns the channel on which the answer
+    /// comes. What belongs to a channel that is open, or to none, is encoded without a session.
+    pub fn ask(&mut self, message: &ToServer<'_>, out: &mut Vec<u8>) -> u32 {
+        let channel = self.free_channel();
+        if let Some(asked) = Asked::by(message) {
+            self.channels.insert(channel, asked);
+        }
+        message.encode(channel, out);
+        channel
+    }
+
+    /// Takes a frame in: its channel, and what it says.
+    ///
+    /// # Errors
+    /// [`WireError`], after which the connection must end.
+    pub fn receive<'a>(&mut self, frame: Frame<'a>) -> Result<(u32, ToClient<'a>), WireError> {
+        let Frame { kind, channel, payload } = frame;
+        let message = ToClient::parse(kind, payload)?;
+        match self.fits(channel, &message) {
+            Ok(()) => Ok((channel, message)),
+            Err(why) => Err(WireError::Unexpected { kind, channel, why }),
+        }
+    }
+
+    /// Whether something is still to come on a channel.
+    pub fn is_open(&self, channel: u32) -> bool {
+        self.channels.contains_key(&channel)
+    }
+
+    /// How many channels are open.
+    pub fn channels(&self) -> usize {
+        self.channels.len()
+    }
+
+    fn free_channel(&mut self) -> u32 {
+        loop {
+            self.last_channel = self.last_channel.wrapping_add(1).max(1);
+            if !self.channels.contains_key(&self.last_channel) {
+                return self.last_channel;
+            }
+        }
+    }
+
+    fn fits(&mut self, channel: u32, message: &ToClient<'_>) -> Result<(), &'static str> {
+        if channel == 0 {
+            return self.fits_connection(message);
+        }
+        if !self.welcomed {
+            return Err("a welcome must come first");
+        }
+        let Some(asked) = self.channels.get_mut(&channel) else {
+            return Err("nothing was asked on the channel");
+        };
+        match (*asked, message) {
+            (_, ToClient::Failed { .. }) => {}
+            (Asked::Answer(kind), _) if kind == message.kind() => {}
+            (Asked::Watch { begun: false }, ToClient::Watching { .. }) => {
+                *asked = Asked::Watch { begun: true };
+                return Ok(());
+            }
+            (Asked::Load { begun: false }, ToClient::Loading { .. }) => {
+                *asked = Asked::Load { begun: true };
+                return Ok(());
+            }
+            (
+                Asked::Watch { begun: true },
+                ToClient::Grown { .. }
+                | ToClient::Symbols { .. }
+                | ToClient::Changed {}
+                | ToClient::Skipped { .. },
+            )
+            | (Asked::Load { begun: true }, ToClient::Appended { .. } | ToClient::AppendFailed { .. }) => {
+                return Ok(());
+            }
+            (Asked::Watch { begun: true }, ToClient::Gone { .. } | ToClient::Closed {})
+            | (Asked::Load { begun: true }, ToClient::Closed {}) => {}
+            _ => return Err("it does not answer what was asked"),
+        }
+        self.channels.remove(&channel);
+        Ok(())
+    }
+
+    fn fits_connection(&mut self, message: &ToClient<'_>) -> Result<(), &'static str> {
+        match message {
+            ToClient::Welcome { version, .. } if !self.welcomed => {
+                self.welcomed = *version == VERSION;
+                if self.welcomed { Ok(()) } else { Err("the version was not offered") }
+            }
+            ToClient::Refused { .. } if !self.welcomed => Ok(()),
+            ToClient::Goodbye { .. } => Ok(()),
+            ToClient::Ping { .. } | ToClient::Pong { .. } if self.welcomed => Ok(()),
+            _ => Err("it does not belong on channel 0 now"),
+        }
+    }
+}
+
+impl Asked {
+    fn by(message: &ToServer<'_>) -> Option<Self> {
+        Some(match message {
+            ToServer::Streams {} => Self::Answer(66),
+            ToServer::Describe { .. } => Self::Answer(67),
+            ToServer::OpenFile { .. } => Self::Answer(68),
+            ToServer::ReadFile { .. } => Self::Answer(69),
+            ToServer::FileLen { .. } => Self::Answer(70),
+            ToServer::AddSymbols { .. } => Self::Answer(71),
+            ToServer::Command { .. } => Self::Answer(72),
+            ToServer::Watch { .. } => Self::Watch { begun: false },
+            ToServer::Load { .. } => Self::Load { begun: false },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Parts, Rest};
+
+    fn hear(session: &mut ClientSession, channel: u32, message: ToClient<'_>) -> Result<(), WireError> {
+        let mut out = Vec::new();
+        message.encode(channel, &mut out);
+        let payload = &mut out[crate::FRAME_HEADER_BYTES..];
+        session.receive(Frame { kind: message.kind(), channel, payload }).map(drop)
+    }
+
+    fn welcome() -> ToClient<'static> {
+        ToClient::Welcome {
+            version: VERSION,
+            server: "test",
+            epoch: 1,
+            user: "",
+            heartbeat_ms: 1000,
+            files_max: 10,
+            channels_max: 10,
+        }
+    }
+
+    fn welcomed() -> ClientSession {
+        let mut session = ClientSession::new();
+        hear(&mut session, 0, welcome()).unwrap();
+        session
+    }
+
+    #[test]
+    fn an_answer_answers_what_was_asked_once() {
+        let mut session = welcomed();
+        let channel = session.ask(&ToServer::FileLen { file: 1 }, &mut Vec::new());
+        assert!(hear(&mut session, channel, ToClient::Bytes { bytes: Rest(b"") }).is_err());
+        hear(&mut session, channel, ToClient::FileLenIs { len: 1 }).unwrap();
+        assert!(hear(&mut session, channel, ToClient::FileLenIs { len: 1 }).is_err());
+        let channel = session.ask(&ToServer::FileLen { file: 1 }, &mut Vec::new());
+        hear(&mut session, channel, ToClient::Failed { failure: Parts::default() }).unwrap();
+        assert_eq!(session.channels(), 0);
+    }
+
+    #[test]
+    fn a_watch_begins_gets_pushes_and_ends() {
+        let mut session = welcomed();
+        let watch = ToServer::Watch { stream_id: 1, credit: 1, lag_max: 0, from: vec![] };
+        let channel = session.ask(&watch, &mut Vec::new());
+        assert!(hear(&mut session, channel, ToClient::Changed {}).is_err());
+        hear(&mut session, channel, ToClient::Watching { from: vec![] }).unwrap();
+        hear(&mut session, channel, ToClient::Changed {}).unwrap();
+        hear(&mut session, channel, ToClient::Changed {}).unwrap();
+        assert!(hear(&mut session, channel, ToClient::Loading { last_number: 0 }).is_err());
+        hear(&mut session, channel, ToClient::Closed {}).unwrap();
+        assert!(!session.is_open(channel));
+    }
+
+    #[test]
+    fn a_welcome_comes_first() {
+        let mut session = ClientSession::new();
+        let channel = session.ask(&ToServer::Streams {}, &mut Vec::new());
+        assert!(hear(&mut session, channel, ToClient::StreamNames { names: vec![] }).is_err());
+        assert!(hear(&mut session, 0, ToClient::Ping { number: 1 }).is_err());
+        hear(&mut session, 0, welcome()).unwrap();
+        assert!(hear(&mut session, 0, welcome()).is_err());
+        hear(&mut session, channel, ToClient::StreamNames { names: vec![] }).unwrap();
+    }
+}

@@ -1,0 +1,256 @@
+//! What payloads are made of: numbers, texts and lists, each with one way to be written.
+
+use crate::error::WireError;
+
+/// Something with a place in payloads.
+pub(crate) trait Put {
+    fn put(&self, out: &mut Vec<u8>);
+}
+
+/// Something that is taken from payloads, and may point into them.
+pub(crate) trait Take<'a>: Sized {
+    /// The fewest bytes it has: lists that claim more elements than can follow are refused before memory is taken.
+    const BYTES_MIN: usize;
+    fn take(from: &mut Taker<'a>) -> Result<Self, WireError>;
+}
+
+/// Takes fields from a payload, front to back.
+#[derive(Debug)]
+pub(crate) struct Taker<'a> {
+    kind: u8,
+    payload: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Taker<'a> {
+    pub fn new(kind: u8, payload: &'a [u8]) -> Self {
+        Self { kind, payload, offset: 0 }
+    }
+
+    pub fn bytes(&mut self, need: usize) -> Result<&'a [u8], WireError> {
+        let rest = &self.payload[self.offset..];
+        match rest.get(..need) {
+            Some(bytes) => {
+                self.offset += need;
+                Ok(bytes)
+            }
+            None => {
+                Err(WireError::Truncated { kind: self.kind, offset: self.offset, need, have: rest.len() })
+            }
+        }
+    }
+
+    pub fn rest(&mut self) -> &'a [u8] {
+        let rest = &self.payload[self.offset..];
+        self.offset = self.payload.len();
+        rest
+    }
+
+    pub fn invalid(&self, what: &'static str) -> WireError {
+        WireError::Invalid { kind: self.kind, offset: self.offset, what }
+    }
+
+    /// Nothing may be left.
+    pub fn end(self) -> Result<(), WireError> {
+        if self.offset == self.payload.len() {
+            Ok(())
+        } else {
+            Err(self.invalid("more follows than belongs there"))
+        }
+    }
+
+    /// A count of elements that fit what follows.
+    fn count(&mut self, bytes_min: usize) -> Result<usize, WireError> {
+        let count = u32::take(self)? as usize;
+        let have = self.payload.len() - self.offset;
+        let need = count.saturating_mul(bytes_min);
+        if need > have {
+            return Err(WireError::Truncated { kind: self.kind, offset: self.offset, need, have });
+        }
+        Ok(count)
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Put for $number {
+            fn put(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+        }
+
+        impl Take<'_> for $number {
+            const BYTES_MIN: usize = size_of::<$number>();
+
+            fn take(from: &mut Taker<'_>) -> Result<Self, WireError> {
+                let bytes = from.bytes(size_of::<$number>())?;
+                Ok(Self::from_le_bytes(bytes.try_into().unwrap_or_default()))
+            }
+        }
+    )*};
+}
+
+numbers!(u8, u16, u32, u64, i64);
+
+impl Put for bool {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push((*self).into());
+    }
+}
+
+impl Take<'_> for bool {
+    const BYTES_MIN: usize = 1;
+
+    fn take(from: &mut Taker<'_>) -> Result<Self, WireError> {
+        match u8::take(from)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(from.invalid("a truth value is neither 0 nor 1")),
+        }
+    }
+}
+
+impl Put for &str {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.as_bytes().put(out);
+    }
+}
+
+impl<'a> Take<'a> for &'a str {
+    const BYTES_MIN: usize = 4;
+
+    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+        let bytes = <&[u8]>::take(from)?;
+        str::from_utf8(bytes).map_err(|_| from.invalid("a text is not UTF-8"))
+    }
+}
+
+impl Put for String {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.as_str().put(out);
+    }
+}
+
+impl Take<'_> for String {
+    const BYTES_MIN: usize = 4;
+
+    fn take(from: &mut Taker<'_>) -> Result<Self, WireError> {
+        Ok(<&str>::take(from)?.to_string())
+    }
+}
+
+impl Put for &[u8] {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.len() as u32).put(out);
+        out.extend_from_slice(self);
+    }
+}
+
+impl<'a> Take<'a> for &'a [u8] {
+    const BYTES_MIN: usize = 4;
+
+    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+        let count = from.count(1)?;
+        from.bytes(count)
+    }
+}
+
+impl<T: Put> Put for Vec<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.len() as u32).put(out);
+        self.iter().for_each(|element| element.put(out));
+    }
+}
+
+impl<'a, T: Take<'a>> Take<'a> for Vec<T> {
+    const BYTES_MIN: usize = 4;
+
+    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+        let count = from.count(T::BYTES_MIN)?;
+        (0..count).map(|_| T::take(from)).collect()
+    }
+}
+
+impl<T: Put> Put for Option<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.is_some().put(out);
+        if let Some(value) = self {
+            value.put(out);
+        }
+    }
+}
+
+impl<'a, T: Take<'a>> Take<'a> for Option<T> {
+    const BYTES_MIN: usize = 1;
+
+    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+        if bool::take(from)? { Ok(Some(T::take(from)?)) } else { Ok(None) }
+    }
+}
+
+impl<A: Put, B: Put> Put for (A, B) {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+        self.1.put(out);
+    }
+}
+
+impl<'a, A: Take<'a>, B: Take<'a>> Take<'a> for (A, B) {
+    const BYTES_MIN: usize = A::BYTES_MIN + B::BYTES_MIN;
+
+    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+        Ok((A::take(from)?, B::take(from)?))
+    }
+}
+
+/// Makes a struct a field: its fields, one after the other. One that borrows names its lifetime.
+macro_rules! field_by_field {
+    ($name:ident { $($field:ident: $type:ty),* $(,)? }) => {
+        crate::fields::field_by_field!('a, $name, { $($field: $type),* });
+    };
+    ($name:ident<$life:lifetime> { $($field:ident: $type:ty),* $(,)? }) => {
+        crate::fields::field_by_field!($life, $name<$life>, { $($field: $type),* });
+    };
+    ($life:lifetime, $whole:ty, { $($field:ident: $type:ty),* }) => {
+        impl<$life> crate::fields::Put for $whole {
+            fn put(&self, out: &mut Vec<u8>) {
+                $(crate::fields::Put::put(&self.$field, out);)*
+            }
+        }
+
+        impl<$life> crate::fields::Take<$life> for $whole {
+            const BYTES_MIN: usize = 0 $(+ <$type as crate::fields::Take<$life>>::BYTES_MIN)*;
+
+            fn take(from: &mut crate::fields::Taker<$life>) -> Result<Self, crate::error::WireError> {
+                Ok(Self { $($field: crate::fields::Take::take(from)?),* })
+            }
+        }
+    };
+}
+pub(crate) use field_by_field;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_cannot_follow_takes_no_memory() {
+        let bytes = [255, 255, 255, 255, 1, 2];
+        let mut taker = Taker::new(5, &bytes);
+        let error = Vec::<u64>::take(&mut taker).unwrap_err();
+        assert_eq!(error, WireError::Truncated { kind: 5, offset: 4, need: 8 * 0xffff_ffff, have: 2 });
+    }
+
+    #[test]
+    fn a_truth_value_has_two_forms_only() {
+        assert!(bool::take(&mut Taker::new(1, &[2])).is_err());
+        assert_eq!(bool::take(&mut Taker::new(1, &[1])), Ok(true));
+    }
+
+    #[test]
+    fn a_text_is_utf8() {
+        let mut bytes = Vec::new();
+        (&[0xff_u8][..]).put(&mut bytes);
+        assert!(matches!(<&str>::take(&mut Taker::new(1, &bytes)), Err(WireError::Invalid { .. })));
+    }
+}

@@ -1,0 +1,278 @@
+//! Frames: what the bytes of a connection are cut into.
+
+use crate::error::WireError;
+
+/// The first bytes that a client sends. No other protocol begins so.
+pub const PREFACE: [u8; 8] = *b"TAPEDB1\n";
+
+/// Bytes before the payload of a frame.
+pub const FRAME_HEADER_BYTES: usize = 12;
+
+/// No payload is longer: the longest batch, and what is said about it.
+pub const FRAME_BYTES_MAX: usize = 17 << 20;
+
+/// The buffer of a [`Decoder`] shrinks to this when nothing is in it.
+const BUFFER_BYTES_KEPT: usize = 512 << 10;
+
+/// A frame that has arrived whole.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// What it is.
+    pub kind: u8,
+    /// Whom it concerns; 0 is the connection itself.
+    pub channel: u32,
+    /// What it says. It can be changed in place: a batch gets its numbers without being copied.
+    pub payload: &'a mut [u8],
+}
+
+/// Cuts bytes into frames. Holds at most one frame beyond what was handed in last.
+///
+/// ```
+/// use tapedb_wire::{Decoder, ToServer};
+///
+/// let mut sent = Vec::new();
+/// ToServer::Ping { number: 7 }.encode(0, &mut sent);
+/// let mut decoder = Decoder::new();
+/// for byte in sent {
+///     assert!(decoder.next_frame()?.is_none());
+///     decoder.push(&[byte]);
+/// }
+/// let frame = decoder.next_frame()?.expect("it is whole now");
+/// assert_eq!(ToServer::parse(frame.kind, frame.payload)?, ToServer::Ping { number: 7 });
+/// # Ok::<(), tapedb_wire::WireError>(())
+/// ```
+#[derive(Debug)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    /// The bytes that have not been taken are these.
+    start: usize,
+    end: usize,
+    bytes_max: usize,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder at the beginning of a frame that takes payloads of up to [`FRAME_BYTES_MAX`] bytes.
+    pub fn new() -> Self {
+        Self::with_bytes_max(FRAME_BYTES_MAX)
+    }
+
+    /// A decoder that refuses longer payloads than `bytes_max`.
+    pub fn with_bytes_max(bytes_max: usize) -> Self {
+        Self { buffer: Vec::new(), start: 0, end: 0, bytes_max }
+    }
+
+    /// Sets the longest payload from now on: less before the other side has said who it is.
+    pub fn set_bytes_max(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
+    /// Room for the next bytes to arrive, at least `least` of them; the rest of a frame that has begun, where that is more.
+    /// Say with [`filled`](Self::filled) how many came.
+    pub fn room(&mut self, least: usize) -> &mut [u8] {
+        let least = least.max(self.missing());
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            if self.buffer.len() > BUFFER_BYTES_KEPT.max(least) {
+                self.buffer = Vec::new();
+            }
+        }
+        if self.buffer.len() - self.end < least {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            let needed = self.end + least;
+            if self.buffer.len() < needed {
+                self.buffer.resize(needed, 0);
+            }
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    /// Takes in the first `bytes` of what [`room`](Self::room) gave; more than it gave counts as all of it.
+    pub fn filled(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.buffer.len());
+    }
+
+    /// Takes in bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+        self.filled(bytes.len());
+    }
+
+    /// Bytes that have arrived and were not taken.
+    pub fn pending(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Takes the [`PREFACE`]; `false`: not all of it is there yet.
+    ///
+    /// # Errors
+    /// [`WireError::Preface`] as soon as what is there cannot become it.
+    pub fn take_preface(&mut self) -> Result<bool, WireError> {
+        let pending = self.pending();
+        let there = pending.len().min(PREFACE.len());
+        if pending[..there] != PREFACE[..there] {
+            return Err(WireError::Preface { looks_like: looks_like(pending) });
+        }
+        let is_whole = there == PREFACE.len();
+        if is_whole {
+            self.start += there;
+        }
+        Ok(is_whole)
+    }
+
+    /// The next frame, if it is whole.
+    ///
+    /// # Errors
+    /// [`WireError::TooLong`], and [`WireError::Invalid`] for a header that no version writes.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, WireError> {
+        let Some((len, kind, channel)) = self.header()? else { return Ok(None) };
+        let begin = self.start + FRAME_HEADER_BYTES;
+        if self.end - begin < len {
+            return Ok(None);
+        }
+        self.start = begin + len;
+        Ok(Some(Frame { kind, channel, payload: &mut self.buffer[begin..begin + len] }))
+    }
+
+    fn header(&self) -> Result<Option<(usize, u8, u32)>, WireError> {
+        let Some(header) = self.pending().first_chunk::<FRAME_HEADER_BYTES>() else { return Ok(None) };
+        let &[a, b, c, d, kind, zero @ .., e, f, g, h] = header;
+        let len = u32::from_le_bytes([a, b, c, d]) as usize;
+        if len > self.bytes_max {
+            return Err(WireError::TooLong { bytes: len as u64, bytes_max: self.bytes_max as u64 });
+        }
+        if zero != [0; 3] {
+            return Err(WireError::Invalid { kind, offset: 0, what: "bytes 5 to 7 of its header are not 0" });
+        }
+        Ok(Some((len, kind, u32::from_le_bytes([e, f, g, h]))))
+    }
+
+    /// Bytes that the frame that has begun still lacks.
+    fn missing(&self) -> usize {
+        match self.header() {
+            Ok(Some((len, ..))) => (FRAME_HEADER_BYTES + len).saturating_sub(self.end - self.start),
+            _ => 0,
+        }
+    }
+}
+
+/// The header of a frame whose payload has `len` bytes, at most [`FRAME_BYTES_MAX`]: for who writes the payload from
+/// where it is.
+pub fn frame_header(kind: u8, channel: u32, len: usize) -> [u8; FRAME_HEADER_BYTES] {
+    let [a, b, c, d] = (len as u32).to_le_bytes();
+    let [e, f, g, h] = channel.to_le_bytes();
+    [a, b, c, d, kind, 0, 0, 0, e, f, g, h]
+}
+
+/// Begins a frame at the end of `out`; its payload is what is put there until [`end_frame`], which takes what is returned.
+pub fn begin_frame(kind: u8, channel: u32, out: &mut Vec<u8>) -> usize {
+    let begin = out.len();
+    out.extend_from_slice(&frame_header(kind, channel, 0));
+    begin
+}
+
+/// Ends a frame that was begun at `begin`.
+pub fn end_frame(begin: usize, out: &mut [u8]) {
+    let len = out.len() - begin - FRAME_HEADER_BYTES;
+    out[begin..begin + 4].copy_from_slice(&(len as u32).to_le_bytes());
+}
+
+fn looks_like(bytes: &[u8]) -> &'static str {
+    let verbs: [&[u8]; 6] = [b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "];
+    match bytes {
+        [0x16, 3, ..] => "TLS; use an address that is served with TLS, or connect without",
+        [0x16] | [] => "nothing known",
+        _ if verbs.iter().any(|verb| bytes.starts_with(verb)) => "HTTP; that is served on another port",
+        _ if bytes.starts_with(b"TAPEDB") => "another version of the protocol",
+        _ => "nothing known",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frame(kind: u8, channel: u32, payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let begin = begin_frame(kind, channel, &mut out);
+        out.extend_from_slice(payload);
+        end_frame(begin, &mut out);
+        assert_eq!(out[..FRAME_HEADER_BYTES], frame_header(kind, channel, payload.len()));
+        out
+    }
+
+    proptest! {
+        /// However the bytes of frames are cut up, the frames come out.
+        #[test]
+        fn frames_come_out_however_they_arrive(
+            frames in prop::collection::vec((any::<u8>(), any::<u32>(), prop::collection::vec(any::<u8>(), 0..300)), 1..20),
+            cuts in prop::collection::vec(1usize..200, 1..50),
+        ) {
+            let bytes: Vec<u8> = frames.iter().flat_map(|(kind, channel, payload)| frame(*kind, *channel, payload)).collect();
+            let (mut decoder, mut found, mut rest) = (Decoder::new(), Vec::new(), &bytes[..]);
+            for cut in cuts.iter().cycle() {
+                let (piece, after) = rest.split_at((*cut).min(rest.len()));
+                decoder.push(piece);
+                while let Some(Frame { kind, channel, payload }) = decoder.next_frame().unwrap() {
+                    found.push((kind, channel, payload.to_vec()));
+                }
+                rest = after;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert_eq!(found, frames);
+            prop_assert!(decoder.pending().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_long_frame_is_refused_before_it_takes_memory() {
+        let mut decoder = Decoder::with_bytes_max(100);
+        decoder.push(&frame_header(1, 0, 101));
+        assert_eq!(decoder.next_frame(), Err(WireError::TooLong { bytes: 101, bytes_max: 100 }));
+        assert!(decoder.room(1).len() < 1000);
+    }
+
+    #[test]
+    fn a_header_of_another_kind_is_refused() {
+        let mut decoder = Decoder::new();
+        decoder.push(&[0, 0, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0]);
+        assert!(matches!(decoder.next_frame(), Err(WireError::Invalid { kind: 9, .. })));
+    }
+
+    #[test]
+    fn the_preface_comes_first() {
+        let mut decoder = Decoder::new();
+        decoder.push(&PREFACE[..3]);
+        assert_eq!(decoder.take_preface(), Ok(false));
+        decoder.push(&PREFACE[3..]);
+        decoder.push(b"rest");
+        assert_eq!(decoder.take_preface(), Ok(true));
+        assert_eq!(decoder.pending(), b"rest");
+        for (bytes, like) in
+            [(&b"GET / HTTP/1.1"[..], "HTTP"), (&[0x16, 3, 1], "TLS"), (b"TAPEDB9\n", "another version")]
+        {
+            let mut decoder = Decoder::new();
+            decoder.push(bytes);
+            let error = decoder.take_preface().unwrap_err().to_string();
+            assert!(error.contains(like), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_buffer_gives_back_what_a_long_frame_took() {
+        let mut decoder = Decoder::new();
+        decoder.push(&frame(1, 1, &vec![7; 4 << 20]));
+        assert_eq!(decoder.next_frame().unwrap().unwrap().payload.len(), 4 << 20);
+        decoder.room(1);
+        assert!(decoder.buffer.len() <= BUFFER_BYTES_KEPT);
+    }
+}

@@ -1,0 +1,292 @@
+//! The server's end of a connection: what a client may say when.
+
+use crate::error::WireError;
+use crate::flow::Credit;
+use crate::frame::Frame;
+use crate::message::{Login, ToServer, VERSION, split_append};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a connection may have at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Watches and loads together.
+    pub channels_max: u32,
+    /// Credit of a watch, in bytes; grants beyond it count as nothing.
+    pub credit_max: u64,
+}
+
+/// A channel that stays.
+#[derive(Debug, Clone)]
+pub enum Channel {
+    /// A watch, and what may be pushed on it.
+    Watch(Arc<Credit>),
+    /// A load, and the number that its next batch must have.
+    Load {
+        /// 0 until the server has said which number is stored.
+        next_number: u64,
+    },
+}
+
+/// A batch that has arrived, to be changed in place.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arrived<'a> {
+    /// Channel of the load.
+    pub channel: u32,
+    /// Its number.
+    pub number: u64,
+    /// The batch.
+    pub batch: &'a mut [u8],
+}
+
+/// Knows what may be said on a connection, and refuses everything else.
+///
+/// Always true: before the hello there is no channel; a channel is of one use from its first frame until it is closed.
+#[derive(Debug)]
+pub struct ServerSession {
+    limits: Limits,
+    greeted: bool,
+    channels: HashMap<u32, Channel>,
+}
+
+impl ServerSession {
+    /// A connection on which nothing has been said.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, greeted: false, channels: HashMap::new() }
+    }
+
+    /// Takes a frame in.
+    ///
+    /// # Errors
+    /// [`WireError`], after which the connection must end.
+    pub fn receive<'a>(&mut self, frame: Frame<'a>) -> Result<ToServer<'a>, WireError> {
+        let Frame { kind, channel, payload } = frame;
+        let message = ToServer::parse(kind, payload)?;
+        self.check(kind, channel, &message)?;
+        Ok(message)
+    }
+
+    /// Takes an [`Append`](ToServer::Append) in without copying its batch. `None`, and the frame is as it was, if it is
+    /// another message.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_append<'f>(&mut self, frame: &'f mut Frame<'_>) -> Result<Option<Arrived<'f>>, WireError> {
+        if frame.kind != 13 {
+            return Ok(None);
+        }
+        let (kind, channel) = (frame.kind, frame.channel);
+        let (number, batch) = split_append(frame.payload)?;
+        self.check_append(kind, channel, number)?;
+        Ok(Some(Arrived { channel, number, batch }))
+    }
+
+    /// The version to go on with; `None` when none fits.
+    pub fn version_of(version_min: u16, version_max: u16) -> Option<u16> {
+        (version_min <= VERSION && VERSION <= version_max).then_some(VERSION)
+    }
+
+    /// Says that the hello was taken: the client is in.
+    pub fn welcome(&mut self) {
+        self.greeted = true;
+    }
+
+    /// Opens the channel of a watch that is being answered; the credit is shared with whoever pushes.
+    pub fn open_watch(&mut self, channel: u32, credit: u64) -> Arc<Credit> {
+        let credit = Arc::new(Credit::new(credit.min(self.limits.credit_max)));
+        self.channels.insert(channel, Channel::Watch(Arc::clone(&credit)));
+        credit
+    }
+
+    /// Opens the channel of a load that is being answered; its first batch must have `next_number`.
+    pub fn open_load(&mut self, channel: u32, next_number: u64) {
+        self.channels.insert(channel, Channel::Load { next_number });
+    }
+
+    /// A batch was not stored: the load goes on with its number. Batches after it that are under way are ignored: see
+    /// [`is_expected`](Self::is_expected).
+    pub fn go_back(&mut self, channel: u32, number: u64) {
+        if let Some(Channel::Load { next_number }) = self.channels.get_mut(&channel) {
+            *next_number = number;
+        }
+    }
+
+    /// Ends a channel.
+    pub fn close(&mut self, channel: u32) -> Option<Channel> {
+        self.channels.remove(&channel)
+    }
+
+    /// A channel that is open.
+    pub fn channel(&self, channel: u32) -> Option<&Channel> {
+        self.channels.get(&channel)
+    }
+
+    /// How many channels are open.
+    pub fn channels(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// Whether a batch of this number comes next. (After a failure those that were sent before the client knew are not.)
+    pub fn is_expected(&self, channel: u32, number: u64) -> bool {
+        matches!(self.channels.get(&channel), Some(Channel::Load { next_number }) if *next_number == number)
+    }
+
+    /// Notes that the batch with this number is being stored.
+    pub fn note_append(&mut self, channel: u32, number: u64) {
+        self.go_back(channel, number + 1);
+    }
+
+    fn check(&mut self, kind: u8, channel: u32, message: &ToServer<'_>) -> Result<(), WireError> {
+        let unexpected = |why| Err(WireError::Unexpected { kind, channel, why });
+        match message {
+            ToServer::Hello { login, .. } => {
+                let fits = channel == 0 && !self.greeted && !is_empty(login);
+                if fits { Ok(()) } else { unexpected("a hello comes once, first, and names whom it names") }
+            }
+            ToServer::Goodbye { .. } if channel == 0 => Ok(()),
+            _ if !self.greeted => unexpected("a hello must come first"),
+            ToServer::CloseFile { .. }
+            | ToServer::Ping { .. }
+            | ToServer::Pong { .. }
+            | ToServer::Goodbye { .. } => {
+                if channel == 0 {
+                    Ok(())
+                } else {
+                    unexpected("it belongs on channel 0")
+                }
+            }
+            ToServer::Append { number, .. } => self.check_append(kind, channel, *number),
+            ToServer::Credit { bytes } => self.grant(kind, channel, *bytes),
+            // What has ended on this side may still be closed on the other.
+            ToServer::Close {} if channel != 0 => Ok(()),
+            ToServer::Watch { .. } | ToServer::Load { .. } => {
+                self.check_free(kind, channel)?;
+                let is_room = self.channels.len() < self.limits.channels_max as usize;
+                if is_room {
+                    Ok(())
+                } else {
+                    unexpected("the connection has all the channels that it may have")
+                }
+            }
+            _ => self.check_free(kind, channel),
+        }
+    }
+
+    fn check_free(&self, kind: u8, channel: u32) -> Result<(), WireError> {
+        let why = match channel {
+            0 => "channel 0 is the connection's own",
+            _ if self.channels.contains_key(&channel) => "the channel is in use",
+            _ => return Ok(()),
+        };
+        Err(WireError::Unexpected { kind, channel, why })
+    }
+
+    fn check_append(&self, kind: u8, channel: u32, number: u64) -> Result<(), WireError> {
+        let why = match self.channels.get(&channel) {
+            _ if !self.greeted => "a hello must come first",
+            Some(Channel::Watch(_)) => "the channel is a watch's",
+            _ if number == 0 || number == u64::MAX => "a batch's number is between 1 and 2^64 - 2",
+            // A load that the server has ended: its batches may be under way.
+            _ => return Ok(()),
+        };
+        Err(WireError::Unexpected { kind, channel, why })
+    }
+
+    fn grant(&self, kind: u8, channel: u32, bytes: u64) -> Result<(), WireError> {
+        match self.channels.get(&channel) {
+            Some(Channel::Watch(credit)) => {
+                let room = self.limits.credit_max.saturating_sub(credit.left());
+                credit.grant(bytes.min(room));
+                Ok(())
+            }
+            Some(Channel::Load { .. }) => {
+                Err(WireError::Unexpected { kind, channel, why: "the channel is a load's" })
+            }
+            // A watch that has ended.
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_empty(login: &Login<'_>) -> bool {
+    match login {
+        Login::Anyone => false,
+        Login::Password { user, .. } => user.is_empty(),
+        Login::Token(token) => token.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Rest;
+
+    const LIMITS: Limits = Limits { channels_max: 2, credit_max: 1000 };
+
+    fn hear(session: &mut ServerSession, channel: u32, message: ToServer<'_>) -> Result<(), WireError> {
+        let mut out = Vec::new();
+        message.encode(channel, &mut out);
+        let payload = &mut out[crate::FRAME_HEADER_BYTES..];
+        session.receive(Frame { kind: message.kind(), channel, payload }).map(drop)
+    }
+
+    fn hello() -> ToServer<'static> {
+        ToServer::Hello { version_min: 1, version_max: 1, program: "test", login: Login::Anyone }
+    }
+
+    fn watch() -> ToServer<'static> {
+        ToServer::Watch { stream_id: 1, credit: 10, lag_max: 0, from: vec![0] }
+    }
+
+    fn greeted() -> ServerSession {
+        let mut session = ServerSession::new(LIMITS);
+        hear(&mut session, 0, hello()).unwrap();
+        session.welcome();
+        session
+    }
+
+    #[test]
+    fn a_hello_comes_first_and_once() {
+        let mut session = ServerSession::new(LIMITS);
+        assert!(hear(&mut session, 1, ToServer::Streams {}).is_err());
+        assert!(hear(&mut session, 1, ToServer::Append { number: 1, batch: Rest(b"") }).is_err());
+        hear(&mut session, 0, hello()).unwrap();
+        session.welcome();
+        assert!(hear(&mut session, 0, hello()).is_err());
+        hear(&mut session, 1, ToServer::Streams {}).unwrap();
+    }
+
+    #[test]
+    fn channels_are_of_one_use_and_not_too_many() {
+        let mut session = greeted();
+        assert!(hear(&mut session, 0, watch()).is_err());
+        hear(&mut session, 1, watch()).unwrap();
+        let credit = session.open_watch(1, 10);
+        assert!(hear(&mut session, 1, ToServer::Streams {}).is_err());
+        assert!(hear(&mut session, 1, ToServer::Append { number: 1, batch: Rest(b"") }).is_err());
+        hear(&mut session, 1, ToServer::Credit { bytes: u64::MAX }).unwrap();
+        assert_eq!(credit.left(), 1000, "no more than the server allows");
+        session.open_load(2, 1);
+        assert!(hear(&mut session, 2, ToServer::Credit { bytes: 1 }).is_err());
+        assert!(hear(&mut session, 3, watch()).is_err(), "there are two already");
+        session.close(1);
+        hear(&mut session, 3, watch()).unwrap();
+        hear(&mut session, 1, ToServer::Credit { bytes: 1 }).unwrap();
+    }
+
+    #[test]
+    fn batches_come_in_order() {
+        let mut session = greeted();
+        session.open_load(5, 8);
+        let mut out = Vec::new();
+        ToServer::Append { number: 8, batch: Rest(b"abc") }.encode(5, &mut out);
+        let mut frame = Frame { kind: 13, channel: 5, payload: &mut out[crate::FRAME_HEADER_BYTES..] };
+        let arrived = session.receive_append(&mut frame).unwrap().unwrap();
+        assert_eq!(arrived, Arrived { channel: 5, number: 8, batch: &mut b"abc".to_owned() });
+        assert!(session.is_expected(5, 8) && !session.is_expected(5, 9));
+        session.note_append(5, 8);
+        assert!(session.is_expected(5, 9));
+        session.go_back(5, 8);
+        assert!(session.is_expected(5, 8));
+    }
+}

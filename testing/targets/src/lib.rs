@@ -42,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     targets::segment_file::TARGET,
     targets::symbols_file::TARGET,
     targets::importers::TARGET,
+    targets::wire::TARGET,
 ];
 
 /// The target of that name.

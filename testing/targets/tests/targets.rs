@@ -127,3 +127,8 @@ fn symbols_file() {
 fn importers() {
     fuzz("importers", RUNS_ON_DISK);
 }
+
+#[test]
+fn wire() {
+    fuzz("wire", RUNS);
+}

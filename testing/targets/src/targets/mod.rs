@@ -10,3 +10,4 @@ pub mod row_layout;
 pub mod schema_text;
 pub mod segment_file;
 pub mod symbols_file;
+pub mod wire;

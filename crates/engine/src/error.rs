@@ -172,6 +172,53 @@ pub enum Error {
         /// The stream.
         stream: Box<str>,
     },
+    /// A body offered to a stream is not a message of its schema. Nothing of the batch was written.
+    Body {
+        /// The stream.
+        stream: Box<str>,
+        /// Which message of the batch, counted from 0.
+        row: u64,
+        /// What is wrong with it.
+        what: Box<str>,
+    },
+    /// The user of a remote database may not do this.
+    Denied {
+        /// What was asked for, and of what.
+        what: String,
+    },
+    /// A remote database does not take the connection: credentials, protocol versions, limits.
+    Refused {
+        /// The database.
+        place: String,
+        /// What it says.
+        why: String,
+    },
+    /// There is no connection to a remote database, and none could be made. Nothing was done.
+    Unreachable {
+        /// The database.
+        place: String,
+        /// What was tried, and what came of it.
+        why: String,
+    },
+    /// The connection to a remote database broke before it answered: it may have done what was asked, or not.
+    Disconnected {
+        /// The database.
+        place: String,
+        /// How it ended.
+        why: String,
+    },
+    /// Something that came from a remote database, or from a program that uses this one, means nothing here.
+    Protocol {
+        /// What came.
+        what: String,
+    },
+    /// An error of a remote database that is no other of these.
+    Remote {
+        /// Its code: see [`Parts`](crate::Parts).
+        code: u16,
+        /// What it says.
+        text: String,
+    },
     /// The system refused an operation.
     Io {
         /// What was tried.
@@ -421,6 +468,22 @@ impl fmt::Display for Error {
                 f,
                 "the messages of transient stream {stream:?} are in the memory of the process that writes it; read them there"
             ),
+            Self::Body { stream, row, what } => {
+                write!(f, "not appended to stream {stream:?}: row {row} of the batch: {what}")
+            }
+            Self::Denied { what } => {
+                write!(f, "not allowed: {what}; log in as a user who has the right, or ask for it")
+            }
+            Self::Refused { place, why } => write!(f, "{place} does not take the connection: {why}"),
+            Self::Unreachable { place, why } => {
+                write!(f, "{place} cannot be reached: {why}; check the address, and that the server runs")
+            }
+            Self::Disconnected { place, why } => write!(
+                f,
+                "the connection to {place} ended before the answer came ({why}); look whether it was done, and try again"
+            ),
+            Self::Protocol { what } => write!(f, "{what}; are client and server of one version?"),
+            Self::Remote { text, .. } => f.write_str(text),
             Self::Io { operation, path, source } => {
                 write!(f, "cannot {operation} {}: {source}", path.display())
             }

@@ -17,6 +17,7 @@ mod read;
 mod space;
 mod stream;
 mod upkeep;
+mod upstream;
 
 pub use care::backup::{BackedUp, Deleted};
 pub use care::check::{Checked, Checking, Finding, Severity};
@@ -31,9 +32,14 @@ pub use read::chunks::SymbolRun;
 pub use read::columns::{Chunk, Column, ColumnBuilder, ColumnCursor, Step};
 pub use read::cursor::{Cursor, CursorBuilder, Message};
 pub use read::position::Position;
+pub use stream::observe::{Observer, Observing};
 pub use stream::{Stream, StreamRecovery, StreamStats};
-pub use tapedb_log::{Durability, LogError, Storage};
+pub use tapedb_log::{Durability, Granule, LogError, Span, Storage, StorageFile, TailPosition};
 pub use tapedb_segment::{ColumnKind, SegmentError, Values};
+pub use upstream::{
+    Command, Description, Grown, Known, KnownSpace, Loading, LogDescription, Outcome, Parts,
+    SpaceDescription, Target, Upstream, WINDOW_BYTES, Watcher, Watching,
+};
 
 /// The README's program compiles.
 #[cfg(doctest)]

@@ -270,6 +270,7 @@ impl Loader {
         if committed.shown {
             self.stream.ring();
         }
+        self.stream.observers.committed(self.space.number, &committed, &self.unsent);
         self.unsent.clear();
         self.next_sequence = committed.sequences.end;
         Ok(())

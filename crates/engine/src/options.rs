@@ -1,8 +1,9 @@
 //! What is chosen for a stream: when it is created, and most of it later too ([`Stream::alter`](crate::Stream::alter)).
 
 use crate::error::Error;
-use crate::stream::definition::{durability_name, late_name};
+use crate::stream::definition::{durability_name, late_name, options_of_text, options_text};
 use std::fmt;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
@@ -100,6 +101,12 @@ impl StreamOptions {
         Err(Error::Options { what })
     }
 
+    /// The options as lines of keys and values, as they stand in a stream's definition (`docs/format/database.md`). Parses
+    /// back by [`str::parse`].
+    pub fn to_text(&self) -> String {
+        options_text(self)
+    }
+
     pub(crate) fn is_transient(&self) -> bool {
         self.durability == Durability::Transient
     }
@@ -117,6 +124,15 @@ impl StreamOptions {
             return Ok(());
         };
         Err(Error::Options { what })
+    }
+}
+
+impl FromStr for StreamOptions {
+    type Err = Error;
+
+    /// Reads what [`StreamOptions::to_text`] writes.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        options_of_text(text).map_err(|what| Error::Protocol { what: format!("a text of options {what}") })
     }
 }
 
@@ -227,6 +243,22 @@ mod tests {
         for text in ["", "5", "d", "5y", "-5s", "1.5s", "18446744073709551616s"] {
             assert_eq!(parse_duration(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn options_round_trip_as_text() {
+        let transient =
+            StreamOptions { durability: Durability::Transient, bytes_max: 1 << 20, ..Default::default() };
+        let aged = StreamOptions {
+            retention: Retention { age: Some(Duration::from_secs(5)), bytes: Some(7) },
+            seal_after: None,
+            late: Late::Refuse,
+            ..Default::default()
+        };
+        for options in [StreamOptions::default(), transient, aged] {
+            assert_eq!(options.to_text().parse::<StreamOptions>().unwrap(), options);
+        }
+        assert!("durability eternal".parse::<StreamOptions>().unwrap_err().to_string().contains("eternal"));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::space::deletion::Deletion;
 use crate::space::manifest::Owner;
 use crate::space::salvage::Origin;
 use crate::stream::StreamInner;
+use crate::stream::observe::Observers;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
@@ -60,6 +61,8 @@ pub(crate) struct Space {
     left_alone: Mutex<HashSet<u64>>,
     /// Segments that somebody reads, by number.
     open: Mutex<HashMap<u64, Weak<OpenSegment>>>,
+    /// Who is told of changes.
+    observers: Arc<Observers>,
 }
 
 /// A stream, and one of its spaces: where a reader is at work.
@@ -123,12 +126,13 @@ pub(crate) struct Opening<'a> {
     /// For writing, which also recovers.
     pub writing: bool,
     pub symbols: &'a SymbolFile,
+    pub observers: Arc<Observers>,
 }
 
 impl Space {
     /// Opens the files of a space.
     pub fn open(opening: Opening<'_>) -> Result<(Self, Recovery), Error> {
-        let Opening { storage, directory, options, writing, symbols } = opening;
+        let Opening { storage, directory, options, writing, symbols, observers } = opening;
         let owner = Owner { stream_id: options.stream_id, space: options.space };
         let (catalog, log, writer, recovery) = if writing {
             // A writer that died may not have put the manifest's name on the disk; files are removed because of what it says.
@@ -163,6 +167,7 @@ impl Space {
             active_since: Mutex::default(),
             left_alone: Mutex::default(),
             open: Mutex::default(),
+            observers,
         };
         let last_time = space.times().map_or(i64::MIN, |(_, last)| last);
         space.last_time.store(last_time, Ordering::Relaxed);
@@ -318,6 +323,7 @@ impl Space {
         let new = Arc::new(new);
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
         self.remove_replaced(&old, &new);
+        self.observers.changed();
         Ok(true)
     }
 

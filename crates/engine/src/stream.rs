@@ -5,6 +5,8 @@ pub(crate) mod copies;
 pub(crate) mod definition;
 pub(crate) mod edit;
 pub(crate) mod identity;
+pub(crate) mod observe;
+pub(crate) mod serve;
 pub(crate) mod versions;
 
 use crate::bell::Bell;
@@ -22,6 +24,7 @@ use crate::space::{Lane, Opening, Space};
 use crate::stream::binding::Binding;
 use crate::stream::definition::Definition;
 use crate::stream::identity::{Identity, Seen};
+use crate::stream::observe::Observers;
 use crate::stream::versions::{Reading, Versions};
 use crate::upkeep::keeper::Keeper;
 use crate::upkeep::retention;
@@ -133,6 +136,10 @@ pub(crate) struct StreamInner {
     /// Names the stream in positions: its id; of a transient one that is being written another each time it is opened, for
     /// then its messages are others.
     pub position_id: u64,
+    /// Tells this opening from others: a number made up when the stream was opened.
+    run: u64,
+    /// Who is told of what happens.
+    pub observers: Arc<Observers>,
     /// The options, now.
     pub settings: Arc<Settings>,
     pub layouts: Layouts,
@@ -346,8 +353,9 @@ impl StreamInner {
         let (identity, definition, copies) = Identity::open(storage.clone(), &directory)?;
         let layouts = Layouts::new(definition.schema.clone())?;
         let writing = lock.is_some();
+        let observers: Arc<Observers> = Arc::default();
         let Files { symbols, spaces, mut recovery } =
-            Files::open(&storage, &directory, &definition, writing)?;
+            Files::open(&storage, &directory, &definition, (writing, &observers))?;
         recovery.definition = copies.damage.map(|error| error.to_string());
         if writing && copies.is_uneven {
             identity.write(&definition)?;
@@ -372,6 +380,8 @@ impl StreamInner {
             _lock: lock,
             bound: Mutex::default(),
             recovery,
+            run: random(),
+            observers,
             position_id: match is_in_memory(&definition, writing) {
                 true => random(),
                 false => definition.id,
@@ -477,6 +487,10 @@ impl StreamInner {
         self.deleted.store(true, Ordering::SeqCst);
         let removed = remove().inspect_err(|_| self.deleted.store(false, Ordering::SeqCst));
         self.ring();
+        if removed.is_ok() {
+            let renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            self.observers.gone(renamed.as_deref());
+        }
         removed
     }
 
@@ -502,6 +516,8 @@ impl StreamInner {
         drop(hold);
         let writers = self.spaces.iter().filter_map(|space| space.writer.as_ref());
         writers.for_each(|writer| writer.set_file_bytes_max(options.file_bytes_max));
+        drop(current);
+        self.observers.changed();
         Ok(())
     }
 
@@ -521,13 +537,15 @@ impl StreamInner {
             versions::check_change(&self.name, &Layouts::new(written)?, &layouts)?;
         }
         versions::check_change(&self.name, &Layouts::new(current.schema.clone())?, &layouts)?;
-        let _hold = self.hold_writers()?;
+        let hold = self.hold_writers()?;
         self.check_not_deleted()?;
         versions::keep(&*self.storage, &self.directory, current.schema_version, &current.schema)?;
         let changed =
             Definition { revision: current.revision + 1, schema_version: version, schema, ..current.clone() };
         self.identity.write(&changed)?;
         *current = changed.clone();
+        drop((current, hold));
+        self.observers.changed();
         Ok(self.with(changed, layouts))
     }
 
@@ -551,6 +569,8 @@ impl StreamInner {
             directory: self.directory.clone(),
             definition,
             position_id: self.position_id,
+            run: self.run,
+            observers: self.observers.clone(),
             settings: self.settings.clone(),
             layouts,
             versions: Versions::default(),
@@ -651,6 +671,22 @@ impl StreamInner {
         Err(Error::Late { stream: self.name.clone(), time, last })
     }
 
+    /// Ids of symbols, given ones if they are new.
+    pub fn symbol_ids(&self, names: &[&str]) -> Result<Vec<u32>, Error> {
+        let id = |name: &&str| self.dictionary.id(name);
+        if let Some(ids) = names.iter().map(id).collect() {
+            return Ok(ids);
+        }
+        let mut symbols = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut new: Vec<&str> = names.iter().copied().filter(|name| id(name).is_none()).collect();
+        new.sort_unstable();
+        new.dedup();
+        // In the order in which they are named.
+        new.sort_by_key(|name| names.iter().position(|named| named == name));
+        symbols.append(&new)?;
+        Ok(names.iter().filter_map(id).collect())
+    }
+
     /// Id of a symbol, given one if it is new.
     pub fn symbol_id(&self, symbol: &str) -> Result<u32, Error> {
         if let Some(id) = self.dictionary.id(symbol) {
@@ -727,7 +763,7 @@ impl Files {
         storage: &Arc<dyn Storage>,
         directory: &Path,
         definition: &Definition,
-        writing: bool,
+        (writing, observers): (bool, &Arc<Observers>),
     ) -> Result<Self, Error> {
         let contents = match is_in_memory(definition, writing) {
             true => in_memory(directory, definition)?,
@@ -756,7 +792,8 @@ impl Files {
                 ..LogOptions::new(definition.id, number)
             };
             let storage = storage.clone();
-            let opening = Opening { storage, directory: &directory, options, writing, symbols: &symbols };
+            let (symbols, observers) = (&symbols, observers.clone());
+            let opening = Opening { storage, directory: &directory, options, writing, symbols, observers };
             let (space, log_recovery) = Space::open(opening)?;
             recovery.logs.push(log_recovery);
             opened.push(space);

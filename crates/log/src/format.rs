@@ -235,7 +235,7 @@ pub(crate) fn index_name(first_sequence: u64) -> String {
 }
 
 /// The sequence number in the name of a log file; `None` for any other name.
-pub(crate) fn log_of_name(name: &str) -> Option<u64> {
+pub fn log_of_name(name: &str) -> Option<u64> {
     number_of_name(name, ".log")
 }
 

@@ -37,7 +37,7 @@ mod writer;
 pub use batches::{BatchSlice, Batches};
 pub use dictionary::Dictionary;
 pub use error::LogError;
-pub use format::{FILE_HEADER_BYTES, FileHeader};
+pub use format::{FILE_HEADER_BYTES, FileHeader, log_of_name};
 pub use granule::{GRANULE_BYTES, Granule, Span};
 pub use log::{Log, Snapshot};
 pub use memory::MemoryStorage;

@@ -118,6 +118,11 @@ impl Log {
         }
     }
 
+    /// The files of the log, in order, by the sequence numbers in their names; the last one grows.
+    pub fn files(&self) -> Vec<u64> {
+        self.state().files.iter().map(|known| known.file).collect()
+    }
+
     /// Reads the bytes of a granule into `buf`, whose memory is reused. Walk them with
     /// [`batches`](Self::batches).
     pub fn read(&self, granule: &Granule, buf: &mut Vec<u8>) -> Result<(), LogError> {

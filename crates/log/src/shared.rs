@@ -50,6 +50,8 @@ pub struct Written<'w> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     sequences: Range<u64>,
+    /// Where the batch begins: log file and offset.
+    place: (u64, u64),
     /// Number of the sync that covers the batch at the latest.
     sync: u64,
     /// Whether writing it showed something to readers.
@@ -61,6 +63,10 @@ pub struct Ticket {
 pub struct Committed {
     /// The sequence numbers of its messages.
     pub sequences: Range<u64>,
+    /// The log file it is in: the sequence number in the file's name.
+    pub file: u64,
+    /// Where it begins in the file.
+    pub offset: u64,
     /// Whether it was this call that showed something new to readers, who may wait for being told. Of the calls that
     /// one sync answers, it is one.
     pub shown: bool,
@@ -162,7 +168,7 @@ impl SharedWriter {
     }
 
     fn settle<'w>(&'w self, mut state: MutexGuard<'w, State>, ticket: Ticket) -> Result<Committed, LogError> {
-        let Ticket { sequences, sync, mut shown } = ticket;
+        let Ticket { sequences, place: (file, offset), sync, mut shown } = ticket;
         let (sequence, next_sequence) = (sequences.end, state.writer.next_sequence());
         if sequence > next_sequence {
             return Err(LogError::Ahead { sequence, next_sequence });
@@ -180,7 +186,7 @@ impl SharedWriter {
                 shown = true;
             }
         }
-        Ok(Committed { sequences, shown })
+        Ok(Committed { sequences, file, offset, shown })
     }
 
     /// Syncs what is written by now, while others go on writing.
@@ -233,7 +239,7 @@ impl<'w> Turn<'w, '_> {
     /// As [`LogWriter::append`].
     pub fn write(self) -> Result<Written<'w>, LogError> {
         let Self { shared, mut state, batch } = self;
-        let before = shared.log.next_sequence();
+        let (before, bytes) = (shared.log.next_sequence(), batch.len() as u64);
         let written = match state.writer.options().durability {
             Durability::Transient | Durability::Async => state.writer.append(batch),
             Durability::Sync => state.writer.append_no_sync(batch),
@@ -243,7 +249,9 @@ impl<'w> Turn<'w, '_> {
         if written.is_err() || shown && state.writer.options().durability == Durability::Sync {
             shared.wake_all();
         }
-        let ticket = Ticket { sequences: written?, sync: state.begun + 1, shown };
+        let sequences = written?;
+        let (file, end) = state.writer.place();
+        let ticket = Ticket { sequences, place: (file, end - bytes), sync: state.begun + 1, shown };
         Ok(Written { shared, state, ticket })
     }
 }

@@ -154,6 +154,11 @@ impl LogWriter {
         self.next_sequence
     }
 
+    /// The active file, and where it ends.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.file, self.end)
+    }
+
     /// From now on the symbol file is put on the disk before a log file is rolled, so that a power cut can take
     /// only names that none but the messages of the last log file use, whatever the durability.
     pub fn sync_symbols(&mut self, symbols: &SymbolFile) {

@@ -59,18 +59,9 @@ impl Definition {
 
     fn body(&self) -> String {
         let Self { id, created, revision, options, schema_version, schema } = self;
-        let (durability, late) = (durability_name(options.durability), late_name(options.late));
-        let StreamOptions { file_bytes_max, spaces, retention, seal_after, cold_after, .. } = options;
-        let [age, seal_after, cold_after] = [retention.age, *seal_after, *cold_after].map(duration_text);
-        let bound = match options.is_transient() {
-            true => format!("bytes_max {}\n", options.bytes_max),
-            false => String::new(),
-        };
-        let bytes = retention.bytes.map_or("none".into(), |bytes| bytes.to_string());
+        let options = options_text(options);
         format!(
-            "id {id:016x}\ncreated {created}\nrevision {revision}\ndurability {durability}\nlate {late}\n\
-             file_bytes_max {file_bytes_max}\nspaces {spaces}\n{bound}retention_age {age}\nretention_bytes {bytes}\n\
-             seal_after {seal_after}\ncold_after {cold_after}\nschema {schema_version}\n\n{schema}"
+            "id {id:016x}\ncreated {created}\nrevision {revision}\n{options}schema {schema_version}\n\n{schema}"
         )
     }
 
@@ -83,10 +74,7 @@ impl Definition {
     fn parse_body(body: &str, path: &Path) -> Result<Self, Error> {
         let bad = |what: String| Error::Definition { path: path.into(), what };
         let (head, schema) = body.split_once("\n\n").ok_or_else(|| bad("has no schema".into()))?;
-        let value = |key: &str| {
-            let line = head.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-            line.ok_or_else(|| format!("has no line {key:?}"))
-        };
+        let value = |key: &str| value_in(head, key);
         let options = parse_options(&value).map_err(bad)?;
         let number = |key: &str| value(key)?.parse::<u64>().map_err(|e| format!("{key}: {e}"));
         let whole = || {
@@ -101,6 +89,33 @@ impl Definition {
         };
         whole().map_err(bad)
     }
+}
+
+/// What follows a key in lines of keys and values.
+fn value_in<'a>(lines: &'a str, key: &str) -> Result<&'a str, String> {
+    let line = lines.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    line.ok_or_else(|| format!("has no line {key:?}"))
+}
+
+/// Options as lines of keys and values.
+pub(crate) fn options_text(options: &StreamOptions) -> String {
+    let (durability, late) = (durability_name(options.durability), late_name(options.late));
+    let StreamOptions { file_bytes_max, spaces, retention, seal_after, cold_after, .. } = options;
+    let [age, seal_after, cold_after] = [retention.age, *seal_after, *cold_after].map(duration_text);
+    let bound = match options.is_transient() {
+        true => format!("bytes_max {}\n", options.bytes_max),
+        false => String::new(),
+    };
+    let bytes = retention.bytes.map_or("none".into(), |bytes| bytes.to_string());
+    format!(
+        "durability {durability}\nlate {late}\nfile_bytes_max {file_bytes_max}\nspaces {spaces}\n{bound}\
+         retention_age {age}\nretention_bytes {bytes}\nseal_after {seal_after}\ncold_after {cold_after}\n"
+    )
+}
+
+/// Reads what [`options_text`] writes; what is wrong with it otherwise.
+pub(crate) fn options_of_text(text: &str) -> Result<StreamOptions, String> {
+    parse_options(&|key: &str| value_in(text, key))
 }
 
 /// Reads the lines of a stream's options; what is wrong with one otherwise.

@@ -1,0 +1,282 @@
+//! What a database here answers to an [`Upstream`](crate::Upstream) elsewhere: what its streams are, and the bytes of
+//! their files.
+
+use crate::database::Database;
+use crate::error::Error;
+use crate::options::StreamOptions;
+use crate::space::Space;
+use crate::space::catalog::SEGMENT_EXTENSION;
+use crate::space::manifest;
+use crate::stream::definition::{self, FILES};
+use crate::stream::{Stream, space_directory};
+use crate::upstream::{
+    Command, Description, Known, KnownSpace, LogDescription, Outcome, SpaceDescription, Target,
+};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use tapedb_log::{Span, StorageFile, TailPosition, log_of_name};
+use tapedb_schema::{Schema, Timestamp};
+
+impl Database {
+    /// What a stream is now, beyond what is `known` of it: the answer to [`Upstream::describe`](crate::Upstream::describe).
+    ///
+    /// # Errors
+    /// [`Error::NoStream`]; when something is known, [`Error::Deleted`] or [`Error::Renamed`] for that stream; what keeps
+    /// its files from being opened.
+    pub fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
+        let stream = match known {
+            None => self.stream(name)?,
+            Some(known) => self.stream_of(&Target { stream_id: known.stream_id, name: name.into() })?,
+        };
+        stream.description(known)
+    }
+
+    /// The stream of that id, under the name that the target has.
+    ///
+    /// # Errors
+    /// [`Error::Renamed`] when it has another name, [`Error::Deleted`] when it is not there; what keeps its files from
+    /// being opened.
+    pub fn stream_of(&self, target: &Target) -> Result<Stream, Error> {
+        match self.stream(&target.name) {
+            Ok(stream) if stream.id() == target.stream_id => Ok(stream),
+            Ok(_) | Err(Error::NoStream { .. } | Error::StreamName { .. }) => {
+                let name = target.name.clone();
+                Err(match self.name_of_id(target.stream_id)? {
+                    Some(new) => Error::Renamed { name, new },
+                    None => Error::Deleted { name },
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The name that the stream of an id has now; `None` when there is none of that id. Looks at the definitions of all.
+    ///
+    /// # Errors
+    /// When the streams cannot be listed.
+    pub fn name_of_id(&self, stream_id: u64) -> Result<Option<String>, Error> {
+        let is_it = |name: &String| {
+            let found = definition::read(&**self.storage(), &self.directory_of(name));
+            matches!(found, Ok(Some(found)) if found.definition.id == stream_id)
+        };
+        Ok(self.streams()?.into_iter().find(is_it))
+    }
+
+    /// Does what a command says: the answer to [`Upstream::command`](crate::Upstream::command).
+    ///
+    /// # Errors
+    /// Those of the method that the command is; [`Error::Deleted`] and [`Error::Renamed`] when its target is not there;
+    /// for texts that are no schema or no options.
+    pub fn execute(&self, command: &Command) -> Result<Outcome, Error> {
+        match command {
+            Command::CreateStream { name, schema, options } => {
+                self.create_stream(name, schema.parse::<Schema>()?, options.parse()?)?;
+            }
+            Command::DeleteStream { name } => self.delete_stream(name)?,
+            Command::RenameStream { name, new } => drop(self.rename_stream(name, new)?),
+            Command::ChangeSchema { name, schema } => {
+                drop(self.change_schema(name, schema.parse::<Schema>()?)?)
+            }
+            Command::Alter { stream, options } => {
+                self.stream_of(stream)?.alter(options.parse::<StreamOptions>()?)?;
+            }
+            Command::Delete { stream, from, last, symbols } => {
+                let times = Timestamp(*from)..=Timestamp(*last);
+                self.stream_of(stream)?.delete(times, symbols.as_ref())?;
+            }
+            Command::Seal { stream } => return Ok(Outcome::Messages(self.stream_of(stream)?.seal()?)),
+            Command::Stats { stream } => return Ok(Outcome::Stats(self.stream_of(stream)?.stats()?)),
+            Command::UpkeepFailure { stream } => {
+                return Ok(Outcome::Text(self.stream_of(stream)?.upkeep_failure()));
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+impl Stream {
+    /// The stream's id: it keeps it when it is renamed, and no other stream has it.
+    pub fn id(&self) -> u64 {
+        self.inner.definition.id
+    }
+
+    /// What the stream is now, beyond what is `known` of it.
+    ///
+    /// # Errors
+    /// When the stream has been deleted or renamed; in a database that is open for reading, when its files cannot be
+    /// looked at.
+    pub fn description(&self, known: Option<&Known>) -> Result<Description, Error> {
+        let inner = &self.inner;
+        inner.check_is_here()?;
+        inner.refresh()?;
+        let known = known.filter(|known| known.stream_id == inner.definition.id && known.run == inner.run);
+        let definition = inner.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let same = known.is_some_and(|known| known.revision == definition.revision);
+        let of_space = |(number, space): (usize, &Arc<Space>)| {
+            describe_space(space, known.and_then(|known| known.spaces.get(number)))
+        };
+        let spaces = inner.spaces.iter().enumerate().map(of_space).collect();
+        // After the spaces: whatever their messages are called is in it.
+        let symbols_from = known.map_or(0, |known| known.symbols.min(inner.dictionary.len()));
+        Ok(Description {
+            name: inner.name.clone(),
+            stream_id: definition.id,
+            run: inner.run,
+            revision: definition.revision,
+            definition: (!same).then(|| definition.to_text().into_bytes()),
+            position_id: inner.position_id,
+            symbols_from,
+            symbols: self.symbols_from(symbols_from),
+            spaces,
+        })
+    }
+
+    /// Opens one of the stream's files for reading: see [`Upstream::open_file`](crate::Upstream::open_file). It can be read
+    /// though the stream replaces it, or is deleted. Log files may go on behind what is committed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] for names that are not those of files that readers need, and files that are not there;
+    /// what the system refuses.
+    pub fn open_file(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let inner = &self.inner;
+        if inner.is_gone() {
+            return Err(missing());
+        }
+        if let Some((space, file)) = name.split_once('/') {
+            let number: u32 = space.parse().map_err(|_| missing())?;
+            let space = inner.spaces.get(number as usize).filter(|_| space_directory(number) == space);
+            let space = space.filter(|_| is_data_file(file)).ok_or_else(missing)?;
+            return space.storage.open_read(&space.directory.join(file));
+        }
+        let is_definition = FILES.contains(&name) || is_schema_file(name);
+        if is_definition { inner.storage.open_read(&inner.directory.join(name)) } else { Err(missing()) }
+    }
+
+    /// Reads whole batches of a space from the log, as they lie there, from the one on that holds the position's sequence
+    /// number: as many as fit `bytes_max`, at least one. Moves the position behind them. The span says where they lie; it is
+    /// empty when there is nothing new. The first batch may begin before the position.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]; [`Error::Log`] with [`LogError::Trimmed`](crate::LogError::Trimmed) when the messages are no
+    /// longer in the log but in segments, or have been dropped: [`Stream::log_begins`] says where to go on; with
+    /// [`LogError::Damaged`](crate::LogError::Damaged) for what is out of reach, behind which the position then is;
+    /// when the stream is gone.
+    pub fn read_tail(
+        &self,
+        space: u32,
+        position: &mut TailPosition,
+        bytes_max: usize,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Span, Error> {
+        let space = self.space(space)?;
+        space.refresh()?;
+        let read = space.log.read_from(position, bytes_max, bytes);
+        self.inner.unless_gone(read)
+    }
+
+    /// First sequence number of a space's log, and the number after its last message.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`].
+    pub fn log_begins(&self, space: u32) -> Result<(u64, u64), Error> {
+        let snapshot = self.space(space)?.log.snapshot();
+        Ok((snapshot.first_sequence(), snapshot.next_sequence()))
+    }
+
+    /// Ids of symbols, in their order; those that are new are given one.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; when a name is empty or too long, there are too many, or they cannot be written.
+    pub fn symbol_ids(&self, names: &[&str]) -> Result<Vec<u32>, Error> {
+        if !self.inner.is_writable {
+            return Err(Error::ReadOnly);
+        }
+        self.inner.check_not_deleted()?;
+        self.inner.symbol_ids(names)
+    }
+
+    /// Symbols from an id on, in the order of their ids.
+    pub fn symbols_from(&self, id: u32) -> Vec<String> {
+        self.inner.dictionary.names_from(id).map(str::to_string).collect()
+    }
+
+    /// How many symbols the stream has: ids are below it.
+    pub fn symbol_count(&self) -> u32 {
+        self.inner.dictionary.len()
+    }
+
+    pub(crate) fn space(&self, space: u32) -> Result<&Arc<Space>, Error> {
+        let spaces = self.inner.spaces.len() as u32;
+        let missing = || Error::NoSpace { stream: self.name().into(), space, spaces };
+        self.inner.spaces.get(space as usize).ok_or_else(missing)
+    }
+}
+
+fn describe_space(space: &Space, known: Option<&KnownSpace>) -> SpaceDescription {
+    let (catalog, snapshot) = space.view();
+    let from = known.map_or(0, |known| known.next_sequence);
+    // A part may have been sealed since: what the catalog has is not asked for in the log.
+    let is_new = |granule: &&tapedb_log::Granule| {
+        granule.next_sequence() > from.min(snapshot.next_sequence()).max(catalog.sealed)
+    };
+    let same = known.is_some_and(|known| known.generation == catalog.generation);
+    SpaceDescription {
+        generation: catalog.generation,
+        manifest: (!same).then(|| manifest::to_text(&catalog, space.owner).into_bytes()),
+        log: LogDescription {
+            first_sequence: snapshot.first_sequence(),
+            next_sequence: snapshot.next_sequence(),
+            granules: snapshot.iter().filter(is_new).copied().collect(),
+            files: space.log.files(),
+        },
+    }
+}
+
+/// Whether it is the name of a log file or a segment.
+fn is_data_file(name: &str) -> bool {
+    log_of_name(name).is_some() || is_segment_file(name)
+}
+
+/// Digits, and a number behind them: see [`crate::space::catalog::segment_name`].
+fn is_segment_file(name: &str) -> bool {
+    let stem = Path::new(name).extension().filter(|extension| *extension == SEGMENT_EXTENSION);
+    let numbers = stem.and_then(|_| name.split_once('.')?.0.split_once('-'));
+    numbers.is_some_and(|(first, number)| first.len() == 20 && is_number(first) && is_number(number))
+}
+
+fn is_schema_file(name: &str) -> bool {
+    let version = name.strip_prefix("schema-").map(|rest| rest.strip_suffix(".copy").unwrap_or(rest));
+    version.is_some_and(is_number)
+}
+
+fn is_number(text: &str) -> bool {
+    (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_that_readers_need_have_names() {
+        for name in ["00000000000000000012.log", "00000000000000000000-3.seg"] {
+            assert!(is_data_file(name), "{name}");
+        }
+        for name in [
+            "manifest",
+            "../0/00000000000000000012.log",
+            "1-3.seg",
+            "00000000000000000000-3.seg.tmp",
+            "a.seg",
+            "",
+        ] {
+            assert!(!is_data_file(name), "{name}");
+        }
+        assert!(is_schema_file("schema-2") && is_schema_file("schema-2.copy"));
+        assert!(
+            !is_schema_file("schema-") && !is_schema_file("schema-2/x") && !is_schema_file("schema-2.tmp")
+        );
+    }
+}

@@ -1,0 +1,328 @@
+//! What can be asked of a database elsewhere beyond reading and appending.
+
+use crate::error::Error;
+use crate::stream::StreamStats;
+use crate::upstream::parts::{Parts, Taker, meaningless};
+use tapedb_schema::Timestamp;
+
+/// Something to be done, as plain data: schemas and options are text in the form that parses back
+/// ([`StreamOptions::to_text`](crate::StreamOptions::to_text)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// [`Database::create_stream`](crate::Database::create_stream).
+    CreateStream {
+        /// Its name.
+        name: String,
+        /// Its schema.
+        schema: String,
+        /// Its options.
+        options: String,
+    },
+    /// [`Database::delete_stream`](crate::Database::delete_stream).
+    DeleteStream {
+        /// Its name.
+        name: String,
+    },
+    /// [`Database::rename_stream`](crate::Database::rename_stream).
+    RenameStream {
+        /// The name it has.
+        name: String,
+        /// The name it is to have.
+        new: String,
+    },
+    /// [`Database::change_schema`](crate::Database::change_schema).
+    ChangeSchema {
+        /// The stream's name.
+        name: String,
+        /// The new schema.
+        schema: String,
+    },
+    /// [`Stream::alter`](crate::Stream::alter).
+    Alter {
+        /// The stream.
+        stream: Target,
+        /// The new options.
+        options: String,
+    },
+    /// [`Stream::delete`](crate::Stream::delete), and with it truncate, purge and clear.
+    Delete {
+        /// The stream.
+        stream: Target,
+        /// First time, in nanoseconds since the Unix epoch.
+        from: i64,
+        /// Last time.
+        last: i64,
+        /// Only messages of these symbols; `None`: of all.
+        symbols: Option<Vec<String>>,
+    },
+    /// [`Stream::seal`](crate::Stream::seal).
+    Seal {
+        /// The stream.
+        stream: Target,
+    },
+    /// [`Stream::stats`](crate::Stream::stats).
+    Stats {
+        /// The stream.
+        stream: Target,
+    },
+    /// [`Stream::upkeep_failure`](crate::Stream::upkeep_failure).
+    UpkeepFailure {
+        /// The stream.
+        stream: Target,
+    },
+}
+
+/// A stream that has been opened: if another one has its name by now, that is not it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its id.
+    pub stream_id: u64,
+    /// The name it had when it was opened.
+    pub name: String,
+}
+
+/// What came of a [`Command`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// So many messages: of [`Command::Seal`], those sealed.
+    Messages(u64),
+    /// Of [`Command::Stats`].
+    Stats(StreamStats),
+    /// A text, if there is one: of [`Command::UpkeepFailure`].
+    Text(Option<String>),
+}
+
+/// Codes of commands in [`Parts`]. They stay what they are.
+mod command_code {
+    pub const CREATE_STREAM: u16 = 1;
+    pub const DELETE_STREAM: u16 = 2;
+    pub const RENAME_STREAM: u16 = 3;
+    pub const CHANGE_SCHEMA: u16 = 4;
+    pub const ALTER: u16 = 5;
+    pub const DELETE: u16 = 6;
+    pub const SEAL: u16 = 7;
+    pub const STATS: u16 = 8;
+    pub const UPKEEP_FAILURE: u16 = 9;
+}
+
+/// Codes of outcomes.
+mod outcome_code {
+    pub const DONE: u16 = 1;
+    pub const MESSAGES: u16 = 2;
+    pub const STATS: u16 = 3;
+    pub const TEXT: u16 = 4;
+}
+
+impl Command {
+    /// The command as plain parts.
+    pub fn to_parts(&self) -> Parts {
+        use command_code::*;
+        match self {
+            Self::CreateStream { name, schema, options } => {
+                Parts::new(CREATE_STREAM).text(name).text(schema).text(options)
+            }
+            Self::DeleteStream { name } => Parts::new(DELETE_STREAM).text(name),
+            Self::RenameStream { name, new } => Parts::new(RENAME_STREAM).text(name).text(new),
+            Self::ChangeSchema { name, schema } => Parts::new(CHANGE_SCHEMA).text(name).text(schema),
+            Self::Alter { stream, options } => stream.put(ALTER).text(options),
+            Self::Delete { stream, from, last, symbols } => {
+                let parts = stream.put(DELETE).signed(*from).signed(*last).number(symbols.is_some().into());
+                parts.texts(symbols.iter().flatten())
+            }
+            Self::Seal { stream } => stream.put(SEAL),
+            Self::Stats { stream } => stream.put(STATS),
+            Self::UpkeepFailure { stream } => stream.put(UPKEEP_FAILURE),
+        }
+    }
+
+    /// The command that gives such parts.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] when none does: a newer program's, or not a command at all.
+    pub fn from_parts(parts: &Parts) -> Result<Self, Error> {
+        let mut taker = parts.taker();
+        let taken = Self::take(parts.code, &mut taker).and_then(|command| taker.end(command));
+        taken.ok_or_else(|| meaningless("a command", parts))
+    }
+
+    fn take(code: u16, from: &mut Taker<'_>) -> Option<Self> {
+        use command_code::*;
+        Some(match code {
+            CREATE_STREAM => {
+                Self::CreateStream { name: from.text()?, schema: from.text()?, options: from.text()? }
+            }
+            DELETE_STREAM => Self::DeleteStream { name: from.text()? },
+            RENAME_STREAM => Self::RenameStream { name: from.text()?, new: from.text()? },
+            CHANGE_SCHEMA => Self::ChangeSchema { name: from.text()?, schema: from.text()? },
+            ALTER => Self::Alter { stream: Target::take(from)?, options: from.text()? },
+            DELETE => {
+                let (stream, first, last) = (Target::take(from)?, from.signed()?, from.signed()?);
+                let symbols = match from.number()? {
+                    0 => None,
+                    1 => Some(from.texts()),
+                    _ => return None,
+                };
+                Self::Delete { stream, from: first, last, symbols }
+            }
+            SEAL => Self::Seal { stream: Target::take(from)? },
+            STATS => Self::Stats { stream: Target::take(from)? },
+            UPKEEP_FAILURE => Self::UpkeepFailure { stream: Target::take(from)? },
+            _ => return None,
+        })
+    }
+
+    /// Name of the stream that it is about, as far as the command says: for rights and for records of who did what.
+    pub fn stream(&self) -> &str {
+        match self {
+            Self::CreateStream { name, .. }
+            | Self::DeleteStream { name }
+            | Self::RenameStream { name, .. }
+            | Self::ChangeSchema { name, .. } => name,
+            Self::Alter { stream, .. }
+            | Self::Delete { stream, .. }
+            | Self::Seal { stream }
+            | Self::Stats { stream }
+            | Self::UpkeepFailure { stream } => &stream.name,
+        }
+    }
+
+    /// The stream that it is about, where it must be this very one and not just one of the name.
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Alter { stream, .. }
+            | Self::Delete { stream, .. }
+            | Self::Seal { stream }
+            | Self::Stats { stream }
+            | Self::UpkeepFailure { stream } => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// What it does, in words.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::CreateStream { .. } => "create stream",
+            Self::DeleteStream { .. } => "delete stream",
+            Self::RenameStream { .. } => "rename stream",
+            Self::ChangeSchema { .. } => "change schema",
+            Self::Alter { .. } => "alter",
+            Self::Delete { .. } => "delete messages",
+            Self::Seal { .. } => "seal",
+            Self::Stats { .. } => "stats",
+            Self::UpkeepFailure { .. } => "upkeep",
+        }
+    }
+}
+
+impl Target {
+    fn put(&self, code: u16) -> Parts {
+        Parts::new(code).number(self.stream_id).text(&self.name)
+    }
+
+    fn take(from: &mut Taker<'_>) -> Option<Self> {
+        Some(Self { stream_id: from.number()?, name: from.text()? })
+    }
+}
+
+impl Outcome {
+    /// The outcome as plain parts.
+    pub fn to_parts(&self) -> Parts {
+        use outcome_code::*;
+        match self {
+            Self::Done => Parts::new(DONE),
+            Self::Messages(messages) => Parts::new(MESSAGES).number(*messages),
+            Self::Stats(stats) => {
+                let StreamStats { messages, next_sequence, bytes, symbols, times } = stats;
+                let parts = Parts::new(STATS).number(*messages).number(*next_sequence).number(*bytes);
+                let (first, last) = times.unzip();
+                let time = |time: Option<Timestamp>| time.map(|time| time.0.cast_unsigned());
+                parts.number((*symbols).into()).maybe(time(first)).maybe(time(last))
+            }
+            Self::Text(text) => Parts::new(TEXT).texts(text),
+        }
+    }
+
+    /// The outcome that gives such parts.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] when none does.
+    pub fn from_parts(parts: &Parts) -> Result<Self, Error> {
+        let mut taker = parts.taker();
+        let taken = Self::take(parts.code, &mut taker).and_then(|outcome| taker.end(outcome));
+        taken.ok_or_else(|| meaningless("an outcome", parts))
+    }
+
+    fn take(code: u16, from: &mut Taker<'_>) -> Option<Self> {
+        use outcome_code::*;
+        Some(match code {
+            DONE => Self::Done,
+            MESSAGES => Self::Messages(from.number()?),
+            STATS => {
+                let (messages, next_sequence, bytes) = (from.number()?, from.number()?, from.number()?);
+                let symbols = from.number()?.try_into().ok()?;
+                let times = from.maybe()?.zip(from.maybe()?);
+                let time = |time: u64| Timestamp(time.cast_signed());
+                let times = times.map(|(first, last)| (time(first), time(last)));
+                Self::Stats(StreamStats { messages, next_sequence, bytes, symbols, times })
+            }
+            TEXT => Self::Text(from.text()),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_round_trip() {
+        let stream = || Target { stream_id: u64::MAX, name: "bars".into() };
+        let [name, schema, options] = ["bars", "message Bar { open: f64 }", "late accept"].map(String::from);
+        let commands = [
+            Command::CreateStream { name: name.clone(), schema: schema.clone(), options: options.clone() },
+            Command::DeleteStream { name: name.clone() },
+            Command::RenameStream { name: name.clone(), new: "quotes".into() },
+            Command::ChangeSchema { name, schema },
+            Command::Alter { stream: stream(), options },
+            Command::Delete { stream: stream(), from: i64::MIN, last: -1, symbols: None },
+            Command::Delete {
+                stream: stream(),
+                from: 0,
+                last: 9,
+                symbols: Some(vec!["A".into(), "B".into()]),
+            },
+            Command::Delete { stream: stream(), from: 0, last: 9, symbols: Some(Vec::new()) },
+            Command::Seal { stream: stream() },
+            Command::Stats { stream: stream() },
+            Command::UpkeepFailure { stream: stream() },
+        ];
+        for command in commands {
+            let parts = command.to_parts();
+            assert_eq!(Command::from_parts(&parts).unwrap(), command);
+            assert_eq!(command.stream(), "bars");
+            let more = parts.clone().number(1);
+            assert!(matches!(Command::from_parts(&more), Err(Error::Protocol { .. })), "{command:?}");
+        }
+        assert!(Command::from_parts(&Parts::new(0)).is_err());
+    }
+
+    #[test]
+    fn outcomes_round_trip() {
+        let stats = |times| StreamStats { messages: 1, next_sequence: 2, bytes: 3, symbols: 4, times };
+        let outcomes = [
+            Outcome::Done,
+            Outcome::Messages(7),
+            Outcome::Stats(stats(None)),
+            Outcome::Stats(stats(Some((Timestamp(-1), Timestamp(i64::MAX))))),
+            Outcome::Text(None),
+            Outcome::Text(Some("full".into())),
+        ];
+        for outcome in outcomes {
+            assert_eq!(Outcome::from_parts(&outcome.to_parts()).unwrap(), outcome);
+        }
+        assert!(Outcome::from_parts(&Parts::new(99)).is_err());
+    }
+}

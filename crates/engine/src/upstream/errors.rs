@@ -1,0 +1,363 @@
+//! Errors of a database elsewhere as plain parts, and back: a program that matches on a variant sees the same one.
+//!
+//! What is inside another crate's error goes along where a program may act on it (a full disk, a refused version). What
+//! is left is [`Error::Remote`]: the code and the text.
+
+use crate::error::Error;
+use crate::upstream::parts::{Parts, Taker};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use tapedb_codec::batch::PushError;
+use tapedb_codec::evolve::IncompatibleSchema;
+use tapedb_log::LogError;
+use tapedb_schema::Timestamp;
+
+/// Codes of errors in [`Parts`]. They stay what they are.
+mod code {
+    pub const NOT_A_DATABASE: u16 = 1;
+    pub const LOCKED: u16 = 2;
+    pub const READ_ONLY: u16 = 3;
+    pub const STREAM_NAME: u16 = 4;
+    pub const NO_STREAM: u16 = 5;
+    pub const NO_SPACE: u16 = 6;
+    pub const OUTDATED: u16 = 7;
+    pub const DELETED: u16 = 8;
+    pub const RENAMED: u16 = 9;
+    pub const STREAM_EXISTS: u16 = 10;
+    pub const DEFINITION: u16 = 11;
+    pub const OPTIONS: u16 = 12;
+    pub const TYPE: u16 = 13;
+    pub const FIELD: u16 = 14;
+    pub const VERSION: u16 = 15;
+    pub const MESSAGE_TOO_LARGE: u16 = 16;
+    pub const BATCH_FULL: u16 = 17;
+    pub const LATE: u16 = 18;
+    pub const POSITION: u16 = 19;
+    pub const DROPPED: u16 = 20;
+    pub const ELSEWHERE: u16 = 21;
+    pub const IO: u16 = 22;
+    pub const DENIED: u16 = 23;
+    pub const REFUSED: u16 = 24;
+    pub const UNREACHABLE: u16 = 25;
+    pub const DISCONNECTED: u16 = 26;
+    pub const PROTOCOL: u16 = 27;
+    pub const BODY: u16 = 28;
+    pub const LOG_FULL: u16 = 40;
+    pub const LOG_IO: u16 = 41;
+    pub const LOG_AHEAD: u16 = 42;
+    pub const LOG_TRIMMED: u16 = 43;
+    pub const LOG_EXHAUSTED: u16 = 44;
+    pub const LOG_POISONED: u16 = 45;
+    pub const SYMBOL_LENGTH: u16 = 46;
+    pub const TOO_MANY_SYMBOLS: u16 = 47;
+    pub const SYMBOL_EXISTS: u16 = 48;
+    /// Only a text.
+    pub const OTHER: u16 = 100;
+}
+
+impl Error {
+    /// The error as plain parts. Where they cannot say all of it (what is wrong with a schema, which bytes are damaged),
+    /// they have the text.
+    pub fn to_parts(&self) -> Parts {
+        use code::*;
+        match self {
+            Self::NotADatabase { path, why } => Parts::new(NOT_A_DATABASE).text(text_of(path)).text(*why),
+            Self::Locked { path } => Parts::new(LOCKED).text(text_of(path)),
+            Self::ReadOnly => Parts::new(READ_ONLY),
+            Self::StreamName { name, rule } => Parts::new(STREAM_NAME).text(name).text(*rule),
+            Self::NoStream { name, known } => Parts::new(NO_STREAM).text(name).texts(known),
+            Self::NoSpace { stream, space, spaces } => {
+                Parts::new(NO_SPACE).text(stream).number((*space).into()).number((*spaces).into())
+            }
+            Self::Outdated { stream } => Parts::new(OUTDATED).text(stream),
+            Self::Deleted { name } => Parts::new(DELETED).text(name),
+            Self::Renamed { name, new } => Parts::new(RENAMED).text(name).text(new),
+            Self::StreamExists { name } => Parts::new(STREAM_EXISTS).text(name),
+            Self::Definition { path, what } => Parts::new(DEFINITION).text(text_of(path)).text(what),
+            Self::Options { what } => Parts::new(OPTIONS).text(*what),
+            Self::Type { stream, record, why } => Parts::new(TYPE).text(&**stream).text(&**record).text(*why),
+            Self::Field { stream, field, known } => {
+                Parts::new(FIELD).text(&**stream).text(&**field).texts(known)
+            }
+            Self::Version { stream, error } => {
+                let IncompatibleSchema { path, written, read, advice } = &**error;
+                Parts::new(VERSION).text(&**stream).texts([path, written, read, advice])
+            }
+            Self::Message(PushError::MessageTooLarge { bytes }) => {
+                Parts::new(MESSAGE_TOO_LARGE).number(*bytes as u64)
+            }
+            Self::Message(PushError::BatchFull { count }) => Parts::new(BATCH_FULL).number(*count as u64),
+            Self::Late { stream, time, last } => Parts::new(LATE).text(stream).signed(time.0).signed(last.0),
+            Self::Position { what } => Parts::new(POSITION).text(what),
+            Self::Dropped { stream, messages, first_sequence } => {
+                Parts::new(DROPPED).text(&**stream).number(*messages).number(*first_sequence)
+            }
+            Self::Elsewhere { stream } => Parts::new(ELSEWHERE).text(&**stream),
+            Self::Io { operation, path, source } => Parts::new(IO)
+                .text(*operation)
+                .text(text_of(path))
+                .text(source.to_string())
+                .number(kind(source)),
+            Self::Denied { what } => Parts::new(DENIED).text(what),
+            Self::Refused { place, why } => Parts::new(REFUSED).text(place).text(why),
+            Self::Unreachable { place, why } => Parts::new(UNREACHABLE).text(place).text(why),
+            Self::Disconnected { place, why } => Parts::new(DISCONNECTED).text(place).text(why),
+            Self::Protocol { what } => Parts::new(PROTOCOL).text(what),
+            Self::Body { stream, row, what } => Parts::new(BODY).text(&**stream).text(&**what).number(*row),
+            Self::Remote { code, text } => Parts::new(*code).text(text),
+            Self::Log(error) => log_parts(error),
+            Self::Schema(_)
+            | Self::Convert { .. }
+            | Self::Encode(_)
+            | Self::Decode { .. }
+            | Self::Segment(_)
+            | Self::Lost(_) => Parts::new(OTHER).text(self.to_string()),
+        }
+    }
+
+    /// The error that gives such parts; [`Error::Remote`] for those that only have a text, and for those of a newer program.
+    pub fn from_parts(parts: &Parts) -> Self {
+        let mut taker = parts.taker();
+        let taken = take(parts.code, &mut taker).and_then(|error| taker.end(error));
+        taken.unwrap_or_else(|| Self::Remote { code: parts.code, text: parts.texts.join(": ") })
+    }
+}
+
+fn text_of(path: &std::path::Path) -> Cow<'_, str> {
+    path.to_string_lossy()
+}
+
+fn log_parts(error: &LogError) -> Parts {
+    use code::*;
+    match error {
+        LogError::Full { path, source } => {
+            Parts::new(LOG_FULL).text(text_of(path)).text(source.to_string()).number(kind(source))
+        }
+        LogError::Io { operation, path, source } => {
+            let parts = Parts::new(LOG_IO).text(*operation).text(text_of(path));
+            parts.text(source.to_string()).number(kind(source))
+        }
+        LogError::Ahead { sequence, next_sequence } => {
+            Parts::new(LOG_AHEAD).number(*sequence).number(*next_sequence)
+        }
+        LogError::Trimmed { sequence, first_sequence } => {
+            Parts::new(LOG_TRIMMED).number(*sequence).number(*first_sequence)
+        }
+        LogError::SequencesExhausted => Parts::new(LOG_EXHAUSTED),
+        LogError::Poisoned { cause } => Parts::new(LOG_POISONED).text(cause),
+        LogError::SymbolLength { bytes } => Parts::new(SYMBOL_LENGTH).number(*bytes as u64),
+        LogError::TooManySymbols => Parts::new(TOO_MANY_SYMBOLS),
+        LogError::SymbolExists { name } => Parts::new(SYMBOL_EXISTS).text(name),
+        other => Parts::new(OTHER).text(other.to_string()),
+    }
+}
+
+fn take(code: u16, from: &mut Taker<'_>) -> Option<Error> {
+    use code::*;
+    Some(match code {
+        NOT_A_DATABASE => Error::NotADatabase { path: path(from)?, why: fixed(from)? },
+        LOCKED => Error::Locked { path: path(from)? },
+        READ_ONLY => Error::ReadOnly,
+        STREAM_NAME => Error::StreamName { name: from.text()?, rule: fixed(from)? },
+        NO_STREAM => Error::NoStream { name: from.text()?, known: from.texts() },
+        NO_SPACE => {
+            let (space, spaces) = (from.number()?.try_into().ok()?, from.number()?.try_into().ok()?);
+            Error::NoSpace { stream: from.text()?, space, spaces }
+        }
+        OUTDATED => Error::Outdated { stream: from.text()? },
+        DELETED => Error::Deleted { name: from.text()? },
+        RENAMED => Error::Renamed { name: from.text()?, new: from.text()? },
+        STREAM_EXISTS => Error::StreamExists { name: from.text()? },
+        DEFINITION => Error::Definition { path: path(from)?, what: from.text()? },
+        OPTIONS => Error::Options { what: fixed(from)? },
+        TYPE => Error::Type { stream: from.text()?.into(), record: from.text()?.into(), why: fixed(from)? },
+        FIELD => {
+            Error::Field { stream: from.text()?.into(), field: from.text()?.into(), known: from.texts() }
+        }
+        VERSION => {
+            let stream = from.text()?.into();
+            let (path, written, read) = (from.text()?, from.text()?, from.text()?);
+            let error = IncompatibleSchema { path, written, read, advice: from.text()? };
+            Error::Version { stream, error: Box::new(error) }
+        }
+        MESSAGE_TOO_LARGE => Error::Message(PushError::MessageTooLarge { bytes: size(from)? }),
+        BATCH_FULL => Error::Message(PushError::BatchFull { count: size(from)? }),
+        LATE => {
+            let (time, last) = (Timestamp(from.signed()?), Timestamp(from.signed()?));
+            Error::Late { stream: from.text()?, time, last }
+        }
+        POSITION => Error::Position { what: from.text()? },
+        DROPPED => {
+            let (messages, first_sequence) = (from.number()?, from.number()?);
+            Error::Dropped { stream: from.text()?.into(), messages, first_sequence }
+        }
+        ELSEWHERE => Error::Elsewhere { stream: from.text()?.into() },
+        IO => Error::Io { operation: fixed(from)?, path: path(from)?, source: source(from)? },
+        DENIED => Error::Denied { what: from.text()? },
+        REFUSED => Error::Refused { place: from.text()?, why: from.text()? },
+        UNREACHABLE => Error::Unreachable { place: from.text()?, why: from.text()? },
+        DISCONNECTED => Error::Disconnected { place: from.text()?, why: from.text()? },
+        PROTOCOL => Error::Protocol { what: from.text()? },
+        BODY => Error::Body { stream: from.text()?.into(), what: from.text()?.into(), row: from.number()? },
+        _ => return take_log(code, from).map(Error::from),
+    })
+}
+
+fn take_log(code: u16, from: &mut Taker<'_>) -> Option<LogError> {
+    use code::*;
+    Some(match code {
+        LOG_FULL => LogError::Full { path: path(from)?, source: source(from)? },
+        LOG_IO => LogError::Io { operation: fixed(from)?, path: path(from)?, source: source(from)? },
+        LOG_AHEAD => LogError::Ahead { sequence: from.number()?, next_sequence: from.number()? },
+        LOG_TRIMMED => LogError::Trimmed { sequence: from.number()?, first_sequence: from.number()? },
+        LOG_EXHAUSTED => LogError::SequencesExhausted,
+        LOG_POISONED => LogError::Poisoned { cause: from.text()? },
+        SYMBOL_LENGTH => LogError::SymbolLength { bytes: size(from)? },
+        TOO_MANY_SYMBOLS => LogError::TooManySymbols,
+        SYMBOL_EXISTS => LogError::SymbolExists { name: from.text()? },
+        _ => return None,
+    })
+}
+
+fn path(from: &mut Taker<'_>) -> Option<PathBuf> {
+    from.text().map(PathBuf::from)
+}
+
+fn size(from: &mut Taker<'_>) -> Option<usize> {
+    from.number()?.try_into().ok()
+}
+
+fn fixed(from: &mut Taker<'_>) -> Option<&'static str> {
+    from.text().map(|text| interned(&text))
+}
+
+/// Kinds of system errors that programs tell apart; the others are one.
+const KINDS: [io::ErrorKind; 8] = [
+    io::ErrorKind::Other,
+    io::ErrorKind::NotFound,
+    io::ErrorKind::PermissionDenied,
+    io::ErrorKind::StorageFull,
+    io::ErrorKind::QuotaExceeded,
+    io::ErrorKind::ReadOnlyFilesystem,
+    io::ErrorKind::TimedOut,
+    io::ErrorKind::FileTooLarge,
+];
+
+fn kind(error: &io::Error) -> u64 {
+    KINDS.iter().position(|kind| *kind == error.kind()).unwrap_or(0) as u64
+}
+
+fn source(from: &mut Taker<'_>) -> Option<io::Error> {
+    let kind = KINDS.get(size(from)?).copied().unwrap_or(io::ErrorKind::Other);
+    Some(io::Error::new(kind, from.text()?))
+}
+
+/// Texts of errors that are constants where they are made. There are some dozens; a server that makes up more gets them
+/// replaced, for they are never freed.
+const INTERNED_MAX: usize = 512;
+const INTERNED_BYTES_MAX: usize = 1024;
+
+fn interned(text: &str) -> &'static str {
+    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known.get(text) {
+        return found;
+    }
+    if known.len() >= INTERNED_MAX || text.len() > INTERNED_BYTES_MAX {
+        return "the server says no more than that";
+    }
+    let kept: &'static str = Box::leak(text.into());
+    known.insert(kept);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::discriminant;
+    use tapedb_log::MAX_SYMBOL_BYTES;
+    use tapedb_schema::Schema;
+
+    fn samples() -> Vec<Error> {
+        let io = |kind| io::Error::new(kind, "what the system says");
+        let version = IncompatibleSchema {
+            path: "Tick.price".into(),
+            written: "string".into(),
+            read: "f64".into(),
+            advice: "keep it".into(),
+        };
+        let log = |error: LogError| Error::from(error);
+        vec![
+            Error::NotADatabase { path: "/db".into(), why: "there is no such directory" },
+            Error::Locked { path: "/db".into() },
+            Error::ReadOnly,
+            Error::StreamName { name: "\n".into(), rule: "it has a control character" },
+            Error::NoStream { name: "x".into(), known: vec!["a".into(), "b".into()] },
+            Error::NoSpace { stream: "x".into(), space: 3, spaces: 2 },
+            Error::Outdated { stream: "x".into() },
+            Error::Deleted { name: "x".into() },
+            Error::Renamed { name: "x".into(), new: "y".into() },
+            Error::StreamExists { name: "x".into() },
+            Error::Definition { path: "/db/x".into(), what: "is missing".into() },
+            Error::Options { what: "a stream has 1 to 256 spaces" },
+            Error::Type { stream: "x".into(), record: "Tick".into(), why: "other fields" },
+            Error::Field { stream: "x".into(), field: "Tick.p".into(), known: vec!["price".into()] },
+            Error::Version { stream: "x".into(), error: Box::new(version) },
+            Error::Message(PushError::MessageTooLarge { bytes: 1 << 30 }),
+            Error::Message(PushError::BatchFull { count: 7 }),
+            Error::Late { stream: "x".into(), time: Timestamp(-1), last: Timestamp(i64::MAX) },
+            Error::Position { what: "no".into() },
+            Error::Dropped { stream: "x".into(), messages: 5, first_sequence: 9 },
+            Error::Elsewhere { stream: "x".into() },
+            Error::Io { operation: "write", path: "/db/x".into(), source: io(io::ErrorKind::NotFound) },
+            Error::Denied { what: "write".into() },
+            Error::Refused { place: "tape://h".into(), why: "wrong password".into() },
+            Error::Unreachable { place: "tape://h".into(), why: "no route".into() },
+            Error::Disconnected { place: "tape://h".into(), why: "closed".into() },
+            Error::Protocol { what: "gibberish".into() },
+            Error::Body { stream: "x".into(), row: 3, what: "short".into() },
+            Error::Remote { code: 100, text: "something else".into() },
+            log(LogError::Full { path: "/db/x".into(), source: io(io::ErrorKind::StorageFull) }),
+            log(LogError::Io { operation: "read", path: "/f".into(), source: io(io::ErrorKind::TimedOut) }),
+            log(LogError::Ahead { sequence: 4, next_sequence: 3 }),
+            log(LogError::Trimmed { sequence: 4, first_sequence: 5 }),
+            log(LogError::SequencesExhausted),
+            log(LogError::Poisoned { cause: "sync failed".into() }),
+            log(LogError::SymbolLength { bytes: MAX_SYMBOL_BYTES + 1 }),
+            log(LogError::TooManySymbols),
+            log(LogError::SymbolExists { name: "AIG".into() }),
+        ]
+    }
+
+    #[test]
+    fn errors_are_the_same_on_the_other_side() {
+        for error in samples() {
+            let there = Error::from_parts(&error.to_parts());
+            assert_eq!(there.to_string(), error.to_string());
+            assert_eq!(discriminant(&there), discriminant(&error), "{error}");
+            if let (Error::Log(there), Error::Log(error)) = (&there, &error) {
+                assert_eq!(discriminant(&**there), discriminant(&**error));
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_parts_has_its_text() {
+        let error: Error = "message Tick".parse::<Schema>().unwrap_err().into();
+        let there = Error::from_parts(&error.to_parts());
+        assert!(matches!(there, Error::Remote { .. }) && there.to_string() == error.to_string(), "{there}");
+    }
+
+    #[test]
+    fn what_a_newer_program_says_is_told_as_it_stands() {
+        let parts = Parts::new(60_000).text("the moon is full").number(3);
+        let error = Error::from_parts(&parts);
+        assert!(matches!(&error, Error::Remote { code: 60_000, text } if text.contains("moon")), "{error}");
+        // Known, but not as it should be.
+        let error = Error::from_parts(&Parts::new(code::LATE).text("x"));
+        assert!(matches!(error, Error::Remote { code: code::LATE, .. }), "{error}");
+    }
+}

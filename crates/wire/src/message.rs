@@ -94,6 +94,8 @@ field_by_field!(Parts { code: u16, texts: Vec<String>, numbers: Vec<i64> });
 pub struct Known {
     /// The stream's id: another stream of its name is not known.
     pub stream_id: u64,
+    /// The run of it that is known: a stream in memory is another one each time it is opened.
+    pub run: u64,
     /// Revision of its definition.
     pub revision: u64,
     /// How many symbols.
@@ -101,7 +103,7 @@ pub struct Known {
     /// What it knows of each space.
     pub spaces: Vec<KnownSpace>,
 }
-field_by_field!(Known { stream_id: u64, revision: u64, symbols: u32, spaces: Vec<KnownSpace> });
+field_by_field!(Known { stream_id: u64, run: u64, revision: u64, symbols: u32, spaces: Vec<KnownSpace> });
 
 /// What a client knows of a space.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,8 +118,16 @@ field_by_field!(KnownSpace { generation: u64, next_sequence: u64 });
 /// What a stream is, as far as that was not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description<'a> {
+    /// Its name.
+    pub name: &'a str,
     /// Its id.
     pub stream_id: u64,
+    /// The run of it: another one means that nothing that was known counts.
+    pub run: u64,
+    /// Names it in positions.
+    pub position_id: u64,
+    /// Revision of its definition.
+    pub revision: u64,
     /// The text of its definition file; `None` when the revision that was known is the newest.
     pub definition: Option<&'a [u8]>,
     /// Id of the first of `symbols`.
@@ -130,7 +140,11 @@ pub struct Description<'a> {
     pub spaces: Vec<SpaceDescription<'a>>,
 }
 field_by_field!(Description<'a> {
+    name: &'a str,
     stream_id: u64,
+    run: u64,
+    position_id: u64,
+    revision: u64,
     definition: Option<&'a [u8]>,
     symbols_from: u32,
     symbols: Vec<&'a str>,
@@ -141,6 +155,8 @@ field_by_field!(Description<'a> {
 /// What a space is, as far as that was not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpaceDescription<'a> {
+    /// Generation of its catalog.
+    pub generation: u64,
     /// The text of its manifest; `None` when the generation that was known is the newest.
     pub manifest: Option<&'a [u8]>,
     /// Sequence number with which its log begins.
@@ -149,12 +165,16 @@ pub struct SpaceDescription<'a> {
     pub next_sequence: u64,
     /// Granules of its log, in order: those with messages from the sequence number on that was known.
     pub granules: Vec<Granule>,
+    /// Its log files, by the sequence numbers in their names: those with messages from that number on, and the last.
+    pub files: Vec<u64>,
 }
 field_by_field!(SpaceDescription<'a> {
+    generation: u64,
     manifest: Option<&'a [u8]>,
     first_sequence: u64,
     next_sequence: u64,
     granules: Vec<Granule>,
+    files: Vec<u64>,
 });
 
 /// A part of a log, as `docs/format/log.md` defines it.
@@ -539,7 +559,7 @@ mod tests {
     #[test]
     fn what_is_said_is_heard() {
         let space = KnownSpace { generation: 3, next_sequence: 4 };
-        let known = Known { stream_id: 1, revision: 2, symbols: 5, spaces: vec![space] };
+        let known = Known { stream_id: 1, run: 7, revision: 2, symbols: 5, spaces: vec![space] };
         let said = [
             ToServer::Hello {
                 version_min: 1,
@@ -560,13 +580,19 @@ mod tests {
             assert_eq!(ToServer::parse(message.kind(), &out[FRAME_HEADER_BYTES..]), Ok(message));
         }
         let space = SpaceDescription {
+            generation: 4,
             manifest: Some(b"text"),
             first_sequence: 1,
             next_sequence: 2,
             granules: vec![granule()],
+            files: vec![0, 1],
         };
         let description = Description {
+            name: "bars",
             stream_id: 1,
+            run: 1,
+            position_id: 2,
+            revision: 3,
             definition: None,
             symbols_from: 1,
             symbols: vec!["x"],

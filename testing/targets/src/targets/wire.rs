@@ -154,7 +154,7 @@ fn welcome() -> ToClient<'static> {
 
 fn say_to_server(random: &mut SplitMix64, channel: u32, out: &mut Vec<u8>) {
     let space = KnownSpace { generation: random.next_u64(), next_sequence: 9 };
-    let known = Known { stream_id: 1, revision: 2, symbols: 3, spaces: vec![space; random.below(3)] };
+    let known = Known { stream_id: 1, run: 7, revision: 2, symbols: 3, spaces: vec![space; random.below(3)] };
     let parts = Parts { code: 3, texts: vec!["bars".into()], numbers: vec![random.next_u64() as i64] };
     match random.below(12) {
         0 => ToServer::Streams {},
@@ -185,13 +185,19 @@ fn say_to_client(random: &mut SplitMix64, channel: u32, out: &mut Vec<u8>) {
         sorted: random.once_in(2),
     };
     let space = tapedb_wire::SpaceDescription {
+        generation: 1,
         manifest: random.once_in(2).then_some(&b"text"[..]),
         first_sequence: 0,
         next_sequence: 9,
         granules: vec![granule; random.below(3)],
+        files: vec![0; random.below(3)],
     };
     let description = tapedb_wire::Description {
+        name: "bars",
         stream_id: 1,
+        run: 1,
+        position_id: 2,
+        revision: 3,
         definition: Some(b"text"),
         symbols_from: 0,
         symbols: vec!["AIG"],

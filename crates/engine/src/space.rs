@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 use tapedb_log::{
-    Log, LogOptions, LogWriter, Recovery, SharedWriter, Snapshot, Storage, StorageFile, SymbolFile,
+    Log, LogError, LogOptions, LogWriter, Recovery, SharedWriter, Snapshot, Storage, StorageFile, SymbolFile,
 };
 use tapedb_segment::{Damage, ReadAt, Segment, SegmentError, SegmentHeader};
 
@@ -352,16 +352,36 @@ impl Space {
     }
 
     /// Deletions that have still to be carried out in a part.
-    pub fn deletions_of_part(&self, part: &Part) -> Vec<Arc<Deletion>> {
+    ///
+    /// # Errors
+    /// [`Error::is_missing_file`], though who has the file open can read it: another part has taken the place of this one,
+    /// and deletions have been carried out there that nobody knows any more.
+    pub fn deletions_of_part(&self, part: &Part) -> Result<Vec<Arc<Deletion>>, Error> {
         let catalog = self.catalog();
-        catalog.deletions.iter().filter(|deletion| part.is_touched_by(deletion)).cloned().collect()
+        if !catalog.has(part) {
+            let path = part.path(&self.directory).unwrap_or_default();
+            let error = SegmentError::Io { offset: 0, source: io::ErrorKind::NotFound.into() };
+            return Err(SegmentFailure::of_part(path, part, error));
+        }
+        Ok(catalog.deletions.iter().filter(|deletion| part.is_touched_by(deletion)).cloned().collect())
     }
 
     /// Deletions that reach into messages of the log with such sequence numbers and times.
-    pub fn deletions_in_log(&self, sequences: &Range<u64>, times: (i64, i64)) -> Vec<Arc<Deletion>> {
+    ///
+    /// # Errors
+    /// [`Error::is_missing_file`]: they have been sealed, as in [`Space::deletions_of_part`].
+    pub fn deletions_in_log(
+        &self,
+        sequences: &Range<u64>,
+        times: (i64, i64),
+    ) -> Result<Vec<Arc<Deletion>>, Error> {
         let catalog = self.catalog();
+        if sequences.end <= catalog.sealed {
+            let (sequence, first_sequence) = (sequences.start, catalog.sealed);
+            return Err(LogError::Trimmed { sequence, first_sequence }.into());
+        }
         let touches = |deletion: &&Arc<Deletion>| deletion.overlaps(sequences, times.0, times.1);
-        catalog.deletions.iter().filter(touches).cloned().collect()
+        Ok(catalog.deletions.iter().filter(touches).cloned().collect())
     }
 
     /// Opens a part's segment, unless somebody has it open; its blocks are read when they are needed. Where header or index

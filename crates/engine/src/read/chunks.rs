@@ -4,8 +4,8 @@
 //! or deletions cut and what is still in the log, the wanted rows are packed into a block of their own, whose columns are
 //! read like any other's.
 //!
-//! Always true: each message is in at most one piece that has not been read. Where files are replaced while they wait to be
-//! read, what has been read of those before is in `taken`, and is left out of those after.
+//! Always true: each message is in at most one piece that has not been read. Where files are replaced before they have been
+//! read to the end, what has been read of those before is in `taken`, and is left out of those after.
 
 use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
@@ -14,6 +14,7 @@ use crate::read::filter::Filter;
 use crate::read::history::Feed;
 use crate::read::tools::Tools;
 use crate::space::catalog::Part;
+use crate::space::deletion::Deletion;
 use crate::space::missing;
 use crate::space::{Lane, Space};
 use crate::stream::Stream;
@@ -63,7 +64,7 @@ pub(crate) struct ColumnLane {
     generation: u64,
     /// Messages of pieces that have been read.
     done: Vec<Range<u64>>,
-    /// What has been read, or will be, of files that have been replaced: messages with such numbers, up to a place.
+    /// What has been read of files that have been replaced: messages with such numbers, up to a place.
     taken: Vec<(Range<u64>, Key)>,
 }
 
@@ -137,20 +138,23 @@ impl ColumnLane {
     }
 
     /// Whether a block is wanted as it lies, all times and all that was ever in it, with the columns of this schema.
-    fn wants_whole(&self, feed: &Feed, index: usize, taken: usize) -> bool {
-        let Some(entry) = feed.segment.segment.blocks().get(index) else { return false };
-        let (part, sequences) = (&feed.part, entry.sequence_min..entry.sequence_max.saturating_add(1));
-        let is_taken =
-            |(taken, _): &(Range<u64>, Key)| taken.start < sequences.end && sequences.start < taken.end;
-        let is_deleted = || {
-            let mut deletions = self.space.deletions_of_part(part).into_iter();
-            deletions.any(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max))
+    ///
+    /// # Errors
+    /// As [`Space::deletions_of_part`].
+    fn wants_whole(&self, feed: &Feed, index: usize, taken: usize) -> Result<bool, Error> {
+        let deletions = self.space.deletions_of_part(&feed.part)?;
+        let Some(entry) = feed.segment.segment.blocks().get(index) else { return Ok(false) };
+        let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
+        let is_taken = |(taken, last): &(Range<u64>, Key)| {
+            taken.start < sequences.end && sequences.start < taken.end && entry.time_min <= last.0
         };
-        feed.segment.segment.header().schema_version == self.stream.inner.definition.schema_version
+        let is_whole = feed.segment.segment.header().schema_version
+            == self.stream.inner.definition.schema_version
             && self.filter.wants_all_times(entry.time_min, entry.time_max)
             && sequences.end <= self.end
-            && !self.taken[..taken].iter().any(is_taken)
-            && !is_deleted()
+            && !self.taken[..taken].iter().any(is_taken);
+        let is_cut = |deletion: &Arc<Deletion>| deletion.overlaps(&sequences, entry.time_min, entry.time_max);
+        Ok(is_whole && !deletions.iter().any(is_cut))
     }
 }
 
@@ -250,8 +254,7 @@ impl Chunks {
         if space.catalog().generation == self.lanes[lane].generation {
             return Err(if error.is_trimmed() { self.leave_out_dropped(lane) } else { error });
         }
-        self.plan_anew(lane);
-        Ok(())
+        self.plan_anew(lane)
     }
 
     /// What a transient stream has dropped before it was read is left out; the error says how many messages that is.
@@ -269,23 +272,29 @@ impl Chunks {
         stream.inner.dropped(messages, first_sequence)
     }
 
-    /// What has not been opened is looked for anew. Open segments stay readable, so they stay.
-    fn plan_anew(&mut self, lane: usize) {
-        let (pieces, ColumnLane { taken, done, .. }) = (&self.pieces, &mut self.lanes[lane]);
+    /// What has not been read is looked for anew.
+    ///
+    /// # Errors
+    /// When it cannot be found out how far an open segment has been read: the next call tries again.
+    fn plan_anew(&mut self, lane: usize) -> Result<(), Error> {
+        let Self { lanes, pieces, turns, open, packer, .. } = self;
+        let of_lane = |turn: &&Reverse<Turn>| turn.0.lane == lane;
+        for Reverse(turn) in turns.iter().filter(of_lane) {
+            if let Piece::Segment(piece) = &mut pieces[turn.piece] {
+                piece.note_last(packer)?;
+            }
+        }
+        let ColumnLane { taken, done, .. } = &mut lanes[lane];
         taken.extend(done.drain(..).map(|sequences| (sequences, LAST)));
-        self.turns.retain(|Reverse(turn)| match &pieces[turn.piece] {
-            _ if turn.lane != lane => true,
-            Piece::Segment(piece) if piece.feed.is_some() => {
-                taken.push((piece.part.sequences.clone(), LAST));
-                true
-            }
-            Piece::Segment(piece) => {
+        for Reverse(turn) in turns.iter().filter(of_lane) {
+            if let Piece::Segment(piece) = &mut pieces[turn.piece] {
                 taken.extend(piece.last.map(|last| (piece.part.sequences.clone(), last)));
-                false
+                *open -= usize::from(piece.feed.take().is_some());
             }
-            Piece::Granule(_) => false,
-        });
+        }
+        turns.retain(|Reverse(turn)| turn.lane != lane);
         self.plan(lane);
+        Ok(())
     }
 
     /// Reads on in a piece. `true`: `out` has a chunk; `false`: look again.
@@ -303,10 +312,10 @@ impl Chunks {
         let Self { lanes, block, errors, .. } = self;
         let lane = &mut lanes[index];
         let at = Lane { stream: &lane.stream.inner, space: &lane.space };
+        let sequences = granule.first_sequence..granule.next_sequence();
+        let deletions = at.space.deletions_in_log(&sequences, (granule.time_min, granule.time_max))?;
         block.empty();
         at.stream.unless_gone(at.space.log.read(granule, block.bytes_mut()))?;
-        let sequences = granule.first_sequence..granule.next_sequence();
-        let deletions = at.space.deletions_in_log(&sequences, (granule.time_min, granule.time_max));
         let bounds = Bounds { after: None, end: lane.end, deletions };
         block.load(&granule.span(), granule.sorted, bounds, (&mut lane.filter, at), errors);
         lane.done.push(sequences);
@@ -328,8 +337,11 @@ impl Chunks {
             return Ok(false);
         };
         let taken = match &piece.feed {
-            Some(feed) if lane.wants_whole(feed, index, piece.taken) => packer.read(feed, index, lane, out),
-            _ => Ok(Taken::AsRows),
+            Some(feed) => match lane.wants_whole(feed, index, piece.taken) {
+                Ok(true) => packer.read(feed, index, lane, out),
+                wanted => wanted.map(|_| Taken::AsRows),
+            },
+            None => Ok(Taken::AsRows),
         };
         let taken = match (taken, &piece.feed) {
             (Ok(Taken::AsRows), Some(feed)) => {
@@ -405,6 +417,23 @@ impl InSegment {
         let rest = blocks.into_iter().map(|run| run.start.max(self.next)..run.end);
         self.feed = Some(Feed::new(segment, self.part.clone(), rest.filter(|run| !run.is_empty())));
         Ok(failure)
+    }
+
+    /// Notes the last message of the blocks that are done, if the segment is open.
+    fn note_last(&mut self, packer: &mut Packer) -> Result<(), Error> {
+        let (Some(feed), Some(done)) = (&self.feed, self.next.checked_sub(1)) else { return Ok(()) };
+        let segment = &feed.segment.segment;
+        let Some(entry) = segment.blocks().get(done) else { return Ok(()) };
+        let read = segment.read_columns(done, &mut packer.tools.raw, |_, _| false);
+        match read.map_err(|error| SegmentFailure::of_block(&feed.segment.path, entry, error)) {
+            // Upkeep leaves a damaged segment alone, so nothing with these messages takes its place.
+            Err(error) if error.is_damage() => self.last = Some((entry.time_max, entry.sequence_max)),
+            read => {
+                read?;
+                self.last = packer.last_key();
+            }
+        }
+        Ok(())
     }
 
     /// Closes the segment whose last block `packer` has; `false`: it cannot be told where to go on.

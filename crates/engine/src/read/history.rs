@@ -495,10 +495,10 @@ impl Rest {
             Self::Granule(granule, place) => {
                 let granule = *granule;
                 block.empty();
-                lane.stream.unless_gone(lane.space.log.read(&granule, block.bytes_mut()))?;
                 let sequences = granule.first_sequence..granule.next_sequence();
                 let times = (granule.time_min, granule.time_max);
-                let deletions = lane.space.deletions_in_log(&sequences, times);
+                let deletions = lane.space.deletions_in_log(&sequences, times)?;
+                lane.stream.unless_gone(lane.space.log.read(&granule, block.bytes_mut()))?;
                 let bounds = Bounds { after: place.or(after), end, deletions };
                 block.load(&granule.span(), granule.sorted, bounds, (filter, lane), errors);
                 *self = Self::Nothing;

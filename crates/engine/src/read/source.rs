@@ -147,6 +147,9 @@ impl Source {
         self.generation = catalog.generation;
         let Phase::History(before) = &mut self.phase else { return Ok(false) };
         let mut errors = before.take_errors();
+        if let Some((time, _)) = self.given {
+            self.filter.narrow_to_after(time, self.order == Order::TimeReversed);
+        }
         let lane = Lane { stream: &self.stream.inner, space: &self.space };
         let mut history =
             History::new((&catalog, &snapshot), (lane, &self.filter), self.order, self.given, self.end);

@@ -120,18 +120,25 @@ impl Tail {
 
     /// Reads on: in the log, or in a segment what is no longer there.
     fn read(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<(), Error> {
-        let read = lane.space.log.read_from(&mut self.position, self.read_bytes, self.block.bytes_mut());
-        let span = match lane.stream.unless_gone(read) {
-            Ok(span) => span,
+        let mut position = self.position;
+        let read = lane.space.log.read_from(&mut position, self.read_bytes, self.block.bytes_mut());
+        let read = lane.stream.unless_gone(read).and_then(|span| {
+            let sequences = span.first_sequence..span.next_sequence();
+            Ok((span, lane.space.deletions_in_log(&sequences, (i64::MIN, i64::MAX))?))
+        });
+        let (span, deletions) = match read {
+            Ok(read) => read,
             Err(error) if is_elsewhere(&error) && self.read_sealed(lane)? => return Ok(()),
             Err(error) if error.is_trimmed() && lane.stream.definition.options.is_transient() => {
                 return Err(self.skip(lane));
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                // Behind what is damaged.
+                self.position = position;
+                return Err(error);
+            }
         };
-        self.drained = false;
-        let (sequences, times) = (span.first_sequence..span.next_sequence(), (i64::MIN, i64::MAX));
-        let deletions = lane.space.deletions_in_log(&sequences, times);
+        (self.position, self.drained) = (position, false);
         // A batch that begins before the position has rows that have been given.
         let after = self.next_sequence.checked_sub(1).map(|before| (i64::MAX, before));
         let bounds = Bounds { after, end: self.end, deletions };
@@ -153,6 +160,7 @@ impl Tail {
     #[cold]
     fn read_sealed(&mut self, lane: Lane<'_>) -> Result<bool, Error> {
         let next = self.position.sequence().max(self.next_sequence);
+        self.next_sequence = next;
         loop {
             lane.space.refresh_catalog()?;
             let catalog = lane.space.catalog();
@@ -180,7 +188,16 @@ impl Tail {
     fn advance_sealed(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<bool, Error> {
         let Some((history, end)) = &mut self.sealed else { return Ok(false) };
         self.positioned = false;
-        if history.advance(filter, lane)?
+        let advanced = match history.advance(filter, lane) {
+            // Another part has taken the place of this one, or is looked for and told to be missing.
+            Err(error) if error.is_missing_file() => {
+                self.position = TailPosition::at(self.next_sequence);
+                (self.sealed, self.drained) = (None, true);
+                return Ok(false);
+            }
+            advanced => advanced?,
+        };
+        if advanced
             && let Some(block) = history.current()
             && block.sequence() < self.end
         {

@@ -163,12 +163,13 @@ impl Tools {
             // Types have other numbers there.
             selection.types = None;
         }
+        // Asked first: where the part is another by now, that one is read.
+        let mut deletions = lane.space.deletions_of_part(&feed.part)?;
         segment.read_selected(index, &mut self.raw, &selection).map_err(failed)?;
         let rows = block.columns_mut();
         let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
         decoded.map_err(|damage| failed(damage.into()))?;
         let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
-        let mut deletions = lane.space.deletions_of_part(&feed.part);
         deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));
         let end = if feed.part.sequences.end <= end { u64::MAX } else { end };
         let bounds = Bounds { after, end, deletions };

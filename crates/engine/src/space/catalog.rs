@@ -149,6 +149,17 @@ impl Catalog {
         Some(new)
     }
 
+    /// [`Catalog::with`] for a part that was made from others. `None` also where one of those is another by now: what
+    /// it has lost meanwhile, to a deletion that took it whole, would come back.
+    pub fn with_merged(&self, part: Part, made_from: &[Arc<Part>]) -> Option<Self> {
+        made_from.iter().all(|part| self.has(part)).then(|| self.with(part)).flatten()
+    }
+
+    /// Whether the part counts still, and no other has taken its place.
+    pub fn has(&self, part: &Part) -> bool {
+        self.parts_between(part.sequences.clone()).first().is_some_and(|found| **found == *part)
+    }
+
     /// A copy of the next generation.
     pub fn next(&self) -> Self {
         Self { generation: self.generation + 1, ..self.clone() }
@@ -232,6 +243,18 @@ mod tests {
         assert_eq!((ranges(&merged), merged.next_number), (vec![0..20, 20..30], 8));
         assert!(three.with(part(5..20, 7)).is_none() && three.with(part(0..15, 7)).is_none());
         assert!(three.with(part(31..40, 7)).is_none());
+        assert!(three.has(&part(10..20, 1)) && !merged.has(&part(10..20, 1)) && merged.has(&part(0..20, 7)));
+    }
+
+    #[test]
+    fn what_is_deleted_while_parts_are_merged_does_not_come_back() {
+        let three = catalog(&[10, 20, 30]);
+        let all = Deletion { number: 4, from: 0, last: 9, sequences: 0..30, symbols: None };
+        let cut = three.with_deletion(all);
+        assert!(cut.deletions.is_empty() && cut.parts[0].content.is_none(), "nothing is left to carry out");
+        assert!(three.with_merged(part(0..20, 3), &three.parts[..2]).is_some());
+        assert!(cut.with_merged(part(0..20, 3), &three.parts[..2]).is_none());
+        assert!(cut.with_merged(part(10..30, 3), &three.parts[1..]).is_some());
     }
 
     #[test]

@@ -10,10 +10,12 @@ use crate::read::block::Order;
 use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::space::Lane;
+use crate::space::catalog::Catalog;
 use crate::space::deletion::Deletion;
 use crate::stream::{Stream, StreamInner};
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::Ordering;
+use tapedb_log::Snapshot;
 use tapedb_schema::Timestamp;
 
 impl Stream {
@@ -125,20 +127,29 @@ fn delete_in(lane: Lane<'_>, deletion: Deletion) -> Result<(), Error> {
 
 /// Finds the time of the latest message that is left, by which late ones are told.
 pub(crate) fn find_last_time(lane: Lane<'_>) -> Result<(), Error> {
-    let (catalog, snapshot) = lane.space.view();
-    let view = (&*catalog, &snapshot);
-    let mut filter = Filter::all();
-    let mut history =
-        History::new(view, (lane, &filter), Order::TimeReversed, None, snapshot.next_sequence());
     let last_time = loop {
-        match history.advance(&mut filter, lane) {
-            Ok(true) => break history.current().map_or(i64::MIN, |block| block.time()),
-            Ok(false) => break i64::MIN,
-            // What is damaged has been told, or will be, to those who read it.
-            Err(error) if error.is_damage() => {}
-            Err(error) => return Err(error),
+        let (catalog, snapshot) = lane.space.view();
+        match last_time_in(lane, (&catalog, &snapshot)) {
+            // Upkeep has put other files in the place of those.
+            Err(error) if error.is_missing_file() && lane.space.is_newer_than(&catalog) => {}
+            found => break found?,
         }
     };
     lane.space.last_time.store(last_time, Ordering::Relaxed);
     Ok(())
+}
+
+fn last_time_in(lane: Lane<'_>, view: (&Catalog, &Snapshot)) -> Result<i64, Error> {
+    let mut filter = Filter::all();
+    let end = view.1.next_sequence();
+    let mut history = History::new(view, (lane, &filter), Order::TimeReversed, None, end);
+    loop {
+        match history.advance(&mut filter, lane) {
+            Ok(true) => return Ok(history.current().map_or(i64::MIN, |block| block.time())),
+            Ok(false) => return Ok(i64::MIN),
+            // What is damaged has been told, or will be, to those who read it.
+            Err(error) if error.is_damage() => {}
+            Err(error) => return Err(error),
+        }
+    }
 }

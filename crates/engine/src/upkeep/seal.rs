@@ -62,7 +62,7 @@ pub(crate) fn seal_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<Option<u6
     if file.first_sequence > catalog.sealed {
         // The files before it are not there.
         let (sequences, lost) = (catalog.sealed..file.first_sequence, file.first_sequence - catalog.sealed);
-        return commit(lane, Part { sequences, lost, content: None }).map(|_| Some(0));
+        return commit(lane, Part { sequences, lost, content: None }, &[]).map(|_| Some(0));
     }
     let sequences = catalog.sealed..file.next_sequence;
     let granules = granules_of(lane, file);
@@ -74,7 +74,7 @@ pub(crate) fn seal_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<Option<u6
     let history = History::of_granules(granules.iter().copied());
     let Some(part) = write_part(lane, history, work, pace)? else { return Ok(None) };
     let messages = part.content.as_ref().map_or(0, |content| content.messages);
-    if commit(lane, part)? {
+    if commit(lane, part, &[])? {
         trim(lane, file.next_sequence)?;
     }
     Ok(Some(messages))
@@ -125,7 +125,7 @@ pub(crate) fn chill_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Er
     }
 }
 
-/// Writes one segment in place of some parts that follow each other; `false`: the work was stopped, or overtaken.
+/// Writes one segment in place of some parts that follow each other; `false`: the work was stopped.
 fn write_anew(lane: Lane<'_>, parts: &[Arc<Part>], tier: Tier, pace: &mut Pace<'_>) -> Result<bool, Error> {
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(false) };
     let sequences = first.sequences.start..last.sequences.end;
@@ -133,14 +133,22 @@ fn write_anew(lane: Lane<'_>, parts: &[Arc<Part>], tier: Tier, pace: &mut Pace<'
     let lost = parts.iter().map(|part| part.lost).sum();
     let work = Work { sequences, tier, lost, leaves_out_damage: false };
     match write_part(lane, history, work, pace) {
-        Ok(Some(part)) => commit(lane, part),
+        // Overtaken by a deletion that took one of them whole: there may be others to merge.
+        Ok(Some(part)) => Ok(commit(lane, part, parts)? || !has_all(lane, parts)),
         Ok(None) => Ok(false),
+        Err(error) if error.is_missing_file() && !has_all(lane, parts) => Ok(true),
         Err(error) if error.is_damage() || error.is_missing_file() => {
             leave_alone(lane, parts, &error);
             Ok(true)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether the parts count still. Nobody else makes others of them, but a deletion may take one whole.
+fn has_all(lane: Lane<'_>, parts: &[Arc<Part>]) -> bool {
+    let catalog = lane.space.catalog();
+    parts.iter().all(|part| catalog.has(part))
 }
 
 fn tier_of(part: &Part) -> Option<Tier> {
@@ -322,12 +330,12 @@ fn fill(
 }
 
 /// Lets the manifest name a part; what it takes the place of is removed. `false`: it has been overtaken, and is removed.
-fn commit(lane: Lane<'_>, part: Part) -> Result<bool, Error> {
+fn commit(lane: Lane<'_>, part: Part, made_from: &[Arc<Part>]) -> Result<bool, Error> {
     let path = part.path(&lane.space.directory);
     let number = part.content.as_ref().map_or(0, |content| content.number);
     let committed = lane.space.change_catalog(|catalog| {
         lane.stream.check_not_deleted().ok()?;
-        catalog.with(part)
+        catalog.with_merged(part, made_from)
     });
     // A manifest that could not be put on the disk for sure may yet be the one that is found there.
     let is_named = *committed.as_ref().unwrap_or(&false) || committed.is_err() && lane.space.is_named(number);

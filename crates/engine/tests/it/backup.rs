@@ -5,7 +5,8 @@ use crate::support::*;
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::os::unix::process::parent_id;
+use std::path::{Path, PathBuf};
 use tapedb_engine::{BackedUp, Checking, Database, Deleted, Severity};
 use tapedb_schema::Timestamp;
 
@@ -69,7 +70,7 @@ fn a_backup_is_brought_up_to_date_and_copies_only_what_is_new() {
     back_up(&from, &to, Deleted::Delete);
     assert_eq!(content(&to), content(&from));
     // A copy of a log file that somebody has changed is made anew.
-    let other = Database::open_without_upkeep(&to).unwrap();
+    let other = reopen_without_upkeep(&to);
     append_ticks(&other.stream("s").unwrap(), 5000..5010);
     drop(other);
     append_ticks(&stream, 330..340);
@@ -139,11 +140,10 @@ fn beside_a_process_that_seals_and_deletes_every_backup_is_whole() {
     while !from.join("streams/s/0/manifest").exists() {
         std::thread::yield_now();
     }
-    let mut last = 0;
-    let mut grown = 0;
-    let mut done = false;
-    while !done {
-        done = child.try_wait().unwrap().is_some();
+    let (mut last, mut grown, mut backups) = (0, 0, 0);
+    while grown < 5 || backups < 15 {
+        assert!(child.try_wait().unwrap().is_none(), "it goes on until it is told to stop");
+        backups += 1;
         back_up(&from, &to, Deleted::Delete);
         let all = content(&to);
         let numbers = &all[0].1;
@@ -157,20 +157,28 @@ fn beside_a_process_that_seals_and_deletes_every_backup_is_whole() {
         grown += u64::from(end > last);
         last = end;
     }
+    fs::write(enough(&from), "").unwrap();
     assert!(child.wait().unwrap().success());
-    assert!(grown > 1, "the backups were all of one moment");
+    back_up(&from, &to, Deleted::Delete);
     assert_eq!(content(&to), content(&from));
 }
 
-/// Appends, seals in the background, and deletes.
+/// The file that tells the child to stop.
+fn enough(path: &Path) -> PathBuf {
+    path.with_extension("enough")
+}
+
+/// Appends, seals in the background, and deletes, until it is told to stop or its parent is gone.
 pub fn child(path: &Path) {
     let db = Database::open(path).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     let mut random = Random::new();
-    for ten in 0..600u64 {
+    let parent = parent_id();
+    for ten in (0u64..).take_while(|_| !enough(path).exists() && parent_id() == parent) {
         append_ticks(&stream, ten * 10..ten * 10 + 10);
-        if random.chance(5) {
-            let from = random.below(ten as usize + 1) as i64 * 10;
+        if ten > 0 && random.chance(5) {
+            // Not the last: the end only grows.
+            let from = random.below(ten as usize) as i64 * 10;
             stream.delete(Timestamp(from)..Timestamp(from + 10), None::<[&str; 0]>).unwrap();
         }
         if random.chance(20) {

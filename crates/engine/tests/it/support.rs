@@ -84,6 +84,13 @@ pub fn new_database() -> (tempfile::TempDir, Database) {
     (directory, db)
 }
 
+/// A new database whose files only the test seals and merges: for what counts them, or must be there as they were made.
+pub fn new_database_without_upkeep() -> (tempfile::TempDir, Database) {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::open_without_upkeep(directory.path().join("db")).unwrap();
+    (directory, db)
+}
+
 /// Opens a database that has just been closed. Another test that starts a child holds copies of all files of this process
 /// for a moment, the lock among them.
 pub fn reopen(path: &Path) -> Database {

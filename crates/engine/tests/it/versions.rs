@@ -125,7 +125,7 @@ fn old_messages_are_read_with_the_newest_schema_wherever_they_lie() {
     third.seal().unwrap();
     check(&third, "sealed");
     drop((first, second, third, db));
-    let db = Database::open(&path).unwrap();
+    let db = reopen(&path);
     check(&db.stream("s").unwrap(), "reopened");
 }
 

@@ -1,4 +1,4 @@
-//! A test double for the disk: files in memory that tear, fail, fill up and forget, all from one seed.
+//! A test double for the disk: files in memory that tear, fail, fill up, forget and cannot be read, all from one seed.
 //!
 //! Model: a write reaches the file at once and the disk at the next `sync_data`; a name reaches the directory
 //! at once and the disk at the next `sync_dir` of that directory (a rename between two, when either is synced). A killed process loses nothing it has written; a power cut
@@ -61,6 +61,17 @@ enum Fault {
     Crash,
 }
 
+/// What cannot be read.
+#[derive(Clone, Copy, Debug)]
+struct Blindness {
+    /// From this look on.
+    at: u64,
+    kind: io::ErrorKind,
+    lasts: bool,
+    /// The file of that look.
+    file: Option<usize>,
+}
+
 #[derive(Debug)]
 struct Disk {
     random: u64,
@@ -74,6 +85,8 @@ struct Disk {
     life: u64,
     operations: u64,
     fault: Option<(u64, Fault)>,
+    looks: u64,
+    blindness: Option<Blindness>,
     capacity: Option<u64>,
     fail_truncate: bool,
     down: bool,
@@ -107,6 +120,8 @@ impl SimStorage {
             life: 0,
             operations: 0,
             fault: None,
+            looks: 0,
+            blindness: None,
             capacity: None,
             fail_truncate: false,
             down: false,
@@ -129,6 +144,23 @@ impl SimStorage {
     /// until [`restart`](Self::restart).
     pub fn crash_at(&self, operation: u64) {
         self.lock().fault = Some((operation, Fault::Crash));
+    }
+
+    /// Operations that only look at the disk, so far: what `fail_look_at` counts. Reading, asking for a length, opening,
+    /// listing.
+    pub fn looks(&self) -> u64 {
+        self.lock().looks
+    }
+
+    /// Look number `look` fails with `kind`; if it `lasts`, so does every later one at the same file, until
+    /// [`mend`](Self::mend) or [`restart`](Self::restart).
+    pub fn fail_look_at(&self, look: u64, kind: io::ErrorKind, lasts: bool) {
+        self.lock().blindness = Some(Blindness { at: look, kind, lasts, file: None });
+    }
+
+    /// Everything can be read again.
+    pub fn mend(&self) {
+        self.lock().blindness = None;
     }
 
     /// The process dies now: everything fails until [`restart`](Self::restart).
@@ -165,7 +197,7 @@ impl SimStorage {
     /// Brings the disk back after a kill or a power cut, without faults.
     pub fn restart(&self, stop: Stop) {
         let mut disk = self.lock();
-        (disk.down, disk.fault, disk.fail_truncate) = (false, None, false);
+        (disk.down, disk.fault, disk.fail_truncate, disk.blindness) = (false, None, false, None);
         disk.life += 1;
         disk.locked.clear();
         if stop == Stop::Power {
@@ -205,9 +237,10 @@ impl SimStorage {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        let disk = self.lock();
+        let mut disk = self.lock();
         disk.check_up()?;
         let id = disk.names.file(path)?;
+        disk.look(Some(id))?;
         Ok(Arc::new(SimFile { storage: self.clone(), id }))
     }
 }
@@ -228,8 +261,8 @@ impl Storage for SimStorage {
 
     fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         let listed = {
-            let disk = self.lock();
-            disk.check_up()?;
+            let mut disk = self.lock();
+            disk.look(None)?;
             disk.names.entries(dir)?
         };
         self.after_list.call();
@@ -237,8 +270,8 @@ impl Storage for SimStorage {
     }
 
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
-        let disk = self.lock();
-        disk.check_up()?;
+        let mut disk = self.lock();
+        disk.look(None)?;
         disk.names.kind(path)
     }
 
@@ -325,8 +358,8 @@ struct SimFile {
 
 impl StorageFile for SimFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let disk = self.storage.lock();
-        disk.check_up()?;
+        let mut disk = self.storage.lock();
+        disk.look(Some(self.id))?;
         let content = &disk.files[self.id].now;
         let rest = content.get(offset as usize..).unwrap_or_default();
         let read = rest.len().min(buf.len());
@@ -352,8 +385,8 @@ impl StorageFile for SimFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        let disk = self.storage.lock();
-        disk.check_up()?;
+        let mut disk = self.storage.lock();
+        disk.look(Some(self.id))?;
         Ok(disk.files[self.id].now.len() as u64)
     }
 
@@ -406,6 +439,24 @@ impl Disk {
             Some((at, Fault::Crash)) if at == self.operations => {
                 self.down = true;
                 Err(io::Error::other("crashed"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a look, at a file if it is at one, and lets it fail when it is its turn.
+    fn look(&mut self, file: Option<usize>) -> io::Result<()> {
+        self.check_up()?;
+        self.looks += 1;
+        match &mut self.blindness {
+            Some(Blindness { at, kind, file: blind, .. }) if *at == self.looks => {
+                *blind = file;
+                Err((*kind).into())
+            }
+            Some(Blindness { at, kind, lasts: true, file: Some(blind) })
+                if *at < self.looks && file == Some(*blind) =>
+            {
+                Err((*kind).into())
             }
             _ => Ok(()),
         }

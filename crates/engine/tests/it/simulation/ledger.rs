@@ -2,7 +2,7 @@
 
 use crate::support::number_of;
 use std::collections::BTreeMap;
-use tapedb_engine::{Durability, Error, LogError, Stream, StreamOptions};
+use tapedb_engine::{Durability, Error, LogError, Retention, Stream, StreamOptions};
 use tapedb_log::sim::Stop;
 
 /// Whether something is there that was made, and perhaps removed.
@@ -38,6 +38,8 @@ pub struct Lane {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     pub name: &'static str,
+    /// The name it has if a call to rename it that failed did so.
+    pub renamed: Option<&'static str>,
     /// Which of these, it depends on calls that failed.
     pub options: Vec<StreamOptions>,
     pub exists: Fate,
@@ -54,17 +56,50 @@ pub struct Found {
     /// Sequence number after the last one, by space.
     next: Vec<usize>,
     damage: Vec<String>,
+    /// Errors after which it was tried again.
+    pub refused: Vec<Error>,
 }
 
 impl Ledger {
     pub fn new(name: &'static str, options: StreamOptions) -> Self {
         let lanes = vec![Lane::default(); options.spaces as usize];
-        Self { name, options: vec![options], exists: Fate::Gone, has_holes: false, lanes }
+        Self { name, renamed: None, options: vec![options], exists: Fate::Gone, has_holes: false, lanes }
     }
 
     /// Everything is forgotten but the name and the options.
     pub fn renew(&mut self) {
         *self = Self::new(self.name, self.options[0]);
+    }
+
+    /// Whether messages are in memory alone.
+    pub fn is_transient(&self) -> bool {
+        self.options[0].durability == Durability::Transient
+    }
+
+    /// The process has ended, in whatever way.
+    pub fn end_process(&mut self) {
+        if self.is_transient() {
+            self.lanes.fill(Lane::default());
+        }
+    }
+
+    /// Notes that retention may have taken messages that were sealed: whole segments, so it is not said which. What is
+    /// young stays, and where it goes by size, the latest.
+    pub fn expire(&mut self) {
+        let Some(latest) = self.lanes.iter().flat_map(|lane| &lane.rows).map(|row| row.time).max() else {
+            return;
+        };
+        let kept_from = self.options.iter().map(|options| match options.retention {
+            Retention { bytes: Some(_), .. } => latest,
+            Retention { age: Some(age), .. } => latest - age.as_nanos() as i64,
+            _ => i64::MIN,
+        });
+        let kept_from = kept_from.max().unwrap_or(i64::MIN);
+        for lane in &mut self.lanes {
+            for row in lane.rows.iter_mut().filter(|row| row.time < kept_from && row.fate == Fate::There) {
+                row.fate = Fate::Doubtful;
+            }
+        }
     }
 
     /// Notes that messages were deleted, or perhaps were.
@@ -128,19 +163,22 @@ impl Ledger {
         assert!(!has_holes || !found.damage.is_empty(), "{place}: messages are missing and nobody says so");
     }
 
-    /// From now on what was found is what must be there.
-    pub fn settle(&mut self, found: &Found) {
+    /// From now on what was found is what must be there. Returns how many messages of which it was in doubt are gone.
+    pub fn settle(&mut self, found: &Found) -> usize {
+        let mut gone = 0;
         self.has_holes = !found.damage.is_empty();
         for (space, lane) in self.lanes.iter_mut().enumerate() {
             lane.rows.truncate(found.next[space]);
             for (sequence, row) in lane.rows.iter_mut().enumerate() {
                 let there = found.rows.get(&(space as u32, sequence as u64));
+                gone += usize::from(row.fate == Fate::Doubtful && there.is_none());
                 row.fate = if there.is_some() { Fate::There } else { Fate::Gone };
                 there.inspect(|(_, _, symbol)| row.symbol.clone_from(symbol));
             }
             lane.acknowledged = lane.rows.len();
             lane.sealed = lane.sealed.min(lane.acknowledged);
         }
+        gone
     }
 
     /// Whether a power cut has left holes.
@@ -154,11 +192,11 @@ impl Ledger {
 }
 
 impl Found {
-    /// All that is in a stream, read forwards and backwards.
+    /// All that is in a stream, read forwards and backwards. After so many errors that are not damage it is tried again.
     ///
     /// # Errors
-    /// Any that is not damage.
-    pub fn read(stream: &Stream) -> Result<Self, Error> {
+    /// The next one.
+    pub fn read(stream: &Stream, retries: u32) -> Result<Self, Error> {
         let mut found = Self { next: next_sequences(stream)?, ..Self::default() };
         let mut cursor = stream.cursor().open()?;
         let (mut last, mut order) = (i64::MIN, Vec::new());
@@ -174,6 +212,7 @@ impl Found {
                 }
                 Ok(None) => break,
                 Err(error) if is_damage(&error) => found.damage.push(error.to_string()),
+                Err(error) if found.refused.len() < retries as usize => found.refused.push(error),
                 Err(error) => return Err(error),
             }
         }
@@ -184,6 +223,7 @@ impl Found {
                 Ok(Some(message)) => backwards.push((message.space(), message.sequence())),
                 Ok(None) => break,
                 Err(error) if is_damage(&error) => {}
+                Err(error) if found.refused.len() < retries as usize => found.refused.push(error),
                 Err(error) => return Err(error),
             }
         }

@@ -1,6 +1,6 @@
-//! The whole database on a disk that breaks: one program at work ([`world`]), stopped in every operation of the disk, and
-//! every operation of the disk failing. What was acknowledged is there ([`ledger`]), in order and once; what was deleted
-//! stays so; and work goes on.
+//! The whole database on a disk that breaks: one program at work ([`world`]), stopped in every operation of the disk, every
+//! operation of the disk failing, and every look at it, once or for a while. What was acknowledged is there ([`ledger`]), in
+//! order and once; what was deleted stays so; and work goes on.
 //!
 //! `SIM_SEEDS=n` takes n seeds, from `SIM_SEED` on, and breaks every operation; `SIM_OPERATION` breaks one alone. A failure
 //! prints what repeats it. `make sim` runs for long.
@@ -16,8 +16,9 @@ use world::World;
 /// Calls of the program before it is stopped for good, and after it was stopped.
 const STEPS: usize = 30;
 const STEPS_AFTER: usize = 8;
-/// Without `SIM_SEEDS` so many operations of one seed are broken, evenly spread, each time others.
-const STOPS: u64 = 500;
+/// Without `SIM_SEEDS` so many operations of one seed are broken, evenly spread, each time others; of those that only look,
+/// of which there are many more, half as many.
+const STOPS: u64 = 300;
 
 /// What the disk does in one of its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ enum Fault {
     Stop(Stop),
     /// It fails, and a few calls later the process is stopped.
     Fail(ErrorKind),
+    /// An operation that only looks fails: once, or for this file until a few calls later.
+    Blind { lasts: bool },
 }
 
 /// Tells how to repeat what failed.
@@ -42,12 +45,14 @@ impl Drop for Repeat {
 
 /// What a run came to.
 struct Ran {
-    /// Operations of the disk, up to the first stop.
+    /// Operations of the disk that change it, and that only look, up to the first stop.
     operations: u64,
+    looks: u64,
     /// Errors that were seen.
     errors: u32,
     /// Parts of history that segments were merged into.
     merged: usize,
+    done: Vec<&'static str>,
 }
 
 /// Runs the program once.
@@ -58,9 +63,15 @@ fn run(seed: u64, fault: Option<Fault>, operation: u64) -> Ran {
     match fault {
         Some(Fault::Stop(_)) => disk.crash_at(operation),
         Some(Fault::Fail(kind)) => disk.fail_at(operation, kind),
+        Some(Fault::Blind { lasts }) => disk.fail_look_at(operation, ErrorKind::Other, lasts),
         None => {}
     }
-    let mut world = World::new(seed, disk.clone(), matches!(fault, Some(Fault::Fail(_))));
+    let errors_due = match fault {
+        Some(Fault::Fail(_) | Fault::Blind { lasts: false }) => 1,
+        Some(Fault::Blind { lasts: true }) => u32::MAX,
+        Some(Fault::Stop(_)) | None => 0,
+    };
+    let mut world = World::new(seed, disk.clone(), errors_due);
     let mut left = (chance >> 8) % 12;
     for _ in 0..STEPS {
         if world.step().is_err() || world.errors > 0 && left == 0 {
@@ -68,16 +79,19 @@ fn run(seed: u64, fault: Option<Fault>, operation: u64) -> Ran {
         }
         left = left.saturating_sub(world.errors.into());
     }
+    if let Some(Fault::Blind { .. }) = fault {
+        world.mend();
+    }
     let any = if chance.is_multiple_of(2) { Stop::Kill } else { Stop::Power };
     world.stop(if let Some(Fault::Stop(stop)) = fault { stop } else { any });
     world.check_all();
-    let (operations, merged) = (disk.operations(), world.merged_parts());
+    let (operations, looks, merged) = (disk.operations(), disk.looks(), world.merged_parts());
     for _ in 0..STEPS_AFTER {
         assert!(world.step().is_ok(), "nobody stopped it");
     }
     world.stop(if chance & 4 == 0 { Stop::Kill } else { Stop::Power });
     world.check_all();
-    Ran { operations, errors: world.errors, merged }
+    Ran { operations, looks, errors: world.errors, merged, done: world.done }
 }
 
 fn given(name: &str) -> Option<u64> {
@@ -92,22 +106,33 @@ fn everywhere(fault: Fault) {
         return;
     }
     for seed in seed..seed + given("SIM_SEEDS").unwrap_or(1) {
-        let operations = run(seed, None, 0).operations;
-        let step = if given("SIM_SEEDS").is_some() { 1 } else { 1 + operations / STOPS };
+        let calm = run(seed, None, 0);
+        let (operations, stops) = match fault {
+            Fault::Blind { .. } => (calm.looks, STOPS / 2),
+            _ => (calm.operations, STOPS),
+        };
+        let step = if given("SIM_SEEDS").is_some() { 1 } else { 1 + operations / stops };
         let broken = (1 + mix(seed) % step..=operations).step_by(step as usize);
         let ran: Vec<Ran> = broken.map(|operation| run(seed, Some(fault), operation)).collect();
         let errors: usize = ran.iter().map(|ran| ran.errors as usize).sum();
-        if let Fault::Fail(_) = fault {
-            assert!(errors > ran.len() / 2, "seed {seed}: {errors} errors in {} runs", ran.len());
-        }
+        let least = match fault {
+            Fault::Stop(_) => 0,
+            Fault::Fail(_) => ran.len() / 2,
+            // What is there twice, or can be made anew, is not missed.
+            Fault::Blind { .. } => ran.len() / 8,
+        };
+        assert!(errors >= least, "seed {seed}: {errors} errors in {} runs", ran.len());
     }
 }
 
 #[test]
 fn the_program_does_all_there_is_to_do() {
-    let calm: Vec<Ran> = (1..=6).map(|seed| run(seed, None, 0)).collect();
+    let calm: Vec<Ran> = (1..=12).map(|seed| run(seed, None, 0)).collect();
     assert!(calm.iter().all(|ran| ran.operations > 300 && ran.errors == 0));
     assert!(calm.iter().map(|ran| ran.merged).sum::<usize>() > 3, "it must merge");
+    for what in ["expired", "schema changed", "renamed"] {
+        assert!(calm.iter().any(|ran| ran.done.contains(&what)), "{what}");
+    }
 }
 
 #[test]
@@ -128,4 +153,14 @@ fn a_full_disk_anywhere_is_told_and_loses_nothing() {
 #[test]
 fn a_failing_disk_anywhere_is_told_and_loses_nothing() {
     everywhere(Fault::Fail(ErrorKind::Other));
+}
+
+#[test]
+fn what_cannot_be_read_for_a_moment_is_told_and_read_again() {
+    everywhere(Fault::Blind { lasts: false });
+}
+
+#[test]
+fn a_file_that_cannot_be_read_for_a_while_is_told_and_loses_nothing() {
+    everywhere(Fault::Blind { lasts: true });
 }

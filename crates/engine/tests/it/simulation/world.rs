@@ -4,15 +4,23 @@ use super::ledger::{Fate, Found, Ledger, Row, is_damage, next_sequences};
 use crate::support::{Quote, Random, Tick, schema};
 use std::sync::Arc;
 use std::time::Duration;
-use tapedb_engine::{Access, Cursor, Database, Durability, Error, Loader, LogError, Stream, StreamOptions};
+use tapedb_codec::{Record, SchemaBuilder};
+use tapedb_engine::{
+    Access, Cursor, Database, Durability, Error, Loader, LogError, Retention, Stream, StreamOptions,
+};
 use tapedb_log::sim::{SimStorage, Stop};
 use tapedb_schema::Timestamp;
 
 const PATH: &str = "/home/db";
-/// Streams that are there all the time; the third comes and goes.
-const STREAMS: [(&str, Durability, u32); 3] =
-    [("a", Durability::Async, 2), ("s", Durability::Sync, 1), ("t", Durability::Sync, 1)];
+/// Streams that are there all the time; the third comes and goes, and is called by one name and another.
+const STREAMS: [(&str, Durability, u32); 4] = [
+    ("a", Durability::Async, 2),
+    ("s", Durability::Sync, 1),
+    ("t", Durability::Sync, 1),
+    ("m", Durability::Transient, 1),
+];
 const PASSING: usize = 2;
+const NAMES: [&str; 2] = ["t", "u"];
 /// A batch, or two small ones, so that there are many files.
 const FILE_BYTES: u64 = 400;
 
@@ -27,10 +35,12 @@ pub struct World {
     ledgers: Vec<Ledger>,
     /// What the database was stopped by since it was open.
     stopped: Option<Stop>,
-    /// Whether an operation of the disk is to fail, and no error has been seen yet.
-    error_due: bool,
+    /// So many errors may come: an operation of the disk is to fail, or some are.
+    errors_due: u32,
     /// Errors that were seen.
     pub errors: u32,
+    /// What has been done that not every run does.
+    pub done: Vec<&'static str>,
     number: u64,
     clock: i64,
 }
@@ -48,11 +58,27 @@ struct Live {
     next: [Vec<usize>; 2],
 }
 
+/// A type that only a later schema has.
+#[derive(Record, Debug, Default)]
+#[record(message)]
+struct Extra {
+    level: u8,
+}
+
+/// A stream and the name under which it is found: of two, if it may have been renamed.
+fn find(db: &Database, ledger: &Ledger) -> Result<(&'static str, Stream), Error> {
+    let named = |name: &'static str| db.stream(name).map(|stream| (name, stream));
+    match (named(ledger.name), ledger.renamed) {
+        (Err(Error::NoStream { .. }), Some(renamed)) => named(renamed),
+        (found, _) => found,
+    }
+}
+
 /// The process has been stopped by the disk.
 pub struct Down;
 
 impl World {
-    pub fn new(seed: u64, disk: SimStorage, error_due: bool) -> Self {
+    pub fn new(seed: u64, disk: SimStorage, errors_due: u32) -> Self {
         let ledgers = STREAMS.map(|(name, durability, spaces)| {
             let file_bytes_max = FILE_BYTES;
             let options = StreamOptions { durability, spaces, file_bytes_max, ..StreamOptions::default() };
@@ -66,8 +92,9 @@ impl World {
             db: None,
             ledgers: ledgers.into(),
             stopped: None,
-            error_due,
+            errors_due,
             errors: 0,
+            done: Vec::new(),
             number: 0,
             clock: 1_000,
         }
@@ -75,7 +102,7 @@ impl World {
 
     /// Makes one call, or a few.
     pub fn step(&mut self) -> Result<(), Down> {
-        let done = match self.random.below(32) {
+        let done = match self.random.below(35) {
             0..=12 => self.load(),
             13..=15 => self.flush_one(),
             16..=17 => self.seal(),
@@ -87,6 +114,8 @@ impl World {
             25 => self.look(),
             26..=27 => self.read_live(),
             28..=29 => self.create_or_delete(),
+            30 => self.change_schema(),
+            31 => self.rename(),
             _ => self.reopen(),
         };
         done.or_else(|error| self.bear(&error))
@@ -97,7 +126,8 @@ impl World {
         if self.disk.is_down() {
             return Err(Down);
         }
-        assert!(std::mem::take(&mut self.error_due), "nothing failed, and yet: {error}");
+        assert!(self.errors_due > 0, "nothing failed, and yet: {error}");
+        self.errors_due -= 1;
         self.errors += 1;
         assert!(error.to_string().contains('/'), "it names no file: {error}");
         if matches!(error, Error::Log(error) if matches!(**error, LogError::Poisoned { .. })) {
@@ -111,8 +141,22 @@ impl World {
         self.disk.stop();
         self.close();
         self.disk.restart(stop);
+        self.errors_due = 0;
         // Nobody has looked since a power cut before.
         self.stopped = self.stopped.filter(|before| *before == Stop::Power).or(Some(stop));
+    }
+
+    /// All that could not be read can be, and whatever failed is done again.
+    pub fn mend(&mut self) {
+        self.disk.mend();
+        self.errors_due = 0;
+        for stream in 0..STREAMS.len() {
+            if self.ledgers[stream].exists != Fate::Gone {
+                let again = self.look_at(stream).and_then(|()| self.seal_stream(stream));
+                again.and_then(|()| self.look_at(stream)).unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+        self.read_live().unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// How many parts of sealed history are larger than any file was.
@@ -129,6 +173,7 @@ impl World {
     fn close(&mut self) {
         (self.live, self.db) = (None, None);
         self.writers.clear();
+        self.ledgers.iter_mut().for_each(Ledger::end_process);
     }
 
     /// Opens the database and compares all that is there with what must be.
@@ -143,9 +188,11 @@ impl World {
     fn check_beside(&self) {
         let Ok(db) = Database::open_on(Arc::new(self.disk.clone()), PATH, Access::Read) else { return };
         for ledger in &self.ledgers {
-            match db.stream(ledger.name) {
+            match find(&db, ledger).map(|(_, stream)| stream) {
+                // What is in the memory of another process cannot be read.
+                Ok(_) if ledger.is_transient() && ledger.exists != Fate::Gone => {}
                 Ok(stream) if ledger.exists != Fate::Gone => {
-                    ledger.check(&Found::read(&stream).unwrap(), self.stopped);
+                    ledger.check(&Found::read(&stream, 0).unwrap(), self.stopped);
                 }
                 Ok(_) => panic!("{} was deleted and is there", ledger.name),
                 Err(Error::NoStream { .. }) => assert!(ledger.exists != Fate::There, "{}", ledger.name),
@@ -162,18 +209,20 @@ impl World {
         let db = Database::open_on(Arc::new(self.disk.clone()), PATH, Access::WriteWithoutUpkeep)?;
         let mut found = Vec::new();
         for ledger in &self.ledgers {
-            found.push(match db.stream(ledger.name) {
-                Ok(stream) => Some(Found::read(&stream)?),
+            found.push(match find(&db, ledger) {
+                Ok((name, stream)) => Some((name, Found::read(&stream, 0)?)),
                 Err(Error::NoStream { .. }) => None,
                 Err(error) => return Err(error),
             });
         }
         for (ledger, found) in self.ledgers.iter_mut().zip(&found) {
             match found {
-                Some(found) => {
+                Some((name, found)) => {
+                    (ledger.name, ledger.renamed) = (name, None);
                     assert!(ledger.exists != Fate::Gone, "{} was deleted and is there", ledger.name);
                     ledger.check(found, self.stopped);
-                    ledger.settle(found);
+                    let gone = ledger.settle(found);
+                    self.done.extend((gone > 0).then_some("expired"));
                     let options = db.stream(ledger.name)?.options();
                     assert!(ledger.options.contains(&options), "{options:?}: {ledger:?}");
                     ledger.options = vec![options];
@@ -193,10 +242,10 @@ impl World {
     fn stream(&mut self, stream: usize) -> Result<Stream, Error> {
         let db = self.open()?;
         if self.ledgers[stream].exists == Fate::There {
-            return db.stream(STREAMS[stream].0);
+            return db.stream(self.ledgers[stream].name);
         }
         let options = self.ledgers[stream].options[0];
-        let created = db.create_stream(STREAMS[stream].0, schema(), options);
+        let created = db.create_stream(self.ledgers[stream].name, schema(), options);
         if created.is_err() {
             self.ledgers[stream].exists = Fate::Doubtful;
             self.close_in_order()?;
@@ -208,7 +257,7 @@ impl World {
     }
 
     fn any_stream(&mut self) -> Result<usize, Error> {
-        let stream = *self.random.pick(&[0, 0, 0, 1, 1, PASSING]);
+        let stream = *self.random.pick(&[0, 0, 0, 0, 1, 1, 1, PASSING, 3]);
         self.stream(stream)?;
         Ok(stream)
     }
@@ -300,7 +349,9 @@ impl World {
     }
 
     fn seal_stream(&mut self, stream: usize) -> Result<(), Error> {
-        self.stream(stream)?.seal()?;
+        let sealed = self.stream(stream)?.seal();
+        self.ledgers[stream].expire();
+        sealed?;
         for lane in &mut self.ledgers[stream].lanes {
             lane.sealed = lane.acknowledged;
         }
@@ -341,13 +392,19 @@ impl World {
         purged
     }
 
-    /// Changes what has no effect on what is there.
+    /// Changes how files are kept, and what is purged when they are sealed.
     fn alter(&mut self) -> Result<(), Error> {
         let stream = self.any_stream()?;
         let handle = self.stream(stream)?;
         let file_bytes_max = *self.random.pick(&[FILE_BYTES, 2 * FILE_BYTES]);
         let cold_after = self.random.chance(3).then_some(Duration::ZERO);
-        let options = StreamOptions { file_bytes_max, cold_after, ..handle.options() };
+        let retention = *self.random.pick(&[
+            Retention::default(),
+            Retention { age: Some(Duration::from_nanos(700)), bytes: None },
+            Retention { age: None, bytes: Some(3_000) },
+        ]);
+        let retention = if self.ledgers[stream].is_transient() { Retention::default() } else { retention };
+        let options = StreamOptions { file_bytes_max, cold_after, retention, ..handle.options() };
         let altered = handle.alter(options);
         match &altered {
             Ok(()) => self.ledgers[stream].options = vec![options],
@@ -358,8 +415,16 @@ impl World {
 
     fn look(&mut self) -> Result<(), Error> {
         let stream = self.any_stream()?;
-        let found = Found::read(&self.stream(stream)?)?;
+        self.look_at(stream)
+    }
+
+    /// A cursor that has met an error goes on when it is asked again.
+    fn look_at(&mut self, stream: usize) -> Result<(), Error> {
+        let found = Found::read(&self.stream(stream)?, self.errors_due.min(3))?;
         self.ledgers[stream].check(&found, None);
+        for error in &found.refused {
+            assert!(self.bear(error).is_ok(), "the disk is there");
+        }
         Ok(())
     }
 
@@ -408,7 +473,7 @@ impl World {
             }
         }
         self.writers.retain(|writer| writer.stream != PASSING);
-        let deleted = db.delete_stream(STREAMS[PASSING].0);
+        let deleted = db.delete_stream(self.ledgers[PASSING].name);
         if deleted.is_ok() {
             self.ledgers[PASSING].renew();
         } else {
@@ -416,6 +481,44 @@ impl World {
             self.close_in_order()?;
         }
         deleted
+    }
+
+    /// Type ids become others; whoever has the stream open goes on.
+    fn change_schema(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        let handle = self.stream(stream)?;
+        let orders = [
+            SchemaBuilder::new().with::<Extra>().with::<Quote>().with::<Tick>().finish(),
+            SchemaBuilder::new().with::<Quote>().with::<Extra>().with::<Tick>().finish(),
+        ];
+        let [new, other] = orders;
+        let new = if *handle.schema() == new { other } else { new };
+        self.open()?.change_schema(self.ledgers[stream].name, new)?;
+        self.done.push("schema changed");
+        Ok(())
+    }
+
+    /// Gives the passing stream its other name.
+    fn rename(&mut self) -> Result<(), Error> {
+        self.stream(PASSING)?;
+        for at in 0..self.writers.len() {
+            if self.writers[at].stream == PASSING {
+                self.flush(at)?;
+            }
+        }
+        self.writers.retain(|writer| writer.stream != PASSING);
+        let db = self.open()?;
+        let old = self.ledgers[PASSING].name;
+        let new = if old == NAMES[0] { NAMES[1] } else { NAMES[0] };
+        let renamed = db.rename_stream(old, new).map(drop);
+        if renamed.is_ok() {
+            self.ledgers[PASSING].name = new;
+            self.done.push("renamed");
+        } else {
+            self.ledgers[PASSING].renamed = Some(new);
+            self.close_in_order()?;
+        }
+        renamed
     }
 
     /// Closes the database in order, and opens it.

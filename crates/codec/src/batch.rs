@@ -27,7 +27,7 @@ mod rows;
 
 pub use builder::{BatchBuilder, PushError};
 pub use error::BatchError;
-pub use header::{BatchHeader, assign_sequence, check, verify_payload};
+pub use header::{BatchHeader, assign_producer, assign_sequence, check, verify_payload};
 pub use rows::{Row, Rows};
 
 /// Bytes of a batch header.

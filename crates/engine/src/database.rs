@@ -9,6 +9,8 @@ use crate::read::cursor::CursorBuilder;
 use crate::stream::definition::Definition;
 use crate::stream::{Opened, Stream, StreamInner};
 use crate::upkeep::keeper::Keeper;
+use crate::upstream::storage::NoStorage;
+use crate::upstream::{Command, Upstream};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -75,6 +77,8 @@ struct DatabaseInner {
     upkeep: bool,
     /// Streams that have been opened.
     streams: Mutex<BTreeMap<String, Arc<StreamInner>>>,
+    /// Where the database is, if it is not here.
+    upstream: Option<Arc<dyn Upstream>>,
 }
 
 impl fmt::Debug for DatabaseInner {
@@ -143,18 +147,38 @@ impl Database {
             keeper: Arc::default(),
             upkeep: access == Access::Write,
             streams: Mutex::default(),
+            upstream: None,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The directory.
+    /// A database elsewhere, over whatever connects to it. It has streams, loaders and cursors as one here has; what looks
+    /// after files ([`Database::check`], [`Database::repair`], [`Database::back_up`] and their like) is not done from afar.
+    ///
+    /// Loaders send batches while earlier ones are still on their way; a flush waits for all of them, and what was
+    /// refused since the flush before is its error. A live cursor has what comes pushed; every other look costs a round trip.
+    pub fn open_upstream(upstream: Arc<dyn Upstream>) -> Self {
+        let inner = DatabaseInner {
+            storage: Arc::new(NoStorage),
+            path: upstream.place().into(),
+            lock: None,
+            bell: Arc::default(),
+            keeper: Arc::default(),
+            upkeep: false,
+            streams: Mutex::default(),
+            upstream: Some(upstream),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The directory; of a database elsewhere, what the place is called.
     pub fn path(&self) -> &Path {
         &self.inner.path
     }
 
     /// Whether this handle can only read.
     pub fn is_read_only(&self) -> bool {
-        self.inner.lock.is_none()
+        self.inner.lock.is_none() && self.inner.upstream.is_none()
     }
 
     /// Creates a stream.
@@ -173,6 +197,15 @@ impl Database {
             let why = "a stream needs a message type: write `message` instead of `record` for one at least";
             let record = schema.records.first().map(|record| record.name.clone()).unwrap_or_default();
             return Err(Error::Type { stream: name.into(), record: record.into(), why });
+        }
+        if let Some(upstream) = &self.inner.upstream {
+            let (name, schema) = (name.to_string(), schema.to_string());
+            upstream.command(&Command::CreateStream {
+                name: name.clone(),
+                schema,
+                options: options.to_text(),
+            })?;
+            return self.stream(&name);
         }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = self.directory_of(name);
@@ -214,6 +247,9 @@ impl Database {
     /// # Errors
     /// [`Error::NoStream`], or what keeps its files from being opened.
     pub fn stream(&self, name: &str) -> Result<Stream, Error> {
+        if let Some(upstream) = &self.inner.upstream {
+            return self.remote_stream(upstream, name);
+        }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inner) = open.get(name) {
             // The writer's process may have deleted it, made it anew, or changed its schema.
@@ -231,6 +267,46 @@ impl Database {
             return Err(self.no_stream(name));
         }
         self.open_stream(&mut open, name)
+    }
+
+    /// A stream elsewhere, as it is now.
+    fn remote_stream(&self, upstream: &Arc<dyn Upstream>, name: &str) -> Result<Stream, Error> {
+        names::check(name)?;
+        let open = || self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody waits for another's answer.
+        let found = open().get(name).cloned();
+        if let Some(inner) = found {
+            match inner.refresh() {
+                Ok(()) if !inner.is_outdated() => {
+                    return Ok(Stream { inner, keeper: self.inner.keeper.clone() });
+                }
+                Ok(()) => {
+                    let renewed = inner.renewed()?;
+                    return Ok(self.put(&mut open(), name, renewed));
+                }
+                Err(error) if error.is_gone() => drop(open().remove(name)),
+                Err(error) => return Err(error),
+            }
+        }
+        let bell = self.inner.bell.clone();
+        let inner = StreamInner::open_remote(name, self.directory_of(name), upstream, bell)?;
+        Ok(self.put(&mut open(), name, inner))
+    }
+
+    /// Does something to a stream elsewhere after which it is not there under its name.
+    fn end_remote(
+        &self,
+        upstream: &Arc<dyn Upstream>,
+        command: &Command,
+        new: Option<&str>,
+    ) -> Result<(), Error> {
+        upstream.command(command)?;
+        let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = open.remove(command.stream());
+        if let Some(remote) = ended.as_ref().and_then(|inner| inner.remote.as_ref()) {
+            remote.note_gone(new);
+        }
+        Ok(())
     }
 
     fn open_stream(
@@ -283,6 +359,11 @@ impl Database {
         if *stream.schema() == schema {
             return Ok(stream);
         }
+        if let Some(upstream) = &self.inner.upstream {
+            schema.validate()?;
+            upstream.command(&Command::ChangeSchema { name: name.into(), schema: schema.to_string() })?;
+            return self.stream(name);
+        }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = stream.inner.change_schema(schema)?;
         Ok(self.put(&mut open, name, changed))
@@ -310,6 +391,9 @@ impl Database {
     /// # Errors
     /// When the directory cannot be listed.
     pub fn streams(&self) -> Result<Vec<String>, Error> {
+        if let Some(upstream) = &self.inner.upstream {
+            return upstream.streams();
+        }
         let directory = self.streams_directory();
         let entries = self.storage().entries(&directory).map_err(Error::io("list", &directory))?;
         let mut found: Vec<_> = entries.iter().filter_map(|entry| names::name_of(&entry.name)).collect();
@@ -327,6 +411,9 @@ impl Database {
             return Err(Error::ReadOnly);
         }
         names::check(name)?;
+        if let Some(upstream) = &self.inner.upstream {
+            return self.end_remote(upstream, &Command::DeleteStream { name: name.into() }, None);
+        }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let (storage, directory) = (self.storage(), self.directory_of(name));
         if !is_there(&**storage, &directory)? {
@@ -356,6 +443,11 @@ impl Database {
         }
         names::check(name)?;
         names::check(new)?;
+        if let Some(upstream) = &self.inner.upstream {
+            let command = Command::RenameStream { name: name.into(), new: new.into() };
+            self.end_remote(upstream, &command, Some(new))?;
+            return self.stream(new);
+        }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let (storage, directory, to) = (self.storage(), self.directory_of(name), self.directory_of(new));
         if !is_there(&**storage, &directory)? {

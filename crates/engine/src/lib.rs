@@ -5,6 +5,7 @@
 //! or many merged by time. There are no sockets here. Files are those of the operating system, or of another
 //! [`Storage`]: see [`Database::open_on`].
 
+mod batches;
 mod bell;
 mod care;
 mod database;
@@ -19,6 +20,7 @@ mod stream;
 mod upkeep;
 mod upstream;
 
+pub use batches::{BatchLoader, PendingBatch};
 pub use care::backup::{BackedUp, Deleted};
 pub use care::check::{Checked, Checking, Finding, Severity};
 pub use care::repair::Repair;

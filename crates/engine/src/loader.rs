@@ -5,6 +5,7 @@ use crate::space::Space;
 use crate::stream::binding::Binding;
 use crate::stream::{Stream, StreamInner};
 use crate::upkeep::keeper::Keeper;
+use crate::upstream::Loading;
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ pub struct SymbolId {
 pub struct Loader {
     stream: Arc<StreamInner>,
     space: Arc<Space>,
+    /// Where batches go if the stream is elsewhere.
+    loading: Option<Box<dyn Loading>>,
     /// Upkeep goes on while somebody uses the database.
     _keeper: Arc<Keeper>,
     batch: BatchBuilder,
@@ -58,10 +61,16 @@ pub struct Loader {
 
 impl Loader {
     pub(crate) fn new(stream: Stream, space: Arc<Space>) -> Result<Self, Error> {
-        if !stream.inner.is_writable {
-            return Err(Error::ReadOnly);
-        }
+        let loading = match &stream.inner.remote {
+            Some(remote) => {
+                stream.inner.check_not_deleted()?;
+                Some(remote.named(remote.upstream.load(remote.stream_id, space.number))?)
+            }
+            None if stream.inner.is_writable => None,
+            None => return Err(Error::ReadOnly),
+        };
         Ok(Self {
+            loading,
             stream: stream.inner,
             space,
             _keeper: stream.keeper,
@@ -173,6 +182,18 @@ impl Loader {
         Ok(())
     }
 
+    /// Looks many symbols up at once, and gives those ids that are new to the stream: for a stream elsewhere one round
+    /// trip, where one after the other would take one for each.
+    ///
+    /// # Errors
+    /// As [`Loader::symbol`].
+    pub fn symbol_ids<S: AsRef<str>>(&mut self, symbols: &[S]) -> Result<Vec<SymbolId>, Error> {
+        let names: Vec<&str> = symbols.iter().map(AsRef::as_ref).collect();
+        let ids = self.stream.symbol_ids(&names)?;
+        self.symbols.extend(names.iter().zip(&ids).map(|(name, id)| (Box::from(*name), *id)));
+        Ok(ids.into_iter().map(|id| self.symbol_id(id)).collect())
+    }
+
     /// Looks a symbol up, and gives it an id if it is new to the stream.
     ///
     /// # Errors
@@ -230,12 +251,22 @@ impl Loader {
     /// stream that refuses late messages, [`Error::Late`] when another loader has appended later ones meanwhile: this
     /// loader's messages that were waiting are then given up.
     pub fn flush(&mut self) -> Result<u64, Error> {
-        // What an earlier flush could not send goes first.
+        self.send_all()?;
+        if let Some(loading) = &mut self.loading {
+            let flushed = loading.flush();
+            self.next_sequence = named(&self.stream, flushed)?;
+        }
+        Ok(self.next_sequence)
+    }
+
+    /// Sends what there is. To a stream elsewhere it is then on its way.
+    fn send_all(&mut self) -> Result<(), Error> {
+        // What could not be sent before goes first.
         self.send()?;
         if self.batch.finish(self.stream.definition.schema_version, &mut self.unsent) > 0 {
             self.send()?;
         }
-        Ok(self.next_sequence)
+        Ok(())
     }
 
     /// Messages that wait for a flush.
@@ -255,6 +286,12 @@ impl Loader {
     /// Appends `unsent` to the log.
     fn send(&mut self) -> Result<(), Error> {
         if self.unsent.is_empty() {
+            return Ok(());
+        }
+        if let Some(loading) = &mut self.loading {
+            self.stream.check_not_deleted()?;
+            let sent = loading.append(std::mem::take(&mut self.unsent));
+            self.unsent = named(&self.stream, sent)?;
             return Ok(());
         }
         let header = BatchHeader::parse(&self.unsent).map_err(LogError::Batch)?;
@@ -280,7 +317,7 @@ impl Loader {
     #[inline]
     fn admit(&mut self, time: Timestamp) -> Result<(), Error> {
         if self.batch.payload_bytes() >= self.batch_bytes || self.batch.len() >= BATCH_MESSAGES_MAX {
-            self.flush()?;
+            self.send_all()?;
         }
         if self.stream.settings.refuses_late() {
             self.refuse_late(time)?;
@@ -308,6 +345,14 @@ impl Loader {
                 Ok(binding)
             }
         }
+    }
+}
+
+/// Errors of a stream elsewhere, by its name.
+fn named<T>(stream: &StreamInner, result: Result<T, Error>) -> Result<T, Error> {
+    match &stream.remote {
+        Some(remote) => remote.named(result),
+        None => result,
     }
 }
 

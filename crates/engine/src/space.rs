@@ -21,12 +21,14 @@ use crate::space::manifest::Owner;
 use crate::space::salvage::Origin;
 use crate::stream::StreamInner;
 use crate::stream::observe::Observers;
+use crate::upstream::WINDOW_BYTES;
+use crate::upstream::remote::Remote;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Instant;
 use tapedb_log::{
     Log, LogError, LogOptions, LogWriter, Recovery, SharedWriter, Snapshot, Storage, StorageFile, SymbolFile,
@@ -63,6 +65,8 @@ pub(crate) struct Space {
     open: Mutex<HashMap<u64, Weak<OpenSegment>>>,
     /// Who is told of changes.
     observers: Arc<Observers>,
+    /// The stream that the space is of, if it is elsewhere.
+    remote: OnceLock<Weak<Remote>>,
 }
 
 /// A stream, and one of its spaces: where a reader is at work.
@@ -149,29 +153,72 @@ impl Space {
             let (catalog, log, recovery) = open_to_read(&storage, directory, owner)?;
             (catalog, log, None, recovery)
         };
-        let next_number = AtomicU64::new(catalog.next_number);
-        let space = Self {
+        let mut space = Self::of((storage, directory), owner, (catalog, log), observers);
+        space.writer = writer.map(SharedWriter::new);
+        let last_time = space.times().map_or(i64::MIN, |(_, last)| last);
+        space.last_time.store(last_time, Ordering::Relaxed);
+        Ok((space, recovery))
+    }
+
+    /// A space of a stream elsewhere, of which nothing is known yet.
+    pub fn described(storage: Arc<dyn Storage>, directory: &Path, owner: Owner) -> Self {
+        let Owner { stream_id, space } = owner;
+        let log = Log::described(storage.clone(), directory, stream_id, space, WINDOW_BYTES);
+        Self::of((storage, directory), owner, (Catalog::default(), log), Arc::default())
+    }
+
+    /// A space that nobody writes.
+    fn of(
+        (storage, directory): (Arc<dyn Storage>, &Path),
+        owner: Owner,
+        (catalog, log): (Catalog, Arc<Log>),
+        observers: Arc<Observers>,
+    ) -> Self {
+        Self {
             number: owner.space,
             directory: directory.into(),
             storage,
             owner,
             log,
-            writer: writer.map(SharedWriter::new),
+            writer: None,
             last_time: AtomicI64::new(i64::MIN),
+            next_number: AtomicU64::new(catalog.next_number),
             catalog: RwLock::new(Arc::new(catalog)),
             changing: Mutex::new(()),
             upkeep: Mutex::new(()),
             interrupted: AtomicBool::new(false),
             failure: Mutex::default(),
-            next_number,
             active_since: Mutex::default(),
             left_alone: Mutex::default(),
             open: Mutex::default(),
             observers,
-        };
-        let last_time = space.times().map_or(i64::MIN, |(_, last)| last);
-        space.last_time.store(last_time, Ordering::Relaxed);
-        Ok((space, recovery))
+            remote: OnceLock::new(),
+        }
+    }
+
+    /// From now on the space is kept up to date by what is known of its stream elsewhere.
+    pub fn follow(&self, remote: Weak<Remote>) {
+        // Once, when the stream is opened.
+        let _ = self.remote.set(remote);
+    }
+
+    /// The stream elsewhere.
+    fn remote(&self) -> Option<Arc<Remote>> {
+        self.remote.get().and_then(Weak::upgrade)
+    }
+
+    /// Notes that messages below a sequence number have been read from the log by somebody: more may be pushed.
+    #[inline]
+    pub fn note_consumed(&self, sequence: u64) {
+        if let Some(remote) = self.remote() {
+            remote.consumed(self.number, sequence);
+        }
+    }
+
+    /// Another catalog counts, as it was described. One older than that there is would come of a description that was
+    /// overtaken.
+    pub fn set_catalog(&self, catalog: Catalog) {
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
     }
 
     /// The catalog, now.
@@ -230,6 +277,11 @@ impl Space {
     pub fn refresh_catalog(&self) -> Result<bool, Error> {
         if self.writer.is_some() {
             return Ok(false);
+        }
+        if let Some(remote) = self.remote() {
+            let before = self.catalog().generation;
+            remote.refresh()?;
+            return Ok(self.catalog().generation != before);
         }
         let _changing = self.change();
         let found = read_catalog(&*self.storage, &self.directory, self.owner)?;

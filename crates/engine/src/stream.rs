@@ -29,11 +29,14 @@ use crate::stream::versions::{Reading, Versions};
 use crate::upkeep::keeper::Keeper;
 use crate::upkeep::retention;
 use crate::upkeep::seal;
+use crate::upstream::remote::{Remote, Shared, definition_of};
+use crate::upstream::storage::UpstreamStorage;
+use crate::upstream::{Command, Outcome, Target, Upstream};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_codec::evolve::Evolution;
@@ -154,10 +157,14 @@ pub(crate) struct StreamInner {
     deleted: Arc<AtomicBool>,
     /// Its new name, if it has one.
     renamed: Arc<Mutex<Option<String>>>,
-    identity: Arc<Identity>,
+    /// `None`: the stream is elsewhere.
+    identity: Option<Arc<Identity>>,
     /// The definition on the disk; held while it is changed.
     current: Arc<Mutex<Definition>>,
-    symbols: Arc<Mutex<SymbolFile>>,
+    /// `None`: the stream is elsewhere.
+    symbols: Option<Arc<Mutex<SymbolFile>>>,
+    /// What is known of the stream, if it is elsewhere.
+    pub remote: Option<Arc<Remote>>,
     /// Whether batches can be appended through this handle's database.
     pub is_writable: bool,
     /// The database stays locked while one of its streams is in use.
@@ -225,7 +232,11 @@ impl Stream {
     /// [`Error::Options`] for what cannot be chosen or changed; when the database is open for reading only, the stream
     /// has been deleted, or its definition cannot be written: all is then as before.
     pub fn alter(&self, options: StreamOptions) -> Result<(), Error> {
-        self.inner.alter(options)
+        let options_text = options.to_text();
+        match self.inner.command(|stream| Command::Alter { stream, options: options_text })? {
+            Some(_) => Ok(()),
+            None => self.inner.alter(options),
+        }
     }
 
     /// When the stream was created.
@@ -253,7 +264,11 @@ impl Stream {
     /// # Errors
     /// When the files cannot be looked at.
     pub fn stats(&self) -> Result<StreamStats, Error> {
-        self.inner.refresh()?;
+        match self.inner.command(|stream| Command::Stats { stream })? {
+            Some(Outcome::Stats(stats)) => return Ok(stats),
+            Some(other) => return Err(other.unexpected()),
+            None => self.inner.refresh()?,
+        }
         let spaces = &self.inner.spaces;
         let times = spaces.iter().filter_map(|space| space.times());
         let times = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
@@ -296,6 +311,11 @@ impl Stream {
     /// # Errors
     /// When the database is open for reading only, or a file cannot be read or written: nothing is lost by it.
     pub fn seal(&self) -> Result<u64, Error> {
+        match self.inner.command(|stream| Command::Seal { stream })? {
+            Some(Outcome::Messages(messages)) => return Ok(messages),
+            Some(other) => return Err(other.unexpected()),
+            None => {}
+        }
         if !self.inner.is_writable {
             return Err(Error::ReadOnly);
         }
@@ -315,6 +335,12 @@ impl Stream {
     /// Why full log files are not being sealed, or segments not merged: a full disk, say. `None` while all goes well.
     /// Messages can be written and read all the same.
     pub fn upkeep_failure(&self) -> Option<String> {
+        match self.inner.command(|stream| Command::UpkeepFailure { stream }) {
+            Ok(Some(Outcome::Text(failure))) => return failure,
+            Ok(Some(_)) => return None,
+            Err(error) => return Some(error.to_string()),
+            Ok(None) => {}
+        }
         self.inner.spaces.iter().find_map(|space| space.upkeep_failure())
     }
 
@@ -371,10 +397,11 @@ impl StreamInner {
             own_bell: Arc::default(),
             deleted: Arc::default(),
             renamed: Arc::default(),
-            identity: Arc::new(identity),
+            identity: Some(Arc::new(identity)),
+            remote: None,
             settings: Arc::new(Settings::new(definition.options)),
             current: Arc::new(Mutex::new(definition.clone())),
-            symbols: Arc::new(Mutex::new(symbols)),
+            symbols: Some(Arc::new(Mutex::new(symbols))),
             versions: Versions::default(),
             is_writable: writing,
             _lock: lock,
@@ -390,6 +417,80 @@ impl StreamInner {
         };
         stream.find_last_times()?;
         Ok(stream)
+    }
+
+    /// Opens a stream of a database elsewhere.
+    pub fn open_remote(
+        name: &str,
+        directory: PathBuf,
+        upstream: &Arc<dyn Upstream>,
+        bell: Arc<Bell>,
+    ) -> Result<Self, Error> {
+        let description = upstream.describe(name, None)?;
+        let text = description.definition.as_deref();
+        let missing =
+            || Error::Protocol { what: "the first description of a stream lacks its definition".into() };
+        let definition = definition_of(text.ok_or_else(missing)?, directory.join(definition::FILES[0]))?;
+        let layouts = Layouts::new(definition.schema.clone())?;
+        let stream_id = definition.id;
+        let (from, to) = (upstream.clone(), directory.clone());
+        let storage: Arc<dyn Storage> =
+            Arc::new(UpstreamStorage { upstream: from, stream_id, directory: to });
+        let of_space = |space: u32| {
+            let directory = directory.join(space_directory(space));
+            Arc::new(Space::described(storage.clone(), &directory, Owner { stream_id, space }))
+        };
+        let spaces: Vec<_> = (0..definition.options.spaces).map(of_space).collect();
+        let own_bell: Arc<Bell> = Arc::default();
+        let shared = Shared {
+            spaces: spaces.clone(),
+            dictionary: Arc::default(),
+            settings: Arc::new(Settings::new(definition.options)),
+            current: Arc::new(Mutex::new(definition.clone())),
+            deleted: Arc::default(),
+            renamed: Arc::default(),
+            bells: [own_bell.clone(), bell.clone()],
+        };
+        let (dictionary, settings) = (shared.dictionary.clone(), shared.settings.clone());
+        let (current, deleted, renamed) =
+            (shared.current.clone(), shared.deleted.clone(), shared.renamed.clone());
+        let remote = Remote::new(upstream.clone(), &description, shared)?;
+        Ok(Self {
+            name: name.into(),
+            storage,
+            directory,
+            position_id: description.position_id,
+            run: description.run,
+            observers: Arc::default(),
+            settings,
+            layouts,
+            versions: Versions::default(),
+            spaces,
+            dictionary,
+            bell,
+            own_bell,
+            deleted,
+            renamed,
+            identity: None,
+            current,
+            symbols: None,
+            remote: Some(remote),
+            is_writable: false,
+            _lock: None,
+            bound: Mutex::default(),
+            recovery: StreamRecovery::default(),
+            definition,
+        })
+    }
+
+    /// What a command to the stream elsewhere gives; `None`: the stream is here. What is known of it is then up to date.
+    pub fn command(&self, command: impl FnOnce(Target) -> Command) -> Result<Option<Outcome>, Error> {
+        let Some(remote) = &self.remote else { return Ok(None) };
+        self.check_not_deleted()?;
+        let target = Target { stream_id: remote.stream_id, name: self.name.clone() };
+        let outcome = remote.upstream.command(&command(target))?;
+        remote.refresh()?;
+        Ok(Some(outcome))
     }
 
     /// Where messages were deleted, the index does not know which is the latest that is left.
@@ -458,10 +559,15 @@ impl StreamInner {
 
     /// Checks that messages can be read in this process.
     pub fn check_is_here(&self) -> Result<(), Error> {
-        if self.is_writable || !self.definition.options.is_transient() {
+        if self.is_writable || self.remote.is_some() || !self.definition.options.is_transient() {
             return Ok(());
         }
         Err(Error::Elsewhere { stream: (*self.name).into() })
+    }
+
+    /// Whether another process writes the files, at which somebody has to look.
+    pub fn is_followed(&self) -> bool {
+        !self.is_writable && self.remote.is_none()
     }
 
     /// The error of a reader who was too slow.
@@ -510,7 +616,7 @@ impl StreamInner {
         let hold = self.hold_writers()?;
         self.check_not_deleted()?;
         let altered = Definition { revision: current.revision + 1, options, ..current.clone() };
-        self.identity.write(&altered)?;
+        self.identity()?.write(&altered)?;
         *current = altered;
         self.settings.set(options);
         drop(hold);
@@ -542,7 +648,7 @@ impl StreamInner {
         versions::keep(&*self.storage, &self.directory, current.schema_version, &current.schema)?;
         let changed =
             Definition { revision: current.revision + 1, schema_version: version, schema, ..current.clone() };
-        self.identity.write(&changed)?;
+        self.identity()?.write(&changed)?;
         *current = changed.clone();
         drop((current, hold));
         self.observers.changed();
@@ -551,8 +657,12 @@ impl StreamInner {
 
     /// Whether the stream has got another schema since it was opened.
     pub fn is_outdated(&self) -> bool {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        current.schema_version != self.definition.schema_version
+        self.newest_version() != self.definition.schema_version
+    }
+
+    /// The version of the schema that the stream has now.
+    pub fn newest_version(&self) -> u16 {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).schema_version
     }
 
     /// The same stream, opened with the schema that it has now.
@@ -583,6 +693,7 @@ impl StreamInner {
             identity: self.identity.clone(),
             current: self.current.clone(),
             symbols: self.symbols.clone(),
+            remote: self.remote.clone(),
             is_writable: self.is_writable,
             _lock: self._lock.clone(),
             bound: Mutex::default(),
@@ -594,6 +705,15 @@ impl StreamInner {
     pub fn evolution(&self, version: u16) -> Result<Arc<Evolution>, Error> {
         let Self { storage, directory, name, layouts, .. } = self;
         self.versions.from(version, &Reading { storage: &**storage, directory, name, layouts })
+    }
+
+    fn identity(&self) -> Result<&Identity, Error> {
+        self.identity.as_deref().ok_or(Error::ReadOnly)
+    }
+
+    fn symbol_file(&self) -> Result<MutexGuard<'_, SymbolFile>, Error> {
+        let symbols = self.symbols.as_ref().ok_or(Error::ReadOnly)?;
+        Ok(symbols.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Keeps everybody from appending.
@@ -616,14 +736,14 @@ impl StreamInner {
 
     /// Whether the stream has been deleted, or replaced by another of its name; for readers this asks the system.
     pub fn is_gone(&self) -> bool {
-        if !self.is_writable && !self.is_deleted() {
-            match self.identity.look() {
+        if let Some(identity) = self.identity.as_ref().filter(|_| !self.is_writable && !self.is_deleted()) {
+            match identity.look() {
                 Seen::Same => {}
                 Seen::Altered(definition) => {
                     self.settings.set(definition.options);
                     *self.current.lock().unwrap_or_else(PoisonError::into_inner) = *definition;
                 }
-                Seen::Gone => self.note_gone(),
+                Seen::Gone => self.note_gone(identity.name_now()),
             }
         }
         self.is_deleted()
@@ -631,8 +751,8 @@ impl StreamInner {
 
     /// Notes that another process has deleted or renamed the stream.
     #[cold]
-    fn note_gone(&self) {
-        *self.renamed.lock().unwrap_or_else(PoisonError::into_inner) = self.identity.name_now();
+    fn note_gone(&self, renamed: Option<String>) {
+        *self.renamed.lock().unwrap_or_else(PoisonError::into_inner) = renamed;
         self.deleted.store(true, Ordering::SeqCst);
     }
 
@@ -653,6 +773,9 @@ impl StreamInner {
 
     /// [`StreamInner::check_not_deleted`] that asks the system, where files are missing.
     pub fn check_not_gone(&self) -> Result<(), Error> {
+        if self.remote.is_some() {
+            return self.refresh();
+        }
         if self.is_gone() { Err(self.deleted_error()) } else { Ok(()) }
     }
 
@@ -673,11 +796,14 @@ impl StreamInner {
 
     /// Ids of symbols, given ones if they are new.
     pub fn symbol_ids(&self, names: &[&str]) -> Result<Vec<u32>, Error> {
+        if let Some(remote) = &self.remote {
+            return remote.symbol_ids(names);
+        }
         let id = |name: &&str| self.dictionary.id(name);
         if let Some(ids) = names.iter().map(id).collect() {
             return Ok(ids);
         }
-        let mut symbols = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut symbols = self.symbol_file()?;
         let mut new: Vec<&str> = names.iter().copied().filter(|name| id(name).is_none()).collect();
         new.sort_unstable();
         new.dedup();
@@ -692,7 +818,10 @@ impl StreamInner {
         if let Some(id) = self.dictionary.id(symbol) {
             return Ok(id);
         }
-        let mut symbols = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(remote) = &self.remote {
+            return Ok(remote.symbol_ids(&[symbol])?[0]);
+        }
+        let mut symbols = self.symbol_file()?;
         // Another loader may have come first.
         match self.dictionary.id(symbol) {
             Some(id) => Ok(id),
@@ -705,8 +834,7 @@ impl StreamInner {
         match self.dictionary.name(id) {
             Some(name) => name,
             None => {
-                let mut symbols = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
-                let _ = symbols.refresh();
+                let _ = self.refresh_symbols();
                 self.dictionary.name(id).unwrap_or("?")
             }
         }
@@ -714,8 +842,14 @@ impl StreamInner {
 
     /// Puts the names of all symbols on the disk, before something that uses them is put there for good.
     pub fn sync_symbols(&self) -> Result<(), Error> {
-        let symbols = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(symbols.sync()?)
+        Ok(self.symbol_file()?.sync()?)
+    }
+
+    fn refresh_symbols(&self) -> Result<(), Error> {
+        match &self.remote {
+            Some(remote) => remote.refresh(),
+            None => Ok(self.symbol_file()?.refresh().map(drop)?),
+        }
     }
 
     /// Looks for what a writer in another process has appended. Symbols are written before the batches that use them;
@@ -724,9 +858,12 @@ impl StreamInner {
         if self.is_writable {
             return self.check_not_deleted();
         }
-        let symbols = self.symbols.lock().unwrap_or_else(PoisonError::into_inner).refresh();
-        let refreshed = symbols.map_err(Error::from);
-        let refreshed = refreshed.and_then(|_| self.spaces.iter().try_for_each(|space| space.refresh()));
+        if let Some(remote) = &self.remote {
+            self.check_not_deleted()?;
+            return remote.refresh();
+        }
+        let refreshed =
+            self.refresh_symbols().and_then(|_| self.spaces.iter().try_for_each(|space| space.refresh()));
         if self.is_gone() { Err(self.deleted_error()) } else { refreshed }
     }
 

@@ -1,6 +1,6 @@
 //! Where a database is that is not here: what the engine asks of a connection, and what a database answers.
 //!
-//! A remote database is the same [`Database`], opened with `Database::open_upstream` on an [`Upstream`] instead of on a
+//! A remote database is the same [`Database`], opened with [`Database::open_upstream`] on an [`Upstream`] instead of on a
 //! directory. Reading runs here: the engine follows the stream's index (a [`Description`] now and then, pushes from a
 //! watch while a live cursor waits) and reads the stream's files by ranges ([`Upstream::open_file`]), only the
 //! blocks and columns that are wanted. Batches are built here and appended there ([`Loading`]); everything else is a
@@ -12,6 +12,8 @@
 pub(crate) mod command;
 mod errors;
 pub(crate) mod parts;
+pub(crate) mod remote;
+pub(crate) mod storage;
 
 use crate::error::Error;
 use std::fmt::Debug;
@@ -78,7 +80,7 @@ pub trait Upstream: Send + Sync + Debug {
     /// When a name is empty or too long, there are too many, or they cannot be written.
     fn add_symbols(&self, stream_id: u64, names: &[&str]) -> Result<Vec<u32>, Error>;
 
-    /// Begins to append to a space of a stream: `Stream::batches` there.
+    /// Begins to append to a space of a stream: [`Stream::batches`] there.
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::ReadOnly`], [`Error::Deleted`]; as the trait says.

@@ -53,6 +53,22 @@ impl Dictionary {
         (from..self.len()).filter_map(|id| self.name(id))
     }
 
+    /// Takes over the names of a dictionary elsewhere from id `from` on; one thread at a time. Those that are there already
+    /// must be the same. `false`: they are not, or names before them or room for them are missing, and nothing is added.
+    pub fn follow<'a>(&self, from: u32, names: impl IntoIterator<Item = &'a str>) -> bool {
+        let known = self.len();
+        let mut new = Vec::new();
+        for (id, name) in (u64::from(from)..).zip(names) {
+            match u32::try_from(id) {
+                Ok(id) if id < known && self.name(id) == Some(name) => {}
+                Ok(id) if id == known + new.len() as u32 && (id as usize) < MAX_SYMBOLS => new.push(name),
+                _ => return false,
+            }
+        }
+        self.extend(new);
+        true
+    }
+
     /// Adds names in order. Only the symbol file calls this, one thread at a time, within [`MAX_SYMBOLS`].
     pub(crate) fn extend<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
         let mut ids = self.ids.write().unwrap_or_else(PoisonError::into_inner);
@@ -99,6 +115,14 @@ mod tests {
         assert_eq!((dictionary.len(), dictionary.name(1000), dictionary.id("S1000")), (1000, None, None));
         assert_eq!(dictionary.name(u32::MAX), None);
         assert!(dictionary.names_from(998).eq(["S998", "S999"]));
+    }
+
+    #[test]
+    fn a_dictionary_elsewhere_is_followed() {
+        let dictionary = Dictionary::default();
+        assert!(dictionary.follow(0, ["A", "B"]) && dictionary.follow(1, ["B", "C"]));
+        assert!(!dictionary.follow(4, ["E"]) && !dictionary.follow(1, ["X", "D"]));
+        assert!(dictionary.names_from(0).eq(["A", "B", "C"]));
     }
 
     #[test]

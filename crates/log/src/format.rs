@@ -10,14 +10,15 @@ pub(crate) const VERSION: u16 = 1;
 /// Bytes of one granule in an index file.
 pub(crate) const INDEX_ENTRY_BYTES: usize = 48;
 
-const HEADER: usize = FILE_HEADER_BYTES as usize;
+pub(crate) const HEADER: usize = FILE_HEADER_BYTES as usize;
 
-/// Which of the three kinds of file a header belongs to.
+/// Which kind of file a header belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Log,
     Index,
     Symbols,
+    Producers,
 }
 
 impl FileKind {
@@ -26,6 +27,7 @@ impl FileKind {
             Self::Log => b"TAPELOG1",
             Self::Index => b"TAPEIDX1",
             Self::Symbols => b"TAPESYM1",
+            Self::Producers => b"TAPEPRD1",
         }
     }
 }
@@ -122,7 +124,7 @@ impl FileHeader {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Self {
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
         Self {
             version: u16::from_le_bytes(take(bytes, at::VERSION)),
             space: u32_at(bytes, at::SPACE),
@@ -132,7 +134,7 @@ impl FileHeader {
     }
 
     /// The header's bytes without a checksum.
-    fn open_bytes(&self, kind: FileKind) -> [u8; HEADER] {
+    pub(crate) fn open_bytes(&self, kind: FileKind) -> [u8; HEADER] {
         let mut out = [0; HEADER];
         put(&mut out, at::MAGIC, kind.magic());
         put(&mut out, at::VERSION, &self.version.to_le_bytes());
@@ -215,8 +217,8 @@ fn read_entry(file: u64, entry: &[u8; INDEX_ENTRY_BYTES]) -> Granule {
     }
 }
 
-/// Checksum of an index file: everything but the checksum's own four bytes, which count as zero.
-fn index_crc(bytes: &[u8]) -> u32 {
+/// Checksum of an index file, or one of producers: everything but the checksum's own four bytes, which count as zero.
+pub(crate) fn index_crc(bytes: &[u8]) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     digest.update(&bytes[..at::HEADER_CRC]);
     digest.update(&[0; 4]);

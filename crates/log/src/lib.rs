@@ -14,6 +14,7 @@
 //! * An index file only repeats what its log file says and is believed only with its checksum.
 
 mod batches;
+mod described;
 mod dictionary;
 mod error;
 mod files;
@@ -22,6 +23,7 @@ mod format;
 mod granule;
 mod log;
 mod memory;
+mod producers;
 mod report;
 mod scan;
 mod shared;
@@ -35,12 +37,14 @@ mod walk;
 mod writer;
 
 pub use batches::{BatchSlice, Batches};
+pub use described::{Extended, LogIndex};
 pub use dictionary::Dictionary;
 pub use error::LogError;
 pub use format::{FILE_HEADER_BYTES, FileHeader, log_of_name};
 pub use granule::{GRANULE_BYTES, Granule, Span};
 pub use log::{Log, Snapshot};
 pub use memory::MemoryStorage;
+pub use producers::PRODUCERS_MAX;
 pub use report::{Cut, Damage, Reason, Recovery};
 pub use scan::{Scan, scan_bytes};
 pub use shared::{Committed, Hold, SharedWriter, Ticket, Turn, Written};

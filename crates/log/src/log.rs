@@ -1,6 +1,7 @@
 //! The read side of a log.
 
 use crate::batches::Batches;
+use crate::described::Window;
 use crate::error::LogError;
 use crate::files::{LoadedFile, LogDir};
 use crate::format::FILE_HEADER_BYTES;
@@ -28,6 +29,8 @@ pub struct Log {
     /// Held while looking for what another process wrote. `true` when a writer in this process keeps us
     /// current.
     pub(crate) refreshing: Mutex<bool>,
+    /// Bytes of the end of a log elsewhere (`described.rs`).
+    pub(crate) window: Option<Mutex<Window>>,
 }
 
 pub(crate) struct Handle(Arc<dyn StorageFile>);
@@ -47,6 +50,8 @@ pub(crate) struct State {
     pub(crate) files: Vec<FileEnd>,
     pub(crate) first_sequence: u64,
     pub(crate) next_sequence: u64,
+    /// Of a log elsewhere: see [`Log::agreed`].
+    pub(crate) agreed: u64,
 }
 
 /// Where the readable part of a log file ends.
@@ -145,6 +150,7 @@ impl Log {
             end: AtomicU64::new(first_sequence),
             open_files: Mutex::default(),
             refreshing: Mutex::new(owned),
+            window: None,
         }
     }
 
@@ -267,6 +273,9 @@ impl Log {
         len: usize,
         buf: &mut Vec<u8>,
     ) -> Result<(), LogError> {
+        if self.window.is_some() && self.read_window((file, offset), len, buf) {
+            return Ok(());
+        }
         let handle = self.handle(file)?;
         read_into(&*handle, buf, offset, len).map_err(|e| LogError::io("read", &self.dir.log_path(file), e))
     }

@@ -2,6 +2,7 @@
 
 use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind};
 use crate::granule::{self, Granule};
+use crate::producers::Producers;
 use crate::report::{Damage, Reason};
 use tapedb_codec::batch::{self, BatchError, BatchHeader};
 
@@ -25,6 +26,8 @@ pub struct Scan {
     pub batches: u64,
     /// Sequence number after the last readable message.
     pub next_sequence: u64,
+    /// The last readable batch of each producer.
+    pub(crate) producers: Producers,
 }
 
 /// Finds the batches in the content of a log file. Never fails: what is not readable is listed.
@@ -86,6 +89,7 @@ impl Scan {
             self.damaged.push(Damage { file, offset, bytes: 0, first_sequence: expected, count, reason });
         }
         granule::extend(&mut self.granules, Granule::of(file, offset, header));
+        self.producers.note(header);
         self.batches += 1;
         self.next_sequence = header.next_sequence();
         bytes

@@ -5,6 +5,7 @@ use crate::log::Log;
 use crate::writer::{Durability, LogWriter};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use tapedb_codec::batch::BatchHeader;
 
 /// A [`LogWriter`] that any number of threads append with. Each takes a [`turn`](Self::turn), writes its batch, lets go
 /// of the lock and waits for [`commit`](Self::commit). One of those who wait syncs the file for all whose batches were
@@ -90,6 +91,12 @@ impl SharedWriter {
     /// The read side: messages are in it once they are as durable as the log promises.
     pub fn log(&self) -> &Arc<Log> {
         &self.log
+    }
+
+    /// Number and sequence numbers of the last batch that a producer has in the log: it goes on with the next number.
+    pub fn last_of(&self, producer: u64) -> Option<(u64, Range<u64>)> {
+        let last = self.lock().writer.producers().last(producer)?;
+        Some((last.number, last.first_sequence..last.next_sequence))
     }
 
     /// Waits for the turn to write `batch`.
@@ -233,6 +240,15 @@ impl State {
 }
 
 impl<'w> Turn<'w, '_> {
+    /// The ticket of the same batch where its producer has sent it before, or a later one: it is in the log, and writing it
+    /// again would store it twice. What it says of the batch's place means nothing. Of a batch before the producer's last the
+    /// sequence numbers are not known any more: they are the empty range where the last one begins.
+    pub fn sent_before(&self) -> Option<Ticket> {
+        let header = BatchHeader::parse(self.batch).ok()?;
+        let sequences = self.state.writer.producers().sequences(&header)?;
+        Some(Ticket { sequences, place: (0, 0), sync: self.state.begun + 1, shown: false })
+    }
+
     /// Numbers the messages of the batch and writes it.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use crate::files::{LoadedFile, LogDir, split_stale};
 use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind};
 use crate::granule::{self, Granule};
 use crate::log::Log;
+use crate::producers::Producers;
 use crate::report::{Cut, Reason, Recovery};
 use crate::storage::{Storage, StorageFile};
 use crate::symbols::SymbolFile;
@@ -95,6 +96,8 @@ pub struct LogWriter {
     staged: Vec<Granule>,
     /// A roll failed half-way: the active file must not grow any more, for the next file's name is taken.
     must_roll: bool,
+    /// By which batches that are sent again are known.
+    producers: Producers,
     /// On the disk before a file is rolled.
     symbols: Option<(PathBuf, Arc<dyn StorageFile>)>,
     poisoned: Option<String>,
@@ -130,18 +133,20 @@ impl LogWriter {
         let mut recovery = Recovery::default();
         let (_, files) = split_stale(&files, first_sequence);
         log.dir.remove_left_over(files.first().copied().unwrap_or(first_sequence))?;
+        let mut producers = Producers::read(&log.dir);
         let opened = match files.split_last() {
             None => open_first(&log, &options)?,
             Some((&last, older)) => {
-                recover_older(&log, older, &options, &mut recovery)?;
-                recover_last(&log, last, &options, &mut recovery)?
+                recover_older(&log, older, &options, (&mut recovery, &mut producers))?;
+                recover_last(&log, last, &options, (&mut recovery, &mut producers))?
             }
         };
+        producers.end_at(log.next_sequence());
         if let Some(bytes) = options.bytes_max {
             log.trim_to(bytes)?;
         }
         log.finish(&mut recovery);
-        Ok((Self::on(log, options, opened), recovery))
+        Ok((Self::on(log, options, opened, producers), recovery))
     }
 
     /// The read side, kept current by this writer.
@@ -152,6 +157,11 @@ impl LogWriter {
     /// Sequence number the next message gets.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
+    }
+
+    /// By which batches that are sent again are known.
+    pub(crate) fn producers(&self) -> &Producers {
+        &self.producers
     }
 
     /// The active file, and where it ends.
@@ -246,7 +256,7 @@ impl LogWriter {
         Ok(holds_batches)
     }
 
-    fn on(log: Log, options: LogOptions, opened: OpenFile) -> Self {
+    fn on(log: Log, options: LogOptions, opened: OpenFile, producers: Producers) -> Self {
         let next_sequence = log.next_sequence();
         Self {
             log: Arc::new(log),
@@ -257,6 +267,7 @@ impl LogWriter {
             next_sequence,
             staged: Vec::new(),
             must_roll: false,
+            producers,
             symbols: None,
             poisoned: None,
         }
@@ -273,6 +284,7 @@ impl LogWriter {
             return Err(self.take_back(error));
         }
         granule::extend(&mut self.staged, Granule::of(self.file, self.end, &header));
+        self.producers.note(&header);
         self.end += batch.len() as u64;
         self.next_sequence = header.next_sequence();
         Ok(header.sequences())
@@ -321,6 +333,9 @@ impl LogWriter {
         let sync = self.options.durability == Durability::Sync;
         if let Some((path, symbols)) = self.symbols.clone() {
             symbols.sync_data().map_err(|error| self.poison("sync", &path, error))?;
+        }
+        if self.options.durability != Durability::Transient {
+            self.producers.write(&self.log.dir)?;
         }
         self.must_roll = true;
         let opened = create_file(&self.log.dir, self.next_sequence, sync)?;
@@ -424,11 +439,12 @@ fn recover_older(
     log: &Log,
     older: &[u64],
     options: &LogOptions,
-    recovery: &mut Recovery,
+    (recovery, producers): (&mut Recovery, &mut Producers),
 ) -> Result<(), LogError> {
     for &file in older {
         let loaded = log.dir.load(file, log.next_expected(file), true)?;
         log.take_file(&loaded, false, recovery);
+        producers.extend(&loaded.scan.producers);
         if !loaded.by_index {
             // Without it the next open scans again; nothing else is lost.
             let sync = options.durability == Durability::Sync;
@@ -444,10 +460,11 @@ fn recover_last(
     log: &Log,
     file: u64,
     options: &LogOptions,
-    recovery: &mut Recovery,
+    (recovery, producers): (&mut Recovery, &mut Producers),
 ) -> Result<OpenFile, LogError> {
     let path = log.dir.log_path(file);
     let mut loaded = log.dir.load(file, log.next_expected(file), false)?;
+    producers.extend(&loaded.scan.producers);
     if log.is_before_start(&loaded) {
         // The new one first: for readers in other processes a log is never without files.
         let opened = open_first(log, options)?;

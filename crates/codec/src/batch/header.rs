@@ -42,6 +42,11 @@ pub struct BatchHeader {
     pub length_const: u32,
     /// Type id of every row when there is no type column, else 0.
     pub type_const: u16,
+    /// Who made the batch: a random number for as long as it numbers its batches; 0 for nobody in particular.
+    pub producer: u64,
+    /// The producer's own number of the batch, counted from 1: by it a batch that is sent again is known. 0 beside no
+    /// producer.
+    pub producer_number: u64,
 }
 
 /// Where each field begins.
@@ -65,11 +70,13 @@ pub(super) mod at {
     pub const LENGTH_CONST: usize = 56;
     pub const TYPE_CONST: usize = 60;
     pub const RESERVED: usize = 62;
+    pub const PRODUCER: usize = 64;
+    pub const PRODUCER_NUMBER: usize = 72;
 }
 
 /// Every field of the header in file order: offset, bytes, name. The format page's table is tested against
 /// it.
-pub(super) const LAYOUT: [(usize, usize, &str); 20] = [
+pub(super) const LAYOUT: [(usize, usize, &str); 22] = [
     (at::MAGIC, 4, "magic"),
     (at::HEADER_CRC, 4, "header_crc"),
     (at::PAYLOAD_LEN, 4, "payload_len"),
@@ -88,7 +95,9 @@ pub(super) const LAYOUT: [(usize, usize, &str); 20] = [
     (at::SYMBOL_CONST, 4, "symbol_const"),
     (at::LENGTH_CONST, 4, "length_const"),
     (at::TYPE_CONST, 2, "type_const"),
-    (at::RESERVED, 18, "reserved"),
+    (at::RESERVED, 2, "reserved"),
+    (at::PRODUCER, 8, "producer"),
+    (at::PRODUCER_NUMBER, 8, "producer_number"),
     (HEADER_BYTES, 0, "payload"),
 ];
 
@@ -98,7 +107,7 @@ const _: () = {
     while i + 1 < LAYOUT.len() {
         let (offset, bytes, _) = LAYOUT[i];
         assert!(offset + bytes == LAYOUT[i + 1].0);
-        assert!(bytes == 18 || offset % bytes == 0);
+        assert!(offset % bytes == 0);
         i += 1;
     }
 };
@@ -122,7 +131,7 @@ impl BatchHeader {
         let header = Self::decode(bytes);
         header.check_fields()?;
         header.check_layout()?;
-        match bytes[at::RESERVED..].iter().position(|&b| b != 0) {
+        match bytes[at::RESERVED..at::PRODUCER].iter().position(|&b| b != 0) {
             Some(i) => Err(BatchError::Field {
                 offset: at::RESERVED + i,
                 field: "reserved",
@@ -135,7 +144,7 @@ impl BatchHeader {
 
     /// Writes the header with its magic and a fresh checksum.
     pub fn write(&self, out: &mut [u8; HEADER_BYTES]) {
-        out[at::RESERVED..].fill(0);
+        out[at::RESERVED..at::PRODUCER].fill(0);
         put(out, at::MAGIC, &MAGIC.to_le_bytes());
         put(out, at::PAYLOAD_LEN, &self.payload_len.to_le_bytes());
         put(out, at::PAYLOAD_CRC, &self.payload_crc.to_le_bytes());
@@ -153,6 +162,8 @@ impl BatchHeader {
         put(out, at::SYMBOL_CONST, &self.symbol_const.to_le_bytes());
         put(out, at::LENGTH_CONST, &self.length_const.to_le_bytes());
         put(out, at::TYPE_CONST, &self.type_const.to_le_bytes());
+        put(out, at::PRODUCER, &self.producer.to_le_bytes());
+        put(out, at::PRODUCER_NUMBER, &self.producer_number.to_le_bytes());
         let header_crc = crc(&out[at::PAYLOAD_LEN..]);
         put(out, at::HEADER_CRC, &header_crc.to_le_bytes());
     }
@@ -206,6 +217,8 @@ impl BatchHeader {
             symbol_const: u32_at(b, at::SYMBOL_CONST),
             length_const: u32_at(b, at::LENGTH_CONST),
             type_const: u16_at(b, at::TYPE_CONST),
+            producer: u64_at(b, at::PRODUCER),
+            producer_number: u64_at(b, at::PRODUCER_NUMBER),
         }
     }
 
@@ -245,6 +258,9 @@ impl BatchHeader {
         let time_fits = self.time_width == 8 || range >> (8 * self.time_width) == 0;
         let need = "wide enough for time_max - time_min";
         rule(time_fits, at::TIME_WIDTH, "time_width", need, self.time_width.into())?;
+        let numbered = (self.producer == 0) == (self.producer_number == 0);
+        let need = "from 1 on with a producer, 0 without";
+        rule(numbered, at::PRODUCER_NUMBER, "producer_number", need, self.producer_number)?;
         Ok(())
     }
 
@@ -305,6 +321,22 @@ pub fn assign_sequence(batch: &mut [u8], first_sequence: u64) -> Result<(), Batc
         return Err(BatchError::Truncated { offset: 0, need: HEADER_BYTES, have });
     };
     put(header, at::FIRST_SEQUENCE, &first_sequence.to_le_bytes());
+    let header_crc = crc(&header[at::PAYLOAD_LEN..]);
+    put(header, at::HEADER_CRC, &header_crc.to_le_bytes());
+    Ok(())
+}
+
+/// Sets the producer of a batch and its number in place, both from 1 on, and renews the header's checksum; the payload
+/// stays untouched.
+///
+/// The header is trusted: check it first ([`BatchHeader::parse`]). Fails only on fewer than 80 bytes.
+pub fn assign_producer(batch: &mut [u8], producer: u64, number: u64) -> Result<(), BatchError> {
+    let have = batch.len();
+    let Some(header) = batch.first_chunk_mut::<HEADER_BYTES>() else {
+        return Err(BatchError::Truncated { offset: 0, need: HEADER_BYTES, have });
+    };
+    put(header, at::PRODUCER, &producer.to_le_bytes());
+    put(header, at::PRODUCER_NUMBER, &number.to_le_bytes());
     let header_crc = crc(&header[at::PAYLOAD_LEN..]);
     put(header, at::HEADER_CRC, &header_crc.to_le_bytes());
     Ok(())

@@ -148,6 +148,31 @@ fn numbering_changes_sequence_and_header_checksum_only() {
     assert!(matches!(check(&after), Err(BatchError::Field { field: "first_sequence", .. })));
 }
 
+/// The same, sent by a producer as its third batch.
+fn golden_batch_of_a_producer() -> Vec<u8> {
+    let mut out = golden_batch();
+    assign_producer(&mut out, 0x0123_4567_89ab_cdef, 3).unwrap();
+    out
+}
+
+#[test]
+fn a_producer_numbers_its_batches() {
+    let (before, after) = (golden_batch(), golden_batch_of_a_producer());
+    let header = check(&after).unwrap();
+    assert_eq!((header.producer, header.producer_number), (0x0123_4567_89ab_cdef, 3));
+    assert_eq!((&before[..4], &before[8..64], &before[80..]), (&after[..4], &after[8..64], &after[80..]));
+    let mut out = [0; HEADER_BYTES];
+    header.write(&mut out);
+    assert_eq!(out, after[..HEADER_BYTES]);
+    for (producer, number) in [(0, 3), (7, 0)] {
+        let mut half = after.clone();
+        assign_producer(&mut half, producer, number).unwrap();
+        assert!(matches!(check(&half), Err(BatchError::Field { field: "producer_number", .. })));
+    }
+    assert!(assign_producer(&mut [0; HEADER_BYTES - 1], 1, 1).is_err());
+    assert!(page().contains(&hex_dump(&after)), "docs/format/batch.md must show:\n{}", hex_dump(&after));
+}
+
 #[test]
 fn what_is_refused_leaves_no_trace() {
     let mut builder = BatchBuilder::new();

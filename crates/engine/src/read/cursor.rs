@@ -9,6 +9,7 @@ use crate::read::source::{ReadAs, Source};
 use crate::read::tools::Tools;
 use crate::space::Space;
 use crate::stream::Stream;
+use crate::upstream::remote::Watch;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};
@@ -118,10 +119,12 @@ impl CursorBuilder {
     pub(crate) fn open_with(self, tools: &Arc<Mutex<Tools>>) -> Result<Cursor, Error> {
         self.check()?;
         self.check_position()?;
-        let mut sources = Vec::new();
+        let (mut sources, mut watches) = (Vec::new(), Vec::new());
         for stream in &self.streams {
             stream.inner.check_is_here()?;
             stream.inner.refresh()?;
+            let watch = stream.inner.remote.as_ref().filter(|_| self.live);
+            watches.extend(watch.map(|remote| remote.named(remote.watch())).transpose()?);
             for space in &stream.inner.spaces {
                 sources.push(self.source(stream, space, tools)?);
             }
@@ -136,8 +139,10 @@ impl CursorBuilder {
             until_idle_check: IDLE_CHECK_INTERVAL,
             given: false,
             live: self.live,
-            reads_only: self.streams.iter().any(|stream| !stream.inner.is_writable),
+            reads_only: self.streams.iter().any(|stream| stream.inner.is_followed()),
+            is_remote: self.streams.iter().any(|stream| stream.inner.remote.is_some()),
             next_poll: Instant::now() + POLL_INTERVAL,
+            _watches: watches,
         })
     }
 
@@ -294,6 +299,10 @@ pub struct Cursor {
     live: bool,
     /// Whether streams are written by another process, which cannot wake us.
     reads_only: bool,
+    /// Whether streams are elsewhere.
+    is_remote: bool,
+    /// What comes to them is pushed.
+    _watches: Vec<Arc<Watch>>,
     /// When to look next at what that process has written.
     next_poll: Instant,
 }
@@ -356,6 +365,9 @@ impl Cursor {
         if self.lead.is_some() || !self.unstepped.is_empty() || self.sources.iter().any(Source::has_more) {
             return Ok(());
         }
+        if self.is_stale() {
+            return self.refresh_stale();
+        }
         if self.reads_only {
             std::thread::sleep(timeout.min(POLL_INTERVAL));
             return self.poll();
@@ -367,11 +379,19 @@ impl Cursor {
     /// Looks at what another process has written.
     fn poll(&mut self) -> Result<(), Error> {
         self.next_poll = Instant::now() + POLL_INTERVAL;
-        self.sources.iter().try_for_each(|source| match source.stream.inner.refresh() {
-            // The source tells it when it is asked for a message.
-            Err(error) if error.is_gone() => Ok(()),
-            refreshed => refreshed,
-        })
+        let followed = self.sources.iter().map(|source| &source.stream.inner);
+        followed.filter(|inner| inner.is_followed()).try_for_each(|inner| told_later(inner.refresh()))
+    }
+
+    /// Asks what has become of streams elsewhere that are known to have changed.
+    fn refresh_stale(&self) -> Result<(), Error> {
+        let remotes = self.sources.iter().filter_map(|source| source.stream.inner.remote.as_ref());
+        remotes.into_iter().try_for_each(|remote| told_later(remote.refresh_stale()))
+    }
+
+    fn is_stale(&self) -> bool {
+        let remotes = || self.sources.iter().filter_map(|source| source.stream.inner.remote.as_ref());
+        self.is_remote && remotes().any(|remote| remote.is_stale())
     }
 
     /// Whether all streams have come to the end of their history.
@@ -493,6 +513,9 @@ impl Cursor {
         if !self.live || self.idle.is_empty() {
             return Ok(());
         }
+        if self.is_stale() {
+            self.refresh_stale()?;
+        }
         if self.reads_only && Instant::now() >= self.next_poll {
             self.poll()?;
         }
@@ -516,6 +539,14 @@ impl Cursor {
         } else {
             self.idle.push(index);
         }
+    }
+}
+
+/// That a stream is gone its source tells when it is asked for a message.
+fn told_later(refreshed: Result<(), Error>) -> Result<(), Error> {
+    match refreshed {
+        Err(error) if error.is_gone() => Ok(()),
+        refreshed => refreshed,
     }
 }
 

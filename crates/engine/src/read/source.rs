@@ -122,7 +122,7 @@ impl Source {
                 Err(error) if error.is_missing_file() => match self.plan_anew() {
                     Ok(true) => {}
                     Ok(false) => {
-                        self.tell_dropped(&error)?;
+                        self.tell_dropped()?;
                         self.leave_out(&error);
                         return Err(error);
                     }
@@ -165,13 +165,15 @@ impl Source {
 
     /// What a transient stream has dropped before it was read is told, and left out.
     #[cold]
-    fn tell_dropped(&mut self, error: &Error) -> Result<(), Error> {
+    fn tell_dropped(&mut self) -> Result<(), Error> {
         let first_sequence = self.space.log.first_sequence();
         match &mut self.phase {
-            Phase::History(history) if error.is_trimmed() => match history.leave_out_before(first_sequence) {
-                0 => Ok(()),
-                messages => Err(self.stream.inner.dropped(messages, first_sequence)),
-            },
+            Phase::History(history) if self.stream.inner.definition.options.is_transient() => {
+                match history.leave_out_before(first_sequence) {
+                    0 => Ok(()),
+                    messages => Err(self.stream.inner.dropped(messages, first_sequence)),
+                }
+            }
             _ => Ok(()),
         }
     }

@@ -120,6 +120,7 @@ impl Tail {
 
     /// Reads on: in the log, or in a segment what is no longer there.
     fn read(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<(), Error> {
+        lane.space.note_consumed(self.position.sequence().max(self.next_sequence));
         let mut position = self.position;
         let read = lane.space.log.read_from(&mut position, self.read_bytes, self.block.bytes_mut());
         let read = lane.stream.unless_gone(read).and_then(|span| {
@@ -129,9 +130,7 @@ impl Tail {
         let (span, deletions) = match read {
             Ok(read) => read,
             Err(error) if is_elsewhere(&error) && self.read_sealed(lane)? => return Ok(()),
-            Err(error) if error.is_trimmed() && lane.stream.definition.options.is_transient() => {
-                return Err(self.skip(lane));
-            }
+            Err(error) if is_elsewhere(&error) && self.is_dropped(lane) => return Err(self.skip(lane)),
             Err(error) => {
                 // Behind what is damaged.
                 self.position = position;
@@ -144,6 +143,13 @@ impl Tail {
         let bounds = Bounds { after, end: self.end, deletions };
         self.block.load(&span, true, bounds, (filter, lane), &mut self.errors);
         Ok(())
+    }
+
+    /// Whether the next message was in memory and had to go.
+    #[cold]
+    fn is_dropped(&self, lane: Lane<'_>) -> bool {
+        let next = self.position.sequence().max(self.next_sequence);
+        lane.stream.definition.options.is_transient() && next < lane.space.log.first_sequence()
     }
 
     /// Goes on with the oldest message there is; the error says how many were missed.

@@ -13,6 +13,7 @@ use crate::space::Lane;
 use crate::space::catalog::Catalog;
 use crate::space::deletion::Deletion;
 use crate::stream::{Stream, StreamInner};
+use crate::upstream::Command;
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::Ordering;
 use tapedb_log::Snapshot;
@@ -80,6 +81,12 @@ impl Stream {
         symbols: Option<impl IntoIterator<Item = S>>,
     ) -> Result<(), Error> {
         let Some((from, last)) = bounds(&times) else { return Ok(()) };
+        let symbols: Option<Vec<String>> =
+            symbols.map(|symbols| symbols.into_iter().map(|symbol| symbol.as_ref().to_string()).collect());
+        let command = |stream| Command::Delete { stream, from, last, symbols: symbols.clone() };
+        if self.inner.command(command)?.is_some() {
+            return Ok(());
+        }
         let symbols = symbols.map(|symbols| ids(&self.inner, symbols));
         if symbols.as_ref().is_some_and(Vec::is_empty) {
             return self.inner.check_not_deleted();

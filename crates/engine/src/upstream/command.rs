@@ -227,6 +227,12 @@ impl Target {
 }
 
 impl Outcome {
+    /// The error for an outcome that its command does not have.
+    #[cold]
+    pub(crate) fn unexpected(&self) -> Error {
+        Error::Protocol { what: format!("{self:?} came of a command that gives something else") }
+    }
+
     /// The outcome as plain parts.
     pub fn to_parts(&self) -> Parts {
         use outcome_code::*;

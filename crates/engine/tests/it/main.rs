@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod backup;
+mod batches;
 mod columns;
 mod conformance;
 mod damage;

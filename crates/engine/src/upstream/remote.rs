@@ -1,0 +1,340 @@
+//! A stream of a database elsewhere: what is known of it, and how that is kept up to date.
+//!
+//! What is known comes in two ways. A description is asked for: by every cursor when it is opened, where files are
+//! missing, and where a push says that something changed. Batches and symbols are pushed while a live cursor holds the
+//! watch. Both only ever add to the same index, dictionary and catalogs, under `describing`.
+
+use crate::bell::Bell;
+use crate::error::Error;
+use crate::options::Settings;
+use crate::space::Space;
+use crate::space::manifest::{self, Owner};
+use crate::stream::definition::Definition;
+use crate::upstream::{Description, Grown, Known, KnownSpace, SpaceDescription, Upstream, Watcher, Watching};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tapedb_log::{Dictionary, Extended, LogIndex};
+
+/// The index is described anew when so many granules have been pushed: it then forgets those of files that are gone.
+const GRANULES_PUSHED_MAX: usize = 4096;
+
+/// A stream elsewhere. What it shares with the handles that were opened on it is in an [`Arc`].
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub upstream: Arc<dyn Upstream>,
+    pub stream_id: u64,
+    name: String,
+    position_id: u64,
+    spaces: Vec<Arc<Space>>,
+    dictionary: Arc<Dictionary>,
+    settings: Arc<Settings>,
+    current: Arc<Mutex<Definition>>,
+    deleted: Arc<AtomicBool>,
+    renamed: Arc<Mutex<Option<String>>>,
+    bells: [Arc<Bell>; 2],
+    /// Held while a description is asked for and taken over.
+    describing: Mutex<State>,
+    /// Held while names are added to the dictionary.
+    naming: Mutex<()>,
+    /// Something is known to have changed, or to be missing.
+    stale: AtomicBool,
+    watch: Mutex<Weak<Watch>>,
+}
+
+/// What was described last.
+#[derive(Debug)]
+struct State {
+    run: u64,
+    revision: u64,
+}
+
+/// What a stream elsewhere shares with its handles.
+pub(crate) struct Shared {
+    pub spaces: Vec<Arc<Space>>,
+    pub dictionary: Arc<Dictionary>,
+    pub settings: Arc<Settings>,
+    pub current: Arc<Mutex<Definition>>,
+    pub deleted: Arc<AtomicBool>,
+    pub renamed: Arc<Mutex<Option<String>>>,
+    /// The stream's, and the database's.
+    pub bells: [Arc<Bell>; 2],
+}
+
+/// Pushes go on while somebody has it.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    watching: Box<dyn Watching>,
+    /// What has been said to be consumed, by space.
+    consumed: Vec<AtomicU64>,
+}
+
+impl Remote {
+    /// A stream that has just been described for the first time.
+    ///
+    /// # Errors
+    /// When the description contradicts itself.
+    pub fn new(
+        upstream: Arc<dyn Upstream>,
+        description: &Description,
+        shared: Shared,
+    ) -> Result<Arc<Self>, Error> {
+        let Shared { spaces, dictionary, settings, current, deleted, renamed, bells } = shared;
+        let remote = Arc::new(Self {
+            upstream,
+            stream_id: description.stream_id,
+            name: description.name.clone(),
+            position_id: description.position_id,
+            spaces,
+            dictionary,
+            settings,
+            current,
+            deleted,
+            renamed,
+            bells,
+            describing: Mutex::new(State { run: description.run, revision: description.revision }),
+            naming: Mutex::new(()),
+            stale: AtomicBool::new(false),
+            watch: Mutex::default(),
+        });
+        for space in &remote.spaces {
+            space.follow(Arc::downgrade(&remote));
+        }
+        remote.take(description, &mut remote.describing())?;
+        Ok(remote)
+    }
+
+    /// Asks what the stream is now.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`], [`Error::Renamed`]; what keeps the answer from coming, or from being understood.
+    pub fn refresh(&self) -> Result<(), Error> {
+        let mut state = self.describing();
+        // Before asking: what comes meanwhile is asked for once more.
+        self.stale.store(false, Ordering::SeqCst);
+        let known = self.known(&state);
+        let described = self.upstream.describe(&self.name, Some(&known));
+        let taken = described.and_then(|description| self.take(&description, &mut state));
+        match &taken {
+            Err(Error::Deleted { .. }) => self.note_gone(None),
+            Err(Error::Renamed { new, .. }) => self.note_gone(Some(new)),
+            Err(_) => self.stale.store(true, Ordering::SeqCst),
+            Ok(()) => {}
+        }
+        taken
+    }
+
+    /// [`Remote::refresh`], if something is known to have changed.
+    ///
+    /// # Errors
+    /// As [`Remote::refresh`].
+    pub fn refresh_stale(&self) -> Result<(), Error> {
+        if self.is_stale() { self.refresh() } else { Ok(()) }
+    }
+
+    /// Whether something is known to have changed that has not been described.
+    #[inline]
+    pub fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::Relaxed)
+    }
+
+    /// Has everything pushed that comes behind what is known by now.
+    ///
+    /// # Errors
+    /// As [`Upstream::watch`].
+    pub fn watch(self: &Arc<Self>) -> Result<Arc<Watch>, Error> {
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = watch.upgrade() {
+            return Ok(found);
+        }
+        let from: Vec<u64> = self.spaces.iter().map(|space| space.log.next_sequence()).collect();
+        let weak = Arc::downgrade(self);
+        let sink: Weak<dyn Watcher> = weak;
+        let watching = self.upstream.watch(self.stream_id, &from, sink)?;
+        let made = Arc::new(Watch { watching, consumed: from.into_iter().map(AtomicU64::new).collect() });
+        *watch = Arc::downgrade(&made);
+        Ok(made)
+    }
+
+    /// Notes that messages of a space below a sequence number have been read.
+    pub fn consumed(&self, space: u32, sequence: u64) {
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(watch) = watch
+            && let Some(consumed) = watch.consumed.get(space as usize)
+            && consumed.fetch_max(sequence, Ordering::Relaxed) < sequence
+        {
+            watch.watching.consumed(space, sequence);
+        }
+    }
+
+    /// Ids of symbols, which get one if they are new.
+    ///
+    /// # Errors
+    /// As [`Upstream::add_symbols`].
+    pub fn symbol_ids(&self, names: &[&str]) -> Result<Vec<u32>, Error> {
+        if let Some(ids) = names.iter().map(|name| self.dictionary.id(name)).collect() {
+            return Ok(ids);
+        }
+        let ids = self.named(self.upstream.add_symbols(self.stream_id, names))?;
+        if ids.len() != names.len() {
+            let what = format!("{} symbols were asked for, and {} ids came", names.len(), ids.len());
+            return Err(Error::Protocol { what });
+        }
+        // Those that come next are known at once; others may have been added between.
+        let _naming = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
+        for (id, name) in ids.iter().zip(names) {
+            self.dictionary.follow(*id, [*name]);
+        }
+        Ok(ids)
+    }
+
+    /// Notes that the stream is no longer there, or has another name.
+    pub fn note_gone(&self, renamed: Option<&str>) {
+        *self.renamed.lock().unwrap_or_else(PoisonError::into_inner) = renamed.map(str::to_string);
+        self.deleted.store(true, Ordering::SeqCst);
+        self.ring();
+    }
+
+    /// What came of something that names the stream by its id alone: its name is put into the errors.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn named<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        result.map_err(|error| match error {
+            Error::Deleted { .. } => Error::Deleted { name: self.name.clone() },
+            Error::Renamed { new, .. } => Error::Renamed { name: self.name.clone(), new },
+            other => other,
+        })
+    }
+
+    fn describing(&self) -> MutexGuard<'_, State> {
+        self.describing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self, state: &State) -> Known {
+        let of_space = |space: &Arc<Space>| KnownSpace {
+            generation: space.catalog().generation,
+            next_sequence: space.log.agreed(),
+        };
+        Known {
+            stream_id: self.stream_id,
+            run: state.run,
+            revision: state.revision,
+            symbols: self.dictionary.len(),
+            spaces: self.spaces.iter().map(of_space).collect(),
+        }
+    }
+
+    /// Takes a description over.
+    fn take(&self, description: &Description, state: &mut State) -> Result<(), Error> {
+        let Description { stream_id, run, revision, position_id, symbols_from, symbols, spaces, .. } =
+            description;
+        if (*stream_id, *position_id) != (self.stream_id, self.position_id) {
+            // Another stream of the name; or a transient one whose messages went with their process.
+            return Err(Error::Deleted { name: self.name.clone() });
+        }
+        if spaces.len() != self.spaces.len() {
+            return Err(Error::Protocol { what: "the description of a stream has other spaces".into() });
+        }
+        self.name_symbols(*symbols_from, symbols)?;
+        if let Some(text) = &description.definition {
+            let definition = self.definition(text)?;
+            self.settings.set(definition.options);
+            *self.current.lock().unwrap_or_else(PoisonError::into_inner) = definition;
+        }
+        let anew = *run != state.run;
+        for (space, described) in self.spaces.iter().zip(spaces) {
+            take_space(space, described, anew)?;
+        }
+        *state = State { run: *run, revision: *revision };
+        Ok(())
+    }
+
+    fn name_symbols(&self, from: u32, names: &[impl AsRef<str>]) -> Result<(), Error> {
+        let _naming = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.dictionary.follow(from, names.iter().map(AsRef::as_ref)) {
+            return Ok(());
+        }
+        let what = "symbols of a stream elsewhere are not those they were; open the stream anew".into();
+        Err(Error::Protocol { what })
+    }
+
+    fn definition(&self, text: &[u8]) -> Result<Definition, Error> {
+        let path = self.spaces.first().map(|space| space.directory.clone()).unwrap_or_default();
+        let definition = definition_of(text, path)?;
+        let same = definition.id == self.stream_id && definition.options.spaces as usize == self.spaces.len();
+        if same {
+            Ok(definition)
+        } else {
+            Err(Error::Protocol { what: "a definition is another stream's".into() })
+        }
+    }
+
+    fn note_stale(&self) {
+        self.stale.store(true, Ordering::SeqCst);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        self.bells.iter().for_each(|bell| bell.ring());
+    }
+}
+
+/// Reads the definition in a description.
+///
+/// # Errors
+/// [`Error::Definition`] when it is none.
+pub(crate) fn definition_of(text: &[u8], path: PathBuf) -> Result<Definition, Error> {
+    let text = str::from_utf8(text);
+    let text = text.map_err(|_| Error::Definition { path: path.clone(), what: "is not UTF-8".into() })?;
+    Definition::parse(text, &path)
+}
+
+/// Takes over what a space holds: first its catalog, so that whoever takes both finds every message in one of them.
+fn take_space(space: &Space, described: &SpaceDescription, anew: bool) -> Result<(), Error> {
+    let Owner { stream_id, .. } = space.owner;
+    if let Some(text) = &described.manifest {
+        let bad = |what: String| Error::Protocol {
+            what: format!("the manifest of stream {stream_id:016x} {what}"),
+        };
+        let text = str::from_utf8(text).map_err(|_| bad("is not UTF-8".into()))?;
+        let catalog = manifest::parse(text, space.owner).map_err(bad)?;
+        space.set_catalog(catalog);
+    }
+    let log = &described.log;
+    let (first_sequence, next_sequence) = (log.first_sequence, log.next_sequence);
+    let index = LogIndex { first_sequence, next_sequence, granules: &log.granules, files: &log.files };
+    Ok(space.log.describe(&index, anew)?)
+}
+
+impl Watcher for Remote {
+    fn grown(&self, space: u32, at: Grown, bytes: &[u8]) {
+        let Some(space) = self.spaces.get(space as usize) else { return };
+        let Grown { file, offset, first_sequence } = at;
+        match space.log.extend((file, offset), first_sequence, bytes) {
+            Ok(Extended::Taken) if space.log.granules_pushed() < GRANULES_PUSHED_MAX => self.ring(),
+            // What is missing, or means nothing, is described.
+            _ => self.note_stale(),
+        }
+    }
+
+    fn symbols(&self, from: u32, names: &[&str]) {
+        if self.name_symbols(from, names).is_err() {
+            self.note_stale();
+        }
+    }
+
+    fn changed(&self) {
+        self.note_stale();
+    }
+
+    fn gone(&self, renamed: Option<&str>) {
+        self.note_gone(renamed);
+    }
+
+    fn interrupted(&self) {}
+
+    fn resumed(&self) {
+        self.note_stale();
+    }
+}

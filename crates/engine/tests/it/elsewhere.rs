@@ -1,0 +1,44 @@
+//! The suite on a database elsewhere, which is no further than [`Loopback`].
+
+/// Where the suite's databases are.
+pub mod place {
+    use crate::loopback::Loopback;
+    use crate::support::reopen;
+    use std::sync::{Arc, Mutex};
+    use tapedb_engine::Database;
+
+    /// A place for one database, and what answers there.
+    pub struct Home {
+        directory: tempfile::TempDir,
+        server: Mutex<Option<Arc<Loopback>>>,
+    }
+
+    impl Home {
+        pub fn new() -> Self {
+            Self { directory: tempfile::tempdir().unwrap(), server: Mutex::default() }
+        }
+
+        /// The database: made, or opened once all of it that was open has been closed.
+        pub fn open(&mut self) -> Database {
+            let mut server = self.server.lock().unwrap();
+            *server = None;
+            let loopback = Loopback::new(reopen(&self.directory.path().join("db")));
+            *server = Some(loopback.clone());
+            Database::open_upstream(loopback)
+        }
+
+        /// The same database, as another process has it.
+        pub fn beside(&self) -> Database {
+            Database::open_upstream(self.server.lock().unwrap().clone().unwrap())
+        }
+    }
+}
+
+#[path = "columns.rs"]
+mod columns;
+#[path = "conformance.rs"]
+mod conformance;
+#[path = "live.rs"]
+mod live;
+#[path = "model.rs"]
+mod model;

@@ -1,0 +1,37 @@
+//! The suite on a database in the files of this process.
+
+/// Where the suite's databases are.
+pub mod place {
+    use crate::support::reopen;
+    use tapedb_engine::Database;
+
+    /// A place for one database.
+    pub struct Home {
+        directory: tempfile::TempDir,
+    }
+
+    impl Home {
+        pub fn new() -> Self {
+            Self { directory: tempfile::tempdir().unwrap() }
+        }
+
+        /// The database: made, or opened once all of it that was open has been closed.
+        pub fn open(&mut self) -> Database {
+            reopen(&self.directory.path().join("db"))
+        }
+
+        /// The same database, as another process has it.
+        pub fn beside(&self) -> Database {
+            Database::open_read_only(self.directory.path().join("db")).unwrap()
+        }
+    }
+}
+
+#[path = "columns.rs"]
+mod columns;
+#[path = "conformance.rs"]
+mod conformance;
+#[path = "live.rs"]
+mod live;
+#[path = "model.rs"]
+mod model;

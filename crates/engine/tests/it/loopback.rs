@@ -1,0 +1,272 @@
+//! A database elsewhere without a network: what asks and what answers, in one process. Everything crosses as plain data;
+//! pushes come from a thread of their own, with little credit, and some are lost.
+
+use crate::support::Random;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use tapedb_codec::batch::assign_producer;
+use tapedb_engine::{
+    BatchLoader, Command, Database, Description, Error, Grown, Known, Loading, LogError, Observer, Observing,
+    Outcome, Span, StorageFile, Stream, TailPosition, Target, Upstream, Watcher, Watching,
+};
+
+/// So many bytes are pushed before some have been consumed.
+const CREDIT_BYTES: u64 = 192 << 10;
+const PUSH_BYTES: usize = 64 << 10;
+/// One push in so many is lost.
+const LOST_ONE_IN: usize = 40;
+
+#[derive(Debug)]
+pub struct Loopback {
+    db: Database,
+    /// Streams that have been described, by their ids.
+    names: Mutex<HashMap<u64, String>>,
+}
+
+impl Loopback {
+    pub fn new(db: Database) -> Arc<Self> {
+        Arc::new(Self { db, names: Mutex::default() })
+    }
+
+    fn stream(&self, stream_id: u64) -> Result<Stream, Error> {
+        let name = lock(&self.names).get(&stream_id).cloned().unwrap_or_default();
+        self.db.stream_of(&Target { stream_id, name })
+    }
+}
+
+/// An error as it comes out on the other side.
+fn crossed<T>(result: Result<T, Error>) -> Result<T, Error> {
+    result.map_err(|error| Error::from_parts(&error.to_parts()))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Upstream for Loopback {
+    fn place(&self) -> String {
+        "tape+loopback:".into()
+    }
+
+    fn streams(&self) -> Result<Vec<String>, Error> {
+        crossed(self.db.streams())
+    }
+
+    fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
+        let description = crossed(self.db.describe(name, known))?;
+        lock(&self.names).insert(description.stream_id, description.name.clone());
+        Ok(description)
+    }
+
+    fn open_file(&self, stream_id: u64, name: &str) -> io::Result<Arc<dyn StorageFile>> {
+        let stream = self.stream(stream_id).map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+        stream.open_file(name)
+    }
+
+    fn watch(
+        &self,
+        stream_id: u64,
+        from: &[u64],
+        sink: Weak<dyn Watcher>,
+    ) -> Result<Box<dyn Watching>, Error> {
+        let stream = crossed(self.stream(stream_id))?;
+        let push = Push {
+            positions: from.iter().map(|sequence| TailPosition::at(*sequence)).collect(),
+            symbols: 0,
+            sink,
+            shared: Arc::default(),
+            random: Random::new(),
+        };
+        let shared = push.shared.clone();
+        let observing = stream.observe(shared.clone());
+        thread::spawn(move || push.run(&stream));
+        Ok(Box::new(LoopbackWatch { shared, _observing: observing }))
+    }
+
+    fn add_symbols(&self, stream_id: u64, names: &[&str]) -> Result<Vec<u32>, Error> {
+        crossed(self.stream(stream_id).and_then(|stream| stream.symbol_ids(names)))
+    }
+
+    fn load(&self, stream_id: u64, space: u32) -> Result<Box<dyn Loading>, Error> {
+        let loader = crossed(self.stream(stream_id).and_then(|stream| stream.batches(space)))?;
+        let producer = Random::new().next() | 1;
+        Ok(Box::new(LoopbackLoading { loader, producer, number: 0, next_sequence: 0, failed: None }))
+    }
+
+    fn command(&self, command: &Command) -> Result<Outcome, Error> {
+        let command = Command::from_parts(&command.to_parts())?;
+        let outcome = crossed(self.db.execute(&command))?;
+        Outcome::from_parts(&outcome.to_parts())
+    }
+}
+
+#[derive(Debug)]
+struct LoopbackLoading {
+    loader: BatchLoader,
+    producer: u64,
+    number: u64,
+    next_sequence: u64,
+    failed: Option<Error>,
+}
+
+impl LoopbackLoading {
+    fn send(&mut self, batch: &mut [u8]) -> Result<(), Error> {
+        // As after a lost connection, some are sent twice.
+        for _ in 0..=self.number % 2 {
+            let pending = self.loader.write(batch)?;
+            self.next_sequence = self.loader.commit(pending, batch)?.end;
+        }
+        Ok(())
+    }
+}
+
+impl Loading for LoopbackLoading {
+    fn append(&mut self, mut batch: Vec<u8>) -> Result<Vec<u8>, Error> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        self.number += 1;
+        assign_producer(&mut batch, self.producer, self.number).unwrap();
+        self.failed = crossed(self.send(&mut batch)).err();
+        batch.clear();
+        Ok(batch)
+    }
+
+    fn flush(&mut self) -> Result<u64, Error> {
+        self.failed.take().map_or(Ok(self.next_sequence), Err)
+    }
+}
+
+#[derive(Debug)]
+struct LoopbackWatch {
+    shared: Arc<Shared>,
+    _observing: Observing,
+}
+
+/// What the pushing thread and others know.
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    woken: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    news: bool,
+    changed: bool,
+    gone: Option<Option<String>>,
+    ended: bool,
+    /// What has been pushed and not consumed: space, sequence number behind it, bytes.
+    outstanding: VecDeque<(u32, u64, u64)>,
+}
+
+impl Shared {
+    fn tell(&self, tell: impl FnOnce(&mut State)) {
+        let mut state = lock(&self.state);
+        tell(&mut state);
+        state.news = true;
+        self.woken.notify_all();
+    }
+}
+
+impl Observer for Shared {
+    fn committed(&self, _: u32, _: Span, _: &[u8]) {
+        self.tell(|_| {});
+    }
+
+    fn changed(&self) {
+        self.tell(|state| state.changed = true);
+    }
+
+    fn gone(&self, renamed: Option<&str>) {
+        self.tell(|state| state.gone = Some(renamed.map(str::to_string)));
+    }
+}
+
+impl Watching for LoopbackWatch {
+    fn consumed(&self, space: u32, sequence: u64) {
+        self.shared.tell(|state| state.outstanding.retain(|(of, next, _)| *of != space || *next > sequence));
+    }
+}
+
+impl Drop for LoopbackWatch {
+    fn drop(&mut self) {
+        self.shared.tell(|state| state.ended = true);
+    }
+}
+
+struct Push {
+    positions: Vec<TailPosition>,
+    symbols: u32,
+    sink: Weak<dyn Watcher>,
+    shared: Arc<Shared>,
+    random: Random,
+}
+
+impl Push {
+    fn run(mut self, stream: &Stream) {
+        let mut bytes = Vec::new();
+        while let Some(sink) = self.sink.upgrade() {
+            for space in 0..self.positions.len() {
+                while self.push(stream, &*sink, space, &mut bytes) {}
+            }
+            drop(sink);
+            let mut state = lock(&self.shared.state);
+            while !state.news {
+                state = self.shared.woken.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.news = false;
+            let (changed, gone) = (std::mem::take(&mut state.changed), state.gone.take());
+            let ended = state.ended;
+            drop(state);
+            let Some(sink) = self.sink.upgrade().filter(|_| !ended) else { return };
+            if changed {
+                sink.changed();
+            }
+            if let Some(renamed) = gone {
+                return sink.gone(renamed.as_deref());
+            }
+        }
+    }
+
+    /// Pushes what fits; whether there may be more.
+    fn push(&mut self, stream: &Stream, sink: &dyn Watcher, space: usize, bytes: &mut Vec<u8>) -> bool {
+        let outstanding: u64 = lock(&self.shared.state).outstanding.iter().map(|(.., bytes)| bytes).sum();
+        if outstanding >= CREDIT_BYTES {
+            return false;
+        }
+        let number = space as u32;
+        let span = match stream.read_tail(number, &mut self.positions[space], PUSH_BYTES, bytes) {
+            Ok(span) if span.is_empty() => return false,
+            Ok(span) => span,
+            Err(Error::Log(error)) if matches!(*error, LogError::Trimmed { .. }) => {
+                let (first, _) = stream.log_begins(number).unwrap();
+                self.positions[space] = TailPosition::at(first);
+                sink.changed();
+                return true;
+            }
+            Err(_) => {
+                sink.changed();
+                return false;
+            }
+        };
+        let names = stream.symbols_from(self.symbols);
+        if !names.is_empty() {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            sink.symbols(self.symbols, &names);
+            self.symbols += names.len() as u32;
+        }
+        if self.random.chance(LOST_ONE_IN) {
+            sink.interrupted();
+            sink.resumed();
+            return true;
+        }
+        let next = span.next_sequence();
+        lock(&self.shared.state).outstanding.push_back((number, next, span.len.into()));
+        let at = Grown { file: span.file, offset: span.offset, first_sequence: span.first_sequence };
+        sink.grown(number, at, bytes);
+        true
+    }
+}

@@ -192,7 +192,7 @@ fn is_whole(index: &LogIndex<'_>) -> bool {
     };
     files.is_sorted_by(|a, b| a < b)
         && granules.iter().all(is_sound)
-        && granules.is_sorted_by(|a, b| follows(a, b))
+        && granules.is_sorted_by(follows)
 }
 
 impl State {

@@ -1,5 +1,6 @@
 //! Columns have what messages have.
 
+use super::place::new_database;
 use crate::support::*;
 use tapedb_codec::{Record, SchemaBuilder, Union};
 use tapedb_engine::{Chunk, Column, ColumnBuilder, CursorBuilder, Error, Message, Step, Values};

@@ -1,10 +1,10 @@
 //! What the database promises, point by point.
 
+use super::place::new_database;
 use crate::support::*;
-use std::path::Path;
 use std::time::Duration;
 use tapedb_codec::{Record, SchemaBuilder};
-use tapedb_engine::{Database, Durability, Error, Late, Position, StreamOptions};
+use tapedb_engine::{Durability, Error, Late, Position, StreamOptions};
 use tapedb_schema::{Decimal64, Schema, Timestamp};
 
 mod other {
@@ -104,7 +104,7 @@ fn bad_names_and_schemas_are_refused() {
 
 #[test]
 fn everything_is_there_after_reopening() {
-    let (directory, db) = new_database();
+    let (mut home, db) = new_database();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     append_ticks(&stream, 0..1000);
     let (before, created) = (stream.stats().unwrap(), stream.created());
@@ -112,7 +112,7 @@ fn everything_is_there_after_reopening() {
     assert_eq!(before.times, Some((Timestamp(0), Timestamp(999))));
     drop((stream, db));
 
-    let db = reopen(&directory.path().join("db"));
+    let db = home.open();
     let stream = db.stream("s").unwrap();
     assert!(stream.recovery().is_clean(), "{}", stream.recovery());
     assert_eq!((stream.stats().unwrap().messages, stream.created()), (1000, created));
@@ -199,7 +199,7 @@ fn late_messages_come_back_in_time_order() {
 
 #[test]
 fn late_messages_are_refused_where_they_shall_be() {
-    let (directory, db) = new_database();
+    let (mut home, db) = new_database();
     let options = StreamOptions { late: Late::Refuse, ..StreamOptions::default() };
     let stream = db.create_stream("s", schema(), options).unwrap();
     let mut loader = stream.loader().unwrap();
@@ -220,8 +220,10 @@ fn late_messages_are_refused_where_they_shall_be() {
     overtaking.close().unwrap();
     drop((stream, db));
 
-    let stream = reopen(&directory.path().join("db")).stream("s").unwrap();
-    let appended = stream.loader().unwrap().append("A", Timestamp(29), &Tick::of(4));
+    let stream = home.open().stream("s").unwrap();
+    // Of a stream elsewhere only a flush tells.
+    let mut loader = stream.loader().unwrap();
+    let appended = loader.append("A", Timestamp(29), &Tick::of(4)).and_then(|()| loader.flush());
     assert_error(appended, |e| matches!(e, Error::Late { .. }), "refuses");
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), [0, 1, 3]);
 }
@@ -231,7 +233,7 @@ fn late_messages_are_refused_where_they_shall_be() {
 fn loaders_of_a_sync_stream_share_it() {
     const LOADERS: u64 = 8;
     const EACH: u64 = 40;
-    let (directory, db) = new_database();
+    let (mut home, db) = new_database();
     let options = StreamOptions { durability: Durability::Sync, ..small_files() };
     let stream = db.create_stream("s", schema(), options).unwrap();
     let mut live = stream.cursor().skip_history().live().open().unwrap();
@@ -252,7 +254,7 @@ fn loaders_of_a_sync_stream_share_it() {
     });
     drop((live, stream, db));
 
-    let stream = reopen(&directory.path().join("db")).stream("s").unwrap();
+    let stream = home.open().stream("s").unwrap();
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..LOADERS * EACH).collect::<Vec<_>>());
     for loader in 0..LOADERS {
         let own = seen.iter().copied().filter(|number| number / EACH == loader);
@@ -281,81 +283,9 @@ fn a_refused_message_leaves_no_trace() {
 }
 
 #[test]
-fn a_reader_cannot_write() {
-    let (directory, db) = new_database();
-    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
-    append_ticks(&stream, 0..10);
-    let reader = Database::open_read_only(directory.path().join("db")).unwrap();
-    assert!(reader.is_read_only() && !db.is_read_only());
-    let read_only = |e: &Error| matches!(e, Error::ReadOnly);
-    assert_error(reader.create_stream("t", schema(), StreamOptions::default()), read_only, "reading only");
-    assert_error(reader.delete_stream("s"), read_only, "reading only");
-    assert_error(reader.stream("s").unwrap().loader(), read_only, "reading only");
-    assert_eq!(drain(&mut reader.cursor(["s"]).unwrap().open().unwrap()).len(), 10);
-}
-
-#[test]
-fn only_one_writer_has_a_database() {
-    let (directory, db) = new_database();
-    let path = directory.path().join("db");
-    let locked = |e: &Error| matches!(e, Error::Locked { .. });
-    assert_error(Database::open(&path), locked, "open for writing elsewhere");
-    let output = crate::support::child("lock", &path).output().unwrap();
-    let output = String::from_utf8_lossy(&output.stdout);
-    assert!(output.lines().any(|line| told(line) == Some("locked")), "{output}");
-
-    // A loader is in use of the database as much as its handle.
-    let loader = db.create_stream("s", schema(), StreamOptions::default()).unwrap().loader().unwrap();
-    drop(db);
-    assert_error(Database::open(&path), locked, "open for writing elsewhere");
-    drop(loader);
-    reopen(&path);
-}
-
-pub fn child(path: &Path) {
-    match Database::open(path) {
-        Err(Error::Locked { .. }) => tell("locked"),
-        other => tell(&format!("{other:?}")),
-    }
-}
-
-#[test]
-fn only_a_database_is_opened() {
-    let directory = tempfile::tempdir().unwrap();
-    let no_database = |e: &Error| matches!(e, Error::NotADatabase { .. });
-    let path = directory.path();
-    assert_error(Database::open_read_only(path.join("none")), no_database, "no such directory");
-    assert_error(Database::open_read_only(path), no_database, "no marker file");
-    std::fs::write(path.join("letter.txt"), "Dear reader").unwrap();
-    assert_error(Database::open(path), no_database, "other files");
-    assert_eq!(std::fs::read_dir(path).unwrap().count(), 1, "nothing is left in a foreign directory");
-
-    let db = path.join("db");
-    drop(Database::open(&db).unwrap());
-    std::fs::write(db.join("tapedb.database"), "tapedb-database 2\n").unwrap();
-    assert_error(Database::open(&db), no_database, "another version");
-    std::fs::write(db.join("tapedb.database"), "?").unwrap();
-    assert_error(Database::open_read_only(&db), no_database, "damaged");
-}
-
-#[test]
-fn what_a_killed_process_left_half_made_is_removed() {
-    let (directory, db) = new_database();
-    drop(db);
-    let path = directory.path().join("db");
-    for half in [".new-1", ".deleted-2"] {
-        std::fs::create_dir_all(path.join("streams").join(half).join("0")).unwrap();
-    }
-    std::fs::remove_file(path.join("tapedb.database")).unwrap();
-    let db = reopen(&path);
-    assert!(db.streams().unwrap().is_empty());
-    assert_eq!(std::fs::read_dir(path.join("streams")).unwrap().count(), 0);
-}
-
-#[test]
 fn a_deleted_stream_is_told_once_and_its_successor_is_another() {
-    let (directory, db) = new_database();
-    let reader = Database::open_read_only(directory.path().join("db")).unwrap();
+    let (home, db) = new_database();
+    let reader = home.beside();
     let (stream, other) = (
         db.create_stream("s", schema(), small_files()).unwrap(),
         db.create_stream("t", schema(), StreamOptions::default()).unwrap(),
@@ -444,46 +374,6 @@ fn a_cursor_waits_as_long_as_it_is_told() {
         assert_eq!(waiting.join().unwrap(), Some(7));
     }
     assert!(db.cursor([""; 0]).unwrap().open().unwrap().next().unwrap().is_none());
-}
-
-#[test]
-fn what_the_system_refuses_comes_again_until_it_is_mended() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("db");
-    // Upkeep would put other files in their place.
-    let db = Database::open_without_upkeep(&path).unwrap();
-    let stream = db.create_stream("s", schema(), small_files()).unwrap();
-    (0..50).for_each(|tens| append_ticks(&stream, tens * 10..tens * 10 + 10));
-    drop((stream, db));
-    for reversed in [false, true] {
-        for live in [false, !reversed] {
-            // Anew, so that no file is open yet.
-            let stream = reopen_without_upkeep(&path).stream("s").unwrap();
-            let file = std::fs::read_dir(stream.path().join("0")).unwrap().map(|entry| entry.unwrap().path());
-            let file = file.filter(|path| path.extension().is_some_and(|e| e == "log")).nth(2).unwrap();
-            let away = file.with_extension("away");
-            std::fs::rename(&file, &away).unwrap();
-            let builder = if live { stream.cursor().live() } else { stream.cursor() };
-            let mut cursor = if reversed { builder.reverse() } else { builder }.open().unwrap();
-            let (mut refused, mut numbers) = (0, Vec::new());
-            loop {
-                match cursor.next() {
-                    Ok(Some(message)) => numbers.push(number_of(&message)),
-                    Ok(None) => break,
-                    Err(error) => {
-                        assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
-                        refused += 1;
-                        if refused == 3 {
-                            std::fs::rename(&away, &file).unwrap();
-                        }
-                    }
-                }
-            }
-            let all = (0..500).collect::<Vec<_>>();
-            assert_eq!(refused, 3);
-            assert_eq!(numbers, if reversed { all.into_iter().rev().collect() } else { all });
-        }
-    }
 }
 
 #[test]

@@ -7,6 +7,13 @@ pub mod place {
     use std::sync::{Arc, Mutex};
     use tapedb_engine::Database;
 
+    /// A new database, and its home.
+    pub fn new_database() -> (Home, Database) {
+        let mut home = Home::new();
+        let db = home.open();
+        (home, db)
+    }
+
     /// A place for one database, and what answers there.
     pub struct Home {
         directory: tempfile::TempDir,

@@ -5,6 +5,13 @@ pub mod place {
     use crate::support::reopen;
     use tapedb_engine::Database;
 
+    /// A new database, and its home.
+    pub fn new_database() -> (Home, Database) {
+        let mut home = Home::new();
+        let db = home.open();
+        (home, db)
+    }
+
     /// A place for one database.
     pub struct Home {
         directory: tempfile::TempDir,

@@ -1,5 +1,6 @@
 //! From history into the live stream while writers are at full speed: every message once, in order.
 
+use super::place::new_database;
 use crate::support::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -70,8 +71,8 @@ fn read(db: &Database, streams: &[&str], (late, polls, open_at): (bool, bool, u6
 
 fn hand_over(streams: &[&str], late: bool) {
     let mut random = Random::new();
-    let (directory, db) = new_database();
-    let reader_db = Database::open_read_only(directory.path().join("db")).unwrap();
+    let (home, db) = new_database();
+    let reader_db = home.beside();
     let written = AtomicU64::new(0);
     let options = StreamOptions { file_bytes_max: 256 << 10, ..StreamOptions::default() };
     for name in streams {

@@ -1,17 +1,18 @@
 //! The database from outside: conformance, a model, live readers, other processes, kills, damage, a full disk.
 
 #![allow(missing_docs, reason = "tests")]
+#![allow(clippy::duplicate_mod, reason = "the suite runs in more than one place")]
 
 mod backup;
 mod batches;
-mod columns;
-mod conformance;
 mod damage;
+mod elsewhere;
+mod files;
 mod full;
 mod gate;
+mod here;
 mod kill;
-mod live;
-mod model;
+mod loopback;
 mod process;
 mod renaming;
 mod repair;

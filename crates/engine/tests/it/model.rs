@@ -1,7 +1,7 @@
 //! Random operations on a database, and the same on a list: whatever is asked, both must answer alike.
 
+use super::place::{Home, new_database};
 use crate::support::*;
-use std::path::PathBuf;
 use std::time::Duration;
 use tapedb_engine::{Cursor, CursorBuilder, Database, Loader, Position, StreamOptions};
 use tapedb_schema::Timestamp;
@@ -52,7 +52,7 @@ struct Query {
 
 struct World {
     random: Random,
-    path: PathBuf,
+    home: Home,
     db: Option<Database>,
     writers: Vec<Writer>,
     /// By stream, in order of arrival: what has been flushed.
@@ -125,8 +125,9 @@ impl Query {
 }
 
 impl World {
-    fn new(seed: u64, path: PathBuf) -> Self {
-        let db = Database::open(&path).unwrap();
+    fn new(seed: u64) -> Self {
+        let mut home = Home::new();
+        let db = home.open();
         let mut random = Random::from_seed(seed);
         for name in STREAMS {
             let file_bytes_max = [2 << 10, 40 << 10, 1 << 30][random.below(3)];
@@ -136,7 +137,7 @@ impl World {
         let stored = vec![Vec::new(); STREAMS.len()];
         Self {
             random,
-            path,
+            home,
             db: Some(db),
             writers: Vec::new(),
             stored,
@@ -276,7 +277,7 @@ impl World {
         assert!(cursor.next().unwrap().is_none());
         if !query.reversed {
             let record = TYPES[query.types.unwrap_or(expected.len() % 2)];
-            crate::columns::check(record, || query.on(self.db()));
+            super::columns::check(record, || query.on(self.db()));
         }
     }
 
@@ -307,14 +308,23 @@ impl World {
         let mut live = self.live.swap_remove(at);
         let all = self.random.chance(2);
         let mut budget = if all { usize::MAX } else { self.random.below(300) };
+        let coming = live.left.iter().zip(&live.query.streams).map(|((history, next), &stream)| {
+            let rows = &self.stored[stream];
+            let in_history = history.iter().filter(|&&number| !is_deleted(rows, number)).count();
+            in_history + rows[*next..].iter().filter(|row| live.query.wants(row)).count()
+        });
+        let mut coming = coming.sum::<usize>();
         while budget > 0 {
             budget -= 1;
-            let Some(message) = live.cursor.next().unwrap() else { break };
+            // What is pushed is there soon, and not at once.
+            let wait = if coming > 0 { Duration::from_secs(60) } else { Duration::ZERO };
+            let Some(message) = live.cursor.next_within(wait).unwrap() else { break };
             let name = message.stream().name();
             let place = live.query.streams.iter().position(|&s| STREAMS[s] == name).unwrap();
             let number = number_of(&message);
             let (history, next) = &mut live.left[place];
             let rows = &self.stored[live.query.streams[place]];
+            coming -= usize::from(!is_deleted(rows, number));
             let mut expect = || {
                 history.pop().or_else(|| {
                     let wants = |row: &Row| live.query.wants(&Row { deleted: false, ..*row });
@@ -355,7 +365,7 @@ impl World {
         let kept: Vec<_> =
             self.live.drain(..).map(|live| (live.query, live.cursor.position(), live.left)).collect();
         self.db = None;
-        let db = reopen(&self.path);
+        let db = self.home.open();
         for (query, position, left) in kept {
             let cursor = query.on(&db).live().resume(&position).open().unwrap();
             self.live.push(Live { query, cursor, left });
@@ -379,8 +389,7 @@ fn is_deleted(rows: &[Row], number: u64) -> bool {
 fn a_database_answers_like_a_list() {
     let mut seeds = Random::new();
     for _ in 0..12 {
-        let directory = tempfile::tempdir().unwrap();
-        let mut world = World::new(seeds.next(), directory.path().join("db"));
+        let mut world = World::new(seeds.next());
         for _ in 0..250 {
             world.step();
         }

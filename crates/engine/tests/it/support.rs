@@ -201,7 +201,7 @@ fn child_of_another_test() {
     let (Ok(role), Some(path)) = (std::env::var(ROLE), std::env::var_os(PATH)) else { return };
     let path = Path::new(&path);
     match role.as_str() {
-        "lock" => crate::conformance::child(path),
+        "lock" => crate::files::child(path),
         "write" => crate::process::child_writer(path),
         "read" => crate::process::child_reader(path),
         "acknowledge" => crate::kill::child(path),

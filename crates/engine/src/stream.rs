@@ -311,6 +311,10 @@ impl Stream {
     /// # Errors
     /// When the database is open for reading only, or a file cannot be read or written: nothing is lost by it.
     pub fn seal(&self) -> Result<u64, Error> {
+        if self.inner.remote.is_some() {
+            self.inner.refresh()?;
+            self.check_not_outdated()?;
+        }
         match self.inner.command(|stream| Command::Seal { stream })? {
             Some(Outcome::Messages(messages)) => return Ok(messages),
             Some(other) => return Err(other.unexpected()),
@@ -319,9 +323,7 @@ impl Stream {
         if !self.inner.is_writable {
             return Err(Error::ReadOnly);
         }
-        if self.inner.is_outdated() {
-            return Err(Error::Outdated { stream: self.name().into() });
-        }
+        self.check_not_outdated()?;
         if self.inner.definition.options.is_transient() {
             // It has no segments.
             return Ok(0);
@@ -330,6 +332,13 @@ impl Stream {
         let sealed = lanes.map(seal::seal_all).sum::<Result<u64, Error>>()?;
         retention::retire(&self.inner)?;
         Ok(sealed)
+    }
+
+    fn check_not_outdated(&self) -> Result<(), Error> {
+        match self.inner.is_outdated() {
+            true => Err(Error::Outdated { stream: self.name().into() }),
+            false => Ok(()),
+        }
     }
 
     /// Why full log files are not being sealed, or segments not merged: a full disk, say. `None` while all goes well.

@@ -190,9 +190,7 @@ fn is_whole(index: &LogIndex<'_>) -> bool {
             && granule.time_min <= granule.time_max
             && files.binary_search(&granule.file).is_ok()
     };
-    files.is_sorted_by(|a, b| a < b)
-        && granules.iter().all(is_sound)
-        && granules.is_sorted_by(follows)
+    files.is_sorted_by(|a, b| a < b) && granules.iter().all(is_sound) && granules.is_sorted_by(follows)
 }
 
 impl State {

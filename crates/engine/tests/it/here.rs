@@ -38,7 +38,11 @@ pub mod place {
 mod columns;
 #[path = "conformance.rs"]
 mod conformance;
+#[path = "dropping.rs"]
+mod dropping;
 #[path = "live.rs"]
 mod live;
 #[path = "model.rs"]
 mod model;
+#[path = "versions.rs"]
+mod versions;

@@ -25,4 +25,3 @@ mod simulation;
 mod storm;
 mod support;
 mod transient;
-mod versions;

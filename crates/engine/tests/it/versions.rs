@@ -1,8 +1,9 @@
 //! A stream gets other schemas while it has messages, loaders and cursors.
 
+use super::place::new_database;
 use crate::support::*;
 use std::time::Duration;
-use tapedb_engine::{Database, Error, Message, Stream, Values};
+use tapedb_engine::{Error, Message, Stream, Values};
 use tapedb_schema::Timestamp;
 
 const FIRST: &str =
@@ -80,9 +81,7 @@ fn first_in_third(numbers: std::ops::Range<u64>) -> Vec<String> {
 
 #[test]
 fn old_messages_are_read_with_the_newest_schema_wherever_they_lie() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("db");
-    let db = Database::open_without_upkeep(&path).unwrap();
+    let (mut home, db) = new_database();
     let first = db.create_stream("s", FIRST.parse().unwrap(), small_files()).unwrap();
     load_first(&first, 0..400);
     first.seal().unwrap();
@@ -121,22 +120,20 @@ fn old_messages_are_read_with_the_newest_schema_wherever_they_lie() {
         assert_eq!(sum_of_ticks(stream), sums);
     };
     check(&third, "at once");
-    check(&Database::open_read_only(&path).unwrap().stream("s").unwrap(), "by another reader");
+    check(&home.beside().stream("s").unwrap(), "by another reader");
     third.seal().unwrap();
     check(&third, "sealed");
     drop((first, second, third, db));
-    let db = reopen(&path);
+    let db = home.open();
     check(&db.stream("s").unwrap(), "reopened");
 }
 
 #[test]
 fn cursors_go_on_with_the_schema_they_were_opened_with() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("db");
-    let db = Database::open(&path).unwrap();
+    let (home, db) = new_database();
     let first = db.create_stream("s", FIRST.parse().unwrap(), small_files()).unwrap();
     load_first(&first, 1..3);
-    let reader = Database::open_read_only(&path).unwrap();
+    let reader = home.beside();
     let far = reader.stream("s").unwrap();
     let mut cursors = [first.cursor().live().open().unwrap(), far.cursor().live().open().unwrap()];
     let second = db.change_schema("s", SECOND.parse().unwrap()).unwrap();

@@ -142,6 +142,8 @@ impl Space {
             // A writer that died may not have put the manifest's name on the disk; files are removed because of what it says.
             sync_dir(&*storage, directory)?;
             let catalog = read_catalog(&*storage, directory, owner)?;
+            // Before files go that an older copy names.
+            manifest::renew(&*storage, directory, owner, &catalog);
             remove_leftovers(&*storage, directory, &catalog)?;
             set_damaged_aside(&*storage, directory, &catalog)?;
             let options = LogOptions { first_sequence: catalog.sealed, ..options };
@@ -294,10 +296,12 @@ impl Space {
     }
 
     /// Whether another catalog than this one counts by now.
-    pub fn is_newer_than(&self, catalog: &Catalog) -> bool {
-        // What keeps the manifest from being read keeps the messages from being read too, and is told then.
-        let _ = self.refresh_catalog();
-        self.catalog().generation != catalog.generation
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn is_newer_than(&self, catalog: &Catalog) -> Result<bool, Error> {
+        self.refresh_catalog()?;
+        Ok(self.catalog().generation != catalog.generation)
     }
 
     /// Keeps files from being sealed or merged while it is held.

@@ -158,6 +158,16 @@ impl SimStorage {
         self.lock().blindness = Some(Blindness { at: look, kind, lasts, file: None });
     }
 
+    /// From now on every look at this file fails with `kind`, until [`mend`](Self::mend) or [`restart`](Self::restart).
+    ///
+    /// # Panics
+    /// When there is no such file: this is for tests.
+    pub fn blind(&self, path: &Path, kind: io::ErrorKind) {
+        let mut disk = self.lock();
+        let file = Some(disk.names.file(path).expect("a file"));
+        disk.blindness = Some(Blindness { at: disk.looks, kind, lasts: true, file });
+    }
+
     /// Everything can be read again.
     pub fn mend(&self) {
         self.lock().blindness = None;

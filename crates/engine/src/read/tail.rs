@@ -174,10 +174,9 @@ impl Tail {
                 return Ok(false);
             };
             let opened = History::of_arrivals(lane, part, next);
-            let is_replaced = || lane.space.is_newer_than(&catalog);
             match opened {
                 Ok(history) => self.sealed = Some((Box::new(history), part.sequences.end)),
-                Err(error) if error.is_missing_file() && is_replaced() => continue,
+                Err(error) if error.is_missing_file() && lane.space.is_newer_than(&catalog)? => continue,
                 Err(error) if error.is_missing_file() || error.is_damage() => {
                     self.errors.push_back(error);
                     self.next_sequence = part.sequences.end.min(self.end);

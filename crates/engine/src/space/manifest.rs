@@ -71,7 +71,8 @@ pub(crate) fn read_copy(storage: &dyn Storage, path: &Path, owner: Owner) -> Res
 /// Writes both copies, each whole or not at all, and puts them on the disk.
 ///
 /// # Errors
-/// When the first cannot be written: the old manifest is still there. The second is written anew with the next change.
+/// When the first cannot be written: the old manifest is still there. A second that cannot is removed, for it names files
+/// that go because of the first; it is written anew with the next change, or when the space is opened ([`renew`]).
 pub(crate) fn write(
     storage: &dyn Storage,
     directory: &Path,
@@ -81,8 +82,23 @@ pub(crate) fn write(
     let text = to_text(catalog, owner);
     copies::replace(storage, directory, FILES[0], TEMPORARY, &text)?;
     // What the first copy says holds.
-    let _ = copies::replace(storage, directory, FILES[1], TEMPORARY, &text);
+    if copies::replace(storage, directory, FILES[1], TEMPORARY, &text).is_err() {
+        let _ = storage.remove(&directory.join(FILES[1]));
+    }
     Ok(())
+}
+
+/// Writes the copies anew that do not say what counts: one that a writer who died had not come to, or a damaged one. What
+/// cannot be written is left to the next change.
+pub(crate) fn renew(storage: &dyn Storage, directory: &Path, owner: Owner, catalog: &Catalog) {
+    let text = to_text(catalog, owner);
+    for name in FILES {
+        let is_good =
+            read_copy(storage, &directory.join(name), owner).is_ok_and(|copy| copy.as_ref() == Some(catalog));
+        if !is_good {
+            let _ = copies::replace(storage, directory, name, TEMPORARY, &text);
+        }
+    }
 }
 
 /// The content of the file.
@@ -307,6 +323,26 @@ mod tests {
             }
         }
         assert!(read(&disk, directory, OWNER).unwrap_err().to_string().contains("checksum"));
+    }
+
+    #[test]
+    fn no_copy_stays_behind_the_other() {
+        let (disk, directory) = (SimStorage::new(1), Path::new("/space"));
+        disk.create_dir_all(directory).unwrap();
+        write(&disk, directory, OWNER, &sample()).unwrap();
+        let copy = || read_copy(&disk, &directory.join(FILES[1]), OWNER).unwrap();
+        let before = disk.operations();
+        write(&disk, directory, OWNER, &sample().next()).unwrap();
+        let steps = disk.operations() - before;
+        let mut newest = sample().next();
+        for step in 1..=steps {
+            disk.fail_at(disk.operations() + step, std::io::ErrorKind::Other);
+            let is_written = write(&disk, directory, OWNER, &newest.next()).is_ok();
+            assert!(!is_written || copy().is_none_or(|copy| copy == newest.next()), "step {step} of {steps}");
+            newest = read(&disk, directory, OWNER).unwrap().unwrap();
+            renew(&disk, directory, OWNER, &newest);
+            assert_eq!(copy().as_ref(), Some(&newest), "step {step} of {steps}");
+        }
     }
 
     #[test]

@@ -138,7 +138,7 @@ pub(crate) fn find_last_time(lane: Lane<'_>) -> Result<(), Error> {
         let (catalog, snapshot) = lane.space.view();
         match last_time_in(lane, (&catalog, &snapshot)) {
             // Upkeep has put other files in the place of those.
-            Err(error) if error.is_missing_file() && lane.space.is_newer_than(&catalog) => {}
+            Err(error) if error.is_missing_file() && lane.space.is_newer_than(&catalog)? => {}
             found => break found?,
         }
     };

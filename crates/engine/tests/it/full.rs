@@ -1,6 +1,8 @@
-//! No room: the writer is told clearly, loses nothing that was acknowledged, and readers go on.
+//! No room, or a file that cannot be read: that is told clearly, nothing that was acknowledged is lost, and when it is over
+//! work goes on.
 
 use crate::support::*;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -100,6 +102,22 @@ fn when_there_is_room_again_writers_and_upkeep_go_on() {
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..400).collect::<Vec<_>>());
     disk.set_capacity(None);
     wait_until(|| stream.upkeep_failure().is_none() && log_files() == 1);
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..400).collect::<Vec<_>>());
+}
+
+#[test]
+fn upkeep_tells_which_file_cannot_be_read_and_goes_on_when_it_can() {
+    let disk = SimStorage::new(1);
+    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::Write).unwrap();
+    let stream = db.create_stream("s", schema(), small_files()).unwrap();
+    let log = Path::new("/db/streams/s/0/00000000000000000000.log");
+    append_ticks(&stream, 0..10);
+    disk.blind(log, ErrorKind::Other);
+    append_ticks(&stream, 10..400);
+    wait_until(|| stream.upkeep_failure().is_some_and(|why| why.contains("00000000000000000000.log")));
+    assert!(disk.content(log).is_some(), "it is kept");
+    disk.mend();
+    wait_until(|| stream.upkeep_failure().is_none() && disk.content(log).is_none());
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..400).collect::<Vec<_>>());
 }
 

@@ -153,7 +153,7 @@ impl Database {
     }
 
     /// A database elsewhere, over whatever connects to it. It has streams, loaders and cursors as one here has; what looks
-    /// after files ([`Database::check`], [`Database::repair`], [`Database::back_up`] and their like) is not done from afar.
+    /// after files (checking, repair, backup) is done where they are.
     ///
     /// Loaders send batches while earlier ones are still on their way; a flush waits for all of them, and what was
     /// refused since the flush before is its error. A live cursor has what comes pushed; every other look costs a round trip.

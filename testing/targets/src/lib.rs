@@ -39,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     targets::evolve::TARGET,
     targets::batch::TARGET,
     targets::log_file::TARGET,
+    targets::integers::TARGET,
     targets::segment_file::TARGET,
     targets::symbols_file::TARGET,
     targets::importers::TARGET,

@@ -119,6 +119,11 @@ fn segment_file() {
 }
 
 #[test]
+fn integers() {
+    fuzz("integers", RUNS);
+}
+
+#[test]
 fn symbols_file() {
     fuzz("symbols_file", RUNS);
 }

@@ -20,6 +20,7 @@ mod follow;
 mod format;
 mod gather;
 mod head;
+mod keyed;
 mod lanes;
 mod level;
 mod members;

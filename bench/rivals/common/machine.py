@@ -13,11 +13,12 @@ class Machine:
         self._own = _own_seconds()
         self._busy, self._total = _machine_seconds()
 
-    def line(self) -> str:
-        """One line, in the words of `tapedb bench`, with the load in place of the cores' round trip."""
+    def line(self, round_trips_ns: tuple[float, float] | None = None) -> str:
+        """One line, in the words of `tapedb bench`, with the load, and the cores' round trips if any."""
         cores, kernel = os.cpu_count(), platform.release().split("-")[0]
         return (
             f"{cores} cores {_processor()}, {_memory_gib()} GiB, {platform.system().lower()} {kernel}; "
+            f"{_trips(*round_trips_ns) if round_trips_ns else ''}"
             f"load {self._load:.2f} before, {os.getloadavg()[0]:.2f} after; "
             f"others took {self._others():.0%} of the cores"
         )
@@ -27,6 +28,10 @@ class Machine:
         busy, total = _machine_seconds()
         own = _own_seconds() - self._own
         return max(0.0, busy - self._busy - own) / max(total - self._total, 1e-9)
+
+
+def _trips(before: float, after: float) -> str:
+    return f"cross-core round trip {before:.0f} ns before, {after:.0f} ns after; "
 
 
 def _own_seconds() -> float:

@@ -195,8 +195,9 @@ pub struct Grown {
 
 /// A watch, until it is dropped.
 pub trait Watching: Send + Sync + Debug {
-    /// Everything of a space below a sequence number has been read, or is not wanted: credit for as many bytes may be given
-    /// back. Called by readers, often; must be cheap, and must not block.
+    /// Everything of a space below a sequence number has been read, or is not wanted, what is still to be pushed of it too:
+    /// credit for as many bytes is to be given back, or pushes end. Called by readers, often; must be cheap, and must not
+    /// block.
     fn consumed(&self, space: u32, sequence: u64);
 }
 

@@ -110,6 +110,8 @@ impl Tail {
             (self.positioned, self.drained) = (false, self.errors.is_empty());
             if !self.has_more(lane) {
                 self.next_sequence = self.next_sequence.max(self.position.sequence());
+                // Nothing more is pushed while what was pushed counts as unread, though this tail begins behind it.
+                lane.space.note_consumed(self.next_sequence);
                 return Ok(false);
             }
             if self.drained {
@@ -120,7 +122,6 @@ impl Tail {
 
     /// Reads on: in the log, or in a segment what is no longer there.
     fn read(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<(), Error> {
-        lane.space.note_consumed(self.position.sequence().max(self.next_sequence));
         let mut position = self.position;
         let read = lane.space.log.read_from(&mut position, self.read_bytes, self.block.bytes_mut());
         let read = lane.stream.unless_gone(read).and_then(|span| {
@@ -138,6 +139,7 @@ impl Tail {
             }
         };
         (self.position, self.drained) = (position, false);
+        lane.space.note_consumed(position.sequence());
         // A batch that begins before the position has rows that have been given.
         let after = self.next_sequence.checked_sub(1).map(|before| (i64::MAX, before));
         let bounds = Bounds { after, end: self.end, deletions };

@@ -160,6 +160,7 @@ struct State {
     ended: bool,
     /// What has been pushed and not consumed: space, sequence number behind it, bytes.
     outstanding: VecDeque<(u32, u64, u64)>,
+    consumed: HashMap<u32, u64>,
 }
 
 impl Shared {
@@ -187,7 +188,10 @@ impl Observer for Shared {
 
 impl Watching for LoopbackWatch {
     fn consumed(&self, space: u32, sequence: u64) {
-        self.shared.tell(|state| state.outstanding.retain(|(of, next, _)| *of != space || *next > sequence));
+        self.shared.tell(|state| {
+            state.consumed.insert(space, sequence);
+            state.outstanding.retain(|(of, next, _)| *of != space || *next > sequence);
+        });
     }
 }
 
@@ -264,7 +268,11 @@ impl Push {
             return true;
         }
         let next = span.next_sequence();
-        lock(&self.shared.state).outstanding.push_back((number, next, span.len.into()));
+        let mut state = lock(&self.shared.state);
+        if state.consumed.get(&number).is_none_or(|consumed| *consumed < next) {
+            state.outstanding.push_back((number, next, span.len.into()));
+        }
+        drop(state);
         let at = Grown { file: span.file, offset: span.offset, first_sequence: span.first_sequence };
         sink.grown(number, at, bytes);
         true

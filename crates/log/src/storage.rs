@@ -101,8 +101,14 @@ pub struct FileId {
 }
 
 impl FileId {
-    pub(crate) fn new(device: u64, number: u64) -> Self {
+    /// The file of that number on a device.
+    pub fn new(device: u64, number: u64) -> Self {
         Self { device, number }
+    }
+
+    /// Number of the device, and the file's on it.
+    pub fn numbers(self) -> (u64, u64) {
+        (self.device, self.number)
     }
 }
 

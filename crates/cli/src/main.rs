@@ -27,12 +27,14 @@ mod repair;
 mod restore;
 mod seal;
 mod sealed;
+mod server;
 mod settings;
 mod streams;
 mod symbols;
 mod tail;
 mod truncate;
 mod ui;
+mod user;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -85,6 +87,8 @@ enum Command {
     Import(import::Args),
     Read(read::Args),
     Tail(tail::Args),
+    Server(Box<server::Args>),
+    User(user::Args),
     Demo(demo::Args),
     Bench(bench::Args),
 }
@@ -119,6 +123,8 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Import(args) => import::run(args, ui),
         Command::Read(args) => read::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),
+        Command::Server(args) => server::run(*args, ui),
+        Command::User(args) => user::run(args, ui),
         Command::Demo(args) => demo::run(args, ui),
         Command::Bench(args) => bench::run(args, ui),
     }

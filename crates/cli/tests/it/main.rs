@@ -9,4 +9,5 @@ mod looking;
 mod measuring;
 mod reading;
 mod real_data;
+mod serving;
 mod support;

@@ -1,0 +1,391 @@
+//! What a server is told: where the database is, where it listens, who may come in, and what is too much.
+//!
+//! The same settings are flags of `tapedb server`, variables of the environment and one TOML file; what is not said has
+//! a default that is right for one machine: loopback only, no users, generous limits.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Port of the protocol.
+pub const PORT: u16 = 7847;
+/// Port of health and metrics.
+pub const HTTP_PORT: u16 = 7848;
+
+/// Everything a server is told. [`Config::check`] says what contradicts itself.
+///
+/// ```
+/// use tapedb_server::Config;
+///
+/// let config = Config::from_toml("database = 'my.tapedb'\nlisten = '127.0.0.1:0'\nhttp = 'off'")?;
+/// config.check()?;
+/// assert_eq!(config.limits.connections_max, 1000);
+/// # Ok::<(), tapedb_server::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Directory of the database; made if it is not there.
+    pub database: PathBuf,
+    /// Where clients connect over TCP: `host:port`, port 0 for any that is free, or `off`.
+    pub listen: Endpoint,
+    /// A Unix socket for clients on this machine; its file is made with mode 0600.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unix_socket: Option<PathBuf>,
+    /// Where `/health` and `/metrics` are served over HTTP, without a login: `host:port` or `off`.
+    pub http: Endpoint,
+    /// The users; without, whoever can connect may do everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub users: Option<PathBuf>,
+    /// Where logins, refusals and changes are written down, as JSON lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit_log: Option<PathBuf>,
+    /// Listen beyond this machine although there are no users: whoever reaches the port may read and delete everything.
+    pub insecure_allow_anyone: bool,
+    /// The least that streams which clients create must promise: `transient`, `async` or `sync`.
+    pub durability_min: DurabilityMin,
+    /// Seconds that connections have for what they are doing when the server shuts down.
+    pub shutdown_grace_seconds: u64,
+    /// Encryption of [`listen`](Self::listen).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// What is too much.
+    pub limits: Limits,
+}
+
+/// The server's certificate, and the key that goes with it, both PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate, followed by those between it and the authority.
+    pub certificate: PathBuf,
+    /// Its private key. Only the path is ever printed.
+    pub key: PathBuf,
+}
+
+/// The least durability of new streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DurabilityMin {
+    /// Any will do.
+    #[default]
+    Transient,
+    /// Messages survive a killed process at least.
+    Async,
+    /// Messages survive a power cut.
+    Sync,
+}
+
+/// What is too much. What happens then is said at each; nothing here is ever exceeded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Connections at once. Further ones are told so, and closed.
+    pub connections_max: usize,
+    /// Connections of one user at once, unless the users file says else.
+    pub connections_per_user_max: usize,
+    /// Connections at once that have not said who they are. Further ones are closed.
+    pub handshakes_max: usize,
+    /// Milliseconds until a connection must have said who it is; else it is closed.
+    pub handshake_ms_max: u64,
+    /// Failed logins that one address has free; then one every [`login_failure_ms`](Self::login_failure_ms). Beyond, logins
+    /// from there are refused without a look at them.
+    pub login_failures_max: u32,
+    /// Milliseconds after which a failed login is forgotten.
+    pub login_failure_ms: u64,
+    /// Milliseconds within which each side says something; who is silent for three of them is taken for dead.
+    pub heartbeat_ms: u64,
+    /// Bytes of a frame. A longer one ends the connection.
+    pub frame_bytes_max: usize,
+    /// Watches (live cursors) and loaders of one connection together. Further ones are refused.
+    pub channels_max: usize,
+    /// Watches of one user, over all his connections, unless the users file says else. Further ones are refused.
+    pub watches_per_user_max: usize,
+    /// Files that one connection has open. Further ones are refused.
+    pub files_max: usize,
+    /// Bytes that wait to be sent over one connection; beyond, none of its requests are taken and nothing is pushed.
+    pub outbox_bytes_max: usize,
+    /// Bytes a second to and from one user, over all his connections, unless the users file says else; 0: any number.
+    /// Who has more waits.
+    pub bytes_per_second_max: u64,
+    /// Bytes that a watch may fall behind before it is ended; 0: any number, which it reads from files at its own pace.
+    pub lag_bytes_max: u64,
+    /// Bytes of the audit log before it is set aside for a new one.
+    pub audit_bytes_max: u64,
+    /// Audit logs that are kept, beside the one that is being written.
+    pub audit_files_max: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            database: "tapedb".into(),
+            listen: Endpoint::loopback(PORT),
+            unix_socket: None,
+            http: Endpoint::loopback(HTTP_PORT),
+            users: None,
+            audit_log: None,
+            insecure_allow_anyone: false,
+            durability_min: DurabilityMin::Transient,
+            shutdown_grace_seconds: 10,
+            tls: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 1000,
+            connections_per_user_max: 1000,
+            handshakes_max: 256,
+            handshake_ms_max: 10_000,
+            login_failures_max: 5,
+            login_failure_ms: 10_000,
+            heartbeat_ms: 5_000,
+            frame_bytes_max: 17 << 20,
+            channels_max: 4096,
+            watches_per_user_max: 16_384,
+            files_max: 1024,
+            outbox_bytes_max: 1 << 20,
+            bytes_per_second_max: 0,
+            lag_bytes_max: 0,
+            audit_bytes_max: 16 << 20,
+            audit_files_max: 9,
+        }
+    }
+}
+
+/// What is wrong with a configuration, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError(pub(crate) String);
+
+impl Config {
+    /// Reads a configuration from TOML.
+    ///
+    /// # Errors
+    /// What the text says wrong, and on which line.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| ConfigError(error.to_string().trim_end().to_string()))
+    }
+
+    /// The configuration as TOML: what [`from_toml`](Self::from_toml) reads.
+    ///
+    /// # Errors
+    /// When a path is not UTF-8.
+    pub fn to_toml(&self) -> Result<String, ConfigError> {
+        toml::to_string(self).map_err(|error| ConfigError(error.to_string()))
+    }
+
+    /// Looks for what contradicts itself, and for a database that all the world could read.
+    ///
+    /// # Errors
+    /// The first such thing.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let Self { listen, tls, users, limits, .. } = self;
+        if listen.address().is_none() && self.unix_socket.is_none() {
+            return refuse("nobody could connect: name an address to `listen` on, or a `unix_socket`");
+        }
+        if listen.is_open() && users.is_none() && !self.insecure_allow_anyone {
+            return refuse(format!(
+                "listening on {listen} without users would let whoever reaches it read and delete everything; name a file \
+                 of `users` (`tapedb user add` makes one), listen on 127.0.0.1, or say `insecure_allow_anyone`"
+            ));
+        }
+        if listen.address().is_none() && tls.is_some() {
+            return refuse("`tls` encrypts what comes over `listen`, which is off; leave one of them away");
+        }
+        limits.check()
+    }
+
+    /// Time for connections to end when the server shuts down.
+    pub(crate) fn shutdown_grace(&self) -> Duration {
+        Duration::from_secs(self.shutdown_grace_seconds)
+    }
+}
+
+/// A frame must hold a batch.
+const FRAME_BYTES_MIN: usize = 1 << 20;
+/// Longer frames are not of the protocol.
+const FRAME_BYTES_MAX: usize = 17 << 20;
+
+impl Limits {
+    fn check(&self) -> Result<(), ConfigError> {
+        let least = [
+            ("connections_max", self.connections_max as u64, 1),
+            ("connections_per_user_max", self.connections_per_user_max as u64, 1),
+            ("handshakes_max", self.handshakes_max as u64, 1),
+            ("handshake_ms_max", self.handshake_ms_max, 100),
+            ("login_failures_max", self.login_failures_max.into(), 1),
+            ("login_failure_ms", self.login_failure_ms, 1),
+            ("heartbeat_ms", self.heartbeat_ms, 100),
+            ("frame_bytes_max", self.frame_bytes_max as u64, FRAME_BYTES_MIN as u64),
+            ("channels_max", self.channels_max as u64, 1),
+            ("files_max", self.files_max as u64, 1),
+            ("outbox_bytes_max", self.outbox_bytes_max as u64, 64 << 10),
+            ("audit_bytes_max", self.audit_bytes_max, 4 << 10),
+        ];
+        for (name, value, least) in least {
+            if value < least {
+                return refuse(format!("limits.{name} is {value}; say {least} or more"));
+            }
+        }
+        if self.frame_bytes_max > FRAME_BYTES_MAX {
+            return refuse(format!(
+                "limits.frame_bytes_max is {}; say at most {FRAME_BYTES_MAX}",
+                self.frame_bytes_max
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn refuse<T>(what: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError(what.into()))
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Where to listen, if at all: `127.0.0.1:7847`, `[::1]:7847`, `localhost:7847` or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endpoint(Option<SocketAddr>);
+
+impl Endpoint {
+    /// Nowhere.
+    pub const OFF: Self = Self(None);
+
+    /// On this machine only.
+    pub fn loopback(port: u16) -> Self {
+        Self(Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)))
+    }
+
+    /// The address, unless it is off.
+    pub fn address(self) -> Option<SocketAddr> {
+        self.0
+    }
+
+    /// Whether other machines may reach it.
+    fn is_open(self) -> bool {
+        self.0.is_some_and(|address| !is_loopback(address.ip()))
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        Self(Some(address))
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(address) => write!(f, "{address}"),
+            None => f.write_str("off"),
+        }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        if text == "off" {
+            return Ok(Self::OFF);
+        }
+        let address = text.to_socket_addrs().ok().and_then(|mut found| found.next());
+        match address {
+            Some(address) => Ok(address.into()),
+            None => refuse(format!(
+                "{text:?} is no address of this machine; say host:port, such as 127.0.0.1:7847, or off"
+            )),
+        }
+    }
+}
+
+impl Serialize for Endpoint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Endpoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Result<Config, ConfigError> {
+        let config = Config::from_toml(text)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(config(""), Ok(Config::default()));
+    }
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        let text = "
+            database = 'db'\nlisten = '0.0.0.0:1'\nunix_socket = '/run/t.sock'\nhttp = 'off'\nusers = 'users.toml'
+            audit_log = 'audit.jsonl'\ndurability_min = 'sync'\nshutdown_grace_seconds = 3
+            [tls]\ncertificate = 'c.pem'\nkey = 'k.pem'
+            [limits]\nconnections_max = 7";
+        let config = config(text).unwrap();
+        assert_eq!(config.limits.connections_max, 7);
+        assert_eq!(config.durability_min, DurabilityMin::Sync);
+        assert_eq!(Config::from_toml(&config.to_toml().unwrap()), Ok(config));
+    }
+
+    #[test]
+    fn without_users_nobody_listens_to_the_world() {
+        for listen in ["0.0.0.0:7847", "[::]:7847", "192.0.2.1:7847"] {
+            let error = config(&format!("listen = '{listen}'")).unwrap_err();
+            assert!(error.to_string().contains("insecure_allow_anyone"), "{error}");
+            assert!(config(&format!("listen = '{listen}'\nusers = 'u'")).is_ok());
+            assert!(config(&format!("listen = '{listen}'\ninsecure_allow_anyone = true")).is_ok());
+        }
+        for listen in ["127.0.0.1:7847", "[::1]:7847", "localhost:0", "[::ffff:127.0.0.1]:1"] {
+            assert!(config(&format!("listen = '{listen}'")).is_ok(), "{listen}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for (text, told) in [
+            ("listen = 'off'", "nobody could connect"),
+            (
+                "listen = 'off'\nunix_socket = 'x'\n[tls]\ncertificate = 'c'\nkey = 'k'",
+                "leave one of them away",
+            ),
+            ("listen = 'nowhere'", "host:port"),
+            ("[limits]\nconnections_max = 0", "limits.connections_max is 0; say 1 or more"),
+            ("[limits]\nframe_bytes_max = 99999999", "say at most"),
+            ("colour = 'red'", "unknown field `colour`"),
+            ("[limits]\nwatchs = 1", "unknown field `watchs`"),
+            ("[tls]\ncertificate = 'c'", "missing field `key`"),
+        ] {
+            let error = config(text).unwrap_err().to_string();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}

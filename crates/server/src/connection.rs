@@ -1,0 +1,460 @@
+//! One connection, on its own thread: reads what comes, in turn pushes to watches that are behind, keeps the pulse, and ends
+//! in good order. Whatever takes long here keeps nobody else waiting.
+//!
+//! Always true: nothing is read while the outbox is full, so a client that does not take its answers is not asked for more
+//! questions; before it has said who it is a client costs one small buffer, for a limited time.
+
+use crate::account::Place;
+use crate::convert;
+use crate::login::{Credentials, Refusal};
+use crate::noise::Kind;
+use crate::session::Session;
+use crate::shared::{Handle, Shared};
+use crate::users::User;
+use mio::{Events, Poll, Token};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+use tapedb_wire::{
+    Decoder, Due, FRAME_HEADER_BYTES, Frame, Login, Pulse, ServerSession, ToClient, ToServer, WireError,
+};
+
+/// The socket among the connection's events.
+pub(crate) const SOCKET: Token = Token(0);
+/// The waker among them.
+pub(crate) const WAKER: Token = Token(1);
+
+/// Room for the next bytes: little at first, more for those who fill it.
+const ROOM_BYTES_MIN: usize = 8 << 10;
+const ROOM_BYTES_MAX: usize = 512 << 10;
+/// Reads in a row before it is looked at what else there is to do.
+const READS_MAX: usize = 8;
+/// Frames are short until the client is let in.
+const HELLO_BYTES_MAX: usize = 64 << 10;
+/// How long a wrong login waits for its answer.
+const REFUSAL_DELAY: Duration = Duration::from_millis(250);
+/// How long what was said last has to get through.
+const FAREWELL_MS: u64 = 1000;
+
+/// A connection's thread.
+pub(crate) struct Connection {
+    shared: Arc<Shared>,
+    handle: Arc<Handle>,
+    poll: Poll,
+    decoder: Decoder,
+    /// Whether something may have come.
+    is_readable: bool,
+    /// Whether a frame may have come that has not been taken.
+    has_frames: bool,
+    room_bytes: usize,
+    began: Instant,
+    /// Milliseconds from then to the last look at the socket. What came since has not been heard, and is not missed.
+    now: u64,
+    pulse: Pulse,
+    written: u64,
+    phase: Phase,
+}
+
+enum Phase {
+    /// It has not said who it is; the place is one among those who may be so.
+    Hello { preface: bool, _place: Place },
+    /// It is let in; the place is one among the user's.
+    In { session: Box<Session>, account: Arc<crate::account::Account>, _place: Place },
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+enum End {
+    /// The client has closed it, or has said goodbye.
+    Closed,
+    /// The client is to be told why, in the log's words and its own.
+    Told { kind: Kind, why: String },
+    /// The client is not let in.
+    Refused { kind: Kind, why: String },
+    /// There is nobody to tell any more.
+    Lost { why: String },
+    /// The server ends.
+    Stopping,
+}
+
+impl From<WireError> for End {
+    fn from(error: WireError) -> Self {
+        Self::Told { kind: Kind::Protocol, why: error.to_string() }
+    }
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub fn new(shared: Arc<Shared>, handle: Arc<Handle>, poll: Poll, place: Place) -> Self {
+        let pulse = Pulse::new(shared.config.limits.heartbeat_ms, 0);
+        Self {
+            shared,
+            handle,
+            poll,
+            decoder: Decoder::with_bytes_max(HELLO_BYTES_MAX),
+            is_readable: true,
+            has_frames: false,
+            room_bytes: ROOM_BYTES_MIN,
+            began: Instant::now(),
+            now: 0,
+            pulse,
+            written: 0,
+            phase: Phase::Hello { preface: false, _place: place },
+        }
+    }
+
+    /// Serves the connection until it ends.
+    pub fn run(mut self) {
+        let end = match self.serve() {
+            Ok(never) => match never {},
+            Err(end) => end,
+        };
+        self.say_goodbye(&end);
+        let (peer, user) = (self.handle.peer, self.handle.user().to_string());
+        if matches!(self.phase, Phase::In { .. }) {
+            self.shared.audit(&self.handle, "logout", "", "");
+        } else {
+            self.shared.metrics.connections_refused.one();
+        }
+        match &end {
+            End::Told { kind, why } | End::Refused { kind, why } => self.shared.warn(*kind, peer, why),
+            End::Lost { why } => tracing::debug!(%peer, user, "connection lost: {why}"),
+            End::Closed | End::Stopping => tracing::debug!(%peer, user, "connection ended"),
+        }
+        let Self { shared, handle, phase, mut poll, .. } = self;
+        // The watches first: they push into the outbox.
+        drop(phase);
+        handle.outbox.end();
+        if !matches!(end, End::Closed | End::Lost { .. }) {
+            linger(&handle, &mut poll);
+        }
+        shared.leave(&handle);
+    }
+
+    fn serve(&mut self) -> Result<std::convert::Infallible, End> {
+        let mut events = Events::with_capacity(4);
+        let mut wait = Some(Duration::ZERO);
+        loop {
+            match self.poll.poll(&mut events, wait) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    return Err(End::Lost { why: error.to_string() });
+                }
+                _ => {}
+            }
+            self.now = self.began.elapsed().as_millis() as u64;
+            for event in events.iter().filter(|event| event.token() == SOCKET) {
+                self.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+                if event.is_writable() && self.handle.outbox.waiting() > 0 {
+                    self.write();
+                }
+            }
+            if self.handle.outbox.is_broken() {
+                return Err(End::Lost { why: "the client is gone".into() });
+            }
+            if self.shared.is_stopping() {
+                return Err(End::Stopping);
+            }
+            let pause = self.pause();
+            let is_more = pause.is_zero() && self.work()?;
+            let due = self.keep_pulse()?;
+            wait = Some(match is_more {
+                true => Duration::ZERO,
+                false if pause.is_zero() => due,
+                false => pause.min(due),
+            });
+        }
+    }
+
+    /// Writes what waits; where there is room again, watches may push.
+    fn write(&mut self) {
+        self.handle.outbox.flush();
+        if let Phase::In { session, .. } = &self.phase {
+            session.note_room();
+        }
+    }
+
+    /// How long the user has to wait, who may move so many bytes a second.
+    fn pause(&mut self) -> Duration {
+        let Phase::In { account, session, .. } = &self.phase else { return Duration::ZERO };
+        let pause = account.meter.wait(Instant::now);
+        if !pause.is_zero() {
+            session.note_room();
+            // It is not listened to: that it is silent says nothing.
+            self.pulse.heard(self.now);
+        }
+        pause
+    }
+
+    /// Takes in what has come, and pushes; whether there is more to do at once.
+    fn work(&mut self) -> Result<bool, End> {
+        for _ in 0..READS_MAX {
+            if self.has_frames {
+                self.take_frames()?;
+            }
+            if self.has_frames || !self.is_readable || !self.handle.outbox.has_room(1) {
+                break;
+            }
+            self.read()?;
+        }
+        let is_behind = match &mut self.phase {
+            Phase::In { session, .. } => session.push(),
+            Phase::Hello { .. } => false,
+        };
+        let has_room = self.handle.outbox.has_room(1);
+        Ok(has_room && (is_behind || self.is_readable || self.has_frames))
+    }
+
+    fn read(&mut self) -> Result<(), End> {
+        let room = self.decoder.room(self.room_bytes);
+        let size = room.len();
+        match self.handle.outbox.read(room) {
+            Ok(0) => Err(End::Closed),
+            Ok(count) => {
+                self.decoder.filled(count);
+                // A stream socket that gives less than was asked for has no more.
+                self.is_readable = count == size || self.handle.outbox.reads_in_part();
+                if count == size {
+                    self.room_bytes = (self.room_bytes * 4).min(ROOM_BYTES_MAX);
+                }
+                self.note_received(count as u64);
+                self.has_frames = true;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.is_readable = false;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(End::Told { kind: Kind::Protocol, why: format!("TLS: {error}") })
+            }
+            Err(error) => Err(End::Lost { why: error.to_string() }),
+        }
+    }
+
+    fn note_received(&mut self, bytes: u64) {
+        self.handle.received.fetch_add(bytes, Ordering::Relaxed);
+        self.pulse.heard(self.now);
+        if let Phase::In { account, .. } = &self.phase {
+            account.meter.count(bytes, Instant::now);
+        }
+    }
+
+    /// Takes the frames that are whole, as long as there is room for answers.
+    fn take_frames(&mut self) -> Result<(), End> {
+        if let Phase::Hello { .. } = self.phase {
+            self.take_hello()?;
+        }
+        let Phase::In { session, .. } = &mut self.phase else { return Ok(()) };
+        let ended = loop {
+            if !self.handle.outbox.has_room(1) {
+                break Ok(());
+            }
+            match self.decoder.next_frame() {
+                Ok(Some(frame)) => match session.receive(frame) {
+                    Ok(true) => {}
+                    Ok(false) => break Err(End::Closed),
+                    Err(error) => break Err(error.into()),
+                },
+                Ok(None) => {
+                    self.has_frames = false;
+                    break Ok(());
+                }
+                Err(error) => break Err(error.into()),
+            }
+        };
+        // What was appended is acknowledged, however the connection goes on.
+        session.finish();
+        ended
+    }
+
+    fn take_hello(&mut self) -> Result<(), End> {
+        let Phase::Hello { preface, .. } = &mut self.phase else { return Ok(()) };
+        *preface = *preface || self.decoder.take_preface()?;
+        let whole = if *preface { self.decoder.next_frame()? } else { None };
+        let Some(frame) = whole else {
+            self.has_frames = false;
+            return Ok(());
+        };
+        let Frame { kind, channel, payload } = frame;
+        let mut out = Vec::new();
+        // A session of its own: it only looks whether a hello may come here.
+        let limits = tapedb_wire::Limits { channels_max: 0, credit_max: 0 };
+        let message = ServerSession::new(limits).receive(Frame { kind, channel, payload })?;
+        let ToServer::Hello { version_min, version_max, program, login } = message else {
+            return Err(End::Closed);
+        };
+        let Some(version) = ServerSession::version_of(version_min, version_max) else {
+            let (kind, ours) = (Kind::Protocol, tapedb_wire::VERSION);
+            let why = format!(
+                "the client speaks versions {version_min} to {version_max} of the protocol, the server {ours}; upgrade the \
+                 older of the two"
+            );
+            return Err(End::Refused { kind, why });
+        };
+        let user = log_in(&self.shared, &self.handle, login)?;
+        let _ = self.handle.user.set(user.name.clone());
+        let Some((account, place)) = self.shared.accounts.open(&user, &self.shared.config.limits) else {
+            let why = format!("user {:?} has all the connections that he may have; close some", user.name);
+            return Err(End::Refused { kind: Kind::Full, why });
+        };
+        self.shared.audit(&self.handle, "login", "", program);
+        let limits = &self.shared.config.limits;
+        ToClient::Welcome {
+            version,
+            server: concat!("tapedb ", env!("CARGO_PKG_VERSION")),
+            epoch: self.shared.epoch,
+            user: &user.name,
+            heartbeat_ms: limits.heartbeat_ms as u32,
+            files_max: limits.files_max as u32,
+            channels_max: limits.channels_max as u32,
+        }
+        .encode(0, &mut out);
+        self.handle.outbox.send(&[&out]);
+        self.decoder.set_bytes_max(limits.frame_bytes_max);
+        let session = Session::new(self.shared.clone(), self.handle.clone(), user, account.clone());
+        self.phase = Phase::In { session: Box::new(session), account, _place: place };
+        Ok(())
+    }
+
+    /// Says something when it is time to; ends what is silent. How long until there is something to do about it.
+    fn keep_pulse(&mut self) -> Result<Duration, End> {
+        let now = self.now;
+        let written = self.handle.outbox.written();
+        if written != self.written {
+            self.written = written;
+            self.pulse.said(now);
+            // Who takes what is sent is alive.
+            self.pulse.heard(now);
+        }
+        let until = |time: u64| Duration::from_millis(time.saturating_sub(now).max(1));
+        let Phase::In { session, .. } = &mut self.phase else {
+            let most = self.shared.config.limits.handshake_ms_max;
+            if now < most {
+                return Ok(until(most));
+            }
+            let why = format!("the client has not said who it is for {most} ms");
+            return Err(End::Refused { kind: Kind::Silent, why });
+        };
+        match self.pulse.due(now) {
+            Due::At(time) => Ok(until(time)),
+            Due::Now => {
+                // While something waits to be taken, a ping would only wait behind it.
+                if self.handle.outbox.waiting() == 0 {
+                    session.ping(now);
+                }
+                self.pulse.said(now);
+                Ok(until(now + 1))
+            }
+            Due::Dead => {
+                let heartbeat = self.shared.config.limits.heartbeat_ms;
+                let why = format!("the client was silent for three heartbeats of {heartbeat} ms");
+                Err(End::Told { kind: Kind::Silent, why })
+            }
+        }
+    }
+
+    /// Tells the client why, and waits until it has taken that, but not long.
+    fn say_goodbye(&mut self, end: &End) {
+        let mut out = Vec::new();
+        match end {
+            End::Closed | End::Lost { .. } => {}
+            End::Told { why, .. } => {
+                ToClient::Goodbye { failure: convert::refusal("the server", why) }.encode(0, &mut out);
+            }
+            End::Refused { why, .. } => {
+                ToClient::Refused { failure: convert::refusal("the server", why) }.encode(0, &mut out);
+            }
+            End::Stopping => {
+                let failure = convert::refusal("the server", "it is shutting down; try again later");
+                ToClient::Goodbye { failure }.encode(0, &mut out);
+            }
+        }
+        let grace = match end {
+            End::Stopping => self.shared.config.shutdown_grace(),
+            _ => Duration::from_millis(FAREWELL_MS),
+        };
+        let deadline = Instant::now() + grace;
+        // Commands that are running tell their outcome before the goodbye.
+        while matches!(end, End::Stopping) && self.is_busy() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        if !out.is_empty() && !self.handle.outbox.is_broken() {
+            self.handle.outbox.send(&[&out]);
+        }
+        self.drain(deadline);
+    }
+
+    fn is_busy(&self) -> bool {
+        matches!(&self.phase, Phase::In { session, .. } if session.is_busy())
+    }
+
+    fn drain(&mut self, deadline: Instant) {
+        let mut events = Events::with_capacity(4);
+        while self.handle.outbox.waiting() > 0 && !self.handle.outbox.is_broken() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.poll.poll(&mut events, Some(left)).is_err() {
+                return;
+            }
+            self.handle.outbox.flush();
+        }
+    }
+}
+
+/// Takes what still comes, for a while: closing a socket before would take the farewell from the client.
+fn linger(handle: &Handle, poll: &mut Poll) {
+    let (mut events, mut room) = (Events::with_capacity(4), vec![0; ROOM_BYTES_MIN]);
+    let deadline = Instant::now() + Duration::from_millis(FAREWELL_MS);
+    loop {
+        match handle.outbox.read_unread(&mut room) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() || poll.poll(&mut events, Some(left)).is_err() {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+        if Instant::now() >= deadline {
+            return;
+        }
+    }
+}
+
+/// Who it is that says hello.
+fn log_in(shared: &Shared, handle: &Handle, login: Login<'_>) -> Result<User, End> {
+    let (name, credentials) = match login {
+        Login::Anyone => ("", Credentials::None),
+        Login::Password { user, password } => (user, Credentials::Password { user, password }),
+        Login::Token(token) => ("", Credentials::Token(token)),
+    };
+    let refusal = match shared.logins.login(handle.peer.ip(), credentials) {
+        Ok(user) => return Ok(user),
+        Err(refusal) => refusal,
+    };
+    shared.metrics.logins_failed.one();
+    let why = match refusal {
+        Refusal::Wrong => "user, password or token is wrong",
+        Refusal::Missing => "a login is needed: name a user and a password, or a token",
+        Refusal::TooOften => "too many logins from this address were wrong; try again later",
+    };
+    // Cut short, for anybody can say anything.
+    let name: String = name.chars().take(80).collect();
+    if shared.noise.admits(Kind::Login, Instant::now()).is_some() {
+        shared.audit(handle, "refused", "", &format!("user {name:?}: {why}"));
+    }
+    if refusal == Refusal::Wrong {
+        thread::sleep(REFUSAL_DELAY);
+    }
+    Err(End::Refused { kind: Kind::Login, why: why.into() })
+}
+
+/// A frame that refuses a connection for which there is no place.
+pub(crate) fn no_place(why: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(FRAME_HEADER_BYTES + 128);
+    ToClient::Refused { failure: convert::refusal("the server", why) }.encode(0, &mut out);
+    out
+}

@@ -1,0 +1,113 @@
+//! Between what the engine says and what goes over the wire: the same facts in the types of both, which do not know each
+//! other.
+
+use tapedb_engine::{Command, Error, Granule, Known, KnownSpace, SpaceDescription};
+use tapedb_wire as wire;
+
+/// Bytes of symbols in one description or push; those who want the rest ask again.
+pub(crate) const SYMBOL_BYTES_MAX: usize = 4 << 20;
+
+/// An error, as clients get it.
+pub(crate) fn failure(error: &Error) -> wire::Parts {
+    parts(error.to_parts())
+}
+
+/// Why a client is not let in, or has to go.
+pub(crate) fn refusal(place: &str, why: &str) -> wire::Parts {
+    failure(&Error::Refused { place: place.into(), why: why.into() })
+}
+
+/// Codes, texts and numbers for the wire.
+pub(crate) fn parts(parts: tapedb_engine::Parts) -> wire::Parts {
+    let tapedb_engine::Parts { code, texts, numbers } = parts;
+    wire::Parts { code, texts, numbers: numbers.into_iter().map(u64::cast_signed).collect() }
+}
+
+/// A command from the wire.
+///
+/// # Errors
+/// [`Error::Protocol`] for what is none.
+pub(crate) fn command(parts: wire::Parts) -> Result<Command, Error> {
+    let wire::Parts { code, texts, numbers } = parts;
+    let numbers = numbers.into_iter().map(i64::cast_unsigned).collect();
+    Command::from_parts(&tapedb_engine::Parts { code, texts, numbers })
+}
+
+/// What a client knows.
+pub(crate) fn known(known: wire::Known) -> Known {
+    let wire::Known { stream_id, run, revision, symbols, spaces } = known;
+    let space = |space: wire::KnownSpace| {
+        let wire::KnownSpace { generation, next_sequence } = space;
+        KnownSpace { generation, next_sequence }
+    };
+    Known { stream_id, run, revision, symbols, spaces: spaces.into_iter().map(space).collect() }
+}
+
+/// What a stream is.
+pub(crate) fn description(description: &tapedb_engine::Description) -> wire::Description<'_> {
+    let tapedb_engine::Description { name, stream_id, run, revision, definition, .. } = description;
+    let symbols = &description.symbols;
+    let sent = within(symbols, SYMBOL_BYTES_MAX);
+    wire::Description {
+        name,
+        stream_id: *stream_id,
+        run: *run,
+        position_id: description.position_id,
+        revision: *revision,
+        definition: definition.as_deref(),
+        symbols_from: description.symbols_from,
+        symbols: symbols[..sent].iter().map(String::as_str).collect(),
+        symbols_total: description.symbols_from + symbols.len() as u32,
+        spaces: description.spaces.iter().map(space).collect(),
+    }
+}
+
+fn space(space: &SpaceDescription) -> wire::SpaceDescription<'_> {
+    let SpaceDescription { generation, manifest, log } = space;
+    wire::SpaceDescription {
+        generation: *generation,
+        manifest: manifest.as_deref(),
+        first_sequence: log.first_sequence,
+        next_sequence: log.next_sequence,
+        files: log.files.clone(),
+        granules: log.granules.iter().map(granule).collect(),
+    }
+}
+
+fn granule(granule: &Granule) -> wire::Granule {
+    let Granule { file, offset, len, first_sequence, count, time_min, time_max, sorted } = *granule;
+    wire::Granule { file, offset, len, first_sequence, count, time_min, time_max, sorted }
+}
+
+/// How many of the texts fit so many bytes; at least one.
+pub(crate) fn within(texts: &[String], bytes_max: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |text: &&String| {
+        bytes += text.len() + 4;
+        bytes <= bytes_max
+    };
+    texts.iter().take_while(fits).count().max(1).min(texts.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_bits() {
+        let parts =
+            parts(tapedb_engine::Parts { code: 6, texts: vec!["a".into()], numbers: vec![u64::MAX, 1] });
+        assert_eq!(parts.numbers, [-1, 1]);
+        let error = command(wire::Parts { code: 60_000, texts: vec![], numbers: vec![-1] }).unwrap_err();
+        assert!(matches!(error, Error::Protocol { .. }), "{error}");
+    }
+
+    #[test]
+    fn many_symbols_go_in_several_pieces() {
+        let texts: Vec<String> = (0..10).map(|_| "x".repeat(6)).collect();
+        assert_eq!(within(&texts, 35), 3);
+        assert_eq!(within(&texts, 5), 1, "one at least, or there would be no end");
+        assert_eq!(within(&texts[..0], 5), 0);
+        assert_eq!(within(&texts, 100), 10);
+    }
+}

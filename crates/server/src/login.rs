@@ -1,0 +1,245 @@
+//! Who it is that connects: names and secrets against the users file, and how often one may be wrong.
+//!
+//! Always true: at most one password is compared at a time, whoever asks, so that logins take no more than one core; an
+//! address that has been wrong too often is refused without any comparison; what was found right is remembered (as a
+//! hash under a key of this process), so that a thousand programs which connect again do not queue.
+
+use crate::config::{ConfigError, Limits};
+use crate::secret;
+use crate::throttle::Throttle;
+use crate::users::{ANONYMOUS, User, Users};
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
+
+/// Right passwords that are remembered; beyond, they are compared anew.
+const REMEMBERED_MAX: usize = 4096;
+
+/// What somebody says to be let in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Credentials<'a> {
+    /// Nothing.
+    None,
+    /// A name and a password.
+    Password { user: &'a str, password: &'a str },
+    /// A token, which names its user too.
+    Token(&'a str),
+}
+
+/// Why somebody is not let in. He is told no more than this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The name, the password or the token is wrong.
+    Wrong,
+    /// Nothing was said, and nobody may be nobody.
+    Missing,
+    /// Too many logins from his address were wrong.
+    TooOften,
+}
+
+/// Lets users in.
+#[derive(Debug)]
+pub(crate) struct Logins {
+    /// `None`: everybody may do everything.
+    path: Option<PathBuf>,
+    users: RwLock<Arc<Users>>,
+    throttle: Mutex<Throttle>,
+    remembered: Mutex<Remembered>,
+    /// Held while a password is compared.
+    comparing: Mutex<()>,
+    /// Compared with where there is no such user, so that answers take as long.
+    nobody: String,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    key: [u8; 32],
+    right: HashSet<[u8; 32]>,
+}
+
+impl Logins {
+    /// Reads the users file, if there is one.
+    pub fn new(path: Option<PathBuf>, limits: &Limits) -> Result<Self, ConfigError> {
+        let users = path.as_deref().map(Users::read).transpose()?.unwrap_or_default();
+        let key = secret::random().map_err(ConfigError)?;
+        let nobody =
+            secret::hash_password(&secret::new_token().map_err(ConfigError)?).map_err(ConfigError)?;
+        Ok(Self {
+            path,
+            users: RwLock::new(Arc::new(users)),
+            throttle: Mutex::new(Throttle::new(limits.login_failures_max, limits.login_failure_ms)),
+            remembered: Mutex::new(Remembered { key, right: HashSet::new() }),
+            comparing: Mutex::new(()),
+            nobody,
+        })
+    }
+
+    /// Reads the users file again. Who is connected stays what he was.
+    pub fn reload(&self) -> Result<(), ConfigError> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let users = Users::read(path)?;
+        *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
+        self.remembered().right.clear();
+        Ok(())
+    }
+
+    /// Who somebody is. `address` is none over a Unix socket.
+    pub fn login(&self, address: Option<IpAddr>, credentials: Credentials<'_>) -> Result<User, Refusal> {
+        if self.path.is_none() {
+            return Ok(User::almighty());
+        }
+        let users = self.users.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Credentials::None = credentials {
+            return users.get(ANONYMOUS).cloned().ok_or(Refusal::Missing);
+        }
+        self.check_allowed(address)?;
+        let found = match credentials {
+            Credentials::Password { user, password } => self.by_password(&users, address, user, password)?,
+            Credentials::Token(token) => by_token(&users, token),
+            Credentials::None => None,
+        };
+        if found.is_none() {
+            self.throttle().failed(address, Instant::now());
+        }
+        found.ok_or(Refusal::Wrong)
+    }
+
+    fn by_password(
+        &self,
+        users: &Users,
+        address: Option<IpAddr>,
+        name: &str,
+        password: &str,
+    ) -> Result<Option<User>, Refusal> {
+        let user = users.get(name);
+        let hash = user.and_then(|user| user.password.as_deref()).unwrap_or(&self.nobody);
+        let is_right = self.remembers(hash, password) || {
+            let _one = self.comparing.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those who waited beside it may have failed meanwhile.
+            self.check_allowed(address)?;
+            secret::is_password(password, hash)
+        };
+        if is_right {
+            self.remember(hash, password);
+        }
+        Ok(user.filter(|user| is_right && user.password.is_some()).cloned())
+    }
+
+    fn check_allowed(&self, address: Option<IpAddr>) -> Result<(), Refusal> {
+        if self.throttle().allows(address, Instant::now()) { Ok(()) } else { Err(Refusal::TooOften) }
+    }
+
+    fn remembers(&self, hash: &str, password: &str) -> bool {
+        let remembered = self.remembered();
+        remembered.right.contains(&remembered.digest(hash, password))
+    }
+
+    fn remember(&self, hash: &str, password: &str) {
+        let mut remembered = self.remembered();
+        if remembered.right.len() < REMEMBERED_MAX {
+            let digest = remembered.digest(hash, password);
+            remembered.right.insert(digest);
+        }
+    }
+
+    fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn throttle(&self) -> std::sync::MutexGuard<'_, Throttle> {
+        self.throttle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Remembered {
+    fn digest(&self, hash: &str, password: &str) -> [u8; 32] {
+        secret::digest(&[&self.key, hash.as_bytes(), password.as_bytes()])
+    }
+}
+
+/// The user with that token. All are compared, in a time that does not tell which was nearly right.
+fn by_token(users: &Users, token: &str) -> Option<User> {
+    let hash = secret::hash_token(token);
+    let mut found = None;
+    for user in &users.users {
+        for known in &user.tokens {
+            if secret::is_same(known.hash.as_bytes(), hash.as_bytes()) {
+                found = Some(user);
+            }
+        }
+    }
+    found.cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::users::Token;
+
+    fn logins(directory: &tempfile::TempDir) -> Logins {
+        let path = directory.path().join("users.toml");
+        let password = Some(secret::hash_password("secret").unwrap());
+        let tokens = vec![Token { name: "t".into(), hash: secret::hash_token("tape_1") }];
+        let users = vec![
+            User { name: "ann".into(), password, ..User::default() },
+            User { name: "program".into(), tokens, ..User::default() },
+        ];
+        Users { users }.write(&path).unwrap();
+        let limits = Limits { login_failures_max: 3, login_failure_ms: 1_000_000, ..Limits::default() };
+        Logins::new(Some(path), &limits).unwrap()
+    }
+
+    fn name(login: Result<User, Refusal>) -> Result<String, Refusal> {
+        login.map(|user| user.name)
+    }
+
+    const HERE: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
+    const RIGHT: Credentials<'_> = Credentials::Password { user: "ann", password: "secret" };
+    const WRONG: Credentials<'_> = Credentials::Password { user: "ann", password: "Secret" };
+
+    #[test]
+    fn who_knows_the_secret_is_let_in() {
+        let directory = tempfile::tempdir().unwrap();
+        let logins = logins(&directory);
+        assert_eq!(name(logins.login(HERE, RIGHT)), Ok("ann".into()));
+        assert_eq!(name(logins.login(HERE, RIGHT)), Ok("ann".into()), "by memory");
+        assert_eq!(name(logins.login(HERE, Credentials::Token("tape_1"))), Ok("program".into()));
+        assert_eq!(name(logins.login(HERE, Credentials::None)), Err(Refusal::Missing));
+        let without = Credentials::Password { user: "program", password: "" };
+        assert_eq!(name(logins.login(HERE, without)), Err(Refusal::Wrong), "has no password");
+    }
+
+    #[test]
+    fn who_is_wrong_too_often_is_not_listened_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let logins = logins(&directory);
+        let wrong =
+            [WRONG, Credentials::Token("tape_2"), Credentials::Password { user: "bob", password: "secret" }];
+        for credentials in wrong {
+            assert_eq!(name(logins.login(HERE, credentials)), Err(Refusal::Wrong));
+        }
+        assert_eq!(name(logins.login(HERE, RIGHT)), Err(Refusal::TooOften));
+        assert_eq!(name(logins.login(None, RIGHT)), Ok("ann".into()), "from elsewhere");
+    }
+
+    #[test]
+    fn what_was_taken_away_is_not_remembered() {
+        let directory = tempfile::tempdir().unwrap();
+        let logins = logins(&directory);
+        assert!(logins.login(HERE, RIGHT).is_ok());
+        Users::default().write(&directory.path().join("users.toml")).unwrap();
+        assert!(logins.login(HERE, RIGHT).is_ok(), "not read yet");
+        logins.reload().unwrap();
+        assert_eq!(name(logins.login(HERE, RIGHT)), Err(Refusal::Wrong));
+        std::fs::write(directory.path().join("users.toml"), "nonsense").unwrap();
+        assert!(logins.reload().unwrap_err().to_string().contains("users.toml"));
+    }
+
+    #[test]
+    fn without_a_users_file_everybody_may_do_everything() {
+        let logins = Logins::new(None, &Limits::default()).unwrap();
+        assert_eq!(name(logins.login(HERE, WRONG)), Ok(ANONYMOUS.into()));
+    }
+}

@@ -1,0 +1,270 @@
+//! What all connections of a server share.
+
+use crate::account::Accounts;
+use crate::audit::{Audit, Entry};
+use crate::config::Config;
+use crate::http::Pages;
+use crate::login::Logins;
+use crate::metrics::{Metrics, Page, resident_bytes};
+use crate::noise::{Kind, Noise};
+use crate::outbox::Outbox;
+use crate::socket::Peer;
+use crate::watch::Watch;
+use mio::Waker;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tapedb_engine::Database;
+use tapedb_schema::Timestamp;
+
+/// Connections, and streams, that have metrics of their own; beyond, only the sums tell of them.
+const LINES_MAX: usize = 200;
+
+/// The server, for its connections.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub config: Config,
+    pub db: Database,
+    pub metrics: Metrics,
+    pub audit: Audit,
+    pub logins: Logins,
+    pub accounts: Accounts,
+    /// Random at each start: files and watches of another epoch are gone.
+    pub epoch: u64,
+    /// Connections that have not said who they are.
+    pub handshakes: Arc<AtomicUsize>,
+    /// The server is ending: connections end too.
+    pub stopping: AtomicBool,
+    pub noise: Noise,
+    pub started: Instant,
+    open: Mutex<BTreeMap<u64, Arc<Handle>>>,
+    /// Rings when a connection has ended.
+    ended: Condvar,
+    next_id: AtomicU64,
+}
+
+/// A connection, seen from outside.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub id: u64,
+    pub peer: Peer,
+    pub outbox: Outbox,
+    /// Wakes the connection's thread.
+    pub waker: Waker,
+    pub user: OnceLock<String>,
+    pub received: AtomicU64,
+    pub watches: Mutex<Vec<Weak<Watch>>>,
+    /// Whether one of the watches has something to do for the connection's thread.
+    pub has_due: AtomicBool,
+}
+
+impl Handle {
+    /// The user's name, once it is known.
+    pub fn user(&self) -> &str {
+        self.user.get().map_or("", String::as_str)
+    }
+
+    /// Wakes the connection's thread. When that fails, the thread looks up at its next heartbeat.
+    pub fn wake(&self) {
+        let _ = self.waker.wake();
+    }
+
+    fn watches(&self) -> Vec<Arc<Watch>> {
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        watches.retain(|watch| watch.strong_count() > 0);
+        watches.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Shared {
+    pub fn new(config: Config, db: Database, audit: Audit, logins: Logins, epoch: u64) -> Self {
+        Self {
+            config,
+            db,
+            metrics: Metrics::default(),
+            audit,
+            logins,
+            accounts: Accounts::default(),
+            epoch,
+            handshakes: Arc::default(),
+            stopping: AtomicBool::new(false),
+            noise: Noise::default(),
+            started: Instant::now(),
+            open: Mutex::default(),
+            ended: Condvar::new(),
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// Makes a connection known; `None` when there are as many as there may be.
+    pub fn join(&self, peer: Peer, outbox: Outbox, waker: Waker) -> Option<Arc<Handle>> {
+        let mut open = self.open();
+        if open.len() >= self.config.limits.connections_max {
+            return None;
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (user, received, watches, has_due) = Default::default();
+        let handle = Arc::new(Handle { id, peer, outbox, waker, user, received, watches, has_due });
+        open.insert(id, handle.clone());
+        Some(handle)
+    }
+
+    /// Forgets a connection.
+    pub fn leave(&self, handle: &Handle) {
+        self.open().remove(&handle.id);
+        self.metrics.bytes_sent.add(handle.outbox.written());
+        self.metrics.bytes_received.add(handle.received.load(Ordering::Relaxed));
+        self.ended.notify_all();
+    }
+
+    /// Tells all connections to end, and waits for them so long; how many have not ended.
+    pub fn stop(&self, grace: Duration) -> usize {
+        self.stopping.store(true, Ordering::Release);
+        let open = self.open();
+        open.values().for_each(|handle| handle.wake());
+        let some_left = |open: &mut BTreeMap<u64, Arc<Handle>>| !open.is_empty();
+        let waited = self.ended.wait_timeout_while(open, grace, some_left);
+        waited.unwrap_or_else(PoisonError::into_inner).0.len()
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.open().len()
+    }
+
+    /// Writes an entry of the audit log about a connection.
+    pub fn audit(&self, handle: &Handle, event: &str, stream: &str, what: &str) {
+        let address = handle.peer.to_string();
+        self.audit.write(now(), Entry { event, user: handle.user(), address: &address, stream, what });
+    }
+
+    /// Tells the log that a connection failed, unless it has been told of too many.
+    pub fn warn(&self, kind: Kind, peer: Peer, why: &str) {
+        if let Some(held_back) = self.noise.admits(kind, Instant::now()) {
+            tracing::warn!(%peer, held_back, "{why}");
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Handle>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handles(&self) -> Vec<Arc<Handle>> {
+        self.open().values().cloned().collect()
+    }
+
+    /// What upkeep complains of, by stream.
+    fn upkeep_failures(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
+        let mut failures = BTreeMap::new();
+        for name in self.db.streams()? {
+            match self.db.stream(&name) {
+                Ok(stream) => failures.extend(stream.upkeep_failure().map(|failure| (name, failure))),
+                Err(tapedb_engine::Error::NoStream { .. }) => {}
+                Err(error) => drop(failures.insert(name, error.to_string())),
+            }
+        }
+        Ok(failures)
+    }
+}
+
+/// The clock on the wall, for logs.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(since.as_nanos().try_into().unwrap_or(i64::MAX))
+}
+
+/// What `/health` says.
+#[derive(Serialize)]
+struct Health {
+    /// `ok`, `degraded` (it serves, but somebody should look), `stopping` or `failed`.
+    status: &'static str,
+    version: &'static str,
+    uptime_seconds: u64,
+    connections: usize,
+    problems: BTreeMap<String, String>,
+}
+
+impl Pages for Shared {
+    fn health(&self) -> (bool, String) {
+        let found = self.upkeep_failures();
+        let status = match &found {
+            _ if self.is_stopping() => "stopping",
+            Ok(problems) if problems.is_empty() => "ok",
+            Ok(_) => "degraded",
+            Err(_) => "failed",
+        };
+        let problems = found.unwrap_or_else(|error| [("database".to_string(), error.to_string())].into());
+        let health = Health {
+            status,
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_seconds: self.started.elapsed().as_secs(),
+            connections: self.connections(),
+            problems,
+        };
+        let text = serde_json::to_string(&health).unwrap_or_default();
+        (matches!(status, "ok" | "degraded"), text + "\n")
+    }
+
+    fn metrics(&self) -> String {
+        let (mut page, handles) = (Page::default(), self.handles());
+        self.metrics.write(&mut page);
+        let (mut received, mut sent) = (self.metrics.bytes_received.get(), self.metrics.bytes_sent.get());
+        for handle in &handles {
+            received += handle.received.load(Ordering::Relaxed);
+            sent += handle.outbox.written();
+        }
+        page.counter("received_bytes", "Bytes that came from clients, encrypted where they are.", received);
+        page.counter("sent_bytes", "Bytes that went to clients, encrypted where they are.", sent);
+        page.gauge("connections", "Connections now.", handles.len());
+        page.gauge("uptime_seconds", "Since the server began.", self.started.elapsed().as_secs());
+        if let Some(bytes) = resident_bytes() {
+            page.gauge("resident_bytes", "Memory of the process.", bytes);
+        }
+        if let Ok(failures) = self.upkeep_failures() {
+            page.gauge("upkeep_failures", "Streams whose sealing or merging fails.", failures.len());
+        }
+        write_watches(&mut page, &handles);
+        write_connections(&mut page, &handles);
+        page.into_text()
+    }
+}
+
+/// Watches in all, and the slowest of each stream.
+fn write_watches(page: &mut Page, handles: &[Arc<Handle>]) {
+    let (mut count, mut lags) = (0, BTreeMap::<String, u64>::new());
+    for watch in handles.iter().flat_map(|handle| handle.watches()) {
+        count += 1;
+        let lag = lags.entry(watch.stream_name().into()).or_default();
+        *lag = watch.lag().max(*lag);
+    }
+    page.gauge("watches", "Live cursors now.", count);
+    page.gauges(
+        "watch_lag_messages_max",
+        "Messages that the slowest live cursor of a stream has not been sent.",
+    );
+    for (stream, lag) in lags.iter().take(LINES_MAX) {
+        page.line("watch_lag_messages_max", &[("stream", stream)], lag);
+    }
+}
+
+fn write_connections(page: &mut Page, handles: &[Arc<Handle>]) {
+    let shown = &handles[..handles.len().min(LINES_MAX)];
+    page.gauges("connection_waiting_bytes", "Bytes that wait to be taken by a client.");
+    for handle in shown {
+        let (id, address) = (handle.id.to_string(), handle.peer.to_string());
+        let labels = [("connection", &*id), ("user", handle.user()), ("address", &address)];
+        page.line("connection_waiting_bytes", &labels, handle.outbox.waiting());
+    }
+    page.gauges("connection_lag_messages", "Messages that a connection's live cursors have not been sent.");
+    for handle in shown {
+        let (id, lag) =
+            (handle.id.to_string(), handle.watches().iter().map(|watch| watch.lag()).sum::<u64>());
+        page.line("connection_lag_messages", &[("connection", &id), ("user", handle.user())], lag);
+    }
+}

@@ -1,0 +1,116 @@
+//! The sockets of connections: whatever kind they are, they read and write without waiting.
+
+use mio::event::Source;
+use mio::{Interest, Registry, Token};
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr};
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(mio::net::TcpStream),
+    #[cfg(unix)]
+    Unix(mio::net::UnixStream),
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A program on some machine.
+    Tcp(SocketAddr),
+    /// A program on this machine that may open the socket's file.
+    Unix,
+}
+
+impl Peer {
+    /// Its address, for those who count by it.
+    pub fn ip(self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(address) => Some(address.ip()),
+            Self::Unix => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+impl Socket {
+    /// Sends small things at once.
+    pub fn set_no_delay(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.set_nodelay(true),
+            #[cfg(unix)]
+            Self::Unix(_) => Ok(()),
+        }
+    }
+
+    /// Reads what has come; `WouldBlock` when nothing has.
+    pub fn read(&self, room: &mut [u8]) -> io::Result<usize> {
+        retry(|| match self {
+            Self::Tcp(socket) => (&mut &*socket).read(room),
+            #[cfg(unix)]
+            Self::Unix(socket) => (&mut &*socket).read(room),
+        })
+    }
+
+    /// Writes as much as there is room for; `WouldBlock` when there is none.
+    pub fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        retry(|| match self {
+            Self::Tcp(socket) => (&mut &*socket).write_vectored(parts),
+            #[cfg(unix)]
+            Self::Unix(socket) => (&mut &*socket).write_vectored(parts),
+        })
+    }
+
+    /// Says that nothing more will be written.
+    pub fn end(&self) {
+        // It may be gone already.
+        let _ = match self {
+            Self::Tcp(socket) => socket.shutdown(Shutdown::Write),
+            #[cfg(unix)]
+            Self::Unix(socket) => socket.shutdown(Shutdown::Write),
+        };
+    }
+}
+
+fn retry(mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+impl Source for Socket {
+    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.register(registry, token, interests),
+            #[cfg(unix)]
+            Self::Unix(socket) => socket.register(registry, token, interests),
+        }
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.reregister(registry, token, interests),
+            #[cfg(unix)]
+            Self::Unix(socket) => socket.reregister(registry, token, interests),
+        }
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.deregister(registry),
+            #[cfg(unix)]
+            Self::Unix(socket) => socket.deregister(registry),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Connections that mean no good, or do not know better: each gets a clear end, costs little, and harms nobody else.
+
+use crate::support::{Client, is_gone, serve, serve_with, socket, user};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tapedb_server::{Config, May, Tls};
+use tapedb_wire::{Login, PREFACE, ToServer, frame_header};
+
+fn password<'a>(user: &'a str, password: &'a str) -> Login<'a> {
+    Login::Password { user, password }
+}
+
+#[test]
+fn what_is_not_the_protocol_is_told_so_and_closed() {
+    let served = serve(|_| {});
+    let mut neighbour = served.client();
+    let mut hello_of_another_kind = PREFACE.to_vec();
+    hello_of_another_kind.extend_from_slice(&frame_header(99, 0, 0));
+    let mut request_before_hello = PREFACE.to_vec();
+    ToServer::Streams {}.encode(1, &mut request_before_hello);
+    let mut garbled_header = PREFACE.to_vec();
+    garbled_header.extend_from_slice(&[5; 12]);
+    for (bytes, told) in [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), "HTTP"),
+        (vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc], "TLS"),
+        (vec![0xff; 100_000], "does not speak TapeDB's protocol"),
+        (b"TAPEDB9\nxxxxxxxxxxxx".to_vec(), "another version of the protocol"),
+        (hello_of_another_kind, "unknown kind 99"),
+        (request_before_hello, "hello must come first"),
+        (garbled_header, "bytes was announced, where at most 65536"),
+    ] {
+        let mut client = served.connect();
+        client.socket.write_all(&bytes).unwrap();
+        let words = client.last_words().unwrap_or_default();
+        assert!(words.contains(told), "{told:?}: {words:?}");
+    }
+    assert_eq!(neighbour.streams(), Vec::<String>::new(), "nobody else is harmed");
+    served.wait_until("they are forgotten", |served| served.server().connections() == 1);
+}
+
+#[test]
+fn frames_that_make_no_sense_end_the_connection() {
+    let served = serve(|_| {});
+    let mut truncated = Vec::new();
+    ToServer::Describe { name: "a stream", known: None }.encode(1, &mut truncated);
+    truncated.truncate(truncated.len() - 3);
+    let len = truncated.len() as u32 - 12;
+    truncated[..4].copy_from_slice(&len.to_le_bytes());
+    let mut on_channel_0 = Vec::new();
+    ToServer::Streams {}.encode(0, &mut on_channel_0);
+    for (bytes, told) in [
+        (truncated, "ends too early"),
+        (on_channel_0, "channel 0"),
+        (frame_header(3, 1, 18 << 20).to_vec(), "was announced, where at most 17825792"),
+        (frame_header(64, 1, 0).to_vec(), "unknown kind 64"),
+    ] {
+        let mut client = served.client();
+        client.socket.write_all(&bytes).unwrap();
+        let words = client.last_words().unwrap_or_default();
+        assert!(words.contains(told), "{told:?}: {words:?}");
+    }
+}
+
+#[test]
+fn who_says_hello_letter_by_letter_is_cut_off_and_keeps_nobody_out() {
+    let served = serve(|config| {
+        config.limits.handshake_ms_max = 500;
+        config.limits.handshakes_max = 4;
+    });
+    let mut slow: Vec<_> = (0..4).map(|_| served.connect()).collect();
+    for client in &mut slow {
+        client.socket.write_all(&PREFACE[..3]).unwrap();
+    }
+    served.wait_until("all four are there", |served| served.server().connections() == 4);
+    let words = served.connect().last_words().unwrap_or_default();
+    assert!(words.contains("have not said yet who they are"), "{words:?}");
+    for client in &mut slow {
+        let words = client.last_words().unwrap_or_default();
+        assert!(words.contains("has not said who it is for 500 ms"), "{words:?}");
+    }
+    served.wait_until("there is room again", |served| served.connect().hello(Login::Anyone).is_ok());
+}
+
+#[test]
+fn more_connections_than_there_may_be_are_told_so() {
+    let served = serve(|config| {
+        config.limits.connections_max = 20;
+        config.limits.handshakes_max = 1000;
+    });
+    let mut inside: Vec<_> = (0..20).map(|_| served.client()).collect();
+    let mut told = 0;
+    for _ in 0..500 {
+        let mut client = served.connect();
+        told += usize::from(client.last_words().is_some_and(|words| words.contains("all the connections")));
+    }
+    assert_eq!(told, 500);
+    for client in &mut inside {
+        assert_eq!(client.streams(), Vec::<String>::new());
+    }
+    assert_eq!(served.metric("tapedb_connections"), 20);
+    assert_eq!(served.metric("tapedb_connections_refused_total"), 500);
+    inside.clear();
+    served.wait_until("there is room again", |served| served.server().connections() == 0);
+    served.client();
+}
+
+#[test]
+fn wrong_passwords_are_slow_counted_and_then_not_looked_at() {
+    let users = [user("ann", "*", &[May::Read])];
+    let served = serve_with(&users, |config| {
+        config.limits.login_failures_max = 3;
+        config.limits.login_failure_ms = 3_600_000;
+    });
+    let mut inside = served.client_as(password("ann", "secret-ann"));
+    for login in [password("ann", "wrong"), password("bob", "secret-ann"), Login::Token("tape_bob")] {
+        let words = served.connect().hello(login).unwrap_err();
+        assert!(words.contains("user, password or token is wrong"), "{words:?}");
+    }
+    let words = served.connect().hello(password("ann", "secret-ann")).unwrap_err();
+    assert!(words.contains("try again later"), "{words:?}");
+    let words = served.connect().hello(Login::Anyone).unwrap_err();
+    assert!(words.contains("a login is needed"), "{words:?}");
+    assert_eq!(inside.streams(), Vec::<String>::new(), "who is inside stays inside");
+    assert_eq!(served.metric("tapedb_logins_failed_total"), 5);
+    let audit = served.audit();
+    assert!(audit.contains(r#""event":"login","user":"ann""#), "{audit}");
+    assert!(audit.contains(r#""event":"refused""#) && audit.contains("bob"), "{audit}");
+    assert!(!audit.contains("secret") && !audit.contains("tape_"), "{audit}");
+}
+
+#[test]
+fn who_takes_no_answers_is_asked_for_no_more_questions() {
+    let served = serve(|config| config.limits.outbox_bytes_max = 256 << 10);
+    served
+        .server()
+        .database()
+        .create_stream("s", crate::support::SCHEMA.parse().unwrap(), Default::default())
+        .unwrap();
+    let mut stalled = served.client();
+    stalled.socket.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+    let mut question = Vec::new();
+    ToServer::Describe { name: "s", known: None }.encode(7, &mut question);
+    let questions = question.repeat(10_000);
+    let mut asked = 0;
+    // Until the server reads no more, and the system keeps no more for it.
+    while stalled.socket.write(&questions).is_ok() {
+        asked += 1;
+        assert!(asked < 10_000, "the server reads on");
+    }
+    assert!(served.metric("tapedb_connection_waiting_bytes") < 1 << 20);
+    let mut neighbour = served.client();
+    assert_eq!(neighbour.streams(), ["s"]);
+}
+
+#[test]
+fn who_is_silent_is_pinged_and_then_taken_for_dead() {
+    let served = serve(|config| config.limits.heartbeat_ms = 100);
+    let mut lively = served.client();
+    let mut silent = served.client();
+    let words = silent.last_words().unwrap_or_default();
+    assert!(words.contains("silent for three heartbeats"), "{words:?}");
+    // The other one was pinged too, and is heard to answer as soon as it listens.
+    lively.say(0, &ToServer::Ping { number: 1 });
+    drop(lively);
+}
+
+fn tls(config: &mut Config) {
+    let file = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testing/tls").join(name);
+    config.tls = Some(Tls { certificate: file("server.pem"), key: file("server.key") });
+}
+
+fn encrypted(socket: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
+    let mut roots = RootCertStore::empty();
+    let authority = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testing/tls/ca.pem");
+    roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), socket)
+}
+
+#[test]
+fn encrypted_clients_are_served_alike() {
+    let served = serve(tls);
+    assert!(served.server().addresses().is_encrypted);
+    let mut client = Client::new(encrypted(socket(served.address())));
+    assert_eq!(client.hello(Login::Anyone), Ok("anonymous".into()));
+    let stream_id = client.create("s", Default::default()).unwrap();
+    // Longer than what is encrypted at once, there and back.
+    let names: Vec<String> = (0..20_000).map(|i| format!("SYMBOL-{i:08}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(client.add_symbols(stream_id, &names), Ok((0..20_000).collect()));
+    assert_eq!(client.describe("s"), Ok((stream_id, 20_000)));
+}
+
+#[test]
+fn encrypted_and_plain_do_not_mix_and_say_so() {
+    let served = serve(tls);
+    let mut plain = served.connect();
+    let mut hello = Vec::new();
+    tapedb_wire::ClientSession::hello("test", Login::Anyone, &mut hello);
+    plain.socket.write_all(&hello).unwrap();
+    // An alert of TLS comes back at most.
+    let mut answer = Vec::new();
+    if let Err(error) = plain.socket.read_to_end(&mut answer) {
+        assert!(is_gone(&error), "{error}");
+    }
+    assert!(answer.len() < 20, "{answer:?}");
+    let served = serve(|_| {});
+    let mut client = encrypted(socket(served.address()));
+    let failed = client.write_all(&PREFACE).and_then(|()| client.flush()).unwrap_err();
+    assert!(!failed.to_string().is_empty());
+    served.wait_until("it is gone", |served| served.server().connections() == 0);
+    served.client();
+}

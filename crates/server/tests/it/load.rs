@@ -1,0 +1,143 @@
+//! Batches that clients append, and that are pushed to others as they come.
+
+use crate::session::{Pushed, pushed, stream, watch};
+use crate::support::{Client, batch, batch_of, described};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use tapedb_engine::Durability;
+use tapedb_wire::{Rest, ToClient, ToServer};
+
+#[test]
+fn batches_are_appended_and_their_file_read_as_it_lies_on_disk() {
+    let (_served, mut client, stream_id) = stream(Durability::Async);
+    let (load, last) = load(&mut client, stream_id, 0);
+    assert_eq!(last, 0);
+    for number in 1..=3 {
+        append(&mut client, load, number, &batch(number as i64 * 100, 10));
+    }
+    for number in 1..=3 {
+        assert_eq!(appended(&mut client, load), (number, Ok((number * 10 - 10, number * 10))));
+    }
+    let name = "0/00000000000000000000.log";
+    let (file, len) = client.answer(&ToServer::OpenFile { stream_id, name }, |answer| match answer {
+        ToClient::Opened { file, len, .. } => (file, len),
+        other => panic!("{other:?}"),
+    });
+    let read = |client: &mut Client<TcpStream>, offset, len| {
+        client.answer(&ToServer::ReadFile { file, offset, len }, |answer| match answer {
+            ToClient::Bytes { bytes } => bytes.0.to_vec(),
+            other => panic!("{other:?}"),
+        })
+    };
+    let whole = read(&mut client, 0, 1 << 20);
+    assert!(whole.len() as u64 >= len);
+    let begins = whole.windows(4).position(|bytes| bytes == b"TPB1").unwrap();
+    // But for the sequence number and the checksum it is what was sent.
+    let sent = batch(100, 10);
+    assert_eq!(whole[begins..begins + sent.len()][80..], sent[80..]);
+    assert_eq!(read(&mut client, 100, 50), whole[100..150]);
+    assert_eq!(read(&mut client, 1 << 40, 50), b"");
+    let len = client.answer(&ToServer::FileLen { file }, |answer| match answer {
+        ToClient::FileLenIs { len } => len,
+        other => panic!("{other:?}"),
+    });
+    assert!(len >= whole.len() as u64);
+    client.say(0, &ToServer::CloseFile { file });
+    for (message, told) in [
+        (ToServer::ReadFile { file, offset: 0, len: 1 }, "not open"),
+        (ToServer::ReadFile { file, offset: 0, len: u32::MAX }, "at most"),
+        (ToServer::OpenFile { stream_id, name: "../../lock" }, "lock"),
+    ] {
+        client.answer(&message, |answer| match answer {
+            ToClient::Failed { failure } => assert!(failure.texts.join(" ").contains(told), "{failure:?}"),
+            other => panic!("{other:?}"),
+        });
+    }
+}
+
+#[test]
+fn a_bad_batch_is_refused_and_the_load_goes_on_with_its_number() {
+    for durability in [Durability::Async, Durability::Sync] {
+        let (served, mut client, stream_id) = stream(durability);
+        let (load, _) = load(&mut client, stream_id, 0);
+        append(&mut client, load, 1, &batch(1, 5));
+        append(&mut client, load, 2, &batch_of(77, 10, 5));
+        append(&mut client, load, 3, &batch(20, 5));
+        assert_eq!(appended(&mut client, load), (1, Ok((0, 5))));
+        let (number, failed) = appended(&mut client, load);
+        assert_eq!(number, 2);
+        assert!(failed.unwrap_err().contains('s'));
+        // What was sent behind it is given up; the next one is taken.
+        append(&mut client, load, 2, &batch(10, 5));
+        assert_eq!(appended(&mut client, load), (2, Ok((5, 10))));
+        append(&mut client, load, 3, b"no batch at all");
+        assert!(appended(&mut client, load).1.is_err());
+        assert_eq!(described(&served, "s").spaces[0].log.next_sequence, 10);
+        assert_eq!(served.metric("tapedb_appends_total"), 2);
+        assert_eq!(served.metric("tapedb_appends_failed_total"), 2);
+    }
+}
+
+#[test]
+fn many_batches_at_once_are_all_acknowledged_in_order() {
+    let (served, mut client, stream_id) = stream(Durability::Sync);
+    let (load, _) = load(&mut client, stream_id, 0);
+    for number in 1..=200 {
+        append(&mut client, load, number, &batch(number as i64 * 10, 3));
+    }
+    for number in 1..=200 {
+        assert_eq!(appended(&mut client, load), (number, Ok((number * 3 - 3, number * 3))));
+    }
+    client.say(load, &ToServer::Close {});
+    client.hear(|channel, message| assert_eq!((channel, message), (load, ToClient::Closed {})));
+    assert_eq!(served.metric("tapedb_append_messages_total"), 600);
+}
+
+#[test]
+fn what_comes_is_pushed_as_it_comes() {
+    for durability in [Durability::Transient, Durability::Async, Durability::Sync] {
+        let (served, mut producer, stream_id) = stream(durability);
+        let mut consumer = served.client();
+        consumer.describe("s").unwrap();
+        let watching = watch(&mut consumer, stream_id, 1 << 20, 0);
+        let (load, _) = load(&mut producer, stream_id, 0);
+        for number in 1..=50 {
+            let sent = batch(number as i64 * 10, 4);
+            append(&mut producer, load, number, &sent);
+            assert_eq!(appended(&mut producer, load), (number, Ok((number * 4 - 4, number * 4))));
+            let Pushed::Batches { space: 0, first_sequence, bytes } = pushed(&mut consumer, watching) else {
+                panic!("no batches")
+            };
+            assert_eq!(first_sequence, number * 4 - 4);
+            assert_eq!(bytes[80..], sent[80..]);
+        }
+        assert!(served.metric("tapedb_pushes_inline_total") >= 45);
+        assert_eq!(served.metric("tapedb_watch_lag_messages_max"), 0);
+    }
+}
+
+/// Begins a load; its channel, and the producer's last number.
+fn load<S: Read + Write>(client: &mut Client<S>, stream_id: u64, producer: u64) -> (u32, u64) {
+    let channel = client.ask(&ToServer::Load { stream_id, space: 0, producer });
+    let last_number = client.hear(|on, message| match message {
+        ToClient::Loading { last_number } if on == channel => last_number,
+        other => panic!("{other:?}"),
+    });
+    (channel, last_number)
+}
+
+fn append<S: Read + Write>(client: &mut Client<S>, load: u32, number: u64, batch: &[u8]) {
+    client.say(load, &ToServer::Append { number, batch: Rest(batch) });
+}
+
+/// The answer to a batch: its number and sequence numbers, or why not.
+fn appended<S: Read + Write>(client: &mut Client<S>, load: u32) -> (u64, Result<(u64, u64), String>) {
+    client.hear(|channel, message| match message {
+        _ if channel != load => panic!("{message:?} on channel {channel}"),
+        ToClient::Appended { number, first_sequence, next_sequence } => {
+            (number, Ok((first_sequence, next_sequence)))
+        }
+        ToClient::AppendFailed { number, failure } => (number, Err(failure.texts.join(": "))),
+        other => panic!("{other:?}"),
+    })
+}

@@ -1,0 +1,7 @@
+//! The server from outside: over sockets, with the frames of the protocol, and with what is not the protocol.
+
+mod hostile;
+mod life;
+mod load;
+mod session;
+mod support;

@@ -198,12 +198,19 @@ impl Block {
     #[inline]
     pub fn body(&self) -> &[u8] {
         match self.held {
+            Held::Columns => self.columns.body(self.row),
+            _ => self.body_in_bytes(),
+        }
+    }
+
+    fn body_in_bytes(&self) -> &[u8] {
+        match self.held {
+            Held::Columns => &[],
             Held::Batch => {
                 let body = self.rows.body(self.row);
                 let start = self.base.0 as usize;
                 &self.bytes[start + body.start..start + body.end]
             }
-            Held::Columns => self.columns.body(self.row),
             Held::Gathered => {
                 let (start, end) = self.gathered[self.row].body;
                 &self.bytes[start as usize..end as usize]
@@ -495,6 +502,11 @@ impl Block {
         self.row = self.row_at(self.next);
         self.next += 1;
         true
+    }
+
+    /// From now on no step is plain, until other rows are loaded.
+    pub fn stop_plain_steps(&mut self) {
+        self.plain_stop = 0;
     }
 
     /// Moves to the next wanted row. `false`: there is none left.

@@ -132,6 +132,7 @@ impl CursorBuilder {
         Ok(Cursor {
             unstepped: (0..sources.len()).rev().collect(),
             sources,
+            block: Box::new(Block::new(Order::Arrival)),
             lead: None,
             waiting: BinaryHeap::new(),
             reversed: self.reversed,
@@ -281,8 +282,13 @@ impl CursorBuilder {
 ///
 /// History is in time order and ends with what had been committed when the cursor was opened. A live cursor goes on
 /// with every later message in order of arrival; streams that are silent do not hold the others back.
+///
+/// Always true: while `given` is set, `block` is the one of the lead that stands on the message given last, and the lead has
+/// an empty one in its place; else it is the other way around. So the next message of the same run is one step in memory at
+/// hand, which knows nothing of sources.
 #[derive(Debug)]
 pub struct Cursor {
+    block: Box<Block>,
     sources: Vec<Source>,
     /// The source whose current message was given last, or comes next.
     lead: Option<usize>,
@@ -317,18 +323,16 @@ impl Cursor {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "it lends its messages, which an iterator cannot")]
     pub fn next(&mut self) -> Result<Option<Message<'_>>, Error> {
-        if !self.step_plainly() && !self.step()? {
-            return Ok(None);
+        if self.block.advance_plainly() || self.step()? {
+            return Ok(Some(Message { cursor: self }));
         }
-        Ok(self.current())
+        Ok(None)
     }
 
     /// The next message, and which of the spaces of all streams it is from.
     pub(crate) fn next_of(&mut self) -> Result<Option<(Message<'_>, usize)>, Error> {
-        if !self.step_plainly() && !self.step()? {
-            return Ok(None);
-        }
-        Ok(self.current().zip(self.lead))
+        let lead = if self.block.advance_plainly() || self.step()? { self.lead } else { None };
+        Ok(lead.map(|lead| (Message { cursor: self }, lead)))
     }
 
     /// The next message, waited for at most `timeout`. `None`: the time is over, or history ended and the cursor is
@@ -339,14 +343,14 @@ impl Cursor {
     pub fn next_within(&mut self, timeout: Duration) -> Result<Option<Message<'_>>, Error> {
         // A timeout past the end of the clock means for ever, which an hour at a time comes to.
         let deadline = Instant::now().checked_add(timeout);
-        while !self.step_plainly() && !self.step()? {
+        while !self.block.advance_plainly() && !self.step()? {
             let left = deadline.map_or(HOUR, |deadline| deadline.saturating_duration_since(Instant::now()));
             if !self.live || left.is_zero() {
                 return Ok(None);
             }
             self.wait(left)?;
         }
-        Ok(self.current())
+        Ok(Some(Message { cursor: self }))
     }
 
     /// Waits until there may be a new message, or the time is over.
@@ -401,7 +405,7 @@ impl Cursor {
 
     /// Where the cursor is: after the last message it gave.
     pub fn position(&self) -> Position {
-        let given = |index: usize| self.lead == Some(index) && self.given;
+        let given = |index: usize| Some(&*self.block).filter(|_| self.lead == Some(index) && self.given);
         let in_stream = |(index, source): (usize, &Source)| InStream {
             name: source.stream.name().into(),
             id: Some(source.stream.inner.position_id),
@@ -416,23 +420,8 @@ impl Cursor {
         self.sources.iter().filter(|source| source.space.number == 0).map(|source| &source.stream)
     }
 
-    #[inline]
-    fn current(&self) -> Option<Message<'_>> {
-        let source = &self.sources[self.lead?];
-        source.current().map(|block| Message { source, block })
-    }
-
-    /// [`Cursor::step`] from one message of history to the next of the same batch, small enough to be inlined where
-    /// messages are read. `false` where it is more than that.
-    #[inline]
-    fn step_plainly(&mut self) -> bool {
-        match self.lead {
-            Some(lead) if self.given => self.sources[lead].advance_plainly(),
-            _ => false,
-        }
-    }
-
-    /// Moves to the next message.
+    /// Moves to the next message, where that is more than a plain step of the block at hand.
+    #[inline(never)]
     fn step(&mut self) -> Result<bool, Error> {
         if let Some(lead) = self.lead.filter(|_| self.given) {
             self.leave(lead)?;
@@ -441,13 +430,14 @@ impl Cursor {
         if self.lead.is_none() || self.sources.len() > 1 {
             self.merge()?;
         }
-        self.given = self.lead.is_some();
+        self.given = self.lead.is_some_and(|lead| self.sources[lead].lend(&mut self.block));
         Ok(self.given)
     }
 
     /// Moves the lead, whose current message has been given, to its next one.
     fn leave(&mut self, lead: usize) -> Result<(), Error> {
         let source = &mut self.sources[lead];
+        source.take_back(&mut self.block);
         source.note_given();
         self.given = false;
         match source.advance() {
@@ -572,63 +562,73 @@ impl Turn {
 /// A message as it lies in the cursor's memory: valid until the cursor moves on.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
-    source: &'a Source,
-    block: &'a Block,
+    cursor: &'a Cursor,
 }
 
 impl<'a> Message<'a> {
+    #[inline]
+    fn block(&self) -> &'a Block {
+        &self.cursor.block
+    }
+
+    /// The source it is from: there is a lead wherever there is a message.
+    #[inline]
+    fn source(&self) -> &'a Source {
+        &self.cursor.sources[self.cursor.lead.unwrap_or_default()]
+    }
+
     /// Time.
     #[inline]
     pub fn time(&self) -> Timestamp {
-        Timestamp(self.block.time())
+        Timestamp(self.block().time())
     }
 
     /// Symbol.
     #[inline]
     pub fn symbol(&self) -> &'a str {
-        self.source.stream.inner.symbol(self.block.symbol())
+        self.source().stream.inner.symbol(self.block().symbol())
     }
 
     /// Number of the symbol in the stream's dictionary.
     #[inline]
     pub fn symbol_id(&self) -> u32 {
-        self.block.symbol()
+        self.block().symbol()
     }
 
     /// Sequence number in its space.
     #[inline]
     pub fn sequence(&self) -> u64 {
-        self.block.sequence()
+        self.block().sequence()
     }
 
     /// The space of the stream that the message was loaded into.
     #[inline]
     pub fn space(&self) -> u32 {
-        self.source.space.number
+        self.source().space.number
     }
 
     /// Index of the record type in the stream's schema.
     #[inline]
     pub fn type_id(&self) -> u16 {
-        self.block.type_id()
+        self.block().type_id()
     }
 
     /// Name of the record type.
     pub fn type_name(&self) -> &'a str {
-        let record = self.source.stream.inner.layouts.record(self.block.type_id());
+        let record = self.source().stream.inner.layouts.record(self.block().type_id());
         record.map_or("?", |record| &record.name)
     }
 
     /// The stream.
     #[inline]
     pub fn stream(&self) -> &'a Stream {
-        &self.source.stream
+        &self.source().stream
     }
 
     /// The body in its bytes, as `docs/format/message.md` draws them. Not validated.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
-        self.block.body()
+        self.block().body()
     }
 
     /// The record, if it is a `T`. The stream may have an older or newer version of the record type, from which `T` is
@@ -651,7 +651,7 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn decode_into<T: Record + 'static>(&self, value: &mut T) -> Result<(), Error> {
         let read_as = self.read_as::<T>()?;
-        self.source.decode_into(read_as, self.body(), value).map_err(|error| self.not_read(error))
+        self.source().decode_into(read_as, self.body(), value).map_err(|error| self.not_read(error))
     }
 
     /// Validates the record, if it is a `T`, and reads it in place.
@@ -673,14 +673,14 @@ impl<'a> Message<'a> {
     /// # Errors
     /// [`Error::Decode`] for damaged bytes.
     pub fn record(&self) -> Result<RecordRef<'a>, Error> {
-        let layouts = &self.source.stream.inner.layouts;
-        layouts.view(self.block.type_id(), self.body()).map_err(|error| self.damaged(error))
+        let layouts = &self.source().stream.inner.layouts;
+        layouts.view(self.block().type_id(), self.body()).map_err(|error| self.damaged(error))
     }
 
     #[inline]
     fn read_as<T: Record + 'static>(&self) -> Result<ReadAs, Error> {
-        let read_as = self.source.read_as::<T>()?;
-        if read_as.type_id == self.block.type_id() {
+        let read_as = self.source().read_as::<T>()?;
+        if read_as.type_id == self.block().type_id() {
             return Ok(read_as);
         }
         let why =

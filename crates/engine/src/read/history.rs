@@ -62,7 +62,7 @@ pub(crate) struct History {
 /// An open piece: what of it is in memory, and what follows that.
 #[derive(Debug)]
 struct Slot {
-    block: Block,
+    block: Box<Block>,
     rest: Rest,
     /// Nothing of the piece comes before this rank.
     floor: Key,
@@ -181,6 +181,11 @@ impl History {
     #[inline]
     pub fn current(&self) -> Option<&Block> {
         Some(&self.slots[self.lead?].block)
+    }
+
+    /// The same block, to be exchanged for another one for a while.
+    pub fn current_mut(&mut self) -> Option<&mut Box<Block>> {
+        Some(&mut self.slots[self.lead?].block)
     }
 
     /// [`History::advance`] where nothing but the next row of the lead needs a look; `false` where more does.
@@ -373,7 +378,7 @@ impl History {
         self.pieces[self.opened].1 = Piece::Rest(Box::default());
         self.opened += 1;
         let index = self.free.pop().unwrap_or_else(|| {
-            let block = Block::new(self.order);
+            let block = Box::new(Block::new(self.order));
             self.slots.push(Slot { block, rest: Rest::Nothing, floor, held: Held::default() });
             self.slots.len() - 1
         });
@@ -399,7 +404,7 @@ impl History {
         block.empty();
         if !tools.may_keep(held) {
             tools.let_go(held);
-            *block = Block::new(self.order);
+            **block = Block::new(self.order);
         }
         self.free.push(index);
     }
@@ -451,7 +456,7 @@ impl Slot {
         }
         tools.let_go(&mut self.held);
         let mut scratch = (!tools.has_room()).then(|| tools.scratch(order));
-        let block = scratch.as_mut().unwrap_or(&mut self.block);
+        let block = scratch.as_mut().unwrap_or(&mut *self.block);
         let loaded = self.rest.load(tools, (order, after, end), (filter, lane), block, errors);
         let held = match &mut scratch {
             None => Held::whole(self.block.memory()),

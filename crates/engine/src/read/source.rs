@@ -204,18 +204,42 @@ impl Source {
     #[cold]
     fn note_gone(&mut self, error: Error) -> Error {
         if error.is_gone() {
-            self.phase = Phase::Gone(self.place(false));
+            self.phase = Phase::Gone(self.place(None));
         }
         error
     }
 
-    /// [`Source::advance`] where that is a small step; `false` where it may not be.
-    #[inline]
-    pub fn advance_plainly(&mut self) -> bool {
-        match &mut self.phase {
-            Phase::History(history) => history.advance_plainly(),
-            Phase::Tail(tail) => self.is_alone && tail.advance_plainly(),
-            Phase::Gone(_) => false,
+    /// Exchanges the block that stands on the current message for an empty one; `false`: there is no message. Until
+    /// [`Source::take_back`] nothing but that may be asked of what is read.
+    pub fn lend(&mut self, empty: &mut Box<Block>) -> bool {
+        let (current, is_plain) = match &mut self.phase {
+            Phase::History(history) => (history.current_mut(), true),
+            Phase::Tail(tail) => {
+                let is_plain = self.is_alone && tail.is_plain();
+                (tail.current_mut(), is_plain)
+            }
+            Phase::Gone(_) => (None, false),
+        };
+        let Some(current) = current else { return false };
+        if !is_plain {
+            current.stop_plain_steps();
+        }
+        std::mem::swap(current, empty);
+        true
+    }
+
+    /// Ends [`Source::lend`]: the block has been moved on by plain steps at most.
+    pub fn take_back(&mut self, lent: &mut Box<Block>) {
+        let current = match &mut self.phase {
+            Phase::History(history) => history.current_mut(),
+            Phase::Tail(tail) => tail.current_mut(),
+            Phase::Gone(_) => None,
+        };
+        if let Some(current) = current {
+            std::mem::swap(current, lent);
+        }
+        if let Phase::Tail(tail) = &mut self.phase {
+            tail.note_plain_steps();
         }
     }
 
@@ -270,18 +294,17 @@ impl Source {
         }
     }
 
-    /// Where to go on; `given`: the current message, if there is one, has been given.
-    pub fn place(&self, given: bool) -> Place {
-        match &self.phase {
-            Phase::History(history) => {
-                let current = history.current().filter(|_| given).map(Block::key);
-                Place::History { end: self.end, after: current.or(self.given) }
+    /// Where to go on; `given`: the block that has been lent, whose current message has been given.
+    pub fn place(&self, given: Option<&Block>) -> Place {
+        match (&self.phase, given) {
+            (Phase::History(_), given) => {
+                Place::History { end: self.end, after: given.map(Block::key).or(self.given) }
             }
-            Phase::Tail(tail) => match tail.current() {
-                Some(block) if !given => Place::Live { next: block.sequence() },
-                _ => Place::Live { next: tail.next_sequence() },
-            },
-            Phase::Gone(place) => *place,
+            (Phase::Tail(_), Some(given)) => Place::Live { next: given.sequence() + 1 },
+            (Phase::Tail(tail), None) => {
+                Place::Live { next: tail.current().map_or(tail.next_sequence(), Block::sequence) }
+            }
+            (Phase::Gone(place), _) => *place,
         }
     }
 

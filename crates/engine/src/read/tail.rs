@@ -22,7 +22,7 @@ pub(crate) struct Tail {
     position: TailPosition,
     /// Messages before this one have been given already: their batch may begin before it.
     next_sequence: u64,
-    block: Block,
+    block: Box<Block>,
     read_bytes: usize,
     /// A part that is read from its segment, and where it ends.
     sealed: Option<(Box<History>, u64)>,
@@ -39,7 +39,7 @@ impl Tail {
             end,
             position: TailPosition::at(next_sequence),
             next_sequence,
-            block: Block::new(Order::Arrival),
+            block: Box::new(Block::new(Order::Arrival)),
             read_bytes: READ_BYTES,
             sealed: None,
             positioned: false,
@@ -75,14 +75,25 @@ impl Tail {
         }
     }
 
-    /// [`Tail::advance`] where that is a small step.
-    #[inline]
-    pub fn advance_plainly(&mut self) -> bool {
-        if !self.positioned || self.sealed.is_some() || !self.block.advance_plainly() {
-            return false;
+    /// The block that stands on the current message.
+    pub fn current_mut(&mut self) -> Option<&mut Box<Block>> {
+        match &mut self.sealed {
+            _ if !self.positioned => None,
+            Some((history, _)) => history.current_mut(),
+            None => Some(&mut self.block),
         }
-        self.next_sequence = self.block.sequence() + 1;
-        true
+    }
+
+    /// Whether the next messages may be plain steps of the current block. Those in a segment may be behind the end.
+    pub fn is_plain(&self) -> bool {
+        self.sealed.is_none()
+    }
+
+    /// The current block has been moved on by plain steps.
+    pub fn note_plain_steps(&mut self) {
+        if self.positioned && self.sealed.is_none() {
+            self.next_sequence = self.block.sequence() + 1;
+        }
     }
 
     /// Moves to the next wanted message. `false`: there is none yet.

@@ -90,8 +90,8 @@ impl ColumnValues {
         }
     }
 
-    fn clear(&mut self) {
-        self.ints.clear();
+    /// Forgets all values but `ints`, which are overwritten: clearing them would mean zeroing them first.
+    fn clear_but_ints(&mut self) {
         self.f64s.clear();
         self.f32s.clear();
         self.ends.clear();
@@ -494,10 +494,11 @@ impl Decoder {
             return Err(block.head_damage("number of a column", most as u64, column.into()));
         };
         out.kind = Some(info.kind);
-        out.clear();
+        out.clear_but_ints();
         let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
         let groups = block.head().groups_of(type_id);
         if groups.is_empty() {
+            out.ints.clear();
             return Ok(());
         }
         if let Some(group) = groups.clone().find(|group| block.head().groups[*group].is_whole) {
@@ -517,6 +518,7 @@ impl Decoder {
         }
         let mut part = std::mem::take(&mut self.part);
         part.kind = out.kind;
+        out.ints.clear();
         for (at, group) in groups.enumerate() {
             self.swap_reference(at);
             let read = self.column_of(plan, Columns { block, group: group as u16 }, (column, at), &mut part);
@@ -542,9 +544,10 @@ impl Decoder {
         (column, tools): (u16, usize),
         out: &mut ColumnValues,
     ) -> Result<(), Damage> {
-        out.clear();
+        out.clear_but_ints();
         self.whole_lanes(columns.group);
         if self.level.kept() == 0 {
+            out.ints.clear();
             return Ok(());
         }
         let bytes = columns.block.head().body_bytes as usize;
@@ -558,7 +561,7 @@ impl Decoder {
         self.order.set_level(self.order.lanes_of(group), &mut self.level);
     }
 
-    /// Reads the column whose level these tools have found into `out`, which is empty.
+    /// Reads the column whose level these tools have found into `out`, which is empty but for `ints`.
     fn values(
         &mut self,
         columns: Columns<'_>,
@@ -566,9 +569,13 @@ impl Decoder {
         out: &mut ColumnValues,
     ) -> Result<(), Damage> {
         let level = &self.groups[tools].tools.found;
-        let Some(kind) = out.kind.filter(|_| level.count > 0) else { return Ok(()) };
+        let Some(kind) = out.kind.filter(|_| level.count > 0) else {
+            out.ints.clear();
+            return Ok(());
+        };
         out.runs.extend(level.wanted_runs().unwrap_or_default());
         if matches!(kind, ColumnKind::Bytes | ColumnKind::Ascii(_)) {
+            out.ints.clear();
             let most = columns.block.head().body_bytes as usize;
             return texts(columns, column, level, most, &mut self.scratch, out);
         }
@@ -613,8 +620,7 @@ impl Decoder {
         columns.ints(own::SEQUENCE.into(), &self.level, &mut self.scratch, out)
     }
 
-    /// Replaces `places` by the row of each value that [`Self::column`] gives for a field of all messages of a record
-    /// type: `places[i]` is the row of the block that value `i` belongs to.
+    /// Where in its block each value stands that [`Self::column`] gives for a field of all messages of a record type.
     ///
     /// # Errors
     /// When a column is damaged.
@@ -623,16 +629,11 @@ impl Decoder {
         block: &Block,
         type_id: u16,
         symbols: Option<&[u32]>,
-        places: &mut Vec<u32>,
-    ) -> Result<(), Damage> {
+    ) -> Result<Places<'_>, Damage> {
         let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
         self.order.select(block, &selection, &mut self.scratch)?;
-        self.order.read_places(block, &mut self.scratch)?;
-        places.clear();
-        if !self.order.wanted.is_empty() {
-            places.extend_from_slice(&self.order.places);
-        }
-        Ok(())
+        self.order.read_places_only(block, &mut self.scratch)?;
+        Ok(Places { order: &self.order, count: block.head().count as usize })
     }
 
     /// Replaces `symbols` by record type, symbol and number of rows of each lane: what a block holds, without its rows.
@@ -644,6 +645,25 @@ impl Decoder {
         lanes.clear();
         lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol, lane.end - lane.start)));
         Ok(())
+    }
+}
+
+/// Rows of a block, those of one symbol after those of another.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    order: &'a Order,
+    count: usize,
+}
+
+impl Places<'_> {
+    /// Replaces `out` by what `rows`, which has an entry for each row of the block, has in these places.
+    ///
+    /// # Panics
+    /// When `rows` has fewer entries than the block has rows.
+    pub fn pick<T: Copy + Default>(&self, rows: &[T], out: &mut Vec<T>) {
+        let Self { order, count } = self;
+        out.resize(order.places.len(), T::default());
+        order.pick(&rows[..*count], out);
     }
 }
 

@@ -32,12 +32,13 @@ mod salvage;
 mod scatter;
 mod segment;
 mod shred;
+mod simd;
 mod verify;
 mod writer;
 
 pub use block::Block;
 pub use builder::{BlockBuilder, BlockOptions, RowHeader};
-pub use decoder::{ColumnValues, Decoder, Selection, Values};
+pub use decoder::{ColumnValues, Decoder, Places, Selection, Values};
 pub use encoding::Tier;
 pub use error::{Damage, Flaw, Part, SegmentError};
 pub use format::{

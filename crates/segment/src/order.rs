@@ -7,6 +7,7 @@ use crate::decoder::Selection;
 use crate::error::Damage;
 use crate::head::{OWN, lanes, own};
 use crate::level::Level;
+use crate::simd::widest;
 use std::ops::Range;
 
 /// The rows of one record type and symbol.
@@ -194,6 +195,57 @@ impl Order {
         self.mark_lanes(block)
     }
 
+    /// [`Self::read_places`] without `homes`. Each place is a row of the block, but in blocks that nobody wrote one may be
+    /// there twice.
+    pub fn read_places_only(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
+        if is_by_row(block) || has_one_lane(block) {
+            self.read_places(block, scratch)?;
+        } else {
+            self.read_positions(block, scratch)?;
+            let count = block.head().count;
+            let last = self.last_place();
+            if last.is_some_and(|last| last >= count) {
+                return Err(block.head_damage("row of a symbol", count.into(), last.unwrap_or(0).into()));
+            }
+        }
+        if self.wanted.is_empty() {
+            self.places.clear();
+        }
+        Ok(())
+    }
+
+    fn last_place(&self) -> Option<u32> {
+        widest(
+            #[inline(always)]
+            || self.places.iter().copied().max(),
+        )
+    }
+
+    /// Fills `out` with what `rows` has in each place. Rows of a lane ascend, so the rows are gone through in windows that
+    /// the nearest cache holds: many lanes take from each line of it.
+    pub fn pick<T: Copy>(&self, rows: &[T], out: &mut [T]) {
+        if self.places.len() < self.lanes.len() * LANE_ROWS_MIN {
+            return pick(rows, &self.places, out);
+        }
+        let (mut nexts, mut end) = (Vec::with_capacity(self.lanes.len()), 0);
+        for (_, lane) in self.wanted_lanes() {
+            let start = end;
+            end += (lane.end - lane.start) as usize;
+            nexts.push((start, end));
+        }
+        for window in (1..=rows.len().div_ceil(WINDOW)).map(|window| window * WINDOW) {
+            for (next, end) in &mut nexts {
+                let places = &self.places[*next..*end];
+                let here = match window < rows.len() {
+                    true => places.partition_point(|place| (*place as usize) < window),
+                    false => places.len(),
+                };
+                pick(rows, &places[..here], &mut out[*next..*next + here]);
+                *next += here;
+            }
+        }
+    }
+
     /// From the rows of each lane: those of the wanted ones.
     fn read_positions(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
         let (mut start, mut at) = (0, 0);
@@ -316,6 +368,17 @@ impl Order {
             }
         }
         Ok(())
+    }
+}
+
+/// Rows that lanes take from before they go on to the next ones.
+const WINDOW: usize = 2_048;
+/// Lanes of fewer rows than this on average are not worth going on together.
+const LANE_ROWS_MIN: usize = 128;
+
+fn pick<T: Copy>(rows: &[T], places: &[u32], out: &mut [T]) {
+    for (out, place) in out.iter_mut().zip(places) {
+        *out = rows[*place as usize];
     }
 }
 

@@ -4,6 +4,7 @@
 //! bodies before the next ones are looked at. So nothing but the bodies leaves the nearest cache.
 
 use crate::encoding::{GROUP, OFFSET_BITS, Strip, Strips};
+use crate::simd::widest;
 
 /// A fixed-width field whose values differ from body to body.
 pub(crate) struct Varying<'a> {
@@ -154,17 +155,35 @@ pub(crate) fn scatter(
 struct Cells {
     base: i64,
     is_narrow: bool,
-    narrow: Box<[u32; CELLS]>,
+    /// Begins where `pad` says.
+    narrow: Vec<u32>,
+    pad: usize,
     wide: Vec<i64>,
 }
 
 /// A block has fewer rows: so any `u16` is the index of a cell.
 const CELLS: usize = 1 << 16;
 
-impl Default for Cells {
-    fn default() -> Self {
-        let narrow = vec![0; CELLS].try_into().unwrap_or_else(|_| Box::new([0; CELLS]));
-        Self { base: 0, is_narrow: true, narrow, wide: Vec::new() }
+/// Cells in front of a column's first one, times its number. Bodies take the same cell of each column; were those a
+/// multiple of 4,096 bytes apart, they would drive each other out of the nearest cache.
+const PAD: usize = 13 * 16;
+/// So many columns begin at different places of a page, at the most.
+const PADS: usize = 5;
+
+impl Cells {
+    fn new(number: usize) -> Self {
+        let pad = number % PADS * PAD;
+        Self { base: 0, is_narrow: true, narrow: vec![0; CELLS + pad], pad, wide: Vec::new() }
+    }
+
+    #[inline]
+    fn narrow(&self) -> &[u32; CELLS] {
+        self.narrow[self.pad..].first_chunk().expect("there is a cell for any index")
+    }
+
+    #[inline]
+    fn narrow_mut(&mut self) -> &mut [u32] {
+        &mut self.narrow[self.pad..]
     }
 }
 
@@ -175,7 +194,7 @@ impl Cells {
     #[inline]
     fn value(&self, i: usize) -> i64 {
         match self.is_narrow {
-            true => self.base.wrapping_add(i64::from(self.narrow[i] as i32)),
+            true => self.base.wrapping_add(i64::from(self.narrow[self.pad + i] as i32)),
             false => self.wide[i],
         }
     }
@@ -186,14 +205,18 @@ impl Cells {
             self.begin(strip.base);
         }
         let distance = strip.base.wrapping_sub(self.base);
-        let Some(narrow) = self.narrow.as_chunks_mut::<GROUP>().0.get_mut(index) else { return };
-        if self.is_narrow && strip.is_narrow && distance.unsigned_abs() < DISTANCE_END {
+        let is_narrow = self.is_narrow;
+        let Some(narrow) = self.narrow_mut().as_chunks_mut::<GROUP>().0.get_mut(index) else { return };
+        if is_narrow && strip.is_narrow && distance.unsigned_abs() < DISTANCE_END {
             let distance = distance as u32;
-            narrow
-                .iter_mut()
-                .zip(&strip.offsets)
-                .for_each(|(cell, offset)| *cell = offset.wrapping_add(distance));
-            return;
+            return widest(
+                #[inline(always)]
+                || {
+                    for (cell, offset) in narrow.iter_mut().zip(&strip.offsets) {
+                        *cell = offset.wrapping_add(distance);
+                    }
+                },
+            );
         }
         self.widen(index * GROUP);
         self.wide.extend((0..GROUP).map(|i| strip.value(i)));
@@ -207,15 +230,21 @@ impl Cells {
         }
         let start = index * GROUP;
         let distance = strip.base.wrapping_add(leader.base).wrapping_sub(self.base);
-        let Some(narrow) = self.narrow.as_chunks_mut::<GROUP>().0.get_mut(index) else { return };
-        let is_narrow = self.is_narrow && leader.is_narrow && strip.is_narrow;
+        let is_narrow = self.is_narrow;
+        let Some(narrow) = self.narrow_mut().as_chunks_mut::<GROUP>().0.get_mut(index) else { return };
+        let is_narrow = is_narrow && leader.is_narrow && strip.is_narrow;
         // Cells of a leader take a bit more than offsets: a sum of the three fits.
         if is_narrow && distance.unsigned_abs() < DISTANCE_END {
             let (distance, from) = (distance as u32, start - usize::from(previous && index > 0));
-            let Some(others) = leader.narrow[from..].first_chunk::<GROUP>() else { return };
-            for ((cell, offset), other) in narrow.iter_mut().zip(&strip.offsets).zip(others) {
-                *cell = offset.wrapping_add(distance).wrapping_add(*other);
-            }
+            let Some(others) = leader.narrow()[from..].first_chunk::<GROUP>() else { return };
+            widest(
+                #[inline(always)]
+                || {
+                    for ((cell, offset), other) in narrow.iter_mut().zip(&strip.offsets).zip(others) {
+                        *cell = offset.wrapping_add(distance).wrapping_add(*other);
+                    }
+                },
+            );
             if previous && index == 0 {
                 narrow.copy_from_slice(&strip.offsets);
                 narrow[0] = narrow[0].wrapping_add(distance).wrapping_add(others[0]);
@@ -234,7 +263,10 @@ impl Cells {
     fn restart(&mut self, start: usize, leader: &Self) {
         let step = leader.value(start).wrapping_sub(leader.value(start - 1));
         match self.is_narrow {
-            true => self.narrow[start] = self.narrow[start].wrapping_add(step as u32),
+            true => {
+                let cell = &mut self.narrow_mut()[start];
+                *cell = cell.wrapping_add(step as u32);
+            }
             false => self.wide[start] = self.wide[start].wrapping_add(step),
         }
     }
@@ -247,8 +279,9 @@ impl Cells {
     /// Makes the first `count` values wide, unless they are.
     fn widen(&mut self, count: usize) {
         if self.is_narrow {
+            let (base, cells) = (self.base, &self.narrow[self.pad..][..count]);
             self.wide.clear();
-            self.wide.extend((0..count).map(|i| self.base.wrapping_add(i64::from(self.narrow[i] as i32))));
+            self.wide.extend(cells.iter().map(|cell| base.wrapping_add(i64::from(*cell as i32))));
             self.is_narrow = false;
         }
     }
@@ -264,7 +297,7 @@ pub(crate) struct Cellar {
 impl Cellar {
     /// Reads all `count` values of columns, those that others follow first.
     fn fill(&mut self, columns: &mut [Varying], ends: &[u32], count: usize) {
-        self.cells.resize_with(self.cells.len().max(columns.len()), Cells::default);
+        (self.cells.len()..columns.len()).for_each(|number| self.cells.push(Cells::new(number)));
         let Self { cells, strip } = self;
         for index in 0..count.div_ceil(GROUP) {
             for (column, cells) in columns.iter_mut().zip(&mut *cells).filter(|(c, _)| c.follows.is_none()) {
@@ -333,7 +366,7 @@ fn gather_narrow<const N: usize>(
 ) {
     let Some(cells) = cells.first_chunk::<N>() else { return };
     let bases: [i64; N] = std::array::from_fn(|k| cells[k].base);
-    let values: [&[u32; CELLS]; N] = std::array::from_fn(|k| &*cells[k].narrow);
+    let values: [&[u32; CELLS]; N] = std::array::from_fn(|k| cells[k].narrow());
     let put = |slots: &mut [[u8; 8]; N], home: u32| {
         for k in 0..N {
             let offset = values[k][usize::from(home as u16)] as i32;

@@ -82,7 +82,8 @@ fn columns_agree_with_rows() {
         for (type_id, record) in layouts.records().iter().enumerate() {
             let type_id = type_id as u16;
             for symbols in [None, Some(&symbols[..])] {
-                decoder.places(&block, type_id, symbols, &mut places).unwrap();
+                let rows: Vec<usize> = (0..messages.len()).collect();
+                decoder.places(&block, type_id, symbols).unwrap().pick(&rows, &mut places);
                 for (number, column) in plan.group(type_id).unwrap().columns().iter().enumerate() {
                     let asked = (type_id, number as u16);
                     decoder.column(&plan, &block, asked, symbols, &mut values).unwrap();
@@ -92,7 +93,7 @@ fn columns_agree_with_rows() {
                     let ColumnKind::Int { width, .. } = column.kind else { continue };
                     let is_there =
                         |body: &[u8]| field.null_bit.is_none_or(|bit| body[bit / 8] >> (bit % 8) & 1 == 0);
-                    let bodies = places.iter().map(|place| &messages[*place as usize].1[..]);
+                    let bodies = places.iter().map(|place| &messages[*place].1[..]);
                     let slots = bodies
                         .filter(|body| is_there(body))
                         .map(|body| &body[field.offset..][..width.into()]);

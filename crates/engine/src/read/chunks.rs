@@ -121,7 +121,7 @@ pub(crate) struct Packer {
     packed: Vec<u8>,
     row_times: Vec<i64>,
     row_sequences: Vec<i64>,
-    places: Vec<u32>,
+    sequences: Vec<i64>,
     found: Vec<(u16, u32, u32)>,
     pub with_sequences: bool,
 }
@@ -451,7 +451,7 @@ impl Packer {
             packed: Vec::new(),
             row_times: Vec::new(),
             row_sequences: Vec::new(),
-            places: Vec::new(),
+            sequences: Vec::new(),
             found: Vec::new(),
             with_sequences,
         }
@@ -512,24 +512,21 @@ impl Packer {
         }
         // Rows of one lane lie as they are given.
         let is_one = self.found.len() == 1;
-        if !is_one {
-            decoder.places(raw, fields.type_id, symbols, &mut self.places)?;
-        }
         decoder.times(raw, if is_one { &mut out.times } else { &mut self.row_times })?;
+        if self.with_sequences {
+            let rows = if is_one { &mut self.sequences } else { &mut self.row_sequences };
+            decoder.sequences(raw, rows)?;
+        }
         if !is_one {
-            out.times.clear();
-            out.times.extend(self.places.iter().map(|place| self.row_times[*place as usize]));
+            let places = decoder.places(raw, fields.type_id, symbols)?;
+            places.pick(&self.row_times, &mut out.times);
+            if self.with_sequences {
+                places.pick(&self.row_sequences, &mut self.sequences);
+            }
         }
         out.sequences.clear();
         if self.with_sequences {
-            decoder.sequences(raw, &mut self.row_sequences)?;
-            let rows = &self.row_sequences;
-            match is_one {
-                true => out.sequences.extend(rows.iter().map(|sequence| *sequence as u64)),
-                false => {
-                    out.sequences.extend(self.places.iter().map(|place| rows[*place as usize] as u64));
-                }
-            }
+            out.sequences.extend(self.sequences.iter().map(|sequence| *sequence as u64));
         }
         self.fill_values(plan, fields, symbols, out)?;
         Ok(true)

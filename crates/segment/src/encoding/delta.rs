@@ -8,6 +8,7 @@ use super::groups::{GROUP, unpack_sums};
 use super::packed::{self, EXCEPTION_BITS, Packed, Scale, Sink};
 use super::runs::Runs;
 use super::strip::{OFFSET_BITS, Strip};
+use crate::simd::widest;
 
 /// Differences of `values`. Where a run begins stands another difference of the same group: it
 /// is not used, and makes the group no wider.
@@ -125,15 +126,6 @@ impl<'a> Sums<'a> {
     fn next_start(&self) -> Option<usize> {
         self.runs.start(self.run).map(|start| start - self.row).filter(|start| *start < GROUP)
     }
-
-    /// Adds a step to each number's place.
-    fn climb(step: u32, offsets: &mut [u32; GROUP]) {
-        let mut height = 0u32;
-        for offset in offsets {
-            height = height.wrapping_add(step);
-            *offset = offset.wrapping_add(height);
-        }
-    }
 }
 
 /// Bits of 128, the most that are added up.
@@ -153,7 +145,7 @@ impl Sink for Sums<'_> {
         let step = self.scale.divisor.wrapping_mul(base);
         if self.fits(base, 0) {
             strip.fill(self.last);
-            Self::climb(step as u32, &mut strip.offsets);
+            strip.stretch(1, step as u32);
         } else {
             strip.is_narrow = false;
             for (value, i) in strip.wide.iter_mut().zip(1..) {
@@ -183,11 +175,17 @@ impl Sink for Sums<'_> {
         strip.is_narrow = false;
         let (last, divisor) = (self.last, self.scale.divisor as u64);
         let (low, high) = (divisor & u64::from(u32::MAX), divisor >> 32);
-        for (value, sum) in strip.wide.iter_mut().zip(&strip.offsets) {
-            let sum = u64::from(*sum);
-            *value = last.wrapping_add((sum * low).wrapping_add((sum * high) << 32) as i64);
-        }
         let step = self.scale.divisor.wrapping_mul(base);
+        let Strip { wide, offsets, .. } = &mut *strip;
+        widest(
+            #[inline(always)]
+            || {
+                for (value, sum) in wide.iter_mut().zip(&*offsets) {
+                    let sum = u64::from(*sum);
+                    *value = last.wrapping_add((sum * low).wrapping_add((sum * high) << 32) as i64);
+                }
+            },
+        );
         if step != 0 {
             let mut height = 0i64;
             for value in &mut strip.wide {
@@ -214,11 +212,8 @@ impl Sums<'_> {
     /// The strip's offsets are sums of residuals.
     fn summed(&mut self, base: i64, strip: &mut Strip) {
         let divisor = self.scale.divisor;
-        if divisor != 1 {
-            strip.offsets.iter_mut().for_each(|offset| *offset = offset.wrapping_mul(divisor as u32));
-        }
         (strip.base, strip.is_narrow) = (self.last, true);
-        Self::climb(divisor.wrapping_mul(base) as u32, &mut strip.offsets);
+        strip.stretch(divisor as u32, divisor.wrapping_mul(base) as u32);
         self.restart(strip);
     }
 }

@@ -139,10 +139,7 @@ impl Sink for Scale {
 
     fn patched(&mut self, base: i64, strip: &mut Strip) {
         (strip.base, strip.is_narrow) = (self.apply(base), true);
-        if self.divisor != 1 {
-            let divisor = self.divisor as u32;
-            strip.offsets.iter_mut().for_each(|offset| *offset = offset.wrapping_mul(divisor));
-        }
+        strip.stretch(self.divisor as u32, 0);
     }
 
     fn settle(&mut self, strip: &mut Strip, _: usize) {

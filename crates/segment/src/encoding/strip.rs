@@ -5,6 +5,7 @@
 //! for each, which are half the bytes and twice the values in a register; only what does not fit is kept wide.
 
 use super::groups::GROUP;
+use crate::simd::widest;
 
 /// Bits of an offset's magnitude. What two strips add up to still leaves room for a distance of this many bits and one.
 pub(crate) const OFFSET_BITS: usize = 29;
@@ -49,6 +50,22 @@ impl Strip {
         is_small.then_some(&self.offsets)
     }
 
+    /// Multiplies the offsets, and adds to each `step` for its place and those before it.
+    pub fn stretch(&mut self, factor: u32, step: u32) {
+        if (factor, step) == (1, 0) {
+            return;
+        }
+        let offsets = &mut self.offsets;
+        widest(
+            #[inline(always)]
+            || {
+                for (offset, place) in offsets.iter_mut().zip(1u32..) {
+                    *offset = offset.wrapping_mul(factor).wrapping_add(step.wrapping_mul(place));
+                }
+            },
+        );
+    }
+
     /// Makes it wide.
     pub fn widen(&mut self) {
         if self.is_narrow {
@@ -81,11 +98,14 @@ impl Strip {
     pub fn write_sum(&self, others: &[i64], out: &mut [i64]) {
         let full = (<&mut [i64; GROUP]>::try_from(&mut *out), <&[i64; GROUP]>::try_from(others));
         match full {
-            (Ok(out), Ok(others)) if self.is_narrow => {
-                for ((value, offset), other) in out.iter_mut().zip(&self.offsets).zip(others) {
-                    *value = self.base.wrapping_add(i64::from(*offset as i32)).wrapping_add(*other);
-                }
-            }
+            (Ok(out), Ok(others)) if self.is_narrow => widest(
+                #[inline(always)]
+                || {
+                    for ((value, offset), other) in out.iter_mut().zip(&self.offsets).zip(others) {
+                        *value = self.base.wrapping_add(i64::from(*offset as i32)).wrapping_add(*other);
+                    }
+                },
+            ),
             _ => {
                 for (i, (value, other)) in out.iter_mut().zip(others).enumerate() {
                     *value = self.value(i).wrapping_add(*other);
@@ -151,7 +171,12 @@ fn is_small(distance: i64) -> bool {
 }
 
 fn widen(base: i64, offsets: &[u32; GROUP], out: &mut [i64; GROUP]) {
-    for (value, offset) in out.iter_mut().zip(offsets) {
-        *value = base.wrapping_add(i64::from(*offset as i32));
-    }
+    widest(
+        #[inline(always)]
+        || {
+            for (value, offset) in out.iter_mut().zip(offsets) {
+                *value = base.wrapping_add(i64::from(*offset as i32));
+            }
+        },
+    );
 }

@@ -10,6 +10,7 @@ use super::ints::{IntEncoding, read_scale, read_scales};
 use super::packed::{Cursor, Packed, Scale};
 use super::runs::Runs;
 use super::strip::{OFFSET_BITS, Strip};
+use crate::simd::widest;
 
 /// What is left of a column that is made of groups.
 pub(crate) struct Strips<'a> {
@@ -96,7 +97,10 @@ impl<'a> Strips<'a> {
 
     /// `false` if the scaled values do not fit a narrow strip, which is left as it was then.
     fn scale_narrow(&self, strip: &mut Strip) -> bool {
-        let reach = strip.offsets.iter().fold(0, |reach, offset| (*offset as i32).unsigned_abs().max(reach));
+        let reach = widest(
+            #[inline(always)]
+            || strip.offsets.iter().fold(0, |reach, offset| (*offset as i32).unsigned_abs().max(reach)),
+        );
         let base = self.scales.get(self.run).map_or(0, |scale| scale.apply(strip.base));
         let distance = |scale: Scale| scale.apply(strip.base).wrapping_sub(base);
         let fits = |scale: Scale| {
@@ -108,9 +112,15 @@ impl<'a> Strips<'a> {
         }
         for (places, scale) in self.parts() {
             let (divisor, distance) = (scale.divisor as u32, distance(scale) as u32);
-            for offset in &mut strip.offsets[places] {
-                *offset = offset.wrapping_mul(divisor).wrapping_add(distance);
-            }
+            let offsets = &mut strip.offsets[places];
+            widest(
+                #[inline(always)]
+                || {
+                    for offset in offsets {
+                        *offset = offset.wrapping_mul(divisor).wrapping_add(distance);
+                    }
+                },
+            );
         }
         strip.base = base;
         true

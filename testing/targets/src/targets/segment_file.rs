@@ -68,7 +68,9 @@ fn read_block(plan: &Plan, block: &Block) {
         assert!((0..rows.len()).all(|row| [0, 7].contains(&rows.header(row).symbol)));
     }
     for group in &head.groups {
-        let _ = decoder.places(block, group.type_id, None, &mut places);
+        if let Ok(found) = decoder.places(block, group.type_id, None) {
+            found.pick(&(0..head.count).collect::<Vec<u32>>(), &mut places);
+        }
         let columns = plan.group(group.type_id).map_or(0, |plan| plan.columns().len());
         for column in 0..columns as u16 {
             let _ = decoder.column(plan, block, (group.type_id, column), None, &mut values);

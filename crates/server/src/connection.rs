@@ -169,7 +169,12 @@ impl Connection {
 
     /// Writes what waits; where there is room again, watches may push.
     fn write(&mut self) {
+        let written = self.handle.outbox.written();
         self.handle.outbox.flush();
+        // Who takes what waited is alive. (What did not wait, the system has taken: that says nothing of the client.)
+        if self.handle.outbox.written() > written {
+            self.pulse.heard(self.now);
+        }
         if let Phase::In { session, .. } = &self.phase {
             session.note_room();
         }
@@ -325,8 +330,6 @@ impl Connection {
         if written != self.written {
             self.written = written;
             self.pulse.said(now);
-            // Who takes what is sent is alive.
-            self.pulse.heard(now);
         }
         let until = |time: u64| Duration::from_millis(time.saturating_sub(now).max(1));
         let Phase::In { session, .. } = &mut self.phase else {

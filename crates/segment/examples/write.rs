@@ -1,8 +1,8 @@
-//! How fast segments are written and read and how large they become, column by column:
+//! How fast segments are written and how large they become, column by column:
 //! `cargo run --release -p tapedb-segment --example write -- bars|equity|binance [FOLDER] [hot|cold]`.
 //!
 //! `bars` are generated, ten symbols in turn; the others are read from FOLDER of recorded data before the clock starts.
-//! Speeds are the median of `ROUNDS` (environment, 5) runs in memory, on one core. What was written is read
+//! The speed is the median of `ROUNDS` (environment, 5) writings into memory, on one core. What was written is read
 //! again and compared; with `SAVE=FILE` in the environment it is kept, for `reading FILE rows` to read.
 
 use std::collections::BTreeMap;
@@ -63,7 +63,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::fs::write(path, &file)?;
     }
     let segment = Segment::open(&file)?;
-    println!("{:.2} M messages/s read as rows", count / median_read(&segment)? / 1e6);
     print_sizes(&segment)?;
     compare(&segment, &messages)
 }
@@ -83,22 +82,6 @@ fn write(
     }
     writer.finish()?;
     Ok(())
-}
-
-/// Seconds that it takes to put all bodies together again.
-fn median_read(segment: &Segment<&Vec<u8>>) -> Result<f64, Box<dyn Error>> {
-    let (mut decoder, mut rows, mut block) = (Decoder::new(), Rows::new(), Block::new());
-    let mut seconds = Vec::new();
-    for _ in 0..rounds() {
-        let start = Instant::now();
-        for index in 0..segment.blocks().len() {
-            segment.read_block(index, &mut block)?;
-            decoder.rows(segment.plan(), &block, &Selection::default(), &mut rows)?;
-        }
-        seconds.push(start.elapsed().as_secs_f64());
-    }
-    seconds.sort_by(f64::total_cmp);
-    Ok(seconds[seconds.len() / 2])
 }
 
 /// Bytes a message of every column that takes a thousandth of a byte or more.

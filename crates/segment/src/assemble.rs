@@ -192,8 +192,7 @@ impl<'a> Assembler<'a> {
 
     fn read_presence(&mut self, column: usize, level: &Level) -> Result<Presence, Damage> {
         let (whole, mut bits) = (Whole::of(level), self.tools.lend());
-        let presence = (column, ColumnKind::Presence);
-        let decoded = self.columns.numbers(presence, whole.level(), &mut self.tools.scratch, &mut bits);
+        let decoded = self.columns.alone(column, whole.level(), &mut self.tools.scratch, &mut bits);
         let presence = decoded.map(|decoded| match decoded {
             Decoded::Constant(0) => Presence::None,
             Decoded::Constant(_) => Presence::All,

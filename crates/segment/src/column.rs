@@ -9,7 +9,6 @@
 //! | 4 decimals | exponents and coefficients; see [`crate::decimals`] |
 //! | 5 floats | their encoding |
 //! | 6 texts | their encoding |
-//! | 7 keyed | columns of the values that have the same in other columns; see [`crate::keyed`] |
 
 use crate::decimals::Form;
 use crate::encoding::{
@@ -17,7 +16,6 @@ use crate::encoding::{
     decode_ints_in, decode_strings, encode_f32s_again, encode_f64s_again, encode_ints_again, encode_strings,
 };
 use crate::error::Flaw;
-use crate::keyed::Keyed;
 use crate::level::Level;
 
 pub(crate) const CONSTANT: u8 = 0;
@@ -27,7 +25,6 @@ pub(crate) const PREVIOUS: u8 = 3;
 pub(crate) const DECIMALS: u8 = 4;
 pub(crate) const FLOATS: u8 = 5;
 pub(crate) const STRINGS: u8 = 6;
-pub(crate) const KEYED: u8 = 7;
 
 /// Buffers for decoding, used again and again.
 #[derive(Debug, Default)]
@@ -38,7 +35,6 @@ pub(crate) struct Scratch {
     pub reference: Vec<i64>,
     /// … if all of it is there: serial number of its block, record type and number.
     pub reference_of: Option<(u64, u16, usize)>,
-    pub keyed: Keyed,
     pub f64s: Vec<f64>,
     pub f32s: Vec<f32>,
     pub ends: Vec<u32>,
@@ -53,8 +49,6 @@ pub(crate) struct ColumnHabit {
     pub floats: FloatHabit,
     pub form: Habit<Form>,
     pub shifts: Habit<IntEncoding>,
-    /// Of a keyed column: those of its classes.
-    pub classes: Vec<ColumnHabit>,
 }
 
 /// Appends integers, as a constant where they are.
@@ -266,7 +260,7 @@ pub(crate) fn nothing_left(bytes: &[u8]) -> Result<(), Flaw> {
 }
 
 pub(crate) fn unknown_kind(kind: u8) -> Flaw {
-    Flaw::Mismatch { what: "kind of column", need: u64::from(KEYED), have: kind.into() }
+    Flaw::Mismatch { what: "kind of column", need: u64::from(STRINGS), have: kind.into() }
 }
 
 /// Replaces `out` by the wanted ones of encoded integers.

@@ -5,7 +5,6 @@ use crate::column::{self, Scratch};
 use crate::decimals;
 use crate::encoding::{COUNT_MAX, GROUP, Strip, Strips, decode_ints_at};
 use crate::error::{Damage, Flaw};
-use crate::keyed;
 use crate::level::Level;
 use crate::plan::ColumnKind;
 use crate::scatter::{Feed, Follows};
@@ -223,10 +222,6 @@ impl<'a> Columns<'a> {
             column::FLOATS if matches!(kind, ColumnKind::F32 | ColumnKind::F64) => {
                 let width = if kind == ColumnKind::F64 { 8 } else { 4 };
                 column::get_float_bits(bytes, width, level, scratch, out)
-            }
-            column::KEYED if may_follow => {
-                keyed::read(*self, (column, kind), bytes, level, scratch, out)?;
-                return Ok(Decoded::Values);
             }
             column::AGAINST | column::PREVIOUS if may_follow => {
                 return self.following(column, tag, bytes, level, scratch, out);

@@ -20,7 +20,6 @@ mod follow;
 mod format;
 mod gather;
 mod head;
-mod keyed;
 mod lanes;
 mod level;
 mod members;

@@ -579,17 +579,17 @@ mod tests {
 
     #[test]
     fn what_follows_is_added_within_its_runs() {
-        let ends = [5, 130, 300, 301, 500];
+        let ends = [5, 130, 300, 301, 700];
         for jump in [100, 1 << 40] {
             let leader: Vec<i64> =
-                (0..500).map(|i| i / 7 + ends.partition_point(|end| *end <= i) as i64 * jump).collect();
-            let steps: Vec<i64> = (0..500).map(|i| i64::from(i % 8) - 4).collect();
+                (0..700).map(|i| i / 7 + ends.partition_point(|end| *end <= i) as i64 * jump).collect();
+            let steps: Vec<i64> = (0..700).map(|i| i64::from(i % 5) - 2).collect();
             let mut encoded = [Vec::new(), Vec::new()];
             encode_ints(&leader, &ends.map(|end| end as u32), Tier::Hot, &mut encoded[0]);
             encode_ints(&steps, &ends.map(|end| end as u32), Tier::Hot, &mut encoded[1]);
             let ends = ends.map(|end| end as u32);
             let strips = |bytes| {
-                Feed::Strips(Box::new(Strips::open(bytes, 500, &ends).unwrap().expect("it is packed")))
+                Feed::Strips(Box::new(Strips::open(bytes, 700, &ends).unwrap().expect("it is packed")))
             };
             let column = |column, feed, follows| Varying {
                 column,
@@ -603,7 +603,7 @@ mod tests {
                 column(1, strips(&encoded[1]), Some(Follows { other: 2, previous: false })),
                 column(2, strips(&encoded[0]), None),
             ];
-            let (places, mut out) = (places(500, 24), vec![0; 500 * 24]);
+            let (places, mut out) = (places(700, 24), vec![0; 700 * 24]);
             scatter(&mut columns, None, &mut Vec::new(), &ends, &places, &mut out);
             for (i, place) in places.iter().enumerate() {
                 let is_first = i == 0 || ends.contains(&(i as u32));

@@ -2,11 +2,10 @@
 
 use crate::column::{self, ColumnHabit};
 use crate::decimals::{self, Decimals};
-use crate::encoding::{Habit, Tier};
+use crate::encoding::Tier;
 use crate::follow::{Field, RecordHabit};
 use crate::gather::{gather, gather_all};
 use crate::head::{Chunk, crc32c};
-use crate::keyed::{self, Classes};
 use crate::level::Level;
 use crate::plan::{ColumnKind, Extent, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
 use std::collections::BTreeMap;
@@ -30,7 +29,6 @@ pub(crate) struct Chunks<'a> {
 pub(crate) struct Habits {
     columns: BTreeMap<(u16, u16), ColumnHabit>,
     records: BTreeMap<(u16, u16), RecordHabit>,
-    keys: BTreeMap<(u16, u16), Habit<Keys>>,
 }
 
 impl Chunks<'_> {
@@ -182,11 +180,9 @@ impl Shredder<'_, '_> {
             return;
         }
         let (mut nulls, mut complete) = (NullBits::default(), Vec::new());
-        // Fewer values would pay more for their classes than these save.
-        let keys = if bodies.len() < KEYED_MIN { Vec::new() } else { self.keys(node, bodies) };
         for field in &node.fields {
             let Node::Leaf { column, kind, width } = field.node else { continue };
-            match self.present(field, &keys, &mut nulls, bodies, level) {
+            match self.present(field, &mut nulls, bodies, level) {
                 Some((members, child)) => {
                     self.leaf(column, kind, (field.offset, width), &pick(bodies, &members), &child);
                 }
@@ -194,13 +190,13 @@ impl Shredder<'_, '_> {
                 None => self.leaf(column, kind, (field.offset, width), bodies, level),
             }
         }
-        self.complete(&complete, &keys, bodies, level);
+        self.complete(&complete, bodies, level);
         for field in &node.fields {
             if matches!(field.node, Node::Leaf { .. }) {
                 continue;
             }
             let contents = self.contents(node, field, bodies);
-            match self.present(field, &keys, &mut nulls, bodies, level) {
+            match self.present(field, &mut nulls, bodies, level) {
                 Some((members, child)) => self.content(&field.node, &contents.pick(&members), &child),
                 None => self.content(&field.node, &contents, level),
             }
@@ -217,35 +213,10 @@ impl Shredder<'_, '_> {
         Places { starts: bodies.iter().map(start).collect(), ends }
     }
 
-    /// Fields with few different values, none of them null, by which those of others may be put apart.
-    fn keys(&self, node: &RecordNode, bodies: &[u32]) -> Vec<(u16, Classes)> {
-        let mut keys = Vec::new();
-        for field in &node.fields {
-            let Node::Leaf { column, kind: ColumnKind::Int { signed, .. }, width } = field.node else {
-                continue;
-            };
-            let is_null = |null: &Null| {
-                bodies.iter().any(|body| self.arena[(body + null.byte) as usize] & null.mask != 0)
-            };
-            if keys.len() == KEYS_TRIED || field.null.as_ref().is_some_and(is_null) {
-                continue;
-            }
-            // Most fields have too many values, and show it at once.
-            let values = gather(self.arena, bodies, field.offset, width, signed);
-            keys.extend(
-                Classes::of(&values)
-                    .filter(|classes| classes.count() > 1)
-                    .map(|classes| (column as u16, classes)),
-            );
-        }
-        keys
-    }
-
     /// Writes which values are null, and gives the others; `None` if none is.
     fn present(
         &mut self,
         field: &FieldNode,
-        keys: &[(u16, Classes)],
         nulls: &mut NullBits,
         bodies: &[u32],
         level: &Level,
@@ -263,13 +234,12 @@ impl Shredder<'_, '_> {
             return Some((Vec::new(), child));
         }
         let bits = &nulls.bits;
-        self.presence(column, keys, level, |i| bits[i] & mask == 0)
+        self.presence(column, level, |i| bits[i] & mask == 0)
     }
 
     fn presence(
         &mut self,
         column: usize,
-        keys: &[(u16, Classes)],
         level: &Level,
         is_present: impl Fn(usize) -> bool,
     ) -> Option<(Vec<u32>, Level)> {
@@ -279,14 +249,7 @@ impl Shredder<'_, '_> {
             return None;
         }
         let bits: Vec<i64> = (0..level.count).map(|i| i64::from(is_present(i))).collect();
-        match keys.iter().find(|(_, classes)| classes.decide(&is_present)) {
-            // Another field says it: there is nothing left to write but that.
-            Some((key, classes)) => self.chunks.add(self.group, column, Some((0, 1)), |tier, habit, out| {
-                let values = (ColumnKind::Presence, &bits[..]);
-                keyed::write((&[*key], classes), values, &level.ends, tier, &mut habit.classes, out);
-            }),
-            None => self.chunks.add_ints(self.group, column, &bits, &level.ends),
-        }
+        self.chunks.add_ints(self.group, column, &bits, &level.ends);
         Some((members, child))
     }
 
@@ -333,7 +296,7 @@ impl Shredder<'_, '_> {
         for (content, count) in contents.iter().zip(&counts) {
             self.items(item, *content, *count, &mut items, &mut nulls);
         }
-        match item.presence.and_then(|column| self.presence(column, &[], &child, |i| !nulls[i])) {
+        match item.presence.and_then(|column| self.presence(column, &child, |i| !nulls[i])) {
             Some((members, present)) => self.content(&item.node, &items.pick(&members), &present),
             None => self.content(&item.node, &items, &child),
         }
@@ -439,13 +402,7 @@ impl Shredder<'_, '_> {
     }
 
     /// Writes fields of one record that all its bodies have, each as it is or by what it differs from another one.
-    fn complete(
-        &mut self,
-        fields: &[(usize, ColumnKind, u32)],
-        keys: &[(u16, Classes)],
-        bodies: &[u32],
-        level: &Level,
-    ) {
+    fn complete(&mut self, fields: &[(usize, ColumnKind, u32)], bodies: &[u32], level: &Level) {
         let Some((first, _, _)) = fields.first() else { return };
         let key = (self.chunks.type_id, *first as u16);
         let offsets: Vec<u32> = fields.iter().map(|(_, _, offset)| *offset).collect();
@@ -461,98 +418,14 @@ impl Shredder<'_, '_> {
             self.chunks.habits.columns.remove(&(key.0, *column as u16));
         }
         let start = self.chunks.bytes.len();
-        let is_leader = |i: usize| followed.choices.iter().flatten().any(|(_, other)| *other == i);
-        // What follows another one is not a key: keys stand alone.
-        let follows = |key: &u16| {
-            fields
-                .iter()
-                .zip(&followed.choices)
-                .any(|(field, choice)| field.column == usize::from(*key) && choice.is_some())
-        };
-        let keys: Vec<&(u16, Classes)> = keys.iter().filter(|(key, _)| !follows(key)).collect();
-        for (i, (field, choice)) in fields.iter().zip(&followed.choices).enumerate() {
+        for (field, choice) in fields.iter().zip(&followed.choices) {
             match *choice {
-                None if is_leader(i) || keys.is_empty() => self.alone(field, level),
-                None => self.keyed(field, &keys, level),
+                None => self.values(field.column, field.kind, &field.values, field.stats, level),
                 Some((kind, other)) => self.follower(field, kind, &fields[other], level),
             }
         }
         habit.note(level.count, self.chunks.bytes.len() - start);
         self.chunks.habits.records.insert(key, habit);
-    }
-
-    fn alone(&mut self, field: &Field, level: &Level) {
-        self.values(field.column, field.kind, &field.values, field.stats, level);
-    }
-
-    /// Writes a field as it is, or by the keys that make it smallest, if that pays.
-    fn keyed(&mut self, field: &Field, keys: &[&(u16, Classes)], level: &Level) {
-        let own = keys.iter().any(|(key, _)| usize::from(*key) == field.column);
-        if own || field.stats.differing == 0 {
-            return self.alone(field, level);
-        }
-        let number = (self.chunks.type_id, field.column as u16);
-        let mut habit = self.chunks.habits.keys.remove(&number).unwrap_or_default();
-        let is_new = habit.usual().is_none();
-        let chosen = habit.usual().unwrap_or_else(|| self.best_keys(field, keys, level));
-        let start = self.chunks.bytes.len();
-        match by_keys(keys, chosen) {
-            None => self.alone(field, level),
-            Some((chosen, classes)) => self.by_classes(field, (&chosen, &classes), level),
-        }
-        let bytes = self.chunks.bytes.len() - start;
-        match is_new {
-            true => habit.learn(chosen, level.count, bytes),
-            false => {
-                habit.holds(level.count, bytes);
-            }
-        }
-        self.chunks.habits.keys.insert(number, habit);
-    }
-
-    fn by_classes(&mut self, field: &Field, keys: (&[u16], &Classes), level: &Level) {
-        let range = match field.stats.are_plain_decimals() || field.kind != ColumnKind::Decimal64 {
-            true => range_of(field.kind, &field.values, field.stats),
-            false => decimals::range(&field.values),
-        };
-        self.chunks.add(self.group, field.column, range, |tier, habit, out| {
-            keyed::write(keys, (field.kind, &field.values), &level.ends, tier, &mut habit.classes, out);
-        });
-    }
-
-    /// The keys that a field takes least room with: an eighth less than without, or it takes none.
-    fn best_keys(&self, field: &Field, keys: &[&(u16, Classes)], level: &Level) -> Keys {
-        let tier = self.chunks.tier;
-        let size = |chosen: Keys| {
-            let mut bytes = Vec::new();
-            let values = (field.kind, &field.values[..]);
-            match by_keys(keys, chosen) {
-                None => keyed::write_class(
-                    values.0,
-                    values.1,
-                    &level.ends,
-                    tier,
-                    &mut ColumnHabit::default(),
-                    &mut bytes,
-                ),
-                Some((chosen, classes)) => {
-                    keyed::write((&chosen, &classes), values, &level.ends, tier, &mut Vec::new(), &mut bytes);
-                }
-            }
-            bytes.len()
-        };
-        let single = keys.iter().map(|(key, _)| (Some(*key), None));
-        let pairs = keys
-            .iter()
-            .enumerate()
-            .flat_map(|(i, (a, _))| keys[i + 1..].iter().map(|(b, _)| (Some(*a), Some(*b))));
-        let best = single.chain(pairs).map(|chosen| (size(chosen), chosen)).min();
-        match best {
-            Some((bytes, chosen)) if bytes + bytes / 8 + level.count / KEYED_SAVES < size((None, None)) => {
-                chosen
-            }
-            _ => (None, None),
-        }
     }
 
     fn follower(&mut self, field: &Field, kind: u8, other: &Field, level: &Level) {
@@ -564,29 +437,6 @@ impl Shredder<'_, '_> {
         });
     }
 }
-
-/// The columns that are keys, if any are.
-type Keys = (Option<u16>, Option<u16>);
-
-/// Numbers and classes of keys that are chosen, if they are there.
-fn by_keys(keys: &[&(u16, Classes)], chosen: Keys) -> Option<(Vec<u16>, Classes)> {
-    let find = |key: Option<u16>| keys.iter().find(|(other, _)| Some(*other) == key);
-    let (first, classes) = find(chosen.0)?;
-    match chosen.1 {
-        None => Some((vec![*first], classes.clone())),
-        second => {
-            let (second, others) = find(second)?;
-            Some((vec![*first, *second], classes.and(others)))
-        }
-    }
-}
-
-/// Fields that are tried as keys of others.
-const KEYS_TRIED: usize = 4;
-/// Fewer values are not put apart.
-const KEYED_MIN: usize = 512;
-/// So many values must save a byte: putting them together again takes time.
-const KEYED_SAVES: usize = 16;
 
 fn can_be_followed(kind: ColumnKind, count: usize) -> bool {
     matches!(kind, ColumnKind::Int { width: 8, .. } | ColumnKind::Decimal64)

@@ -39,7 +39,6 @@ pub const TARGETS: &[Target] = &[
     targets::evolve::TARGET,
     targets::batch::TARGET,
     targets::log_file::TARGET,
-    targets::integers::TARGET,
     targets::segment_file::TARGET,
     targets::symbols_file::TARGET,
     targets::importers::TARGET,

@@ -119,11 +119,6 @@ fn segment_file() {
 }
 
 #[test]
-fn integers() {
-    fuzz("integers", RUNS);
-}
-
-#[test]
 fn symbols_file() {
     fuzz("symbols_file", RUNS);
 }

@@ -7,8 +7,6 @@
 //! Encoders look at the data and choose; the bytes say what was chosen. Decoders never panic on bytes they did not
 //! write, never allocate more than the caller's `count`, and say where they stopped ([`EncodingError`]).
 
-mod binned;
-mod bins;
 mod bits;
 mod bytes;
 mod cold;

@@ -146,13 +146,13 @@ mod tests {
     #[test]
     fn runs_with_scales_of_their_own_come_in_strips() {
         for ticks in [[10, 25, 4], [10, 1 << 40, 3]] {
-            let ends = [130u32, 131, 500];
+            let ends = [130u32, 131, 300, 640, 1_000];
             let value = |i: usize| {
                 let run = ends.partition_point(|end| *end as usize <= i);
                 let tick = ticks[run % 3];
-                run as i64 * 7 + tick * (1_000 + (i * 37 % 64) as i64)
+                run as i64 * 7 + tick * (1_000 + (i * i % 50) as i64)
             };
-            let values: Vec<i64> = (0..500).map(value).collect();
+            let values: Vec<i64> = (0..1_000).map(value).collect();
             let mut bytes = Vec::new();
             encode_ints(&values, &ends, Tier::Hot, &mut bytes);
             assert_eq!(bytes[0] & 0x20, 0x20, "each run has its scale");

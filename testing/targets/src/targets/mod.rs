@@ -4,7 +4,6 @@ pub mod batch;
 pub mod compiled_row;
 pub mod evolve;
 pub mod importers;
-pub mod integers;
 pub mod json_text;
 pub mod log_file;
 pub mod row_layout;

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::ui::Ui;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 use tapedb_engine::{CursorBuilder, Database, Stream};
@@ -83,6 +83,38 @@ impl Selection {
             cursor = cursor.types(&self.types);
         }
         Ok(cursor)
+    }
+}
+
+/// Last values in place of history.
+#[derive(clap::Args, Debug, Clone)]
+pub struct LastValues {
+    /// Of history only the last message of each symbol and record type.
+    #[arg(long)]
+    pub last_values: bool,
+
+    /// With --last-values: fields whose values tell messages apart as well, for example Order.id,Order.venue. This reads all
+    /// messages of the record type.
+    #[arg(long, value_delimiter = ',', value_name = "TYPE.FIELD", requires = "last_values")]
+    pub key: Vec<String>,
+}
+
+impl LastValues {
+    /// The cursor, giving last values if they are asked for.
+    pub fn of(&self, mut cursor: CursorBuilder) -> Result<CursorBuilder, Failure> {
+        if !self.last_values {
+            return Ok(cursor);
+        }
+        let mut keys: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for key in &self.key {
+            let parts = key.split_once('.').filter(|(record, field)| !record.is_empty() && !field.is_empty());
+            let (record, field) = parts.ok_or_else(|| {
+                Failure::usage(format!("--key {key:?} names no field of a record type; write TYPE.FIELD"))
+            })?;
+            keys.entry(record).or_default().push(field);
+        }
+        cursor = cursor.last_values();
+        Ok(keys.into_iter().fold(cursor, |cursor, (record, fields)| cursor.last_values_by(record, fields)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `tapedb read`: history.
 
-use crate::args::{self, DatabaseArgs, Selection};
+use crate::args::{self, DatabaseArgs, LastValues, Selection};
 use crate::failure::Failure;
 use crate::output::{Format, Output, Totals, Writer, copy};
 use crate::ui::{self, Ui};
@@ -42,6 +42,9 @@ pub struct Args {
     #[arg(long, value_parser = args::time, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Timestamp>,
 
+    #[command(flatten)]
+    last_values: LastValues,
+
     /// From the latest message to the earliest.
     #[arg(long)]
     reverse: bool,
@@ -71,6 +74,7 @@ const EXAMPLES: &str = "\
 Examples:
   tapedb read --db demo.tape feed --from 2024-01-02T14:30:05 --to 2024-01-02T14:30:06 --symbols AAAH4
   tapedb read --db demo.tape feed --reverse --limit 1 --output json
+  tapedb read --db demo.tape feed --last-values --to 2024-01-02T15:00
   tapedb read --db demo.tape feed --output none --readers 2";
 
 /// What `--output none` says.
@@ -126,7 +130,7 @@ fn check_whole(streams: &[Stream]) -> Result<(), Failure> {
 
 impl Args {
     fn cursor(&self, db: &Database) -> Result<CursorBuilder, Failure> {
-        let mut cursor = self.selection.cursor(db)?;
+        let mut cursor = self.last_values.of(self.selection.cursor(db)?)?;
         if let Some(from) = self.from {
             cursor = cursor.from(from);
         }

@@ -1,12 +1,12 @@
 //! `tapedb tail`: the last messages, then those that come.
 
-use crate::args::{self, DatabaseArgs, Selection};
+use crate::args::{self, DatabaseArgs, LastValues, Selection};
 use crate::failure::Failure;
 use crate::output::{Damage, Format, Output, Writer};
 use crate::ui::Ui;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use tapedb_engine::{Database, Position, Stream};
+use tapedb_engine::{Cursor, Database, Position, Stream};
 
 /// Most messages of `--last`: they are held in memory, because they are found backwards.
 const LAST_MAX: u64 = 100_000;
@@ -30,6 +30,9 @@ pub struct Args {
     #[arg(long, value_parser = args::count, default_value = "10", value_name = "N")]
     last: u64,
 
+    #[command(flatten)]
+    last_values: LastValues,
+
     /// How messages are printed, as in `tapedb read` [default: text, json with --json].
     #[arg(long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
@@ -46,6 +49,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   tapedb tail --db demo.tape feed
+  tapedb tail --db demo.tape feed --last-values
   tapedb tail --db demo.tape feed --last 0 --symbols AAAH4 --output json --for 1m";
 
 /// Follows the streams.
@@ -71,8 +75,15 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if !args.no_header {
         tail.writer.header(&mut tail.out.buffer);
     }
-    tail.last(&args, &db, ui)?;
-    tail.live(&args, &db, deadline, ui)
+    let cursor = match args.last_values.last_values {
+        true => args.last_values.of(args.selection.cursor(&db)?)?.live().open()?,
+        false => {
+            tail.last(&args, &db, ui)?;
+            let position = tail.position(&args.selection.streams)?;
+            args.selection.cursor(&db)?.live().resume(&position).open()?
+        }
+    };
+    tail.live(cursor, deadline, ui)
 }
 
 /// Always true: messages below `ends` belong to the last ones, the others to the live ones.
@@ -107,15 +118,7 @@ impl Tail {
     }
 
     /// Prints what comes, until the deadline or Ctrl-C.
-    fn live(
-        &mut self,
-        args: &Args,
-        db: &Database,
-        deadline: Option<Instant>,
-        ui: &Ui,
-    ) -> Result<(), Failure> {
-        let position = self.position(&args.selection.streams)?;
-        let mut cursor = args.selection.cursor(db)?.live().resume(&position).open()?;
+    fn live(&mut self, mut cursor: Cursor, deadline: Option<Instant>, ui: &Ui) -> Result<(), Failure> {
         let mut damage = Damage::default();
         loop {
             let left = deadline.map_or(WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));
@@ -134,7 +137,8 @@ impl Tail {
                 damage.note(&error, ui)?;
             }
             self.out.drain()?;
-            if left.is_zero() || ui.is_interrupted() {
+            let is_over = left.is_zero() && cursor.is_live();
+            if is_over || ui.is_interrupted() {
                 self.out.flush()?;
                 ui.check_interrupt()?;
                 return damage.finish();

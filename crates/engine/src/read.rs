@@ -7,6 +7,7 @@ pub(crate) mod cursor;
 pub(crate) mod fields;
 pub(crate) mod filter;
 pub(crate) mod history;
+pub(crate) mod last;
 pub(crate) mod position;
 pub(crate) mod source;
 pub(crate) mod tail;

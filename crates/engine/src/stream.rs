@@ -854,7 +854,8 @@ impl StreamInner {
         Ok(self.symbol_file()?.sync()?)
     }
 
-    fn refresh_symbols(&self) -> Result<(), Error> {
+    /// Looks for symbols that have been added by a writer in another process, or elsewhere.
+    pub fn refresh_symbols(&self) -> Result<(), Error> {
         match &self.remote {
             Some(remote) => remote.refresh(),
             None => Ok(self.symbol_file()?.refresh().map(drop)?),

@@ -59,6 +59,18 @@ impl Block {
         })
     }
 
+    /// Reads the head of `bytes`, which end with it.
+    pub(crate) fn parse_head(&mut self) -> Result<(), Damage> {
+        self.serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let read = self.head.read(&self.bytes);
+        self.missing.clear();
+        self.missing.resize(self.head.chunks.len(), true);
+        read.map_err(|damage| {
+            self.head = Head::default();
+            self.placed(damage)
+        })
+    }
+
     /// What the block holds.
     pub fn head(&self) -> &Head {
         &self.head

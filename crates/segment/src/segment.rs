@@ -220,6 +220,25 @@ impl<R: ReadAt> Segment<R> {
         })
     }
 
+    /// Whether a block may have rows that are wanted, as far as record types and symbols go: looks at its head alone, which is
+    /// a thousandth of it, and leaves `block` without rows.
+    ///
+    /// # Errors
+    /// As [`Self::read_block`].
+    pub fn may_hold(
+        &self,
+        index: usize,
+        block: &mut Block,
+        selection: &Selection<'_>,
+    ) -> Result<bool, SegmentError> {
+        let entry = self.entry(index)?;
+        block.place = Some((index as u32, entry.offset));
+        read(&self.file, entry.offset, entry.head_len as usize, &mut block.bytes)?;
+        block.parse_head()?;
+        self.check_entry(index, block)?;
+        Ok((0..block.head.groups.len()).any(|group| selection.wants_of(&block.head, group)))
+    }
+
     /// Reads the head of a block and its own columns. The others are missing.
     fn read_front(&self, index: usize, block: &mut Block) -> Result<(), SegmentError> {
         let entry = self.entry(index)?;

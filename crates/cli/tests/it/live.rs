@@ -37,3 +37,31 @@ fn several_streams_and_filters() {
     assert_eq!(place.run("tail a --last 1000 --for 0s").good(), place.run("read a").good());
     assert_eq!(place.run("tail a --last 2 --for 10ms --json").json().len(), 2);
 }
+
+#[test]
+fn last_values_then_every_new_one() {
+    let place = Place::new();
+    place.run("generate --stream feed --kind bars --messages 1k").good();
+    let all = place.run("read feed --output json").json();
+    let symbols: std::collections::HashSet<_> = all.iter().map(|bar| bar["symbol"].to_string()).collect();
+    let last = place.run("read feed --last-values --output json").good();
+    assert!(symbols.len() > 1 && last.lines().count() == symbols.len());
+    assert_eq!(place.run("tail feed --last-values --for 0s --output json").good(), last);
+    let keyed = place.run("read feed --last-values --key Bar.volume,Bar.close").good();
+    assert!(keyed.lines().count() > symbols.len() * 10);
+
+    let mut child = place.start(&mut place.command("tail feed --last-values --output json"));
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut seen: Vec<String> = lines.by_ref().take(symbols.len()).collect();
+    place.run("generate --stream feed --kind bars --messages 500 --seed 2").good();
+    seen.extend(lines.by_ref().take(500));
+    signal(&child, "INT");
+    assert_eq!((lines.next(), end(child).code), (None, 130));
+    let new = place.run("read feed --output json").good();
+    let new = new.lines().skip(1000);
+    assert!(seen.iter().map(String::as_str).eq(last.lines().chain(new)));
+
+    place.run("read feed --key Bar.close").bad(2);
+    assert!(place.run("read feed --last-values --key close").bad(2).contains("TYPE.FIELD"));
+    assert!(place.run("read feed --last-values --key Bar.price").bad(1).contains("Bar.price"));
+}

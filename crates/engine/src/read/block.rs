@@ -301,6 +301,18 @@ impl Block {
         more
     }
 
+    /// Stands on one row, which is not part of anything.
+    pub fn stand_on(&mut self, (time, sequence): Key, symbol: u32, type_id: u16, body: &[u8]) {
+        self.clear(Bounds::default());
+        self.held = Held::Gathered;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(body);
+        let body = (0, body.len() as u32);
+        self.gathered.clear();
+        self.gathered.push(Gathered { time, sequence, symbol, type_id, body });
+        self.row = 0;
+    }
+
     /// Lets go of all rows; the memory stays.
     pub fn empty(&mut self) {
         self.clear(Bounds::default());

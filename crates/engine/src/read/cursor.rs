@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::read::block::{Block, Key, LAST, Order};
 use crate::read::columns::ColumnBuilder;
 use crate::read::filter::Filter;
+use crate::read::last::{self, KeyFields};
 use crate::read::position::{InStream, Place, Position};
 use crate::read::source::{ReadAs, Source};
 use crate::read::tools::Tools;
@@ -13,9 +14,9 @@ use crate::upstream::remote::Watch;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tapedb_codec::dynamic::RecordRef;
+use tapedb_codec::dynamic::{RecordLayout, RecordRef};
 use tapedb_codec::evolve::EvolveError;
 use tapedb_codec::{DecodeError, Record};
 use tapedb_schema::Timestamp;
@@ -24,6 +25,9 @@ use tapedb_schema::Timestamp;
 const POLL_INTERVAL: Duration = Duration::from_micros(500);
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// Fields that an error names.
+const FIELDS_TOLD: usize = 10;
 
 /// While some streams have messages, the idle ones are looked at once in so many messages.
 const IDLE_CHECK_INTERVAL: u32 = 64;
@@ -39,6 +43,8 @@ pub struct CursorBuilder {
     reversed: bool,
     live: bool,
     skip_history: bool,
+    /// Of history only the last messages, by the fields that make a key.
+    last: Option<KeyFields>,
     resume: Option<Position>,
 }
 
@@ -53,6 +59,7 @@ impl CursorBuilder {
             reversed: false,
             live: false,
             skip_history: false,
+            last: None,
             resume: None,
         }
     }
@@ -99,6 +106,58 @@ impl CursorBuilder {
         self
     }
 
+    /// Of history only the last messages: for each symbol and record type the one of the greatest time, of equal times the one
+    /// that came last; of each stream, in time order. With [`CursorBuilder::live`] all that comes goes on behind them: what a
+    /// late subscriber wants. They are found when the cursor is opened, and held in memory.
+    ///
+    /// Read is the end of history, back to where every symbol of the stream has its last messages, and of symbols that were
+    /// silent since, their last blocks. For a symbol that has never had a message of one of the record types, the heads of all
+    /// blocks that have the symbol are looked at as well: [`CursorBuilder::types`] spares that, [`CursorBuilder::from`]
+    /// bounds it.
+    ///
+    /// ```
+    /// # use tapedb_codec::{Record, SchemaBuilder};
+    /// # use tapedb_engine::{Database, StreamOptions};
+    /// # use tapedb_schema::Timestamp;
+    /// # #[derive(Record, Debug, Default, PartialEq)]
+    /// # #[record(message)]
+    /// # struct Tick { price: f64 }
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = Database::open(directory.path().join("db"))?;
+    /// # let ticks = db.create_stream("ticks", SchemaBuilder::new().with::<Tick>().finish(), StreamOptions::default())?;
+    /// # let mut loader = ticks.loader()?;
+    /// for (symbol, time) in [("AIG", 1), ("BAC", 2), ("AIG", 3)] {
+    ///     loader.append(symbol, Timestamp(time), &Tick { price: time as f64 })?;
+    /// }
+    /// loader.flush()?;
+    /// let mut cursor = ticks.cursor().last_values().live().open()?;
+    /// loader.append("BAC", Timestamp(4), &Tick { price: 4.0 })?;
+    /// loader.flush()?;
+    /// let mut seen = Vec::new();
+    /// while let Some(message) = cursor.next()? {
+    ///     seen.push((message.symbol().to_string(), message.time().0));
+    /// }
+    /// assert_eq!(seen, [("BAC".into(), 2), ("AIG".into(), 3), ("BAC".into(), 4)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn last_values(mut self) -> Self {
+        self.last.get_or_insert_default();
+        self
+    }
+
+    /// [`CursorBuilder::last_values`], where messages of one record type are told apart by the values of these fields too: the
+    /// last one of each order, say, by its number. Nobody knows beforehand which values there are, so this reads all messages
+    /// of the record type, back to [`CursorBuilder::from`].
+    pub fn last_values_by<S: Into<String>>(
+        mut self,
+        record: impl Into<String>,
+        fields: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let fields = fields.into_iter().map(Into::into).collect();
+        self.last.get_or_insert_default().insert(record.into(), fields);
+        self
+    }
+
     /// Goes on where another cursor over the same streams, with the same filters and in the same direction, was. A
     /// cursor that is not live goes on from a live position with what has come since, in order of arrival.
     pub fn resume(mut self, position: &Position) -> Self {
@@ -125,9 +184,11 @@ impl CursorBuilder {
             stream.inner.refresh()?;
             let watch = stream.inner.remote.as_ref().filter(|_| self.live);
             watches.extend(watch.map(|remote| remote.named(remote.watch())).transpose()?);
+            let first = sources.len();
             for space in &stream.inner.spaces {
                 sources.push(self.source(stream, space, tools)?);
             }
+            self.find_last(stream, &mut sources[first..], tools)?;
         }
         Ok(Cursor {
             unstepped: (0..sources.len()).rev().collect(),
@@ -164,7 +225,7 @@ impl CursorBuilder {
 
     /// Columns are read from history, forwards.
     pub(crate) fn check_columns(&self) -> Result<(), Error> {
-        if self.live || self.reversed || self.resume.is_some() {
+        if self.live || self.reversed || self.resume.is_some() || self.last.is_some() {
             let what = "columns are read from history, forwards and from its beginning; leave out what says otherwise";
             return Err(Error::Position { what: what.into() });
         }
@@ -196,6 +257,23 @@ impl CursorBuilder {
         ))
     }
 
+    /// Lets the sources of a stream give the last messages in place of history.
+    fn find_last(&self, stream: &Stream, sources: &mut [Source], tools: &Mutex<Tools>) -> Result<(), Error> {
+        let (Some(fields), Some(first)) = (&self.last, sources.first()) else { return Ok(()) };
+        let filter = first.whole_filter();
+        let ends: Vec<u64> = sources.iter().map(Source::end).collect();
+        // Messages may have symbols that another process has just written.
+        stream.inner.refresh_symbols()?;
+        let found = {
+            let mut tools = tools.lock().unwrap_or_else(PoisonError::into_inner);
+            last::find(&stream.inner, filter, fields, &ends, &mut tools)?
+        };
+        for (source, found) in sources.iter_mut().zip(found) {
+            source.give_last(found);
+        }
+        Ok(())
+    }
+
     /// First and last time wanted.
     fn times(&self) -> (i64, i64) {
         match self.to.map(|to| to.0.checked_sub(1)) {
@@ -210,16 +288,48 @@ impl CursorBuilder {
         if self.live && self.reversed {
             return Err(Error::Position { what: "a cursor that reads backwards cannot be live".into() });
         }
+        if self.skip_history && self.last.is_some() {
+            let what = "the last values are part of history; begin with them and go on live, or skip history";
+            return Err(Error::Position { what: what.into() });
+        }
+        self.check_keys()?;
         for name in self.types.iter().flatten() {
             let has =
                 |stream: &Stream| stream.schema().record(name).is_some_and(|(_, record)| record.message);
             if !self.streams.iter().any(has) {
-                let stream = self.streams.first().map(|stream| stream.name().to_string()).unwrap_or_default();
-                let why = "there is no such message type; see `desc` for those there are";
-                return Err(Error::Type { stream: stream.into(), record: (**name).into(), why });
+                return Err(self.no_type(name));
             }
         }
         Ok(())
+    }
+
+    /// What shall make a key must be there, in each stream that has the record type.
+    fn check_keys(&self) -> Result<(), Error> {
+        for (record, fields) in self.last.iter().flatten() {
+            let mut layouts = self
+                .streams
+                .iter()
+                .filter_map(|stream| Some((stream, message_layout(stream, record)?)))
+                .peekable();
+            if layouts.peek().is_none() {
+                return Err(self.no_type(record));
+            }
+            for (stream, layout) in layouts {
+                if let Some(missing) = fields.iter().find(|field| layout.field(field).is_none()) {
+                    let known = layout.fields.iter().take(FIELDS_TOLD).map(|field| field.name.to_string());
+                    let field = format!("{record}.{missing}").into();
+                    let (stream, known) = (stream.name().into(), known.collect());
+                    return Err(Error::Field { stream, field, known });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn no_type(&self, record: &str) -> Error {
+        let stream = self.streams.first().map(|stream| stream.name().to_string()).unwrap_or_default();
+        let why = "there is no such message type; see `desc` for those there are";
+        Error::Type { stream: stream.into(), record: record.into(), why }
     }
 
     /// The position, if there is one, must say where to go on in all spaces of the cursor's streams, in their order.
@@ -271,6 +381,12 @@ impl CursorBuilder {
         };
         Err(Error::Position { what })
     }
+}
+
+/// The layout of a message type; `None` if the stream has none of the name.
+fn message_layout<'s>(stream: &'s Stream, record: &str) -> Option<&'s RecordLayout> {
+    let (id, found) = stream.schema().record(record)?;
+    if found.message { stream.layouts().record(id).ok() } else { None }
 }
 
 /// Reads messages of one or several streams, merged by time; equal times come in the order of the streams, and backwards

@@ -74,6 +74,23 @@ impl Filter {
         (self.from, self.last) = self.asked;
     }
 
+    /// Asks segments for these symbols and record types alone, ids ascending. Rows of other sources, which the filter is
+    /// asked about one by one, are judged as before.
+    pub fn select(&mut self, symbols: Vec<u32>, types: Vec<u16>) {
+        self.selected = Some(Selected { known: u32::MAX, symbols: Some(symbols), types: Some(types) });
+    }
+
+    /// Whether messages of a symbol are wanted.
+    pub fn wants_name(&self, symbol: &str) -> bool {
+        self.symbols.as_ref().is_none_or(|symbols| symbols.wanted.contains(symbol))
+    }
+
+    /// Whether messages of a record type are wanted.
+    pub fn wants_type(&self, type_id: u16) -> bool {
+        let wants = |types: &Vec<bool>| types.get(usize::from(type_id)).copied().unwrap_or(false);
+        self.types.as_ref().is_none_or(wants)
+    }
+
     /// Whether messages from one time to another may be wanted.
     pub fn wants_times(&self, time_min: i64, time_max: i64) -> bool {
         time_max >= self.from && time_min <= self.last

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::read::block::{Block, Key, Order};
 use crate::read::filter::Filter;
 use crate::read::history::History;
+use crate::read::last::{FoundIn, LastMessages};
 use crate::read::position::Place;
 use crate::read::tail::Tail;
 use crate::read::tools::Tools;
@@ -61,6 +62,8 @@ pub(crate) struct ReadAs {
 #[derive(Debug)]
 enum Phase {
     History(Box<History>),
+    /// The last messages of history, in its place.
+    Last(Box<LastMessages>),
     Tail(Box<Tail>),
     /// The stream has been deleted, which has been told.
     Gone(Place),
@@ -110,6 +113,26 @@ impl Source {
         }
     }
 
+    /// Where history ends.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// What is wanted, of all times that were asked for.
+    pub fn whole_filter(&self) -> Filter {
+        let mut filter = self.filter.clone();
+        filter.widen();
+        filter
+    }
+
+    /// Gives these messages instead of history; what is known to be missing of it is told all the same.
+    pub fn give_last(&mut self, found: FoundIn) {
+        if let Phase::History(history) = &mut self.phase {
+            let errors = history.take_errors().into_iter().chain(found.errors);
+            self.phase = Phase::Last(Box::new(LastMessages::new(found.rows, self.order, self.given, errors)));
+        }
+    }
+
     /// Moves to the next wanted message. `false`: there is none, or none yet.
     #[inline]
     pub fn advance(&mut self) -> Result<bool, Error> {
@@ -130,6 +153,14 @@ impl Source {
                 },
                 Err(error) => return Err(self.note_gone(error)),
             }
+        }
+        if let Phase::Last(last) = &mut self.phase {
+            if last.advance()? {
+                return Ok(true);
+            } else if !self.live {
+                return Ok(false);
+            }
+            self.begin_tail();
         }
         self.advance_tail()
     }
@@ -218,6 +249,7 @@ impl Source {
                 let is_plain = self.is_alone && tail.is_plain();
                 (tail.current_mut(), is_plain)
             }
+            Phase::Last(last) => (last.current_mut(), false),
             Phase::Gone(_) => (None, false),
         };
         let Some(current) = current else { return false };
@@ -233,6 +265,7 @@ impl Source {
         let current = match &mut self.phase {
             Phase::History(history) => history.current_mut(),
             Phase::Tail(tail) => tail.current_mut(),
+            Phase::Last(last) => last.current_mut(),
             Phase::Gone(_) => None,
         };
         if let Some(current) = current {
@@ -257,6 +290,7 @@ impl Source {
     pub fn current(&self) -> Option<&Block> {
         match &self.phase {
             Phase::History(history) => history.current(),
+            Phase::Last(last) => last.current(),
             Phase::Tail(tail) => tail.current(),
             Phase::Gone(_) => None,
         }
@@ -271,14 +305,14 @@ impl Source {
 
     /// Whether history has ended.
     pub fn is_live(&self) -> bool {
-        !matches!(self.phase, Phase::History(_))
+        !matches!(self.phase, Phase::History(_) | Phase::Last(_))
     }
 
     /// Whether a source that had nothing may have something now.
     #[inline]
     pub fn has_more(&self) -> bool {
         match &self.phase {
-            Phase::History(_) => true,
+            Phase::History(_) | Phase::Last(_) => true,
             Phase::Tail(tail) => tail.has_more(Lane { stream: &self.stream.inner, space: &self.space }),
             Phase::Gone(_) => false,
         }
@@ -287,8 +321,8 @@ impl Source {
     /// Notes that the current message has been given to the user; before moving on, if it has.
     #[inline]
     pub fn note_given(&mut self) {
-        if let Phase::History(history) = &self.phase
-            && let Some(block) = history.current()
+        if !self.is_live()
+            && let Some(block) = self.current()
         {
             self.given = Some(block.key());
         }
@@ -297,7 +331,7 @@ impl Source {
     /// Where to go on; `given`: the block that has been lent, whose current message has been given.
     pub fn place(&self, given: Option<&Block>) -> Place {
         match (&self.phase, given) {
-            (Phase::History(_), given) => {
+            (Phase::History(_) | Phase::Last(_), given) => {
                 Place::History { end: self.end, after: given.map(Block::key).or(self.given) }
             }
             (Phase::Tail(_), Some(given)) => Place::Live { next: given.sequence() + 1 },

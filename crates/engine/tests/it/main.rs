@@ -5,6 +5,7 @@
 
 mod backup;
 mod batches;
+mod counting;
 mod damage;
 mod elsewhere;
 mod files;
@@ -12,6 +13,7 @@ mod full;
 mod gate;
 mod here;
 mod kill;
+mod last;
 mod loopback;
 mod process;
 mod renaming;

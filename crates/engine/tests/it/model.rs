@@ -275,6 +275,7 @@ impl World {
         found.extend(rest);
         assert_eq!(found, expected, "{query:?}");
         assert!(cursor.next().unwrap().is_none());
+        crate::last::check(|| query.on(self.db()), query.reversed, cut);
         if !query.reversed {
             let record = TYPES[query.types.unwrap_or(expected.len() % 2)];
             super::columns::check(record, || query.on(self.db()));
@@ -286,6 +287,16 @@ impl World {
         query.reversed = false;
         let skips = self.random.chance(3);
         let builder = query.on(self.db());
+        if self.random.chance(3) {
+            let (mut cursor, left) = self.live_from_last(&query);
+            // Whatever is deleted from now on, it goes on behind them.
+            let found: Vec<u64> = left.iter().map(|_| number_of(&cursor.next().unwrap().unwrap())).collect();
+            assert_eq!(found, left, "{query:?}");
+            assert!(cursor.next().unwrap().is_none() && cursor.is_live());
+            let left = query.streams.iter().map(|&stream| (Vec::new(), self.stored[stream].len())).collect();
+            self.keep_live(Live { query, cursor, left });
+            return;
+        }
         let cursor = if skips { builder.skip_history() } else { builder.live() }.open().unwrap();
         let left = query.streams.iter().map(|&stream| {
             let rows = &self.stored[stream];
@@ -293,10 +304,20 @@ impl World {
             (history.into_iter().map(|(_, number)| number).rev().collect(), rows.len())
         });
         let left = left.collect();
-        self.live.push(Live { query, cursor, left });
+        self.keep_live(Live { query, cursor, left });
+    }
+
+    fn keep_live(&mut self, live: Live) {
+        self.live.push(live);
         if self.live.len() > 3 {
             self.live.remove(0);
         }
+    }
+
+    /// A live cursor that begins with the last messages, and what these are.
+    fn live_from_last(&self, query: &Query) -> (Cursor, Vec<u64>) {
+        let cursor = query.on(self.db()).last_values().live().open().unwrap();
+        (cursor, drain(&mut query.on(self.db()).last_values().open().unwrap()))
     }
 
     /// Reads some or all of a live cursor; sometimes replaces it by one that resumes it.

@@ -1,0 +1,525 @@
+//! The last messages of a stream as of one moment: for each symbol and record type the one of the greatest time, of equal
+//! times the one that a cursor gives last. It is what somebody must know who comes late.
+//!
+//! Granules and blocks are looked at from the latest time backwards. A pair of symbol and record type is settled when its last
+//! message is later than all that is left to look at, a symbol when all its pairs are, and the search ends when every symbol of
+//! the dictionary is settled. So what is read is the end of history, and of the rest: of segments without an unsettled symbol
+//! their index, of blocks with one the head, and what such a symbol has there. What remains in proportion to history is one head
+//! (a few hundred bytes) for each block of a symbol that has never had one of the record types.
+
+use crate::error::{Error, SegmentFailure};
+use crate::read::block::{Block, Bounds, Key, Order};
+use crate::read::filter::Filter;
+use crate::read::history::Feed;
+use crate::read::tools::Tools;
+use crate::space::catalog::Part;
+use crate::space::{Lane, OpenSegment};
+use crate::stream::StreamInner;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::Arc;
+use tapedb_log::Granule;
+
+/// Segments that are kept open while others are looked at.
+const FILES_MAX: usize = 256;
+/// Where so few symbols are open, each that is settled may spare blocks.
+const SYMBOLS_FEW: usize = 1024;
+
+/// By record type: the fields of which each combination of values has a last message of its own.
+pub(crate) type KeyFields = HashMap<String, Vec<String>>;
+
+/// A message that is the last of its kind.
+#[derive(Debug)]
+pub(crate) struct Found {
+    key: Key,
+    space: usize,
+    symbol: u32,
+    type_id: u16,
+    body: Box<[u8]>,
+}
+
+/// What was found in a space, and the damage that was met.
+#[derive(Debug)]
+pub(crate) struct FoundIn {
+    pub rows: Vec<Found>,
+    pub errors: VecDeque<Error>,
+}
+
+/// The last messages of a space, one after the other.
+#[derive(Debug)]
+pub(crate) struct LastMessages {
+    block: Box<Block>,
+    rows: VecDeque<Found>,
+    errors: VecDeque<Error>,
+    positioned: bool,
+}
+
+impl LastMessages {
+    /// Those of `rows` behind `after`, in order; `errors` come first.
+    pub fn new(
+        mut rows: Vec<Found>,
+        order: Order,
+        after: Option<Key>,
+        errors: impl IntoIterator<Item = Error>,
+    ) -> Self {
+        rows.retain(|row| after.is_none_or(|after| order.rank(row.key) > order.rank(after)));
+        rows.sort_unstable_by_key(|row| order.rank(row.key));
+        let errors = errors.into_iter().collect();
+        Self { block: Box::new(Block::new(order)), rows: rows.into(), errors, positioned: false }
+    }
+
+    /// Moves to the next message. `false`: there is none left.
+    ///
+    /// # Errors
+    /// What was found damaged, once each.
+    pub fn advance(&mut self) -> Result<bool, Error> {
+        self.positioned = false;
+        if let Some(error) = self.errors.pop_front() {
+            return Err(error);
+        }
+        let Some(row) = self.rows.pop_front() else { return Ok(false) };
+        self.block.stand_on(row.key, row.symbol, row.type_id, &row.body);
+        self.positioned = true;
+        Ok(true)
+    }
+
+    /// The block that stands on the current message.
+    pub fn current(&self) -> Option<&Block> {
+        self.positioned.then_some(&*self.block)
+    }
+
+    /// The same, to be exchanged.
+    pub fn current_mut(&mut self) -> Option<&mut Box<Block>> {
+        self.positioned.then_some(&mut self.block)
+    }
+}
+
+/// Finds the last messages that `filter` wants, of each space those with sequence numbers below its end; by space.
+///
+/// # Errors
+/// What the system refuses; a deleted stream.
+pub(crate) fn find(
+    stream: &StreamInner,
+    filter: Filter,
+    fields: &KeyFields,
+    ends: &[u64],
+    tools: &mut Tools,
+) -> Result<Vec<FoundIn>, Error> {
+    let mut search = Search::new(stream, filter, fields, ends);
+    search.run(tools)?;
+    let of = |errors: VecDeque<Error>| FoundIn { rows: Vec::new(), errors };
+    let mut found: Vec<FoundIn> = search.errors.into_iter().map(of).collect();
+    let keyed = search.keyed.into_values();
+    search.plain.into_values().chain(keyed).for_each(|row| found[row.space].rows.push(row));
+    Ok(found)
+}
+
+/// What is wanted of a record type.
+#[derive(Debug, Clone)]
+enum Wanted {
+    Nothing,
+    Last,
+    /// The last of each combination of values of these fields.
+    LastBy(Vec<usize>),
+}
+
+/// A search under way.
+///
+/// Always true: all messages later than the time of what comes next from `heap` have been looked at, so a pair whose message
+/// is later is settled; `pending` are pairs that have a message and are not.
+struct Search<'a> {
+    stream: &'a StreamInner,
+    filter: Filter,
+    ends: &'a [u64],
+    types: Vec<Wanted>,
+    plain: HashMap<(u32, u16), Found>,
+    keyed: HashMap<(u32, u16, String), Found>,
+    pending: Vec<(u32, u16)>,
+    /// By symbol: record types that are not settled.
+    unsettled: Vec<u16>,
+    /// By record type: symbols for which it is not settled.
+    unsettled_of: Vec<u32>,
+    /// Symbols with an unsettled record type, ascending.
+    open: Vec<u32>,
+    heap: BinaryHeap<Unit>,
+    /// By space: the generation of the catalog it was planned with.
+    generations: Vec<u64>,
+    errors: Vec<VecDeque<Error>>,
+    block: Block,
+    files: usize,
+}
+
+/// Something to look at that has no message later than a time.
+#[derive(Debug)]
+struct Unit {
+    time_max: i64,
+    space: usize,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Granule(Granule),
+    Segment(Arc<Part>),
+    Blocks(Blocks),
+}
+
+/// Blocks of a segment that are left to look at, the last first.
+#[derive(Debug)]
+struct Blocks {
+    part: Arc<Part>,
+    /// `None`: closed, for many are open.
+    segment: Option<Arc<OpenSegment>>,
+    runs: VecDeque<Range<usize>>,
+    /// How many symbols were open when the runs were found.
+    symbols: usize,
+}
+
+impl Ord for Unit {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // Of equal times what arrived last comes first: less is replaced.
+        (self.time_max, self.space).cmp(&(other.time_max, other.space))
+    }
+}
+
+impl PartialOrd for Unit {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Unit {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Unit {}
+
+impl<'a> Search<'a> {
+    fn new(stream: &'a StreamInner, filter: Filter, fields: &KeyFields, ends: &'a [u64]) -> Self {
+        let records = (0u16..).zip(stream.layouts.records());
+        let types: Vec<Wanted> = records
+            .map(|(id, record)| match fields.get(&record.name) {
+                _ if !record.message || !filter.wants_type(id) => Wanted::Nothing,
+                None => Wanted::Last,
+                Some(names) => Wanted::LastBy(names.iter().filter_map(|name| record.field(name)).collect()),
+            })
+            .collect();
+        let wanted = types.iter().filter(|wanted| !matches!(wanted, Wanted::Nothing)).count() as u16;
+        let symbols = stream.dictionary.len();
+        let wants = |id: &u32| stream.dictionary.name(*id).is_some_and(|name| filter.wants_name(name));
+        let open: Vec<u32> = (0..symbols).filter(wants).collect();
+        let unsettled_of = types.iter().map(|wanted| match wanted {
+            Wanted::Nothing => 0,
+            _ => open.len() as u32,
+        });
+        Self {
+            unsettled: vec![wanted; symbols as usize],
+            unsettled_of: unsettled_of.collect(),
+            open: if wanted > 0 { open } else { Vec::new() },
+            stream,
+            filter,
+            ends,
+            types,
+            plain: HashMap::new(),
+            keyed: HashMap::new(),
+            pending: Vec::new(),
+            heap: BinaryHeap::new(),
+            generations: vec![0; ends.len()],
+            errors: ends.iter().map(|_| VecDeque::new()).collect(),
+            block: Block::new(Order::TimeReversed),
+            files: 0,
+        }
+    }
+
+    fn lane(&self, space: usize) -> Lane<'a> {
+        Lane { stream: self.stream, space: &self.stream.spaces[space] }
+    }
+
+    fn run(&mut self, tools: &mut Tools) -> Result<(), Error> {
+        (0..self.ends.len()).for_each(|space| self.plan(space));
+        while let Some(unit) = self.heap.pop() {
+            self.settle(unit.time_max);
+            if self.open.is_empty() {
+                return Ok(());
+            }
+            let space = unit.space;
+            match self.look_at(unit, tools) {
+                Ok(()) => {}
+                Err(error) if error.is_missing_file() => self.plan_anew(space, error)?,
+                Err(error) if error.is_damage() => self.errors[space].push_back(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything in a space that may have a wanted message waits to be looked at.
+    fn plan(&mut self, space: usize) {
+        let (catalog, snapshot) = self.lane(space).space.view();
+        let (filter, end) = (&self.filter, self.ends[space]);
+        self.generations[space] = catalog.generation;
+        let granules = snapshot.iter().filter(|granule| {
+            granule.next_sequence() > catalog.sealed
+                && granule.first_sequence < end
+                && filter.wants_times(granule.time_min, granule.time_max)
+        });
+        self.heap.extend(granules.map(|granule| Unit {
+            time_max: granule.time_max,
+            space,
+            what: What::Granule(*granule),
+        }));
+        let parts = catalog.parts_between(0..end).iter().filter_map(|part| {
+            let content = part.content.as_ref()?;
+            let is_wanted = filter.wants_times(content.time_min, content.time_max);
+            is_wanted.then(|| Unit { time_max: content.time_max, space, what: What::Segment(part.clone()) })
+        });
+        self.heap.extend(parts);
+    }
+
+    /// A file was not there: goes on with those that have taken its place.
+    ///
+    /// # Errors
+    /// When the stream has gone.
+    fn plan_anew(&mut self, space: usize, error: Error) -> Result<(), Error> {
+        self.stream.check_not_gone()?;
+        let lane = self.lane(space);
+        lane.space.refresh_catalog()?;
+        if lane.space.catalog().generation != self.generations[space] {
+            self.heap.retain(|unit| unit.space != space);
+            self.files = self.heap.iter().filter(|unit| matches!(unit.what, What::Blocks(_))).count();
+            self.plan(space);
+        } else if !error.is_trimmed() {
+            self.errors[space].push_back(error);
+        }
+        // What a transient stream has dropped meanwhile is gone like all that it dropped before.
+        Ok(())
+    }
+
+    /// Nothing later than this time is left to look at.
+    fn settle(&mut self, time_max: i64) {
+        let Self { plain, pending, unsettled, unsettled_of, .. } = self;
+        let mut has_closed = false;
+        pending.retain(|(symbol, type_id)| {
+            if plain.get(&(*symbol, *type_id)).is_none_or(|found| found.key.0 <= time_max) {
+                return true;
+            }
+            unsettled_of[usize::from(*type_id)] -= 1;
+            if let Some(left) = unsettled.get_mut(*symbol as usize) {
+                *left -= 1;
+                has_closed |= *left == 0;
+            }
+            false
+        });
+        if has_closed {
+            self.open.retain(|symbol| unsettled[*symbol as usize] > 0);
+        }
+    }
+
+    fn look_at(&mut self, unit: Unit, tools: &mut Tools) -> Result<(), Error> {
+        let space = unit.space;
+        match unit.what {
+            What::Granule(granule) => self.look_at_granule(&granule, space),
+            What::Segment(part) => {
+                let Some(segment) = self.lane(space).space.open_segment(&part, self.stream)? else {
+                    return Ok(());
+                };
+                self.errors[space].extend(segment.failure());
+                self.files += 1;
+                let blocks =
+                    Blocks { part, segment: Some(segment), runs: VecDeque::new(), symbols: usize::MAX };
+                self.wait(blocks, space)
+            }
+            What::Blocks(mut blocks) => {
+                if !blocks.are_stale(self.open.len())
+                    && let Some(index) = blocks.next()
+                {
+                    match self.look_at_block(&blocks, index, space, tools) {
+                        Err(error) if error.is_damage() => self.errors[space].push_back(error),
+                        looked => looked?,
+                    }
+                }
+                self.wait(blocks, space)
+            }
+        }
+    }
+
+    fn look_at_granule(&mut self, granule: &Granule, space: usize) -> Result<(), Error> {
+        let lane = self.lane(space);
+        self.block.empty();
+        let sequences = granule.first_sequence..granule.next_sequence();
+        // Asked first: what has been sealed by now is read there.
+        let deletions = lane.space.deletions_in_log(&sequences, (granule.time_min, granule.time_max))?;
+        lane.stream.unless_gone(lane.space.log.read(granule, self.block.bytes_mut()))?;
+        let bounds = Bounds { after: None, end: self.ends[space], deletions };
+        let Self { block, filter, errors, .. } = self;
+        block.load(&granule.span(), granule.sorted, bounds, (filter, lane), &mut errors[space]);
+        self.take_rows(space);
+        Ok(())
+    }
+
+    fn look_at_block(
+        &mut self,
+        blocks: &Blocks,
+        index: usize,
+        space: usize,
+        tools: &mut Tools,
+    ) -> Result<(), Error> {
+        let lane = self.lane(space);
+        let Some(segment) = blocks.open(lane)? else { return Ok(()) };
+        let of_type = (0u16..).zip(&self.unsettled_of);
+        let types = of_type.filter(|(_, unsettled)| **unsettled > 0).map(|(id, _)| id).collect();
+        self.filter.select(self.open.clone(), types);
+        let is_ours = segment.segment.header().schema_version == lane.stream.definition.schema_version;
+        let Some(entry) = segment.segment.blocks().get(index) else { return Ok(()) };
+        let mut selection = self.filter.selection(lane);
+        if !is_ours {
+            // Types have other numbers there.
+            selection.types = None;
+        }
+        let may_hold = segment.segment.may_hold(index, &mut tools.raw, &selection);
+        if !may_hold.map_err(|error| SegmentFailure::of_block(&segment.path, entry, error))? {
+            return Ok(());
+        }
+        let feed = Feed::new(segment, blocks.part.clone(), []);
+        let Self { block, filter, errors, ends, .. } = self;
+        let bounds = (None, ends[space]);
+        tools.load(&feed, index, bounds, (filter, lane), block, &mut errors[space])?;
+        self.take_rows(space);
+        Ok(())
+    }
+
+    /// Lets the blocks that are left wait for their turn, those of them that have an open symbol.
+    fn wait(&mut self, mut blocks: Blocks, space: usize) -> Result<(), Error> {
+        let lane = self.lane(space);
+        let Some(segment) = blocks.open(lane)? else { return Ok(()) };
+        if blocks.are_stale(self.open.len()) {
+            let limit = match blocks.symbols {
+                usize::MAX => usize::MAX,
+                _ => blocks.runs.back().map_or(0, |run| run.end),
+            };
+            self.filter.select(self.open.clone(), Vec::new());
+            blocks.runs = self.filter.wanted_blocks(&segment.segment, lane);
+            blocks.cut(limit);
+            blocks.symbols = self.open.len();
+        }
+        let time_max = blocks.last().and_then(|index| Some(segment.segment.blocks().get(index)?.time_max));
+        let Some(time_max) = time_max else {
+            self.files -= 1;
+            return Ok(());
+        };
+        blocks.segment = (self.files <= FILES_MAX).then_some(segment);
+        self.heap.push(Unit { time_max, space, what: What::Blocks(blocks) });
+        Ok(())
+    }
+
+    /// Takes of the rows of the block those that are later than what has been found.
+    fn take_rows(&mut self, space: usize) {
+        let lane = self.lane(space);
+        loop {
+            let Self { block, filter, errors, .. } = self;
+            if !block.advance(filter, lane, &mut errors[space]) {
+                return;
+            }
+            match self.types.get(usize::from(block.type_id())) {
+                Some(Wanted::Last) => self.take_plain(space),
+                Some(Wanted::LastBy(_)) => self.take_keyed(space),
+                Some(Wanted::Nothing) | None => {}
+            }
+        }
+    }
+
+    fn take_plain(&mut self, space: usize) {
+        let Self { block, plain, pending, unsettled, .. } = self;
+        let pair = (block.symbol(), block.type_id());
+        match plain.get_mut(&pair) {
+            Some(found) if found.is_later_than(block.key(), space) => {}
+            Some(found) => *found = Found::of(block, space),
+            None => {
+                plain.insert(pair, Found::of(block, space));
+                if (pair.0 as usize) < unsettled.len() {
+                    pending.push(pair);
+                }
+            }
+        }
+    }
+
+    fn take_keyed(&mut self, space: usize) {
+        let Self { block, keyed, types, stream, errors, .. } = self;
+        let (symbol, type_id) = (block.symbol(), block.type_id());
+        let Some(Wanted::LastBy(fields)) = types.get(usize::from(type_id)) else { return };
+        let record = match stream.layouts.view(type_id, block.body()) {
+            Ok(record) => record,
+            Err(error) => {
+                let (stream, sequence) = (stream.name.clone(), Some(block.sequence()));
+                errors[space].push_back(Error::Decode { stream, sequence, error: Box::new(error) });
+                return;
+            }
+        };
+        let mut values = String::new();
+        for field in fields {
+            let start = values.len();
+            let _ = write!(values, "{}", record.at(*field));
+            // Its length ends a value, so that no two combinations are written alike.
+            let _ = write!(values, " {} ", values.len() - start);
+        }
+        let found = keyed.entry((symbol, type_id, values));
+        found
+            .and_modify(|found| {
+                if !found.is_later_than(block.key(), space) {
+                    *found = Found::of(block, space);
+                }
+            })
+            .or_insert_with(|| Found::of(block, space));
+    }
+}
+
+impl Blocks {
+    fn open(&self, lane: Lane<'_>) -> Result<Option<Arc<OpenSegment>>, Error> {
+        match &self.segment {
+            Some(segment) => Ok(Some(segment.clone())),
+            None => lane.space.open_segment(&self.part, lane.stream),
+        }
+    }
+
+    /// Whether the runs are to be found again, for fewer symbols are open now. Of many it takes long.
+    fn are_stale(&self, open: usize) -> bool {
+        self.symbols != open && (open < SYMBOLS_FEW || open < self.symbols / 2)
+    }
+
+    /// The block to look at next.
+    fn last(&self) -> Option<usize> {
+        self.runs.back()?.end.checked_sub(1)
+    }
+
+    /// Takes the block to look at next.
+    fn next(&mut self) -> Option<usize> {
+        let index = self.last()?;
+        self.cut(index);
+        Some(index)
+    }
+
+    /// Leaves out blocks from an index on.
+    fn cut(&mut self, end: usize) {
+        while self.runs.back().is_some_and(|run| run.start >= end) {
+            self.runs.pop_back();
+        }
+        if let Some(run) = self.runs.back_mut() {
+            run.end = run.end.min(end);
+        }
+    }
+}
+
+impl Found {
+    fn of(block: &Block, space: usize) -> Self {
+        let body = block.body().into();
+        Self { key: block.key(), space, symbol: block.symbol(), type_id: block.type_id(), body }
+    }
+
+    /// Equal times come in the order of spaces, and within one in the order of arrival.
+    fn is_later_than(&self, (time, sequence): Key, space: usize) -> bool {
+        (self.key.0, self.space, self.key.1) >= (time, space, sequence)
+    }
+}

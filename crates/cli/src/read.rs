@@ -42,6 +42,20 @@ pub struct Args {
     #[arg(long, value_parser = args::time, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Timestamp>,
 
+    /// Only the last so many messages, for example 10 or 500k; in time order.
+    #[arg(long, value_parser = args::count, value_name = "N", conflicts_with_all = ["reverse", "last_values"])]
+    last: Option<u64>,
+
+    /// Begin with the message of this sequence number, and go on in order of arrival. One number for each space of each
+    /// stream, for example 250 or 250,17.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N",
+        conflicts_with_all = ["reverse", "last", "last_values"]
+    )]
+    from_sequence: Vec<u64>,
+
     #[command(flatten)]
     last_values: LastValues,
 
@@ -73,7 +87,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   tapedb read --db demo.tape feed --from 2024-01-02T14:30:05 --to 2024-01-02T14:30:06 --symbols AAAH4
-  tapedb read --db demo.tape feed --reverse --limit 1 --output json
+  tapedb read --db demo.tape feed --last 1 --output json
   tapedb read --db demo.tape feed --last-values --to 2024-01-02T15:00
   tapedb read --db demo.tape feed --output none --readers 2";
 
@@ -136,6 +150,12 @@ impl Args {
         }
         if let Some(to) = self.to {
             cursor = cursor.to(to);
+        }
+        if let Some(last) = self.last {
+            cursor = cursor.last(last);
+        }
+        if !self.from_sequence.is_empty() {
+            cursor = cursor.from_sequences(self.from_sequence.iter().copied());
         }
         Ok(if self.reverse { cursor.reverse() } else { cursor })
     }

@@ -360,6 +360,11 @@ impl Error {
         matches!(self, Self::Version { .. } | Self::Convert { .. })
     }
 
+    /// Whether reading goes on behind it: it tells of messages, and once.
+    pub(crate) fn is_told_once(&self) -> bool {
+        self.is_damage() || self.is_conversion() || matches!(self, Self::Dropped { .. })
+    }
+
     /// Whether the stream is no longer there, at least not under its name.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Deleted { .. } | Self::Renamed { .. })

@@ -10,6 +10,7 @@ pub(crate) mod history;
 pub(crate) mod last;
 pub(crate) mod position;
 pub(crate) mod source;
+pub(crate) mod start;
 pub(crate) mod tail;
 pub(crate) mod tools;
 pub(crate) mod translate;

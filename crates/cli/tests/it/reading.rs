@@ -143,3 +143,16 @@ fn damage_is_told_and_left_out() {
     let lines = run.out.lines().count();
     assert!(lines < 3000 && lines > 0, "{lines} lines, {}", run.err);
 }
+
+#[test]
+fn reading_begins_where_it_is_told() {
+    let place = filled();
+    let all = place.run("read feed").good();
+    let lines: Vec<&str> = all.lines().collect();
+    let last = place.run("read feed --last 7").good();
+    assert!(last.lines().eq(lines[2993..].iter().copied()));
+    let arrived = place.run("read feed --from-sequence 2990 --limit 4").good();
+    assert!(arrived.lines().eq(lines[2990..2994].iter().copied()));
+    assert!(place.run("read feed --from-sequence 3001").bad(1).contains("3000 messages"));
+    place.run("read feed --last 7 --reverse").bad(2);
+}

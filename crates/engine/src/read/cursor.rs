@@ -7,6 +7,7 @@ use crate::read::filter::Filter;
 use crate::read::last::{self, KeyFields};
 use crate::read::position::{InStream, Place, Position};
 use crate::read::source::{ReadAs, Source};
+use crate::read::start::Start;
 use crate::read::tools::Tools;
 use crate::space::Space;
 use crate::stream::Stream;
@@ -42,10 +43,9 @@ pub struct CursorBuilder {
     types: Option<HashSet<String>>,
     reversed: bool,
     live: bool,
-    skip_history: bool,
+    start: Start,
     /// Of history only the last messages, by the fields that make a key.
     last: Option<KeyFields>,
-    resume: Option<Position>,
 }
 
 impl CursorBuilder {
@@ -58,9 +58,8 @@ impl CursorBuilder {
             types: None,
             reversed: false,
             live: false,
-            skip_history: false,
+            start: Start::First,
             last: None,
-            resume: None,
         }
     }
 
@@ -102,7 +101,26 @@ impl CursorBuilder {
 
     /// Live messages only: none that are there already.
     pub fn skip_history(mut self) -> Self {
-        (self.live, self.skip_history) = (true, true);
+        (self.live, self.start) = (true, Start::End);
+        self
+    }
+
+    /// Begins with the last `count` messages of all streams together, of those that the filters want; in time order. They are
+    /// looked for backwards when the cursor is opened.
+    pub fn last(mut self, count: u64) -> Self {
+        self.start = Start::Last(count);
+        self
+    }
+
+    /// Begins with the message of this sequence number, of a stream of one space, and gives messages in order of arrival.
+    pub fn from_sequence(self, sequence: u64) -> Self {
+        self.from_sequences([sequence])
+    }
+
+    /// [`CursorBuilder::from_sequence`] for several streams and spaces: a number for each space of each stream, in their
+    /// order.
+    pub fn from_sequences(mut self, sequences: impl IntoIterator<Item = u64>) -> Self {
+        self.start = Start::Sequences(sequences.into_iter().collect());
         self
     }
 
@@ -161,22 +179,26 @@ impl CursorBuilder {
     /// Goes on where another cursor over the same streams, with the same filters and in the same direction, was. A
     /// cursor that is not live goes on from a live position with what has come since, in order of arrival.
     pub fn resume(mut self, position: &Position) -> Self {
-        self.resume = Some(position.clone());
+        self.start = Start::Position(position.clone());
         self
     }
 
     /// Opens the cursor. Its history is what has been committed by now.
     ///
     /// # Errors
-    /// For a type that no stream has, for a live cursor in reverse, and for a position that does not fit, as one in a
-    /// stream that has been deleted does not fit a new one of its name.
+    /// For a type that no stream has, for what does not go together, as live and in reverse, for a sequence number that has
+    /// not been given yet, and for a position that does not fit, as one in a stream that has been deleted does not fit a new
+    /// one of its name.
     pub fn open(self) -> Result<Cursor, Error> {
         self.open_with(&Arc::default())
     }
 
     /// [`CursorBuilder::open`], keeping to the bounds of `tools`.
-    pub(crate) fn open_with(self, tools: &Arc<Mutex<Tools>>) -> Result<Cursor, Error> {
+    pub(crate) fn open_with(mut self, tools: &Arc<Mutex<Tools>>) -> Result<Cursor, Error> {
         self.check()?;
+        if let Some(position) = self.position_of_start(tools)? {
+            self.start = Start::Position(position);
+        }
         self.check_position()?;
         let (mut sources, mut watches) = (Vec::new(), Vec::new());
         for stream in &self.streams {
@@ -205,6 +227,8 @@ impl CursorBuilder {
             is_remote: self.streams.iter().any(|stream| stream.inner.remote.is_some()),
             next_poll: Instant::now() + POLL_INTERVAL,
             _watches: watches,
+            tools: tools.clone(),
+            builder: Box::new(self),
         })
     }
 
@@ -223,9 +247,22 @@ impl CursorBuilder {
         &self.streams
     }
 
+    pub(crate) fn start(&self) -> &Start {
+        &self.start
+    }
+
+    /// The same messages from the last one back.
+    pub(crate) fn backwards(self) -> Self {
+        Self { reversed: true, live: false, start: Start::First, ..self }
+    }
+
+    fn order(&self) -> Order {
+        if self.reversed { Order::TimeReversed } else { Order::Time }
+    }
+
     /// Columns are read from history, forwards.
     pub(crate) fn check_columns(&self) -> Result<(), Error> {
-        if self.live || self.reversed || self.resume.is_some() || self.last.is_some() {
+        if self.live || self.reversed || !matches!(self.start, Start::First) || self.last.is_some() {
             let what = "columns are read from history, forwards and from its beginning; leave out what says otherwise";
             return Err(Error::Position { what: what.into() });
         }
@@ -244,7 +281,7 @@ impl CursorBuilder {
         tools: &Arc<Mutex<Tools>>,
     ) -> Result<Source, Error> {
         let filter = self.filter_of(stream);
-        let order = if self.reversed { Order::TimeReversed } else { Order::Time };
+        let order = self.order();
         let place = self.place(stream, space)?;
         let sources = self.streams.iter().map(|stream| stream.inner.spaces.len()).sum();
         Ok(Source::new(
@@ -288,8 +325,15 @@ impl CursorBuilder {
         if self.live && self.reversed {
             return Err(Error::Position { what: "a cursor that reads backwards cannot be live".into() });
         }
-        if self.skip_history && self.last.is_some() {
-            let what = "the last values are part of history; begin with them and go on live, or skip history";
+        let begins_at_first = matches!(self.start, Start::First | Start::Position(_));
+        if self.last.is_some() && !begins_at_first {
+            let what =
+                "last values take the place of history; begin with them, or skip history or a part of it";
+            return Err(Error::Position { what: what.into() });
+        }
+        if self.reversed && matches!(self.start, Start::Last(_)) {
+            let what =
+                "backwards a cursor begins with the last message; leave out `last`, and stop after so many";
             return Err(Error::Position { what: what.into() });
         }
         self.check_keys()?;
@@ -334,7 +378,7 @@ impl CursorBuilder {
 
     /// The position, if there is one, must say where to go on in all spaces of the cursor's streams, in their order.
     fn check_position(&self) -> Result<(), Error> {
-        let Some(position) = &self.resume else { return Ok(()) };
+        let Start::Position(position) = &self.start else { return Ok(()) };
         let needed = self.streams.iter().flat_map(|stream| {
             let spaces = stream.inner.spaces.iter().map(|space| space.number);
             spaces.map(move |space| (stream, space))
@@ -361,9 +405,7 @@ impl CursorBuilder {
     fn place(&self, stream: &Stream, space: &Space) -> Result<Option<Place>, Error> {
         // Not `Log::next_sequence`, which a snapshot may be ahead of for a moment.
         let end = space.next_sequence();
-        let Some(position) = &self.resume else {
-            return Ok(self.skip_history.then_some(Place::Live { next: end }));
-        };
+        let Start::Position(position) = &self.start else { return Ok(self.start.place(self.order(), end)) };
         let (name, id) = (stream.name(), stream.inner.position_id);
         let in_space = || position.streams.iter().filter(|found| found.space == space.number);
         let named = || in_space().find(|found| found.name == name);
@@ -427,6 +469,9 @@ pub struct Cursor {
     _watches: Vec<Arc<Watch>>,
     /// When to look next at what that process has written.
     next_poll: Instant,
+    tools: Arc<Mutex<Tools>>,
+    /// What it was opened with.
+    builder: Box<CursorBuilder>,
 }
 
 impl Cursor {
@@ -443,6 +488,22 @@ impl Cursor {
             return Ok(Some(Message { cursor: self }));
         }
         Ok(None)
+    }
+
+    /// Goes on with the first message at or after `time`, and where the cursor reads backwards with the last one at or before
+    /// it: wherever the cursor is, in history as it is now, with the filters that the cursor was opened with. A live cursor
+    /// goes on live behind it. Costs what opening a cursor costs: what is read does not grow with history.
+    ///
+    /// # Errors
+    /// As [`CursorBuilder::open`]: the cursor is then where it was.
+    pub fn seek(&mut self, time: Timestamp) -> Result<(), Error> {
+        let builder = CursorBuilder { start: Start::Time(time), last: None, ..(*self.builder).clone() };
+        *self = builder.open_with(&self.tools.clone())?;
+        Ok(())
+    }
+
+    pub(crate) fn sources(&self) -> &[Source] {
+        &self.sources
     }
 
     /// The next message, and which of the spaces of all streams it is from.

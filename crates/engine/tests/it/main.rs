@@ -24,6 +24,7 @@ mod sealing;
 mod segments;
 mod settings;
 mod simulation;
+mod starts;
 mod storm;
 mod support;
 mod transient;

@@ -276,9 +276,34 @@ impl World {
         assert_eq!(found, expected, "{query:?}");
         assert!(cursor.next().unwrap().is_none());
         crate::last::check(|| query.on(self.db()), query.reversed, cut);
+        self.check_starts(&query, &expected, &mut cursor);
         if !query.reversed {
             let record = TYPES[query.types.unwrap_or(expected.len() % 2)];
             super::columns::check(record, || query.on(self.db()));
+        }
+    }
+
+    /// The same query begun elsewhere, by the cursor that has been there and by new ones.
+    fn check_starts(&mut self, query: &Query, expected: &[u64], cursor: &mut Cursor) {
+        let time = (self.random.next() % self.time.max(1) as u64) as i64;
+        let behind = match query.reversed {
+            true => Query { to: query.to.min(time + 1), ..query.clone() },
+            false => Query { from: query.from.max(time), ..query.clone() },
+        };
+        cursor.seek(Timestamp(time)).unwrap();
+        assert_eq!(drain(cursor), behind.history(&self.stored), "{query:?} from {time}");
+        if query.reversed {
+            return;
+        }
+        let count = self.random.below(expected.len() + 2);
+        let last = drain(&mut query.on(self.db()).last(count as u64).open().unwrap());
+        assert_eq!(last, expected[expected.len().saturating_sub(count)..], "{query:?}, last {count}");
+        if let [stream] = query.streams[..] {
+            let rows = &self.stored[stream];
+            let first = self.random.below(rows.len() + 1);
+            let begun = drain(&mut query.on(self.db()).from_sequence(first as u64).open().unwrap());
+            let wanted = rows[first..].iter().filter(|row| query.wants(row)).map(|row| row.number);
+            assert_eq!(begun, wanted.collect::<Vec<_>>(), "{query:?} from message {first}");
         }
     }
 

@@ -53,6 +53,13 @@ pub enum Error {
         /// How many there are.
         spaces: u32,
     },
+    /// The stream has no such symbol.
+    NoSymbol {
+        /// The stream.
+        stream: Box<str>,
+        /// The name that was asked for.
+        symbol: Box<str>,
+    },
     /// The stream has got another schema since it was opened.
     Outdated {
         /// The stream.
@@ -414,6 +421,9 @@ impl fmt::Display for Error {
             }
             Self::NoSpace { stream, space, spaces } => {
                 write!(f, "stream {stream:?} has no space {space}, for it has {spaces}, counted from 0")
+            }
+            Self::NoSymbol { stream, symbol } => {
+                write!(f, "stream {stream:?} has no symbol {symbol:?}; `symbols` lists those there are")
             }
             Self::Outdated { stream } => {
                 write!(f, "stream {stream:?} has got another schema since it was opened; open it anew")

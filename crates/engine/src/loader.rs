@@ -53,6 +53,8 @@ pub struct Loader {
     symbols: HashMap<Box<str>, u32>,
     /// Some of `symbols`, each where [`recent_slot`] says: found with one comparison. Empty names are no symbols.
     recent: Box<[(String, u32); RECENT_SYMBOLS]>,
+    /// How often symbols of the stream had got other names when these were looked up.
+    renames: u64,
     last_type: Option<(TypeId, Binding)>,
     /// Latest time this loader has taken.
     last_time: i64,
@@ -69,6 +71,7 @@ impl Loader {
             None if stream.inner.is_writable => None,
             None => return Err(Error::ReadOnly),
         };
+        let renames = stream.inner.dictionary.renames();
         Ok(Self {
             loading,
             stream: stream.inner,
@@ -79,6 +82,7 @@ impl Loader {
             unsent: Vec::new(),
             symbols: HashMap::new(),
             recent: Box::new(std::array::from_fn(|_| Default::default())),
+            renames,
             last_type: None,
             last_time: i64::MIN,
             next_sequence: 0,
@@ -200,11 +204,22 @@ impl Loader {
     /// When it is empty, too long, one too many, or cannot be written.
     #[inline]
     pub fn symbol(&mut self, symbol: &str) -> Result<SymbolId, Error> {
+        if self.renames != self.stream.dictionary.renames() {
+            self.forget_symbols();
+        }
         let (name, id) = &self.recent[recent_slot(symbol)];
         if name == symbol && !symbol.is_empty() {
             return Ok(self.symbol_id(*id));
         }
         self.look_up(symbol)
+    }
+
+    /// What a symbol was called may be another one's name by now.
+    #[cold]
+    fn forget_symbols(&mut self) {
+        self.renames = self.stream.dictionary.renames();
+        self.symbols.clear();
+        self.recent.iter_mut().for_each(|(name, _)| name.clear());
     }
 
     fn look_up(&mut self, symbol: &str) -> Result<SymbolId, Error> {

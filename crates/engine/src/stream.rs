@@ -849,6 +849,23 @@ impl StreamInner {
         }
     }
 
+    /// Gives a symbol another name.
+    pub fn rename_symbol(&self, old: &str, new: &str) -> Result<(), Error> {
+        // The stream is neither deleted nor renamed meanwhile.
+        let hold = self.hold_writers()?;
+        self.check_not_deleted()?;
+        let mut symbols = self.symbol_file()?;
+        let id = self.dictionary.id(old);
+        let id = id.ok_or_else(|| Error::NoSymbol { stream: (*self.name).into(), symbol: old.into() })?;
+        if old != new {
+            symbols.rename(id, new)?;
+        }
+        drop((symbols, hold));
+        self.ring();
+        self.observers.changed();
+        Ok(())
+    }
+
     /// Puts the names of all symbols on the disk, before something that uses them is put there for good.
     pub fn sync_symbols(&self) -> Result<(), Error> {
         Ok(self.symbol_file()?.sync()?)

@@ -2,7 +2,7 @@
 
 use crate::symbols::MAX_SYMBOLS;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// Names in the first chunk; every further chunk has twice as many.
@@ -12,14 +12,34 @@ const CHUNKS: usize = 19;
 
 const _: () = assert!(FIRST_CHUNK * ((1 << CHUNKS) - 1) >= MAX_SYMBOLS);
 
-type Chunk = Box<[OnceLock<Arc<str>>]>;
+type Chunk = Box<[Slot]>;
 
-/// Symbols by id and by name. One writer adds, any number of readers look up; a name once there never moves.
+/// Symbols by id and by name. One writer adds and renames, any number of readers look up; a name once there never moves, and
+/// stays for those who hold it when the symbol gets another.
 #[derive(Debug, Default)]
 pub struct Dictionary {
     chunks: [OnceLock<Chunk>; CHUNKS],
     len: AtomicU32,
     ids: RwLock<HashMap<Arc<str>, u32>>,
+    renames: AtomicU64,
+}
+
+/// A symbol's name, and the one that it has got instead.
+#[derive(Debug, Default)]
+struct Slot {
+    name: OnceLock<Arc<str>>,
+    next: OnceLock<Box<Slot>>,
+}
+
+impl Slot {
+    /// The slot of the name that counts.
+    fn last(&self) -> &Self {
+        let mut slot = self;
+        while let Some(next) = slot.next.get() {
+            slot = next;
+        }
+        slot
+    }
 }
 
 impl Dictionary {
@@ -35,12 +55,12 @@ impl Dictionary {
 
     /// The name of a symbol id. Takes no lock: good for once per message.
     pub fn name(&self, id: u32) -> Option<&str> {
-        self.slot(id)?.get().map(|name| &**name)
+        self.slot(id)?.last().name.get().map(|name| &**name)
     }
 
     /// The name of a symbol id, to keep.
     pub fn shared_name(&self, id: u32) -> Option<Arc<str>> {
-        self.slot(id)?.get().cloned()
+        self.slot(id)?.last().name.get().cloned()
     }
 
     /// The id of a symbol. Takes a lock shared with other readers: a loader keeps the ids it uses.
@@ -77,20 +97,43 @@ impl Dictionary {
             let name: Arc<str> = name.into();
             let (chunk, at) = place(id);
             let slots = self.chunks[chunk].get_or_init(|| empty_chunk(FIRST_CHUNK << chunk));
-            let _ = slots[at].set(Arc::clone(&name));
+            let _ = slots[at].name.set(Arc::clone(&name));
             ids.entry(name).or_insert(id);
             self.len.store(id + 1, Ordering::Release);
         }
     }
 
-    fn slot(&self, id: u32) -> Option<&OnceLock<Arc<str>>> {
+    /// How often a symbol has got another name: who remembers ids by name, or names by id, begins anew when it has changed.
+    #[inline]
+    pub fn renames(&self) -> u64 {
+        // Pairs with the Release in `rename`: who sees the number finds the name.
+        self.renames.load(Ordering::Acquire)
+    }
+
+    /// Gives a symbol that is there another name. Only the symbol file calls this, one thread at a time.
+    pub(crate) fn rename(&self, id: u32, name: &str) {
+        let mut ids = self.ids.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(slot) = self.slot(id).map(Slot::last) else { return };
+        if let Some(old) = slot.name.get()
+            && ids.get(old) == Some(&id)
+        {
+            ids.remove(old);
+        }
+        let name: Arc<str> = name.into();
+        let _ =
+            slot.next.set(Box::new(Slot { name: OnceLock::from(Arc::clone(&name)), next: OnceLock::new() }));
+        ids.entry(name).or_insert(id);
+        self.renames.fetch_add(1, Ordering::Release);
+    }
+
+    fn slot(&self, id: u32) -> Option<&Slot> {
         let (chunk, at) = place(id);
         self.chunks.get(chunk)?.get()?.get(at)
     }
 }
 
 fn empty_chunk(len: usize) -> Chunk {
-    (0..len).map(|_| OnceLock::new()).collect()
+    (0..len).map(|_| Slot::default()).collect()
 }
 
 /// Chunk of an id and its place there.
@@ -123,6 +166,24 @@ mod tests {
         assert!(dictionary.follow(0, ["A", "B"]) && dictionary.follow(1, ["B", "C"]));
         assert!(!dictionary.follow(4, ["E"]) && !dictionary.follow(1, ["X", "D"]));
         assert!(dictionary.names_from(0).eq(["A", "B", "C"]));
+    }
+
+    #[test]
+    fn a_renamed_symbol_has_its_new_name_alone() {
+        let dictionary = Dictionary::default();
+        dictionary.extend(["A", "B"]);
+        let held = dictionary.name(0);
+        dictionary.rename(0, "C");
+        dictionary.rename(0, "D");
+        assert_eq!(
+            (held, dictionary.name(0), dictionary.shared_name(0).as_deref()),
+            (Some("A"), Some("D"), Some("D"))
+        );
+        assert_eq!(["A", "B", "C", "D"].map(|name| dictionary.id(name)), [None, Some(1), None, Some(0)]);
+        dictionary.extend(["A"]);
+        dictionary.rename(1, "C");
+        assert_eq!(["A", "B", "C", "D"].map(|name| dictionary.id(name)), [Some(2), None, Some(1), Some(0)]);
+        assert_eq!((dictionary.len(), dictionary.renames()), (3, 3));
     }
 
     #[test]

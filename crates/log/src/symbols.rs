@@ -1,4 +1,5 @@
-//! The symbol file of a stream: append-only names, whose order gives their ids.
+//! The symbol file of a stream: append-only names, whose order gives their ids. A further entry of an id that has a name gives
+//! it another one.
 
 use crate::dictionary::Dictionary;
 use crate::error::LogError;
@@ -91,6 +92,8 @@ pub struct SymbolFile {
     path: PathBuf,
     dictionary: Arc<Dictionary>,
     end: u64,
+    /// How many names the damaged bytes before `end` may have held that no entry has proved lost.
+    missing_max: usize,
     /// `None` when open for reading.
     durability: Option<Durability>,
     poisoned: Option<String>,
@@ -180,15 +183,7 @@ impl SymbolFile {
     /// Adds new symbols in one write, as durable as the stream; call it before appending the batches that use
     /// them. Returns their ids. On error none of them is added.
     pub fn append(&mut self, names: &[&str]) -> Result<Range<u32>, LogError> {
-        let Some(durability) = self.durability else {
-            return Err(LogError::Unreadable {
-                path: self.path.clone(),
-                what: "the file is open for reading only",
-            });
-        };
-        if let Some(cause) = &self.poisoned {
-            return Err(LogError::Poisoned { cause: cause.clone() });
-        }
+        let durability = self.check_writable()?;
         let first = self.check_new(names)?;
         let entries = encode(first, names);
         self.file.write_at(&entries, self.end).map_err(|e| self.take_back("write", e))?;
@@ -200,15 +195,38 @@ impl SymbolFile {
         Ok(first..first + names.len() as u32)
     }
 
+    /// Gives a symbol another name, in one write that is on the disk when this returns, whatever the durability. On error
+    /// it has the old one, unless it is [`LogError::Poisoned`]: then it may have either when the file is opened next.
+    ///
+    /// # Errors
+    /// When the name is empty, too long, or another symbol's; there is no such symbol; what the system refuses.
+    pub fn rename(&mut self, id: u32, name: &str) -> Result<(), LogError> {
+        self.check_writable()?;
+        if id >= self.dictionary.len() {
+            let (path, what) = (self.path.clone(), "it has no symbol of that id");
+            return Err(LogError::Unreadable { path, what });
+        }
+        self.check_names(&[name])?;
+        let entry = encode(id, &[name]);
+        if self.end + entry.len() as u64 > FILE_MAX {
+            return Err(LogError::TooManySymbols);
+        }
+        self.file.write_at(&entry, self.end).map_err(|e| self.take_back("write", e))?;
+        self.file.sync_data().map_err(|e| self.poison("sync", &e))?;
+        self.end += entry.len() as u64;
+        self.dictionary.rename(id, name);
+        Ok(())
+    }
+
     /// Takes in what a writer in another process has added. Returns whether there was anything.
     pub fn refresh(&mut self) -> Result<bool, LogError> {
         if self.durability.is_some() {
             return Ok(false);
         }
-        let before = self.dictionary.len();
+        let before = self.end;
         let content = read_all(&*self.file, &self.path, self.end)?;
         self.take_in(&content);
-        Ok(self.dictionary.len() > before)
+        Ok(self.end > before)
     }
 
     /// Takes in what a writer in another process has added, and tells what is behind the last entry now; for files open
@@ -225,7 +243,7 @@ impl SymbolFile {
 
     fn on(file: Arc<dyn StorageFile>, path: &Path, durability: Option<Durability>) -> Self {
         let (path, dictionary) = (path.to_path_buf(), Arc::default());
-        Self { file, path, dictionary, end: FILE_HEADER_BYTES, durability, poisoned: None }
+        Self { file, path, dictionary, end: FILE_HEADER_BYTES, missing_max: 0, durability, poisoned: None }
     }
 
     /// Adds the entries in `content`, which begins at `end`, to the dictionary.
@@ -234,14 +252,26 @@ impl SymbolFile {
         let mut at = 0;
         while at < content.len() {
             let id = self.dictionary.len();
-            let Some((start, found, name)) = next_entry(content, at, id) else { break };
+            let Some((start, found, name)) = next_entry(content, at, id, self.missing_max) else { break };
             if start > at {
                 let (offset, bytes) = (self.end + at as u64, (start - at) as u64);
-                recovery.places.push(SymbolDamage { offset, bytes, ids: id..found });
+                recovery.places.push(SymbolDamage { offset, bytes, ids: id..id });
+                self.missing_max += (start - at).div_ceil(ENTRY_MIN);
+            }
+            at = start + ENTRY_HEAD + name.len();
+            if found < id {
+                self.dictionary.rename(found, name);
+                continue;
+            }
+            if found > id {
+                self.missing_max -= (found - id) as usize;
+                // Names are lost before the one that tells of it: with the bytes that were damaged last.
+                if let Some(place) = recovery.places.last_mut() {
+                    place.ids = if place.ids.is_empty() { id..found } else { place.ids.start..found };
+                }
             }
             self.lose(id..found, &mut recovery);
             self.dictionary.extend([name]);
-            at = start + ENTRY_HEAD + name.len();
         }
         self.end += at as u64;
         recovery.symbols = self.dictionary.len();
@@ -266,11 +296,27 @@ impl SymbolFile {
         }
     }
 
+    fn check_writable(&self) -> Result<Durability, LogError> {
+        match (self.durability, &self.poisoned) {
+            (None, _) => {
+                let (path, what) = (self.path.clone(), "the file is open for reading only");
+                Err(LogError::Unreadable { path, what })
+            }
+            (_, Some(cause)) => Err(LogError::Poisoned { cause: cause.clone() }),
+            (Some(durability), None) => Ok(durability),
+        }
+    }
+
     fn check_new(&self, names: &[&str]) -> Result<u32, LogError> {
         let first = self.dictionary.len();
         if first as usize + names.len() > MAX_SYMBOLS {
             return Err(LogError::TooManySymbols);
         }
+        self.check_names(names)?;
+        Ok(first)
+    }
+
+    fn check_names(&self, names: &[&str]) -> Result<(), LogError> {
         let mut seen = HashSet::new();
         for &name in names {
             if name.is_empty() || name.len() > MAX_SYMBOL_BYTES {
@@ -280,7 +326,7 @@ impl SymbolFile {
                 return Err(LogError::SymbolExists { name: name.to_owned() });
             }
         }
-        Ok(first)
+        Ok(())
     }
 
     fn take_back(&mut self, operation: &'static str, error: io::Error) -> LogError {
@@ -311,11 +357,12 @@ fn encode(first: u32, names: &[&str]) -> Vec<u8> {
     out
 }
 
-/// The entry of `id` at `at`, or the next one that can be read: where it is, its id, its name.
-fn next_entry(content: &[u8], at: usize, id: u32) -> Option<(usize, u32, &str)> {
+/// The entry at `at`, or the next one that can be read: where it is, its id, its name. The id is at most `id`, the next new one,
+/// and so many more as names may be missing.
+fn next_entry(content: &[u8], at: usize, id: u32, missing_max: usize) -> Option<(usize, u32, &str)> {
     (at..content.len()).find_map(|start| {
-        let lost_max = (start - at).div_ceil(ENTRY_MIN);
-        let ids = id as usize..=(id as usize + lost_max).min(MAX_SYMBOLS - 1);
+        let lost_max = missing_max + (start - at).div_ceil(ENTRY_MIN);
+        let ids = 0..=(id as usize + lost_max).min(MAX_SYMBOLS - 1);
         let (found, name) = entry_at(content, start, &ids)?;
         Some((start, found, name))
     })
@@ -337,12 +384,12 @@ fn id_and_len(head: &[u8; ENTRY_HEAD]) -> (u32, usize) {
     (u32_at(head, 4), usize::from(u16::from_le_bytes(take(head, 8))))
 }
 
-/// Whether bytes behind the last readable entry are the first part of the entry of `id`. That is all a torn append
-/// leaves: its earlier entries are whole.
+/// Whether bytes behind the last readable entry are the first part of an entry, of `id` or of a symbol that is there. That is
+/// all a torn append leaves: its earlier entries are whole.
 fn is_unfinished(tail: &[u8], id: u32) -> bool {
     let Some(head) = tail.first_chunk() else { return !tail.is_empty() };
     let (found, len) = id_and_len(head);
-    found == id && (1..=MAX_SYMBOL_BYTES).contains(&len) && tail.len() < ENTRY_HEAD + len
+    found <= id && (1..=MAX_SYMBOL_BYTES).contains(&len) && tail.len() < ENTRY_HEAD + len
 }
 
 fn read_all(file: &dyn StorageFile, path: &Path, from: u64) -> Result<Vec<u8>, LogError> {

@@ -64,6 +64,105 @@ fn a_power_cut_in_any_operation_keeps_what_was_acknowledged() {
 }
 
 #[test]
+fn a_power_cut_in_a_rename_leaves_the_old_name_or_the_new() {
+    for seed in 0..400 {
+        let disk = SimStorage::new(seed);
+        let durability = [Durability::Sync, Durability::Async][seed as usize % 2];
+        let (mut file, _) = SymbolFile::open_rw(&disk, path(), STREAM, Durability::Sync).unwrap();
+        file.append(&["A", "B"]).unwrap();
+        drop(file);
+        let (mut file, _) = SymbolFile::open_rw(&disk, path(), STREAM, durability).unwrap();
+        disk.crash_at(1 + seed % 9);
+        let mut now = 0;
+        while now < 6 && file.rename(1, &format!("B{now}")).is_ok() {
+            now += 1;
+        }
+        disk.restart(Stop::Power);
+        let (mut file, recovery) = open(&disk);
+        let name = |now: u32| now.checked_sub(1).map_or("B".into(), |now| format!("B{now}"));
+        let found = names(&file);
+        let allowed = [name(now), name(now + 1)];
+        assert!(found[0] == "A" && allowed.contains(&found[1]) && found.len() == 2, "seed {seed}: {found:?}");
+        assert!(recovery.damaged.is_empty(), "seed {seed}: {recovery}");
+        file.append(&["next"]).unwrap();
+        assert_eq!(names(&open(&disk).0), names(&file), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_symbol_is_renamed_and_readers_see_it() {
+    let disk = SimStorage::new(1);
+    let (mut file, _) = open(&disk);
+    file.append(&["A", "B"]).unwrap();
+    let (mut outside, _) = SymbolFile::open_read(&disk, path(), STREAM).unwrap();
+    file.rename(0, "C").unwrap();
+    assert!(outside.refresh().unwrap());
+    file.append(&["A"]).unwrap();
+    file.rename(2, "D").unwrap();
+    file.rename(0, "A").unwrap();
+    assert!(outside.refresh().unwrap() && outside.dictionary().renames() == 3);
+    let (again, recovery) = open(&disk);
+    for found in [&file, &outside, &again] {
+        assert_eq!(names(found), ["A", "B", "D"]);
+        assert_eq!(
+            ["A", "B", "C", "D"].map(|name| found.dictionary().id(name)),
+            [Some(0), Some(1), None, Some(2)]
+        );
+    }
+    assert_eq!((recovery.symbols, recovery.cut_bytes, recovery.damaged.len()), (3, 0, 0));
+    for (id, name) in [(0, "B"), (0, "A"), (0, ""), (3, "X")] {
+        file.rename(id, name).unwrap_err();
+    }
+    assert!(matches!(outside.rename(0, "X"), Err(LogError::Unreadable { .. })));
+    assert_eq!(names(&open(&disk).0), ["A", "B", "D"]);
+}
+
+#[test]
+fn a_torn_rename_is_cut_at_every_byte() {
+    let disk = SimStorage::new(1);
+    let (mut file, _) = open(&disk);
+    file.append(&["AAPL", "MSFT"]).unwrap();
+    let start = disk.content(path()).unwrap().len();
+    file.rename(0, "a longer name than the other one").unwrap();
+    let content = disk.content(path()).unwrap();
+    for len in start..content.len() {
+        disk.set_content(path(), &content[..len]);
+        let (file, recovery) = open(&disk);
+        assert_eq!(
+            (names(&file), recovery.cut_bytes),
+            (vec!["AAPL".into(), "MSFT".into()], (len - start) as u64)
+        );
+        assert!(recovery.damaged.is_empty() && disk.content(path()).unwrap().len() == start, "{len}");
+    }
+}
+
+/// Names that are damaged before a rename are found to be lost by the new name behind it.
+#[test]
+fn damage_between_renames_is_told() {
+    let disk = SimStorage::new(1);
+    let (mut file, _) = open(&disk);
+    file.append(&["A", "B", "C", "D"]).unwrap();
+    file.rename(0, "a").unwrap();
+    file.append(&["E"]).unwrap();
+    // Entries of 11 bytes: those of C and D, of the rename of A, of E.
+    for (entries, expected, lost) in [
+        (2..4, ["a", "B", "?2", "?3", "E"], 2..4),
+        (2..3, ["a", "B", "?2", "D", "E"], 2..3),
+        (4..5, ["A", "B", "C", "D", "E"], 4..4),
+        (3..5, ["A", "B", "C", "?3", "E"], 3..4),
+    ] {
+        let whole = disk.content(path()).unwrap();
+        zero(&disk, 64 + entries.start * 11..64 + entries.end * 11);
+        let (file, recovery) = open(&disk);
+        assert_eq!(names(&file), expected, "{entries:?}");
+        assert_eq!(recovery.places.len(), 1, "{entries:?}");
+        let ids: Vec<u32> = lost.clone().collect();
+        assert_eq!((recovery.places[0].ids.clone(), recovery.damaged), (lost, ids), "{entries:?}");
+        disk.set_content(path(), &whole);
+    }
+}
+
+#[test]
 fn a_flipped_bit_costs_one_name_at_most() {
     let disk = SimStorage::new(1);
     let (mut file, _) = open(&disk);
@@ -171,6 +270,26 @@ fn the_page_shows_the_golden_entry() {
     file.append(&["MSFT", "AAPL"]).unwrap();
     let entry: Vec<_> = disk.content(path()).unwrap()[78..].iter().map(|b| format!("{b:02x}")).collect();
     let dump = format!("0000  {}\n", entry.join(" "));
+    let page = include_str!("../../../docs/format/log.md");
+    assert!(page.contains(&dump), "docs/format/log.md must show:\n{dump}");
+}
+
+#[test]
+fn the_page_shows_a_golden_rename() {
+    let disk = SimStorage::new(1);
+    let (mut file, _) = open(&disk);
+    file.append(&["MSFT", "FB"]).unwrap();
+    file.rename(1, "META").unwrap();
+    let golden = include_bytes!("../../../testing/vectors/symbols_v1.bin");
+    assert_eq!(disk.content(path()).unwrap(), golden);
+    let disk = SimStorage::new(2);
+    disk.set_content(path(), golden);
+    assert_eq!(names(&open(&disk).0), ["MSFT", "META"]);
+    let lines = golden[64..].chunks(16).enumerate().map(|(line, bytes)| {
+        let bytes: Vec<_> = bytes.iter().map(|b| format!("{b:02x}")).collect();
+        format!("{:04x}  {}\n", 64 + line * 16, bytes.join(" "))
+    });
+    let dump: String = lines.collect();
     let page = include_str!("../../../docs/format/log.md");
     assert!(page.contains(&dump), "docs/format/log.md must show:\n{dump}");
 }

@@ -46,6 +46,22 @@ fn sealing_and_renaming_change_no_message() {
 }
 
 #[test]
+fn a_symbol_is_renamed() {
+    let place = Place::new();
+    place.run("generate --stream bars --kind bars --messages 100").good();
+    let of = |symbol: &str| place.run(&format!("read bars --symbols {symbol}")).good().lines().count();
+    let (before, other) = (of("S000001"), of("S000002"));
+    assert!(before > 0 && other > 0);
+    let told = place.run("rename bars --symbol S000001 NEW").good();
+    assert!(told.contains("renamed symbol \"S000001\""), "{told}");
+    assert_eq!((of("NEW"), of("S000001"), of("S000002")), (before, 0, other));
+    assert!(place.run("symbols bars").good().lines().any(|symbol| symbol == "NEW"));
+    assert!(place.run("rename bars --symbol S000001 X").bad(1).contains("no symbol \"S000001\""));
+    assert!(place.run("rename bars --symbol NEW S000002").bad(1).contains("already"));
+    place.run("check bars").good();
+}
+
+#[test]
 fn messages_are_deleted_only_when_told_to() {
     let place = Place::new();
     place.run("generate --stream feed --messages 1k").good();

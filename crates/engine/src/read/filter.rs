@@ -22,6 +22,8 @@ pub(crate) struct Filter {
     types: Option<Vec<bool>>,
     /// The same for segments.
     selected: Option<Selected>,
+    /// How often symbols had been renamed when ids were looked up.
+    renames: u64,
 }
 
 /// Ids of what is wanted, ascending; `None`: all.
@@ -44,7 +46,7 @@ impl Filter {
     /// Everything.
     pub fn all() -> Self {
         let (from, last) = (i64::MIN, i64::MAX);
-        Self { from, last, asked: (from, last), symbols: None, types: None, selected: None }
+        Self { from, last, asked: (from, last), symbols: None, types: None, selected: None, renames: 0 }
     }
 
     pub fn new(
@@ -57,7 +59,33 @@ impl Filter {
         let symbols = symbols.map(|wanted| Symbols { wanted: wanted.clone(), by_id: Vec::new() });
         let records = stream.layouts.records().iter();
         let types = types.map(|wanted| records.map(|record| wanted.contains(&record.name)).collect());
-        Self { from, last, asked: (from, last), symbols, types, selected: None }
+        Self {
+            from,
+            last,
+            asked: (from, last),
+            symbols,
+            types,
+            selected: None,
+            renames: stream.dictionary.renames(),
+        }
+    }
+
+    /// Looks ids up anew where symbols have got other names. Asked for each batch and block: what is in memory may still be
+    /// judged by the names before.
+    #[inline]
+    fn heed_renames(&mut self, stream: &StreamInner) {
+        if self.symbols.is_some() && self.renames != stream.dictionary.renames() {
+            self.look_up_anew(stream);
+        }
+    }
+
+    #[cold]
+    fn look_up_anew(&mut self, stream: &StreamInner) {
+        self.renames = stream.dictionary.renames();
+        self.selected = None;
+        if let Some(symbols) = &mut self.symbols {
+            symbols.by_id.clear();
+        }
     }
 
     /// Leaves out the times behind which reading goes on; [`Filter::widen`] takes them in again.
@@ -134,6 +162,7 @@ impl Filter {
 
     /// Ids of what is wanted, looked up again when the stream has new symbols.
     fn selected(&mut self, stream: &StreamInner) -> &Selected {
+        self.heed_renames(stream);
         let known = stream.dictionary.len();
         let Self { symbols, types, selected, .. } = self;
         if selected.as_ref().is_none_or(|selected| selected.known < known && selected.symbols.is_some()) {
@@ -161,6 +190,7 @@ impl Filter {
 
     /// Whether no row of a batch is wanted.
     pub fn wants_none_of(&mut self, header: &BatchHeader, stream: &StreamInner) -> bool {
+        self.heed_renames(stream);
         header.time_max < self.from
             || header.time_min > self.last
             || (header.symbol_width == 0 && !self.wants_symbol(header.symbol_const, stream))

@@ -1,4 +1,4 @@
-//! Deleting messages of a stream.
+//! Deleting messages of a stream, and renaming its symbols.
 //!
 //! A deletion is a line in the manifest of each space: it takes effect at once and costs the same for one message and for a
 //! thousand million. Readers leave out what it covers; upkeep takes the messages out of their files later. A cursor that is
@@ -20,6 +20,40 @@ use tapedb_log::Snapshot;
 use tapedb_schema::Timestamp;
 
 impl Stream {
+    /// Gives a symbol another name: that of all its messages, those that are stored included. Nothing stored is rewritten;
+    /// it costs one entry in the symbol file, and is on the disk when it returns. From then on the old name is free: a message
+    /// appended under it is of a new symbol. A [`SymbolId`](crate::SymbolId) stays that of the symbol.
+    ///
+    /// Readers see the new name at once, in other processes when they look at the stream's files next. A cursor that wants
+    /// some symbols goes by the new names from the next batch or block on that it reads.
+    ///
+    /// ```
+    /// # use tapedb_codec::{Record, SchemaBuilder};
+    /// # use tapedb_engine::{Database, StreamOptions};
+    /// # use tapedb_schema::Timestamp;
+    /// # #[derive(Record, Debug, Default, PartialEq)]
+    /// # #[record(message)]
+    /// # struct Tick { price: f64 }
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = Database::open(directory.path().join("db"))?;
+    /// # let ticks = db.create_stream("ticks", SchemaBuilder::new().with::<Tick>().finish(), StreamOptions::default())?;
+    /// let mut loader = ticks.loader()?;
+    /// loader.append("FB", Timestamp(1), &Tick { price: 1.0 })?;
+    /// loader.flush()?;
+    /// ticks.rename_symbol("FB", "META")?;
+    ///
+    /// let mut cursor = ticks.cursor().symbols(["META"]).open()?;
+    /// assert_eq!(cursor.next()?.map(|message| message.symbol()), Some("META"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoSymbol`]; when another symbol has the new name, or it is empty or too long; when the database is open for
+    /// reading only, the stream has been deleted, or the symbol file cannot be written: the symbol then has its old name.
+    pub fn rename_symbol(&self, old: &str, new: &str) -> Result<(), Error> {
+        self.inner.rename_symbol(old, new)
+    }
+
     /// Deletes all messages at or after a time, as far as they have been acknowledged by now.
     ///
     /// # Errors

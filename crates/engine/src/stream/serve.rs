@@ -110,7 +110,9 @@ impl Stream {
         let inner = &self.inner;
         inner.check_is_here()?;
         inner.refresh()?;
-        let known = known.filter(|known| known.stream_id == inner.definition.id && known.run == inner.run);
+        // Whoever knows symbols by names that they have no more, knows nothing.
+        let run = inner.run.wrapping_add(inner.dictionary.renames());
+        let known = known.filter(|known| known.stream_id == inner.definition.id && known.run == run);
         let definition = inner.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let same = known.is_some_and(|known| known.revision == definition.revision);
         let of_space = |(number, space): (usize, &Arc<Space>)| {
@@ -122,7 +124,7 @@ impl Stream {
         Ok(Description {
             name: inner.name.clone(),
             stream_id: definition.id,
-            run: inner.run,
+            run,
             revision: definition.revision,
             definition: (!same).then(|| definition.to_text().into_bytes()),
             position_id: inner.position_id,

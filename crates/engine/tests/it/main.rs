@@ -27,4 +27,5 @@ mod simulation;
 mod starts;
 mod storm;
 mod support;
+mod symbols;
 mod transient;

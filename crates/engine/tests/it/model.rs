@@ -3,7 +3,7 @@
 use super::place::{Home, new_database};
 use crate::support::*;
 use std::time::Duration;
-use tapedb_engine::{Cursor, CursorBuilder, Database, Loader, Position, StreamOptions};
+use tapedb_engine::{Cursor, CursorBuilder, Database, Error, Loader, Position, StreamOptions};
 use tapedb_schema::Timestamp;
 
 const STREAMS: [&str; 3] = ["s0", "s1", "s2"];
@@ -60,6 +60,8 @@ struct World {
     live: Vec<Live>,
     next_number: u64,
     time: i64,
+    /// What the symbols are called now, in all streams.
+    names: Vec<String>,
 }
 
 impl Query {
@@ -76,7 +78,11 @@ impl Query {
         Self { streams, from, to, symbols, types, reversed: random.chance(3) }
     }
 
-    fn on(&self, db: &Database) -> CursorBuilder {
+    fn on(&self, world: &World) -> CursorBuilder {
+        self.in_db(world.db(), &world.names)
+    }
+
+    fn in_db(&self, db: &Database, names: &[String]) -> CursorBuilder {
         let mut builder = db.cursor(self.streams.iter().map(|&s| STREAMS[s])).unwrap();
         if self.from > i64::MIN {
             builder = builder.from(Timestamp(self.from));
@@ -85,7 +91,7 @@ impl Query {
             builder = builder.to(Timestamp(self.to));
         }
         if let Some(symbols) = &self.symbols {
-            builder = builder.symbols(symbols.iter().map(|&s| SYMBOLS[s]));
+            builder = builder.symbols(symbols.iter().map(|&s| &*names[s]));
         }
         if let Some(types) = self.types {
             builder = builder.types([TYPES[types]]);
@@ -144,6 +150,7 @@ impl World {
             live: Vec::new(),
             next_number: 0,
             time: 0,
+            names: SYMBOLS.map(String::from).into(),
         }
     }
 
@@ -152,7 +159,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.random.below(25) {
+        match self.random.below(26) {
             0..8 => self.append(),
             8..11 => self.flush(),
             11..14 => self.check_query(),
@@ -162,6 +169,7 @@ impl World {
             21 => self.delete(),
             22 => self.purge(),
             23 => self.alter(),
+            24 => self.rename_symbol(),
             _ => self.reopen(),
         }
     }
@@ -192,7 +200,7 @@ impl World {
             deleted: false,
         };
         self.next_number += 1;
-        let (symbol, time) = (SYMBOLS[row.symbol], Timestamp(row.time));
+        let (symbol, time) = (&*self.names[row.symbol], Timestamp(row.time));
         let writer = &mut self.writers[at];
         match row.type_of() {
             0 => writer.loader.append(symbol, time, &Tick::of(row.number)).unwrap(),
@@ -231,7 +239,7 @@ impl World {
         let from = (self.random.next() % self.time.max(1) as u64) as i64;
         let to = from + (self.random.next() % 40) as i64;
         let symbols: Vec<usize> = (0..SYMBOLS.len()).filter(|_| self.random.chance(2)).collect();
-        let names = symbols.iter().map(|&symbol| SYMBOLS[symbol]);
+        let names: Vec<String> = symbols.iter().map(|&symbol| self.names[symbol].clone()).collect();
         let deleted = self.db().stream(STREAMS[stream]).unwrap();
         deleted.delete(Timestamp(from)..Timestamp(to), Some(names)).unwrap();
         for row in &mut self.stored[stream] {
@@ -261,25 +269,47 @@ impl World {
         stream.alter(StreamOptions { seal_after, cold_after, file_bytes_max, ..stream.options() }).unwrap();
     }
 
+    /// Gives a symbol another name, in all streams that have it, sometimes one that it had before.
+    fn rename_symbol(&mut self) {
+        let symbol = self.random.below(SYMBOLS.len());
+        let new = format!("{}{}", SYMBOLS[symbol], self.random.below(3));
+        let probe =
+            self.db().stream(STREAMS[0]).unwrap().rename_symbol(&self.names[symbol], &self.names[symbol]);
+        if matches!(probe, Err(Error::ReadOnly)) {
+            // Elsewhere: who has the files renames.
+            return;
+        }
+        let old = std::mem::replace(&mut self.names[symbol], new);
+        for name in STREAMS {
+            let stream = self.db().stream(name).unwrap();
+            match stream.symbols().contains(&old) {
+                true => stream.rename_symbol(&old, &self.names[symbol]).unwrap(),
+                false => assert!(stream.rename_symbol(&old, &self.names[symbol]).is_err()),
+            }
+        }
+        // Others may go by the names of before for what they have in memory.
+        self.live.retain(|live| live.query.symbols.is_none());
+    }
+
     /// A query over history, all at once and in two parts with a position between.
     fn check_query(&mut self) {
         let query = Query::random(&mut self.random, self.time);
         let expected = query.history(&self.stored);
-        let mut cursor = query.on(self.db()).open().unwrap();
+        let mut cursor = query.on(self).open().unwrap();
         let cut = self.random.below(expected.len() + 1);
         let mut found: Vec<u64> = (0..cut).map(|_| number_of(&cursor.next().unwrap().unwrap())).collect();
         let position: Position = cursor.position().to_string().parse().unwrap();
-        let mut resumed = query.on(self.db()).resume(&position).open().unwrap();
+        let mut resumed = query.on(self).resume(&position).open().unwrap();
         let rest = drain(&mut resumed);
         assert_eq!(rest, drain(&mut cursor), "{query:?} resumed at {position}");
         found.extend(rest);
         assert_eq!(found, expected, "{query:?}");
         assert!(cursor.next().unwrap().is_none());
-        crate::last::check(|| query.on(self.db()), query.reversed, cut);
+        crate::last::check(|| query.on(self), query.reversed, cut);
         self.check_starts(&query, &expected, &mut cursor);
         if !query.reversed {
             let record = TYPES[query.types.unwrap_or(expected.len() % 2)];
-            super::columns::check(record, || query.on(self.db()));
+            super::columns::check(record, || query.on(self));
         }
     }
 
@@ -296,12 +326,12 @@ impl World {
             return;
         }
         let count = self.random.below(expected.len() + 2);
-        let last = drain(&mut query.on(self.db()).last(count as u64).open().unwrap());
+        let last = drain(&mut query.on(self).last(count as u64).open().unwrap());
         assert_eq!(last, expected[expected.len().saturating_sub(count)..], "{query:?}, last {count}");
         if let [stream] = query.streams[..] {
             let rows = &self.stored[stream];
             let first = self.random.below(rows.len() + 1);
-            let begun = drain(&mut query.on(self.db()).from_sequence(first as u64).open().unwrap());
+            let begun = drain(&mut query.on(self).from_sequence(first as u64).open().unwrap());
             let wanted = rows[first..].iter().filter(|row| query.wants(row)).map(|row| row.number);
             assert_eq!(begun, wanted.collect::<Vec<_>>(), "{query:?} from message {first}");
         }
@@ -311,7 +341,7 @@ impl World {
         let mut query = Query::random(&mut self.random, self.time);
         query.reversed = false;
         let skips = self.random.chance(3);
-        let builder = query.on(self.db());
+        let builder = query.on(self);
         if self.random.chance(3) {
             let (mut cursor, left) = self.live_from_last(&query);
             // Whatever is deleted from now on, it goes on behind them.
@@ -341,8 +371,8 @@ impl World {
 
     /// A live cursor that begins with the last messages, and what these are.
     fn live_from_last(&self, query: &Query) -> (Cursor, Vec<u64>) {
-        let cursor = query.on(self.db()).last_values().live().open().unwrap();
-        (cursor, drain(&mut query.on(self.db()).last_values().open().unwrap()))
+        let cursor = query.on(self).last_values().live().open().unwrap();
+        (cursor, drain(&mut query.on(self).last_values().open().unwrap()))
     }
 
     /// Reads some or all of a live cursor; sometimes replaces it by one that resumes it.
@@ -398,7 +428,7 @@ impl World {
         }
         if self.random.chance(2) {
             let position: Position = live.cursor.position().to_string().parse().unwrap();
-            live.cursor = live.query.on(self.db()).live().resume(&position).open().unwrap();
+            live.cursor = live.query.on(self).live().resume(&position).open().unwrap();
         }
         self.live.push(live);
     }
@@ -413,7 +443,7 @@ impl World {
         self.db = None;
         let db = self.home.open();
         for (query, position, left) in kept {
-            let cursor = query.on(&db).live().resume(&position).open().unwrap();
+            let cursor = query.in_db(&db, &self.names).live().resume(&position).open().unwrap();
             self.live.push(Live { query, cursor, left });
         }
         for (name, rows) in STREAMS.iter().zip(&self.stored) {

@@ -1,9 +1,10 @@
 //! Arguments that several commands share, and how counts and durations are written.
 
 use crate::failure::Failure;
+use crate::remote;
 use crate::ui::Ui;
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tapedb_engine::{CursorBuilder, Database, Stream};
 use tapedb_schema::Timestamp;
@@ -11,20 +12,38 @@ use tapedb_schema::Timestamp;
 /// Where the database is.
 #[derive(clap::Args, Debug, Clone)]
 pub struct DatabaseArgs {
-    /// Directory of the database.
-    #[arg(long, value_name = "DIR")]
+    /// Directory of the database, or URL of a server: tape://[user@]host:port, tapes:// (TLS), tape+unix:///path. The
+    /// password comes from TAPEDB_PASSWORD or is asked for, a token from TAPEDB_TOKEN; TAPEDB_CA names a PEM file of
+    /// authorities to trust.
+    #[arg(long, value_name = "DIR|URL")]
     pub db: PathBuf,
 }
 
 impl DatabaseArgs {
     /// Opens the database beside whoever writes to it.
     pub fn open_to_read(&self) -> Result<Database, Failure> {
-        Ok(Database::open_read_only(&self.db)?)
+        match remote::url_of(&self.db) {
+            Some(url) => remote::connect(url),
+            None => Ok(Database::open_read_only(&self.db)?),
+        }
     }
 
     /// Opens the database for writing; makes it if it is not there.
     pub fn open_to_write(&self) -> Result<Database, Failure> {
-        Ok(Database::open(&self.db)?)
+        match remote::url_of(&self.db) {
+            Some(url) => remote::connect(url),
+            None => Ok(Database::open(&self.db)?),
+        }
+    }
+
+    /// The database's directory, for what works on files alone.
+    pub fn directory(&self) -> Result<&Path, Failure> {
+        remote::directory(&self.db)
+    }
+
+    /// Opens the database beside whoever writes to it, for what works on files alone.
+    pub fn open_files_to_read(&self) -> Result<Database, Failure> {
+        Ok(Database::open_read_only(self.directory()?)?)
     }
 }
 

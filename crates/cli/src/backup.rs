@@ -1,6 +1,7 @@
 //! `tapedb backup`: brings a copy of a database up to date.
 
 use crate::failure::Failure;
+use crate::remote;
 use crate::ui::{self, Ui};
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -46,7 +47,8 @@ struct Outcome {
 /// Brings the backup up to date.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let deleted = if args.keep_deleted { Deleted::Keep } else { Deleted::Delete };
-    copy(&args.source, (&args.target, &args.target), deleted, ui)
+    let (source, target) = (remote::directory(&args.source)?, remote::directory(&args.target)?);
+    copy(source, (target, target), deleted, ui)
 }
 
 /// Copies a database, and says what came of it; `shown`: what the target will be called.

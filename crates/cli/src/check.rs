@@ -75,7 +75,7 @@ struct Outcome<'a> {
 
 /// Verifies the streams.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let db = args.db.open_to_read()?;
+    let db = args.db.open_files_to_read()?;
     let names = if args.streams.is_empty() { db.streams()? } else { args.streams };
     let mut damaged = 0;
     for name in &names {

@@ -7,6 +7,7 @@
 use crate::args::count;
 use crate::checksum::Checksum;
 use crate::failure::Failure;
+use crate::remote;
 use crate::ui::{self, Ui, per_second, thousands};
 use serde::Serialize;
 use std::fs::File;
@@ -127,7 +128,7 @@ struct Summary {
 
 /// Runs the demo.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let db = Database::open(&args.db)?;
+    let db = Database::open(remote::directory(&args.db)?)?;
     let stream = new_stream(&db)?;
     let mut writer = Writer::new(args.seed)?;
     let (load_rate, bytes_per_message) = record(&stream, &mut writer, &args, ui)?;

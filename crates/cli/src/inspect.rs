@@ -85,7 +85,7 @@ struct BatchLine<'a> {
 
 /// Shows the files.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let db = args.db.open_to_read()?;
+    let db = args.db.open_files_to_read()?;
     let stream = db.stored(&args.stream)?;
     let mut sums = Sums::new(&stream);
     let mut sealed = Sealed::default();

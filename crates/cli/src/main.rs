@@ -1,6 +1,7 @@
 //! The `tapedb` command: looks into databases, fills them, reads them and follows them while others write.
 //!
-//! One file per command; [`args`] has the arguments that several share, [`ui`] what people and programs see,
+//! One file per command; [`args`] has the arguments that several share, [`remote`] opens what
+//! is behind a server, [`ui`] what people and programs see,
 //! [`failure`] how a command ends when it does not end well, [`output`] the forms in which messages are printed.
 
 mod alter;
@@ -22,6 +23,7 @@ mod inspect;
 mod output;
 mod purge;
 mod read;
+mod remote;
 mod rename;
 mod repair;
 mod restore;

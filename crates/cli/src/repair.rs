@@ -43,8 +43,8 @@ struct Line<'a> {
 /// Repairs the streams.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     // Not made if it is not there.
-    Database::open_read_only(&args.db.db)?;
-    let db = Database::open_without_upkeep(&args.db.db)?;
+    drop(args.db.open_files_to_read()?);
+    let db = Database::open_without_upkeep(args.db.directory()?)?;
     let names = if args.streams.is_empty() { db.streams()? } else { args.streams };
     let mut count = 0;
     for name in &names {

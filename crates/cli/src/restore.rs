@@ -2,6 +2,7 @@
 
 use crate::backup::copy;
 use crate::failure::Failure;
+use crate::remote;
 use crate::ui::Ui;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ pub struct Args {
 /// Makes the database.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let Args { backup, target } = args;
-    Database::open_read_only(&backup)?;
+    Database::open_read_only(remote::directory(&backup)?)?;
+    remote::directory(&target)?;
     refuse_used(&target)?;
     let draft = draft_of(&target)?;
     let copied = copy(&backup, (&draft, &target), Deleted::Delete, ui);

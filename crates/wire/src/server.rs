@@ -126,9 +126,10 @@ impl ServerSession {
         self.channels.len()
     }
 
-    /// Whether a batch of this number comes next. (After a failure those that were sent before the client knew are not.)
+    /// Whether a batch of this number comes next, or is sent again: one before it, which is stored already and is to be
+    /// answered once more. (After a failure those that were sent before the client knew are neither.)
     pub fn is_expected(&self, channel: u32, number: u64) -> bool {
-        matches!(self.channels.get(&channel), Some(Channel::Load { next_number }) if *next_number == number)
+        matches!(self.channels.get(&channel), Some(Channel::Load { next_number }) if number <= *next_number)
     }
 
     /// Notes that the batch with this number is being stored.

@@ -147,6 +147,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let options = args.options();
     let found = discover(args.format, &args.paths, &options).map_err(|error| failed(&error))?;
     let mut inputs = identify(found, ui)?;
+    // What has been imported already is noted beside the stream's files.
+    args.db.directory()?;
     let db = args.db.open_to_write()?;
     let stream = open(&db, &args.stream, ui)?;
     let mut ledger = Ledger::open(stream.path())?;

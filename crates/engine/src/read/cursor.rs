@@ -575,6 +575,11 @@ impl Cursor {
         self.is_remote && remotes().any(|remote| remote.is_stale())
     }
 
+    /// Whether the cursor was opened [`live`](CursorBuilder::live): it then has no end.
+    pub fn follows(&self) -> bool {
+        self.live
+    }
+
     /// Whether all streams have come to the end of their history.
     pub fn is_live(&self) -> bool {
         self.live && self.sources.iter().all(Source::is_live)

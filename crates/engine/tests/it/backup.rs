@@ -136,7 +136,7 @@ fn a_backup_that_is_cut_short_loses_nothing_it_had() {
 fn beside_a_process_that_seals_and_deletes_every_backup_is_whole() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
-    let mut child = crate::support::child("churn", &from).spawn().unwrap();
+    let mut child = crate::child::child("churn", &from).spawn().unwrap();
     while !from.join("streams/s/0/manifest").exists() {
         std::thread::yield_now();
     }

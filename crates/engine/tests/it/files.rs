@@ -1,5 +1,6 @@
 //! What a database promises of its files, point by point.
 
+use crate::child::{tell, told};
 use crate::support::*;
 use std::path::Path;
 use tapedb_engine::{Database, Error, StreamOptions};
@@ -24,7 +25,7 @@ fn only_one_writer_has_a_database() {
     let path = directory.path().join("db");
     let locked = |e: &Error| matches!(e, Error::Locked { .. });
     assert_error(Database::open(&path), locked, "open for writing elsewhere");
-    let output = crate::support::child("lock", &path).output().unwrap();
+    let output = crate::child::child("lock", &path).output().unwrap();
     let output = String::from_utf8_lossy(&output.stdout);
     assert!(output.lines().any(|line| told(line) == Some("locked")), "{output}");
 

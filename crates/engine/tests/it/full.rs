@@ -1,6 +1,7 @@
 //! No room, or a file that cannot be read: that is told clearly, nothing that was acknowledged is lost, and when it is over
 //! work goes on.
 
+use crate::child::{tell, told};
 use crate::support::*;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -51,7 +52,7 @@ fn a_writer_without_room_says_so_and_readers_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     // The limit of the shell and its children; ignoring the signal makes it an error of the write.
-    let child = crate::support::child("fill", &path);
+    let child = crate::child::child("fill", &path);
     let mut limited = Command::new("sh");
     limited.args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""]);
     limited.arg(child.get_program()).args(child.get_args()).stdout(Stdio::piped());

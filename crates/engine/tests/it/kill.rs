@@ -1,5 +1,6 @@
 //! A writer is killed at any moment, again and again: what it had acknowledged is there, and writing goes on.
 
+use crate::child::{tell, told};
 use crate::support::*;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -42,7 +43,7 @@ pub fn child(path: &Path) {
 /// Runs a writer until it has acknowledged a random number of times, or for a random time, then kills it. Returns how
 /// many messages it had acknowledged.
 fn run_and_kill(path: &Path, random: &mut Random) -> u64 {
-    let mut writer = crate::support::child("acknowledge", path).spawn().unwrap();
+    let mut writer = crate::child::child("acknowledge", path).spawn().unwrap();
     let output = BufReader::new(writer.stdout.take().unwrap());
     let (sender, acknowledged) = mpsc::channel();
     let reader = thread::spawn(move || {

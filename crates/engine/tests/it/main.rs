@@ -5,6 +5,7 @@
 
 mod backup;
 mod batches;
+mod child;
 mod counting;
 mod damage;
 mod elsewhere;

@@ -1,5 +1,6 @@
 //! One process writes, another reads.
 
+use crate::child::{child, tell, told};
 use crate::support::*;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

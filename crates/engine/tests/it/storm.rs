@@ -1,6 +1,7 @@
 //! A process that loads, seals, merges, purges and truncates is killed, again and again: what it was told is so, and readers
 //! beside it never see anything else. `STORM_ROUNDS=n` runs for longer (`make storm`).
 
+use crate::child::{tell, told};
 use crate::support::*;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -129,7 +130,7 @@ fn told_by(path: &Path, random: &mut Random) -> Vec<String> {
 }
 
 fn child_of(role: &str, path: &Path) -> std::process::Child {
-    crate::support::child(role, path).spawn().unwrap()
+    crate::child::child(role, path).spawn().unwrap()
 }
 
 #[test]

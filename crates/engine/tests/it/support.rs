@@ -1,9 +1,7 @@
-//! What the tests share: record types whose content follows from a number, seeds, and running this binary as a child.
+//! What the tests share: record types whose content follows from a number, and seeds.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_engine::{Cursor, Database, Error, Message, Stream, StreamOptions};
 use tapedb_schema::{Decimal64, Schema, Timestamp};
@@ -169,46 +167,5 @@ impl Drop for Random {
         if std::thread::panicking() {
             eprintln!("seed: TAPEDB_SEED={}", self.seed);
         }
-    }
-}
-
-const ROLE: &str = "TAPEDB_TEST_ROLE";
-const PATH: &str = "TAPEDB_TEST_PATH";
-
-/// This binary, to be run as a child with a role on a database.
-pub fn child(role: &str, path: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "support::child_of_another_test", "--nocapture"]);
-    command.env(ROLE, role).env(PATH, path).stdout(Stdio::piped());
-    command
-}
-
-/// Tells the parent something.
-pub fn tell(line: &str) {
-    let mut out = std::io::stdout().lock();
-    // The parent may have gone.
-    let _ = out.write_all(format!("\n@{line}\n").as_bytes()).and_then(|()| out.flush());
-}
-
-/// What a child told, out of the lines of its output.
-pub fn told(line: &str) -> Option<&str> {
-    line.strip_prefix('@')
-}
-
-/// Does nothing but in a child.
-#[test]
-fn child_of_another_test() {
-    let (Ok(role), Some(path)) = (std::env::var(ROLE), std::env::var_os(PATH)) else { return };
-    let path = Path::new(&path);
-    match role.as_str() {
-        "lock" => crate::files::child(path),
-        "write" => crate::process::child_writer(path),
-        "read" => crate::process::child_reader(path),
-        "acknowledge" => crate::kill::child(path),
-        "churn" => crate::backup::child(path),
-        "storm" => crate::storm::child(path),
-        "seal" => crate::process::child_sealer(path),
-        "fill" => crate::full::child(path),
-        other => panic!("no role {other}"),
     }
 }

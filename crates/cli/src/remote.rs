@@ -1,0 +1,76 @@
+//! Databases behind a server: what `--db` says when it is a URL.
+
+use crate::failure::Failure;
+use std::env;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use tapedb_client::{Address, Client, Login};
+use tapedb_engine::Database;
+
+/// The URL that is written where a directory could be.
+pub fn url_of(db: &Path) -> Option<&str> {
+    db.to_str().filter(|text| Address::is_remote(text))
+}
+
+/// The directory, for what works on files alone.
+pub fn directory(db: &Path) -> Result<&Path, Failure> {
+    match url_of(db) {
+        None => Ok(db),
+        Some(url) => {
+            let place =
+                Address::parse(url).map_or_else(|error| error.url, |(address, _)| address.to_string());
+            Err(Failure::usage(format!(
+                "this works on a database's files, and {place} is behind a server; run it where the files are"
+            )))
+        }
+    }
+}
+
+/// Opens the database behind a server.
+pub fn connect(url: &str) -> Result<Database, Failure> {
+    let (address, login) = Address::parse(url).map_err(|error| Failure::usage(error.to_string()))?;
+    let login = match login {
+        Some(Login::Password { password, .. }) if !password.is_empty() => {
+            let what = "a password on the command line can be seen by others; put it into TAPEDB_PASSWORD";
+            return Err(Failure::usage(what));
+        }
+        Some(Login::Password { user, .. }) => {
+            let password = env::var("TAPEDB_PASSWORD").or_else(|_| ask(&user, &address))?;
+            Login::password(user, password)
+        }
+        _ => env::var("TAPEDB_TOKEN").map_or(Login::Anyone, Login::token),
+    };
+    let mut client = Client::at(address.to_string()).login(login);
+    if let Some(path) = env::var_os("TAPEDB_CA") {
+        client = client.tls_roots(path);
+    }
+    client.connect().map_err(|error| Failure::new(error.to_string()))
+}
+
+/// Asks whoever sits at the terminal.
+fn ask(user: &str, address: &Address) -> Result<String, Failure> {
+    let nobody =
+        || Failure::usage(format!("the password of {user} is not known; put it into TAPEDB_PASSWORD"));
+    if !io::stderr().is_terminal() {
+        return Err(nobody());
+    }
+    rpassword::prompt_password(format!("password of {user} at {address}: ")).map_err(|_| nobody())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_works_on_files_says_so() {
+        assert_eq!(directory(Path::new("demo.tape")).unwrap(), Path::new("demo.tape"));
+        let refused = directory(Path::new("tape://ann:hunter2@h")).unwrap_err().to_string();
+        assert!(refused.contains("tape://h:7847") && !refused.contains("hunter2"), "{refused}");
+    }
+
+    #[test]
+    fn passwords_do_not_belong_on_the_command_line() {
+        let refused = connect("tape://ann:hunter2@localhost").unwrap_err().to_string();
+        assert!(refused.contains("TAPEDB_PASSWORD") && !refused.contains("hunter2"), "{refused}");
+    }
+}

@@ -1,0 +1,203 @@
+//! Where a database is: what a URL says.
+
+use crate::Login;
+use std::fmt;
+use std::path::PathBuf;
+
+/// The port of a server where the URL names none.
+pub const PORT: u16 = 7847;
+
+/// Where a database is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// In a directory of this machine, opened in this process.
+    Directory(PathBuf),
+    /// Behind a server, over TCP.
+    Tcp {
+        /// Its name or number.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// Behind a server, over TCP with TLS.
+    Tls {
+        /// Its name or number; the certificate must be for it.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// Behind a server on this machine, over a Unix socket.
+    Unix(PathBuf),
+}
+
+/// A URL that names no database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddressError {
+    /// The URL, without what may be secret in it.
+    pub url: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl Address {
+    /// Parses `tape://[user[:password]@]host[:port]`, `tapes://…`, `tape+unix:///path/to.sock`, or the path of a directory;
+    /// and the login, if one is in it. Bytes of user and password may be written as `%40`.
+    ///
+    /// # Errors
+    /// [`AddressError`] for other schemes, and when a host or a port is missing or wrong.
+    ///
+    /// ```
+    /// use tapedb_client::Address;
+    ///
+    /// let (address, _) = Address::parse("tape://localhost")?;
+    /// assert_eq!(address, Address::Tcp { host: "localhost".into(), port: 7847 });
+    /// assert_eq!(address.to_string(), "tape://localhost:7847");
+    /// # Ok::<(), tapedb_client::AddressError>(())
+    /// ```
+    pub fn parse(url: &str) -> Result<(Self, Option<Login>), AddressError> {
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return match url {
+                "" => Err(bad(url, "it is empty: write a directory or tape://host:port")),
+                path => Ok((Self::Directory(path.into()), None)),
+            };
+        };
+        let (login, place) = split_login(url, rest)?;
+        let address = match scheme {
+            "tape" => host_port(url, place).map(|(host, port)| Self::Tcp { host, port }),
+            "tapes" => host_port(url, place).map(|(host, port)| Self::Tls { host, port }),
+            "tape+unix" if place.starts_with('/') => Ok(Self::Unix(place.into())),
+            "tape+unix" => {
+                Err(bad(url, "the path of a Unix socket begins with `/`: tape+unix:///run/tapedb.sock"))
+            }
+            _ => Err(bad(url, "the scheme is none of tape, tapes (TLS) and tape+unix")),
+        };
+        Ok((address?, login))
+    }
+
+    /// Whether the text is a URL of a server, and not the path of a directory.
+    pub fn is_remote(text: &str) -> bool {
+        text.contains("://")
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bracketed = |host: &str| if host.contains(':') { format!("[{host}]") } else { host.into() };
+        match self {
+            Self::Directory(path) => write!(f, "{}", path.display()),
+            Self::Tcp { host, port } => write!(f, "tape://{}:{port}", bracketed(host)),
+            Self::Tls { host, port } => write!(f, "tapes://{}:{port}", bracketed(host)),
+            Self::Unix(path) => write!(f, "tape+unix://{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} names no database: {}", self.url, self.why)
+    }
+}
+
+impl std::error::Error for AddressError {}
+
+fn bad(url: &str, why: &'static str) -> AddressError {
+    let shown = match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://…@{place}"),
+        _ => url.into(),
+    };
+    AddressError { url: shown, why }
+}
+
+/// What is before the last `@`, and what is behind it.
+fn split_login<'u>(url: &str, rest: &'u str) -> Result<(Option<Login>, &'u str), AddressError> {
+    let Some((login, place)) = rest.rsplit_once('@') else { return Ok((None, rest)) };
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let text = |part: &str| {
+        decoded(part).ok_or_else(|| bad(url, "a `%` in the login is not followed by the digits of UTF-8"))
+    };
+    Ok((Some(Login::password(text(user)?, text(password)?)), place))
+}
+
+fn host_port(url: &str, place: &str) -> Result<(String, u16), AddressError> {
+    let place = place.strip_suffix('/').unwrap_or(place);
+    let (host, port) = match place.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        Some(Some((host, port))) => (host, port.strip_prefix(':')),
+        Some(None) => return Err(bad(url, "a `[` is not closed")),
+        None => match place.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (place, None),
+        },
+    };
+    if host.is_empty() || host.contains('/') {
+        return Err(bad(url, "a host belongs behind `://`, and nothing behind the port"));
+    }
+    let port = port
+        .map_or(Ok(PORT), |port| port.parse().map_err(|_| bad(url, "the port is not a number up to 65535")));
+    Ok((host.into(), port?))
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => digit(rest.next()?)? << 4 | digit(rest.next()?)?,
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_places() {
+        let tcp = |host: &str, port| Address::Tcp { host: host.into(), port };
+        for (url, address, again) in [
+            ("./db", Address::Directory("./db".into()), "./db"),
+            ("tape://h:1", tcp("h", 1), "tape://h:1"),
+            ("tape://[::1]:9/", tcp("::1", 9), "tape://[::1]:9"),
+            ("tape://[::1]", tcp("::1", PORT), "tape://[::1]:7847"),
+            ("tapes://h", Address::Tls { host: "h".into(), port: PORT }, "tapes://h:7847"),
+            ("tape+unix:///run/t.sock", Address::Unix("/run/t.sock".into()), "tape+unix:///run/t.sock"),
+        ] {
+            assert_eq!(Address::parse(url), Ok((address.clone(), None)), "{url}");
+            assert_eq!(address.to_string(), again);
+        }
+    }
+
+    #[test]
+    fn logins_are_taken_out() {
+        let (address, login) = Address::parse("tape://ann:p%40ss@h").unwrap();
+        assert_eq!(
+            (address.to_string().as_str(), login),
+            ("tape://h:7847", Some(Login::password("ann", "p@ss")))
+        );
+        assert_eq!(Address::parse("tape://ann@h").unwrap().1, Some(Login::password("ann", "")));
+        assert!(Address::parse("tape://a%zz@h").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_secrets() {
+        for url in [
+            "",
+            "http://h",
+            "tape://",
+            "tape://h:x",
+            "tape://h:1/db",
+            "tape+unix://x",
+            "tape://[::1",
+            "tape://:1",
+        ] {
+            assert!(Address::parse(url).is_err(), "{url}");
+        }
+        let error = Address::parse("http://ann:hunter2@h").unwrap_err().to_string();
+        assert!(error.contains("scheme") && !error.contains("hunter2"), "{error}");
+    }
+}

@@ -1,0 +1,97 @@
+//! What is chosen for a client.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+use tapedb_wire::Login as WireLogin;
+
+/// Who a client says it is. Does not show its secret.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub enum Login {
+    /// Nobody in particular.
+    #[default]
+    Anyone,
+    /// A user with a password.
+    Password {
+        /// The user's name.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// Whoever has this token.
+    Token(String),
+}
+
+impl Login {
+    /// A user with a password.
+    pub fn password(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self::Password { user: user.into(), password: password.into() }
+    }
+
+    /// Whoever has this token.
+    pub fn token(token: impl Into<String>) -> Self {
+        Self::Token(token.into())
+    }
+
+    pub(crate) fn as_wire(&self) -> WireLogin<'_> {
+        match self {
+            Self::Anyone => WireLogin::Anyone,
+            Self::Password { user, password } => WireLogin::Password { user, password },
+            Self::Token(token) => WireLogin::Token(token),
+        }
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_wire().fmt(f)
+    }
+}
+
+/// What is chosen for a client beyond the address.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who wants in.
+    pub login: Login,
+    /// What the client is called in the server's logs.
+    pub program: String,
+    /// Connections: files and loaders are spread over them. 1 to 64.
+    pub connections: usize,
+    /// Certificates of authorities that are trusted, in a PEM file; `None`: those that the system trusts.
+    pub tls_roots: Option<PathBuf>,
+    /// How long connecting and being let in may take.
+    pub connect_timeout: Duration,
+    /// How long a call waits for a lost connection to come back before it fails.
+    pub patience: Duration,
+    /// Bytes of batches that a loader sends before the first of them is acknowledged.
+    pub load_window_bytes: usize,
+    /// Bytes that are asked for ahead of a cursor that reads a file from front to back.
+    pub read_ahead_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            login: Login::Anyone,
+            program: concat!("tapedb-client ", env!("CARGO_PKG_VERSION")).into(),
+            connections: 1,
+            tls_roots: None,
+            connect_timeout: Duration::from_secs(10),
+            patience: Duration::from_secs(30),
+            load_window_bytes: 8 << 20,
+            read_ahead_bytes: 2 << 20,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let options = Options { login: Login::password("ann", "hunter2"), ..Options::default() };
+        let shown = format!("{options:?} {:?}", Login::token("hunter2"));
+        assert!(shown.contains("ann") && !shown.contains("hunter2"), "{shown}");
+    }
+}

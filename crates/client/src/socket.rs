@@ -1,0 +1,288 @@
+//! What carries bytes to a server and back: TCP, TLS over it, or a Unix socket. One thread reads and one writes at a time.
+
+use crate::address::Address;
+use crate::options::Options;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsSocket>),
+}
+
+/// Bytes of ciphertext that are read at once.
+const CIPHERTEXT_BYTES: usize = 64 << 10;
+
+/// The lock on `connection` is never held while the network is waited for: a writer that waits for room must not keep a
+/// reader from making it.
+#[derive(Debug)]
+pub(crate) struct TlsSocket {
+    tcp: TcpStream,
+    connection: Mutex<ClientConnection>,
+    /// What has arrived and was not decrypted. Only the reader locks it.
+    arrived: Mutex<Arrived>,
+    /// Ciphertext that is being written. Only the writer locks it.
+    leaving: Mutex<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Arrived {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Socket {
+    /// Connects.
+    pub fn connect(address: &Address, options: &Options) -> io::Result<Self> {
+        let timeout = options.connect_timeout;
+        let socket = match address {
+            Address::Tcp { host, port } => Self::Tcp(tcp(host, *port, timeout)?),
+            Address::Tls { host, port } => {
+                let config = tls_config(options)?;
+                let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+                let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+                Self::Tls(Box::new(TlsSocket::new(tcp(host, *port, timeout)?, connection)))
+            }
+            Address::Unix(path) => Self::Unix(UnixStream::connect(path)?),
+            Address::Directory(_) => return Err(io::Error::from(io::ErrorKind::Unsupported)),
+        };
+        socket.set_write_timeout(timeout)?;
+        Ok(socket)
+    }
+
+    /// Reads what there is, at least a byte; waits for it no longer than the timeout. 0: the other side has closed.
+    pub fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(tcp) => (&*tcp).read(buf),
+            Self::Unix(unix) => (&*unix).read(buf),
+            Self::Tls(tls) => tls.read(buf),
+        }
+    }
+
+    /// Writes all of two pieces.
+    pub fn write_all(&self, first: &[u8], second: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Tcp(tcp) => write_pieces(tcp, first, second),
+            Self::Unix(unix) => write_pieces(unix, first, second),
+            Self::Tls(tls) => tls.write_all(first).and_then(|()| tls.write_all(second)),
+        }
+    }
+
+    /// Sets how long a read waits. Not zero.
+    pub fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Tcp(tcp) => tcp.set_read_timeout(Some(timeout)),
+            Self::Unix(unix) => unix.set_read_timeout(Some(timeout)),
+            Self::Tls(tls) => tls.tcp.set_read_timeout(Some(timeout)),
+        }
+    }
+
+    /// Sets how long a write waits for room. Not zero.
+    pub fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Tcp(tcp) => tcp.set_write_timeout(Some(timeout)),
+            Self::Unix(unix) => unix.set_write_timeout(Some(timeout)),
+            Self::Tls(tls) => tls.tcp.set_write_timeout(Some(timeout)),
+        }
+    }
+
+    /// Ends both directions: who reads or writes is told.
+    pub fn shutdown(&self) {
+        // It may be closed already.
+        let _ = match self {
+            Self::Tcp(tcp) => tcp.shutdown(Shutdown::Both),
+            Self::Unix(unix) => unix.shutdown(Shutdown::Both),
+            Self::Tls(tls) => tls.tcp.shutdown(Shutdown::Both),
+        };
+    }
+}
+
+/// Whether an error of a read says only that nothing has come in time.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+impl TlsSocket {
+    fn new(tcp: TcpStream, connection: ClientConnection) -> Self {
+        let arrived = Arrived { bytes: vec![0; CIPHERTEXT_BYTES], start: 0, end: 0 };
+        Self {
+            tcp,
+            connection: Mutex::new(connection),
+            arrived: Mutex::new(arrived),
+            leaving: Mutex::default(),
+        }
+    }
+
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut arrived = locked(&self.arrived);
+        loop {
+            if let Some(read) = self.decrypt(&mut arrived, buf)? {
+                return Ok(read);
+            }
+            let read = (&self.tcp).read(&mut arrived.bytes)?;
+            if read == 0 {
+                return Ok(0);
+            }
+            (arrived.start, arrived.end) = (0, read);
+        }
+    }
+
+    /// What has been decrypted by now; `None` when more must arrive first.
+    fn decrypt(&self, arrived: &mut Arrived, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut connection = locked(&self.connection);
+        loop {
+            match connection.reader().read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read.map(Some),
+            }
+            let mut rest = &arrived.bytes[arrived.start..arrived.end];
+            if rest.is_empty() {
+                return Ok(None);
+            }
+            let taken = connection.read_tls(&mut rest)?;
+            arrived.start += taken;
+            connection.process_new_packets().map_err(io::Error::other)?;
+        }
+    }
+
+    fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        let mut leaving = locked(&self.leaving);
+        while !bytes.is_empty() {
+            let mut connection = locked(&self.connection);
+            let taken = connection.writer().write(bytes)?;
+            bytes = &bytes[taken..];
+            leaving.clear();
+            take_out(&mut connection, &mut leaving)?;
+            drop(connection);
+            (&self.tcp).write_all(&leaving)?;
+        }
+        Ok(())
+    }
+
+    /// Shakes hands: before it nothing can be written.
+    fn shake_hands(&self) -> io::Result<()> {
+        let mut connection = locked(&self.connection);
+        let mut tcp = &self.tcp;
+        while connection.is_handshaking() {
+            connection.complete_io(&mut tcp)?;
+        }
+        Ok(())
+    }
+}
+
+/// Shakes hands where that is needed, within the read timeout.
+pub(crate) fn shake_hands(socket: &Socket) -> io::Result<()> {
+    match socket {
+        Socket::Tls(tls) => tls.shake_hands(),
+        Socket::Tcp(_) | Socket::Unix(_) => Ok(()),
+    }
+}
+
+fn take_out(connection: &mut ClientConnection, leaving: &mut Vec<u8>) -> io::Result<()> {
+    while connection.wants_write() {
+        connection.write_tls(leaving)?;
+    }
+    Ok(())
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name of the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(tcp) => {
+                tcp.set_nodelay(true)?;
+                return Ok(tcp);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn tls_config(options: &Options) -> io::Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    match &options.tls_roots {
+        Some(path) => {
+            for certificate in CertificateDer::pem_file_iter(path).map_err(io::Error::other)? {
+                roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
+            }
+        }
+        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+    }
+    if roots.is_empty() {
+        return Err(io::Error::other(
+            "there is no certificate of an authority to trust; name a PEM file of some",
+        ));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(io::Error::other)?;
+    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+}
+
+fn write_pieces(mut to: impl Write, mut first: &[u8], mut second: &[u8]) -> io::Result<()> {
+    while !first.is_empty() {
+        let written = match to.write_vectored(&[IoSlice::new(first), IoSlice::new(second)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            written => written?,
+        };
+        let of_first = written.min(first.len());
+        first = &first[of_first..];
+        second = &second[written - of_first..];
+    }
+    to.write_all(second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes a few bytes at a time.
+    struct Narrow(Vec<u8>, usize);
+
+    impl Write for &mut Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.1);
+            self.0.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn both_pieces_are_written_whole() {
+        for width in 1..12 {
+            let mut narrow = Narrow(Vec::new(), width);
+            write_pieces(&mut narrow, b"head", b"body of it").unwrap();
+            assert_eq!(narrow.0, b"headbody of it");
+        }
+    }
+
+    #[test]
+    fn silence_is_a_timeout_and_an_end_is_not() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let socket = Socket::Unix(here);
+        socket.set_read_timeout(Duration::from_millis(1)).unwrap();
+        assert!(is_timeout(&socket.read(&mut [0; 8]).unwrap_err()));
+        drop(there);
+        assert_eq!(socket.read(&mut [0; 8]).unwrap(), 0);
+    }
+}

@@ -1,0 +1,97 @@
+//! What the engine asks of a database elsewhere, over lines to a server.
+
+use crate::address::Address;
+use crate::file::RemoteFile;
+use crate::line::{Line, mistaken};
+use crate::load::RemoteLoad;
+use crate::options::Options;
+use crate::slot::Answer;
+use crate::watch::RemoteWatch;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use tapedb_engine::{
+    Command, Description, Error, Known, Loading, Outcome, StorageFile, Upstream, Watcher, Watching,
+};
+use tapedb_wire::ToServer;
+
+/// Names that are asked for at once: an answer has room for their ids, and a question for them.
+const NAMES_MAX: usize = 16 << 10;
+
+/// A database behind a server.
+#[derive(Debug)]
+pub(crate) struct RemoteDatabase {
+    /// The first is for what is short; files, watches and loads are spread over all.
+    lines: Vec<Arc<Line>>,
+    next: AtomicUsize,
+}
+
+impl RemoteDatabase {
+    /// Connects.
+    ///
+    /// # Errors
+    /// As [`Line::open`].
+    pub fn connect(address: &Address, options: &Options) -> Result<Self, Error> {
+        let open = |_| Line::open(address.clone(), options.clone()).map(Arc::new);
+        let lines = (0..options.connections.clamp(1, 64)).map(open).collect::<Result<_, _>>()?;
+        Ok(Self { lines, next: AtomicUsize::new(0) })
+    }
+
+    fn first(&self) -> &Line {
+        &self.lines[0]
+    }
+
+    fn any(&self) -> Arc<Line> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        self.lines[next % self.lines.len()].clone()
+    }
+}
+
+impl Upstream for RemoteDatabase {
+    fn place(&self) -> String {
+        self.first().address().to_string()
+    }
+
+    fn streams(&self) -> Result<Vec<String>, Error> {
+        match self.first().ask(&ToServer::Streams {})? {
+            Answer::Names(names) => Ok(names),
+            _ => Err(mistaken()),
+        }
+    }
+
+    fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
+        self.first().describe(name, known)
+    }
+
+    fn open_file(&self, stream_id: u64, name: &str) -> io::Result<Arc<dyn StorageFile>> {
+        Ok(Arc::new(RemoteFile::open(self.any(), stream_id, name)?))
+    }
+
+    fn watch(
+        &self,
+        stream_id: u64,
+        from: &[u64],
+        sink: Weak<dyn Watcher>,
+    ) -> Result<Box<dyn Watching>, Error> {
+        Ok(Box::new(RemoteWatch::begin(self.any(), stream_id, from, sink)?))
+    }
+
+    fn add_symbols(&self, stream_id: u64, names: &[&str]) -> Result<Vec<u32>, Error> {
+        let mut ids = Vec::with_capacity(names.len());
+        for names in names.chunks(NAMES_MAX) {
+            match self.first().ask(&ToServer::AddSymbols { stream_id, names: names.into() })? {
+                Answer::Ids(added) => ids.extend(added),
+                _ => return Err(mistaken()),
+            }
+        }
+        Ok(ids)
+    }
+
+    fn load(&self, stream_id: u64, space: u32) -> Result<Box<dyn Loading>, Error> {
+        Ok(Box::new(RemoteLoad::begin(self.any(), stream_id, space)?))
+    }
+
+    fn command(&self, command: &Command) -> Result<Outcome, Error> {
+        self.first().command(command)
+    }
+}

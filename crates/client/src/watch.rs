@@ -1,0 +1,253 @@
+//! A watch: what is pushed goes to the engine, and credit goes back as it is read.
+
+use crate::line::{Lasting, Line};
+use crate::link::{Link, Receiver};
+use crate::signal::{Signal, locked};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, Weak};
+use tapedb_codec::batch::BatchHeader;
+use tapedb_engine::{Error, Grown, WINDOW_BYTES, Watcher, Watching};
+use tapedb_wire::{ToClient, ToServer, WireError};
+
+/// A watch, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct RemoteWatch {
+    watch: Arc<Watch>,
+    /// The line stays while somebody watches.
+    _line: Arc<Line>,
+}
+
+/// Always true: credit on the server, bytes in `unread` and `owed` are [`WINDOW_BYTES`] together, but for a batch that is
+/// larger than what was left.
+struct Watch {
+    stream_id: u64,
+    sink: Weak<dyn Watcher>,
+    state: Mutex<State>,
+    begun: Signal,
+}
+
+struct State {
+    link: Option<(Weak<Link>, u32)>,
+    /// Sequence number of the message that is pushed next, for each space.
+    from: Vec<u64>,
+    /// Pushes that have not been read, for each space: the sequence number after the last message, and bytes.
+    unread: Vec<VecDeque<(u64, u64)>>,
+    /// Bytes that have been read and were not given back as credit.
+    owed: u64,
+    /// The answer to the first request.
+    begun: Option<Result<(), Error>>,
+    /// The watch has ended.
+    is_over: bool,
+    /// The server has ended it though the stream is there: it begins again when something has been read.
+    has_lapsed: bool,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("stream_id", &self.stream_id).finish_non_exhaustive()
+    }
+}
+
+impl RemoteWatch {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// What the server says; as [`Line::link`].
+    pub fn begin(
+        line: Arc<Line>,
+        stream_id: u64,
+        from: &[u64],
+        sink: Weak<dyn Watcher>,
+    ) -> Result<Self, Error> {
+        let state = State {
+            link: None,
+            from: from.into(),
+            unread: vec![VecDeque::new(); from.len()],
+            owed: 0,
+            begun: None,
+            is_over: false,
+            has_lapsed: false,
+        };
+        let watch = Arc::new(Watch { stream_id, sink, state: Mutex::new(state), begun: Signal::default() });
+        let weak = Arc::downgrade(&watch);
+        line.begin(weak)?;
+        line.wait(&watch.begun, &|| locked(&watch.state).begun.is_some())?;
+        let begun = locked(&watch.state).begun.replace(Ok(()));
+        begun.unwrap_or(Ok(())).map(|()| Self { watch, _line: line })
+    }
+}
+
+impl Watching for RemoteWatch {
+    fn consumed(&self, space: u32, sequence: u64) {
+        let mut state = locked(&self.watch.state);
+        let Some(unread) = state.unread.get_mut(space as usize) else { return };
+        let mut read = 0;
+        while unread.front().is_some_and(|(end, _)| *end <= sequence) {
+            read += unread.pop_front().map_or(0, |(_, bytes)| bytes);
+        }
+        state.owed += read;
+        if std::mem::take(&mut state.has_lapsed) {
+            let link = state.link.as_ref().and_then(|(link, _)| link.upgrade());
+            drop(state);
+            return link.iter().for_each(|link| self.watch.clone().restore(link));
+        }
+        // Less than half: what was read last is told late, and half the window is what a large batch waits for.
+        if state.owed < WINDOW_BYTES as u64 / 4 {
+            return;
+        }
+        let bytes = std::mem::take(&mut state.owed);
+        let link = state.link.as_ref().and_then(|(link, channel)| Some((link.upgrade()?, *channel)));
+        drop(state);
+        if let Some((link, channel)) = link {
+            link.post(channel, &ToServer::Credit { bytes });
+        }
+    }
+}
+
+impl Drop for RemoteWatch {
+    fn drop(&mut self) {
+        self.watch.close();
+    }
+}
+
+impl Watch {
+    fn close(&self) {
+        let mut state = locked(&self.state);
+        if std::mem::replace(&mut state.is_over, true) {
+            return;
+        }
+        let link = state.link.take().and_then(|(link, channel)| Some((link.upgrade()?, channel)));
+        drop(state);
+        if let Some((link, channel)) = link.filter(|(link, _)| !link.is_broken()) {
+            link.post(channel, &ToServer::Close {});
+        }
+    }
+
+    /// Notes how the request ended, and tells who waits for it.
+    fn begin(&self, begun: Result<(), Error>) {
+        let mut state = locked(&self.state);
+        state.is_over |= begun.is_err();
+        if state.begun.is_none() {
+            state.begun = Some(begun);
+            drop(state);
+            self.begun.ring();
+        }
+    }
+
+    /// Notes that batches have come: false, when they mean nothing.
+    fn note(&self, space: u32, first_sequence: u64, batches: &[u8]) -> bool {
+        let Some(next_sequence) = end_of(batches) else { return false };
+        let state = &mut *locked(&self.state);
+        let Some(from) = state.from.get_mut(space as usize) else { return false };
+        *from = (*from).max(next_sequence);
+        let Some(unread) = state.unread.get_mut(space as usize) else { return false };
+        unread.push_back((next_sequence, batches.len() as u64));
+        first_sequence < next_sequence
+    }
+
+    /// The server goes on with a later message.
+    fn skip_to(&self, space: usize, sequence: u64) -> bool {
+        let mut state = locked(&self.state);
+        match state.from.get_mut(space) {
+            Some(from) if *from < sequence => {
+                *from = sequence;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Receiver for Watch {
+    fn receive(&self, message: ToClient<'_>) -> Result<(), WireError> {
+        let Some(sink) = self.sink.upgrade() else {
+            self.close();
+            return Ok(());
+        };
+        match message {
+            ToClient::Watching { from } => {
+                let skipped = from
+                    .into_iter()
+                    .enumerate()
+                    .fold(false, |skipped, (space, from)| self.skip_to(space, from) || skipped);
+                if skipped {
+                    sink.changed();
+                }
+                self.begin(Ok(()));
+            }
+            ToClient::Grown { space, file, offset, first_sequence, batches } => {
+                if !self.note(space, first_sequence, batches.0) {
+                    let what = "its batches are none, or of a space that is not watched";
+                    return Err(WireError::Invalid { kind: 75, offset: 0, what });
+                }
+                sink.grown(space, Grown { file, offset, first_sequence }, batches.0);
+            }
+            ToClient::Symbols { from, names } => sink.symbols(from, &names),
+            ToClient::Changed {} => sink.changed(),
+            ToClient::Skipped { space, next_sequence } => {
+                self.skip_to(space as usize, next_sequence);
+                sink.changed();
+            }
+            ToClient::Gone { renamed } => {
+                locked(&self.state).is_over = true;
+                sink.gone(renamed);
+            }
+            ToClient::Failed { failure } => {
+                let error = crate::convert::error(&failure);
+                let is_gone = matches!(error, Error::Deleted { .. } | Error::NoStream { .. });
+                let has_begun = locked(&self.state).begun.is_some();
+                locked(&self.state).has_lapsed = has_begun && !is_gone;
+                if !has_begun || is_gone {
+                    self.begin(Err(error));
+                }
+                if is_gone { sink.gone(None) } else { sink.changed() }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn lost(&self) {
+        self.begun.ring();
+    }
+}
+
+impl Lasting for Watch {
+    fn restore(self: Arc<Self>, link: &Arc<Link>) {
+        let (from, is_first) = {
+            let mut state = locked(&self.state);
+            if state.is_over {
+                return;
+            }
+            // What was pushed and not read needs no credit any more: it stays in the engine's window as long as it fits.
+            state.unread.iter_mut().for_each(VecDeque::clear);
+            state.owed = 0;
+            (state.from.clone(), state.begun.is_none())
+        };
+        let watch =
+            ToServer::Watch { stream_id: self.stream_id, credit: WINDOW_BYTES as u64, lag_max: 0, from };
+        if let Ok(channel) = link.open_channel(&watch, self.clone()) {
+            locked(&self.state).link = Some((Arc::downgrade(link), channel));
+        }
+        if !is_first && let Some(sink) = self.sink.upgrade() {
+            sink.resumed();
+        }
+    }
+
+    fn interrupted(&self) {
+        if let Some(sink) = self.sink.upgrade() {
+            sink.interrupted();
+        }
+    }
+}
+
+/// Sequence number after the last message of whole batches.
+fn end_of(mut batches: &[u8]) -> Option<u64> {
+    let mut end = None;
+    while !batches.is_empty() {
+        let header = BatchHeader::parse(batches).ok()?;
+        end = Some(header.next_sequence());
+        batches = batches.get(header.batch_bytes()..)?;
+    }
+    end
+}

@@ -1,0 +1,17 @@
+//! The client against servers: what it opens, what it survives, and that cursors and loaders never notice.
+
+#![allow(missing_docs, reason = "tests")]
+
+mod basics;
+#[path = "../../../engine/tests/it/counting.rs"]
+#[allow(dead_code, reason = "shared with the engine's tests")]
+mod counting;
+mod cuts;
+#[path = "../../../engine/tests/it/last.rs"]
+mod last;
+mod over;
+mod plain;
+mod proxy;
+#[path = "../../../engine/tests/it/support.rs"]
+#[allow(dead_code, reason = "shared with the engine's tests")]
+mod support;

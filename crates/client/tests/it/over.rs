@@ -5,6 +5,8 @@ pub mod place {
     use crate::plain::{Plain, lock};
     use crate::support::reopen;
     use std::sync::Mutex;
+    use std::time::Duration;
+    use tapedb_client::Client;
     use tapedb_engine::Database;
 
     /// A new database, and its home.
@@ -30,14 +32,19 @@ pub mod place {
             let mut server = lock(&self.server);
             *server = None;
             let started = server.insert(Plain::start(reopen(&self.directory.path().join("db"))));
-            tapedb_client::open(&started.url()).unwrap()
+            connect(started.url())
         }
 
         /// The same database, as another process has it.
         pub fn beside(&self) -> Database {
             let url = lock(&self.server).as_ref().map(Plain::url);
-            tapedb_client::open(&url.unwrap_or_default()).unwrap()
+            connect(url.unwrap_or_default())
         }
+    }
+
+    /// Loaders that are dropped after their server, with messages in them, shall not wait for it long.
+    fn connect(url: String) -> Database {
+        Client::at(url).patience(Duration::from_millis(100)).connect().unwrap()
     }
 }
 

@@ -20,6 +20,8 @@ mod failure;
 mod generate;
 mod import;
 mod inspect;
+mod jsonl;
+mod load;
 mod output;
 mod purge;
 mod read;
@@ -27,6 +29,7 @@ mod remote;
 mod rename;
 mod repair;
 mod restore;
+mod rewrite;
 mod seal;
 mod sealed;
 mod server;
@@ -76,6 +79,7 @@ enum Command {
     Alter(alter::Args),
     Rename(rename::Args),
     Seal(seal::Args),
+    Rewrite(rewrite::Args),
     Truncate(truncate::Args),
     Purge(purge::Args),
     Clear(clear::Args),
@@ -87,6 +91,7 @@ enum Command {
     Restore(restore::Args),
     Generate(generate::Args),
     Import(import::Args),
+    Load(load::Args),
     Read(read::Args),
     Tail(tail::Args),
     Server(Box<server::Args>),
@@ -112,6 +117,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Alter(args) => alter::run(args, ui),
         Command::Rename(args) => rename::run(args, ui),
         Command::Seal(args) => seal::run(args, ui),
+        Command::Rewrite(args) => rewrite::run(args, ui),
         Command::Truncate(args) => truncate::run(args, ui),
         Command::Purge(args) => purge::run(args, ui),
         Command::Clear(args) => clear::run(args, ui),
@@ -123,6 +129,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Restore(args) => restore::run(args, ui),
         Command::Generate(args) => generate::run(args, ui),
         Command::Import(args) => import::run(args, ui),
+        Command::Load(args) => load::run(args, ui),
         Command::Read(args) => read::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),
         Command::Server(args) => server::run(*args, ui),

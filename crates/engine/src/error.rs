@@ -152,6 +152,15 @@ pub enum Error {
         /// Time of the last message before it.
         last: Timestamp,
     },
+    /// A message that is none of those that are being rewritten.
+    Outside {
+        /// The stream.
+        stream: Box<str>,
+        /// Its time.
+        time: Timestamp,
+        /// Its symbol.
+        symbol: Box<str>,
+    },
     /// A resume position that does not fit the cursor.
     Position {
         /// What is wrong with it.
@@ -469,6 +478,11 @@ impl fmt::Display for Error {
                 f,
                 "stream {stream:?} refuses late messages: {time} is before {last}; append in time order, or create \
                  the stream with late messages accepted"
+            ),
+            Self::Outside { stream, time, symbol } => write!(
+                f,
+                "a message of {symbol:?} at {time} is none of those of stream {stream:?} that are being rewritten; leave it \
+                 out, or rewrite its time and symbol too"
             ),
             Self::Position { what } => write!(f, "cannot resume: {what}"),
             Self::Log(error) => write!(f, "{error}"),

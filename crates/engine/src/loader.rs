@@ -395,7 +395,8 @@ impl Drop for Loader {
     }
 }
 
-fn check_message(stream: &StreamInner, type_id: u16) -> Result<(), Error> {
+/// Checks that a record type is that of messages.
+pub(crate) fn check_message(stream: &StreamInner, type_id: u16) -> Result<(), Error> {
     let record = stream.layouts.record(type_id);
     let record = record.map_err(|error| refused(stream, error))?;
     if record.message {
@@ -406,6 +407,6 @@ fn check_message(stream: &StreamInner, type_id: u16) -> Result<(), Error> {
 }
 
 #[cold]
-fn refused(stream: &StreamInner, error: DecodeError) -> Error {
+pub(crate) fn refused(stream: &StreamInner, error: DecodeError) -> Error {
     Error::Decode { stream: stream.name.clone(), sequence: None, error: Box::new(error) }
 }

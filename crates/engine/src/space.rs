@@ -233,11 +233,11 @@ impl Space {
         loop {
             let catalog = self.catalog();
             let snapshot = self.log.snapshot();
-            if snapshot.first_sequence() <= catalog.sealed {
+            if snapshot.first_sequence() <= catalog.sealed && begins_by(&snapshot, catalog.sealed) {
                 return (catalog, snapshot);
             }
-            // Log files that were sealed in between are gone from the snapshot. Where another process writes, its
-            // manifest tells.
+            // Log files that were sealed in between are gone from the snapshot, and what was rewritten was never in it.
+            // Where another process writes, its manifest tells.
             let _ = self.refresh_catalog();
             if Arc::ptr_eq(&catalog, &self.catalog()) {
                 return (catalog, snapshot);
@@ -262,7 +262,8 @@ impl Space {
 
     /// Sequence number after the last message that readers may see.
     pub fn next_sequence(&self) -> u64 {
-        self.log.snapshot().next_sequence()
+        let (catalog, snapshot) = self.view();
+        end_of(&catalog, &snapshot)
     }
 
     /// Looks for what a writer in another process has done.
@@ -349,11 +350,16 @@ impl Space {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// [`Space::take_number`], within [`Space::change_catalog`].
+    pub fn number_in_change(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Deletes messages: from now on nobody finds them who has not read them yet.
     pub fn delete(&self, deletion: Deletion) -> Result<(), Error> {
         // Under the lock of changes: who takes a number later finds it in the catalog.
         self.change_catalog(|catalog| {
-            let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+            let number = self.number_in_change();
             let mut new = catalog.with_deletion(Deletion { number, ..deletion });
             if new.parts.is_empty() {
                 // Of a transient stream: what the log has dropped is gone whether it was deleted or not.
@@ -478,6 +484,18 @@ impl Space {
         open.insert(content.number, Arc::downgrade(&found));
         Ok(Some(found))
     }
+}
+
+/// Sequence number after the last message of a view.
+pub(crate) fn end_of(catalog: &Catalog, snapshot: &Snapshot) -> u64 {
+    // What was rewritten last may be sealed before the log goes on behind it.
+    snapshot.next_sequence().max(catalog.sealed)
+}
+
+/// Whether no message from `sequence` on is missing before the first that is there.
+fn begins_by(snapshot: &Snapshot, sequence: u64) -> bool {
+    let first = snapshot.get(snapshot.find(sequence)).map(|granule| granule.first_sequence);
+    first.unwrap_or_else(|| snapshot.next_sequence()) <= sequence
 }
 
 /// What the header of a segment says.

@@ -6,6 +6,7 @@ pub(crate) mod definition;
 pub(crate) mod edit;
 pub(crate) mod identity;
 pub(crate) mod observe;
+pub(crate) mod rewrite;
 pub(crate) mod serve;
 pub(crate) mod versions;
 

@@ -75,7 +75,10 @@ pub struct Committed {
 
 /// No batch is written while it is held.
 #[derive(Debug)]
-pub struct Hold<'w>(#[expect(dead_code, reason = "held, not used")] MutexGuard<'w, State>);
+pub struct Hold<'w> {
+    shared: &'w SharedWriter,
+    state: MutexGuard<'w, State>,
+}
 
 impl SharedWriter {
     /// Shares a writer.
@@ -143,14 +146,7 @@ impl SharedWriter {
     /// # Errors
     /// As [`LogWriter::append`]: after one that is not [`LogError::Poisoned`] all is as before.
     pub fn roll(&self) -> Result<bool, LogError> {
-        let mut state = self.lock();
-        while state.running {
-            state = self.wait(state.begun, state);
-        }
-        let rolled = state.writer.begin_file();
-        // It has synced for those who wait, or has failed them.
-        self.wake_all();
-        rolled
+        self.hold_still().roll()
     }
 
     /// Forgets and removes the complete files all of whose messages are below `before`; returns their bytes. The log
@@ -171,7 +167,16 @@ impl SharedWriter {
 
     /// Keeps others from writing. Syncs of what is written already go on.
     pub fn hold(&self) -> Hold<'_> {
-        Hold(self.lock())
+        Hold { shared: self, state: self.lock() }
+    }
+
+    /// [`SharedWriter::hold`] when no sync runs, and none does while it is held.
+    pub fn hold_still(&self) -> Hold<'_> {
+        let mut state = self.lock();
+        while state.running {
+            state = self.wait(state.begun, state);
+        }
+        Hold { shared: self, state }
     }
 
     fn settle<'w>(&'w self, mut state: MutexGuard<'w, State>, ticket: Ticket) -> Result<Committed, LogError> {
@@ -230,6 +235,38 @@ impl SharedWriter {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hold<'_> {
+    /// [`SharedWriter::roll`], for one that was made by [`SharedWriter::hold_still`].
+    ///
+    /// # Errors
+    /// As [`SharedWriter::roll`].
+    pub fn roll(&mut self) -> Result<bool, LogError> {
+        let rolled = self.state.writer.begin_file();
+        // It has synced for those who wait, or has failed them.
+        self.shared.wake_all();
+        rolled
+    }
+
+    /// Sequence number the next message gets.
+    pub fn next_sequence(&self) -> u64 {
+        self.state.writer.next_sequence()
+    }
+
+    /// Goes on with a later sequence number, in a new file, and forgets what is before it: all of that is kept elsewhere. The
+    /// active file must hold no batch ([`Hold::roll`]), and who opens the log next must say that it begins there
+    /// ([`LogOptions::first_sequence`](crate::LogOptions::first_sequence)). It cannot fail: a file that cannot be made now is
+    /// made before the next batch is written.
+    pub fn skip_to(&mut self, next_sequence: u64) {
+        self.state.writer.skip_to(next_sequence);
+    }
+
+    /// Stops writing for good, until the log is opened anew: nobody knows where it goes on.
+    pub fn give_up(&mut self, cause: String) {
+        self.state.writer.give_up(cause);
+        self.shared.wake_all();
     }
 }
 

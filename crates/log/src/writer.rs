@@ -256,6 +256,24 @@ impl LogWriter {
         Ok(holds_batches)
     }
 
+    /// Writes nothing more.
+    pub(crate) fn give_up(&mut self, cause: String) {
+        self.poisoned.get_or_insert(cause);
+    }
+
+    /// Gives the next message a later number, in a new file; see [`Hold::skip_to`](crate::Hold::skip_to).
+    pub(crate) fn skip_to(&mut self, next_sequence: u64) {
+        debug_assert!(self.end == FILE_HEADER_BYTES && self.staged.is_empty());
+        self.next_sequence = self.next_sequence.max(next_sequence);
+        // What cannot be made is made when the next batch is written, for a file must be rolled until it is.
+        self.must_roll = true;
+        if self.poisoned.is_none() && self.roll().is_ok() {
+            // One that cannot be removed is when the log is opened next.
+            let _ = self.log.trim(self.next_sequence);
+        }
+        self.log.publish(&[], self.end, self.next_sequence);
+    }
+
     fn on(log: Log, options: LogOptions, opened: OpenFile, producers: Producers) -> Self {
         let next_sequence = log.next_sequence();
         Self {

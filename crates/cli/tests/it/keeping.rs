@@ -62,6 +62,48 @@ fn a_symbol_is_renamed() {
 }
 
 #[test]
+fn what_is_read_can_be_loaded_and_rewritten() {
+    let place = Place::new();
+    place.run("generate --stream bars --kind bars --messages 200").good();
+    let all = place.run("read bars --output json").good();
+    let schema = place.path("schema");
+    std::fs::write(&schema, place.run("desc bars").good()).unwrap();
+    place.run(&format!("create copy --schema {}", schema.display())).good();
+    let file = place.path("bars.jsonl");
+    std::fs::write(&file, &all).unwrap();
+    let load = format!("load copy {}", file.display());
+    assert!(place.run(&load).good().contains("loaded 200 messages"));
+    assert_eq!(place.totals("copy"), place.totals("bars"));
+    assert_eq!(place.run("load copy --json").json()[0]["messages"], 0);
+
+    // The second minute once more, without its first message and with another one twice.
+    let (from, to) = ("2024-01-02T14:31:00Z", "2024-01-02T14:32:00Z");
+    let minute = place.run(&format!("read copy --from {from} --to {to} --output json")).good();
+    let lines: Vec<&str> = minute.lines().collect();
+    assert!(lines.len() > 2 && lines.len() < 200);
+    let new = [&lines[1..2], &lines[1..]].concat().join("\n");
+    std::fs::write(&file, &new).unwrap();
+    let rewrite = format!("rewrite copy {} --from {from} --to {to}", file.display());
+    assert!(place.run(&rewrite).good().contains(&format!("{} messages", lines.len())));
+    let found = place.run(&format!("read copy --from {from} --to {to} --output json")).good();
+    assert_eq!(found.trim_end(), new);
+    assert_eq!(place.run("read copy").good().lines().count(), 200);
+    assert!(place.run("check copy").good().contains("copy"));
+
+    let before = place.totals("copy");
+    std::fs::write(&file, &all).unwrap();
+    let error = place.run(&rewrite).bad(1);
+    assert!(error.contains("line 1 of") && error.contains("nothing was changed"), "{error}");
+    std::fs::write(&file, format!("{new}\n\n{{\"symbol\": \"A\"}}\n")).unwrap();
+    assert!(place.run(&rewrite).bad(1).contains(&format!("line {} of", lines.len() + 2)));
+    assert_eq!(place.totals("copy"), before);
+    let error = place.run(&load).bad(1);
+    assert!(error.contains(&format!("the {} messages before it are in the stream", lines.len())), "{error}");
+    place.run(&format!("rewrite copy --from {to} --to {from}")).bad(2);
+    assert!(place.run("load none").bad(1).contains("no stream \"none\""));
+}
+
+#[test]
 fn messages_are_deleted_only_when_told_to() {
     let place = Place::new();
     place.run("generate --stream feed --messages 1k").good();

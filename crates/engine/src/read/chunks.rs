@@ -16,7 +16,7 @@ use crate::read::tools::Tools;
 use crate::space::catalog::Part;
 use crate::space::deletion::Deletion;
 use crate::space::missing;
-use crate::space::{Lane, Space};
+use crate::space::{Lane, Space, end_of};
 use crate::stream::Stream;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -172,8 +172,8 @@ impl Chunks {
             errors: VecDeque::new(),
         };
         for index in 0..chunks.lanes.len() {
-            let snapshot = chunks.lanes[index].space.view().1;
-            chunks.lanes[index].end = snapshot.next_sequence();
+            let (catalog, snapshot) = chunks.lanes[index].space.view();
+            chunks.lanes[index].end = end_of(&catalog, &snapshot);
             let missing = chunks.plan(index);
             chunks.errors.extend(missing);
         }

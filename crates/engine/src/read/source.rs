@@ -8,7 +8,7 @@ use crate::read::last::{FoundIn, LastMessages};
 use crate::read::position::Place;
 use crate::read::tail::Tail;
 use crate::read::tools::Tools;
-use crate::space::{Lane, Space};
+use crate::space::{Lane, Space, end_of};
 use crate::stream::Stream;
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
@@ -80,7 +80,7 @@ impl Source {
     ) -> Self {
         let (catalog, snapshot) = space.view();
         let (view, lane) = ((&*catalog, &snapshot), Lane { stream: &stream.inner, space: &space });
-        let now = Place::History { end: snapshot.next_sequence(), after: None };
+        let now = Place::History { end: end_of(&catalog, &snapshot), after: None };
         let (end, phase, given) = match place.unwrap_or(now) {
             Place::History { end, after } => {
                 if let Some((time, _)) = after {
@@ -90,7 +90,7 @@ impl Source {
                 (end, Phase::History(Box::new(history)), after)
             }
             Place::Live { next } => {
-                let end = if live { u64::MAX } else { snapshot.next_sequence() };
+                let end = if live { u64::MAX } else { end_of(&catalog, &snapshot) };
                 (next, Phase::Tail(Box::new(Tail::new(next, end).one_of(sources))), None)
             }
         };

@@ -142,6 +142,8 @@ impl Tail {
         let (span, deletions) = match read {
             Ok(read) => read,
             Err(error) if is_elsewhere(&error) && self.read_sealed(lane)? => return Ok(()),
+            // What the log lacks may never have been in it: it was rewritten.
+            Err(error) if error.is_damage() && self.read_sealed(lane)? => return Ok(()),
             Err(error) if is_elsewhere(&error) && self.is_dropped(lane) => return Err(self.skip(lane)),
             Err(error) => {
                 // Behind what is damaged.

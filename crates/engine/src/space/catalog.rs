@@ -118,6 +118,15 @@ impl Catalog {
         new
     }
 
+    /// With `part` added to the end, in place of what `deletion` takes: in one change.
+    ///
+    /// `None`: the part does not go on where the others end.
+    pub fn rewritten(&self, part: Part, deletion: Deletion) -> Option<Self> {
+        let is_next = part.sequences.start == self.sealed;
+        let new = self.with_deletion(deletion).with(part).filter(|_| is_next)?;
+        Some(Self { generation: self.generation + 1, ..new })
+    }
+
     /// Without what is in some segments, by number. `None`: it has none of them.
     pub fn without(&self, numbers: &[u64]) -> Option<Self> {
         let mut new = self.next();
@@ -264,6 +273,21 @@ mod tests {
         let rest = three.without(&numbers[..2]).unwrap();
         assert_eq!((ranges(&rest), rest.sealed, rest.messages()), (vec![0..20, 20..30], 30, 10));
         assert!(rest.without(&numbers[..2]).is_none());
+    }
+
+    #[test]
+    fn messages_are_replaced_in_one_change() {
+        let three = catalog(&[10, 20, 30]);
+        let deletion =
+            Deletion { number: three.next_number, from: 5, last: 14, sequences: 0..30, symbols: None };
+        let new = Part { sequences: 30..32, ..part(10..12, three.next_number + 1) };
+        let rewritten = three.rewritten(new, deletion.clone()).unwrap();
+        assert_eq!(ranges(&rewritten), [0..10, 10..20, 20..30, 30..32]);
+        assert_eq!((rewritten.generation, rewritten.sealed), (three.generation + 1, 32));
+        let touched: Vec<bool> =
+            rewritten.parts.iter().map(|part| part.is_touched_by(&rewritten.deletions[0])).collect();
+        assert_eq!(touched, [true, true, false, false]);
+        assert!(three.rewritten(part(31..33, 9), deletion).is_none());
     }
 
     #[test]

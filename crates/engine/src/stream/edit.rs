@@ -9,9 +9,9 @@ use crate::error::Error;
 use crate::read::block::Order;
 use crate::read::filter::Filter;
 use crate::read::history::History;
-use crate::space::Lane;
 use crate::space::catalog::Catalog;
 use crate::space::deletion::Deletion;
+use crate::space::{Lane, end_of};
 use crate::stream::{Stream, StreamInner};
 use crate::upstream::Command;
 use std::ops::{Bound, RangeBounds};
@@ -134,7 +134,7 @@ impl Stream {
 }
 
 /// First and last time of a range; `None` if it is empty.
-fn bounds(times: &impl RangeBounds<Timestamp>) -> Option<(i64, i64)> {
+pub(crate) fn bounds(times: &impl RangeBounds<Timestamp>) -> Option<(i64, i64)> {
     let from = match times.start_bound() {
         Bound::Included(time) => time.0,
         Bound::Excluded(time) => time.0.checked_add(1)?,
@@ -149,7 +149,7 @@ fn bounds(times: &impl RangeBounds<Timestamp>) -> Option<(i64, i64)> {
 }
 
 /// Ids of those symbols that the stream has, ascending.
-fn ids<S: AsRef<str>>(stream: &StreamInner, symbols: impl IntoIterator<Item = S>) -> Vec<u32> {
+pub(crate) fn ids<S: AsRef<str>>(stream: &StreamInner, symbols: impl IntoIterator<Item = S>) -> Vec<u32> {
     let mut ids: Vec<u32> =
         symbols.into_iter().filter_map(|symbol| stream.dictionary.id(symbol.as_ref())).collect();
     ids.sort_unstable();
@@ -182,7 +182,7 @@ pub(crate) fn find_last_time(lane: Lane<'_>) -> Result<(), Error> {
 
 fn last_time_in(lane: Lane<'_>, view: (&Catalog, &Snapshot)) -> Result<i64, Error> {
     let mut filter = Filter::all();
-    let end = view.1.next_sequence();
+    let end = end_of(view.0, view.1);
     let mut history = History::new(view, (lane, &filter), Order::TimeReversed, None, end);
     loop {
         match history.advance(&mut filter, lane) {

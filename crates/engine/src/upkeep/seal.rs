@@ -39,12 +39,18 @@ pub(crate) fn seal_all(lane: Lane<'_>) -> Result<u64, Error> {
         // Rolling shows readers what loaders still wait for.
         lane.stream.ring();
     }
+    let (mut pace, sealed) = (Pace::unhurried(), seal_complete(lane)?);
+    while merge_next(lane, &mut pace)? {}
+    while chill_next(lane, &mut pace)? {}
+    Ok(sealed)
+}
+
+/// Seals all log files that are complete; returns how many messages they had. The caller holds the space's upkeep.
+pub(crate) fn seal_complete(lane: Lane<'_>) -> Result<u64, Error> {
     let (mut pace, mut sealed) = (Pace::unhurried(), 0);
     while let Some(count) = seal_next(lane, &mut pace)? {
         sealed += count;
     }
-    while merge_next(lane, &mut pace)? {}
-    while chill_next(lane, &mut pace)? {}
     Ok(sealed)
 }
 
@@ -251,6 +257,16 @@ fn write_part(
     pace: &mut Pace<'_>,
 ) -> Result<Option<Part>, Error> {
     let sequences = work.sequences.clone();
+    write_segment(lane, sequences, |out, header| fill(lane, &mut history, out, header, &work, pace))
+}
+
+/// Writes a segment that nobody knows yet; `fill` says what was written and how many messages are out of reach, or `None` if
+/// it was stopped.
+pub(crate) fn write_segment(
+    lane: Lane<'_>,
+    sequences: Range<u64>,
+    fill: impl FnOnce(Out, &SegmentHeader) -> Result<Option<(Content, u64)>, FillError>,
+) -> Result<Option<Part>, Error> {
     let number = lane.space.take_number();
     let name = segment_name(sequences.start, number);
     let path = lane.space.directory.join(&name);
@@ -265,8 +281,7 @@ fn write_part(
         first_sequence: sequences.start,
         next_sequence: sequences.end,
     };
-    let written = fill(lane, &mut history, Out::new(file.clone()), &header, &work, pace);
-    let (content, lost) = match written {
+    let (content, lost) = match fill(Out::new(file.clone()), &header) {
         Ok(Some(written)) => written,
         unfinished => {
             let _ = storage.remove(&draft);
@@ -331,11 +346,20 @@ fn fill(
 
 /// Lets the manifest name a part; what it takes the place of is removed. `false`: it has been overtaken, and is removed.
 fn commit(lane: Lane<'_>, part: Part, made_from: &[Arc<Part>]) -> Result<bool, Error> {
+    commit_with(lane, part, |catalog, part| catalog.with_merged(part, made_from))
+}
+
+/// [`commit`], where the change is another.
+pub(crate) fn commit_with(
+    lane: Lane<'_>,
+    part: Part,
+    change: impl FnOnce(&Catalog, Part) -> Option<Catalog>,
+) -> Result<bool, Error> {
     let path = part.path(&lane.space.directory);
     let number = part.content.as_ref().map_or(0, |content| content.number);
     let committed = lane.space.change_catalog(|catalog| {
         lane.stream.check_not_deleted().ok()?;
-        catalog.with_merged(part, made_from)
+        change(catalog, part)
     });
     // A manifest that could not be put on the disk for sure may yet be the one that is found there.
     let is_named = *committed.as_ref().unwrap_or(&false) || committed.is_err() && lane.space.is_named(number);
@@ -371,7 +395,7 @@ impl Write for Out {
 }
 
 /// Reading what is to be sealed failed, or writing it did.
-enum FillError {
+pub(crate) enum FillError {
     Read(Error),
     Write(SegmentError),
 }

@@ -113,6 +113,7 @@ impl Error {
             Self::Log(error) => log_parts(error),
             Self::Schema(_)
             | Self::Convert { .. }
+            | Self::Outside { .. }
             | Self::Encode(_)
             | Self::Decode { .. }
             | Self::Segment(_)

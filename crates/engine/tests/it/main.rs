@@ -21,6 +21,7 @@ mod renaming;
 mod repair;
 mod replaced;
 mod retention;
+mod rewrite;
 mod sealing;
 mod segments;
 mod settings;

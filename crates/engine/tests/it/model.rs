@@ -159,7 +159,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.random.below(26) {
+        match self.random.below(27) {
             0..8 => self.append(),
             8..11 => self.flush(),
             11..14 => self.check_query(),
@@ -170,6 +170,7 @@ impl World {
             22 => self.purge(),
             23 => self.alter(),
             24 => self.rename_symbol(),
+            25 => self.rewrite(),
             _ => self.reopen(),
         }
     }
@@ -267,6 +268,45 @@ impl World {
         let (seal_after, cold_after) = (age(), age());
         let file_bytes_max = *self.random.pick(&[2 << 10, 40 << 10]);
         stream.alter(StreamOptions { seal_after, cold_after, file_bytes_max, ..stream.options() }).unwrap();
+    }
+
+    /// Replaces a range of times of some symbols, or of all, by other messages.
+    fn rewrite(&mut self) {
+        let stream = self.random.below(STREAMS.len());
+        let from = (self.random.next() % self.time.max(1) as u64) as i64;
+        let to = from + (self.random.next() % 40) as i64;
+        let all: Vec<usize> = (0..SYMBOLS.len()).collect();
+        let some: Vec<usize> = all.iter().copied().filter(|_| self.random.chance(2)).collect();
+        let is_some = self.random.chance(2) && !some.is_empty();
+        let symbols = if is_some { some } else { all };
+        let names: Vec<String> = symbols.iter().map(|&symbol| self.names[symbol].clone()).collect();
+        let handle = self.db().stream(STREAMS[stream]).unwrap();
+        let times = Timestamp(from)..Timestamp(to);
+        let mut rewriter = match handle.rewrite(times, is_some.then_some(names)) {
+            // Elsewhere: who has the files rewrites.
+            Err(Error::ReadOnly) => return,
+            rewriter => rewriter.unwrap(),
+        };
+        let count = if from < to { self.random.below(30) } else { 0 };
+        let mut new = Vec::new();
+        for _ in 0..count {
+            let time = from + (self.random.next() % (to - from) as u64) as i64;
+            let row =
+                Row { time, symbol: *self.random.pick(&symbols), number: self.next_number, deleted: false };
+            self.next_number += 1;
+            let (symbol, time) = (&*self.names[row.symbol], Timestamp(time));
+            match row.type_of() {
+                0 => rewriter.append(symbol, time, &Tick::of(row.number)).unwrap(),
+                _ => rewriter.append(symbol, time, &Quote::of(row.number)).unwrap(),
+            }
+            new.push(row);
+        }
+        let first = self.stored[stream].len() as u64;
+        assert_eq!(rewriter.commit().unwrap(), first..first + new.len() as u64);
+        for row in &mut self.stored[stream] {
+            row.deleted |= (from..to).contains(&row.time) && symbols.contains(&row.symbol);
+        }
+        self.stored[stream].append(&mut new);
     }
 
     /// Gives a symbol another name, in all streams that have it, sometimes one that it had before.

@@ -116,6 +116,30 @@ impl Ledger {
         }
     }
 
+    /// Notes that messages of a space were replaced by others, or perhaps were.
+    pub fn rewrite(
+        &mut self,
+        space: usize,
+        times: (i64, i64),
+        symbols: Option<&[String]>,
+        new: Vec<Row>,
+        done: bool,
+    ) {
+        let lane = &mut self.lanes[space];
+        let acknowledged = lane.acknowledged;
+        for row in &mut lane.rows[..acknowledged] {
+            let is_meant = (times.0..=times.1).contains(&row.time)
+                && symbols.is_none_or(|symbols| symbols.contains(&row.symbol));
+            if is_meant && row.fate != Fate::Gone {
+                row.fate = if done { Fate::Gone } else { Fate::Doubtful };
+            }
+        }
+        lane.rows.extend(new);
+        if done {
+            (lane.acknowledged, lane.sealed) = (lane.rows.len(), lane.rows.len());
+        }
+    }
+
     /// Compares the ledger with what was found, which is all there is, after a stop or without one.
     pub fn check(&self, found: &Found, stop: Option<Stop>) {
         assert!(

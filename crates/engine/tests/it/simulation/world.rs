@@ -102,7 +102,7 @@ impl World {
 
     /// Makes one call, or a few.
     pub fn step(&mut self) -> Result<(), Down> {
-        let done = match self.random.below(35) {
+        let done = match self.random.below(37) {
             0..=12 => self.load(),
             13..=15 => self.flush_one(),
             16..=17 => self.seal(),
@@ -116,6 +116,7 @@ impl World {
             28..=29 => self.create_or_delete(),
             30 => self.change_schema(),
             31 => self.rename(),
+            32..=33 => self.rewrite(),
             _ => self.reopen(),
         };
         done.or_else(|error| self.bear(&error))
@@ -370,6 +371,42 @@ impl World {
         let fate = if deleted.is_ok() { Fate::Gone } else { Fate::Doubtful };
         self.ledgers[stream].delete(times, symbols.as_deref(), fate);
         deleted
+    }
+
+    /// Replaces messages by others. What came of it when it fails is seen when the database is opened.
+    fn rewrite(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        if self.ledgers[stream].options[0].durability == Durability::Transient {
+            return Ok(());
+        }
+        let space = self.random.below(self.ledgers[stream].lanes.len());
+        for at in 0..self.writers.len() {
+            self.flush(at)?;
+        }
+        let from = self.clock - self.random.below(1_500) as i64;
+        let times = (from, from + self.random.below(400) as i64);
+        let symbols: Option<Vec<String>> = self.random.chance(2).then(|| vec!["S1".into(), "S7".into()]);
+        let handle = self.stream(stream)?;
+        let range = Timestamp(times.0)..=Timestamp(times.1);
+        let mut rewriter = handle.rewrite_in(space as u32, range, symbols.as_ref())?;
+        let mut new = Vec::new();
+        for _ in 0..self.random.below(6) {
+            let time = times.0 + self.random.below((times.1 - times.0) as usize + 1) as i64;
+            let symbol = ["S1", "S7"][self.random.below(2)].to_string();
+            let number = self.number;
+            self.number += 1;
+            match number.is_multiple_of(3) {
+                true => rewriter.append(&symbol, Timestamp(time), &Quote::of(number))?,
+                false => rewriter.append(&symbol, Timestamp(time), &Tick::of(number))?,
+            }
+            new.push(Row { number, time, symbol, fate: Fate::There });
+        }
+        let committed = rewriter.commit();
+        self.ledgers[stream].rewrite(space, times, symbols.as_deref(), new, committed.is_ok());
+        if committed.is_err() {
+            self.close();
+        }
+        committed.map(drop)
     }
 
     fn truncate_or_clear(&mut self) -> Result<(), Error> {

@@ -61,7 +61,7 @@ fn last_values_then_every_new_one() {
     let new = new.lines().skip(1000);
     assert!(seen.iter().map(String::as_str).eq(last.lines().chain(new)));
 
-    place.run("read feed --key Bar.close").bad(2);
+    assert_eq!(place.run("read feed --key Bar.close").code, 2);
     assert!(place.run("read feed --last-values --key close").bad(2).contains("TYPE.FIELD"));
     assert!(place.run("read feed --last-values --key Bar.price").bad(1).contains("Bar.price"));
 }

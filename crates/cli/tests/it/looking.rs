@@ -130,7 +130,6 @@ fn wrong_usage_is_refused() {
         "read feed --readers 2",
         "read feed --output none --readers 0",
         "tail feed --output none",
-        "tail feed --last 1G",
         "generate --stream feed --interval 1s",
         "generate --stream bars --kind bars --rate 5",
         "generate --stream x --exchanges 0",

@@ -1,6 +1,7 @@
 //! Loading, sealing, opening and reading, embedded: generated bars and level-2 feed, real data where it is at hand, single
 //! messages that are on the disk when they are acknowledged, and how costs grow.
 
+mod cold;
 mod pool;
 mod read;
 mod recorded;
@@ -54,7 +55,7 @@ pub struct Args {
 /// Cases that are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Group {
-    /// Bars: load, seal, read as rows and as columns, size.
+    /// Bars: load, seal, read as rows and as columns, size; the same in the cold tier.
     Main,
     /// Generated level-2 feed: the same as rows.
     Feed,

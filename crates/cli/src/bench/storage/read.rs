@@ -1,5 +1,6 @@
 //! Loading a generated stream, sealing it, and reading it as rows and as columns.
 
+use super::cold;
 use super::pool::{Pool, Tally, load, plus};
 use super::scratch::Scratch;
 use crate::bench::fields::Fields;
@@ -36,6 +37,8 @@ pub fn bars(
     }
     columns(&stream, "read.columns.1", expected, report)?;
     size(&stream, "size.bars", report)?;
+    cold::measure::<Bar>(&stream, "bars", expected, report)?;
+    columns(&stream, "read.columns.cold", expected, report)?;
     scratch.db.delete_stream("bars")?;
     Ok(())
 }

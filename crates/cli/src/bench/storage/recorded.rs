@@ -1,5 +1,6 @@
-//! Recorded data: importing, sealing, reading, size.
+//! Recorded data: importing, sealing, reading, size; the same in the cold tier.
 
+use super::cold;
 use super::pool::{Tally, plus};
 use super::read::{rate, rows, seal, size};
 use super::scratch::Scratch;
@@ -43,6 +44,7 @@ pub fn measure(
     seal(&stream, &format!("import.{name}.sealed"), started, report)?;
     rows::<Package>(&stream, &format!("read.{name}.1"), 1, expected, report)?;
     size(&stream, &format!("size.{name}"), report)?;
+    cold::measure::<Package>(&stream, name, expected, report)?;
     scratch.db.delete_stream(name)?;
     Ok(())
 }

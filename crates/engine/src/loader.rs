@@ -266,7 +266,7 @@ impl Loader {
     /// stream that refuses late messages, [`Error::Late`] when another loader has appended later ones meanwhile: this
     /// loader's messages that were waiting are then given up.
     pub fn flush(&mut self) -> Result<u64, Error> {
-        self.send_all()?;
+        self.send()?;
         if let Some(loading) = &mut self.loading {
             let flushed = loading.flush();
             self.next_sequence = named(&self.stream, flushed)?;
@@ -274,12 +274,17 @@ impl Loader {
         Ok(self.next_sequence)
     }
 
-    /// Sends what there is. To a stream elsewhere it is then on its way.
-    fn send_all(&mut self) -> Result<(), Error> {
+    /// Sends what there is, without waiting to be acknowledged: that is [`Loader::flush`]'s. For a feed that wants each
+    /// message seen at once through a server whose answer takes longer than the next message. (Where the database is open
+    /// in this process, what has been sent is acknowledged.)
+    ///
+    /// # Errors
+    /// As [`Loader::flush`]; also for what was sent before and has been refused meanwhile.
+    pub fn send(&mut self) -> Result<(), Error> {
         // What could not be sent before goes first.
-        self.send()?;
+        self.send_batch()?;
         if self.batch.finish(self.stream.definition.schema_version, &mut self.unsent) > 0 {
-            self.send()?;
+            self.send_batch()?;
         }
         Ok(())
     }
@@ -299,7 +304,7 @@ impl Loader {
     }
 
     /// Appends `unsent` to the log.
-    fn send(&mut self) -> Result<(), Error> {
+    fn send_batch(&mut self) -> Result<(), Error> {
         if self.unsent.is_empty() {
             return Ok(());
         }
@@ -332,7 +337,7 @@ impl Loader {
     #[inline]
     fn admit(&mut self, time: Timestamp) -> Result<(), Error> {
         if self.batch.payload_bytes() >= self.batch_bytes || self.batch.len() >= BATCH_MESSAGES_MAX {
-            self.send_all()?;
+            self.send()?;
         }
         if self.stream.settings.refuses_late() {
             self.refuse_late(time)?;

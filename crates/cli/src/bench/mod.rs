@@ -3,6 +3,8 @@
 mod codec;
 mod fields;
 mod machine;
+mod pool;
+mod remote;
 mod report;
 mod storage;
 
@@ -25,6 +27,15 @@ pub struct Args {
 enum Bench {
     Codec(codec::Args),
     Storage(storage::Args),
+    Read(remote::read::Args),
+    Live(remote::live::Args),
+    Latency(remote::latency::Args),
+    /// A process of a benchmark
+    #[command(hide = true)]
+    Worker {
+        /// What it shall do, in JSON
+        task: String,
+    },
 }
 
 /// Runs a benchmark and prints its report.
@@ -40,10 +51,20 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     {
         return stage.run(ui);
     }
+    if let Bench::Worker { task } = &args.bench {
+        let task: remote::worker::Task =
+            serde_json::from_str(task).map_err(|error| Failure::usage(error.to_string()))?;
+        return task.run(ui);
+    }
     let before = cross_core_round_trip_ns();
     let report = match args.bench {
         Bench::Codec(args) => codec::run(&args, ui)?,
         Bench::Storage(args) => storage::run(args, ui)?,
+        Bench::Read(args) => remote::read::run(&args, ui)?,
+        Bench::Live(args) => remote::live::run(&args, ui)?,
+        Bench::Latency(args) => remote::latency::run(&args, ui)?,
+        // Its report is for the process that started it.
+        Bench::Worker { .. } => return Ok(()),
     };
     let machine = Machine::here().line(before, cross_core_round_trip_ns());
     print(&report, &machine, ui)

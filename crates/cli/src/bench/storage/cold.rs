@@ -1,8 +1,8 @@
 //! The cold tier: what was measured as it was sealed, made smaller, and measured again.
 
-use super::pool::Tally;
 use super::read::{rate, rows, size};
 use crate::bench::fields::Fields;
+use crate::bench::pool::Tally;
 use crate::bench::report::Report;
 use crate::failure::Failure;
 use std::time::{Duration, Instant};

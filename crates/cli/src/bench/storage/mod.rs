@@ -2,7 +2,6 @@
 //! messages that are on the disk when they are acknowledged, and how costs grow.
 
 mod cold;
-mod pool;
 mod read;
 mod recorded;
 mod scale;
@@ -12,9 +11,9 @@ mod sync;
 
 use super::report::Report;
 use crate::args::count;
+use crate::bench::pool::{bars_pool, feed_pool};
 use crate::failure::Failure;
 use crate::ui::Ui;
-use pool::{bars_pool, feed_pool};
 use scratch::Scratch;
 use std::path::PathBuf;
 use tapedb_market::import::Format;

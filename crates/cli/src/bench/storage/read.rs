@@ -1,9 +1,9 @@
 //! Loading a generated stream, sealing it, and reading it as rows and as columns.
 
 use super::cold;
-use super::pool::{Pool, Tally, load, plus};
 use super::scratch::Scratch;
 use crate::bench::fields::Fields;
+use crate::bench::pool::{Pool, Tally, load, plus};
 use crate::bench::report::Report;
 use crate::failure::Failure;
 use crate::ui::Ui;

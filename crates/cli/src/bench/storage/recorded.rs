@@ -1,10 +1,10 @@
 //! Recorded data: importing, sealing, reading, size; the same in the cold tier.
 
 use super::cold;
-use super::pool::{Tally, plus};
 use super::read::{rate, rows, seal, size};
 use super::scratch::Scratch;
 use crate::bench::fields::Fields;
+use crate::bench::pool::{Tally, plus};
 use crate::bench::report::Report;
 use crate::failure::Failure;
 use crate::ui::Ui;

@@ -1,10 +1,10 @@
 //! How costs grow with what is stored, and what one symbol of many costs.
 
 use super::Args;
-use super::pool::{Tally, bars_pool, load};
 use super::read::{BATCH, check, fields_of, rate, read_all};
 use super::scratch::Place;
 use super::stages::{Process, bars};
+use crate::bench::pool::{Tally, bars_pool, load};
 use crate::bench::report::Report;
 use crate::failure::Failure;
 use crate::ui::Ui;

@@ -1,7 +1,7 @@
 //! What the benchmark does in processes of their own: to be killed, and to have their memory measured.
 
-use super::pool::{Tally, bars_pool, load};
 use super::read::{BATCH, read_all};
+use crate::bench::pool::{Tally, bars_pool, load};
 use crate::failure::Failure;
 use crate::ui::Ui;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,9 +1,9 @@
 //! Single messages from many writers, each on the disk when it is acknowledged; and the disk alone.
 
-use super::pool::{Pool, Tally, plus};
 use super::read::{check, from_each, rate, read_all};
 use super::scratch::Scratch;
 use crate::bench::fields::Fields;
+use crate::bench::pool::{Pool, Tally, plus};
 use crate::bench::report::Report;
 use crate::failure::Failure;
 use crate::ui::Ui;

@@ -1,0 +1,223 @@
+//! How late messages come through a durable stream at a given rate, from when they should have been sent.
+
+use super::serving::{Serving, connect};
+use super::worker::{Task, Worker, now_ns, ready, say};
+use super::{Common, Transport};
+use crate::args::{count, duration};
+use crate::bench::report::Report;
+use crate::failure::Failure;
+use crate::ui::Ui;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::thread;
+use std::time::Duration;
+use tapedb_codec::SchemaBuilder;
+use tapedb_engine::{Loader, StreamOptions};
+use tapedb_market::Bar;
+use tapedb_market::bars::{Bars, BarsConfig};
+use tapedb_schema::Timestamp;
+
+const STREAM: &str = "live";
+
+/// Messages of the first part of a run do not count: pages are touched and caches filled for the first time.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// The largest latency told apart, in nanoseconds: a minute.
+const LATENCY_MAX_NS: u64 = 60_000_000_000;
+
+/// A pacer sleeps until so long before the next message is due, then looks at the clock.
+const SPIN_NS: u64 = 2_000;
+
+/// Latency of a durable live stream at a given rate
+///
+/// Each message carries the time at which it should have been sent, by a plan that does not wait for anything; how late
+/// the consumer has it counts from then, so that what a stall holds up is counted in full. Producers and consumer are
+/// processes; every producer has a connection of its own.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What messages go through
+    #[arg(long, value_name = "MODE", default_value = "stream")]
+    mode: Mode,
+    /// Producers
+    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    producers: u32,
+    /// Messages a second of all producers together
+    #[arg(long, value_name = "N", default_value = "50k", value_parser = count)]
+    rate: u64,
+    /// How long each run takes
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    time: Duration,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What messages go through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    /// A durable stream of a server.
+    Stream,
+}
+
+/// What a process with producers is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Pacing {
+    url: String,
+    producers: u32,
+    /// Nanoseconds between two messages, of whichever producer.
+    interval_ns: u64,
+    messages: u64,
+}
+
+/// What a process with a consumer is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Listening {
+    url: String,
+    messages: u64,
+    /// Messages at the beginning that do not count.
+    skipped: u64,
+}
+
+/// Percentiles, in nanoseconds.
+#[derive(Debug, Serialize, Deserialize)]
+struct Latencies {
+    messages: u64,
+    mean: f64,
+    values: Vec<u64>,
+}
+
+const PERCENTILES: [(&str, f64); 6] =
+    [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99), ("max", 100.0)];
+
+/// Runs the benchmark.
+pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
+    let Mode::Stream = args.mode;
+    let mut report = Report::new("latency");
+    for run in 0..args.common.runs {
+        ui.note(&format!("run {} of {}", run + 1, args.common.runs));
+        let serving = args.common.serve()?;
+        for transport in &args.common.transport {
+            ui.check_interrupt()?;
+            let (late, heard) = measure(args, &serving, *transport)?;
+            let name = match transport {
+                Transport::Tcp => "tcp",
+                Transport::Uds => "uds",
+            };
+            add(&mut report, &format!("latency.stream.{name}"), &heard);
+            add(&mut report, &format!("latency.stream.{name}.sent"), &late);
+        }
+    }
+    Ok(report)
+}
+
+/// How late messages were sent, and how late they came.
+fn measure(args: &Args, serving: &Serving, transport: Transport) -> Result<(Latencies, Latencies), Failure> {
+    let db = serving.connect()?;
+    let schema = SchemaBuilder::new().with::<Bar>().finish();
+    db.create_stream(STREAM, schema, StreamOptions::default())?;
+    let (url, rate) = (serving.url(transport).to_string(), args.rate.max(1));
+    let messages = (args.time + WARM_UP).as_millis() as u64 * rate / 1000;
+    let skipped = WARM_UP.as_millis() as u64 * rate / 1000;
+    let listening = Listening { url: url.clone(), messages, skipped };
+    let pacing = Pacing { url, producers: args.producers, interval_ns: 1_000_000_000 / rate, messages };
+    let mut consumer = Worker::start_all([Task::Listen(listening)])?;
+    let mut producer = Worker::start_all([Task::Pace(pacing)])?;
+    consumer[0].go()?;
+    producer[0].go()?;
+    let late = producer[0].hear()?;
+    let heard: Latencies = consumer[0].hear()?;
+    if heard.messages != messages {
+        return Err(Failure::new(format!("{messages} messages were sent, {} came", heard.messages)));
+    }
+    db.delete_stream(STREAM)?;
+    Ok((late, heard))
+}
+
+fn add(report: &mut Report, case: &str, latencies: &Latencies) {
+    for ((name, _), nanos) in PERCENTILES.iter().zip(&latencies.values) {
+        report.add(case, name, "µs", *nanos as f64 / 1000.0);
+    }
+    report.add(case, "mean", "µs", latencies.mean / 1000.0);
+}
+
+impl Pacing {
+    /// Appends by plan: the producers in turn, each message sent on its own and not waited for. Says how late they were sent.
+    pub fn run(self) -> Result<(), Failure> {
+        let mut loaders: Vec<Loader> = Vec::new();
+        for _ in 0..self.producers {
+            loaders.push(connect(&self.url)?.stream(STREAM)?.loader()?);
+        }
+        let mut bars = Bars::new(BarsConfig { symbols: 250, ..BarsConfig::default() });
+        let mut late = histogram()?;
+        // Where the system lets us, a sleep ends when it should, and not up to 50 µs later.
+        let _ = std::fs::write("/proc/self/timerslack_ns", "1");
+        let began = ready()? + 10_000_000;
+        for number in 0..self.messages {
+            let due = began + number * self.interval_ns;
+            wait_until(due);
+            let message = bars.next();
+            let loader = &mut loaders[number as usize % self.producers as usize];
+            late.saturating_record(now_ns().saturating_sub(due));
+            loader.append(message.symbol, Timestamp(due as i64), message.bar)?;
+            loader.send()?;
+        }
+        loaders.iter_mut().try_for_each(|loader| loader.flush().map(drop))?;
+        say(&latencies(&late, self.messages))
+    }
+}
+
+impl Listening {
+    /// Reads as messages come, and says how late they were. Whether all came, once and in each producer's order, their
+    /// times tell: each is another one of the plan.
+    pub fn run(self) -> Result<(), Failure> {
+        let stream = connect(&self.url)?.stream(STREAM)?;
+        let mut cursor = stream.cursor().live().open()?;
+        let mut heard = histogram()?;
+        let mut sum = 0_u64;
+        ready()?;
+        let mut first = None;
+        let mut last = 0;
+        for number in 0..self.messages {
+            let Some(message) = cursor.next_within(Duration::from_secs(30))? else {
+                return Err(Failure::new(format!("nothing came for 30 s after {number} messages")));
+            };
+            let due = message.time().0 as u64;
+            if number >= self.skipped {
+                heard.saturating_record(now_ns().saturating_sub(due));
+            }
+            first.get_or_insert(due);
+            last = due.max(last);
+            sum = sum.wrapping_add(due);
+        }
+        check_plan(first.unwrap_or(0), last, sum, self.messages)?;
+        say(&latencies(&heard, self.messages))
+    }
+}
+
+/// Times of a plan have equal distances, so that their sum follows from the first and the last.
+fn check_plan(first: u64, last: u64, sum: u64, messages: u64) -> Result<(), Failure> {
+    let expected = (u128::from(first) + u128::from(last)) * u128::from(messages) / 2;
+    if sum == expected as u64 {
+        return Ok(());
+    }
+    Err(Failure::new("what came is not what was sent: times are missing or came twice; please report this"))
+}
+
+fn wait_until(due: u64) {
+    loop {
+        let now = now_ns();
+        match due.checked_sub(now) {
+            None | Some(0) => return,
+            Some(left) if left > SPIN_NS => thread::sleep(Duration::from_nanos(left - SPIN_NS)),
+            Some(_) => std::hint::spin_loop(),
+        }
+    }
+}
+
+fn histogram() -> Result<Histogram<u64>, Failure> {
+    Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).map_err(|error| Failure::new(error.to_string()))
+}
+
+fn latencies(histogram: &Histogram<u64>, messages: u64) -> Latencies {
+    let values = PERCENTILES.iter().map(|(_, percentile)| histogram.value_at_percentile(*percentile));
+    Latencies { messages, mean: histogram.mean(), values: values.collect() }
+}

@@ -1,0 +1,67 @@
+//! Pairs of a producer and a consumer, each pair with a durable stream of its own, at full speed.
+
+use super::read::{create, work};
+use super::worker::{Done, Task, Worker};
+use super::{Common, Transport, rate};
+use crate::args::count;
+use crate::bench::report::Report;
+use crate::failure::Failure;
+use crate::ui::Ui;
+
+use super::serving::Serving;
+
+/// Durable live streams at full speed: pairs of a producer and a consumer
+///
+/// Every producer and every consumer is a process; a pair has a stream of its own, of durability `async`. The consumer has
+/// its live cursor open before the producer begins. Rates are of all messages delivered, from when the first producer
+/// begins to when the last consumer has its last message.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Messages of all pairs together, such as 20M or 500k
+    #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
+    messages: u64,
+    /// Pairs
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,24")]
+    pairs: Vec<u32>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Runs the benchmark.
+pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
+    let mut report = Report::new("live");
+    for run in 0..args.common.runs {
+        ui.note(&format!("run {} of {}", run + 1, args.common.runs));
+        let serving = args.common.serve()?;
+        for transport in &args.common.transport {
+            for pairs in &args.pairs {
+                ui.check_interrupt()?;
+                let done = run_pairs(&serving, *transport, *pairs, args.messages / u64::from(*pairs))?;
+                rate(&mut report, &transport.case(&format!("live.pairs.{pairs}")), &done);
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// What the consumers did; each begins when the first producer does.
+fn run_pairs(serving: &Serving, transport: Transport, pairs: u32, each: u64) -> Result<Vec<Done>, Failure> {
+    let db = serving.connect()?;
+    let names: Vec<String> = (0..pairs).map(|pair| format!("live{pair}")).collect();
+    names.iter().try_for_each(|name| create(&db, name))?;
+    let url = serving.url(transport);
+    let tasks = |task: fn(_) -> Task| names.iter().map(move |name| task(work(url, name, each)));
+    let mut consumers = Worker::start_all(tasks(Task::Follow))?;
+    let mut producers = Worker::start_all(tasks(Task::Load))?;
+    consumers.iter_mut().chain(&mut producers).try_for_each(Worker::go)?;
+    let sent: Vec<Done> = producers.iter_mut().map(Worker::hear).collect::<Result<_, _>>()?;
+    let began_ns = sent.iter().map(|done| done.began_ns).min().unwrap_or(0);
+    let mut received = Vec::new();
+    for (consumer, sent) in consumers.iter_mut().zip(&sent) {
+        let done: Done = consumer.hear()?;
+        done.check(sent)?;
+        received.push(Done { began_ns, ..done });
+    }
+    names.iter().try_for_each(|name| db.delete_stream(name))?;
+    Ok(received)
+}

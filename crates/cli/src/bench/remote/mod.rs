@@ -1,0 +1,65 @@
+//! Through a server, as TimeBase's studies do it: history for many consumers, pairs of producers and consumers at full
+//! speed, and latency at a given rate. Server, producers and consumers are processes of their own.
+
+pub mod latency;
+pub mod live;
+pub mod read;
+mod serving;
+pub mod worker;
+
+use super::report::Report;
+use crate::failure::Failure;
+use clap::ValueEnum;
+use serving::Serving;
+use std::path::PathBuf;
+
+/// What all of these benchmarks are told.
+#[derive(Debug, clap::Args)]
+pub struct Common {
+    /// How clients reach the server
+    #[arg(long, value_name = "HOW,…", value_delimiter = ',', default_value = "tcp,uds")]
+    transport: Vec<Transport>,
+    /// Runs of each case; the median counts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Keep the server to these cores, as `taskset` names them: 0, or 0,1
+    #[arg(long, value_name = "CORES")]
+    server_cores: Option<String>,
+    /// Directory for the database, which is removed afterwards
+    #[arg(long, value_name = "DIR", default_value = "bench.tapedb")]
+    db: PathBuf,
+}
+
+/// How a client reaches a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Transport {
+    /// TCP on loopback.
+    Tcp,
+    /// A Unix socket.
+    Uds,
+}
+
+impl Transport {
+    /// The case, named after its transport where that is not TCP.
+    fn case(self, case: &str) -> String {
+        match self {
+            Self::Tcp => case.into(),
+            Self::Uds => format!("{case}.uds"),
+        }
+    }
+}
+
+impl Common {
+    /// Starts a server over a new database.
+    fn serve(&self) -> Result<Serving, Failure> {
+        Serving::start(&self.db, self.server_cores.as_deref())
+    }
+}
+
+/// Messages a second over all processes, from when the first began to when the last was done.
+fn rate(report: &mut Report, case: &str, done: &[worker::Done]) {
+    let began = done.iter().map(|done| done.began_ns).min().unwrap_or(0);
+    let ended = done.iter().map(|done| done.ended_ns).max().unwrap_or(0);
+    let messages: u64 = done.iter().map(|done| done.messages).sum();
+    report.add(case, "rate", "messages/s", messages as f64 * 1e9 / (ended - began).max(1) as f64);
+}

@@ -3,11 +3,17 @@
 use crate::failure::Failure;
 use crate::remote;
 use crate::ui::Ui;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tapedb_engine::{CursorBuilder, Database, Stream};
 use tapedb_schema::Timestamp;
+
+thread_local! {
+    /// A database that is kept open for the commands to come, as the shell does.
+    static KEPT_OPEN: RefCell<Option<(PathBuf, Database)>> = const { RefCell::new(None) };
+}
 
 /// Where the database is.
 #[derive(clap::Args, Debug, Clone)]
@@ -22,16 +28,13 @@ pub struct DatabaseArgs {
 impl DatabaseArgs {
     /// Opens the database beside whoever writes to it.
     pub fn open_to_read(&self) -> Result<Database, Failure> {
-        match remote::url_of(&self.db) {
-            Some(url) => remote::connect(url),
-            None => Ok(Database::open_read_only(&self.db)?),
-        }
+        open_to_read(&self.db)
     }
 
     /// Opens the database for writing; makes it if it is not there.
     pub fn open_to_write(&self) -> Result<Database, Failure> {
         match remote::url_of(&self.db) {
-            Some(url) => remote::connect(url),
+            Some(_) => open_to_read(&self.db),
             None => Ok(Database::open(&self.db)?),
         }
     }
@@ -45,6 +48,26 @@ impl DatabaseArgs {
     pub fn open_files_to_read(&self) -> Result<Database, Failure> {
         Ok(Database::open_read_only(self.directory()?)?)
     }
+}
+
+/// Opens a database beside whoever writes to it, unless it is kept open. (Behind a server it can be written too.)
+pub fn open_to_read(place: &Path) -> Result<Database, Failure> {
+    let kept = KEPT_OPEN.with_borrow(|kept| kept.clone().filter(|(kept_place, _)| kept_place == place));
+    match (kept, remote::url_of(place)) {
+        (Some((_, db)), _) => Ok(db),
+        (None, Some(url)) => remote::connect(url),
+        (None, None) => Ok(Database::open_read_only(place)?),
+    }
+}
+
+/// Keeps a database open for the commands to come, and no other.
+pub fn keep_open(place: &Path, db: &Database) {
+    KEPT_OPEN.set(Some((place.into(), db.clone())));
+}
+
+/// Keeps none open.
+pub fn keep_none_open() {
+    KEPT_OPEN.set(None);
 }
 
 /// Opens a stream, and tells if its files were not as a clean shutdown leaves them.

@@ -35,6 +35,15 @@ impl Failure {
         Self::Usage(what.into())
     }
 
+    /// The same, said of a line of a script.
+    pub fn in_line(self, number: usize) -> Self {
+        match self {
+            Self::Failed(what) => Self::Failed(format!("line {number}: {what}")),
+            Self::Usage(what) => Self::Usage(format!("line {number}: {what}")),
+            other => other,
+        }
+    }
+
     /// What came of writing the output.
     pub fn output(error: io::Error) -> Self {
         match error.kind() {

@@ -34,6 +34,7 @@ mod seal;
 mod sealed;
 mod server;
 mod settings;
+mod shell;
 mod streams;
 mod symbols;
 mod tail;
@@ -96,6 +97,7 @@ enum Command {
     Tail(tail::Args),
     Server(Box<server::Args>),
     User(user::Args),
+    Shell(shell::Args),
     Demo(demo::Args),
     Bench(bench::Args),
 }
@@ -134,6 +136,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Tail(args) => tail::run(args, ui),
         Command::Server(args) => server::run(*args, ui),
         Command::User(args) => user::run(args, ui),
+        Command::Shell(args) => shell::run(args, ui),
         Command::Demo(args) => demo::run(args, ui),
         Command::Bench(args) => bench::run(args, ui),
     }

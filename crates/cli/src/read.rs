@@ -6,6 +6,7 @@ use crate::output::{Format, Output, Totals, Writer, copy};
 use crate::ui::{self, Ui};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 use tapedb_engine::{Cursor, CursorBuilder, Database, Stream};
@@ -71,6 +72,10 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 
+    /// Write into this file, which must not be there yet, instead of to standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
     /// Names of the columns in the first line of csv (the default).
     #[arg(long, overrides_with = "no_header")]
     header: bool,
@@ -120,7 +125,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         return check_whole(&streams);
     }
     let mut writer = Writer::new(format, &streams, &args.selection.types)?;
-    let mut out = Output::default();
+    let mut out = args.out.as_deref().map(Output::to_file).transpose()?.unwrap_or_default();
     if !args.no_header {
         writer.header(&mut out.buffer);
     }

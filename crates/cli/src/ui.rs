@@ -55,6 +55,11 @@ impl Ui {
         if self.is_interrupted() { Err(self.interruption()) } else { Ok(()) }
     }
 
+    /// Forgets a Ctrl-C that has been heeded.
+    pub fn forget_interrupt(&self) {
+        self.interrupted.store(false, Ordering::Relaxed);
+    }
+
     #[cold]
     fn interruption(&self) -> Failure {
         let code = self.signal.load(Ordering::Relaxed);

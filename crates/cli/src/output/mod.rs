@@ -10,7 +10,9 @@ use crate::failure::Failure;
 use crate::ui::Ui;
 use clap::ValueEnum;
 pub use counter::{Counter, Totals};
+use std::fs::File;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use tapedb_engine::{Cursor, Message, Stream};
 
 /// Bytes that are collected before they are written.
@@ -95,14 +97,24 @@ impl Writer {
     }
 }
 
-/// Collects bytes for standard output.
+/// Collects bytes for standard output, or for a file.
 #[derive(Debug, Default)]
 pub struct Output {
     /// Bytes not yet written.
     pub buffer: Vec<u8>,
+    file: Option<(File, PathBuf)>,
 }
 
 impl Output {
+    /// Output into a file, which must not be there yet.
+    pub fn to_file(path: &Path) -> Result<Self, Failure> {
+        let file = File::create_new(path).map_err(|error| {
+            let path = path.display();
+            Failure::new(format!("cannot make {path}: {error}; name a file that is not there yet"))
+        })?;
+        Ok(Self { buffer: Vec::new(), file: Some((file, path.into())) })
+    }
+
     /// Writes if enough has come together.
     #[inline]
     pub fn drain(&mut self) -> Result<(), Failure> {
@@ -111,8 +123,18 @@ impl Output {
 
     /// Writes what there is.
     pub fn flush(&mut self) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        out.write_all(&self.buffer).and_then(|()| out.flush()).map_err(Failure::output)?;
+        match &mut self.file {
+            Some((file, path)) => file.write_all(&self.buffer).map_err(|error| {
+                Failure::new(format!(
+                    "cannot write {}: {error}; make room or name another file",
+                    path.display()
+                ))
+            })?,
+            None => {
+                let mut out = io::stdout().lock();
+                out.write_all(&self.buffer).and_then(|()| out.flush()).map_err(Failure::output)?;
+            }
+        }
         self.buffer.clear();
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `tapedb shell`: commands one after the other, on a database and streams that are chosen once.
 //!
-//! A line becomes the words of a `tapedb` command, with what has been chosen filled in ([`line`]); so everything that
-//! `tapedb` can do can be done here, the same way. [`rates`] measures reading, as TimeBase's studies do.
+//! A line becomes the words of a `tapedb` command, with what has been chosen filled in (`line.rs`); so everything that
+//! `tapedb` can do can be done here, the same way. `rates.rs` measures reading, as TimeBase's studies do.
 
 mod line;
 mod prompt;

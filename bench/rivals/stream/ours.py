@@ -9,12 +9,12 @@ from .process import ProcessError, output
 
 # What is run in each round, and the cases that stand in the table's columns.
 _BENCHES = (
-    ("live", "--pairs", "1,4"),
-    ("latency", "--mode", "stream"),
+    ("live", "--pairs", "1,4", "--transport", "tcp", "--runs", "1"),
+    ("latency", "--mode", "stream", "--transport", "tcp", "--runs", "1"),
 )
 TITLE = "**TapeDB**"
 # Our cases by the names that rivals' have behind their own.
-CASES = {"live.1": "live.1", "live.4": "live.4", "latency": "latency.stream"}
+CASES = {"live.1": "live.pairs.1", "live.4": "live.pairs.4", "latency": "latency.stream.tcp"}
 _SECONDS_MAX = 600
 
 

@@ -55,6 +55,10 @@ fn the_storage_benchmark_reports_every_case() {
         "read.rows.2",
         "read.columns.1",
         "size.bars",
+        "chill.bars",
+        "read.bars.cold",
+        "read.columns.cold",
+        "size.bars.cold",
         "load.feed",
         "read.feed.1",
         "size.feed",
@@ -132,4 +136,54 @@ fn instructions_are_counted_or_it_is_said_what_to_install() {
 fn row_of<'a>(rows: &'a [Value], case: &str, metric: &str) -> &'a Value {
     let found = rows.iter().find(|row| row["case"] == case && row["metric"] == metric);
     found.unwrap_or_else(|| panic!("no row {case}, {metric}"))
+}
+
+#[test]
+fn the_benchmarks_through_a_server_report_every_case() {
+    let place = Place::new();
+    for (line, cases) in [
+        (
+            "bench read --messages 5k --consumers 1,2 --streams 2 --runs 1",
+            &[
+                "load.remote",
+                "read.one-stream.1",
+                "read.one-stream.2.uds",
+                "read.server-cpu",
+                "read.streams.2",
+            ][..],
+        ),
+        ("bench live --messages 4k --pairs 1,2 --runs 1", &["live.pairs.1", "live.pairs.2.uds"]),
+        (
+            "bench latency --producers 3 --rate 2k --time 100ms --runs 1",
+            &["latency.stream.tcp", "latency.stream.uds", "latency.stream.tcp.sent"],
+        ),
+    ] {
+        let rows = place.run(&format!("{line} --json")).json();
+        for case in cases {
+            let row = rows.iter().find(|row| row["case"] == *case).unwrap_or_else(|| panic!("{case}"));
+            assert!(row["value"].as_f64().is_some_and(f64::is_finite), "{row}");
+        }
+        assert!(!place.db().exists(), "the benchmark removes its database");
+    }
+}
+
+#[test]
+fn the_shell_carries_out_a_script() {
+    let place = Place::new();
+    place.run("generate --stream bars --kind bars --messages 1k").good();
+    let shell = |commands: &[&str]| {
+        let mut command = place.command("shell");
+        commands.iter().for_each(|said| {
+            command.args(["-c", said]);
+        });
+        crate::support::end(place.start(&mut command))
+    };
+    let file = place.path("bars.jsonl");
+    let export = format!("export '{}'", file.display());
+    let text = shell(&["set stream bars", "tptimea 2", "select 3", &export]).good();
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 1000);
+    assert!(text.contains("2000 messages in "), "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("Bar")).count(), 3, "{text}");
+    assert!(shell(&["set stream nothing", "select"]).bad(1).contains("line 2"));
+    assert!(shell(&["tptimea none"]).bad(2).contains("line 1"));
 }

@@ -165,6 +165,8 @@ fn the_benchmarks_through_a_server_report_every_case() {
         }
         assert!(!place.db().exists(), "the benchmark removes its database");
     }
+    assert_eq!(place.run("bench live --pairs 0").code, 2);
+    assert_eq!(place.run("bench read --consumers 0").code, 2);
 }
 
 #[test]

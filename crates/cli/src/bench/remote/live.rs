@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
     messages: u64,
     /// Pairs
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,24")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,24", value_parser = clap::value_parser!(u32).range(1..=256))]
     pairs: Vec<u32>,
     #[command(flatten)]
     common: Common,

@@ -22,10 +22,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
     messages: u64,
     /// Consumers of one stream
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,10")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,10", value_parser = clap::value_parser!(u32).range(1..=256))]
     consumers: Vec<u32>,
     /// Also so many streams, each with a consumer of its own
-    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
     streams: Vec<u32>,
     #[command(flatten)]
     common: Common,

@@ -1,6 +1,7 @@
 //! The client against servers: what it opens, what it survives, and that cursors and loaders never notice.
 
 #![allow(missing_docs, reason = "tests")]
+#![allow(clippy::duplicate_mod, reason = "the suite runs over each transport")]
 
 mod basics;
 #[path = "../../../engine/tests/it/counting.rs"]
@@ -12,6 +13,7 @@ mod last;
 mod over;
 mod plain;
 mod proxy;
+mod served;
 #[path = "../../../engine/tests/it/support.rs"]
 #[allow(dead_code, reason = "shared with the engine's tests")]
 mod support;

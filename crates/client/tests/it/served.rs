@@ -1,0 +1,105 @@
+//! Databases behind the server that people run, over everything that it listens on.
+
+use crate::support::reopen;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+use tapedb_client::Client;
+use tapedb_engine::Database;
+use tapedb_server::{Addresses, Config, Server, Tls as Certificate};
+
+/// What carries the bytes.
+pub trait Transport {
+    /// Has the server listen on it.
+    fn listen(config: &mut Config, directory: &Path);
+    /// A client of that server.
+    fn client(addresses: &Addresses) -> Client;
+}
+
+pub struct Tcp;
+pub struct Tls;
+pub struct Unix;
+
+impl Transport for Tcp {
+    fn listen(config: &mut Config, _: &Path) {
+        config.listen = "127.0.0.1:0".parse().unwrap();
+    }
+
+    fn client(addresses: &Addresses) -> Client {
+        Client::at(format!("tape://{}", addresses.tcp.unwrap()))
+    }
+}
+
+impl Transport for Tls {
+    fn listen(config: &mut Config, directory: &Path) {
+        Tcp::listen(config, directory);
+        config.tls = Some(Certificate { certificate: tls_file("server.pem"), key: tls_file("server.key") });
+    }
+
+    fn client(addresses: &Addresses) -> Client {
+        assert!(addresses.is_encrypted);
+        Client::at(format!("tapes://localhost:{}", addresses.tcp.unwrap().port()))
+            .tls_roots(tls_file("ca.pem"))
+    }
+}
+
+impl Transport for Unix {
+    fn listen(config: &mut Config, directory: &Path) {
+        config.listen = "off".parse().unwrap();
+        config.unix_socket = Some(directory.join("socket"));
+    }
+
+    fn client(addresses: &Addresses) -> Client {
+        Client::at(format!("tape+unix://{}", addresses.unix.as_ref().unwrap().display()))
+    }
+}
+
+fn tls_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/tls").join(name)
+}
+
+/// A server for one database, with nothing but what this transport listens on.
+pub fn serve<T: Transport>(db: Database, directory: &Path) -> Server {
+    let mut config = Config { http: "off".parse().unwrap(), shutdown_grace_seconds: 1, ..Config::default() };
+    T::listen(&mut config, directory);
+    Server::start_with(config, db).unwrap()
+}
+
+/// A place for one database, and what serves it.
+pub struct Home<T> {
+    directory: tempfile::TempDir,
+    server: Mutex<Option<Server>>,
+    transport: PhantomData<T>,
+}
+
+impl<T: Transport> Home<T> {
+    pub fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), server: Mutex::default(), transport: PhantomData }
+    }
+
+    /// A new database, and its home.
+    pub fn with_database() -> (Self, Database) {
+        let mut home = Self::new();
+        let db = home.open();
+        (home, db)
+    }
+
+    /// The database: made, or opened once all of it that was open has been closed.
+    pub fn open(&mut self) -> Database {
+        let directory = self.directory.path();
+        let server = self.server.get_mut().unwrap();
+        *server = None;
+        connect::<T>(server.insert(serve::<T>(reopen(&directory.join("db")), directory)))
+    }
+
+    /// The same database, as another process has it.
+    pub fn beside(&self) -> Database {
+        connect::<T>(self.server.lock().unwrap().as_ref().unwrap())
+    }
+}
+
+/// Loaders that are dropped after their server, with messages in them, shall not wait for it long.
+fn connect<T: Transport>(server: &Server) -> Database {
+    T::client(server.addresses()).patience(Duration::from_millis(100)).connect().unwrap()
+}

@@ -19,7 +19,7 @@ help:
 	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage stream' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
 	@echo "make sim         break a simulated disk in every operation of the database (SEED=1 SEEDS=20)"
-	@echo "make storm       kill real processes at work (ROUNDS=500 SEALS=5000)"
+	@echo "make storm       kill real processes at work, stall their clients (ROUNDS=500 SEALS=5000 STALL=30000000)"
 	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
 	@echo "make miri        run the tests of all code with unsafe under Miri (needs a nightly toolchain with miri)"
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
@@ -70,6 +70,8 @@ sim:
 storm:
 	STORM_ROUNDS=$(or $(ROUNDS),500) SEALS=$(or $(SEALS),5000) \
 		$(CARGO) test --release -p tapedb-engine --test it -- storm:: segments_take --nocapture
+	STORM_ROUNDS=$(or $(ROUNDS),500) STALL_MESSAGES=$(or $(STALL),30000000) \
+		$(CARGO) test --release -p tapedb-client --test it -- killed:: stalled:: --nocapture
 
 fuzz:
 	fuzz/run $(or $(SECONDS),60)

@@ -8,12 +8,16 @@ mod basics;
 #[allow(dead_code, reason = "shared with the engine's tests")]
 mod counting;
 mod cuts;
+mod killed;
 #[path = "../../../engine/tests/it/last.rs"]
 mod last;
 mod over;
 mod plain;
+mod process;
 mod proxy;
 mod served;
+#[cfg(target_os = "linux")]
+mod stalled;
 #[path = "../../../engine/tests/it/support.rs"]
 #[allow(dead_code, reason = "shared with the engine's tests")]
 mod support;

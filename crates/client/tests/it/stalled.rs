@@ -1,0 +1,73 @@
+//! Readers that take nothing of what they asked for: the server's memory does not grow, nobody else notices, and they miss
+//! nothing when they go on. `STALL_MESSAGES=n` makes them stall for longer (`make storm`).
+
+use crate::killed::follow;
+use crate::process::Process;
+use crate::support::*;
+use std::thread;
+use std::time::Duration;
+use tapedb_engine::{Cursor, Loader, StreamOptions};
+use tapedb_schema::Timestamp;
+
+/// What a server may keep for its clients at any time: buffers, and pages of its allocator that are not given back.
+const GROWTH_BYTES_MAX: u64 = 48 << 20;
+
+fn load(loader: &mut Loader, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        loader.append("A", Timestamp(number as i64), &Tick::of(number)).unwrap();
+    }
+}
+
+/// Reads one message: whatever follows it is on its way to this cursor, which stalls from then on.
+fn begin(cursor: &mut Cursor) {
+    let message = cursor.next_within(Duration::from_secs(100)).unwrap().unwrap();
+    assert_eq!(number_of(&message), 0);
+}
+
+/// The rest of what a cursor gets that has read the first message.
+fn follow_on(cursor: &mut Cursor) -> u64 {
+    let mut next = 1;
+    loop {
+        let message = cursor.next_within(Duration::from_secs(100)).unwrap().unwrap();
+        if message.symbol() == "END" {
+            return next;
+        }
+        assert_eq!((number_of(&message), message.sequence()), (next, next));
+        next += 1;
+    }
+}
+
+#[test]
+fn a_stalled_reader_costs_nobody_anything() {
+    let messages: u64 =
+        std::env::var("STALL_MESSAGES").ok().and_then(|count| count.parse().ok()).unwrap_or(1_000_000);
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::start(directory.path());
+    let options = StreamOptions { file_bytes_max: 4 << 20, ..StreamOptions::default() };
+    let stream = server.over_tcp().create_stream("s", schema(), options).unwrap();
+    let mut loader = stream.loader().unwrap();
+    let open = |db: tapedb_engine::Database| db.stream("s").unwrap().cursor().live().open().unwrap();
+    let mut stalled = [open(server.over_tcp()), open(server.over_unix()), open(server.over_tcp())];
+    let mut active = [open(server.over_tcp()), open(server.over_unix())];
+    load(&mut loader, 0..1);
+    loader.flush().unwrap();
+    stalled.iter_mut().for_each(begin);
+
+    thread::scope(|scope| {
+        let active = active.each_mut().map(|cursor| scope.spawn(move || follow(cursor)));
+        load(&mut loader, 1..messages / 10);
+        loader.flush().unwrap();
+        let before = server.resident_bytes();
+        load(&mut loader, messages / 10..messages);
+        loader.append("END", Timestamp(i64::MAX), &Tick::of(0)).unwrap();
+        loader.flush().unwrap();
+        for active in active {
+            assert_eq!(active.join().unwrap(), messages);
+        }
+        let growth = server.resident_bytes().saturating_sub(before);
+        assert!(growth < GROWTH_BYTES_MAX, "the server grew by {growth} bytes");
+    });
+    for mut cursor in stalled {
+        assert_eq!(follow_on(&mut cursor), messages);
+    }
+}

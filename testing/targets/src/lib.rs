@@ -43,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     targets::symbols_file::TARGET,
     targets::importers::TARGET,
     targets::wire::TARGET,
+    targets::kdb::TARGET,
 ];
 
 /// The target of that name.

@@ -132,3 +132,8 @@ fn importers() {
 fn wire() {
     fuzz("wire", RUNS);
 }
+
+#[test]
+fn kdb() {
+    fuzz("kdb", RUNS);
+}

@@ -5,6 +5,7 @@ pub mod compiled_row;
 pub mod evolve;
 pub mod importers;
 pub mod json_text;
+pub mod kdb;
 pub mod log_file;
 pub mod row_layout;
 pub mod schema_text;

@@ -102,12 +102,7 @@ impl BatchLoader {
         let PendingBatch { ticket, is_new } = pending;
         let writer = space.writer.as_ref().ok_or(Error::ReadOnly)?;
         let committed = writer.commit(ticket).inspect_err(|_| stream.ring())?;
-        if committed.shown {
-            stream.ring();
-        }
-        if is_new {
-            stream.observers.committed(space.number, &committed, batch);
-        }
+        stream.announce(space.number, &committed, is_new.then_some(batch));
         Ok(committed.sequences)
     }
 

@@ -177,11 +177,26 @@ impl Loader {
         type_id: u16,
         body: &[u8],
     ) -> Result<(), Error> {
+        let symbol = self.symbol(symbol)?;
+        self.append_body_by_id(symbol, time, type_id, body)
+    }
+
+    /// [`Loader::append_body`] to a symbol that was looked up before.
+    ///
+    /// # Errors
+    /// As [`Loader::append_body`].
+    pub fn append_body_by_id(
+        &mut self,
+        symbol: SymbolId,
+        time: Timestamp,
+        type_id: u16,
+        body: &[u8],
+    ) -> Result<(), Error> {
         check_message(&self.stream, type_id)?;
         self.stream.layouts.check(type_id, body).map_err(|error| refused(&self.stream, error))?;
-        let symbol = self.symbol(symbol)?;
+        let symbol = self.own(symbol)?;
         self.admit(time)?;
-        self.batch.push_bytes(time.0, symbol.id, type_id, body)?;
+        self.batch.push_bytes(time.0, symbol, type_id, body)?;
         self.last_time = self.last_time.max(time.0);
         Ok(())
     }
@@ -324,10 +339,7 @@ impl Loader {
             return Err(error);
         }
         let committed = write(&self.space, turn, header.time_max).inspect_err(|_| self.stream.ring())?;
-        if committed.shown {
-            self.stream.ring();
-        }
-        self.stream.observers.committed(self.space.number, &committed, &self.unsent);
+        self.stream.announce(self.space.number, &committed, Some(&self.unsent));
         self.unsent.clear();
         self.next_sequence = committed.sequences.end;
         Ok(())

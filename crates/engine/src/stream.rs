@@ -42,7 +42,7 @@ use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_codec::evolve::Evolution;
 use tapedb_log::{
-    Damage, Dictionary, Hold, LogError, LogOptions, MemoryStorage, Recovery, Storage, StorageLock,
+    Committed, Damage, Dictionary, Hold, LogError, LogOptions, MemoryStorage, Recovery, Storage, StorageLock,
     SymbolFile, SymbolRecovery, Turn,
 };
 use tapedb_schema::{Schema, Timestamp};
@@ -730,6 +730,19 @@ impl StreamInner {
     fn hold_writers(&self) -> Result<Vec<Hold<'_>>, Error> {
         let writers = self.spaces.iter().map(|space| Some(space.writer.as_ref()?.hold()));
         writers.collect::<Option<_>>().ok_or(Error::ReadOnly)
+    }
+
+    /// Shows what has been committed to those who watch; `batch`: what is new.
+    pub fn announce(&self, space: u32, committed: &Committed, batch: Option<&[u8]>) {
+        if self.observers.holds_back() {
+            return;
+        }
+        if committed.shown {
+            self.ring();
+        }
+        if let Some(batch) = batch {
+            self.observers.committed(space, committed, batch);
+        }
     }
 
     /// Wakes the cursors that wait for something of this stream.

@@ -207,6 +207,11 @@ impl Observer for Watch {
         }
     }
 
+    fn grown(&self) {
+        self.lock().lanes.iter_mut().for_each(|lane| lane.live = false);
+        self.wake();
+    }
+
     fn changed(&self) {
         self.lock().changed = true;
         self.wake();

@@ -2,7 +2,7 @@
 
 use crate::stream::Stream;
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tapedb_codec::batch::BatchHeader;
 use tapedb_log::{Committed, Span};
@@ -14,6 +14,8 @@ pub trait Observer: Send + Sync {
     /// that is seen others may still be to come; the span says where each belongs. `batch` is all of it, as it lies in
     /// the log. Symbols that it uses are in the dictionary.
     fn committed(&self, space: u32, span: Span, batch: &[u8]);
+    /// Batches have been committed of which nobody was told, as [`Stream::hold_back`] asked: they are in the log.
+    fn grown(&self) {}
     /// A manifest or the definition is another.
     fn changed(&self);
     /// The stream has been deleted, or has another name. Nothing follows.
@@ -33,6 +35,25 @@ impl Stream {
     pub fn observe(&self, observer: Arc<dyn Observer>) -> Observing {
         self.inner.observers.add(observer)
     }
+
+    /// From now on live cursors are not shown what is appended as it comes, but when [`Stream::publish`] is called: all at
+    /// once, which costs less where subscribers are many and messages come one by one. `false`: as it comes, again. It holds in
+    /// the process that has the database open for writing, for as long as it has; a cursor that looks for other reasons may
+    /// see messages earlier.
+    pub fn hold_back(&self, hold: bool) {
+        self.inner.observers.held.store(hold, Ordering::SeqCst);
+        if !hold {
+            self.publish();
+        }
+    }
+
+    /// Shows live cursors what has been appended and was [held back](Stream::hold_back).
+    pub fn publish(&self) {
+        if self.inner.observers.has_held.swap(false, Ordering::SeqCst) {
+            self.inner.ring();
+            self.inner.observers.each(|observer| observer.grown());
+        }
+    }
 }
 
 /// Who is told what happens to a stream.
@@ -40,6 +61,10 @@ impl Stream {
 pub(crate) struct Observers {
     /// How many there are: asked at each commit.
     count: AtomicUsize,
+    /// Whether batches are not told of as they come.
+    held: AtomicBool,
+    /// Whether there are some that were not.
+    has_held: AtomicBool,
     list: RwLock<List>,
 }
 
@@ -69,6 +94,16 @@ impl Observers {
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
         list.observers.retain(|(known, _)| *known != number);
         self.count.store(list.observers.len(), Ordering::SeqCst);
+    }
+
+    /// Whether nobody shall be told of a batch now; it is remembered that there was one.
+    #[inline]
+    pub fn holds_back(&self) -> bool {
+        let held = self.held.load(Ordering::SeqCst);
+        if held {
+            self.has_held.store(true, Ordering::SeqCst);
+        }
+        held
     }
 
     /// Tells of a batch.

@@ -1,0 +1,84 @@
+//! What can go wrong in a tick installation.
+
+use std::fmt;
+
+/// Why a call of this crate failed. Every message says what was asked, where, and what to do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TickError {
+    /// The database failed or refused.
+    Database(tapedb_engine::Error),
+    /// A text that defines tables says something else than it should.
+    Definition {
+        /// Line of the text, from 1; 0 where it is the definition as a whole.
+        line: usize,
+        /// What is wrong, and what to write.
+        what: String,
+    },
+    /// There is no such table.
+    NoTable {
+        /// The name that was asked for.
+        name: String,
+        /// The tables there are.
+        known: Vec<String>,
+    },
+    /// There is no such column.
+    NoColumn {
+        /// The table.
+        table: String,
+        /// The name that was asked for.
+        name: String,
+        /// The columns there are.
+        known: Vec<String>,
+    },
+    /// An update does not fit its table. Nothing of it was taken.
+    Update {
+        /// The table.
+        table: String,
+        /// What does not fit.
+        what: String,
+    },
+    /// Something that cannot be asked.
+    Asked {
+        /// What, and what to ask instead.
+        what: String,
+    },
+}
+
+impl fmt::Display for TickError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Database(error) => write!(f, "{error}"),
+            Self::Definition { line: 0, what } => write!(f, "tables: {what}"),
+            Self::Definition { line, what } => write!(f, "tables, line {line}: {what}"),
+            Self::NoTable { name, known } => {
+                write!(f, "there is no table {name:?}; there are {}", known.join(", "))
+            }
+            Self::NoColumn { table, name, known } => {
+                write!(f, "table {table} has no column {name:?}; it has {}", known.join(", "))
+            }
+            Self::Update { table, what } => write!(f, "update of table {table}: {what}"),
+            Self::Asked { what } => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for TickError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Database(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<tapedb_engine::Error> for TickError {
+    fn from(error: tapedb_engine::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// [`TickError::Asked`].
+pub(crate) fn asked<T>(what: impl Into<String>) -> Result<T, TickError> {
+    Err(TickError::Asked { what: what.into() })
+}

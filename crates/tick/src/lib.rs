@@ -1,0 +1,39 @@
+//! What a kdb+tick installation does, on the streams of a database: a tickerplant ([`Plant`]) that logs and publishes
+//! updates, an RDB that holds today in memory and answers queries, an [`Hdb`] of the days before, chained plants
+//! and a feed that simulates.
+//!
+//! A plant is a set of streams, one for each table, and a calendar that says where days begin. So logging is appending,
+//! subscribing is a live cursor, replay on start is a cursor's history, and all of it works over a network. `docs/TICK.md`
+//! has the picture.
+
+mod answer;
+mod calendar;
+mod cell;
+mod column;
+mod date;
+mod definition;
+mod error;
+mod gather;
+mod hdb;
+pub mod kind;
+mod memory;
+mod plan;
+mod plant;
+mod query;
+mod rdb;
+mod table;
+
+pub use answer::Answer;
+pub use calendar::{CALENDAR, Day, DayEnd, day_of};
+pub use column::{Column, Texts};
+pub use date::Date;
+pub use definition::{DEFINITION_BYTES_MAX, tables};
+pub use error::TickError;
+pub use gather::Gather;
+pub use hdb::Hdb;
+pub use kind::Kind;
+pub use plan::{PLANT_NAME_BYTES_MAX, Plan};
+pub use plant::{Plant, PlantOptions, Publish};
+pub use query::Query;
+pub use rdb::{Inserted, Probe, Rdb, RdbOptions, RdbStatus};
+pub use table::{ColumnDef, NO_SYMBOL, SYM, TIME, Table};

@@ -1,0 +1,614 @@
+//! The rows of one table on one day, in memory as columns: one thread adds rows while any number read.
+//!
+//! Always true: rows below `rows` are there whole and never change, in all columns; readers look at no others, so each sees a
+//! beginning of the table as it came. Rows lie in chunks that are never moved. Each row knows the row before it of its symbol,
+//! and for each symbol the last row is known: by symbol, and the last by symbol, cost what they give.
+//!
+//! Cells are relaxed atomics, which cost what plain loads and stores cost; `rows` is stored last, with release, and loaded
+//! first, with acquire. So no reader waits for the writer, nor the other way round, and nothing is copied for either.
+
+use crate::cell::{Cell, Cells, Op};
+use crate::column::{Column, Texts};
+use crate::gather::Interner;
+use crate::query::Query;
+use crate::table::{ColumnDef, Table};
+use std::ops::Range;
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Rows of a chunk, a power of two.
+const CHUNK_ROWS: usize = 1 << 15;
+/// Symbols whose last rows lie together.
+const HEADS: usize = 1 << 10;
+/// The most rows of a table on one day: their numbers fit 32 bits, 0 being none.
+pub(crate) const ROWS_MAX: usize = u32::MAX as usize - 1;
+
+/// Rows of one table.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub table: Table,
+    pub cells: Cells,
+    rows: AtomicUsize,
+    chunks: RwLock<Vec<Arc<Chunk>>>,
+    /// For each symbol its last row's number plus 1.
+    heads: RwLock<Vec<Arc<Heads>>>,
+    /// For each field the texts that are kept once.
+    interned: Vec<RwLock<Vec<Arc<[u8]>>>>,
+    /// Whether times have never decreased.
+    is_sorted: AtomicBool,
+}
+
+type Heads = [AtomicU32; HEADS];
+
+#[derive(Debug)]
+struct Chunk {
+    times: Box<[AtomicI64]>,
+    symbols: Box<[AtomicU32]>,
+    /// Number plus 1 of the row before it of the same symbol; 0: none.
+    previous: Box<[AtomicU32]>,
+    lanes: Box<[Lane]>,
+}
+
+#[derive(Debug)]
+enum Lane {
+    W1(Box<[AtomicU8]>),
+    W2(Box<[AtomicU16]>),
+    W4(Box<[AtomicU32]>),
+    W8(Box<[AtomicU64]>),
+    Texts(RwLock<Texts>),
+}
+
+/// What adds rows to a [`Memory`]; there is one.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub memory: Arc<Memory>,
+    rows: usize,
+    /// The chunk that is being filled.
+    chunk: Arc<Chunk>,
+    heads: Vec<Arc<Heads>>,
+    interners: Vec<Interner>,
+    last_time: i64,
+}
+
+/// Rows on their way from a cursor into memory: taken column by column, which is faster than row by row.
+#[derive(Debug, Default)]
+pub(crate) struct Stage {
+    pub times: Vec<i64>,
+    symbols: Vec<u32>,
+    bodies: Vec<u8>,
+    ends: Vec<usize>,
+    has_nulls: bool,
+}
+
+/// Which rows a query wants.
+#[derive(Debug)]
+pub(crate) enum Selection {
+    Range(Range<usize>),
+    List(Vec<u32>),
+}
+
+impl Stage {
+    /// Adds a row.
+    #[inline]
+    pub fn push(&mut self, time: i64, symbol: u32, body: &[u8], null_bytes: usize) {
+        self.times.push(time);
+        self.symbols.push(symbol);
+        self.bodies.extend_from_slice(body);
+        self.ends.push(self.bodies.len());
+        self.has_nulls |= body.iter().take(null_bytes).any(|bits| *bits != 0);
+    }
+
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    fn clear(&mut self) {
+        self.times.clear();
+        self.symbols.clear();
+        self.bodies.clear();
+        self.ends.clear();
+        self.has_nulls = false;
+    }
+
+    #[inline]
+    fn body(&self, row: usize) -> &[u8] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.bodies[start..self.ends[row]]
+    }
+}
+
+impl Writer {
+    /// For a day without rows yet.
+    pub fn new(table: &Table, cells: &Cells) -> Self {
+        let chunk = Arc::new(Chunk::new(cells));
+        let memory = Memory {
+            table: table.clone(),
+            cells: cells.clone(),
+            rows: AtomicUsize::new(0),
+            chunks: RwLock::new(vec![chunk.clone()]),
+            heads: RwLock::default(),
+            interned: cells.cells.iter().map(|_| RwLock::default()).collect(),
+            is_sorted: AtomicBool::new(true),
+        };
+        let interners = cells.cells.iter().map(|_| Interner::default()).collect();
+        Self { memory: Arc::new(memory), rows: 0, chunk, heads: Vec::new(), interners, last_time: i64::MIN }
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Adds the rows of a stage, which is empty then, and shows them to readers.
+    pub fn insert(&mut self, stage: &mut Stage) {
+        let mut from = 0;
+        while from < stage.len() {
+            let at = self.rows % CHUNK_ROWS;
+            if at == 0 && self.rows > 0 {
+                self.chunk = Arc::new(Chunk::new(&self.memory.cells));
+                write(&self.memory.chunks).push(self.chunk.clone());
+            }
+            let to = stage.len().min(from + CHUNK_ROWS - at);
+            self.insert_piece(stage, from..to, at);
+            self.rows += to - from;
+            from = to;
+        }
+        stage.clear();
+        // Readers that see this see the rows: pairs with the load in `Memory::rows`.
+        self.memory.rows.store(self.rows, Ordering::Release);
+    }
+
+    /// Adds rows that fit the chunk, from its row `at` on.
+    fn insert_piece(&mut self, stage: &Stage, piece: Range<usize>, at: usize) {
+        let chunk = self.chunk.clone();
+        for (cell, time) in chunk.times[at..].iter().zip(&stage.times[piece.clone()]) {
+            cell.store(*time, Ordering::Relaxed);
+            if *time < self.last_time {
+                self.memory.is_sorted.store(false, Ordering::Relaxed);
+            }
+            self.last_time = *time;
+        }
+        self.link(stage, piece.clone(), at, &chunk);
+        let memory = self.memory.clone();
+        for ((field, cell), lane) in memory.cells.cells.iter().enumerate().zip(&chunk.lanes) {
+            if cell.op.is_interned() {
+                self.fill_interned(stage, piece.clone(), at, field, lane);
+            } else {
+                fill(cell, &memory.cells, lane, stage, piece.clone(), at);
+            }
+        }
+    }
+
+    /// Hangs each row behind the one before it of its symbol.
+    fn link(&mut self, stage: &Stage, piece: Range<usize>, at: usize, chunk: &Chunk) {
+        let mut number = self.rows as u32;
+        let rows = chunk.symbols[at..].iter().zip(&chunk.previous[at..]);
+        for ((cell, previous), symbol) in rows.zip(&stage.symbols[piece]) {
+            number += 1;
+            cell.store(*symbol, Ordering::Relaxed);
+            let (block, place) = (*symbol as usize / HEADS, *symbol as usize % HEADS);
+            while self.heads.len() <= block {
+                let heads: Arc<Heads> = Arc::new(std::array::from_fn(|_| AtomicU32::new(0)));
+                self.heads.push(heads.clone());
+                write(&self.memory.heads).push(heads);
+            }
+            let head = &self.heads[block][place];
+            previous.store(head.load(Ordering::Relaxed), Ordering::Relaxed);
+            // Who follows this to a row that is not shown yet must find its predecessor: pairs with `Memory::head`.
+            head.store(number, Ordering::Release);
+        }
+    }
+
+    fn fill_interned(&mut self, stage: &Stage, piece: Range<usize>, at: usize, field: usize, lane: &Lane) {
+        let (Lane::W4(cells), Some(cell)) = (lane, self.memory.cells.cells.get(field)) else { return };
+        for (to, row) in cells[at..].iter().zip(piece) {
+            let text = cell.text(stage.body(row), self.memory.cells.fixed);
+            let (number, is_new) = self.interners[field].number(text);
+            if is_new {
+                write(&self.memory.interned[field]).push(text.into());
+            }
+            to.store(number, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Fills a lane's cells from row `at` on with those of a piece of the stage.
+fn fill(cell: &Cell, cells: &Cells, lane: &Lane, stage: &Stage, piece: Range<usize>, at: usize) {
+    let is_raw = cells.is_plain && !stage.has_nulls && cells.fixed > 0;
+    let bodies =
+        || stage.bodies[piece.start * cells.fixed..piece.end * cells.fixed].chunks_exact(cells.fixed);
+    let offset = cell.offset;
+    match lane {
+        Lane::W8(to) if is_raw && cell.op.is_raw(8) => {
+            for (to, body) in to[at..].iter().zip(bodies()) {
+                to.store(crate::cell::u64_at(body, offset), Ordering::Relaxed);
+            }
+        }
+        Lane::W4(to) if is_raw && cell.op.is_raw(4) => {
+            for (to, body) in to[at..].iter().zip(bodies()) {
+                to.store(crate::cell::u32_at(body, offset), Ordering::Relaxed);
+            }
+        }
+        Lane::W1(to) if is_raw => {
+            for (to, body) in to[at..].iter().zip(bodies()) {
+                to.store(body.get(offset).copied().unwrap_or_default(), Ordering::Relaxed);
+            }
+        }
+        Lane::W1(to) => {
+            words(cell, stage, piece, &to[at..], |to, word| to.store(word as u8, Ordering::Relaxed))
+        }
+        Lane::W2(to) => {
+            words(cell, stage, piece, &to[at..], |to, word| to.store(word as u16, Ordering::Relaxed))
+        }
+        Lane::W4(to) => {
+            words(cell, stage, piece, &to[at..], |to, word| to.store(word as u32, Ordering::Relaxed))
+        }
+        Lane::W8(to) => words(cell, stage, piece, &to[at..], |to, word| to.store(word, Ordering::Relaxed)),
+        Lane::Texts(texts) => {
+            let mut texts = write(texts);
+            piece.for_each(|row| texts.push(cell.text(stage.body(row), cells.fixed)));
+        }
+    }
+}
+
+#[inline]
+fn words<T>(cell: &Cell, stage: &Stage, piece: Range<usize>, to: &[T], store: impl Fn(&T, u64)) {
+    for (to, row) in to.iter().zip(piece) {
+        store(to, cell.word(stage.body(row)));
+    }
+}
+
+impl Memory {
+    /// Rows that readers see now.
+    pub fn rows(&self) -> usize {
+        // Pairs with the store in `Writer::insert`.
+        self.rows.load(Ordering::Acquire)
+    }
+
+    /// Takes rows from the end away, so that `rows` are left: those of the next day. The writer is at its end then.
+    pub fn cut(&self, rows: usize) {
+        self.rows.fetch_min(rows, Ordering::AcqRel);
+    }
+
+    /// Bytes of its columns.
+    pub fn bytes(&self) -> usize {
+        let row: usize = self.cells.cells.iter().map(|cell| cell.op.word_bytes()).sum();
+        read(&self.chunks).len() * CHUNK_ROWS * (row + 16)
+    }
+
+    /// A view of the rows there are now.
+    pub fn view(&self) -> View<'_> {
+        let rows = self.rows();
+        View { memory: self, rows, chunks: read(&self.chunks).clone() }
+    }
+
+    /// The last row of a symbol, shown or not.
+    fn head(&self, symbol: u32) -> u32 {
+        let heads = read(&self.heads);
+        let block = heads.get(symbol as usize / HEADS);
+        // Pairs with the store in `Writer::link`.
+        block.map_or(0, |heads| heads[symbol as usize % HEADS].load(Ordering::Acquire))
+    }
+
+    /// How many symbols may have rows.
+    fn symbols(&self) -> u32 {
+        (read(&self.heads).len() * HEADS) as u32
+    }
+}
+
+/// The rows that were there at one moment.
+#[derive(Debug)]
+pub(crate) struct View<'m> {
+    memory: &'m Memory,
+    rows: usize,
+    chunks: Vec<Arc<Chunk>>,
+}
+
+impl View<'_> {
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[inline]
+    fn chunk(&self, row: usize) -> (&Chunk, usize) {
+        (&self.chunks[row / CHUNK_ROWS], row % CHUNK_ROWS)
+    }
+
+    #[inline]
+    pub fn time(&self, row: usize) -> i64 {
+        let (chunk, at) = self.chunk(row);
+        chunk.times[at].load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn symbol(&self, row: usize) -> u32 {
+        let (chunk, at) = self.chunk(row);
+        chunk.symbols[at].load(Ordering::Relaxed)
+    }
+
+    /// The rows that a query wants; `symbols`: the ids of those it names.
+    pub fn select(&self, query: &Query, symbols: Option<&[u32]>) -> Selection {
+        let has_times = query.from.is_some() || query.to.is_some();
+        let selected = match symbols {
+            _ if query.last_by_symbol => self.select_last(query, symbols),
+            Some(symbols) => self.select_symbols(query, symbols),
+            None if has_times && !self.is_sorted() => self.select_times(query),
+            None => Selection::Range(self.range(query)),
+        };
+        selected.limited(query.limit)
+    }
+
+    fn is_sorted(&self) -> bool {
+        self.memory.is_sorted.load(Ordering::Relaxed)
+    }
+
+    /// Where the times of a query begin and end in rows in time order.
+    fn range(&self, query: &Query) -> Range<usize> {
+        let start = query.from.map_or(0, |from| self.first_at(from.0));
+        let end = query.to.map_or(self.rows, |to| self.first_at(to.0));
+        start..end.max(start)
+    }
+
+    /// The first row at or after a time, in rows in time order.
+    fn first_at(&self, time: i64) -> usize {
+        let (mut low, mut high) = (0, self.rows);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.time(middle) < time { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    fn select_times(&self, query: &Query) -> Selection {
+        let rows = (0..self.rows).filter(|row| query.wants_time(self.time(*row)));
+        Selection::List(rows.map(|row| row as u32).collect())
+    }
+
+    fn select_symbols(&self, query: &Query, symbols: &[u32]) -> Selection {
+        let mut rows: Vec<u32> = symbols.iter().flat_map(|symbol| self.rows_of(*symbol, query)).collect();
+        rows.sort_unstable();
+        Selection::List(rows)
+    }
+
+    fn select_last(&self, query: &Query, symbols: Option<&[u32]>) -> Selection {
+        let last = |symbol: u32| self.rows_of(symbol, query).next();
+        Selection::List(match symbols {
+            Some(symbols) => symbols.iter().filter_map(|symbol| last(*symbol)).collect(),
+            None => (0..self.memory.symbols()).filter_map(last).collect(),
+        })
+    }
+
+    /// The rows of a symbol that lie within the query's times, from the last one back.
+    fn rows_of(&self, symbol: u32, query: &Query) -> impl Iterator<Item = u32> {
+        let mut next = self.memory.head(symbol);
+        let ends_at = query.from.filter(|_| self.is_sorted()).map_or(i64::MIN, |from| from.0);
+        std::iter::from_fn(move || {
+            while next > 0 {
+                let row = next as usize - 1;
+                next = self.previous(row);
+                if row >= self.rows {
+                    continue;
+                }
+                let time = self.time(row);
+                if time < ends_at {
+                    return None;
+                }
+                if query.wants_time(time) {
+                    return Some(row as u32);
+                }
+            }
+            None
+        })
+    }
+
+    /// The row before a row of its symbol, by number plus 1; the row may have come after this view was taken.
+    #[inline]
+    fn previous(&self, row: usize) -> u32 {
+        let (at, place) = (row / CHUNK_ROWS, row % CHUNK_ROWS);
+        match self.chunks.get(at) {
+            Some(chunk) => chunk.previous[place].load(Ordering::Relaxed),
+            None => read(&self.memory.chunks)
+                .get(at)
+                .map_or(0, |chunk| chunk.previous[place].load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The values of a field in some rows.
+    pub fn field(&self, field: usize, rows: &Selection) -> Column {
+        let op = &self.memory.cells.cells[field].op;
+        if op.is_text() {
+            return Column::Text(self.texts(field, rows));
+        }
+        let words = self.words(field, rows);
+        let interned = read(&self.memory.interned[field]);
+        op.column(words.into_iter(), &interned)
+    }
+
+    fn words(&self, field: usize, rows: &Selection) -> Vec<u64> {
+        let word = |row: usize| {
+            let (chunk, at) = self.chunk(row);
+            chunk.lanes[field].word(at)
+        };
+        match rows {
+            Selection::List(rows) => rows.iter().map(|row| word(*row as usize)).collect(),
+            Selection::Range(range) => {
+                let mut words = Vec::with_capacity(range.len());
+                for (chunk, piece) in pieces(range.clone()) {
+                    self.chunks[chunk].lanes[field].words(piece, &mut words);
+                }
+                words
+            }
+        }
+    }
+
+    fn texts(&self, field: usize, rows: &Selection) -> Texts {
+        let mut found = Texts::new();
+        rows.each(|row| {
+            let (chunk, at) = self.chunk(row);
+            if let Lane::Texts(texts) = &chunk.lanes[field] {
+                found.push(read(texts).get(at));
+            }
+        });
+        found
+    }
+
+    /// The body of a row, as it was in the stream but for what null is made of.
+    pub fn body(&self, row: usize, body: &mut Vec<u8>) -> Result<(), String> {
+        let cells = &self.memory.cells;
+        let (chunk, at) = self.chunk(row);
+        body.clear();
+        body.resize(cells.fixed, 0);
+        for (field, (cell, lane)) in cells.cells.iter().zip(&chunk.lanes).enumerate() {
+            match lane {
+                Lane::Texts(texts) => cell.put_text(read(texts).get(at), body, 0),
+                lane if cell.op.is_interned() => {
+                    let interned = read(&self.memory.interned[field]);
+                    cell.put_text(interned.get(lane.word(at) as usize).map_or(&[][..], |text| text), body, 0);
+                }
+                lane => cell.put_word(lane.word(at), body, 0)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows in time order, those of equal times as they came.
+    pub fn in_time_order(&self) -> Selection {
+        if self.is_sorted() {
+            return Selection::Range(0..self.rows);
+        }
+        let mut rows: Vec<u32> = (0..self.rows as u32).collect();
+        rows.sort_by_key(|row| self.time(*row as usize));
+        Selection::List(rows)
+    }
+
+    /// A column of the table: `time` and `sym` too.
+    pub fn column(
+        &self,
+        at: usize,
+        rows: &Selection,
+        midnight: i64,
+        symbol: impl Fn(u32, &mut Texts),
+    ) -> (ColumnDef, Column) {
+        let values = match at {
+            0 => {
+                let kind = self.memory.table.time_kind();
+                let mut times = Vec::with_capacity(rows.len());
+                rows.each(|row| times.push(kind.time_value(self.time(row), midnight)));
+                Column::Long(times)
+            }
+            1 => {
+                let mut texts = Texts::new();
+                rows.each(|row| symbol(self.symbol(row), &mut texts));
+                Column::Text(texts)
+            }
+            at => self.field(at - 2, rows),
+        };
+        (self.memory.table.columns()[at].clone(), values)
+    }
+}
+
+impl Selection {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Range(range) => range.len(),
+            Self::List(rows) => rows.len(),
+        }
+    }
+
+    pub fn each(&self, mut row: impl FnMut(usize)) {
+        match self {
+            Self::Range(range) => range.clone().for_each(row),
+            Self::List(rows) => rows.iter().for_each(|at| row(*at as usize)),
+        }
+    }
+
+    /// The row at a place.
+    pub fn row(&self, at: usize) -> usize {
+        match self {
+            Self::Range(range) => range.start + at,
+            Self::List(rows) => rows[at] as usize,
+        }
+    }
+
+    fn limited(self, limit: Option<i64>) -> Self {
+        let kept = crate::answer::limited(self.len(), limit);
+        match self {
+            Self::Range(range) => Self::Range(range.start + kept.start..range.start + kept.end),
+            Self::List(rows) => Self::List(rows[kept].to_vec()),
+        }
+    }
+}
+
+/// The pieces of a range of rows by chunk.
+fn pieces(range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let mut start = range.start;
+    std::iter::from_fn(move || {
+        let at = start % CHUNK_ROWS;
+        let rows = range.end.saturating_sub(start).min(CHUNK_ROWS - at);
+        let piece = (rows > 0).then_some((start / CHUNK_ROWS, at..at + rows));
+        start += rows;
+        piece
+    })
+}
+
+impl Chunk {
+    fn new(cells: &Cells) -> Self {
+        Self {
+            times: (0..CHUNK_ROWS).map(|_| AtomicI64::new(0)).collect(),
+            symbols: (0..CHUNK_ROWS).map(|_| AtomicU32::new(0)).collect(),
+            previous: (0..CHUNK_ROWS).map(|_| AtomicU32::new(0)).collect(),
+            lanes: cells.cells.iter().map(|cell| Lane::new(&cell.op)).collect(),
+        }
+    }
+}
+
+impl Lane {
+    fn new(op: &Op) -> Self {
+        if op.is_text() {
+            return Self::Texts(RwLock::default());
+        }
+        match op.word_bytes() {
+            1 => Self::W1((0..CHUNK_ROWS).map(|_| AtomicU8::new(0)).collect()),
+            2 => Self::W2((0..CHUNK_ROWS).map(|_| AtomicU16::new(0)).collect()),
+            4 => Self::W4((0..CHUNK_ROWS).map(|_| AtomicU32::new(0)).collect()),
+            _ => Self::W8((0..CHUNK_ROWS).map(|_| AtomicU64::new(0)).collect()),
+        }
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        match self {
+            Self::W1(cells) => cells[at].load(Ordering::Relaxed).into(),
+            Self::W2(cells) => cells[at].load(Ordering::Relaxed).into(),
+            Self::W4(cells) => cells[at].load(Ordering::Relaxed).into(),
+            Self::W8(cells) => cells[at].load(Ordering::Relaxed),
+            Self::Texts(_) => 0,
+        }
+    }
+
+    fn words(&self, piece: Range<usize>, to: &mut Vec<u64>) {
+        match self {
+            Self::W1(cells) => {
+                to.extend(cells[piece].iter().map(|cell| u64::from(cell.load(Ordering::Relaxed))))
+            }
+            Self::W2(cells) => {
+                to.extend(cells[piece].iter().map(|cell| u64::from(cell.load(Ordering::Relaxed))))
+            }
+            Self::W4(cells) => {
+                to.extend(cells[piece].iter().map(|cell| u64::from(cell.load(Ordering::Relaxed))))
+            }
+            Self::W8(cells) => to.extend(cells[piece].iter().map(|cell| cell.load(Ordering::Relaxed))),
+            Self::Texts(_) => {}
+        }
+    }
+}
+
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,7 @@
+//! Plants, RDBs and HDBs together, in one process and over the network.
+
+#![allow(missing_docs, reason = "tests")]
+
+mod days;
+mod support;
+mod updates;

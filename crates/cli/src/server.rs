@@ -73,6 +73,10 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", env = "TAPEDB_SERVER_CONNECTIONS_MAX")]
     connections_max: Option<usize>,
 
+    /// Microseconds that busy connections are looked at before their threads sleep: low latency at the price of a core.
+    #[arg(long, value_name = "MICROSECONDS", env = "TAPEDB_SERVER_SPIN_US")]
+    spin_us: Option<u64>,
+
     /// Seconds that connections have for what they are doing when the server ends.
     #[arg(long, value_name = "SECONDS", env = "TAPEDB_SERVER_SHUTDOWN_GRACE_SECONDS")]
     shutdown_grace_seconds: Option<u64>,
@@ -162,6 +166,7 @@ impl Args {
         config.http = self.http.unwrap_or(config.http);
         config.durability_min = self.durability_min.unwrap_or(config.durability_min);
         config.limits.connections_max = self.connections_max.unwrap_or(config.limits.connections_max);
+        config.spin_us = self.spin_us.unwrap_or(config.spin_us);
         config.shutdown_grace_seconds = self.shutdown_grace_seconds.unwrap_or(config.shutdown_grace_seconds);
         config.insecure_allow_anyone |= self.insecure_allow_anyone;
         if let (Some(certificate), Some(key)) = (self.tls_certificate.clone(), self.tls_key.clone()) {

@@ -93,6 +93,13 @@ impl Client {
         self
     }
 
+    /// How long whoever waits for messages looks again and again whether some have come before it sleeps: low latency at the
+    /// price of a core. 0 unless chosen.
+    pub fn spin(mut self, spin: Duration) -> Self {
+        self.options.spin = spin;
+        self
+    }
+
     /// Everything that can be chosen.
     pub fn options(mut self, options: Options) -> Self {
         self.has_login |= options.login != Login::Anyone;

@@ -82,6 +82,11 @@ impl Line {
         &self.shared.address
     }
 
+    /// Tells lines apart.
+    pub fn number(&self) -> u64 {
+        Arc::as_ptr(&self.shared) as usize as u64
+    }
+
     pub fn options(&self) -> &Options {
         &self.shared.options
     }

@@ -26,12 +26,19 @@ const READ_BYTES: usize = 256 << 10;
 /// A read waits no longer before the pulse is looked at.
 const READ_TIMEOUT: Duration = Duration::from_millis(250);
 
+/// So long the keeper leaves the reading half alone where nobody misses what comes.
+const REST: Duration = Duration::from_millis(2);
+
 /// What takes in what comes on a channel.
 pub(crate) trait Receiver: Send + Sync {
     /// Takes a message in. Must be quick, and ask for nothing.
     fn receive(&self, message: ToClient<'_>) -> Result<(), WireError>;
     /// The connection is lost; nothing more comes.
     fn lost(&self);
+    /// Whether what comes is wanted at once even while nobody waits for it at the connection.
+    fn is_urgent(&self) -> bool {
+        false
+    }
 }
 
 /// A connection that has been let in.
@@ -46,6 +53,8 @@ pub(crate) struct Link {
     channels: Mutex<Channels>,
     /// Those who wait for something that comes over this connection.
     waiters: Signal,
+    /// [`Options::spin`].
+    spin: Duration,
     /// How often somebody else than the keeper began to read.
     led: AtomicU64,
     broken: OnceLock<String>,
@@ -97,6 +106,7 @@ impl Link {
             posted: Mutex::default(),
             channels: Mutex::new(Channels { session, receivers: HashMap::new() }),
             waiters: Signal::default(),
+            spin: options.spin,
             led: AtomicU64::new(0),
             broken: OnceLock::new(),
             commands: AtomicUsize::new(0),
@@ -209,10 +219,14 @@ impl Link {
             let led_before = std::mem::replace(&mut led, self.led.load(Ordering::Relaxed));
             // Who has just read will most likely read again, and should not have to be woken then.
             match (led_before == led).then(|| self.reader.try_lock()) {
-                Some(Ok(mut reader)) => self.lead_alone(&mut reader),
+                Some(Ok(mut reader)) => {
+                    self.lead_alone(&mut reader);
+                    drop(reader);
+                    self.rest();
+                }
                 Some(Err(TryLockError::Poisoned(_))) => self.break_off("a thread that read from it panicked"),
                 Some(Err(TryLockError::WouldBlock)) => thread::park_timeout(READ_TIMEOUT),
-                None => thread::park_timeout(Duration::from_millis(2)),
+                None => thread::park_timeout(REST),
             }
             self.hand_on();
         }
@@ -259,33 +273,40 @@ impl Link {
             if left.is_zero() {
                 return;
             }
-            if let Err(why) = self.fill(reader, left.min(READ_TIMEOUT)) {
+            if let Err(why) = self.fill(reader, self.spin.min(left), left.min(READ_TIMEOUT)) {
                 return self.break_off(&why);
             }
         }
     }
 
-    /// Reads and hands out as long as nobody waits.
+    /// Reads and hands out as long as nobody waits, or once where nothing that comes is urgent.
     fn lead_alone(&self, reader: &mut Reader) {
         loop {
-            let read = self.hand_out(reader).and_then(|()| self.fill(reader, READ_TIMEOUT));
+            let read = self.hand_out(reader).and_then(|()| self.fill(reader, Duration::ZERO, READ_TIMEOUT));
             if let Err(why) = read.and_then(|()| self.hand_out(reader)) {
                 return self.break_off(&why);
             }
             self.beat();
-            if self.is_broken() || !self.waiters.is_empty() {
+            if self.is_broken() || !self.waiters.is_empty() || !self.has_urgent() {
                 return;
             }
         }
     }
 
-    /// Reads what there is, if anything comes in time.
-    fn fill(&self, reader: &mut Reader, timeout: Duration) -> Result<(), String> {
-        if reader.timeout != timeout {
-            self.socket.set_read_timeout(timeout.max(Duration::from_micros(1))).map_err(|e| e.to_string())?;
-            reader.timeout = timeout;
+    /// Lets what nobody waits for gather, such as the answers to batches: being woken for each costs more than taking it.
+    fn rest(&self) {
+        if self.waiters.is_empty() && !self.is_broken() && !self.has_urgent() {
+            thread::park_timeout(REST);
         }
-        match self.socket.read(reader.decoder.room(READ_BYTES)) {
+    }
+
+    fn has_urgent(&self) -> bool {
+        locked(&self.channels).receivers.values().any(|receiver| receiver.is_urgent())
+    }
+
+    /// Reads what there is, if anything comes in time.
+    fn fill(&self, reader: &mut Reader, spin: Duration, timeout: Duration) -> Result<(), String> {
+        match self.read(reader, spin, timeout) {
             Ok(0) => return Err("the server closed it".into()),
             Ok(read) => {
                 reader.decoder.filled(read);
@@ -295,6 +316,30 @@ impl Link {
             Err(error) => return Err(error.to_string()),
         }
         Ok(())
+    }
+
+    /// Reads what there is; at first without sleeping.
+    fn read(&self, reader: &mut Reader, spin: Duration, timeout: Duration) -> io::Result<usize> {
+        let room = reader.decoder.room(READ_BYTES);
+        if !spin.is_zero() {
+            let until = Instant::now() + spin;
+            loop {
+                match self.socket.read_now(room) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    done => return done,
+                }
+                if Instant::now() >= until {
+                    break;
+                }
+                // Whoever shall send it may need this core.
+                thread::yield_now();
+            }
+        }
+        if reader.timeout != timeout {
+            self.socket.set_read_timeout(timeout.max(Duration::from_micros(1)))?;
+            reader.timeout = timeout;
+        }
+        self.socket.read(room)
     }
 
     /// Hands out all frames that are there.

@@ -44,6 +44,8 @@ struct State {
     unanswered_bytes: usize,
     /// Number of the batch that was numbered last.
     last_number: u64,
+    /// Answers up to this batch's have been asked for.
+    asked: u64,
     /// Sequence number after the last message that was acknowledged.
     next_sequence: u64,
     /// Why batches were given up, until it is told.
@@ -87,7 +89,22 @@ impl RemoteLoad {
             let state = locked(&self.load.state);
             state.failure.is_some() || state.end.is_some() || done(&state)
         };
+        if done() {
+            return Ok(());
+        }
+        self.ask();
         self.line.wait(&self.load.answered, &done)
+    }
+
+    /// Asks for the answers to what has been sent, which else may wait for others.
+    fn ask(&self) {
+        let mut state = locked(&self.load.state);
+        if state.asked < state.last_number {
+            state.asked = state.last_number;
+            let link = state.link();
+            drop(state);
+            link.iter().for_each(|(link, channel)| link.post(*channel, &ToServer::Flush {}));
+        }
     }
 }
 
@@ -107,7 +124,7 @@ impl Loading for RemoteLoad {
             let batch = Arc::new(batch);
             state.unanswered.push_back((number, batch.clone()));
             state.unanswered_bytes += bytes;
-            let link = state.link.as_ref().and_then(|(link, channel)| Some((link.upgrade()?, *channel)));
+            let link = state.link();
             (number, link, batch, state.spare.pop().unwrap_or_default())
         };
         // Without a connection it is sent when there is one again.
@@ -137,6 +154,10 @@ impl Drop for RemoteLoad {
 }
 
 impl State {
+    fn link(&self) -> Option<(Arc<Link>, u32)> {
+        self.link.as_ref().and_then(|(link, channel)| Some((link.upgrade()?, *channel)))
+    }
+
     /// Tells of what was given up, once; of an end always.
     fn check(&mut self) -> Result<(), Error> {
         match (self.failure.take(), &self.end) {
@@ -169,6 +190,7 @@ impl State {
             self.unanswered_bytes -= batch.len();
         }
         self.last_number = self.last_number.min(number.saturating_sub(1));
+        self.asked = self.asked.min(self.last_number);
         self.failure = Some(failure);
     }
 }
@@ -223,6 +245,8 @@ impl Lasting for Load {
         for (number, batch) in unanswered {
             send(link, channel, number, &batch);
         }
+        // Who waits for answers has asked on another connection.
+        link.post(channel, &ToServer::Flush {});
     }
 
     fn interrupted(&self) {}

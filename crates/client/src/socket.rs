@@ -2,11 +2,13 @@
 
 use crate::address::Address;
 use crate::options::Options;
+use rustix::net::RecvFlags;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -65,7 +67,16 @@ impl Socket {
         match self {
             Self::Tcp(tcp) => (&*tcp).read(buf),
             Self::Unix(unix) => (&*unix).read(buf),
-            Self::Tls(tls) => tls.read(buf),
+            Self::Tls(tls) => tls.read(buf, |mut tcp, arrived| tcp.read(arrived)),
+        }
+    }
+
+    /// [`Socket::read`] of what is there already; [`io::ErrorKind::WouldBlock`] when nothing is.
+    pub fn read_now(&self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(tcp) => recv_now(tcp, buf),
+            Self::Unix(unix) => recv_now(unix, buf),
+            Self::Tls(tls) => tls.read(buf, recv_now),
         }
     }
 
@@ -123,13 +134,18 @@ impl TlsSocket {
         }
     }
 
-    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+    /// Reads what is there; more ciphertext comes by `receive`.
+    fn read(
+        &self,
+        buf: &mut [u8],
+        receive: impl Fn(&TcpStream, &mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         let mut arrived = locked(&self.arrived);
         loop {
             if let Some(read) = self.decrypt(&mut arrived, buf)? {
                 return Ok(read);
             }
-            let read = (&self.tcp).read(&mut arrived.bytes)?;
+            let read = receive(&self.tcp, &mut arrived.bytes)?;
             if read == 0 {
                 return Ok(0);
             }
@@ -193,6 +209,11 @@ fn take_out(connection: &mut ClientConnection, leaving: &mut Vec<u8>) -> io::Res
         connection.write_tls(leaving)?;
     }
     Ok(())
+}
+
+/// Reads without waiting, whatever else is done with the socket.
+fn recv_now(socket: &impl AsFd, buf: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::net::recv(socket, buf, RecvFlags::DONTWAIT)?.0)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -281,6 +302,7 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         let socket = Socket::Unix(here);
         socket.set_read_timeout(Duration::from_millis(1)).unwrap();
+        assert_eq!(socket.read_now(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert!(is_timeout(&socket.read(&mut [0; 8]).unwrap_err()));
         drop(there);
         assert_eq!(socket.read(&mut [0; 8]).unwrap(), 0);

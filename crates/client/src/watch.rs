@@ -5,6 +5,7 @@ use crate::link::{Link, Receiver};
 use crate::signal::{Signal, locked};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 use tapedb_codec::batch::BatchHeader;
 use tapedb_engine::{Error, Grown, WINDOW_BYTES, Watcher, Watching};
 use tapedb_wire::{ToClient, ToServer, WireError};
@@ -14,7 +15,7 @@ use tapedb_wire::{ToClient, ToServer, WireError};
 pub(crate) struct RemoteWatch {
     watch: Arc<Watch>,
     /// The line stays while somebody watches.
-    _line: Arc<Line>,
+    line: Arc<Line>,
 }
 
 /// Always true: credit on the server, bytes in `unread` and `owed` are [`WINDOW_BYTES`] together, but for a batch that is
@@ -24,6 +25,8 @@ struct Watch {
     sink: Weak<dyn Watcher>,
     state: Mutex<State>,
     begun: Signal,
+    /// Something was pushed.
+    pushed: Signal,
 }
 
 struct State {
@@ -68,12 +71,18 @@ impl RemoteWatch {
             is_over: false,
             has_lapsed: false,
         };
-        let watch = Arc::new(Watch { stream_id, sink, state: Mutex::new(state), begun: Signal::default() });
+        let watch = Arc::new(Watch {
+            stream_id,
+            sink,
+            state: Mutex::new(state),
+            begun: Signal::default(),
+            pushed: Signal::default(),
+        });
         let weak = Arc::downgrade(&watch);
         line.begin(weak)?;
         line.wait(&watch.begun, &|| locked(&watch.state).begun.is_some())?;
         let begun = locked(&watch.state).begun.replace(Ok(()));
-        begun.unwrap_or(Ok(())).map(|()| Self { watch, _line: line })
+        begun.unwrap_or(Ok(())).map(|()| Self { watch, line })
     }
 }
 
@@ -101,6 +110,17 @@ impl Watching for RemoteWatch {
         if let Some((link, channel)) = link {
             link.post(channel, &ToServer::Credit { bytes });
         }
+    }
+
+    fn connection(&self) -> u64 {
+        self.line.number()
+    }
+
+    fn wait(&self, is_there: &dyn Fn() -> bool, timeout: Duration) -> bool {
+        let link = locked(&self.watch.state).link.as_ref().and_then(|(link, _)| link.upgrade());
+        let Some(link) = link.filter(|link| !link.is_broken()) else { return false };
+        link.wait(&self.watch.pushed, is_there, Instant::now().checked_add(timeout));
+        true
     }
 }
 
@@ -160,6 +180,24 @@ impl Watch {
 
 impl Receiver for Watch {
     fn receive(&self, message: ToClient<'_>) -> Result<(), WireError> {
+        let taken = self.take(message);
+        // Other cursors may wait while the one that reads has what it wanted.
+        self.pushed.ring();
+        taken
+    }
+
+    fn lost(&self) {
+        self.begun.ring();
+        self.pushed.ring();
+    }
+
+    fn is_urgent(&self) -> bool {
+        true
+    }
+}
+
+impl Watch {
+    fn take(&self, message: ToClient<'_>) -> Result<(), WireError> {
         let Some(sink) = self.sink.upgrade() else {
             self.close();
             return Ok(());
@@ -205,10 +243,6 @@ impl Receiver for Watch {
             _ => {}
         }
         Ok(())
-    }
-
-    fn lost(&self) {
-        self.begun.ring();
     }
 }
 

@@ -19,6 +19,7 @@ use crate::error::Error;
 use std::fmt::Debug;
 use std::io;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tapedb_log::{Granule, StorageFile};
 
 pub use command::{Command, Outcome, Target};
@@ -199,6 +200,20 @@ pub trait Watching: Send + Sync + Debug {
     /// credit for as many bytes is to be given back, or pushes end. Called by readers, often; must be cheap, and must not
     /// block.
     fn consumed(&self, space: u32, sequence: u64);
+
+    /// Tells the connections of an upstream apart: who waits for one watch ([`Watching::wait`]) waits for all those of the
+    /// same connection.
+    fn connection(&self) -> u64 {
+        0
+    }
+
+    /// Waits until `is_there` is true, which pushes make it, or the time is over. The thread that wants them may take them
+    /// in itself, and need not be woken by another. `false`: they cannot be waited for here, as while the connection is
+    /// lost. May return early.
+    fn wait(&self, is_there: &dyn Fn() -> bool, timeout: Duration) -> bool {
+        let _ = (is_there, timeout);
+        false
+    }
 }
 
 /// Appends to one space of a stream. One thread uses it at a time. Dropping it gives up what has not been flushed.

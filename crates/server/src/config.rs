@@ -49,6 +49,9 @@ pub struct Config {
     pub durability_min: DurabilityMin,
     /// Seconds that connections have for what they are doing when the server shuts down.
     pub shutdown_grace_seconds: u64,
+    /// So many microseconds a connection on which something has come is looked at again and again, before its thread
+    /// sleeps: low latency at the price of a core. At most as many connections at once as there are cores but one; 0: none.
+    pub spin_us: u64,
     /// Encryption of [`listen`](Self::listen).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -131,6 +134,7 @@ impl Default for Config {
             insecure_allow_anyone: false,
             durability_min: DurabilityMin::Transient,
             shutdown_grace_seconds: 10,
+            spin_us: 0,
             tls: None,
             limits: Limits::default(),
         }
@@ -200,6 +204,11 @@ impl Config {
             return refuse("`tls` encrypts what comes over `listen`, which is off; leave one of them away");
         }
         limits.check()
+    }
+
+    /// How long a busy connection's thread does not sleep.
+    pub(crate) fn spin(&self) -> Duration {
+        Duration::from_micros(self.spin_us)
     }
 
     /// Time for connections to end when the server shuts down.

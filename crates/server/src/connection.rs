@@ -31,6 +31,8 @@ const ROOM_BYTES_MIN: usize = 8 << 10;
 const ROOM_BYTES_MAX: usize = 512 << 10;
 /// Reads in a row before it is looked at what else there is to do.
 const READS_MAX: usize = 8;
+/// Times that what has come is found by spinning before it is looked for what else there is.
+const SPINS_MAX: u32 = 64;
 /// Frames are short until the client is let in.
 const HELLO_BYTES_MAX: usize = 64 << 10;
 /// How long a wrong login waits for its answer.
@@ -48,6 +50,12 @@ pub(crate) struct Connection {
     is_readable: bool,
     /// Whether a frame may have come that has not been taken.
     has_frames: bool,
+    /// Whether something has come since the thread spun last.
+    was_busy: bool,
+    /// Whether the poll tells of room to write.
+    waits_for_room: bool,
+    /// How long answers may still wait that do.
+    answers: Option<Duration>,
     room_bytes: usize,
     began: Instant,
     /// Milliseconds from then to the last look at the socket. What came since has not been heard, and is not missed.
@@ -96,6 +104,9 @@ impl Connection {
             decoder: Decoder::with_bytes_max(HELLO_BYTES_MAX),
             is_readable: true,
             has_frames: false,
+            was_busy: false,
+            waits_for_room: false,
+            answers: None,
             room_bytes: ROOM_BYTES_MIN,
             began: Instant::now(),
             now: 0,
@@ -136,12 +147,13 @@ impl Connection {
     fn serve(&mut self) -> Result<std::convert::Infallible, End> {
         let mut events = Events::with_capacity(4);
         let mut wait = Some(Duration::ZERO);
+        let mut spins = 0;
         loop {
-            match self.poll.poll(&mut events, wait) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    return Err(End::Lost { why: error.to_string() });
-                }
-                _ => {}
+            events.clear();
+            let has_come = spins < SPINS_MAX && wait != Some(Duration::ZERO) && self.spin()?;
+            spins = if has_come { spins + 1 } else { 0 };
+            if !has_come {
+                self.poll(&mut events, wait)?;
             }
             self.now = self.began.elapsed().as_millis() as u64;
             for event in events.iter().filter(|event| event.token() == SOCKET) {
@@ -157,14 +169,51 @@ impl Connection {
                 return Err(End::Stopping);
             }
             let pause = self.pause();
+            // Who has to wait is not listened to.
+            self.was_busy &= pause.is_zero();
             let is_more = pause.is_zero() && self.work()?;
             let due = self.keep_pulse()?;
             wait = Some(match is_more {
                 true => Duration::ZERO,
-                false if pause.is_zero() => due,
+                false if pause.is_zero() => self.answers.map_or(due, |answers| answers.min(due)),
                 false => pause.min(due),
             });
         }
+    }
+
+    fn poll(&mut self, events: &mut Events, wait: Option<Duration>) -> Result<(), End> {
+        let waits_for_room = self.handle.outbox.waiting() > 0;
+        if waits_for_room != self.waits_for_room {
+            let registered = self.handle.outbox.register(self.poll.registry(), SOCKET, waits_for_room);
+            registered.map_err(|error| End::Lost { why: error.to_string() })?;
+            self.waits_for_room = waits_for_room;
+        }
+        match self.poll.poll(events, wait) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                Err(End::Lost { why: error.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks again and again whether something comes, where that is wanted and something has just come; whether it has. What
+    /// the poll would tell else ends it.
+    fn spin(&mut self) -> Result<bool, End> {
+        let spin = self.shared.config.spin();
+        if !std::mem::take(&mut self.was_busy) || spin.is_zero() || !self.shared.spinners.begin() {
+            return Ok(false);
+        }
+        let until = Instant::now() + spin;
+        let is_quiet = |handle: &Handle| {
+            !handle.has_due.load(Ordering::Acquire) && handle.outbox.waiting() == 0 && Instant::now() < until
+        };
+        let mut read = Ok(());
+        while !self.has_frames && read.is_ok() && is_quiet(&self.handle) {
+            thread::yield_now();
+            read = self.read();
+        }
+        self.shared.spinners.end();
+        read.map(|()| self.has_frames)
     }
 
     /// Writes what waits; where there is room again, watches may push.
@@ -204,7 +253,10 @@ impl Connection {
             self.read()?;
         }
         let is_behind = match &mut self.phase {
-            Phase::In { session, .. } => session.push(),
+            Phase::In { session, .. } => {
+                self.answers = self.answers.and_then(|_| session.finish());
+                session.push()
+            }
             Phase::Hello { .. } => false,
         };
         let has_room = self.handle.outbox.has_room(1);
@@ -224,7 +276,7 @@ impl Connection {
                     self.room_bytes = (self.room_bytes * 4).min(ROOM_BYTES_MAX);
                 }
                 self.note_received(count as u64);
-                self.has_frames = true;
+                (self.has_frames, self.was_busy) = (true, true);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -270,7 +322,7 @@ impl Connection {
             }
         };
         // What was appended is acknowledged, however the connection goes on.
-        session.finish();
+        self.answers = session.finish();
         ended
     }
 
@@ -316,7 +368,7 @@ impl Connection {
             channels_max: limits.channels_max as u32,
         }
         .encode(0, &mut out);
-        self.handle.outbox.send(&[&out]);
+        self.handle.send(&[&out]);
         self.decoder.set_bytes_max(limits.frame_bytes_max);
         let session = Session::new(self.shared.clone(), self.handle.clone(), user, account.clone());
         self.phase = Phase::In { session: Box::new(session), account, _place: place };
@@ -384,7 +436,7 @@ impl Connection {
             thread::sleep(Duration::from_millis(5));
         }
         if !out.is_empty() && !self.handle.outbox.is_broken() {
-            self.handle.outbox.send(&[&out]);
+            self.handle.send(&[&out]);
         }
         self.drain(deadline);
     }
@@ -397,7 +449,7 @@ impl Connection {
         let mut events = Events::with_capacity(4);
         while self.handle.outbox.waiting() > 0 && !self.handle.outbox.is_broken() {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.poll.poll(&mut events, Some(left)).is_err() {
+            if left.is_zero() || self.poll(&mut events, Some(left)).is_err() {
                 return;
             }
             self.handle.outbox.flush();

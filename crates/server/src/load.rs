@@ -3,16 +3,25 @@
 //! A batch is checked and written where it arrived, without being copied. In a stream that syncs, all batches that have
 //! arrived together are written before the first is waited for, so that one sync answers them all; they are kept meanwhile,
 //! to be pushed to those who watch.
+//!
+//! Answers are gathered: the last one answers all before it. They go out when the client asks for them, when what they answer
+//! is much, or old.
 
 use crate::convert;
 use crate::metrics::Metrics;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 use tapedb_engine::{BatchLoader, Durability, Error, PendingBatch, Stream};
 use tapedb_wire::{Arrived, ServerSession, ToClient};
 
 /// Batches that wait for one sync; beyond, it is not waited for more to arrive.
 const HELD_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of batches that one answer waits for: far less than clients have under way.
+const UNANSWERED_BYTES_MAX: usize = 256 << 10;
+/// No answer waits longer.
+const ANSWER_WAIT_MAX: Duration = Duration::from_millis(10);
 
 /// Loads that are open, by channel, and batches that are written and not acknowledged.
 #[derive(Debug, Default)]
@@ -21,6 +30,26 @@ pub(crate) struct Loads {
     held: Vec<Held>,
     /// The batches that are held, one behind the other.
     held_bytes: Vec<u8>,
+    unanswered: Unanswered,
+}
+
+/// Batches that are acknowledged, and the client has not been told.
+#[derive(Debug, Default)]
+struct Unanswered {
+    /// The last one of each load.
+    last: Vec<Appended>,
+    bytes: usize,
+    /// Since when.
+    since: Option<Instant>,
+    /// The client waits for the answers.
+    is_asked: bool,
+}
+
+#[derive(Debug)]
+struct Appended {
+    channel: u32,
+    number: u64,
+    sequences: Range<u64>,
 }
 
 #[derive(Debug)]
@@ -83,14 +112,38 @@ impl Loads {
             Ok(pending) => {
                 let is_new = pending.is_new();
                 let committed = load.loader.commit(pending, batch);
-                answer(channel, number, committed, is_new.then_some(batch.len()), wire, metrics, out);
+                let told = Told { channel, number, bytes: is_new.then_some(batch.len()) };
+                told.note(committed, &mut self.unanswered, wire, metrics, out);
             }
             Err(error) => {
                 // Those before it are answered first.
                 self.commit(wire, metrics, out);
-                answer(channel, number, Err(error), None, wire, metrics, out);
+                let told = Told { channel, number, bytes: None };
+                told.note(Err(error), &mut self.unanswered, wire, metrics, out);
             }
         }
+    }
+
+    /// The client waits for its answers.
+    pub fn ask(&mut self) {
+        self.unanswered.is_asked = true;
+    }
+
+    /// Answers what is to be answered by now. How long what is left may still wait; `None`: nothing is.
+    pub fn answer(&mut self, out: &mut Vec<u8>) -> Option<Duration> {
+        let Unanswered { bytes, since, is_asked, .. } = &mut self.unanswered;
+        let is_asked = std::mem::take(is_asked);
+        let left = ANSWER_WAIT_MAX.saturating_sub((*since)?.elapsed());
+        if !is_asked && !left.is_zero() && *bytes < UNANSWERED_BYTES_MAX {
+            return Some(left);
+        }
+        self.unanswered.tell(out);
+        None
+    }
+
+    /// Answers all that is acknowledged.
+    pub fn answer_all(&mut self, out: &mut Vec<u8>) {
+        self.unanswered.tell(out);
     }
 
     /// Waits until all batches that are written are as durable as their streams promise, and says so to `out`.
@@ -108,36 +161,66 @@ impl Loads {
             if committed.is_err() {
                 failed.push(channel);
             }
-            answer(channel, number, committed, is_new.then_some(batch.len()), wire, metrics, out);
+            let told = Told { channel, number, bytes: is_new.then_some(batch.len()) };
+            told.note(committed, &mut self.unanswered, wire, metrics, out);
         }
         self.held_bytes.clear();
         self.held_bytes.shrink_to(HELD_BYTES_MAX / 8);
     }
 }
 
-/// Says what came of a batch; `bytes`: of one that was stored now.
-fn answer(
+/// What the client is to be told of; `bytes`: of a batch that was stored now.
+struct Told {
     channel: u32,
     number: u64,
-    committed: Result<Range<u64>, Error>,
     bytes: Option<usize>,
-    wire: &mut ServerSession,
-    metrics: &Metrics,
-    out: &mut Vec<u8>,
-) {
-    match committed {
-        Ok(Range { start: first_sequence, end: next_sequence }) => {
-            if let Some(bytes) = bytes {
-                metrics.appends.one();
-                metrics.append_messages.add(next_sequence - first_sequence);
-                metrics.append_bytes.add(bytes as u64);
+}
+
+impl Told {
+    /// Notes what came of it. Of a failure the client is told at once, behind what went well before.
+    fn note(
+        self,
+        committed: Result<Range<u64>, Error>,
+        unanswered: &mut Unanswered,
+        wire: &mut ServerSession,
+        metrics: &Metrics,
+        out: &mut Vec<u8>,
+    ) {
+        let Self { channel, number, bytes } = self;
+        match committed {
+            Ok(sequences) => {
+                if let Some(bytes) = bytes {
+                    metrics.appends.one();
+                    metrics.append_messages.add(sequences.end - sequences.start);
+                    metrics.append_bytes.add(bytes as u64);
+                }
+                unanswered.note(Appended { channel, number, sequences }, bytes.unwrap_or(0));
             }
+            Err(error) => {
+                unanswered.tell(out);
+                metrics.appends_failed.one();
+                wire.go_back(channel, number);
+                ToClient::AppendFailed { number, failure: convert::failure(&error) }.encode(channel, out);
+            }
+        }
+    }
+}
+
+impl Unanswered {
+    fn note(&mut self, appended: Appended, bytes: usize) {
+        self.bytes += bytes;
+        self.since.get_or_insert_with(Instant::now);
+        match self.last.iter_mut().find(|last| last.channel == appended.channel) {
+            Some(last) => *last = appended,
+            None => self.last.push(appended),
+        }
+    }
+
+    fn tell(&mut self, out: &mut Vec<u8>) {
+        for Appended { channel, number, sequences } in self.last.drain(..) {
+            let Range { start: first_sequence, end: next_sequence } = sequences;
             ToClient::Appended { number, first_sequence, next_sequence }.encode(channel, out);
         }
-        Err(error) => {
-            metrics.appends_failed.one();
-            wire.go_back(channel, number);
-            ToClient::AppendFailed { number, failure: convert::failure(&error) }.encode(channel, out);
-        }
+        (self.bytes, self.since) = (0, None);
     }
 }

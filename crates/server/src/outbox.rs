@@ -5,6 +5,7 @@
 //! ask before whether there is [room](Outbox::has_room), so what waits is at most the bound and one frame.
 
 use crate::socket::Socket;
+use mio::{Registry, Token};
 use rustls::ServerConnection;
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -81,18 +82,29 @@ impl Outbox {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// Sends the parts, one behind the other.
-    pub fn send(&self, parts: &[&[u8]]) {
+    /// Sends the parts, one behind the other. Whether something waits that did not before: the connection's thread is to be
+    /// told then, for it writes that when there is room.
+    pub fn send(&self, parts: &[&[u8]]) -> bool {
         let mut state = self.lock();
         if self.is_broken() {
-            return;
+            return false;
         }
+        let waited = self.waiting() > 0;
         let done = if state.is_empty() { self.write(&mut state, parts) } else { Ok(0) };
         match done {
             Ok(done) => state.keep(parts, done),
             Err(_) => self.break_off(&mut state),
         }
         self.note(&state);
+        !waited && self.waiting() > 0
+    }
+
+    /// Has a poll tell of what comes and, where that is waited for, of room to write.
+    ///
+    /// # Errors
+    /// Those of the poll.
+    pub fn register(&self, registry: &Registry, token: Token, waits_for_room: bool) -> io::Result<()> {
+        self.socket.reregister(registry, token, waits_for_room)
     }
 
     /// Writes what waits, as far as there is room.

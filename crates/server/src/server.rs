@@ -376,7 +376,7 @@ impl Acceptor {
             _ => None,
         };
         let poll = Poll::new()?;
-        poll.registry().register(&mut socket, SOCKET, Interest::READABLE | Interest::WRITABLE)?;
+        poll.registry().register(&mut socket, SOCKET, Interest::READABLE)?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let outbox = Outbox::new(socket, tls, shared.config.limits.outbox_bytes_max);
         let Some(handle) = shared.join(peer, outbox, waker) else { return Ok(()) };

@@ -16,7 +16,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tapedb_engine::{Command, Durability, Error, Outcome, StorageFile, Stream, StreamOptions, Target};
 use tapedb_wire::{
     FRAME_HEADER_BYTES, Frame, Limits, Rest, ServerSession, ToClient, ToServer, WireError, frame_header,
@@ -111,10 +111,12 @@ impl Session {
         Ok(!is_over)
     }
 
-    /// Acknowledges what has been appended, and sends what has been gathered.
-    pub fn finish(&mut self) {
+    /// Acknowledges what has been appended, and sends what has been gathered. How long answers may wait that still do.
+    pub fn finish(&mut self) -> Option<Duration> {
         self.loads.commit(&mut self.wire, &self.shared.metrics, &mut self.out);
+        let left = self.loads.answer(&mut self.out);
         self.send();
+        left
     }
 
     /// Pushes to watches that are behind; whether there is more.
@@ -158,8 +160,8 @@ impl Session {
     }
 
     fn is_request(&self, message: &ToServer<'_>) -> bool {
-        use ToServer::{CloseFile, Credit, Ping, Pong};
-        !matches!(message, Credit { .. } | CloseFile { .. } | Ping { .. } | Pong { .. })
+        use ToServer::{CloseFile, Credit, Flush, Ping, Pong};
+        !matches!(message, Credit { .. } | CloseFile { .. } | Flush { .. } | Ping { .. } | Pong { .. })
     }
 
     fn answer(&mut self, channel: u32, message: ToServer<'_>) -> Answer {
@@ -193,6 +195,7 @@ impl Session {
                 }
             }
             ToServer::Close {} => self.close(channel),
+            ToServer::Flush {} => self.loads.ask(),
             ToServer::Ping { number } => self.say(0, &ToClient::Pong { number }),
             ToServer::Pong { .. } | ToServer::Goodbye { .. } => {}
             // Taken before, or refused.
@@ -260,7 +263,7 @@ impl Session {
         let kind = ToClient::Bytes { bytes: Rest(&[]) }.kind();
         head.copy_from_slice(&frame_header(kind, channel, count));
         self.send();
-        self.handle.outbox.send(&[&self.buffer[..FRAME_HEADER_BYTES + count]]);
+        self.handle.send(&[&self.buffer[..FRAME_HEADER_BYTES + count]]);
         self.account.meter.count(count as u64, Instant::now);
         self.shared.metrics.file_reads.one();
         self.shared.metrics.file_bytes.add(count as u64);
@@ -311,6 +314,7 @@ impl Session {
             return;
         }
         self.loads.commit(&mut self.wire, &self.shared.metrics, &mut self.out);
+        self.loads.answer_all(&mut self.out);
         self.loads.close(channel);
         self.end_watch(channel);
         self.say(channel, &ToClient::Closed {});
@@ -441,7 +445,7 @@ impl Session {
 
     fn send(&mut self) {
         if !self.out.is_empty() {
-            self.handle.outbox.send(&[&self.out]);
+            self.handle.send(&[&self.out]);
             self.account.meter.count(self.out.len() as u64, Instant::now);
             self.out.clear();
             self.out.shrink_to(BUFFER_BYTES_KEPT);
@@ -482,7 +486,7 @@ fn tell_command(
             ToClient::Failed { failure: convert::failure(&error) }.encode(channel, &mut out);
         }
     }
-    handle.outbox.send(&[&out]);
+    handle.send(&[&out]);
 }
 
 /// A command for the audit log: its word, the stream, and more.

@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub epoch: u64,
     /// Connections that have not said who they are.
     pub handshakes: Arc<AtomicUsize>,
+    /// Connections whose threads spin, and how many may.
+    pub spinners: Spinners,
     /// The server is ending: connections end too.
     pub stopping: AtomicBool,
     pub noise: Noise,
@@ -43,6 +45,34 @@ pub(crate) struct Shared {
     /// Rings when a connection has ended.
     ended: Condvar,
     next_id: AtomicU64,
+}
+
+/// Threads that wait without sleeping: fewer than there are cores, so that others get along.
+#[derive(Debug)]
+pub(crate) struct Spinners {
+    now: AtomicUsize,
+    most: usize,
+}
+
+impl Spinners {
+    fn new() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { now: AtomicUsize::new(0), most: cores.saturating_sub(1).max(1) }
+    }
+
+    /// Whether one more may spin, who then says when it has ended.
+    pub fn begin(&self) -> bool {
+        let is_admitted = self.now.fetch_add(1, Ordering::Relaxed) < self.most;
+        if !is_admitted {
+            self.end();
+        }
+        is_admitted
+    }
+
+    /// One has ended.
+    pub fn end(&self) {
+        self.now.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A connection, seen from outside.
@@ -71,6 +101,13 @@ impl Handle {
         let _ = self.waker.wake();
     }
 
+    /// Sends the parts; what does not fit the socket now is written by the connection's thread.
+    pub fn send(&self, parts: &[&[u8]]) {
+        if self.outbox.send(parts) {
+            self.wake();
+        }
+    }
+
     fn watches(&self) -> Vec<Arc<Watch>> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         watches.retain(|watch| watch.strong_count() > 0);
@@ -89,6 +126,7 @@ impl Shared {
             accounts: Accounts::default(),
             epoch,
             handshakes: Arc::default(),
+            spinners: Spinners::new(),
             stopping: AtomicBool::new(false),
             noise: Noise::default(),
             started: Instant::now(),

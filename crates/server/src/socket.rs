@@ -1,9 +1,11 @@
 //! The sockets of connections: whatever kind they are, they read and write without waiting.
 
 use mio::event::Source;
+use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::os::fd::AsRawFd;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -49,6 +51,20 @@ impl Socket {
             #[cfg(unix)]
             Self::Unix(_) => Ok(()),
         }
+    }
+
+    /// Has the poll tell of what comes and, where that is waited for, of room to write. (Told of it always, a thread would
+    /// be woken whenever a client at a Unix socket has read.)
+    pub fn reregister(&self, registry: &Registry, token: Token, waits_for_room: bool) -> io::Result<()> {
+        let interest = match waits_for_room {
+            true => Interest::READABLE | Interest::WRITABLE,
+            false => Interest::READABLE,
+        };
+        let fd = match self {
+            Self::Tcp(socket) => socket.as_raw_fd(),
+            Self::Unix(socket) => socket.as_raw_fd(),
+        };
+        SourceFd(&fd).reregister(registry, token, interest)
     }
 
     /// Reads what has come; `WouldBlock` when nothing has.

@@ -138,7 +138,7 @@ impl Watch {
         self.tell_changes(state);
         let Span { file, offset, first_sequence, .. } = span;
         let head = grown_head(self.channel, [file, offset, first_sequence], space, batches.len());
-        self.handle.outbox.send(&[&head, batches]);
+        self.handle.send(&[&head, batches]);
         self.account.meter.count(batches.len() as u64, Instant::now);
         self.shared.metrics.push_bytes.add(batches.len() as u64);
         state.lanes[space as usize].next = span.next_sequence();
@@ -171,7 +171,7 @@ impl Watch {
     fn tell(&self, message: &ToClient<'_>) {
         let mut out = Vec::new();
         message.encode(self.channel, &mut out);
-        self.handle.outbox.send(&[&out]);
+        self.handle.send(&[&out]);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

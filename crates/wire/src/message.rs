@@ -342,8 +342,8 @@ messages! {
             /// The producer, as in the headers of its batches; 0: batches have no numbers.
             producer: u64,
         }
-        /// A batch, on a load's channel. Answer, in the order of batches: [`ToClient::Appended`] or
-        /// [`ToClient::AppendFailed`]. [`split_append`] parses it so that the batch can be changed in place.
+        /// A batch, on a load's channel. Answer, in the order of batches: [`ToClient::Appended`], which may answer several,
+        /// or [`ToClient::AppendFailed`]. [`split_append`] parses it so that the batch can be changed in place.
         Append = 13 {
             /// Its number: one more than that of the batch before.
             number: u64,
@@ -352,6 +352,8 @@ messages! {
         }
         /// Ends a watch or a load. Nothing more comes on the channel after [`ToClient::Closed`].
         Close = 14 {}
+        /// Asks for the answers to the batches that were sent on a load's channel: they then wait for no others.
+        Flush = 15 {}
         /// Asks for a sign of life, on channel 0.
         Ping = 128 {
             /// Comes back.
@@ -478,7 +480,7 @@ messages! {
             /// Number of the producer's last batch that is stored; 0: none is.
             last_number: u64,
         }
-        /// A batch is as durable as the stream promises, and so are those before it.
+        /// A batch is as durable as the stream promises, and so are those before it, which this answers too.
         Appended = 80 {
             /// The batch's.
             number: u64,
@@ -573,6 +575,7 @@ mod tests {
             ToServer::Watch { stream_id: 1, credit: 2, lag_max: 0, from: vec![1, 2] },
             ToServer::Append { number: 9, batch: Rest(b"batch") },
             ToServer::Close {},
+            ToServer::Flush {},
         ];
         for message in said {
             let mut out = Vec::new();

@@ -160,6 +160,12 @@ impl ServerSession {
             ToServer::Credit { bytes } => self.grant(kind, channel, *bytes),
             // What has ended on this side may still be closed on the other.
             ToServer::Close {} if channel != 0 => Ok(()),
+            ToServer::Flush {} => match self.channels.get(&channel) {
+                Some(Channel::Watch(_)) => unexpected("the channel is a watch's"),
+                _ if channel == 0 => unexpected("channel 0 is the connection's own"),
+                // A load, or one that has ended.
+                _ => Ok(()),
+            },
             ToServer::Watch { .. } | ToServer::Load { .. } => {
                 self.check_free(kind, channel)?;
                 let is_room = self.channels.len() < self.limits.channels_max as usize;
@@ -269,6 +275,8 @@ mod tests {
         assert_eq!(credit.left(), 1000, "no more than the server allows");
         session.open_load(2, 1);
         assert!(hear(&mut session, 2, ToServer::Credit { bytes: 1 }).is_err());
+        hear(&mut session, 2, ToServer::Flush {}).unwrap();
+        assert!(hear(&mut session, 1, ToServer::Flush {}).is_err());
         assert!(hear(&mut session, 3, watch()).is_err(), "there are two already");
         session.close(1);
         hear(&mut session, 3, watch()).unwrap();

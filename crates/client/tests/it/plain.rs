@@ -207,6 +207,8 @@ impl Connection {
                 self.session.open_load(channel, last + 1);
                 Said::Loading(last)
             }
+            // Batches are answered as they come.
+            ToServer::Flush {} => return Ok(None),
             ToServer::Close {} => {
                 self.session.close(channel);
                 self.loads.remove(&channel);

@@ -226,7 +226,7 @@ impl CursorBuilder {
             reads_only: self.streams.iter().any(|stream| stream.inner.is_followed()),
             is_remote: self.streams.iter().any(|stream| stream.inner.remote.is_some()),
             next_poll: Instant::now() + POLL_INTERVAL,
-            _watches: watches,
+            watches,
             tools: tools.clone(),
             builder: Box::new(self),
         })
@@ -466,7 +466,7 @@ pub struct Cursor {
     /// Whether streams are elsewhere.
     is_remote: bool,
     /// What comes to them is pushed.
-    _watches: Vec<Arc<Watch>>,
+    watches: Vec<Arc<Watch>>,
     /// When to look next at what that process has written.
     next_poll: Instant,
     tools: Arc<Mutex<Tools>>,
@@ -553,8 +553,17 @@ impl Cursor {
             std::thread::sleep(timeout.min(POLL_INTERVAL));
             return self.poll();
         }
-        bell.wait(rings, timeout);
+        if !self.wait_at_connection(&|| bell.rings() != rings, timeout) {
+            bell.wait(rings, timeout);
+        }
         Ok(())
+    }
+
+    /// Waits where pushes come in, if all of them come over one connection: `false` if not.
+    fn wait_at_connection(&self, is_rung: &dyn Fn() -> bool, timeout: Duration) -> bool {
+        let Some((watch, others)) = self.watches.split_first() else { return false };
+        let connection = watch.connection();
+        others.iter().all(|other| other.connection() == connection) && watch.wait(is_rung, timeout)
     }
 
     /// Looks at what another process has written.

@@ -14,6 +14,7 @@ use crate::upstream::{Description, Grown, Known, KnownSpace, SpaceDescription, U
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 use tapedb_log::{Dictionary, Extended, LogIndex};
 
 /// The index is described anew when so many granules have been pushed: it then forgets those of files that are gone.
@@ -67,6 +68,18 @@ pub(crate) struct Watch {
     watching: Box<dyn Watching>,
     /// What has been said to be consumed, by space.
     consumed: Vec<AtomicU64>,
+}
+
+impl Watch {
+    /// Waits at the connection, if it can: see [`Watching::wait`].
+    pub fn wait(&self, is_there: &dyn Fn() -> bool, timeout: Duration) -> bool {
+        self.watching.wait(is_there, timeout)
+    }
+
+    /// Which connection it is: see [`Watching::connection`].
+    pub fn connection(&self) -> u64 {
+        self.watching.connection()
+    }
 }
 
 impl Remote {

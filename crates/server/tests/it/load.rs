@@ -15,9 +15,7 @@ fn batches_are_appended_and_their_file_read_as_it_lies_on_disk() {
     for number in 1..=3 {
         append(&mut client, load, number, &batch(number as i64 * 100, 10));
     }
-    for number in 1..=3 {
-        assert_eq!(appended(&mut client, load), (number, Ok((number * 10 - 10, number * 10))));
-    }
+    all_appended(&mut client, load, 3, 10);
     let name = "0/00000000000000000000.log";
     let (file, len) = client.answer(&ToServer::OpenFile { stream_id, name }, |answer| match answer {
         ToClient::Opened { file, len, .. } => (file, len),
@@ -85,12 +83,21 @@ fn many_batches_at_once_are_all_acknowledged_in_order() {
     for number in 1..=200 {
         append(&mut client, load, number, &batch(number as i64 * 10, 3));
     }
-    for number in 1..=200 {
-        assert_eq!(appended(&mut client, load), (number, Ok((number * 3 - 3, number * 3))));
-    }
+    all_appended(&mut client, load, 200, 3);
     client.say(load, &ToServer::Close {});
     client.hear(|channel, message| assert_eq!((channel, message), (load, ToClient::Closed {})));
     assert_eq!(served.metric("tapedb_append_messages_total"), 600);
+}
+
+#[test]
+fn answers_that_nobody_asks_for_come_together_and_soon() {
+    let (_served, mut client, stream_id) = stream(Durability::Async);
+    let (load, _) = load(&mut client, stream_id, 0);
+    for number in 1..=100 {
+        let batch = batch(number as i64 * 10, 3);
+        client.say(load, &ToServer::Append { number, batch: Rest(&batch) });
+    }
+    all_appended(&mut client, load, 100, 3);
 }
 
 #[test]
@@ -128,6 +135,18 @@ fn load<S: Read + Write>(client: &mut Client<S>, stream_id: u64, producer: u64) 
 
 fn append<S: Read + Write>(client: &mut Client<S>, load: u32, number: u64, batch: &[u8]) {
     client.say(load, &ToServer::Append { number, batch: Rest(batch) });
+    client.say(load, &ToServer::Flush {});
+}
+
+/// Hears the answers to the first batches of a load, each of so many messages: one may answer several.
+fn all_appended<S: Read + Write>(client: &mut Client<S>, load: u32, batches: u64, each: u64) {
+    let mut answered = 0;
+    while answered < batches {
+        let (number, sequences) = appended(client, load);
+        assert!((answered + 1..=batches).contains(&number), "{number} after {answered}");
+        assert_eq!(sequences, Ok((number * each - each, number * each)));
+        answered = number;
+    }
 }
 
 /// The answer to a batch: its number and sequence numbers, or why not.

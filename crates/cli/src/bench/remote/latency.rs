@@ -1,6 +1,6 @@
 //! How late messages come through a durable stream at a given rate, from when they should have been sent.
 
-use super::serving::{Serving, connect};
+use super::serving::{Serving, connected};
 use super::worker::{Task, Worker, now_ns, ready, say};
 use super::{Common, Transport};
 use crate::args::{count, duration};
@@ -11,6 +11,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::thread;
 use std::time::Duration;
+use tapedb_client::Client;
 use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Loader, StreamOptions};
 use tapedb_market::Bar;
@@ -25,14 +26,15 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// The largest latency told apart, in nanoseconds: a minute.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
-/// A pacer sleeps until so long before the next message is due, then looks at the clock.
-const SPIN_NS: u64 = 2_000;
+/// A pacer sleeps until so long before the next message is due, then looks at the clock: it may not be late itself.
+const SPIN_NS: u64 = 100_000;
 
 /// Latency of a durable live stream at a given rate
 ///
 /// Each message carries the time at which it should have been sent, by a plan that does not wait for anything; how late
 /// the consumer has it counts from then, so that what a stall holds up is counted in full. Producers and consumer are
-/// processes; every producer has a connection of its own.
+/// processes; each producer has a loader of its own. By default server and consumer sleep until something comes (`sleep`);
+/// `spin` is low latency at the price of a core each: they look again and again for --spin-us before they sleep.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What messages go through
@@ -47,8 +49,26 @@ pub struct Args {
     /// How long each run takes
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     time: Duration,
+    /// How server and consumer wait
+    #[arg(long, value_name = "HOW,…", value_delimiter = ',', default_value = "sleep,spin")]
+    wait: Vec<Wait>,
+    /// Microseconds that they spin
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    spin_us: u64,
+    /// Connections that the producers share
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    connections: u32,
     #[command(flatten)]
     common: Common,
+}
+
+/// How server and consumer wait for something to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Wait {
+    /// Asleep, as they do unless told otherwise.
+    Sleep,
+    /// Spinning.
+    Spin,
 }
 
 /// What messages go through.
@@ -63,6 +83,7 @@ enum Mode {
 pub struct Pacing {
     url: String,
     producers: u32,
+    connections: u32,
     /// Nanoseconds between two messages, of whichever producer.
     interval_ns: u64,
     messages: u64,
@@ -75,6 +96,8 @@ pub struct Listening {
     messages: u64,
     /// Messages at the beginning that do not count.
     skipped: u64,
+    /// How long it spins before it sleeps.
+    spin_us: u64,
 }
 
 /// Percentiles, in nanoseconds.
@@ -94,31 +117,43 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
     let mut report = Report::new("latency");
     for run in 0..args.common.runs {
         ui.note(&format!("run {} of {}", run + 1, args.common.runs));
-        let serving = args.common.serve()?;
-        for transport in &args.common.transport {
-            ui.check_interrupt()?;
-            let (late, heard) = measure(args, &serving, *transport)?;
-            let name = match transport {
-                Transport::Tcp => "tcp",
-                Transport::Uds => "uds",
+        for wait in &args.wait {
+            let (spin_us, how) = match wait {
+                Wait::Sleep => (0, ""),
+                Wait::Spin => (args.spin_us, ".spin"),
             };
-            add(&mut report, &format!("latency.stream.{name}"), &heard);
-            add(&mut report, &format!("latency.stream.{name}.sent"), &late);
+            let serving = args.common.serve_spinning(spin_us)?;
+            for transport in &args.common.transport {
+                ui.check_interrupt()?;
+                let (late, heard) = measure(args, &serving, *transport, spin_us)?;
+                let name = match transport {
+                    Transport::Tcp => "tcp",
+                    Transport::Uds => "uds",
+                };
+                add(&mut report, &format!("latency.stream.{name}{how}"), &heard);
+                add(&mut report, &format!("latency.stream.{name}{how}.sent"), &late);
+            }
         }
     }
     Ok(report)
 }
 
 /// How late messages were sent, and how late they came.
-fn measure(args: &Args, serving: &Serving, transport: Transport) -> Result<(Latencies, Latencies), Failure> {
+fn measure(
+    args: &Args,
+    serving: &Serving,
+    transport: Transport,
+    spin_us: u64,
+) -> Result<(Latencies, Latencies), Failure> {
     let db = serving.connect()?;
     let schema = SchemaBuilder::new().with::<Bar>().finish();
     db.create_stream(STREAM, schema, StreamOptions::default())?;
     let (url, rate) = (serving.url(transport).to_string(), args.rate.max(1));
     let messages = (args.time + WARM_UP).as_millis() as u64 * rate / 1000;
     let skipped = WARM_UP.as_millis() as u64 * rate / 1000;
-    let listening = Listening { url: url.clone(), messages, skipped };
-    let pacing = Pacing { url, producers: args.producers, interval_ns: 1_000_000_000 / rate, messages };
+    let listening = Listening { url: url.clone(), messages, skipped, spin_us };
+    let (producers, connections) = (args.producers, args.connections);
+    let pacing = Pacing { url, producers, connections, interval_ns: 1_000_000_000 / rate, messages };
     let mut consumer = Worker::start_all([Task::Listen(listening)])?;
     let mut producer = Worker::start_all([Task::Pace(pacing)])?;
     consumer[0].go()?;
@@ -143,8 +178,10 @@ impl Pacing {
     /// Appends by plan: the producers in turn, each message sent on its own and not waited for. Says how late they were sent.
     pub fn run(self) -> Result<(), Failure> {
         let mut loaders: Vec<Loader> = Vec::new();
+        let client = Client::at(&self.url).connections(self.connections as usize);
+        let stream = connected(client)?.stream(STREAM)?;
         for _ in 0..self.producers {
-            loaders.push(connect(&self.url)?.stream(STREAM)?.loader()?);
+            loaders.push(stream.loader()?);
         }
         let mut bars = Bars::new(BarsConfig { symbols: 250, ..BarsConfig::default() });
         let mut late = histogram()?;
@@ -169,7 +206,8 @@ impl Listening {
     /// Reads as messages come, and says how late they were. Whether all came, once and in each producer's order, their
     /// times tell: each is another one of the plan.
     pub fn run(self) -> Result<(), Failure> {
-        let stream = connect(&self.url)?.stream(STREAM)?;
+        let client = Client::at(&self.url).spin(Duration::from_micros(self.spin_us));
+        let stream = connected(client)?.stream(STREAM)?;
         let mut cursor = stream.cursor().live().open()?;
         let mut heard = histogram()?;
         let mut sum = 0_u64;
@@ -208,7 +246,8 @@ fn wait_until(due: u64) {
         match due.checked_sub(now) {
             None | Some(0) => return,
             Some(left) if left > SPIN_NS => thread::sleep(Duration::from_nanos(left - SPIN_NS)),
-            Some(_) => std::hint::spin_loop(),
+            // Server and consumer may need this core.
+            Some(_) => thread::yield_now(),
         }
     }
 }

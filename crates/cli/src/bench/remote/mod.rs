@@ -52,7 +52,12 @@ impl Transport {
 impl Common {
     /// Starts a server over a new database.
     fn serve(&self) -> Result<Serving, Failure> {
-        Serving::start(&self.db, self.server_cores.as_deref())
+        self.serve_spinning(0)
+    }
+
+    /// The same, with threads that spin so long before they sleep.
+    fn serve_spinning(&self, spin_us: u64) -> Result<Serving, Failure> {
+        Serving::start(&self.db, self.server_cores.as_deref(), spin_us)
     }
 }
 

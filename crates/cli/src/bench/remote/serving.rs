@@ -4,6 +4,7 @@ use super::Transport;
 use super::worker::{Addresses, Task, Worker};
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
+use tapedb_client::Client;
 use tapedb_engine::Database;
 
 /// A server over a database that is removed in the end.
@@ -15,14 +16,15 @@ pub struct Serving {
 
 impl Serving {
     /// Starts it where nothing is yet.
-    pub fn start(path: &Path, cores: Option<&str>) -> Result<Self, Failure> {
+    pub fn start(path: &Path, cores: Option<&str>, spin_us: u64) -> Result<Self, Failure> {
         if path.exists() {
             let path = path.display();
             return Err(Failure::new(format!(
                 "{path} exists; remove it, or name another directory with --db"
             )));
         }
-        let mut worker = Worker::start(&Task::Serve { db: path.into(), socket: socket_of(path) }, cores)?;
+        let task = Task::Serve { db: path.into(), socket: socket_of(path), spin_us };
+        let mut worker = Worker::start(&task, cores)?;
         let addresses = worker.hear()?;
         Ok(Self { worker, addresses, path: path.into() })
     }
@@ -62,5 +64,10 @@ fn socket_of(path: &Path) -> PathBuf {
 
 /// Connects to a server.
 pub fn connect(url: &str) -> Result<Database, Failure> {
-    tapedb_client::open(url).map_err(|error| Failure::new(error.to_string()))
+    connected(Client::at(url))
+}
+
+/// Connects a client.
+pub fn connected(client: Client) -> Result<Database, Failure> {
+    client.connect().map_err(|error| Failure::new(error.to_string()))
 }

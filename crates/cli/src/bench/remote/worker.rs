@@ -29,6 +29,8 @@ pub enum Task {
         db: PathBuf,
         /// The Unix socket to listen on.
         socket: PathBuf,
+        /// How long its connections spin, in microseconds.
+        spin_us: u64,
     },
     /// Load so many bars.
     Load(Work),
@@ -93,7 +95,7 @@ impl Task {
     /// Does it, in the process that was started for it.
     pub fn run(self, ui: &Ui) -> Result<(), Failure> {
         match self {
-            Self::Serve { db, socket } => serve(db, socket),
+            Self::Serve { db, socket, spin_us } => serve(db, socket, spin_us),
             Self::Load(work) => {
                 let stream = connect(&work.url)?.stream(&work.stream)?;
                 let pool = bars_pool(10);
@@ -124,13 +126,14 @@ impl Task {
     }
 }
 
-fn serve(db: PathBuf, socket: PathBuf) -> Result<(), Failure> {
+fn serve(db: PathBuf, socket: PathBuf, spin_us: u64) -> Result<(), Failure> {
     let _ = std::fs::remove_file(&socket);
     let config = Config {
         database: db,
         listen: Endpoint::loopback(0),
         unix_socket: Some(socket.clone()),
         http: Endpoint::OFF,
+        spin_us,
         ..Config::default()
     };
     let server = Server::start(config).map_err(|error| Failure::new(error.to_string()))?;

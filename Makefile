@@ -9,7 +9,7 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
-.PHONY: demo check test bench bench-rivals bench-rivals-storage bench-rivals-stream acceptance fuzz sim storm soak miri clean help
+.PHONY: demo check test bench bench-rivals bench-rivals-storage bench-rivals-stream acceptance fuzz sim storm soak miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -19,9 +19,10 @@ help:
 	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage stream' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
 	@echo "make sim         break a simulated disk in every operation of the database (SEED=1 SEEDS=20)"
-	@echo "make storm       kill real processes at work, stall their clients (ROUNDS=500 SEALS=5000 STALL=30000000)"
+	@echo "make storm       kill real processes at work, stall their clients (ROUNDS=500 SEALS=5000 STALL=30000000 SECONDS=60)"
 	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
 	@echo "make miri        run the tests of all code with unsafe under Miri (needs a nightly toolchain with miri)"
+	@echo "make loom        the ring of topics in every order of its memory operations (LOOM_MAX_PREEMPTIONS=3 for more)"
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
 
 demo:
@@ -72,6 +73,8 @@ storm:
 		$(CARGO) test --release -p tapedb-engine --test it -- storm:: segments_take --nocapture
 	STORM_ROUNDS=$(or $(ROUNDS),500) STALL_MESSAGES=$(or $(STALL),30000000) \
 		$(CARGO) test --release -p tapedb-client --test it -- killed:: stalled:: --nocapture
+	TOPIC_STORM_SECONDS=$(or $(SECONDS),60) \
+		$(CARGO) test --release -p tapedb-topic --test it -- killing:: --nocapture
 
 fuzz:
 	fuzz/run $(or $(SECONDS),60)
@@ -79,6 +82,10 @@ fuzz:
 miri:
 	$(CARGO) +nightly miri test -p tapedb-codec --lib room
 	$(CARGO) +nightly miri test -p tapedb-codec --test derive -- --skip every_
+	$(CARGO) +nightly miri test -p tapedb-topic --lib -- page threads
+
+loom:
+	RUSTFLAGS="--cfg loom" $(CARGO) test --release -p tapedb-topic --lib --target-dir $(or $(CARGO_TARGET_DIR),target)/loom
 
 clean:
 	$(CARGO) clean

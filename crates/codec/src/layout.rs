@@ -11,6 +11,7 @@ use crate::array::check_zero_padding;
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::room::{Room, append};
 use crate::schema_of::SchemaBuilder;
+use std::mem::MaybeUninit;
 use tapedb_schema::FieldType;
 
 /// Deepest nesting of records and arrays in one message.
@@ -300,6 +301,18 @@ pub fn encode<T: Record>(value: &T, body: &mut Vec<u8>) {
         too_long(bound);
     }
     append(body, bound, |room| value.put(room));
+}
+
+/// Writes the body of `value` to the front of `room`, which has at least [`Layout::bound`] bytes, and tells how many it
+/// took: those are initialised then. Nesting is not counted, as in [`encode`].
+///
+/// # Panics
+/// When the room is smaller than the bound.
+#[inline]
+pub fn encode_into<T: Record>(value: &T, room: &mut [MaybeUninit<u8>]) -> usize {
+    assert!(room.len() >= value.bound(), "the room is smaller than the bound");
+    let before = room.len();
+    before - value.put(Room::new(room)).left()
 }
 
 #[cold]

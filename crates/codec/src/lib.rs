@@ -28,7 +28,9 @@ mod schema_of;
 pub use array::{ArrayIter, ArrayView};
 pub use error::{DecodeError, DecodeErrorKind};
 pub use heap::Binary;
-pub use layout::{Field, Layout, MAX_DEPTH, Record, decode, decode_into, encode, view, view_trusted};
+pub use layout::{
+    Field, Layout, MAX_DEPTH, Record, decode, decode_into, encode, encode_into, view, view_trusted,
+};
 pub use room::Room;
 pub use schema_of::SchemaBuilder;
 pub use tapedb_derive::{Enumeration, Record, Union};

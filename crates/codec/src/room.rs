@@ -12,6 +12,12 @@ use std::mem::MaybeUninit;
 pub struct Room<'a>(&'a mut [MaybeUninit<u8>]);
 
 impl<'a> Room<'a> {
+    /// All of `bytes`.
+    #[inline(always)]
+    pub(crate) fn new(bytes: &'a mut [MaybeUninit<u8>]) -> Self {
+        Self(bytes)
+    }
+
     /// Bytes left.
     #[inline(always)]
     pub fn left(&self) -> usize {

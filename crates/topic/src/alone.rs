@@ -1,0 +1,141 @@
+//! A publisher that has a topic to itself: no exchanges, no tail on anybody's path.
+//!
+//! It knows where it stands and how far it may go. The tail follows what it commits; after its death it may be behind by
+//! what was committed last, so whoever comes next goes on from the last frame that is there (`find_tail`).
+
+use crate::atomics::Ordering;
+use crate::format::{Frame, LINE, SLACK, Tail, frame_bytes, pad};
+use crate::limit::{Raised, Slowest, Watch};
+use crate::ring::Ring;
+
+/// Lines beyond the next frame that are fetched for writing ahead of time.
+const LINES_AHEAD: u64 = 1;
+
+/// The publisher.
+///
+/// Always true: frames from `start` on are written up to `next`, but for word 0 of the first of them, which is `held`.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    start: u64,
+    next: u64,
+    held: u64,
+    /// Sequence number of the next frame.
+    pub sequence: u64,
+    /// What the topic's limit is.
+    limit: u64,
+    watch: Watch,
+}
+
+impl Alone {
+    /// Goes on where the topic ends. Nobody else publishes.
+    pub fn new(ring: &Ring) -> Self {
+        let (start, sequence) = settle(ring);
+        let limit = ring.limit().load(Ordering::Acquire);
+        Self { start, next: start, held: 0, sequence, limit, watch: Watch::default() }
+    }
+
+    /// Makes room for a frame of at most `bytes` in one piece. `Ok` is where it goes.
+    #[inline(always)]
+    pub fn room(&mut self, ring: &Ring, bytes: u64) -> Result<u64, Slowest> {
+        if bytes > ring.until_wrap(self.next) {
+            self.wrap(ring)?;
+        }
+        let need = self.next + bytes + LINE + SLACK;
+        if need > self.limit {
+            self.raise(ring, need)?;
+        }
+        Ok(self.next)
+    }
+
+    #[cold]
+    fn raise(&mut self, ring: &Ring, need: u64) -> Result<(), Slowest> {
+        match ring.raise_limit(None, self.start, need, &mut self.watch) {
+            Raised::BackPressured(slowest) => return Err(slowest),
+            Raised::Room | Raised::PassBy(_) => self.limit = ring.limit().load(Ordering::Relaxed),
+        }
+        Ok(())
+    }
+
+    /// Passes by what is left at the ring's end.
+    #[cold]
+    fn wrap(&mut self, ring: &Ring) -> Result<(), Slowest> {
+        let bytes = ring.until_wrap(self.next);
+        let need = self.next + bytes + LINE + SLACK;
+        if need > self.limit {
+            self.raise(ring, need)?;
+        }
+        self.add(ring, bytes, pad(bytes), 0);
+        if self.start + bytes == self.next {
+            self.commit(ring);
+        }
+        Ok(())
+    }
+
+    /// Adds a frame that has been written where [`Alone::room`] said, of which `bytes` are used; it is not published yet.
+    #[inline(always)]
+    pub fn add(&mut self, ring: &Ring, bytes: u64, word: u64, messages: u64) {
+        let end = self.next + bytes;
+        self.sequence += messages;
+        ring.write_next(end, self.sequence);
+        if self.next == self.start {
+            self.held = word;
+        } else {
+            // A late joiner never begins here, and whoever comes from the first frame has acquired all of them.
+            ring.head(self.next).store(word, Ordering::Release);
+        }
+        self.next = end;
+    }
+
+    /// Publishes all frames that were added.
+    #[inline(always)]
+    pub fn commit(&mut self, ring: &Ring) {
+        if self.next == self.start {
+            return;
+        }
+        // Release: with the first frame all are seen. [SYNC: COMMIT]
+        ring.head(self.start).store(self.held, Ordering::Release);
+        self.start = self.next;
+        ring.tail().store(Tail::free(self.start).word(), Ordering::Release);
+    }
+
+    /// Fetches the lines that the next frame of such a body will be written to, and the one behind them.
+    #[inline(always)]
+    pub fn expect(&self, ring: &Ring, body: usize) {
+        let lines = frame_bytes(body) / LINE;
+        for line in 1..=lines + LINES_AHEAD {
+            ring.words.expect_write(ring.place(self.next + line * LINE));
+        }
+    }
+
+    /// Forgets the frames that were added since the last commit: so many messages.
+    pub fn forget(&mut self, ring: &Ring, messages: u64) {
+        self.next = self.start;
+        self.sequence -= messages;
+        ring.write_next(self.start, self.sequence);
+    }
+
+    /// Bytes added and not yet published.
+    pub fn pending_bytes(&self) -> u64 {
+        self.next - self.start
+    }
+}
+
+/// Puts the tail where the topic ends, wherever its last publishers died, and tells its position and the next sequence
+/// number. Only where nobody publishes.
+pub(crate) fn settle(ring: &Ring) -> (u64, u64) {
+    let mut position = ring.frontier();
+    let end = position.saturating_add(ring.shape.ring_bytes);
+    while position < end {
+        position += match Frame::parse(ring.head(position).load(Ordering::Acquire)) {
+            Frame::Message { bytes, .. } => frame_bytes(bytes),
+            Frame::Pad { lines } if lines > 0 => lines * LINE,
+            // A claim at the tail was never finished.
+            Frame::Empty | Frame::Pad { .. } | Frame::Claimed { .. } => break,
+        };
+    }
+    let sequence = ring.sequence(position).load(Ordering::Relaxed);
+    ring.raise_limit_to(position + 2 * LINE);
+    ring.write_next(position, sequence);
+    ring.tail().store(Tail::free(position).word(), Ordering::Release);
+    (position, sequence)
+}

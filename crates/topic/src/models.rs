@@ -1,0 +1,262 @@
+//! The ring under loom: every order in which the memory model lets these few steps happen. `make loom`.
+
+use crate::alone::Alone;
+use crate::atomics::Ordering;
+use crate::error::TopicError;
+use crate::format::{ANCHORS, Delivery, LINE, Shape, message, word};
+use crate::reader::{Found, Reader, Start};
+use crate::ring::{Presence, Ring};
+use crate::shared::{Shared, Tried};
+use crate::words::{WORD, Words};
+use loom::sync::Arc;
+use loom::thread;
+use std::time::Duration;
+
+const RING_BYTES: u64 = 16 * LINE;
+
+/// Everybody lives, but for some publishers that are taken for dead and go on all the same.
+#[derive(Debug)]
+struct Dead(&'static [usize]);
+
+impl Presence for Dead {
+    fn has_publisher(&self, slot: usize) -> bool {
+        !self.0.contains(&slot)
+    }
+    fn has_subscriber(&self, _: usize) -> bool {
+        true
+    }
+}
+
+fn ring(delivery: Delivery, dead: &'static [usize]) -> Arc<Ring> {
+    let shape = Shape {
+        delivery,
+        id: 1,
+        created: 0,
+        ring_bytes: RING_BYTES,
+        symbols_bytes: 4096,
+        schema_bytes: 0,
+        stall_ms: 0,
+    };
+    let first = shape.ring_at() as usize / WORD;
+    let used = |index: usize| {
+        let in_header = [word::TAIL, word::LIMIT, word::PARKED, word::BELL, word::ANCHOR_COUNT]
+            .contains(&index)
+            || (word::ANCHORS..word::ANCHORS + ANCHORS).contains(&index)
+            || (word::PADDED..=word::PASSED_OVER).contains(&index);
+        let in_slot = (0..2).any(|slot| (0..6).any(|field| index == word::publisher::of(slot, field)))
+            || (0..7).any(|field| index == word::subscriber::of(0, field));
+        in_header || in_slot || (index >= first && (index - first) % 8 < 4)
+    };
+    let ring =
+        Ring::new(Words::sparse(shape.file_bytes() as usize / WORD, used), shape, Box::new(Dead(dead)));
+    ring.format();
+    ring.subscriber(0, word::subscriber::PROCESS).store(1, Ordering::Relaxed);
+    Arc::new(ring)
+}
+
+/// What a body says of its number.
+fn body(number: u64) -> [u8; 8] {
+    (number * 3 + 1).to_le_bytes()
+}
+
+fn publish_alone(ring: &Ring, alone: &mut Alone, number: u64) -> bool {
+    let Ok(position) = alone.room(ring, LINE) else { return false };
+    ring.write(position, alone.sequence, number as i64, &body(number));
+    alone.add(ring, LINE, message(8, 0, 0), 1);
+    alone.commit(ring);
+    ring.wake();
+    true
+}
+
+/// Publishes until it has been in time.
+fn publish_shared(ring: &Ring, shared: &mut Shared, number: u64) {
+    loop {
+        if let Tried::Claimed(claim) = shared.claim(ring, LINE, 1) {
+            ring.write(claim.first, claim.sequence, number as i64, &body(number));
+            if shared.commit(ring, &claim, message(8, 0, 0)) {
+                ring.wake();
+                return;
+            }
+        }
+        thread::yield_now();
+    }
+}
+
+/// Reads so many messages: their numbers. Each is whole, or the model fails.
+fn read(ring: &Ring, reader: &mut Reader, count: usize) -> Vec<u64> {
+    let (mut numbers, mut buffer) = (Vec::new(), [0; 8]);
+    while numbers.len() < count {
+        match reader.poll(ring, &mut buffer, |_, _| true) {
+            Ok(Found::Message { time, .. }) => {
+                assert_eq!(buffer, body(time as u64), "torn");
+                numbers.push(time as u64);
+            }
+            Ok(Found::Nothing) => thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    numbers
+}
+
+/// Checks all executions in which threads are interrupted so often at most; `LOOM_MAX_PREEMPTIONS` checks more.
+fn model(interruptions: usize, work: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 10_000;
+    builder.preemption_bound = builder.preemption_bound.or(Some(interruptions));
+    builder.check(work);
+}
+
+#[test]
+fn one_publisher_alone_is_read_in_order() {
+    model(2, || {
+        let ring = ring(Delivery::Reliable, &[]);
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let theirs = ring.clone();
+        let writer = thread::spawn(move || {
+            let mut alone = Alone::new(&theirs);
+            for number in 0..3 {
+                assert!(publish_alone(&theirs, &mut alone, number));
+            }
+        });
+        assert_eq!(read(&ring, &mut reader, 3), [0, 1, 2]);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_lapped_reader_sees_nothing_torn() {
+    model(2, || {
+        let ring = ring(Delivery::Lossy, &[]);
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let mut alone = Alone::new(&ring);
+        for number in 0..12 {
+            assert!(publish_alone(&ring, &mut alone, number));
+        }
+        let theirs = ring.clone();
+        let writer = thread::spawn(move || {
+            for number in 12..16 {
+                assert!(publish_alone(&theirs, &mut alone, number));
+            }
+        });
+        let (mut next, mut buffer) = (0, [0; 8]);
+        for _ in 0..2 {
+            match reader.poll(&ring, &mut buffer, |_, _| true) {
+                Ok(Found::Message { time, sequence, .. }) => {
+                    assert_eq!((sequence, time as u64, buffer), (next, next, body(next)));
+                    next += 1;
+                }
+                Err(TopicError::Missed { first, count }) => {
+                    assert_eq!(first, next);
+                    next += count;
+                }
+                found => panic!("{found:?}"),
+            }
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_full_ring_is_not_written_over() {
+    model(2, || {
+        let ring = ring(Delivery::Reliable, &[]);
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let mut alone = Alone::new(&ring);
+        let mut sent = 0;
+        while publish_alone(&ring, &mut alone, sent) {
+            sent += 1;
+        }
+        assert!(sent > 8);
+        let theirs = ring.clone();
+        let writer = thread::spawn(move || {
+            while !publish_alone(&theirs, &mut alone, sent) {
+                thread::yield_now();
+            }
+        });
+        assert_eq!(read(&ring, &mut reader, sent as usize + 1), (0..=sent).collect::<Vec<_>>());
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn two_publishers_have_one_order() {
+    model(2, || {
+        let ring = ring(Delivery::Reliable, &[]);
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let theirs = ring.clone();
+        let writer = thread::spawn(move || publish_shared(&theirs, &mut Shared::new(0), 0));
+        publish_shared(&ring, &mut Shared::new(1), 1);
+        let mut numbers = read(&ring, &mut reader, 2);
+        assert_eq!(reader.expected, 2);
+        numbers.sort();
+        assert_eq!(numbers, [0, 1]);
+        writer.join().unwrap();
+    });
+}
+
+/// Publishes once, whatever comes of it: whether it was told that it had.
+fn publish_once(ring: &Ring, slot: usize, number: u64) -> bool {
+    let mut shared = Shared::new(slot);
+    let Tried::Claimed(claim) = shared.claim(ring, LINE, 1) else { return false };
+    ring.write(claim.first, claim.sequence, number as i64, &body(number));
+    shared.commit(ring, &claim, message(8, 0, 0))
+}
+
+#[test]
+fn a_publisher_that_is_taken_for_dead_and_goes_on_harms_no_publisher() {
+    model(2, || {
+        let ring = ring(Delivery::Reliable, &[0]);
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let theirs = ring.clone();
+        let zombie = thread::spawn(move || publish_once(&theirs, 0, 100));
+        publish_shared(&ring, &mut Shared::new(1), 1);
+        let published = u64::from(zombie.join().unwrap());
+        // What it was told it had published is there, before or behind.
+        let mut seen = read(&ring, &mut reader, 1 + published as usize);
+        seen.sort();
+        assert_eq!(seen, if published == 1 { vec![1, 100] } else { vec![1] });
+    });
+}
+
+#[test]
+fn a_publisher_that_is_taken_for_dead_and_goes_on_harms_no_subscriber() {
+    model(2, || {
+        let ring = ring(Delivery::Reliable, &[0]);
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let theirs = ring.clone();
+        let zombie = thread::spawn(move || publish_once(&theirs, 0, 100));
+        let mut buffer = [0; 8];
+        let mut seen = 0;
+        for _ in 0..3 {
+            // May pass the claim over.
+            if let Found::Message { time, .. } = reader.poll(&ring, &mut buffer, |_, _| true).unwrap() {
+                assert_eq!((time, buffer), (100, body(100)));
+                seen += 1;
+            }
+            thread::yield_now();
+        }
+        let published = u64::from(zombie.join().unwrap());
+        publish_shared(&ring, &mut Shared::new(1), 1);
+        let rest = read(&ring, &mut reader, (1 + published - seen) as usize);
+        assert_eq!(rest.last(), Some(&1));
+    });
+}
+
+#[test]
+fn who_parks_is_woken() {
+    model(2, || {
+        let ring = ring(Delivery::Reliable, &[]);
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let theirs = ring.clone();
+        let writer = thread::spawn(move || {
+            let mut alone = Alone::new(&theirs);
+            assert!(publish_alone(&theirs, &mut alone, 0));
+        });
+        let mut buffer = [0; 8];
+        while reader.poll(&ring, &mut buffer, |_, _| true).unwrap() == Found::Nothing {
+            reader.park(&ring, Duration::MAX);
+        }
+        assert_eq!(buffer, body(0));
+        writer.join().unwrap();
+    });
+}

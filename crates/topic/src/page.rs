@@ -1,0 +1,90 @@
+//! `docs/format/topic.md` tells the truth.
+
+use crate::alone::Alone;
+use crate::format::*;
+use crate::ring::{Presence, Ring};
+use crate::words::{WORD, Words};
+use std::mem::offset_of;
+
+const PAGE: &str = include_str!("../../../docs/format/topic.md");
+
+#[derive(Debug)]
+pub(crate) struct Everybody;
+
+impl Presence for Everybody {
+    fn has_publisher(&self, _: usize) -> bool {
+        true
+    }
+    fn has_subscriber(&self, _: usize) -> bool {
+        true
+    }
+}
+
+/// Offsets and names of the first table behind a text.
+fn table(behind: &str) -> Vec<(usize, String)> {
+    let (_, rest) = PAGE.split_once(behind).expect("the heading");
+    let rows =
+        rest.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    rows.skip(2)
+        .map(|row| {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            (cells[1].parse().expect("an offset"), cells[3].trim_matches('`').to_string())
+        })
+        .collect()
+}
+
+macro_rules! offsets {
+    ($layout:ty: $($field:ident)*) => { vec![$((offset_of!($layout, $field), stringify!($field).to_string())),*] };
+}
+
+#[test]
+fn the_page_has_the_real_offsets() {
+    let mut header = offsets!(Fixed: magic version delivery id created file_bytes ring_bytes symbols_at symbols_bytes
+        schema_at schema_bytes ring_at stall_ms reserved header_crc);
+    header
+        .extend(offsets!(Header: tail limit parked bell anchor_count anchors padded taken_over passed_over));
+    assert_eq!(table("## Header"), header);
+    let publisher = offsets!(PublisherSlot: process intent messages back_pressured overtaken);
+    assert_eq!(table("A publisher's slot:"), publisher);
+    let subscriber = offsets!(SubscriberSlot: process flags position sequence beat missed passed);
+    assert_eq!(table("A subscriber's slot:"), subscriber);
+    for number in [PUBLISHERS_AT, SUBSCRIBERS_AT, SYMBOLS_AT, SLOT_BYTES, SLACK, FRAME_HEADER] {
+        assert!(PAGE.contains(&number.to_string()), "{number}");
+    }
+}
+
+fn dump(words: impl IntoIterator<Item = u64>) -> String {
+    let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+    let line = |(at, line): (usize, &[u8])| {
+        let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{:04x}  {}\n", at * 16, hex.join(" "))
+    };
+    bytes.chunks(16).enumerate().map(line).collect()
+}
+
+#[test]
+fn the_page_shows_the_real_bytes() {
+    let schema: tapedb_schema::Schema = "message Tick { price: i64 }".parse().unwrap();
+    let shape = Shape {
+        delivery: Delivery::Lossy,
+        id: 7,
+        created: 1,
+        ring_bytes: 1 << 16,
+        symbols_bytes: 4096,
+        schema_bytes: schema.to_string().len() as u64,
+        stall_ms: 1000,
+    };
+    let header = dump(shape.words());
+    assert!(PAGE.contains(&header), "{header}");
+    let ring = Ring::new(Words::owned(shape.file_bytes() as usize), shape, Box::new(Everybody));
+    ring.format();
+    let mut alone = Alone::new(&ring);
+    let position = alone.room(&ring, LINE).unwrap();
+    ring.write(position, alone.sequence, 1000, &300i64.to_le_bytes());
+    alone.add(&ring, LINE, message(8, 0, 0), 1);
+    alone.commit(&ring);
+    let first = shape.ring_at() as usize / WORD;
+    let frame =
+        dump((first..first + 10).map(|at| ring.words.get(at).load(crate::atomics::Ordering::Relaxed)));
+    assert!(PAGE.contains(&frame), "{frame}");
+}

@@ -1,0 +1,175 @@
+//! What the operating system does for topics: mapped files, locks that end with their owner, sleeping on a word of shared
+//! memory, and barriers on the processors of others. Linux.
+//!
+//! This file and `words` hold all of this crate's `unsafe`.
+
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// A file mapped for reading and writing, shared with all who have mapped it.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    address: *mut u8,
+    bytes: usize,
+}
+
+impl Mapping {
+    /// Maps the first `bytes` of `file`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(file: &File, bytes: usize) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address of the system's choice overlaps nothing.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { address: address.cast(), bytes })
+    }
+
+    /// Address and bytes.
+    pub fn extent(&self) -> (*const u8, usize) {
+        (self.address, self.bytes)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is what `new` mapped, and nothing that points into it outlives `self`: `Words` owns it.
+        unsafe { libc::munmap(self.address.cast(), self.bytes) };
+    }
+}
+
+/// Gives a file all of its blocks, so that a full file system is an error here and not a fault later.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    let Ok(length) = libc::off_t::try_from(bytes) else {
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+    };
+    // SAFETY: works on an open file and no memory.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// With others who share it.
+    Shared,
+    /// Alone.
+    Alone,
+}
+
+/// Takes a lock on bytes of a file without waiting; it belongs to this opening of the file, and ends when that is closed, by
+/// whatever: the end of its process too. Whether it was taken.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn try_lock(file: &File, at: u64, bytes: u64, hold: Hold) -> io::Result<bool> {
+    let mut lock = range(at, bytes, hold);
+    match control(file.as_raw_fd(), libc::F_OFD_SETLK, &mut lock) {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether another opening of the file holds a lock there.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn is_locked(file: &File, at: u64, bytes: u64) -> io::Result<bool> {
+    let mut lock = range(at, bytes, Hold::Alone);
+    control(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock)?;
+    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+fn range(at: u64, bytes: u64, hold: Hold) -> libc::flock {
+    // SAFETY: `flock` is plain numbers, and zero is one.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = if hold == Hold::Alone { libc::F_WRLCK } else { libc::F_RDLCK } as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = at as libc::off_t;
+    lock.l_len = bytes as libc::off_t;
+    lock
+}
+
+fn control(file: RawFd, command: c_int, lock: &mut libc::flock) -> io::Result<()> {
+    // SAFETY: `lock` is a `flock` that the call may read and write, and lives as long as it.
+    if unsafe { libc::fcntl(file, command, std::ptr::from_mut(lock)) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Sleeps until somebody wakes those who sleep on `word`, unless its low half is not `seen` any more; at most `timeout`.
+#[cfg(not(loom))]
+pub(crate) fn sleep_on(word: &crate::atomics::AtomicU64, seen: u32, timeout: Duration) {
+    let timeout = libc::timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(3600),
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // SAFETY: the address is that of a live word's low half (this is little-endian, see `format`), which the system reads as
+    // an atomic, and `timeout` outlives the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr().cast::<u32>(),
+            libc::FUTEX_WAIT,
+            seen,
+            &raw const timeout,
+        );
+    }
+}
+
+/// Wakes all who sleep on `word`, in whatever process.
+#[cfg(not(loom))]
+pub(crate) fn wake_all(word: &crate::atomics::AtomicU64) {
+    // SAFETY: the address is that of a live word, which the system does not look at here.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr().cast::<u32>(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// From linux/membarrier.h.
+const MEMBARRIER_GLOBAL_EXPEDITED: c_int = 1 << 1;
+const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: c_int = 1 << 2;
+
+/// Has every processor that runs a registered process pass a full barrier. Whether the system can.
+pub(crate) fn barrier() -> bool {
+    membarrier(MEMBARRIER_GLOBAL_EXPEDITED)
+}
+
+/// Registers this process for the [`barrier`]s of others. Whether the system can.
+pub(crate) fn take_part_in_barriers() -> bool {
+    static TAKES_PART: OnceLock<bool> = OnceLock::new();
+    *TAKES_PART.get_or_init(|| membarrier(MEMBARRIER_REGISTER_GLOBAL_EXPEDITED))
+}
+
+fn membarrier(command: c_int) -> bool {
+    // SAFETY: works on no memory of ours.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+/// The user whose topics these are.
+pub(crate) fn user_id() -> u32 {
+    // SAFETY: always succeeds.
+    unsafe { libc::geteuid() }
+}

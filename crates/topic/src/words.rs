@@ -1,0 +1,135 @@
+//! The memory of a topic: words that other processes change at any time, so each is an atomic.
+//!
+//! This file and `system` hold all of this crate's `unsafe`.
+
+#![allow(unsafe_code)]
+
+use crate::atomics::AtomicU64;
+#[cfg(not(loom))]
+use crate::system::Mapping;
+#[cfg(not(loom))]
+use std::mem::MaybeUninit;
+
+/// Bytes of a word.
+pub(crate) const WORD: usize = 8;
+
+/// All words of a topic's file, mapped.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct Words {
+    first: *const AtomicU64,
+    count: usize,
+    /// Keeps `first` valid.
+    _memory: Memory,
+}
+
+#[cfg(not(loom))]
+#[derive(Debug)]
+#[expect(dead_code, reason = "only kept")]
+enum Memory {
+    Mapped(Mapping),
+    /// Tests, and Miri, have no file to map.
+    #[cfg(test)]
+    Owned(Vec<AtomicU64>),
+}
+
+// SAFETY: what `first` points to belongs to `_memory`, is never moved or unmapped before it is dropped, and is reached as
+// atomics alone, or through `room`, whose callers own the bytes they ask for.
+#[cfg(not(loom))]
+unsafe impl Send for Words {}
+// SAFETY: as above.
+#[cfg(not(loom))]
+unsafe impl Sync for Words {}
+
+#[cfg(not(loom))]
+impl Words {
+    /// The words of a mapped file.
+    pub fn mapped(mapping: Mapping) -> Self {
+        let (address, bytes) = mapping.extent();
+        // A mapping begins at a page, so its words are aligned.
+        Self { first: address.cast(), count: bytes / WORD, _memory: Memory::Mapped(mapping) }
+    }
+
+    /// Zeros, in memory of this process alone.
+    #[cfg(test)]
+    pub fn owned(bytes: usize) -> Self {
+        let memory: Vec<AtomicU64> = (0..bytes / WORD).map(|_| AtomicU64::new(0)).collect();
+        Self { first: memory.as_ptr(), count: memory.len(), _memory: Memory::Owned(memory) }
+    }
+
+    /// All of them.
+    #[inline(always)]
+    pub fn all(&self) -> &[AtomicU64] {
+        // SAFETY: `first` is aligned and points to `count` words that live as long as `self`. Every bit pattern is an
+        // `AtomicU64`, and others, in this process or not, change them as atomics: see `room` for the one exception.
+        unsafe { std::slice::from_raw_parts(self.first, self.count) }
+    }
+
+    /// Bytes to be written in place, without atomics: the body of a frame before it is committed.
+    ///
+    /// # Safety
+    /// Until the frame is committed nobody else may write these bytes, and the caller asks for them once at a time. That is
+    /// what a claim is. Others may *read* them meanwhile, as atomics: a subscriber that has been lapped. It throws away what
+    /// it has read, since it looks at the limit afterwards, and the limit passed these bytes before they were claimed.
+    ///
+    /// # Panics
+    /// When they do not lie in the memory.
+    #[expect(clippy::mut_from_ref, reason = "shared memory; the claim makes it exclusive")]
+    pub unsafe fn room(&self, first_word: usize, bytes: usize) -> &mut [MaybeUninit<u8>] {
+        let words = &self.all()[first_word..first_word + bytes.div_ceil(WORD)];
+        // SAFETY: the bytes lie in `words`, whose contents are `UnsafeCell`s, so that they may change behind a shared
+        // reference; `MaybeUninit<u8>` takes any byte; that nobody else writes them is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(words.as_ptr().cast_mut().cast(), bytes) }
+    }
+
+    /// Asks for the line of a word, to be written soon.
+    #[inline(always)]
+    pub fn expect_write(&self, word: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            let address = self.all()[word].as_ptr();
+            // SAFETY: prefetching changes nothing but time, whatever the address; processors without the instruction take it
+            // for a `nop`.
+            unsafe {
+                std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = word;
+    }
+}
+
+/// Under loom only those words exist that a model uses: each costs it time.
+#[cfg(loom)]
+#[derive(Debug)]
+pub(crate) struct Words {
+    words: Vec<Option<AtomicU64>>,
+}
+
+#[cfg(loom)]
+impl Words {
+    /// Zeros where `used`, of `count` words.
+    pub fn sparse(count: usize, used: impl Fn(usize) -> bool) -> Self {
+        Self { words: (0..count).map(|index| used(index).then(|| AtomicU64::new(0))).collect() }
+    }
+
+    /// A word.
+    pub fn get(&self, index: usize) -> &AtomicU64 {
+        self.words[index].as_ref().unwrap_or_else(|| panic!("the model has no word {index}"))
+    }
+
+    /// Nothing to be fetched.
+    pub fn expect_write(&self, _: usize) {}
+}
+
+#[cfg(not(loom))]
+impl Words {
+    /// A word.
+    ///
+    /// # Panics
+    /// When there is none: a mistake in this crate, for no index comes from the memory itself unchecked.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> &AtomicU64 {
+        &self.all()[index]
+    }
+}

@@ -64,10 +64,12 @@ fn the_storage_benchmark_reports_every_case() {
         "size.feed",
         "load.sync",
         "disk.fdatasync",
+        "disk.group-commit",
         "open.clean",
         "open.clean.1000",
         "rss.read",
         "read.symbol",
+        "merge.50",
     ] {
         let row = row(case);
         let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} of {row}"));

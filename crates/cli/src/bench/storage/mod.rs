@@ -2,6 +2,7 @@
 //! messages that are on the disk when they are acknowledged, and how costs grow.
 
 mod cold;
+mod merge;
 mod read;
 mod recorded;
 mod scale;
@@ -37,7 +38,7 @@ pub struct Args {
     /// Symbols of which one is read out of the largest amount
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     symbols: u32,
-    /// Cases to measure, by the groups main, feed, sync, recorded, scale, symbol
+    /// Cases to measure, by the groups main, feed, sync, recorded, scale, symbol, merge
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     only: Vec<Group>,
     /// Directory for the database, which is removed afterwards
@@ -66,6 +67,8 @@ enum Group {
     Scale,
     /// One symbol out of many.
     Symbol,
+    /// Thousands of streams, merged.
+    Merge,
 }
 
 impl Args {
@@ -106,6 +109,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<Report, Failure> {
     }
     if args.wants(Group::Symbol) {
         scale::symbol(&args, &mut report, ui)?;
+    }
+    if args.wants(Group::Merge) {
+        merge::measure(&args, &mut report, ui)?;
     }
     Ok(report)
 }

@@ -1,5 +1,6 @@
 //! What the benchmark does in processes of their own: to be killed, and to have their memory measured.
 
+use super::merge;
 use super::read::{BATCH, read_all};
 use crate::bench::pool::{Tally, bars_pool, load};
 use crate::failure::Failure;
@@ -24,6 +25,8 @@ pub enum Stage {
     Seal,
     /// Read all, and say how much memory that took at most.
     Read,
+    /// Read all streams merged, and say how much memory and how many microseconds that took.
+    Merge,
 }
 
 /// A stage, and where.
@@ -58,6 +61,10 @@ fn run(stage: Stage, db: &Path, messages: u64, ui: &Ui) -> Result<(), Failure> {
             let stream = Database::open_read_only(db)?.stream(STREAM)?;
             let Tally { messages, sum } = read_all::<Bar>(&stream)?;
             say(&format!("{messages} {sum} {}", memory_max_bytes()))
+        }
+        Stage::Merge => {
+            let (Tally { messages, sum }, micros) = merge::read(db)?;
+            say(&format!("{messages} {sum} {} {micros}", memory_max_bytes()))
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Single messages from many writers, each on the disk when it is acknowledged; and the disk alone.
+//! Single messages from many writers, each on the disk when it is acknowledged; the disk alone; and what group commit allows
+//! on it, to as many threads that do nothing else.
 
 use super::read::{check, from_each, rate, read_all};
 use super::scratch::Scratch;
@@ -10,6 +11,7 @@ use crate::ui::Ui;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 use tapedb_engine::{Durability, Stream, StreamOptions};
 use tapedb_market::Bar;
@@ -21,7 +23,8 @@ const MESSAGES_MAX: u64 = WRITERS * 1_000;
 /// Most syncs of `disk.fdatasync`.
 const DISK_SYNCS_MAX: u64 = 2_000;
 
-/// Many writers of single messages; then the disk alone: the same bytes, one append and one sync after the other.
+/// Many writers of single messages; then the disk alone: the same bytes, one append and one sync after the other; then as many
+/// writers of bytes that share syncs.
 pub fn measure(
     scratch: &Scratch,
     pool: &Pool<Bar>,
@@ -46,6 +49,13 @@ pub fn measure(
     let syncs = expected.messages.min(DISK_SYNCS_MAX);
     let syncs_per_second = disk_syncs_per_second(&scratch.path.join("fdatasync"), message_bytes, syncs)?;
     report.add("disk.fdatasync", "rate", "syncs/s", syncs_per_second);
+    let path = scratch.path.join("group-commit");
+    report.add(
+        "disk.group-commit",
+        "rate",
+        "messages/s",
+        group_commit(&path, message_bytes, WRITERS * each)?,
+    );
     scratch.db.delete_stream("sync")?;
     Ok(())
 }
@@ -74,6 +84,63 @@ fn disk_syncs_per_second(path: &Path, bytes: u64, syncs: u64) -> Result<f64, Fai
         file.write_all(&message).and_then(|()| file.sync_data()).map_err(failed)?;
     }
     let rate = syncs as f64 / started.elapsed().as_secs_f64();
+    std::fs::remove_file(path).map_err(failed)?;
+    Ok(rate)
+}
+
+/// Bytes in a file, and how many of them are on the disk. One thread at a time syncs, for all that have written before.
+struct Group {
+    file: File,
+    state: Mutex<Progress>,
+    synced: Condvar,
+}
+
+#[derive(Default)]
+struct Progress {
+    written: u64,
+    synced: u64,
+    is_syncing: bool,
+}
+
+impl Group {
+    /// Appends, and returns when that is on the disk.
+    fn append(&self, bytes: &[u8]) -> std::io::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (&self.file).write_all(bytes)?;
+        state.written += 1;
+        let own = state.written;
+        while state.synced < own {
+            if state.is_syncing {
+                state = self.synced.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.is_syncing = true;
+            let written = state.written;
+            drop(state);
+            let result = self.file.sync_data();
+            state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.is_syncing = false;
+            // A thread that is woken and finds its bytes not synced tries itself, and meets the error.
+            self.synced.notify_all();
+            result?;
+            state.synced = written;
+        }
+        Ok(())
+    }
+}
+
+/// Messages a second that [`WRITERS`] threads get onto this disk when all that they do is append so many bytes and share
+/// syncs: what a database with group commit can come near to, and not exceed.
+fn group_commit(path: &Path, bytes: u64, messages: u64) -> Result<f64, Failure> {
+    let failed = |error| Failure::new(format!("{}: {error}; check the disk", path.display()));
+    let file = File::create(path).map_err(failed)?;
+    let group = Group { file, state: Mutex::default(), synced: Condvar::new() };
+    let message = vec![0x5a; bytes as usize];
+    let each = messages / WRITERS;
+    let started = Instant::now();
+    let results = from_each(WRITERS, |_| (0..each).try_for_each(|_| group.append(&message)));
+    let rate = messages as f64 / started.elapsed().as_secs_f64();
+    results.into_iter().collect::<Result<(), _>>().map_err(failed)?;
     std::fs::remove_file(path).map_err(failed)?;
     Ok(rate)
 }

@@ -283,6 +283,9 @@ impl Block {
         let mut more = None;
         while from.advance(filter, lane, errors) {
             let taken = self.bytes.len() + self.gathered.len() * size_of::<Gathered>();
+            if self.gathered.is_empty() {
+                self.reserve_slice(bytes, from.body().len());
+            }
             if let Some(last) = self.gathered.last()
                 && taken + from.body().len() + size_of::<Gathered>() > bytes
             {
@@ -299,6 +302,13 @@ impl Block {
         self.stop = self.gathered.len();
         self.find_plain_stop();
         more
+    }
+
+    /// Room for a slice whose rows are as long as its first one: vectors that double would hold up to twice as much.
+    fn reserve_slice(&mut self, bytes: usize, body_bytes: usize) {
+        let rows = (bytes / (body_bytes + size_of::<Gathered>())).max(1);
+        self.gathered.reserve_exact(rows);
+        self.bytes.reserve_exact(rows * body_bytes);
     }
 
     /// Stands on one row, which is not part of anything.

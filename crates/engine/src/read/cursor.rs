@@ -201,6 +201,8 @@ impl CursorBuilder {
         }
         self.check_position()?;
         let (mut sources, mut watches) = (Vec::new(), Vec::new());
+        let expected = self.streams.iter().map(|stream| stream.inner.spaces.len()).sum();
+        tools.lock().unwrap_or_else(PoisonError::into_inner).expect(expected);
         for stream in &self.streams {
             stream.inner.check_is_here()?;
             stream.inner.refresh()?;

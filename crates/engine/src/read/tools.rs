@@ -16,14 +16,12 @@ use tapedb_segment as segment;
 
 /// Whole blocks are kept until they take so much.
 pub(crate) const WHOLE_BYTES: usize = 48 << 20;
-/// Slices share so much.
-pub(crate) const SLICES_BYTES: usize = 32 << 20;
+/// Slices share so much, each as large a part as the others: reading a block again for every slice is what many cost.
+pub(crate) const SLICES_BYTES: usize = 64 << 20;
 /// A slice is at least so large …
 pub(crate) const SLICE_BYTES_MIN: usize = 1 << 10;
 /// … and at most so large.
 const SLICE_BYTES_MAX: usize = 256 << 10;
-/// A slice gets this part of what is left for slices.
-const SLICE_SHARE: usize = 64;
 /// Segments that are kept open while they wait.
 const FILES_MAX: usize = 256;
 
@@ -36,6 +34,10 @@ pub(crate) struct Tools {
     scratch: Option<Block>,
     whole: usize,
     slices: usize,
+    /// Pieces that hold a slice.
+    sharers: usize,
+    /// Pieces that are going to, as far as is known.
+    sharers_expected: usize,
     files: usize,
     limits: Limits,
 }
@@ -74,7 +76,22 @@ impl Default for Tools {
 impl Tools {
     pub fn new(limits: Limits) -> Self {
         let (decoder, raw) = Default::default();
-        Self { decoder, raw, scratch: None, whole: 0, slices: 0, files: 0, limits }
+        Self {
+            decoder,
+            raw,
+            scratch: None,
+            whole: 0,
+            slices: 0,
+            sharers: 0,
+            sharers_expected: 0,
+            files: 0,
+            limits,
+        }
+    }
+
+    /// So many sources are going to be read at once: those that come first leave room for the others.
+    pub fn expect(&mut self, sources: usize) {
+        self.sharers_expected = sources;
     }
 
     /// Whether the next block may be kept whole.
@@ -82,10 +99,14 @@ impl Tools {
         self.whole < self.limits.whole
     }
 
-    /// How large the next slice may be.
+    /// How large the next slice of a piece may be that holds none.
     pub fn slice_bytes(&self) -> usize {
         let left = self.limits.slices.saturating_sub(self.slices);
-        (left / SLICE_SHARE).clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX)
+        // Those that nobody expected leave room for as many more.
+        let is_expected = self.sharers < self.sharers_expected;
+        let shares = if is_expected { self.sharers_expected } else { 2 * (self.sharers + 1) };
+        let share = self.limits.slices / shares;
+        share.min(left).clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX)
     }
 
     /// Whether one more segment may stay open.
@@ -103,6 +124,7 @@ impl Tools {
         self.let_go(account);
         self.whole += held.whole;
         self.slices += held.slice;
+        self.sharers += usize::from(held.slice > 0);
         *account = held;
     }
 
@@ -110,6 +132,7 @@ impl Tools {
     pub fn let_go(&mut self, account: &mut Held) {
         self.whole -= account.whole;
         self.slices -= account.slice;
+        self.sharers -= usize::from(account.slice > 0);
         *account = Held::default();
     }
 

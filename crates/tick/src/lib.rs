@@ -1,6 +1,6 @@
 //! What a kdb+tick installation does, on the streams of a database: a tickerplant ([`Plant`]) that logs and publishes
-//! updates, an RDB that holds today in memory and answers queries, an [`Hdb`] of the days before, chained plants
-//! and a feed that simulates.
+//! updates, an [`Rdb`] that holds today in memory and answers queries, an [`Hdb`] of the days before, chained plants ([`Chain`]),
+//! and a [`Feed`] that simulates.
 //!
 //! A plant is a set of streams, one for each table, and a calendar that says where days begin. So logging is appending,
 //! subscribing is a live cursor, replay on start is a cursor's history, and all of it works over a network. `docs/TICK.md`
@@ -9,10 +9,12 @@
 mod answer;
 mod calendar;
 mod cell;
+mod chain;
 mod column;
 mod date;
 mod definition;
 mod error;
+mod feed;
 mod gather;
 mod hdb;
 pub mod kind;
@@ -25,10 +27,12 @@ mod table;
 
 pub use answer::Answer;
 pub use calendar::{CALENDAR, Day, DayEnd, day_of};
+pub use chain::{Chain, ChainOptions};
 pub use column::{Column, Texts};
 pub use date::Date;
 pub use definition::{DEFINITION_BYTES_MAX, tables};
 pub use error::TickError;
+pub use feed::{EXTRA_COLUMNS_MAX, Feed, FeedOptions};
 pub use gather::Gather;
 pub use hdb::Hdb;
 pub use kind::Kind;

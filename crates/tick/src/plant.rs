@@ -34,18 +34,31 @@ pub enum Publish {
 }
 
 /// What is chosen for a plant when it is opened.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct PlantOptions {
     /// What its streams promise; those that exist keep what they have.
     pub stream: StreamOptions,
-    /// When days end.
-    pub day_end: DayEnd,
+    /// When days end; `None`: only when they are ended by hand.
+    pub day_end: Option<DayEnd>,
     /// When updates are logged and published.
     pub publish: Publish,
     /// How many days that ended are kept; `None`: all.
     pub keep_days: Option<u32>,
     /// Where days are handed over to: none goes before it is there.
     pub hdb: Option<Hdb>,
+}
+
+impl Default for PlantOptions {
+    /// Days end at midnight UTC; each update is logged and published as it comes; all days are kept.
+    fn default() -> Self {
+        Self {
+            stream: StreamOptions::default(),
+            day_end: Some(DayEnd::default()),
+            publish: Publish::default(),
+            keep_days: None,
+            hdb: None,
+        }
+    }
 }
 
 /// An open plant. One process has it, which also has its database open for writing; all of it can be used from any thread.
@@ -100,8 +113,9 @@ impl Plant {
         let calendar =
             db.open_or_create_stream(&plan::stream_name(name, CALENDAR), calendar::schema(), kept_for_ever)?;
         if calendar::days(&calendar)?.is_empty() {
-            let date = options.day_end.date_at(now());
-            let midnight = options.day_end.midnight(date);
+            let day_end = options.day_end.clone().unwrap_or_default();
+            let date = day_end.date_at(now());
+            let midnight = day_end.midnight(date);
             write_day(&calendar, name, &Day { date, midnight, first: Vec::new() }, None)?;
         }
         let plan = Plan::open(db, name)?;
@@ -177,8 +191,11 @@ impl Plant {
     /// # Errors
     /// As [`Plant::end_of_day`].
     pub fn tick(&self, now: Timestamp) -> Result<Option<Arc<Day>>, TickError> {
-        let date = self.options.day_end.date_at(now);
-        let began = if date > self.day().date { Some(self.begin(date)?) } else { None };
+        let date = self.options.day_end.as_ref().map(|day_end| day_end.date_at(now));
+        let began = match date.filter(|date| *date > self.day().date) {
+            Some(date) => Some(self.begin(date)?),
+            None => None,
+        };
         self.purge()?;
         Ok(began)
     }
@@ -202,7 +219,8 @@ impl Plant {
             feed.lock().loader.flush()?;
             first.push((table.name().to_string(), stream.stats()?.next_sequence));
         }
-        let new = Day { date, midnight: self.options.day_end.midnight(date), first };
+        let day_end = self.options.day_end.clone().unwrap_or_default();
+        let new = Day { date, midnight: day_end.midnight(date), first };
         write_day(self.plan.calendar(), self.plan.name(), &new, Some(day.date))?;
         *day = Arc::new(new);
         Ok(day.clone())
@@ -323,7 +341,12 @@ fn symbol_of(symbols: &Texts, row: usize) -> &str {
     }
 }
 
-fn write_day(calendar: &Stream, plant: &str, day: &Day, ended: Option<Date>) -> Result<(), TickError> {
+pub(crate) fn write_day(
+    calendar: &Stream,
+    plant: &str,
+    day: &Day,
+    ended: Option<Date>,
+) -> Result<(), TickError> {
     let mut loader = calendar.loader()?;
     loader.append(plant, now(), &day.roll(ended))?;
     loader.close()?;

@@ -3,5 +3,6 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod days;
+mod over;
 mod support;
 mod updates;

@@ -87,3 +87,13 @@ impl From<tapedb_engine::Error> for Failure {
         Self::Failed(error.to_string())
     }
 }
+
+impl From<tapedb_tick::TickError> for Failure {
+    fn from(error: tapedb_tick::TickError) -> Self {
+        use tapedb_tick::TickError::{Definition, NoColumn, NoTable};
+        match error {
+            Definition { .. } | NoTable { .. } | NoColumn { .. } => Self::Usage(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}

@@ -38,6 +38,7 @@ mod shell;
 mod streams;
 mod symbols;
 mod tail;
+mod tick;
 mod truncate;
 mod ui;
 mod user;
@@ -97,6 +98,7 @@ enum Command {
     Tail(tail::Args),
     Server(Box<server::Args>),
     User(user::Args),
+    Tick(Box<tick::Args>),
     Shell(shell::Args),
     Demo(demo::Args),
     Bench(bench::Args),
@@ -136,6 +138,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Tail(args) => tail::run(args, ui),
         Command::Server(args) => server::run(*args, ui),
         Command::User(args) => user::run(args, ui),
+        Command::Tick(args) => tick::run(*args, ui),
         Command::Shell(args) => shell::run(args, ui),
         Command::Demo(args) => demo::run(args, ui),
         Command::Bench(args) => bench::run(args, ui),

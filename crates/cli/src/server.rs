@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+use tapedb_engine::Database;
 use tapedb_server::{Addresses, Config, DurabilityMin, Endpoint, Server, ServerError, Tls};
 use tracing::Level;
 
@@ -119,36 +120,62 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         config.check().map_err(usage)?;
         return ui.print(&config.to_toml().map_err(usage)?);
     }
-    log_to_stderr(args.log);
-    // Before the server begins: who sends it must not end it.
-    let reload = Arc::new(AtomicBool::new(false));
-    flag::register(SIGHUP, reload.clone())
-        .map_err(|error| Failure::new(format!("cannot listen for SIGHUP: {error}; try again")))?;
-    let server = Server::start(config.clone()).map_err(|error| match error {
-        ServerError::Config(error) => usage(error),
-        error => Failure::new(error.to_string()),
-    })?;
-    tell(&config, server.addresses(), ui)?;
-    while !ui.is_interrupted() {
-        thread::sleep(LOOK_INTERVAL);
-        if reload.swap(false, Ordering::Relaxed) {
-            match server.reload_users() {
-                Ok(()) => tracing::info!("the users have been read again"),
-                Err(error) => tracing::error!(%error, "the users stay what they were"),
+    let serving = args.start(&config, None, ui)?;
+    serving.run(ui, || Ok(()))
+}
+
+/// A server that is running, and listens for SIGHUP.
+pub struct Serving {
+    server: Server,
+    reload: Arc<AtomicBool>,
+}
+
+impl Serving {
+    /// Serves until a signal comes, and ends in good order. Meanwhile `work` is called many times a second; what keeps it from
+    /// going on ends the server.
+    pub fn run(self, ui: &Ui, mut work: impl FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut worked = Ok(());
+        while worked.is_ok() && !ui.is_interrupted() {
+            thread::sleep(LOOK_INTERVAL);
+            if self.reload.swap(false, Ordering::Relaxed) {
+                match self.server.reload_users() {
+                    Ok(()) => tracing::info!("the users have been read again"),
+                    Err(error) => tracing::error!(%error, "the users stay what they were"),
+                }
             }
+            worked = work();
         }
+        tracing::info!(connections = self.server.connections(), "shutting down");
+        match self.server.shutdown() {
+            0 => tracing::info!("shut down"),
+            left => tracing::warn!(left, "shut down; connections were left behind"),
+        }
+        worked
     }
-    tracing::info!(connections = server.connections(), "shutting down");
-    match server.shutdown() {
-        0 => tracing::info!("shut down"),
-        left => tracing::warn!(left, "shut down; connections were left behind"),
-    }
-    Ok(())
 }
 
 impl Args {
+    /// Starts the server: over its database, or over one that is open already.
+    pub fn start(&self, config: &Config, db: Option<Database>, ui: &Ui) -> Result<Serving, Failure> {
+        log_to_stderr(self.log);
+        // Before the server begins: who sends it must not end it.
+        let reload = Arc::new(AtomicBool::new(false));
+        flag::register(SIGHUP, reload.clone())
+            .map_err(|error| Failure::new(format!("cannot listen for SIGHUP: {error}; try again")))?;
+        let started = match db {
+            None => Server::start(config.clone()),
+            Some(db) => Server::start_with(config.clone(), db),
+        };
+        let server = started.map_err(|error| match error {
+            ServerError::Config(error) => usage(error),
+            error => Failure::new(error.to_string()),
+        })?;
+        tell(config, server.addresses(), ui)?;
+        Ok(Serving { server, reload })
+    }
+
     /// The file's settings, and over them the environment's and the command line's.
-    fn config(&self) -> Result<Config, Failure> {
+    pub fn config(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
             Some(path) => {
                 let told = |what: String| Failure::usage(format!("{}: {what}", path.display()));

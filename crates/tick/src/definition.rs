@@ -35,15 +35,13 @@ fn doubled(tables: &[Table]) -> Option<&str> {
     (0..tables.len()).find(|at| twice((*at, &tables[*at]))).map(|at| tables[at].name())
 }
 
-/// A schema's first word is one of its own; q's is a name and a colon.
+/// A `sym.q` has a statement that is a name, a colon and a table; a schema has none.
 fn is_q(text: &str) -> bool {
-    let first = statements(text).next().map(|(_, statement)| statement);
-    let name =
-        first.as_deref().map(|statement| statement.split(':').next().unwrap_or_default().trim().to_string());
-    let has_colon = first.is_some_and(|statement| {
-        statement.contains(":(") || statement.contains(":flip") || statement.contains(": flip")
-    });
-    has_colon && name.is_some_and(|name| is_name(&name))
+    let is_table =
+        |value: &str| value.trim_start().starts_with('(') || value.trim_start().starts_with("flip");
+    statements(text).any(|(_, statement)| {
+        statement.split_once(':').is_some_and(|(name, value)| is_name(name.trim()) && is_table(value))
+    })
 }
 
 fn schema_tables(text: &str) -> Result<Vec<Table>, TickError> {
@@ -55,9 +53,7 @@ fn schema_tables(text: &str) -> Result<Vec<Table>, TickError> {
 }
 
 fn q_tables(text: &str) -> Result<Vec<Table>, TickError> {
-    let settings = |statement: &str| statement.starts_with('\\') || statement.starts_with("system");
     statements(text)
-        .filter(|(_, statement)| !settings(statement))
         .map(|(line, statement)| q_table(&statement).map_err(|what| TickError::Definition { line, what }))
         .collect()
 }
@@ -263,7 +259,7 @@ mod tests {
         let refused = |text: &str| tables(text).unwrap_err().to_string();
         assert!(
             refused("a:([]time:`timespan$();sym:`symbol$())\nsystem \"rm\"\nb:([]x:`long$())")
-                .contains("line 3")
+                .contains("line 2")
         );
         assert!(refused("t:([]time:`timespan$();sym:`symbol$();x:value \"\\\\l\")").contains("x"));
         assert!(refused("t:([k:`long$()]time:`timespan$();sym:`symbol$())").contains("keyed"));

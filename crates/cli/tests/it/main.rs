@@ -11,3 +11,4 @@ mod reading;
 mod real_data;
 mod serving;
 mod support;
+mod ticking;

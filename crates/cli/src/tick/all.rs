@@ -1,0 +1,76 @@
+//! `tapedb tick all`: plant, RDB and HDB in one process.
+
+use super::ask::{self, Answers, Question, Reply};
+use super::{plant, rdb};
+use crate::failure::Failure;
+use crate::server;
+use crate::ui::Ui;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tapedb_engine::Database;
+use tapedb_server::Endpoint;
+use tapedb_tick::{Hdb, Rdb, RdbOptions, TickError};
+
+/// Plant, RDB and HDB in one process.
+///
+/// Feeds and subscribers reach the plant over the network as they reach one of its own. Where there are several plants, the
+/// first one by name has the RDB.
+///
+/// Example: tapedb tick all --db tp.tape --hdb hdb.tape --tables sym.q
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+pub struct Args {
+    #[command(flatten)]
+    plants: plant::PlantArgs,
+
+    /// Directory of the HDB's database.
+    #[arg(long, value_name = "DIR")]
+    hdb: Option<PathBuf>,
+
+    #[command(flatten)]
+    server: server::Args,
+
+    /// Where it is asked and told (`tapedb tick query`, `eod`), or off.
+    #[arg(long, value_name = "HOST:PORT", default_value = rdb::ASK_PORT)]
+    ask: Endpoint,
+}
+
+/// Runs all until a signal comes.
+pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let config = args.server.config()?;
+    let db = Database::open(&config.database)?;
+    let hdb = args.hdb.as_deref().map(Database::open).transpose()?.map(Hdb::new);
+    let plants = args.plants.open(&db, hdb.clone())?;
+    let Some((name, plant)) = plants.plants.iter().next() else {
+        return Err(Failure::usage("no plant is named; name one with --tables"));
+    };
+    let rdb = Rdb::start(plant.plan().clone(), RdbOptions { hdb: hdb.clone(), ..RdbOptions::default() })?;
+    let rdb = Arc::new(rdb);
+    let serving = args.server.start(&config, Some(db), ui)?;
+    let answers = Asked {
+        plants: plant::Asked(plants.plants.clone()),
+        rdb: rdb::Asked { rdb: rdb.clone(), hdb, plant: name.clone() },
+    };
+    let asked = ask::serve(args.ask, Arc::new(answers))?;
+    plants.tell(ask::told(asked.as_ref()), ui)?;
+    let mut told = None;
+    serving.run(ui, || {
+        rdb::watch(&rdb, &mut told, ui);
+        plants.tick(ui)
+    })
+}
+
+/// Answers for all.
+struct Asked {
+    plants: plant::Asked,
+    rdb: rdb::Asked,
+}
+
+impl Answers for Asked {
+    fn answer(&self, question: Question) -> Result<Reply, TickError> {
+        match question {
+            Question::EndOfDay { .. } => self.plants.answer(question),
+            question => self.rdb.answer(question),
+        }
+    }
+}

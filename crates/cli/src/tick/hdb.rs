@@ -1,0 +1,67 @@
+//! `tapedb tick hdb`: days that have ended.
+
+use super::ask::{self, Answers, Question, Reply, asked};
+use super::place::PLANT;
+use crate::failure::Failure;
+use crate::server;
+use crate::ui::Ui;
+use serde_json::json;
+use std::sync::Arc;
+use tapedb_engine::Database;
+use tapedb_server::Endpoint;
+use tapedb_tick::{Hdb, TickError};
+
+/// Port on which HDBs are asked.
+pub const ASK_PORT: &str = "127.0.0.1:7852";
+
+/// An HDB: a server over a database of days that have ended.
+///
+/// RDBs hand days over to it; whoever can read streams can read them, by date or by time.
+///
+/// Example: tapedb tick hdb --db hdb.tape --listen 127.0.0.1:7849 --http off
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+pub struct Args {
+    #[command(flatten)]
+    server: server::Args,
+
+    /// Where it is asked (`tapedb tick query`), or off.
+    #[arg(long, value_name = "HOST:PORT", default_value = ASK_PORT)]
+    ask: Endpoint,
+}
+
+/// Runs an HDB until a signal comes.
+pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let config = args.server.config()?;
+    let db = Database::open(&config.database)?;
+    let serving = args.server.start(&config, Some(db.clone()), ui)?;
+    let asked = ask::serve(args.ask, Arc::new(Asked(Hdb::new(db))))?;
+    let address = ask::told(asked.as_ref());
+    match (ui.json(), &address) {
+        (true, _) => ui.print_json(&json!({ "ask": address }))?,
+        (false, Some(address)) => ui.print(&format!("  questions on {address} (tapedb tick query)\n"))?,
+        (false, None) => {}
+    }
+    serving.run(ui, || Ok(()))
+}
+
+/// Answers for an HDB.
+pub struct Asked(pub Hdb);
+
+impl Answers for Asked {
+    fn answer(&self, question: Question) -> Result<Reply, TickError> {
+        match question {
+            Question::Status => {
+                let dates = self.0.dates(PLANT)?;
+                let dates: Vec<String> = dates.iter().map(ToString::to_string).collect();
+                Ok(Reply::Object(json!({ "dates": dates })))
+            }
+            Question::EndOfDay { .. } => Err(asked("a plant ends days; ask it")),
+            Question::Query(rows) => {
+                let (query, date) = rows.query()?;
+                let plant = rows.plant.as_deref().unwrap_or(PLANT);
+                Ok(Reply::rows(self.0.query(plant, date, &query)?, rows.count))
+            }
+        }
+    }
+}

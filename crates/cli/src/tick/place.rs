@@ -1,0 +1,46 @@
+//! Where plants and HDBs are.
+
+use crate::failure::Failure;
+use crate::remote;
+use std::path::{Path, PathBuf};
+use tapedb_engine::Database;
+use tapedb_tick::Plan;
+
+/// Name of a plant that is not named.
+pub const PLANT: &str = "tp";
+
+/// A plant, wherever it is.
+#[derive(clap::Args, Debug)]
+pub struct PlantAt {
+    /// Where the plant is: URL of its server (tape://host:port), or directory of its database.
+    #[arg(long, value_name = "URL|DIR")]
+    plant: PathBuf,
+
+    /// Name of the plant.
+    #[arg(long, value_name = "NAME", default_value = PLANT)]
+    pub name: String,
+}
+
+impl PlantAt {
+    /// The plant, to be read.
+    pub fn open(&self) -> Result<Plan, Failure> {
+        let db = match remote::url_of(&self.plant) {
+            Some(url) => remote::connect(url)?,
+            None => Database::open_read_only(&self.plant)?,
+        };
+        Ok(Plan::open(&db, &self.name)?)
+    }
+
+    /// The plant, to be written.
+    pub fn open_to_write(&self) -> Result<Plan, Failure> {
+        Ok(Plan::open(&open_to_write(&self.plant)?, &self.name)?)
+    }
+}
+
+/// A database, to be written: behind a server, or made here if it is not there.
+pub fn open_to_write(place: &Path) -> Result<Database, Failure> {
+    match remote::url_of(place) {
+        Some(url) => remote::connect(url),
+        None => Ok(Database::open(place)?),
+    }
+}

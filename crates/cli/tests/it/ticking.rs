@@ -1,0 +1,208 @@
+//! `tapedb tick`: its roles as processes, which are killed.
+
+use crate::support::Run;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// What is waited for at most.
+const PATIENCE: Duration = Duration::from_secs(120);
+const TABLES: &str = "trade:([]time:`timespan$();sym:`symbol$();price:`float$();size:`long$())\n";
+
+/// A role that is running, killed when dropped.
+struct Role(Child);
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Role {
+    /// Starts it, and waits for the first `lines` objects that it prints, as one.
+    fn start(line: &str, lines: usize) -> (Self, Value) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
+        command.args(["--json", "tick"]).args(line.split_whitespace());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut role = Self(command.spawn().expect("the command runs"));
+        let mut out = BufReader::new(role.0.stdout.as_mut().expect("piped"));
+        let mut told = serde_json::Map::new();
+        for _ in 0..lines {
+            let mut text = String::new();
+            out.read_line(&mut text).expect("a line");
+            let object: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{line}: {text:?}"));
+            told.extend(object.as_object().expect("an object").clone());
+        }
+        (role, Value::Object(told))
+    }
+
+    /// Waits for its end: what it printed.
+    fn end(mut self) -> Value {
+        let mut text = String::new();
+        self.0.stdout.take().expect("piped").read_to_string(&mut text).expect("text");
+        assert!(self.0.wait().expect("it ends").success(), "{text}");
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text:?}"))
+    }
+
+    fn kill(mut self) {
+        self.0.kill().expect("it was running");
+        self.0.wait().expect("it ends");
+    }
+}
+
+/// Asks until something is so.
+fn wait_for(at: &str, question: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let run = Run::plain(&format!("--json tick query {question} --at {at}"));
+        let answer = serde_json::from_str(run.out.lines().next().unwrap_or("null")).expect("JSON");
+        if is_so(&answer) {
+            return answer;
+        }
+        assert!(began.elapsed() < PATIENCE, "{question}: {answer} {}", run.err);
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn text(told: &Value, key: &str) -> String {
+    told[key].as_str().unwrap_or_else(|| panic!("{key} in {told}")).to_string()
+}
+
+/// Counts and checksum of a table in a database that nobody has open.
+fn totals(db: &Path) -> (Value, Value) {
+    let db = db.display();
+    let totals = Run::plain(&format!("read tp/trade --output none --json --db {db}")).json().remove(0);
+    (totals["messages"].clone(), totals["checksum"].clone())
+}
+
+fn rows() -> u64 {
+    std::env::var("TICK_ROWS").map_or(120_000, |rows| rows.parse().expect("TICK_ROWS is a number"))
+}
+
+#[test]
+fn whoever_is_killed_nothing_acknowledged_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| -> PathBuf { directory.path().join(name) };
+    std::fs::write(at("sym.q"), TABLES).unwrap();
+    let (db, hdb, tables) = (at("db"), at("hdb"), at("sym.q"));
+    let plant_line = |listen: &str, ask: &str| {
+        let (db, tables) = (db.display(), tables.display());
+        format!(
+            "plant --db {db} --tables {tables} --http off --log error --by-hand --listen {listen} --ask {ask}"
+        )
+    };
+    let (plant, told) = Role::start(&plant_line("127.0.0.1:0", "127.0.0.1:0"), 2);
+    let (listen, ask) = (text(&told, "tcp"), text(&told, "ask"));
+    let rdb_line = format!("rdb --plant tape://{listen} --hdb {} --ask 127.0.0.1:0", hdb.display());
+    let (rdb, _) = Role::start(&rdb_line, 1);
+    let rows = rows();
+    let feed_line = |first: u64| {
+        format!(
+            "feed --plant tape://{listen} --rows 100 --updates 2 --first {first} --count {}",
+            rows - first
+        )
+    };
+    let today = |least: u64| {
+        let status = wait_for(&ask, "--status", |status| {
+            status["plants"][0]["tables"][0]["today"].as_u64().is_some_and(|today| today >= least)
+        });
+        status["plants"][0]["tables"][0]["today"].as_u64().expect("a number")
+    };
+
+    // The feed: what it was told is there; it goes on behind that.
+    let (feed, _) = Role::start(&feed_line(0), 0);
+    today(rows / 6);
+    feed.kill();
+    sleep(Duration::from_millis(50));
+    let (feed, _) = Role::start(&feed_line(today(0)), 0);
+    // The RDB.
+    today(rows / 3);
+    rdb.kill();
+    // The plant, with the feed at work; the feed does not notice.
+    today(rows / 2);
+    plant.kill();
+    let (plant, _) = Role::start(&plant_line(&listen, &ask), 2);
+    let (rdb, told) = Role::start(&rdb_line, 1);
+    let rdb_ask = text(&told, "ask");
+    assert_eq!(feed.end()["acknowledged"], true);
+
+    wait_for(&rdb_ask, "trade --count", |answer| answer["rows"] == rows);
+    let last = wait_for(&rdb_ask, "trade --limit -1", |row| row["table"].is_null());
+    assert_eq!(last["size"], rows - 1, "{last}");
+    let ended = Run::plain(&format!("--json tick eod --at {ask}")).json().remove(0);
+    wait_for(&rdb_ask, "--status", |status| {
+        status["date"] == ended["date"] && status["ending"].as_array().is_some_and(Vec::is_empty)
+    });
+    let date = text(&ended, "ended");
+    wait_for(&rdb_ask, &format!("trade --date {date} --count"), |answer| answer["rows"] == rows);
+    drop((plant, rdb));
+    let in_log = totals(&db);
+    assert_eq!(in_log.0, rows);
+    assert_eq!(in_log, totals(&hdb), "the HDB has what the log has");
+}
+
+#[test]
+fn one_process_does_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(at("sym.q"), TABLES).unwrap();
+    let line = format!(
+        "all --db {} --hdb {} --tables {} --tables fx={} --http off --log error --by-hand --listen 127.0.0.1:0 --ask 127.0.0.1:0",
+        at("db"),
+        at("hdb"),
+        at("sym.q"),
+        at("sym.q")
+    );
+    let (_all, told) = Role::start(&line, 2);
+    let (listen, ask) = (text(&told, "tcp"), text(&told, "ask"));
+    let (chain, chained) = Role::start(
+        &format!(
+            "chain --plant tape://{listen} --name tp --db {} --http off --log error --listen 127.0.0.1:0 --every 1ms",
+            at("chain")
+        ),
+        2,
+    );
+    for name in ["tp", "fx"] {
+        let feed = Role::start(
+            &format!("feed --plant tape://{listen} --name {name} --count 1k --rows 10 --interval 0ms"),
+            0,
+        )
+        .0;
+        assert_eq!(feed.end()["rows"], 1000);
+    }
+    // The first one by name has the RDB.
+    wait_for(&ask, "trade --count", |answer| answer["rows"] == 1000);
+    let behind = format!("rdb --plant tape://{} --name tp --ask 127.0.0.1:0", text(&chained, "tcp"));
+    let (behind, told) = Role::start(&behind, 1);
+    wait_for(&text(&told, "ask"), "trade --count", |answer| answer["rows"] == 1000);
+    let run = Run::plain(&format!(
+        "tick query trade --at {ask} --symbols S0003,S0004 --columns sym,size,price --limit 3"
+    ));
+    assert_eq!(
+        run.good(),
+        "sym    size  price\nS0003  3     100.03\nS0004  4     100.04\nS0003  503   105.03\n"
+    );
+    let refused = Run::plain(&format!("tick query trade --at {ask} --columns cost")).bad(1);
+    assert!(refused.contains("cost") && refused.contains("price"), "{refused}");
+    let ended = Run::plain(&format!("tick eod --name fx --at {ask}")).good();
+    assert!(ended.contains("\"ended\""), "{ended}");
+    drop((chain, behind));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(at("bad.q"), "system \"ls\"\ntrade:([]x:`long$())\n").unwrap();
+    let refused =
+        Run::plain(&format!("tick plant --db {} --tables {} --listen off", at("db"), at("bad.q"))).bad(2);
+    assert!(refused.contains("line 1") && refused.contains("system"), "{refused}");
+    let refused = Run::plain(&format!("tick rdb --plant {}", at("db"))).bad(1);
+    assert!(refused.contains("no plant \"tp\""), "{refused}");
+    let refused = Run::plain("tick query trade --at 127.0.0.1:1").bad(1);
+    assert!(refused.contains("is it running there?"), "{refused}");
+}

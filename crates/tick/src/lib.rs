@@ -17,6 +17,7 @@ mod error;
 mod feed;
 mod gather;
 mod hdb;
+pub mod kdb;
 pub mod kind;
 mod memory;
 mod plan;

@@ -25,20 +25,16 @@ pub struct Identity {
 impl Identity {
     /// Reads a file through.
     pub fn of(path: &Path, ui: &Ui) -> Result<Self, Failure> {
-        let cannot = |error| Failure::new(format!("cannot read {}: {error}; check the path", path.display()));
-        let mut file = File::open(path).map_err(cannot)?;
+        Self::of_all(path, "", &[path], ui)
+    }
+
+    /// Reads files through that are one thing only together: what is said of it, then one file after the other.
+    pub fn of_all<P: AsRef<Path>>(path: &Path, said: &str, files: &[P], ui: &Ui) -> Result<Self, Failure> {
         let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
-        let mut chunk = vec![0; CHUNK_BYTES];
+        digest.update(said.as_bytes());
         let mut bytes = 0;
-        loop {
-            ui.check_interrupt()?;
-            match file.read(&mut chunk).map_err(cannot)? {
-                0 => break,
-                read => {
-                    digest.update(&chunk[..read]);
-                    bytes += read as u64;
-                }
-            }
+        for file in files {
+            bytes += add(file.as_ref(), &mut digest, ui)?;
         }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         Ok(Self { name, bytes, crc64: format!("{:016x}", digest.finalize()) })
@@ -47,6 +43,24 @@ impl Identity {
     /// Whether both have the same bytes.
     pub fn same_content(&self, other: &Self) -> bool {
         (self.bytes, &self.crc64) == (other.bytes, &other.crc64)
+    }
+}
+
+/// Reads a file through; gives its size.
+fn add(path: &Path, digest: &mut Digest, ui: &Ui) -> Result<u64, Failure> {
+    let cannot = |error| Failure::new(format!("cannot read {}: {error}; check the path", path.display()));
+    let mut file = File::open(path).map_err(cannot)?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut bytes = 0;
+    loop {
+        ui.check_interrupt()?;
+        match file.read(&mut chunk).map_err(cannot)? {
+            0 => return Ok(bytes),
+            read => {
+                digest.update(&chunk[..read]);
+                bytes += read as u64;
+            }
+        }
     }
 }
 

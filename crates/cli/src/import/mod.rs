@@ -1,6 +1,7 @@
 //! `tapedb import`: files of venues and vendors into a stream.
 
 mod identity;
+mod kdb;
 mod ledger;
 mod plan;
 mod transfer;
@@ -17,12 +18,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Instant;
 use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_market::Package;
 use tapedb_market::import::{
-    Counters, Format, FxProvider, ImportError, ImportOptions, Merge, OnBadLine, SourceFile, discover,
+    Counters, Format, FxProvider, ImportError, ImportOptions, Merge, OnBadLine, SourceFile, UnknownFormat,
+    discover,
 };
 use transfer::Transfer;
 
@@ -44,13 +47,15 @@ pub struct Args {
     #[command(flatten)]
     db: DatabaseArgs,
 
-    /// The stream to write to.
+    /// The stream to write to. Of kdb+'s files: the stream of the one table in them, or what the names of their streams
+    /// begin with, as in STREAM/quote [default: the table's name].
     #[arg(long)]
-    stream: String,
+    stream: Option<String>,
 
-    /// What the files are: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV) or binance-raw-ws (gzip).
+    /// What the files are: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), kdb-log
+    /// (logs of a tickerplant), kdb-splayed (folders of splayed tables) or kdb-hdb (databases partitioned by date).
     #[arg(long, value_name = "FORMAT")]
-    format: Format,
+    format: AnyFormat,
 
     /// Files, or folders with files of the format.
     #[arg(required = true, value_name = "PATH")]
@@ -79,12 +84,48 @@ pub struct Args {
     /// Symbol of the FX quotes [default: what the file's name tells].
     #[arg(long, value_name = "SYMBOL")]
     fx_symbol: Option<String>,
+
+    /// Of kdb+'s files only these tables, for example trade,quote [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    tables: Vec<String>,
+
+    /// Date of the times of day in kdb+'s files [default: that of the partition's folder, or at the end of the log's name].
+    #[arg(long, value_name = "DATE")]
+    date: Option<String>,
+
+    /// Names and types of the columns in a kdb+ log, which may not tell them: a sym.q, or a schema.
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   tapedb import --db ticks.tape --stream us --format us-equity-ticks us-equity-ticks/
-  tapedb import --db ticks.tape --stream eurusd --format fx-ticks fxcm-eurusd/*.zip --again skip";
+  tapedb import --db ticks.tape --stream eurusd --format fx-ticks fxcm-eurusd/*.zip --again skip
+  tapedb import --db ticks.tape --stream tp --format kdb-log --schema sym.q tplog/sym2022.06.16
+  tapedb import --db ticks.tape --format kdb-hdb --tables trade,quote hdb/";
+
+/// What files are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AnyFormat {
+    /// Of venues and vendors: packages.
+    Market(Format),
+    /// Of kdb+: tables.
+    Kdb(tapedb_tick::kdb::import::Format),
+}
+
+impl FromStr for AnyFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let kdb = tapedb_tick::kdb::import::Format::ALL;
+        if let Some(format) = kdb.into_iter().find(|format| format.name() == text) {
+            return Ok(Self::Kdb(format));
+        }
+        let names = || kdb.map(|format| format.name()).join(", ");
+        text.parse().map(Self::Market).map_err(|error: UnknownFormat| format!("{error}, {}", names()))
+    }
+}
 
 /// What to do with files that the stream has already.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,21 +185,31 @@ impl Input {
 
 /// Imports.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    match args.format {
+        AnyFormat::Market(format) => packages(&args, format, ui),
+        AnyFormat::Kdb(format) => kdb::run(&args, format, ui),
+    }
+}
+
+/// Imports files of venues and vendors.
+fn packages(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
+    let name =
+        args.stream.as_ref().ok_or_else(|| Failure::usage("name the stream to write to with --stream"))?;
     let options = args.options();
-    let found = discover(args.format, &args.paths, &options).map_err(|error| failed(&error))?;
+    let found = discover(format, &args.paths, &options).map_err(|error| failed(&error))?;
     let mut inputs = identify(found, ui)?;
     // What has been imported already is noted beside the stream's files.
     args.db.directory()?;
     let db = args.db.open_to_write()?;
-    let stream = open(&db, &args.stream, ui)?;
+    let stream = open(&db, name, ui)?;
     let mut ledger = Ledger::open(stream.path())?;
-    let mut plan = plan(&args, &inputs, &mut ledger, &stream)?;
+    let mut plan = plan(args.again, format, &inputs, &mut ledger, &stream)?;
     order_as_begun(&mut inputs, &mut plan);
     if !plan.wanted.contains(&true) {
-        return report(&args, &inputs, &plan, &Outcome::default(), ui);
+        return print(name, &file_reports(&inputs, &plan, &Outcome::default()), &Outcome::default(), ui);
     }
-    let outcome = transfer(&args, &inputs, &plan, &mut ledger, &stream, ui)?;
-    report(&args, &inputs, &plan, &outcome, ui)
+    let outcome = transfer(format, &inputs, &plan, &mut ledger, &stream, ui)?;
+    print(name, &file_reports(&inputs, &plan, &outcome), &outcome, ui)
 }
 
 impl Args {
@@ -210,10 +261,16 @@ fn open(db: &Database, name: &str, ui: &Ui) -> Result<Stream, Failure> {
     Ok(stream)
 }
 
-fn plan(args: &Args, inputs: &[Input], ledger: &mut Ledger, stream: &Stream) -> Result<Plan, Failure> {
+fn plan(
+    again: Again,
+    format: Format,
+    inputs: &[Input],
+    ledger: &mut Ledger,
+    stream: &Stream,
+) -> Result<Plan, Failure> {
     let files: Vec<Identity> = inputs.iter().map(|input| input.identity.clone()).collect();
     let next_sequence = stream.stats()?.next_sequence;
-    let plan = Plan::new(&files, args.format.name(), ledger, args.again, next_sequence)?;
+    let plan = Plan::new(&files, format.name(), ledger, again, next_sequence)?;
     plan.withdrawn.iter().try_for_each(|id| ledger.withdraw(*id))?;
     plan.abandoned.iter().try_for_each(|id| ledger.abandon(*id))?;
     Ok(plan)
@@ -232,7 +289,7 @@ struct Outcome {
 
 /// Writes the wanted files into the stream.
 fn transfer(
-    args: &Args,
+    format: Format,
     inputs: &[Input],
     plan: &Plan,
     ledger: &mut Ledger,
@@ -245,7 +302,7 @@ fn transfer(
     let files = wanted().map(|input| input.identity.clone()).collect();
     let resumed = plan.resumed.as_ref();
     let mut bookkeeper =
-        Bookkeeper { ledger, stream, format: args.format.name(), files, id: resumed.map(|import| import.id) };
+        Bookkeeper { ledger, stream, format: format.name(), files, id: resumed.map(|import| import.id) };
     let mut transfer = Transfer::new(stream, resumed)?;
     let mut messages = vec![0; merge.files().len()];
     if let Err(failure) = move_all(&mut merge, &mut transfer, &mut bookkeeper, &mut messages, ui) {
@@ -328,11 +385,11 @@ fn stop(failure: Failure, transfer: &mut Transfer, ui: &Ui) -> Failure {
     failure
 }
 
-fn report(args: &Args, inputs: &[Input], plan: &Plan, outcome: &Outcome, ui: &Ui) -> Result<(), Failure> {
-    let files = file_reports(inputs, plan, outcome);
+/// Prints what came of the files of a stream.
+fn print(stream: &str, files: &[FileReport], outcome: &Outcome, ui: &Ui) -> Result<(), Failure> {
     let messages = outcome.messages.iter().sum();
     let totals = Totals {
-        stream: args.stream.clone(),
+        stream: stream.into(),
         files: files.iter().filter(|file| file.messages.is_some()).count(),
         messages,
         resumed: outcome.found,

@@ -40,6 +40,23 @@ impl Transfer {
         Ok(())
     }
 
+    /// Takes the next message of the files, encoded.
+    pub fn take_body(
+        &mut self,
+        symbol: &str,
+        time: Timestamp,
+        type_id: u16,
+        body: &[u8],
+    ) -> Result<(), Failure> {
+        if self.written.is_some() && self.has_body(symbol, time, body)? {
+            self.found += 1;
+            return Ok(());
+        }
+        self.loader.append_body(symbol, time, type_id, body)?;
+        self.appended += 1;
+        Ok(())
+    }
+
     /// Acknowledges everything taken.
     ///
     /// # Errors
@@ -58,16 +75,23 @@ impl Transfer {
         Ok(())
     }
 
-    /// Whether the next message of the stream is this one; `false` at the end of the stream.
     fn is_there(&mut self, symbol: &str, time: Timestamp, package: &Package) -> Result<bool, Failure> {
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        encode(package, &mut body);
+        let is_there = self.has_body(symbol, time, &body);
+        self.body = body;
+        is_there
+    }
+
+    /// Whether the next message of the stream is this one; `false` at the end of the stream.
+    fn has_body(&mut self, symbol: &str, time: Timestamp, body: &[u8]) -> Result<bool, Failure> {
         let Some(cursor) = &mut self.written else { return Ok(false) };
         let Some(message) = cursor.next()? else {
             self.written = None;
             return Ok(false);
         };
-        self.body.clear();
-        encode(package, &mut self.body);
-        let same = message.time() == time && message.symbol() == symbol && message.body() == self.body;
+        let same = message.time() == time && message.symbol() == symbol && message.body() == body;
         if same { Ok(true) } else { Err(self.other_content()) }
     }
 

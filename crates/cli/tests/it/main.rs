@@ -2,6 +2,7 @@
 
 mod checking;
 mod importing;
+mod importing_kdb;
 mod interrupted;
 mod keeping;
 mod live;

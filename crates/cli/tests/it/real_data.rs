@@ -6,6 +6,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 #[test]
+fn what_a_real_kdb_wrote_is_imported() {
+    let Some(data) = std::env::var_os("TAPEDB_DATA").map(|data| PathBuf::from(data).join("kdb")) else {
+        return println!("skipped: set TAPEDB_DATA to the folder of the recorded data");
+    };
+    let place = Place::new();
+    for (format, path, messages) in
+        [("kdb-log", "tplog", 11_307), ("kdb-hdb", "hdb", 10), ("kdb-splayed", "hdb/2021.01.04/quote", 10)]
+    {
+        let before = place.messages("quote") + place.messages("s");
+        let stream = if format == "kdb-log" { "" } else { "--stream s --tables quote --again import" };
+        let mut command = place.command(&format!("import --format {format} {stream}"));
+        let run = command.arg(data.join(path)).output().expect("the command runs");
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        assert_eq!(place.messages("quote") + place.messages("s") - before, messages, "{path}");
+    }
+}
+
+#[test]
 fn counts_are_those_of_the_manifest() {
     let Some(data) = std::env::var_os("TAPEDB_DATA").map(PathBuf::from) else {
         return println!("skipped: set TAPEDB_DATA to the folder of the recorded data");

@@ -15,7 +15,7 @@ pub struct Run {
 }
 
 impl Run {
-    fn of(output: Output) -> Self {
+    pub fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         Self { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }

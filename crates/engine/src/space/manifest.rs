@@ -118,6 +118,7 @@ fn body(catalog: &Catalog, owner: Owner) -> String {
         match symbols {
             None => body.push('*'),
             Some(symbols) => {
+                debug_assert!(!symbols.is_empty(), "such a line could not be read again");
                 let ids: Vec<String> = symbols.iter().map(u32::to_string).collect();
                 body.push_str(&ids.join(","));
             }

@@ -241,6 +241,10 @@ impl Rewriter {
         let new = first..first + self.rows.len() as u64;
         let Some((from, last)) = self.times else { return Ok(new) };
         let symbols = self.symbols.as_ref().map(|symbols| ids(lane.stream, symbols));
+        if symbols.as_ref().is_some_and(Vec::is_empty) {
+            // Nobody has ever heard of them, so there are no new messages either.
+            return Ok(new);
+        }
         let deletion = Deletion { number: 0, from, last, sequences: 0..first, symbols };
         if new.is_empty() {
             lane.space.delete(deletion)?;

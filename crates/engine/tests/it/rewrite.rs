@@ -77,6 +77,17 @@ fn messages_of_a_range_are_replaced() {
 }
 
 #[test]
+fn nothing_is_replaced_of_symbols_that_nobody_has_heard_of() {
+    let (directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), small_files()).unwrap();
+    append_ticks(&stream, 0..20);
+    let rewriter = stream.rewrite(Timestamp(0)..Timestamp(10), Some(["never seen"])).unwrap();
+    assert_eq!(rewriter.commit().unwrap(), 20..20);
+    drop((stream, db));
+    assert_eq!(numbers(&reopen(&directory.path().join("db")).stream("s").unwrap()).len(), 20);
+}
+
+#[test]
 fn only_the_symbols_asked_for_are_replaced() {
     let (_directory, db) = new_database();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();

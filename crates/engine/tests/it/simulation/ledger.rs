@@ -40,6 +40,8 @@ pub struct Ledger {
     pub name: &'static str,
     /// The name it has if a call to rename it that failed did so.
     pub renamed: Option<&'static str>,
+    /// A symbol and the name it has if a call to rename it that failed did so.
+    pub respelled: Option<(String, String)>,
     /// Which of these, it depends on calls that failed.
     pub options: Vec<StreamOptions>,
     pub exists: Fate,
@@ -63,7 +65,8 @@ pub struct Found {
 impl Ledger {
     pub fn new(name: &'static str, options: StreamOptions) -> Self {
         let lanes = vec![Lane::default(); options.spaces as usize];
-        Self { name, renamed: None, options: vec![options], exists: Fate::Gone, has_holes: false, lanes }
+        let options = vec![options];
+        Self { name, renamed: None, respelled: None, options, exists: Fate::Gone, has_holes: false, lanes }
     }
 
     /// Everything is forgotten but the name and the options.
@@ -116,6 +119,17 @@ impl Ledger {
         }
     }
 
+    /// Notes that a symbol has another name.
+    pub fn rename_symbol(&mut self, old: &str, new: &str) {
+        let rows = self.lanes.iter_mut().flat_map(|lane| &mut lane.rows).filter(|row| row.symbol == old);
+        rows.for_each(|row| row.symbol = new.into());
+    }
+
+    /// Whether a symbol may be found under another name than it was given.
+    fn is_respelled(&self, symbol: &str, found: &str) -> bool {
+        self.respelled.as_ref().is_some_and(|(old, new)| symbol == old && found == new)
+    }
+
     /// Notes that messages of a space were replaced by others, or perhaps were.
     pub fn rewrite(
         &mut self,
@@ -155,7 +169,8 @@ impl Ledger {
             assert_eq!((row.number, row.time), (*number, *time), "{place}");
             // A power cut may take names that only the last log file uses.
             let is_lost = symbol.starts_with('?') && self.may_lose(stop);
-            assert!(row.symbol == *symbol || is_lost, "{place}: {symbol:?} instead of {:?}", row.symbol);
+            let is_it = row.symbol == *symbol || self.is_respelled(&row.symbol, symbol);
+            assert!(is_it || is_lost, "{place}: {symbol:?} instead of {:?}", row.symbol);
             assert!(row.fate != Fate::Gone, "{place} was deleted and is there");
         }
         for (space, lane) in self.lanes.iter().enumerate() {
@@ -191,6 +206,7 @@ impl Ledger {
     pub fn settle(&mut self, found: &Found) -> usize {
         let mut gone = 0;
         self.has_holes = !found.damage.is_empty();
+        self.respelled = None;
         for (space, lane) in self.lanes.iter_mut().enumerate() {
             lane.rows.truncate(found.next[space]);
             for (sequence, row) in lane.rows.iter_mut().enumerate() {

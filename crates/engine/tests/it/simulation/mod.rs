@@ -130,7 +130,7 @@ fn the_program_does_all_there_is_to_do() {
     let calm: Vec<Ran> = (1..=12).map(|seed| run(seed, None, 0)).collect();
     assert!(calm.iter().all(|ran| ran.operations > 300 && ran.errors == 0));
     assert!(calm.iter().map(|ran| ran.merged).sum::<usize>() > 3, "it must merge");
-    for what in ["expired", "schema changed", "renamed"] {
+    for what in ["expired", "schema changed", "renamed", "symbol renamed"] {
         assert!(calm.iter().any(|ran| ran.done.contains(&what)), "{what}");
     }
 }

@@ -102,7 +102,7 @@ impl World {
 
     /// Makes one call, or a few.
     pub fn step(&mut self) -> Result<(), Down> {
-        let done = match self.random.below(37) {
+        let done = match self.random.below(39) {
             0..=12 => self.load(),
             13..=15 => self.flush_one(),
             16..=17 => self.seal(),
@@ -117,6 +117,7 @@ impl World {
             30 => self.change_schema(),
             31 => self.rename(),
             32..=33 => self.rewrite(),
+            34..=35 => self.rename_symbol(),
             _ => self.reopen(),
         };
         done.or_else(|error| self.bear(&error))
@@ -554,6 +555,32 @@ impl World {
         } else {
             self.ledgers[PASSING].renamed = Some(new);
             self.close_in_order()?;
+        }
+        renamed
+    }
+
+    /// Gives a symbol of a stream another name, in what has been stored, what waits, and what readers see.
+    fn rename_symbol(&mut self) -> Result<(), Error> {
+        let stream = self.any_stream()?;
+        let rows = self.ledgers[stream].lanes.iter().flat_map(|lane| &lane.rows[..lane.acknowledged]);
+        let known: Vec<&Row> =
+            rows.filter(|row| row.fate == Fate::There && !row.symbol.starts_with('?')).collect();
+        if known.is_empty() {
+            return Ok(());
+        }
+        let old = self.random.pick(&known).symbol.clone();
+        let new = format!("R{}", self.number);
+        self.number += 1;
+        let renamed = self.stream(stream)?.rename_symbol(&old, &new);
+        match &renamed {
+            Ok(()) => {
+                self.ledgers[stream].rename_symbol(&old, &new);
+                let pending = self.writers.iter_mut().filter(|writer| writer.stream == stream);
+                let rows = pending.flat_map(|writer| &mut writer.pending).filter(|row| row.symbol == old);
+                rows.for_each(|row| row.symbol.clone_from(&new));
+                self.done.push("symbol renamed");
+            }
+            Err(_) => self.ledgers[stream].respelled = Some((old, new)),
         }
         renamed
     }

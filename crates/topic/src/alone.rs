@@ -1,24 +1,29 @@
 //! A publisher that has a topic to itself: no exchanges, no tail on anybody's path.
 //!
 //! It knows where it stands and how far it may go. The tail follows what it commits; after its death it may be behind by
-//! what was committed last, so whoever comes next goes on from the last frame that is there (`find_tail`).
+//! what was committed last, so whoever comes next goes on from the last frame that is there (`settle`).
+//!
+//! Where its next frames begin is made empty ahead of time, after a commit and not before the next: a message then touches
+//! no lines before it is published but its own, and the lines are here already.
 
 use crate::atomics::Ordering;
 use crate::format::{Frame, LINE, SLACK, Tail, frame_bytes, pad};
 use crate::limit::{Raised, Slowest, Watch};
 use crate::ring::Ring;
 
-/// Lines beyond the next frame that are fetched for writing ahead of time.
-const LINES_AHEAD: u64 = 1;
+/// Bytes that are made empty ahead of the next frame.
+const AHEAD: u64 = if SLACK < 8 * LINE { SLACK } else { 8 * LINE };
 
 /// The publisher.
 ///
-/// Always true: frames from `start` on are written up to `next`, but for word 0 of the first of them, which is `held`.
+/// Always true: frames from `start` on are written up to `next`, but for word 0 of the first of them, which is `held`. From
+/// `next` on up to `cleared` the first word of each line is 0, and `cleared` is greater.
 #[derive(Debug)]
 pub(crate) struct Alone {
     start: u64,
     next: u64,
     held: u64,
+    cleared: u64,
     /// Sequence number of the next frame.
     pub sequence: u64,
     /// What the topic's limit is.
@@ -31,7 +36,8 @@ impl Alone {
     pub fn new(ring: &Ring) -> Self {
         let (start, sequence) = settle(ring);
         let limit = ring.limit().load(Ordering::Acquire);
-        Self { start, next: start, held: 0, sequence, limit, watch: Watch::default() }
+        let cleared = start + LINE;
+        Self { start, next: start, held: 0, cleared, sequence, limit, watch: Watch::default() }
     }
 
     /// Makes room for a frame of at most `bytes` in one piece. `Ok` is where it goes.
@@ -76,7 +82,9 @@ impl Alone {
     pub fn add(&mut self, ring: &Ring, bytes: u64, word: u64, messages: u64) {
         let end = self.next + bytes;
         self.sequence += messages;
-        ring.write_next(end, self.sequence);
+        // Not in the frame, which has been written.
+        self.cleared = self.cleared.max(end);
+        self.clear(ring, end + LINE);
         if self.next == self.start {
             self.held = word;
         } else {
@@ -95,23 +103,28 @@ impl Alone {
         // Release: with the first frame all are seen. [SYNC: COMMIT]
         ring.head(self.start).store(self.held, Ordering::Release);
         self.start = self.next;
+        ring.sequence(self.start).store(self.sequence, Ordering::Relaxed);
+        // Release: who begins at the tail finds its number.
         ring.tail().store(Tail::free(self.start).word(), Ordering::Release);
+        self.clear(ring, self.start + AHEAD);
     }
 
-    /// Fetches the lines that the next frame of such a body will be written to, and the one behind them.
+    /// Makes lines empty up to a position, where frames may begin.
     #[inline(always)]
-    pub fn expect(&self, ring: &Ring, body: usize) {
-        let lines = frame_bytes(body) / LINE;
-        for line in 1..=lines + LINES_AHEAD {
-            ring.words.expect_write(ring.place(self.next + line * LINE));
+    fn clear(&mut self, ring: &Ring, to: u64) {
+        while self.cleared < to {
+            ring.head(self.cleared).store(0, Ordering::Relaxed);
+            self.cleared += LINE;
         }
     }
 
     /// Forgets the frames that were added since the last commit: so many messages.
     pub fn forget(&mut self, ring: &Ring, messages: u64) {
-        self.next = self.start;
         self.sequence -= messages;
-        ring.write_next(self.start, self.sequence);
+        let to = self.next + LINE;
+        (self.next, self.cleared) = (self.start, self.start);
+        self.clear(ring, to);
+        ring.sequence(self.start).store(self.sequence, Ordering::Relaxed);
     }
 
     /// Bytes added and not yet published.
@@ -124,16 +137,20 @@ impl Alone {
 /// number. Only where nobody publishes.
 pub(crate) fn settle(ring: &Ring) -> (u64, u64) {
     let mut position = ring.frontier();
+    let mut sequence = ring.sequence(position).load(Ordering::Relaxed);
     let end = position.saturating_add(ring.shape.ring_bytes);
     while position < end {
+        let next = ring.sequence(position).load(Ordering::Relaxed).wrapping_add(1);
         position += match Frame::parse(ring.head(position).load(Ordering::Acquire)) {
-            Frame::Message { bytes, .. } => frame_bytes(bytes),
+            Frame::Message { bytes, .. } => {
+                sequence = next;
+                frame_bytes(bytes)
+            }
             Frame::Pad { lines } if lines > 0 => lines * LINE,
             // A claim at the tail was never finished.
             Frame::Empty | Frame::Pad { .. } | Frame::Claimed { .. } => break,
         };
     }
-    let sequence = ring.sequence(position).load(Ordering::Relaxed);
     ring.raise_limit_to(position + 2 * LINE);
     ring.write_next(position, sequence);
     ring.tail().store(Tail::free(position).word(), Ordering::Release);

@@ -69,4 +69,6 @@ pub use subscriber::{Subscriber, SubscriberBuilder, TopicMessage, Waiting};
 #[cfg(not(loom))]
 pub use symbols::SYMBOL_NAME_BYTES_MAX;
 #[cfg(not(loom))]
+pub use system::{pin_to_core, ticks};
+#[cfg(not(loom))]
 pub use topic::{Topic, TopicOptions};

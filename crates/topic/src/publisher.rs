@@ -274,9 +274,6 @@ impl Publisher {
             }
         };
         self.published(1);
-        if let Lane::Alone(alone) = &self.lane {
-            alone.expect(&self.topic.ring, bound);
-        }
         Ok(Sent::Published { sequence })
     }
 

@@ -251,6 +251,13 @@ impl Reader {
         Err(TopicError::Missed { first, count })
     }
 
+    /// Looks so many times whether something has come, and does nothing else.
+    #[inline(always)]
+    pub fn spin(&self, ring: &Ring, looks: u32) -> bool {
+        let head = ring.head(self.position);
+        (0..looks).any(|_| head.load(Ordering::Relaxed) != 0)
+    }
+
     /// Whether there is something at the reader's place, or was.
     pub fn has_more(&self, ring: &Ring) -> bool {
         let word = ring.head(self.position).load(Ordering::SeqCst);

@@ -251,7 +251,7 @@ impl Subscriber {
     #[inline(always)]
     fn pause(&mut self, looks: u32, until: &Until) {
         match self.waiting {
-            Waiting::Spin => {}
+            Waiting::Spin => _ = self.reader.spin(&self.topic.ring, SPIN_LOOKS),
             Waiting::Yield => std::thread::yield_now(),
             Waiting::Park if looks < SPINS => crate::atomics::pause(),
             Waiting::Park => self.park(until.left()),
@@ -307,6 +307,8 @@ impl Drop for Subscriber {
 const SPINS: u32 = 100;
 /// Looks before one that backs off sleeps.
 const YIELDS: u32 = 200;
+/// Looks of one that spins between two at the clock: some microseconds.
+const SPIN_LOOKS: u32 = 4096;
 /// Looks between two at the clock.
 const CLOCK_INTERVAL: u32 = 64;
 

@@ -173,3 +173,37 @@ pub(crate) fn user_id() -> u32 {
     // SAFETY: always succeeds.
     unsafe { libc::geteuid() }
 }
+
+/// Keeps the calling thread to one processor, counted from 0. What waits by spinning should have one for itself.
+///
+/// # Errors
+/// When there is no such processor, or this process may not use it.
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    // SAFETY: `cpu_set_t` is plain bits, and zero is one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if core >= 8 * size_of::<libc::cpu_set_t>() {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    // SAFETY: the bit lies in the set, as was just checked, and the set lives as long as both calls.
+    let result = unsafe {
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The processor's count of time, read when all before it is done: a few nanoseconds where the system's clock takes 25.
+/// `None` on processors that have none; how long a tick is has to be measured.
+#[inline(always)]
+pub fn ticks() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: every x86-64 processor has both instructions; they touch no memory.
+        Some(unsafe {
+            std::arch::x86_64::_mm_lfence();
+            std::arch::x86_64::_rdtsc()
+        })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}

@@ -11,7 +11,7 @@ use crate::words::Words;
 use std::sync::atomic::AtomicU64;
 use std::thread;
 
-const MESSAGES: u64 = if cfg!(miri) { 60 } else { 20_000 };
+const MESSAGES: u64 = if cfg!(miri) { 20 } else { 20_000 };
 
 fn ring(delivery: Delivery) -> Ring {
     let shape = Shape {

@@ -81,22 +81,6 @@ impl Words {
         // reference; `MaybeUninit<u8>` takes any byte; that nobody else writes them is the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(words.as_ptr().cast_mut().cast(), bytes) }
     }
-
-    /// Asks for the line of a word, to be written soon.
-    #[inline(always)]
-    pub fn expect_write(&self, word: usize) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            let address = self.all()[word].as_ptr();
-            // SAFETY: prefetching changes nothing but time, whatever the address; processors without the instruction take it
-            // for a `nop`.
-            unsafe {
-                std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
-            }
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = word;
-    }
 }
 
 /// Under loom only those words exist that a model uses: each costs it time.
@@ -117,9 +101,6 @@ impl Words {
     pub fn get(&self, index: usize) -> &AtomicU64 {
         self.words[index].as_ref().unwrap_or_else(|| panic!("the model has no word {index}"))
     }
-
-    /// Nothing to be fetched.
-    pub fn expect_write(&self, _: usize) {}
 }
 
 #[cfg(not(loom))]

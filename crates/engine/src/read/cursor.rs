@@ -520,9 +520,13 @@ impl Cursor {
     /// # Errors
     /// As [`Cursor::next`].
     pub fn next_within(&mut self, timeout: Duration) -> Result<Option<Message<'_>>, Error> {
+        // What is there is given without a look at the clock.
+        if self.block.advance_plainly() || self.step()? {
+            return Ok(Some(Message { cursor: self }));
+        }
         // A timeout past the end of the clock means for ever, which an hour at a time comes to.
         let deadline = Instant::now().checked_add(timeout);
-        while !self.block.advance_plainly() && !self.step()? {
+        while !self.step()? {
             let left = deadline.map_or(HOUR, |deadline| deadline.saturating_duration_since(Instant::now()));
             if !self.live || left.is_zero() {
                 return Ok(None);

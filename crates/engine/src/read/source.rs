@@ -277,9 +277,9 @@ impl Source {
     }
 
     /// From now on messages at this rank or behind it are no plain steps, nor is any behind the next `rows`. In the tail,
-    /// where messages come as they arrived, none is.
+    /// where messages come as they arrived, none is unless there are no other sources.
     pub fn set_limit(&mut self, limit: Key, rows: usize) {
-        self.is_alone = false;
+        self.is_alone = self.sources == 1;
         if let Phase::History(history) = &mut self.phase {
             history.set_limit(limit, rows);
         }

@@ -60,7 +60,10 @@ pub trait Storage: Send + Sync {
             Err(e) if e.kind() == io::ErrorKind::NotFound => self.create_new(path)?,
             opened => opened?,
         };
-        file.truncate(0)?;
+        // Not of one that is empty: ext4 writes a file that was cut to nothing to the disk when it is closed.
+        if file.len()? > 0 {
+            file.truncate(0)?;
+        }
         file.write_at(content, 0)
     }
 

@@ -443,7 +443,10 @@ fn create_file(dir: &LogDir, file: u64, sync: bool) -> Result<OpenFile, LogError
 }
 
 fn write_header(dir: &LogDir, handle: &dyn StorageFile, file: u64) -> io::Result<()> {
-    handle.truncate(0)?;
+    // See `Storage::write`: closing the file would keep whoever appends waiting for the disk.
+    if handle.len()? > 0 {
+        handle.truncate(0)?;
+    }
     handle.write_at(&FileHeader::new(dir.stream_id, dir.space, file).bytes(FileKind::Log), 0)
 }
 

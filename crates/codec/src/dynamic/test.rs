@@ -49,6 +49,16 @@ impl Test {
         }
     }
 
+    /// Whether the field, which cannot be null, is beyond doubt in all of these bodies of `fixed` bytes each.
+    pub fn all_pass(&self, bodies: &[u8], fixed: usize) -> bool {
+        // Looked at to the end, since as good as always all are: so there is nothing to decide on the way.
+        let doubts = bodies.chunks_exact(fixed).fold(false, |doubts, body| {
+            let word = u64::from_le_bytes(load(body, self.offset)) & self.slot;
+            doubts | (word > self.limit)
+        });
+        !doubts
+    }
+
     /// One test, or two of which the second sees the bytes behind the first eight.
     fn of_field(op: &Op) -> [Option<Self>; 2] {
         let width = usize::from(op.width);
@@ -141,6 +151,24 @@ mod tests {
         for (field, slot, expected) in cases {
             assert_eq!(kinds(field, &slot), [expected; 9], "{field} {slot:?}");
         }
+    }
+
+    #[test]
+    fn at_a_glance_nothing_passes_that_is_wrong() {
+        let layouts =
+            Layouts::new("enum E { A, B } message M { f: E, g: i64, z: bool }".parse().unwrap()).unwrap();
+        let fixed = layouts.records()[0].fixed;
+        let mut bodies = vec![0; 100 * fixed];
+        assert!(layouts.are_right(0, &bodies) && layouts.are_right(0, &[]));
+        assert!(!layouts.are_right(0, &bodies[1..]) && !layouts.are_right(9, &bodies));
+        for at in 0..bodies.len() {
+            bodies[at] = 2;
+            let body = &bodies[at / fixed * fixed..][..fixed];
+            assert_eq!(layouts.are_right(0, &bodies), layouts.check(0, body).is_ok(), "byte {at}");
+            bodies[at] = 0;
+        }
+        let with_nulls = Layouts::new("message M { f: i64? }".parse().unwrap()).unwrap();
+        assert!(!with_nulls.are_right(0, &[0; 9]), "that is for the exact check");
     }
 
     #[test]

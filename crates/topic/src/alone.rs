@@ -1,13 +1,13 @@
 //! A publisher that has a topic to itself: no exchanges, no tail on anybody's path.
 //!
 //! It knows where it stands and how far it may go. The tail follows what it commits; after its death it may be behind by
-//! what was committed last, so whoever comes next goes on from the last frame that is there (`settle`).
+//! what was committed last, so whoever comes next goes on from the last frame that is there (`settle`, and `Shared::free_tail`).
 //!
 //! Where its next frames begin is made empty ahead of time, after a commit and not before the next: a message then touches
 //! no lines before it is published but its own, and the lines are here already.
 
 use crate::atomics::Ordering;
-use crate::format::{Frame, LINE, SLACK, Tail, frame_bytes, pad};
+use crate::format::{LINE, SLACK, Tail, pad};
 use crate::limit::{Raised, Slowest, Watch};
 use crate::ring::Ring;
 
@@ -100,11 +100,11 @@ impl Alone {
         if self.next == self.start {
             return;
         }
+        // Here already: this publisher has written to the line.
+        ring.sequence(self.next).store(self.sequence, Ordering::Relaxed);
         // Release: with the first frame all are seen. [SYNC: COMMIT]
         ring.head(self.start).store(self.held, Ordering::Release);
         self.start = self.next;
-        ring.sequence(self.start).store(self.sequence, Ordering::Relaxed);
-        // Release: who begins at the tail finds its number.
         ring.tail().store(Tail::free(self.start).word(), Ordering::Release);
         self.clear(ring, self.start + AHEAD);
     }
@@ -137,20 +137,11 @@ impl Alone {
 /// number. Only where nobody publishes.
 pub(crate) fn settle(ring: &Ring) -> (u64, u64) {
     let mut position = ring.frontier();
-    let mut sequence = ring.sequence(position).load(Ordering::Relaxed);
     let end = position.saturating_add(ring.shape.ring_bytes);
-    while position < end {
-        let next = ring.sequence(position).load(Ordering::Relaxed).wrapping_add(1);
-        position += match Frame::parse(ring.head(position).load(Ordering::Acquire)) {
-            Frame::Message { bytes, .. } => {
-                sequence = next;
-                frame_bytes(bytes)
-            }
-            Frame::Pad { lines } if lines > 0 => lines * LINE,
-            // A claim at the tail was never finished.
-            Frame::Empty | Frame::Pad { .. } | Frame::Claimed { .. } => break,
-        };
+    while let Some(bytes) = ring.committed(position).filter(|_| position < end) {
+        position += bytes;
     }
+    let sequence = ring.sequence(position).load(Ordering::Relaxed);
     ring.raise_limit_to(position + 2 * LINE);
     ring.write_next(position, sequence);
     ring.tail().store(Tail::free(position).word(), Ordering::Release);

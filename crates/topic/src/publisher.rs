@@ -1,6 +1,6 @@
 //! Writes into a topic.
 
-use crate::alone::{Alone, settle};
+use crate::alone::Alone;
 use crate::atomics::Ordering;
 use crate::batch::Batch;
 use crate::body::{Body, Encoded, Typed, check_size, fill_frame};
@@ -83,16 +83,12 @@ pub(crate) enum Lane {
 impl Publisher {
     pub(crate) fn open(topic: &Topic, alone: bool) -> Result<Self, TopicError> {
         let inner = topic.inner.clone();
-        let (file, slot, is_first) = inner.take_publisher(alone)?;
+        let (file, slot) = inner.take_publisher(alone)?;
         let ring = &inner.ring;
         let word = |field| ring.publisher(slot, field);
         let lane = if alone {
             Lane::Alone(Box::new(Alone::new(ring)))
         } else {
-            if is_first {
-                settle(ring);
-                inner.share_publishing(&file)?;
-            }
             clear(ring, slot);
             Lane::Shared(Box::new(Shared::new(slot)))
         };

@@ -16,7 +16,7 @@
 //!   time; nor a region that a living publisher may yet write, however late it wakes: its intent.
 
 use crate::atomics::{AtomicU64, Ordering, light_barrier};
-use crate::format::{FRAME_HEADER, Intent, LINE, Shape, Tail, word};
+use crate::format::{FRAME_HEADER, Frame, Intent, LINE, Shape, Tail, frame_bytes, word};
 use crate::words::{WORD, Words};
 use std::fmt::Debug;
 
@@ -117,6 +117,17 @@ impl Ring {
         let place = self.place(position);
         self.words.get(place).store(0, Ordering::Relaxed);
         self.words.get(place + 1).store(sequence, Ordering::Relaxed);
+    }
+
+    /// Bytes of the frame at a position, if it has been committed.
+    #[inline(always)]
+    pub fn committed(&self, position: u64) -> Option<u64> {
+        match Frame::parse(self.head(position).load(Ordering::Acquire)) {
+            Frame::Message { bytes, .. } => Some(frame_bytes(bytes)),
+            Frame::Pad { lines } if lines > 0 => Some(lines * LINE),
+            // A claim at the tail was never finished.
+            Frame::Empty | Frame::Pad { .. } | Frame::Claimed { .. } => None,
+        }
     }
 
     /// Copies a body out of the ring. What it gives is worth something only if [`Ring::is_whole`] says so afterwards.

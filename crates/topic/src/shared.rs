@@ -166,7 +166,14 @@ impl Shared {
         loop {
             let word = ring.tail().load(Ordering::Acquire);
             let tail = Tail::parse(word);
-            let Some(owner) = tail.owner else { return tail.position };
+            let Some(owner) = tail.owner else {
+                match ring.committed(tail.position) {
+                    None => return tail.position,
+                    // One that published alone died before it could move the tail.
+                    Some(bytes) => _ = exchange(ring, tail, Tail::free(tail.position + bytes)),
+                }
+                continue;
+            };
             if patience.is_over(word, || ring.presence.has_publisher(owner)) {
                 self.take_over(ring, tail, owner);
             }
@@ -280,7 +287,7 @@ impl Patience {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::alone::settle;
+    use crate::alone::{Alone, settle};
     use crate::format::{Delivery, RING_BYTES_MIN, Shape, message};
     use crate::reader::{Found, Reader, Start};
     use crate::ring::Presence;
@@ -413,6 +420,27 @@ mod tests {
             assert!(publish(&ring, &mut Shared::new(1), 1));
             assert_eq!(read(&ring, &mut reader, 2), [0, 1], "dead after {step} steps");
         }
+    }
+
+    #[test]
+    fn who_comes_after_one_that_died_alone_goes_on_behind_what_it_published() {
+        let (ring, _) = ring(Delivery::Reliable, 0);
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let mut alone = Alone::new(&ring);
+        for number in 0..3u64 {
+            let tail = ring.tail().load(Ordering::Relaxed);
+            let position = alone.room(&ring, LINE).unwrap();
+            ring.write(position, alone.sequence, number as i64, &number.to_le_bytes());
+            alone.add(&ring, LINE, message(8, 1, 0), 1);
+            alone.commit(&ring);
+            // The last two never got as far as the tail.
+            if number > 0 {
+                ring.tail().store(tail, Ordering::Relaxed);
+            }
+        }
+        assert!(publish(&ring, &mut Shared::new(1), 3));
+        assert_eq!(read(&ring, &mut reader, 4), [0, 1, 2, 3]);
+        assert_eq!((reader.expected, reader.abandoned), (4, 0));
     }
 
     #[test]

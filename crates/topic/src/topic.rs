@@ -17,7 +17,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tapedb_codec::dynamic::Layouts;
 use tapedb_schema::{Schema, Timestamp};
 
@@ -266,42 +266,18 @@ impl Inner {
     ///
     /// # Errors
     /// [`TopicError::PublisherThere`], [`TopicError::Full`], and the system's.
-    pub fn take_publisher(&self, alone: bool) -> Result<(File, usize, bool), TopicError> {
+    pub fn take_publisher(&self, alone: bool) -> Result<(File, usize), TopicError> {
         let file = self.open_again()?;
-        let is_first = self.take_publishing(&file, alone)?;
+        let hold = if alone { Hold::Alone } else { Hold::Shared };
+        if !self.lock(&file, PUBLISHING_AT, 8, hold)? {
+            return Err(TopicError::PublisherThere);
+        }
         for slot in 0..self.ring.publisher_slots() {
             if self.lock(&file, publisher_at(slot), SLOT_BYTES, Hold::Alone)? {
-                return Ok((file, slot, is_first));
+                return Ok((file, slot));
             }
         }
         Err(TopicError::Full { what: "publishers", most: self.ring.publisher_slots() })
-    }
-
-    /// Takes the lock that says who publishes. Whether nobody else does; it is then held alone, until
-    /// [`Inner::share_publishing`].
-    fn take_publishing(&self, file: &File, alone: bool) -> Result<bool, TopicError> {
-        // Whoever comes first holds it alone for a moment, to put the tail right.
-        let deadline = Instant::now() + Duration::from_millis(200);
-        loop {
-            if self.lock(file, PUBLISHING_AT, 8, Hold::Alone)? {
-                return Ok(true);
-            }
-            if !alone && self.lock(file, PUBLISHING_AT, 8, Hold::Shared)? {
-                return Ok(false);
-            }
-            if Instant::now() > deadline {
-                return Err(TopicError::PublisherThere);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Lets others publish too.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn share_publishing(&self, file: &File) -> Result<(), TopicError> {
-        self.lock(file, PUBLISHING_AT, 8, Hold::Shared).map(drop)
     }
 
     /// Takes a free slot for a subscriber.

@@ -164,7 +164,7 @@ fn column(def: &ColumnDef, is_time: bool, is_row: bool, value: &Value) -> Result
 }
 
 /// What a value is, for errors.
-fn what(value: &Value) -> String {
+pub(crate) fn what(value: &Value) -> String {
     match (value, value.ty()) {
         (Value::Atom(_), Some(ty)) => format!("one {}", ty.name()),
         (_, Some(ty)) => format!("{}s", ty.name()),

@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod days;
+mod kdb;
 mod over;
 mod support;
 mod updates;

@@ -1,0 +1,185 @@
+//! What waits to be sent on one connection: bounded, in one order, and with no update between a request and its response.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Bytes of a message, shared by all who are sent it.
+pub(super) type Bytes = Arc<[u8]>;
+
+/// Most bytes that are written together.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// See the module. Always true: `bytes` is the length of all that is in `queue` and `held`.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+    bytes_max: usize,
+    is_behind: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    queue: VecDeque<Bytes>,
+    /// Updates that came while a request was being answered: some clients take what comes first for the response.
+    held: VecDeque<Bytes>,
+    bytes: usize,
+    is_answering: bool,
+    is_closed: bool,
+}
+
+impl Outbox {
+    /// That takes updates while fewer bytes wait.
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            inner: Mutex::default(),
+            changed: Condvar::new(),
+            bytes_max,
+            is_behind: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on updates wait for the response.
+    pub fn begin_answer(&self) {
+        self.lock().is_answering = true;
+    }
+
+    /// Sends a response, and the updates that waited for it.
+    pub fn answer(&self, response: Bytes) {
+        let mut inner = self.lock();
+        inner.bytes += response.len();
+        inner.queue.push_back(response);
+        inner.is_answering = false;
+        let held = std::mem::take(&mut inner.held);
+        inner.queue.extend(held);
+        drop(inner);
+        self.changed.notify_all();
+    }
+
+    /// Sends an update; `false`: too much waits already, or the connection is closed.
+    pub fn update(&self, update: &Bytes) -> bool {
+        let mut inner = self.lock();
+        if inner.is_closed || (inner.bytes > 0 && inner.bytes + update.len() > self.bytes_max) {
+            return false;
+        }
+        inner.bytes += update.len();
+        if inner.is_answering {
+            inner.held.push_back(update.clone());
+        } else {
+            inner.queue.push_back(update.clone());
+            drop(inner);
+            self.changed.notify_all();
+        }
+        true
+    }
+
+    /// Sends an update that a subscriber reads for itself: it is small, and nothing else waits.
+    pub fn force(&self, update: Bytes) {
+        let mut inner = self.lock();
+        inner.bytes += update.len();
+        let queue = if inner.is_answering { &mut inner.held } else { &mut inner.queue };
+        queue.push_back(update);
+    }
+
+    /// Notes whether its subscriber reads for itself, because it could not keep up.
+    pub fn set_behind(&self, is_behind: bool) {
+        self.is_behind.store(is_behind, Ordering::SeqCst);
+    }
+
+    /// Whether its subscriber reads for itself.
+    pub fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::SeqCst)
+    }
+
+    /// What is to be written next, in `out`; waits for it at most so long. `false`: the connection is closed, and nothing is left.
+    pub fn take(&self, out: &mut Vec<u8>, timeout: Duration) -> bool {
+        out.clear();
+        let mut inner = self.lock();
+        if inner.queue.is_empty() && !inner.is_closed {
+            let waited = self.changed.wait_timeout(inner, timeout);
+            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        while let Some(next) = inner.queue.front() {
+            if !out.is_empty() && out.len() + next.len() > WRITE_BYTES {
+                break;
+            }
+            out.extend_from_slice(next);
+            inner.queue.pop_front();
+        }
+        !out.is_empty() || !inner.is_closed
+    }
+
+    /// To be called when what [`take`](Self::take) gave is written: until then it counts.
+    pub fn written(&self, bytes: usize) {
+        let mut inner = self.lock();
+        inner.bytes = inner.bytes.saturating_sub(bytes);
+    }
+
+    /// Bytes that wait.
+    pub fn waiting(&self) -> usize {
+        self.lock().bytes
+    }
+
+    /// Takes nothing more. What waits may still be written.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether it takes nothing more.
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(outbox: &Outbox) -> String {
+        let mut out = Vec::new();
+        outbox.take(&mut out, Duration::ZERO);
+        outbox.written(out.len());
+        String::from_utf8(out).expect("a text")
+    }
+
+    fn bytes(text: &str) -> Bytes {
+        text.as_bytes().into()
+    }
+
+    #[test]
+    fn no_update_comes_between_a_request_and_its_response() {
+        let outbox = Outbox::new(100);
+        assert!(outbox.update(&bytes("a")));
+        outbox.begin_answer();
+        assert!(outbox.update(&bytes("c")) && outbox.update(&bytes("d")));
+        assert_eq!(taken(&outbox), "a");
+        outbox.answer(bytes("b"));
+        assert!(outbox.update(&bytes("e")));
+        assert_eq!(taken(&outbox), "bcde");
+        assert_eq!(outbox.waiting(), 0);
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let outbox = Outbox::new(10);
+        // One update always fits, however long, so that none can never be sent.
+        assert!(outbox.update(&bytes("longer than that")));
+        assert!(!outbox.update(&bytes("b")));
+        outbox.answer(bytes("a response is not refused"));
+        assert!(!outbox.update(&bytes("b")));
+        taken(&outbox);
+        assert!(outbox.update(&bytes("b")));
+        outbox.close();
+        assert!(!outbox.update(&bytes("c")));
+        let mut out = Vec::new();
+        assert!(outbox.take(&mut out, Duration::ZERO));
+        assert!(!outbox.take(&mut out, Duration::ZERO));
+    }
+}

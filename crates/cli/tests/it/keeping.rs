@@ -45,6 +45,20 @@ fn sealing_and_renaming_change_no_message() {
     assert_eq!(place.totals("us-equities"), before);
 }
 
+/// Enough of it that columns are encoded in every way that the tier knows, over several blocks.
+#[test]
+fn a_large_book_stays_what_it_was_in_the_cold_tier() {
+    let place = Place::new();
+    place.run("generate --stream feed --messages 60k").good();
+    let before = place.totals("feed");
+    place.run("alter feed --cold").good();
+    place.run("seal feed").good();
+    assert_eq!(place.totals("feed"), before);
+    let inspected = place.run("inspect feed").good();
+    assert!(inspected.contains("cold"), "{inspected}");
+    place.run("check feed").good();
+}
+
 #[test]
 fn a_symbol_is_renamed() {
     let place = Place::new();

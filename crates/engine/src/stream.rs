@@ -863,8 +863,18 @@ impl StreamInner {
         }
     }
 
+    /// Refuses what only the process can do that has the database open itself.
+    pub fn check_is_local(&self) -> Result<(), Error> {
+        if self.remote.is_none() {
+            return Ok(());
+        }
+        let what = "this is not done through a server; end the server, and do it on the database's directory";
+        Err(Error::Options { what })
+    }
+
     /// Gives a symbol another name.
     pub fn rename_symbol(&self, old: &str, new: &str) -> Result<(), Error> {
+        self.check_is_local()?;
         // The stream is neither deleted nor renamed meanwhile.
         let hold = self.hold_writers()?;
         self.check_not_deleted()?;

@@ -9,9 +9,8 @@ use std::time::Duration;
 use tapedb_engine::{Cursor, StreamOptions};
 use tapedb_schema::Timestamp;
 
-/// Reads on until the message that says that it is the last. Numbers follow on one another.
-pub fn follow(cursor: &mut Cursor) -> u64 {
-    let mut next = 0;
+/// Reads on from message `next` until the one that says that it is the last: its number. Numbers follow on one another.
+pub fn follow(cursor: &mut Cursor, mut next: u64) -> u64 {
     loop {
         let message = cursor.next_within(Duration::from_secs(100)).unwrap().expect("messages come");
         if message.symbol() == "END" {
@@ -70,7 +69,7 @@ fn a_killed_server_is_not_noticed_by_its_clients() {
             }
             replays
         });
-        let followers = following.each_mut().map(|cursor| scope.spawn(move || follow(cursor)));
+        let followers = following.each_mut().map(|cursor| scope.spawn(move || follow(cursor, 0)));
 
         let mut random = Random::new();
         for _ in 0..rounds {

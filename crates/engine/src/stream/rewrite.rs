@@ -118,6 +118,7 @@ impl Stream {
         symbols: Option<impl IntoIterator<Item = S>>,
     ) -> Result<Rewriter, Error> {
         let found = self.space(space)?.clone();
+        self.inner.check_is_local()?;
         if !self.inner.is_writable {
             return Err(Error::ReadOnly);
         }

@@ -9,14 +9,14 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
-.PHONY: demo check test bench bench-rivals bench-rivals-storage bench-rivals-stream acceptance fuzz sim storm tick-storm soak miri loom clean help
+.PHONY: demo check test bench bench-rivals bench-rivals-storage bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm soak miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
 	@echo "make check       the quick inner loop: types, lints, unit tests"
 	@echo "make test        all tests, formatting, lints, documentation"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md"
-	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage stream' ROWS=20M ROUNDS=5)"
+	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage stream topic' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
 	@echo "make sim         break a simulated disk in every operation of the database (SEED=1 SEEDS=20)"
 	@echo "make storm       kill real processes at work, stall their clients (ROUNDS=500 SEALS=5000 STALL=30000000 SECONDS=60)"
@@ -44,7 +44,7 @@ bench:
 	$(CARGO) run --release -p tapedb-cli -- bench storage
 
 # What `bench-rivals` runs.
-RIVALS ?= storage stream
+RIVALS ?= storage stream topic
 
 bench-rivals: $(addprefix bench-rivals-,$(RIVALS))
 
@@ -56,6 +56,10 @@ bench-rivals-storage:
 bench-rivals-stream:
 	$(CARGO) build --release -p tapedb-cli
 	bench/rivals/run stream --rounds $(or $(ROUNDS),5) --tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb
+
+bench-rivals-topic:
+	$(CARGO) build --release -p tapedb-cli
+	bench/rivals/run topic --rounds $(or $(ROUNDS),5) --tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb
 
 acceptance:
 	@test -n "$(DATA)" || { echo 'make acceptance: name the folder of recorded data: make acceptance DATA=DIR'; exit 1; }

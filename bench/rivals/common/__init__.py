@@ -1,1 +1,1 @@
-"""What every benchmark of rivals shares: the machine line and the report."""
+"""What benchmarks of rivals share: the machine line, the report, and processes of rivals."""

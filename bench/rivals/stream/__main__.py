@@ -13,7 +13,7 @@ from common.machine import Machine
 from common.report import Report, Row
 
 from .ours import Ours
-from .process import Client, ProcessError, client
+from common.process import Client, ProcessError, client
 from .rivals import Case, Rival, rivals
 from .rivals.jetstream import JetStream
 from .table import PAIRS, PERCENTILES, case, latency_table, throughput_table

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from common.report import Row
 
-from .process import ProcessError, output
+from common.process import ProcessError, output
 
 # What is run in each round, and the cases that stand in the table's columns.
 _BENCHES = (

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..process import free_port, output, server
+from common.process import free_port, output, server
 from . import PACKED, Case
 
 _SERVER = "github.com/nats-io/nats-server/v2"

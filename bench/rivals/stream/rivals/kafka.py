@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..process import free_port, output, server
+from common.process import free_port, output, server
 from . import PACKED, Case
 
 _HERE = Path(__file__).parent.parent / "kafka"

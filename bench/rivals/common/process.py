@@ -69,22 +69,38 @@ class Client:
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process = process
         self._log = log
+        self._told = ""
 
     def ask(self, words: list[str], seconds_max: float) -> dict[str, Any]:
         """Has it measure something."""
-        assert self._process.stdin and self._process.stdout
+        self.tell(words)
+        return self.answer(seconds_max)
+
+    def tell(self, words: list[str]) -> None:
+        """Has it begin to measure something."""
+        assert self._process.stdin
+        self._told = " ".join(words)
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(self._told + "\n")
+            self._process.stdin.flush()
+
+    def answer(self, seconds_max: float) -> dict[str, Any]:
+        """What it has measured."""
+        assert self._process.stdout
         timer = threading.Timer(seconds_max, self._process.kill)
         timer.start()
         try:
-            self._process.stdin.write(" ".join(words) + "\n")
-            self._process.stdin.flush()
             line = self._process.stdout.readline()
         finally:
             timer.cancel()
         if not line:
-            raise ProcessError(f"{' '.join(words)} failed, or took {seconds_max:.0f} s: {_last(self._log)}")
+            raise ProcessError(f"{self._told} failed, or took {seconds_max:.0f} s: {_last(self._log)}")
         found: dict[str, Any] = json.loads(line)
         return found
+
+    def kill(self) -> None:
+        """Ends it at once, as `kill -9` does."""
+        self._process.kill()
 
 
 @contextlib.contextmanager

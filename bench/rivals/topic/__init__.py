@@ -1,0 +1,1 @@
+"""Messages through shared memory: how late they come, and how many what TapeDB's rivals carry."""

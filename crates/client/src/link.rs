@@ -335,11 +335,7 @@ impl Link {
                 thread::yield_now();
             }
         }
-        if reader.timeout != timeout {
-            self.socket.set_read_timeout(timeout.max(Duration::from_micros(1)))?;
-            reader.timeout = timeout;
-        }
-        self.socket.read(room)
+        self.socket.read_within(room, timeout, &mut reader.timeout)
     }
 
     /// Hands out all frames that are there.

@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::options::Options;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -69,6 +70,18 @@ impl Socket {
             Self::Unix(unix) => (&*unix).read(buf),
             Self::Tls(tls) => tls.read(buf, |mut tcp, arrived| tcp.read(arrived)),
         }
+    }
+
+    /// [`Socket::read`], for no longer than `timeout`; `set` is what was set before.
+    pub fn read_within(&self, buf: &mut [u8], timeout: Duration, set: &mut Duration) -> io::Result<usize> {
+        if let Self::Unix(unix) = self {
+            return read_polled(unix, buf, timeout);
+        }
+        if *set != timeout {
+            self.set_read_timeout(timeout.max(Duration::from_micros(1)))?;
+            *set = timeout;
+        }
+        self.read(buf)
     }
 
     /// [`Socket::read`] of what is there already; [`io::ErrorKind::WouldBlock`] when nothing is.
@@ -211,6 +224,19 @@ fn take_out(connection: &mut ClientConnection, leaving: &mut Vec<u8>) -> io::Res
     Ok(())
 }
 
+/// Reads what is there, or comes in time. Who sleeps in a read of a Unix socket is also woken whenever the other side has
+/// taken something from it; who polls is not.
+fn read_polled(unix: &UnixStream, buf: &mut [u8], timeout: Duration) -> io::Result<usize> {
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    match recv_now(unix, buf) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            poll(&mut [PollFd::new(unix, PollFlags::IN)], Some(&timeout))?;
+            recv_now(unix, buf)
+        }
+        done => done,
+    }
+}
+
 /// Reads without waiting, whatever else is done with the socket.
 fn recv_now(socket: &impl AsFd, buf: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buf, RecvFlags::DONTWAIT)?.0)
@@ -302,6 +328,9 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         let socket = Socket::Unix(here);
         socket.set_read_timeout(Duration::from_millis(1)).unwrap();
+        let mut set = Duration::ZERO;
+        let read = socket.read_within(&mut [0; 8], Duration::from_millis(1), &mut set);
+        assert!(is_timeout(&read.unwrap_err()));
         assert_eq!(socket.read_now(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert!(is_timeout(&socket.read(&mut [0; 8]).unwrap_err()));
         drop(there);

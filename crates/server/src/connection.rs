@@ -5,6 +5,7 @@
 //! questions; before it has said who it is a client costs one small buffer, for a limited time.
 
 use crate::account::Place;
+use crate::burst::Burst;
 use crate::convert;
 use crate::login::{Credentials, Refusal};
 use crate::noise::Kind;
@@ -304,6 +305,7 @@ impl Connection {
             self.take_hello()?;
         }
         let Phase::In { session, .. } = &mut self.phase else { return Ok(()) };
+        let burst = Burst::begin();
         let ended = loop {
             if !self.handle.outbox.has_room(1) {
                 break Ok(());
@@ -321,6 +323,8 @@ impl Connection {
                 Err(error) => break Err(error.into()),
             }
         };
+        session.commit();
+        drop(burst);
         // What was appended is acknowledged, however the connection goes on.
         self.answers = session.finish();
         ended

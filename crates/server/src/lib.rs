@@ -3,6 +3,7 @@
 
 mod account;
 mod audit;
+mod burst;
 mod config;
 mod connection;
 mod convert;

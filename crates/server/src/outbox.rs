@@ -99,6 +99,15 @@ impl Outbox {
         !waited && self.waiting() > 0
     }
 
+    /// Has the parts wait for [`Outbox::flush`], behind what waits already.
+    pub fn hold(&self, parts: &[&[u8]]) {
+        let mut state = self.lock();
+        if !self.is_broken() {
+            state.keep(parts, 0);
+            self.note(&state);
+        }
+    }
+
     /// Has a poll tell of what comes and, where that is waited for, of room to write.
     ///
     /// # Errors

@@ -111,6 +111,11 @@ impl Session {
         Ok(!is_over)
     }
 
+    /// Makes what has been appended as durable as its streams promise.
+    pub fn commit(&mut self) {
+        self.loads.commit(&mut self.wire, &self.shared.metrics, &mut self.out);
+    }
+
     /// Acknowledges what has been appended, and sends what has been gathered. How long answers may wait that still do.
     pub fn finish(&mut self) -> Option<Duration> {
         self.loads.commit(&mut self.wire, &self.shared.metrics, &mut self.out);

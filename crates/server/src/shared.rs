@@ -88,6 +88,8 @@ pub(crate) struct Handle {
     pub watches: Mutex<Vec<Weak<Watch>>>,
     /// Whether one of the watches has something to do for the connection's thread.
     pub has_due: AtomicBool,
+    /// Whether a burst will flush the outbox.
+    pub in_burst: AtomicBool,
 }
 
 impl Handle {
@@ -143,8 +145,8 @@ impl Shared {
             return None;
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (user, received, watches, has_due) = Default::default();
-        let handle = Arc::new(Handle { id, peer, outbox, waker, user, received, watches, has_due });
+        let (user, received, watches, has_due, in_burst) = Default::default();
+        let handle = Arc::new(Handle { id, peer, outbox, waker, user, received, watches, has_due, in_burst });
         open.insert(id, handle.clone());
         Some(handle)
     }

@@ -7,6 +7,7 @@
 //! pushed without credit, nor into an outbox that is full: then the lane is behind, and costs nobody anything.
 
 use crate::account::{Account, Place};
+use crate::burst;
 use crate::convert::{SYMBOL_BYTES_MAX, within};
 use crate::shared::{Handle, Shared};
 use std::fmt;
@@ -138,7 +139,7 @@ impl Watch {
         self.tell_changes(state);
         let Span { file, offset, first_sequence, .. } = span;
         let head = grown_head(self.channel, [file, offset, first_sequence], space, batches.len());
-        self.handle.send(&[&head, batches]);
+        burst::push(&self.handle, &[&head, batches]);
         self.account.meter.count(batches.len() as u64, Instant::now);
         self.shared.metrics.push_bytes.add(batches.len() as u64);
         state.lanes[space as usize].next = span.next_sequence();

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use tapedb_engine::Database;
-use tapedb_server::{Addresses, Config, DurabilityMin, Endpoint, Server, ServerError, Tls};
+use tapedb_server::{Addresses, Config, DurabilityMin, Endpoint, Entrance, Server, ServerError, Tls};
 use tracing::Level;
 
 /// How often it is looked whether a signal has come.
@@ -131,6 +131,11 @@ pub struct Serving {
 }
 
 impl Serving {
+    /// The same users for another protocol.
+    pub fn entrance(&self) -> Entrance {
+        self.server.entrance()
+    }
+
     /// Serves until a signal comes, and ends in good order. Meanwhile `work` is called many times a second; what keeps it from
     /// going on ends the server.
     pub fn run(self, ui: &Ui, mut work: impl FnMut() -> Result<(), Failure>) -> Result<(), Failure> {

@@ -284,7 +284,7 @@ impl Endpoint {
     }
 
     /// Whether other machines may reach it.
-    fn is_open(self) -> bool {
+    pub fn is_open(self) -> bool {
         self.0.is_some_and(|address| !is_loopback(address.ip()))
     }
 }

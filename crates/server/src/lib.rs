@@ -7,6 +7,7 @@ mod burst;
 mod config;
 mod connection;
 mod convert;
+mod entrance;
 mod http;
 mod load;
 mod login;
@@ -25,6 +26,7 @@ mod users;
 mod watch;
 
 pub use config::{Config, ConfigError, DurabilityMin, Endpoint, HTTP_PORT, Limits, PORT, Tls};
+pub use entrance::Entrance;
 pub use secret::{hash_password, hash_token, new_token};
 pub use server::{Addresses, Server, ServerError};
 pub use users::{ANONYMOUS, May, Right, Token, User, UserLimits, Users};

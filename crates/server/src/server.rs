@@ -4,6 +4,7 @@ use crate::account::Place;
 use crate::audit::Audit;
 use crate::config::{Config, ConfigError};
 use crate::connection::{Connection, SOCKET, WAKER, no_place};
+use crate::entrance::Entrance;
 use crate::http::Http;
 use crate::login::Logins;
 use crate::noise::Kind;
@@ -145,7 +146,7 @@ impl Server {
     pub fn start_with(config: Config, db: Database) -> Result<Self, ServerError> {
         config.check()?;
         let encryption = config.tls.as_ref().map(tls::server_config).transpose()?;
-        let logins = Logins::new(config.users.clone(), &config.limits)?;
+        let logins = Arc::new(Logins::new(config.users.clone(), &config.limits)?);
         let audit = Audit::open(config.audit_log.as_deref(), &config.limits)
             .map_err(system(format!("open the audit log {}", path_of(config.audit_log.as_deref()))))?;
         open_streams(&db)?;
@@ -180,6 +181,11 @@ impl Server {
     /// What is wrong with the file; the users stay what they were.
     pub fn reload_users(&self) -> Result<(), ConfigError> {
         self.shared.logins.reload()
+    }
+
+    /// The same users for another protocol; they are read again with those of the server.
+    pub fn entrance(&self) -> Entrance {
+        Entrance::of(self.shared.logins.clone())
     }
 
     /// Connections now.

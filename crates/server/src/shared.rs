@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     pub db: Database,
     pub metrics: Metrics,
     pub audit: Audit,
-    pub logins: Logins,
+    pub logins: Arc<Logins>,
     pub accounts: Accounts,
     /// Random at each start: files and watches of another epoch are gone.
     pub epoch: u64,
@@ -118,7 +118,7 @@ impl Handle {
 }
 
 impl Shared {
-    pub fn new(config: Config, db: Database, audit: Audit, logins: Logins, epoch: u64) -> Self {
+    pub fn new(config: Config, db: Database, audit: Audit, logins: Arc<Logins>, epoch: u64) -> Self {
         Self {
             config,
             db,

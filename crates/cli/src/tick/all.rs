@@ -1,6 +1,7 @@
 //! `tapedb tick all`: plant, RDB and HDB in one process.
 
 use super::ask::{self, Answers, Question, Reply};
+use super::kdb::KdbArgs;
 use super::{plant, rdb};
 use crate::failure::Failure;
 use crate::server;
@@ -33,6 +34,9 @@ pub struct Args {
     /// Where it is asked and told (`tapedb tick query`, `eod`), or off.
     #[arg(long, value_name = "HOST:PORT", default_value = rdb::ASK_PORT)]
     ask: Endpoint,
+
+    #[command(flatten)]
+    kdb: KdbArgs,
 }
 
 /// Runs all until a signal comes.
@@ -53,6 +57,12 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     };
     let asked = ask::serve(args.ask, Arc::new(answers))?;
     plants.tell(ask::told(asked.as_ref()), ui)?;
+    let served = |wanted: Option<&str>| {
+        let served = plants.served(wanted)?;
+        // The RDB is of one plant.
+        Ok(if wanted.is_none_or(|wanted| wanted == name) { served.with_rdb(rdb.clone()) } else { served })
+    };
+    let _fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
     let mut told = None;
     serving.run(ui, || {
         rdb::watch(&rdb, &mut told, ui);

@@ -1,5 +1,6 @@
 //! `tapedb tick chain`: a chained plant.
 
+use super::kdb::KdbArgs;
 use super::place::PlantAt;
 use crate::args::duration;
 use crate::failure::Failure;
@@ -8,7 +9,8 @@ use crate::ui::Ui;
 use serde_json::json;
 use std::time::Duration;
 use tapedb_engine::{Database, Durability, StreamOptions};
-use tapedb_tick::{Chain, ChainOptions};
+use tapedb_tick::kdb::front::Served;
+use tapedb_tick::{Chain, ChainOptions, Plan};
 
 /// A chained plant: subscribes to a plant and publishes again, from a server of its own.
 ///
@@ -39,6 +41,9 @@ pub struct Args {
 
     #[command(flatten)]
     server: server::Args,
+
+    #[command(flatten)]
+    kdb: KdbArgs,
 }
 
 /// Runs a chained plant until a signal comes.
@@ -57,10 +62,13 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let db = Database::open(&config.database)?;
     let name = args.called.as_deref().unwrap_or(&args.plant.name);
     let chain = Chain::start(source, &db, name, ChainOptions { stream, every: args.every })?;
+    let chained = db.clone();
     let serving = args.server.start(&config, Some(db), ui)?;
     if ui.json() {
         ui.print_json(&json!({ "chain": name }))?;
     }
+    let served = |_: Option<&str>| Ok(Served::chained(Plan::open(&chained, name)?));
+    let _fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
     let mut told = None;
     serving.run(ui, || {
         let failure = chain.failure();

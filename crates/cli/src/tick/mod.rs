@@ -6,6 +6,7 @@ mod chain;
 mod eod;
 mod feed;
 mod hdb;
+mod kdb;
 mod place;
 mod plant;
 mod query;

@@ -1,6 +1,7 @@
 //! `tapedb tick plant`: a tickerplant.
 
 use super::ask::{self, Answers, Question, Reply, asked};
+use super::kdb::KdbArgs;
 use super::place::{self, PLANT};
 use crate::args::duration;
 use crate::failure::Failure;
@@ -17,6 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tapedb_engine::{Database, Durability, StreamOptions};
 use tapedb_schema::{TimeOfDay, Timestamp};
 use tapedb_server::Endpoint;
+use tapedb_tick::kdb::front::Served;
 use tapedb_tick::{
     DEFINITION_BYTES_MAX, Date, DayEnd, Hdb, Plan, Plant, PlantOptions, Publish, TickError, tables,
 };
@@ -44,6 +46,9 @@ pub struct Args {
     /// Where it is asked and told (`tapedb tick query`, `eod`), or off.
     #[arg(long, value_name = "HOST:PORT", default_value = ASK_PORT)]
     ask: Endpoint,
+
+    #[command(flatten)]
+    kdb: KdbArgs,
 }
 
 /// What plants there are, and what they do.
@@ -108,6 +113,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let serving = args.server.start(&config, Some(db), ui)?;
     let asked = ask::serve(args.ask, Arc::new(Asked(plants.plants.clone())))?;
     plants.tell(ask::told(asked.as_ref()), ui)?;
+    let served = |name: Option<&str>| plants.served(name);
+    let _fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
     serving.run(ui, || plants.tick(ui))
 }
 
@@ -155,6 +162,14 @@ impl PlantArgs {
 }
 
 impl Plants {
+    /// What clients of kdb+ find at a plant: at the one there is, unless one is named.
+    pub fn served(&self, name: Option<&str>) -> Result<Served, Failure> {
+        let known = Asked(self.plants.clone());
+        let name = known.plant(name)?.plan().name();
+        let plant = self.plants.get(name).cloned();
+        plant.map(Served::plant).ok_or_else(|| Failure::usage(format!("there is no plant {name}")))
+    }
+
     /// Says which plants there are.
     pub fn tell(&self, asked: Option<String>, ui: &Ui) -> Result<(), Failure> {
         let names: Vec<&String> = self.plants.keys().collect();

@@ -1,6 +1,7 @@
 //! `tapedb tick rdb`: today in memory.
 
 use super::ask::{self, Answers, Question, Reply, asked};
+use super::kdb::KdbArgs;
 use super::place::{PlantAt, open_to_write};
 use crate::failure::Failure;
 use crate::ui::Ui;
@@ -9,7 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tapedb_server::Endpoint;
+use tapedb_server::{Endpoint, Entrance};
+use tapedb_tick::kdb::front::Served;
 use tapedb_tick::{Hdb, Rdb, RdbOptions, RdbStatus, TickError};
 
 /// Port on which RDBs are asked.
@@ -39,6 +41,13 @@ pub struct Args {
     /// Where it is asked (`tapedb tick query`), or off.
     #[arg(long, value_name = "HOST:PORT", default_value = ASK_PORT)]
     ask: Endpoint,
+
+    #[command(flatten)]
+    kdb: KdbArgs,
+
+    /// File with the users that come over kdb+; see `tapedb user`. Without, whoever can connect may read everything.
+    #[arg(long, value_name = "FILE", requires = "kdb")]
+    users: Option<PathBuf>,
 }
 
 /// Runs an RDB until a signal comes.
@@ -53,10 +62,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         plan = plan.only(&args.tables)?;
     }
     let hdb = args.hdb.as_deref().map(open_to_write).transpose()?.map(Hdb::new);
+    let known = plan.clone();
     let rdb = Arc::new(Rdb::start(plan, RdbOptions { hdb: hdb.clone(), ..RdbOptions::default() })?);
     let asked =
         ask::serve(args.ask, Arc::new(Asked { rdb: rdb.clone(), hdb, plant: args.plant.name.clone() }))?;
     tell(&rdb, ask::told(asked.as_ref()), ui)?;
+    let entrance = Entrance::open(args.users.clone()).map_err(|error| Failure::usage(error.to_string()))?;
+    let served = |_: Option<&str>| Ok(Served::rdb(known.clone(), rdb.clone()));
+    let _fronts = args.kdb.serve(&entrance, args.users.is_some(), served, ui)?;
     let mut told = None;
     while !ui.is_interrupted() {
         thread::sleep(LOOK_INTERVAL);

@@ -4,6 +4,7 @@
 
 mod days;
 mod kdb;
+mod kdb_clients;
 mod over;
 mod support;
 mod updates;

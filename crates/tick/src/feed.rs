@@ -35,6 +35,9 @@ pub struct FeedOptions {
     pub symbols: usize,
     /// Number of the first row.
     pub first: u64,
+    /// An update waits at most so long for others right behind it, which are then sent with it; none waits for the next tick.
+    /// Zero: each is sent by itself.
+    pub gather: Duration,
 }
 
 impl Default for FeedOptions {
@@ -47,6 +50,7 @@ impl Default for FeedOptions {
             extra_columns: 0,
             symbols: 500,
             first: 0,
+            gather: Duration::ZERO,
         }
     }
 }
@@ -64,6 +68,7 @@ pub struct Feed {
     size: usize,
     extra: Vec<usize>,
     next: u64,
+    sent: Instant,
 }
 
 impl Feed {
@@ -115,6 +120,7 @@ impl Feed {
             size,
             extra: offsets.collect(),
             next: options.first,
+            sent: Instant::now(),
             options,
         })
     }
@@ -124,7 +130,7 @@ impl Feed {
         self.next
     }
 
-    /// Sends one update whose rows have this time.
+    /// Sends one update whose rows have this time, now or with those right behind it.
     ///
     /// # Errors
     /// What keeps it from being sent.
@@ -141,7 +147,23 @@ impl Feed {
             self.loader.append_body_by_id(symbol, time, self.type_id, &self.body)?;
             self.next += 1;
         }
-        Ok(self.loader.send()?)
+        match self.options.gather {
+            Duration::ZERO => self.send(),
+            gather if self.sent.elapsed() >= gather => self.send(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends what waits for more.
+    ///
+    /// # Errors
+    /// What keeps it from being sent.
+    pub fn send(&mut self) -> Result<(), TickError> {
+        self.loader.send()?;
+        if !self.options.gather.is_zero() {
+            self.sent = Instant::now();
+        }
+        Ok(())
     }
 
     /// Waits until all that was sent is acknowledged; the table's next sequence number.
@@ -167,6 +189,9 @@ impl Feed {
             sleep_until(began, due);
             for _ in 0..self.options.updates_per_tick {
                 self.update(time)?;
+            }
+            if !interval.is_zero() {
+                self.send()?;
             }
             ticks = ticks.saturating_add(1);
         }

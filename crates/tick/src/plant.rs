@@ -20,6 +20,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tapedb_engine::{Database, Loader, Stream, StreamOptions};
 use tapedb_schema::Timestamp;
 
+/// An update of so many bytes is one batch.
+const UPDATE_BYTES: usize = 8 << 20;
+
 /// When updates are logged, and when subscribers get them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Publish {
@@ -263,7 +266,10 @@ impl Plant {
 impl Feed {
     fn new((table, stream): &(Table, Stream)) -> Result<Self, TickError> {
         let cells = Cells::of(table, stream.layouts());
-        let writer = Mutex::new(Writer { loader: stream.loader()?, body: Vec::new() });
+        let mut loader = stream.loader()?;
+        // Updates are seen whole, up to this size.
+        loader.set_batch_bytes(UPDATE_BYTES);
+        let writer = Mutex::new(Writer { loader, body: Vec::new() });
         Ok(Self { cells, writer })
     }
 

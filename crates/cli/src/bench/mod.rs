@@ -7,6 +7,7 @@ mod pool;
 mod remote;
 mod report;
 mod storage;
+mod tick;
 
 use crate::failure::Failure;
 use crate::ui::Ui;
@@ -30,6 +31,7 @@ enum Bench {
     Read(remote::read::Args),
     Live(remote::live::Args),
     Latency(remote::latency::Args),
+    Tick(tick::Args),
     /// A process of a benchmark
     #[command(hide = true)]
     Worker {
@@ -63,6 +65,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Bench::Read(args) => remote::read::run(&args, ui)?,
         Bench::Live(args) => remote::live::run(&args, ui)?,
         Bench::Latency(args) => remote::latency::run(&args, ui)?,
+        Bench::Tick(args) => tick::run(&args, ui)?,
         // Its report is for the process that started it.
         Bench::Worker { .. } => return Ok(()),
     };

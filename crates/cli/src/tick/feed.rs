@@ -34,6 +34,10 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
     interval: Duration,
 
+    /// Let an update wait at most so long for others right behind it: fewer, larger batches.
+    #[arg(long, value_name = "TIME", default_value = "0us", value_parser = duration)]
+    gather: Duration,
+
     /// Columns of floats behind the others.
     #[arg(long, value_name = "N", default_value_t = 0)]
     extra_columns: usize,
@@ -66,6 +70,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         extra_columns: args.extra_columns,
         symbols: args.symbols,
         first: args.first,
+        gather: args.gather,
     };
     let mut feed = Feed::open(&plan, options)?;
     let began = Instant::now();

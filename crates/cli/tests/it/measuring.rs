@@ -159,6 +159,20 @@ fn the_benchmarks_through_a_server_report_every_case() {
             "bench latency --producers 3 --rate 2k --time 100ms --runs 1",
             &["latency.stream.tcp", "latency.stream.uds", "latency.stream.tcp.sent"],
         ),
+        (
+            "bench tick --runs 1 --updates 40 --rows 40k --restart-rows 20k --subscribers 2",
+            &[
+                "tick.r1.tplog",
+                "tick.r1000.rdbupd",
+                "tick.r100.x50.tppub",
+                "tick.r100.s2.rdbrecv.last",
+                "tick.max.single",
+            ],
+        ),
+        (
+            "bench tick --runs 1 --updates 100 --cases cpu,restart --restart-rows 20k",
+            &["tick.cpu.log", "tick.restart"],
+        ),
     ] {
         let rows = place.run(&format!("{line} --json")).json();
         for case in cases {

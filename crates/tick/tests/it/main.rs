@@ -6,5 +6,6 @@ mod days;
 mod kdb;
 mod kdb_clients;
 mod over;
+mod shapes;
 mod support;
 mod updates;

@@ -11,6 +11,7 @@ use super::report::Report;
 use crate::failure::Failure;
 use clap::ValueEnum;
 use serving::Serving;
+pub use serving::socket_of;
 use std::path::PathBuf;
 
 /// What all of these benchmarks are told.

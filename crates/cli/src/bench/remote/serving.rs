@@ -57,7 +57,7 @@ impl Drop for Serving {
 }
 
 /// A path for a socket, short enough for the system: beside the database its name could be too long.
-fn socket_of(path: &Path) -> PathBuf {
+pub fn socket_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     std::env::temp_dir().join(format!("tapedb-{}-{name:.40}.sock", std::process::id()))
 }

@@ -42,6 +42,8 @@ pub enum Task {
     Pace(super::latency::Pacing),
     /// Measure how late messages come.
     Listen(super::latency::Listening),
+    /// Be part of a tick installation.
+    Tick(crate::bench::tick::roles::Role),
 }
 
 /// Bars of a stream.
@@ -122,6 +124,7 @@ impl Task {
             }
             Self::Pace(pacing) => pacing.run(),
             Self::Listen(listening) => listening.run(),
+            Self::Tick(role) => role.run(),
         }
     }
 }

@@ -83,7 +83,7 @@ proptest! {
         let columns: Vec<(String, Kind)> =
             kinds.iter().enumerate().map(|(at, kind)| (format!("c{at}"), KINDS[*kind])).collect();
         let table = Table::of_kinds("t", Kind::Timespan, &columns).unwrap();
-        let plant = Plant::open(&place.db, "tp", &[table.clone()], PlantOptions::default()).unwrap();
+        let plant = Plant::open(&place.db, "tp", std::slice::from_ref(&table), PlantOptions::default()).unwrap();
         let hdb = Hdb::new(hdb_place.db.clone());
         let rdb = rdb(&place.db, Some(&hdb));
         let numbers: Vec<i64> = updates.concat();

@@ -188,6 +188,7 @@ impl<'a> Answerer<'a> {
         let plant = self.served.plant.as_ref().ok_or("this is no tickerplant: send updates to the plant")?;
         let table = self.table(name)?;
         self.may(|rights, stream| rights.may_write(stream), name, "write to")?;
+        self.state = None;
         let columns = update_of(&table, rows).map_err(|error| format!("{name}: {error}"))?;
         if columns.first().is_some_and(|column| !column.is_empty()) {
             plant.update(name, &columns).map_err(|error| error.to_string())?;
@@ -260,6 +261,7 @@ impl<'a> Answerer<'a> {
             Some(Value::Atom(Atom::Date(days))) => Date::of_kdb(*days),
             Some(other) => return Err(format!("type: .u.end takes a date, not {}", what(other))),
         };
+        self.state = None;
         plant.end_of_day(date).map_err(|error| error.to_string())?;
         Ok(Value::nothing())
     }
@@ -269,6 +271,8 @@ impl<'a> Answerer<'a> {
         self.may(|rights, stream| rights.may_read(stream), table.name(), "read")?;
         match (&self.served.rdb, self.hub) {
             (Some(rdb), _) => {
+                // What takes long must not keep others from being published to.
+                self.state = None;
                 let count = rdb.count(&query).map_err(|error| error.to_string())?;
                 Ok((count as i64).into())
             }
@@ -292,6 +296,8 @@ impl<'a> Answerer<'a> {
                 Err("the plant answers no selections: ask the RDB".into())
             };
         };
+        // What takes long must not keep others from being published to.
+        self.state = None;
         let query = self.query(select)?;
         let rows = rdb.count(&query).map_err(|error| error.to_string())?;
         let rows = select.limit.map_or(rows, |limit| rows.min(limit.unsigned_abs()));

@@ -28,6 +28,8 @@ use tapedb_kdb_ipc::{Atom, Elements, Kind, Symbols, Value, Vector, compress, mes
 
 /// Most rows that are published together.
 pub(super) const PIECE_ROWS: usize = 4096;
+/// Most rows of a table that wait for one subscriber that gets only the last of each symbol; beyond, it is disconnected.
+const PENDING_ROWS_MAX: usize = 1_000_000;
 /// How long it waits for messages before it looks at the calendar and whether it shall stop.
 const WAIT: Duration = Duration::from_millis(20);
 /// Pause before it tries again what has failed.
@@ -93,7 +95,15 @@ pub(super) struct Subscriber {
     /// It is behind, and reads for itself.
     pub(super) lag: Option<Lag>,
     /// Rows that could not be sent yet, by table.
-    pending: Vec<Option<Vec<Value>>>,
+    pending: Vec<Option<Pending>>,
+}
+
+/// Rows of a table that wait until a subscriber reads again. Always true: the last row of each symbol of all that came is there.
+#[derive(Debug, Clone)]
+struct Pending {
+    columns: Vec<Value>,
+    /// How many rows there were when the others were taken out last.
+    rows_kept: usize,
 }
 
 /// Which rows of a table a subscriber wants.
@@ -290,7 +300,8 @@ impl Subscriber {
         }
     }
 
-    /// Adds rows to those that wait, and leaves the last of each symbol.
+    /// Adds rows to those that wait; when these have doubled, only the last of each symbol stays, so that a row costs the same
+    /// however many wait.
     fn conflate(&mut self, table: usize, update: &Update, rows: Option<&[u32]>, counters: &Counters) {
         let all: Vec<u32>;
         let rows = match rows {
@@ -300,36 +311,76 @@ impl Subscriber {
                 &all
             }
         };
-        let mut columns: Vec<Value> = update.columns.iter().map(|column| picked(column, rows)).collect();
-        if let Some(waiting) = self.pending[table].take() {
-            columns = waiting.into_iter().zip(columns).map(|(a, b)| joined(a, &b)).collect();
+        let columns: Vec<Value> = update.columns.iter().map(|column| picked(column, rows)).collect();
+        let mut pending = match self.pending[table].take() {
+            Some(Pending { columns: waiting, rows_kept }) => {
+                let columns = waiting.into_iter().zip(columns).map(|(a, b)| joined(a, &b)).collect();
+                Pending { columns, rows_kept }
+            }
+            None => Pending { columns, rows_kept: 0 },
+        };
+        if pending.rows() > 2 * pending.rows_kept + PIECE_ROWS {
+            pending.leave_last(counters);
         }
-        let kept = last_of_each(&columns);
-        let dropped = columns.first().and_then(Value::len).unwrap_or(0) - kept.len();
-        counters.conflated_rows.fetch_add(dropped as u64, Ordering::Relaxed);
-        self.pending[table] = Some(columns.iter().map(|column| picked(column, &kept)).collect());
+        if pending.rows() > PENDING_ROWS_MAX {
+            counters.disconnected.fetch_add(1, Ordering::Relaxed);
+            self.outbox.close();
+        }
+        self.pending[table] = Some(pending);
     }
 
     /// Sends what waits, if there is room again.
-    pub(super) fn send_pending(&mut self, tables: &[(Table, Stream)]) {
+    fn send_pending(&mut self, tables: &[(Table, Stream)], counters: &Counters) {
         for (table, (def, _)) in tables.iter().enumerate() {
-            let Some(columns) = self.pending[table].take() else { continue };
-            let update = Update::new(def, columns);
-            if self.outbox.waiting() > 0
-                || !update.bytes(self.compresses).is_none_or(|bytes| self.outbox.update(&bytes))
-            {
-                self.pending[table] = Some(update.columns);
+            if self.outbox.waiting() > 0 {
+                return;
             }
+            self.force_pending(table, def, counters);
         }
     }
 
-    fn end(&mut self, date: Date, day: &Day, firsts: &[u64]) {
-        match &mut self.lag {
-            Some(lag) => lag.ends.push_back((date, firsts.to_vec(), day.midnight.0)),
-            None => {
-                self.outbox.update(&end_message(date));
-            }
+    /// Sends what waits of a table, which is little.
+    fn force_pending(&mut self, table: usize, def: &Table, counters: &Counters) {
+        let Some(mut pending) = self.pending[table].take() else { return };
+        pending.leave_last(counters);
+        if let Some(bytes) = Update::new(def, pending.columns).bytes(self.compresses) {
+            self.outbox.force(bytes);
         }
+    }
+
+    fn end(
+        &mut self,
+        date: Date,
+        day: &Day,
+        firsts: &[u64],
+        tables: &[(Table, Stream)],
+        counters: &Counters,
+    ) {
+        if let Some(lag) = &mut self.lag {
+            lag.ends.push_back((date, firsts.to_vec(), day.midnight.0));
+            return;
+        }
+        for (table, (def, _)) in tables.iter().enumerate() {
+            self.force_pending(table, def, counters);
+        }
+        self.outbox.force(end_message(date));
+    }
+}
+
+impl Pending {
+    fn rows(&self) -> usize {
+        self.columns.first().and_then(Value::len).unwrap_or(0)
+    }
+
+    /// Leaves the last row of each symbol.
+    fn leave_last(&mut self, counters: &Counters) {
+        let kept = last_of_each(&self.columns);
+        let dropped = self.rows() - kept.len();
+        counters.conflated_rows.fetch_add(dropped as u64, Ordering::Relaxed);
+        if dropped > 0 {
+            self.columns = self.columns.iter().map(|column| picked(column, &kept)).collect();
+        }
+        self.rows_kept = kept.len();
     }
 }
 
@@ -613,7 +664,9 @@ impl Publisher {
         if let Some(journal) = &mut state.journal {
             journal.roll(day.date, &names(&self.shared.plan), &begins)?;
         }
-        state.subscribers.iter_mut().for_each(|subscriber| subscriber.end(ended, day, &firsts));
+        let (tables, counters) = (self.shared.plan.tables(), &self.shared.counters);
+        let ends = |subscriber: &mut Subscriber| subscriber.end(ended, day, &firsts, tables, counters);
+        state.subscribers.iter_mut().for_each(ends);
         (state.date, state.midnight, state.firsts) = (day.date, day.midnight.0, firsts);
         drop(state);
         self.days.pop_front();
@@ -623,7 +676,8 @@ impl Publisher {
     fn send_pending(&self) {
         let mut state = self.shared.lock();
         let tables = self.shared.plan.tables();
-        state.subscribers.iter_mut().for_each(|subscriber| subscriber.send_pending(tables));
+        let counters = &self.shared.counters;
+        state.subscribers.iter_mut().for_each(|subscriber| subscriber.send_pending(tables, counters));
         state.subscribers.retain(|subscriber| !subscriber.outbox.is_closed());
     }
 }

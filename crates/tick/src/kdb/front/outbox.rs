@@ -75,12 +75,14 @@ impl Outbox {
         true
     }
 
-    /// Sends an update that a subscriber reads for itself: it is small, and nothing else waits.
+    /// Sends what must not be refused, and is small: what a subscriber reads for itself, and that a day has ended.
     pub fn force(&self, update: Bytes) {
         let mut inner = self.lock();
         inner.bytes += update.len();
         let queue = if inner.is_answering { &mut inner.held } else { &mut inner.queue };
         queue.push_back(update);
+        drop(inner);
+        self.changed.notify_all();
     }
 
     /// Notes whether its subscriber reads for itself, because it could not keep up.

@@ -2,7 +2,7 @@
 //!
 //! * [`log`]: the tickerplant's log.
 //! * [`flat`]: one value in a file, such as `.d` and `sym`.
-//! * [`column`]: a column of a splayed table.
+//! * [`mod@column`]: a column of a splayed table.
 
 pub mod column;
 pub mod flat;

@@ -3,7 +3,7 @@
 //! There is no socket, no file, no clock and no q here. A [`Session`] is one end of a connection: bytes that arrive go
 //! in, a greeting and then messages come out. [`Value`] is anything that a message may hold; [`decode`] and [`encode`]
 //! change bytes into values and back, in both byte orders; [`compress`](fn@compress) and [`expand`] are what busy links
-//! do to messages. [`file`] is about what kdb+ keeps on disk: the tickerplant's log, flat values and splayed columns.
+//! do to messages. [`mod@file`] is about what kdb+ keeps on disk: the tickerplant's log, flat values and splayed columns.
 //!
 //! Whatever bytes come, nothing panics, and no memory is taken that the bytes do not justify: see [`Limits`].
 //!

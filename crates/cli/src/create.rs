@@ -75,7 +75,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     ui.print(&format!("created stream {:?}\n", stream.name()))
 }
 
-fn read_schema(path: &Path) -> Result<Schema, Failure> {
+/// The schema in a file, or in standard input where that is `-`.
+pub fn read_schema(path: &Path) -> Result<Schema, Failure> {
     let text = read_text(path).map_err(|error| {
         Failure::new(format!("cannot read the schema {}: {error}; see --schema", path.display()))
     })?;

@@ -39,6 +39,7 @@ mod streams;
 mod symbols;
 mod tail;
 mod tick;
+mod topic;
 mod truncate;
 mod ui;
 mod user;
@@ -96,6 +97,7 @@ enum Command {
     Load(load::Args),
     Read(read::Args),
     Tail(tail::Args),
+    Topic(topic::Args),
     Server(Box<server::Args>),
     User(user::Args),
     Tick(Box<tick::Args>),
@@ -136,6 +138,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Load(args) => load::run(args, ui),
         Command::Read(args) => read::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),
+        Command::Topic(args) => topic::run(args, ui),
         Command::Server(args) => server::run(*args, ui),
         Command::User(args) => user::run(args, ui),
         Command::Tick(args) => tick::run(*args, ui),

@@ -107,7 +107,7 @@ impl SubscriberBuilder {
             body,
             wanted,
             symbols: Symbols::default(),
-            head: Head { bytes: 0, type_id: 0, symbol: 0, time: 0, sequence: 0 },
+            head: Head { is_given: false, bytes: 0, type_id: 0, symbol: 0, time: 0, sequence: 0 },
             waiting: self.waiting,
             readers: RefCell::default(),
             same: Cell::new(None),
@@ -160,6 +160,7 @@ impl Wanted {
 
 #[derive(Debug, Clone, Copy)]
 struct Head {
+    is_given: bool,
     bytes: usize,
     type_id: u16,
     symbol: u32,
@@ -210,6 +211,12 @@ impl Subscriber {
         Ok(Some(TopicMessage { subscriber: self }))
     }
 
+    /// The message that was given last; `None` before the first, and when the last call gave none.
+    #[inline]
+    pub fn current(&self) -> Option<TopicMessage<'_>> {
+        self.head.is_given.then_some(TopicMessage { subscriber: self })
+    }
+
     /// Waits until there may be a message, or the time is over.
     pub fn wait(&mut self, timeout: Duration) {
         let until = Until::new(timeout);
@@ -225,8 +232,11 @@ impl Subscriber {
         let Self { topic, reader, body, wanted, symbols, .. } = self;
         let found = reader
             .poll(&topic.ring, body, |type_id, symbol| wanted.wants(topic, symbols, type_id, symbol))?;
-        let Found::Message { bytes, type_id, symbol, time, sequence } = found else { return Ok(false) };
-        self.head = Head { bytes, type_id, symbol, time, sequence };
+        let Found::Message { bytes, type_id, symbol, time, sequence } = found else {
+            self.head.is_given = false;
+            return Ok(false);
+        };
+        self.head = Head { is_given: true, bytes, type_id, symbol, time, sequence };
         if self.symbols.known_name(symbol).is_empty() {
             self.symbols.name(&self.topic.ring, symbol)?;
         }

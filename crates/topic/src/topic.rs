@@ -255,6 +255,16 @@ impl Topic {
         crate::body::body_bytes_max(&self.inner.ring)
     }
 
+    /// Tells it from others, also from one of the same name before it.
+    pub fn id(&self) -> u64 {
+        self.inner.ring.shape.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.inner.path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
+    }
+
     /// Its file.
     pub fn path(&self) -> &Path {
         &self.inner.path

@@ -8,6 +8,7 @@ mod remote;
 mod report;
 mod storage;
 mod tick;
+mod topic;
 
 use crate::failure::Failure;
 use crate::ui::Ui;
@@ -32,6 +33,7 @@ enum Bench {
     Live(remote::live::Args),
     Latency(remote::latency::Args),
     Tick(tick::Args),
+    Topic(topic::Args),
     /// A process of a benchmark
     #[command(hide = true)]
     Worker {
@@ -66,6 +68,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Bench::Live(args) => remote::live::run(&args, ui)?,
         Bench::Latency(args) => remote::latency::run(&args, ui)?,
         Bench::Tick(args) => tick::run(&args, ui)?,
+        Bench::Topic(args) => topic::run(&args, ui)?,
         // Its report is for the process that started it.
         Bench::Worker { .. } => return Ok(()),
     };

@@ -13,7 +13,9 @@ pub use counter::{Counter, Totals};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use tapedb_codec::dynamic::RecordRef;
 use tapedb_engine::{Cursor, Message, Stream};
+use tapedb_schema::Timestamp;
 
 /// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -94,6 +96,16 @@ impl Writer {
             Self::None(counter) => counter.add(message),
         }
         Ok(())
+    }
+}
+
+/// Appends one message that is no stream's, as text unless JSON is asked for.
+pub fn write_plain(format: Format, symbol: &str, time: Timestamp, record: RecordRef<'_>, out: &mut Vec<u8>) {
+    if format == Format::Json {
+        record.write_message_json(symbol, time, out);
+        out.push(b'\n');
+    } else {
+        text::write_line(time, symbol, record, out);
     }
 }
 

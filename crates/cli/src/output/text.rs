@@ -3,6 +3,7 @@
 use super::value::{write_plain, write_quoted};
 use tapedb_codec::dynamic::{RecordRef, ValueRef};
 use tapedb_engine::Message;
+use tapedb_schema::Timestamp;
 
 /// Prints lines for people.
 #[derive(Debug)]
@@ -18,14 +19,19 @@ impl TextWriter {
             write_word(message.stream().name(), out);
             out.push(b' ');
         }
-        message.time().write_to(out);
-        out.push(b' ');
-        write_word(message.symbol(), out);
-        out.push(b' ');
-        out.extend_from_slice(record.layout().name.as_bytes());
-        write_fields(record, true, out);
-        out.push(b'\n');
+        write_line(message.time(), message.symbol(), record, out);
     }
+}
+
+/// Appends one line.
+pub fn write_line(time: Timestamp, symbol: &str, record: RecordRef<'_>, out: &mut Vec<u8>) {
+    time.write_to(out);
+    out.push(b' ');
+    write_word(symbol, out);
+    out.push(b' ');
+    out.extend_from_slice(record.layout().name.as_bytes());
+    write_fields(record, true, out);
+    out.push(b'\n');
 }
 
 /// Appends `a=1 b=2`; `leading`: with a space before the first.

@@ -492,6 +492,12 @@ impl Cursor {
         Ok(None)
     }
 
+    /// The message that was given last; `None` before the first, and when the last call gave none.
+    #[inline]
+    pub fn current(&self) -> Option<Message<'_>> {
+        (self.given && self.lead.is_some()).then_some(Message { cursor: self })
+    }
+
     /// Goes on with the first message at or after `time`, and where the cursor reads backwards with the last one at or before
     /// it: wherever the cursor is, in history as it is now, with the filters that the cursor was opened with. A live cursor
     /// goes on live behind it. Costs what opening a cursor costs: what is read does not grow with history.

@@ -1,0 +1,198 @@
+//! A durable stream of a topic.
+
+use crate::error::FeedError;
+use crate::marks::{Mark, Marks, MarksLoader};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tapedb_engine::{Database, Loader, StreamOptions};
+use tapedb_schema::Timestamp;
+use tapedb_topic::{Subscriber, Topic, TopicError, Waiting};
+
+/// How a topic is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyOptions {
+    /// How long a message may wait for others before they are written together. Default: a millisecond.
+    pub delay: Duration,
+    /// Whether publishers of a reliable topic wait for the copy. If not, it may miss messages, and says which. Default: yes.
+    pub is_waited_for: bool,
+    /// How the copy waits for messages. Default: parked.
+    pub waiting: Waiting,
+}
+
+impl Default for CopyOptions {
+    fn default() -> Self {
+        Self { delay: Duration::from_millis(1), is_waited_for: true, waiting: Waiting::Park }
+    }
+}
+
+/// How far a copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CopyProgress {
+    /// Messages copied since it was opened.
+    pub copied: u64,
+    /// Messages of the topic that the stream does not have and will not have: overwritten before they could be copied.
+    pub missed: u64,
+    /// Messages published and not in the stream yet.
+    pub lag: u64,
+    /// Sequence number that the next message has in the stream.
+    pub next_sequence: u64,
+}
+
+/// Keeps a durable stream of a topic: every message, in the topic's order, as long as it runs; what it could not copy is
+/// written down. When it is opened again it goes on where it was, if the topic still has that.
+///
+/// Nobody else may load into the stream.
+#[derive(Debug)]
+pub struct CarbonCopy {
+    topic: Topic,
+    stream: String,
+    subscriber: Subscriber,
+    loader: Loader,
+    marks: MarksLoader,
+    options: CopyOptions,
+    /// Number that the next message of the topic has if nothing is missing; `None` before the first.
+    expected: Option<u64>,
+    /// Messages missed since the last one that was copied.
+    missed_here: u64,
+    progress: CopyProgress,
+    /// When the oldest message came that has not been flushed.
+    since: Option<Instant>,
+}
+
+impl CarbonCopy {
+    /// Opens the stream, or makes it, and goes on where an earlier copy of the same topic ended, else with the oldest message
+    /// that the topic has.
+    ///
+    /// # Errors
+    /// [`FeedError::NoCopy`] when the stream has another schema or several spaces; the engine's, and the topic's.
+    pub fn open(
+        topic: &Topic,
+        db: &Database,
+        stream: &str,
+        stream_options: StreamOptions,
+        options: CopyOptions,
+    ) -> Result<Self, FeedError> {
+        let copy = db.open_or_create_stream(stream, topic.schema().clone(), stream_options)?;
+        let refuse = |why| Err(FeedError::NoCopy { stream: stream.into(), why });
+        if copy.schema() != topic.schema() {
+            return refuse("it has another schema");
+        }
+        if copy.spaces() != 1 {
+            return refuse("it has several spaces, and a topic has one order");
+        }
+        let marks = MarksLoader::open(db, stream, topic.name(), stream_options)?;
+        let known = Marks::read(db, stream)?;
+        let next_sequence = copy.stats()?.next_sequence;
+        let subscriber = topic.subscriber().from_oldest().waiting(options.waiting);
+        let subscriber = if options.is_waited_for { subscriber } else { subscriber.watch_only() };
+        let mark = known.at(next_sequence).filter(|mark| mark.topic == topic.id());
+        Ok(Self {
+            expected: mark.map(|mark| mark.first + (next_sequence - mark.sequence)),
+            subscriber: subscriber.open()?,
+            loader: copy.loader()?,
+            marks,
+            options,
+            missed_here: 0,
+            progress: CopyProgress { next_sequence, ..CopyProgress::default() },
+            since: None,
+            stream: stream.into(),
+            topic: topic.clone(),
+        })
+    }
+
+    /// Copies what there is, waiting for it at most `timeout`, and flushes what has waited long enough. Call it again and
+    /// again. How many messages it copied.
+    ///
+    /// # Errors
+    /// The engine's: what keeps the stream from being written. The message at hand is then not in it.
+    pub fn step(&mut self, timeout: Duration) -> Result<u64, FeedError> {
+        let before = self.progress.copied;
+        let timeout = self
+            .since
+            .map_or(timeout, |since| self.options.delay.saturating_sub(since.elapsed()).min(timeout));
+        let mut found = self.copy_next(timeout)?;
+        for _ in 1..STEP_MESSAGES {
+            if !found {
+                break;
+            }
+            found = self.copy_next(Duration::ZERO)?;
+        }
+        if self.since.is_some_and(|since| since.elapsed() >= self.options.delay) {
+            self.flush()?;
+        }
+        Ok(self.progress.copied - before)
+    }
+
+    /// Writes what has been copied. On success it survives as the stream's durability says.
+    ///
+    /// # Errors
+    /// The engine's. [`FeedError::NoCopy`] when somebody else has loaded into the stream.
+    pub fn flush(&mut self) -> Result<(), FeedError> {
+        if self.since.take().is_none() {
+            return Ok(());
+        }
+        if self.loader.flush()? != self.progress.next_sequence {
+            let why = "somebody else loads into it; give the copy a stream of its own";
+            return Err(FeedError::NoCopy { stream: self.stream.clone(), why });
+        }
+        Ok(())
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> CopyProgress {
+        let published = self.topic.stats().next_sequence;
+        let unwritten = if self.since.is_some() { self.loader.pending() as u64 } else { 0 };
+        let lag = published.saturating_sub(self.subscriber.next_sequence()) + unwritten;
+        CopyProgress { lag, ..self.progress }
+    }
+
+    /// Copies the next message. Whether there was one.
+    fn copy_next(&mut self, timeout: Duration) -> Result<bool, FeedError> {
+        let message = match self.subscriber.next_within(timeout) {
+            Ok(None) => return Ok(false),
+            Ok(Some(message)) => message,
+            Err(TopicError::Missed { count, .. }) => {
+                self.missed_here += count;
+                return Ok(true);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let sequence = message.sequence();
+        match self.expected {
+            Some(expected) if sequence < expected => return Ok(true),
+            Some(expected) if sequence == expected => {}
+            expected => {
+                // What came by since an earlier copy ended, or what was overwritten meanwhile.
+                let gap = expected.map_or(0, |expected| sequence - expected);
+                let missed = if self.progress.copied == 0 { gap } else { self.missed_here };
+                let Self { topic, progress, marks, loader, .. } = self;
+                // The mark comes before its message, so all before it has to be there.
+                loader.flush()?;
+                let mark =
+                    Mark { topic: topic.id(), first: sequence, sequence: progress.next_sequence, missed };
+                marks.write(now(), &mark)?;
+                progress.missed += missed;
+            }
+        }
+        self.loader.append_body(message.symbol(), message.time(), message.type_id(), message.body())?;
+        self.missed_here = 0;
+        self.expected = Some(sequence + 1);
+        self.progress.copied += 1;
+        self.progress.next_sequence += 1;
+        self.since.get_or_insert_with(Instant::now);
+        Ok(true)
+    }
+}
+
+impl Drop for CarbonCopy {
+    fn drop(&mut self) {
+        // Whoever needs to know of an error flushes.
+        let _ = self.flush();
+    }
+}
+
+/// Most messages of one step.
+const STEP_MESSAGES: u32 = 1 << 16;
+
+fn now() -> Timestamp {
+    Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i64)
+}

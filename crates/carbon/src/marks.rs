@@ -1,0 +1,120 @@
+//! Which message of a topic is which of its copy.
+//!
+//! From a mark on, up to the next, both are numbered alike: the message `first` of the topic is the message `sequence` of the
+//! stream, the next the next. A mark is written before the first message that it is about, so where two have one `sequence`
+//! the later one holds, and one whose message never came is about nothing.
+
+use crate::error::FeedError;
+use tapedb_codec::{Record, SchemaBuilder};
+use tapedb_engine::{Database, Loader, Stream, StreamOptions};
+use tapedb_schema::Timestamp;
+
+/// The stream with the marks of a copy.
+pub fn marks_of(stream: &str) -> String {
+    format!("{stream}.carbon")
+}
+
+/// From here on a stream is a copy of a topic.
+#[derive(Record, Default, Debug, Clone, Copy, PartialEq, Eq)]
+#[record(message, name = "CarbonMark")]
+pub(crate) struct Mark {
+    /// Which topic: its id, for a topic that is made anew begins at 0 again.
+    pub topic: u64,
+    /// Sequence number in the topic.
+    pub first: u64,
+    /// Sequence number in the stream.
+    pub sequence: u64,
+    /// Messages of the topic before it that were overwritten before they could be copied.
+    pub missed: u64,
+}
+
+/// All marks of a copy.
+///
+/// Always true: sorted by `sequence`, each there once.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Marks(Vec<Mark>);
+
+impl Marks {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// When there are none, or the stream cannot be read.
+    pub fn read(db: &Database, stream: &str) -> Result<Self, FeedError> {
+        let mut marks = Self::default();
+        let mut cursor = db.stream(&marks_of(stream))?.cursor().from_sequence(0).open()?;
+        while let Some(message) = cursor.next()? {
+            marks.add(message.decode()?);
+        }
+        Ok(marks)
+    }
+
+    pub fn add(&mut self, mark: Mark) {
+        // The later one holds: nothing was copied under those before it from there on.
+        self.0.retain(|old| old.sequence < mark.sequence);
+        self.0.push(mark);
+    }
+
+    /// The mark that a message of the stream is under.
+    pub fn at(&self, sequence: u64) -> Option<&Mark> {
+        self.0.iter().rev().find(|mark| mark.sequence <= sequence)
+    }
+
+    /// Where in the stream a message of a topic is or will be, as far as is known; what was missed lies where the next one is.
+    pub fn place(&self, topic: u64, first: u64) -> Option<u64> {
+        let under = self.0.iter().rposition(|mark| mark.topic == topic && mark.first <= first)?;
+        let place = self.0[under].sequence + (first - self.0[under].first);
+        Some(self.0.get(under + 1).map_or(place, |next| place.min(next.sequence)))
+    }
+}
+
+/// Writes marks.
+#[derive(Debug)]
+pub(crate) struct MarksLoader {
+    loader: Loader,
+    topic: String,
+}
+
+impl MarksLoader {
+    /// Opens the stream of marks, or makes it.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn open(db: &Database, stream: &str, topic: &str, options: StreamOptions) -> Result<Self, FeedError> {
+        let schema = SchemaBuilder::new().with::<Mark>().finish();
+        let options = StreamOptions { durability: options.durability, ..StreamOptions::default() };
+        let marks: Stream = db.open_or_create_stream(&marks_of(stream), schema, options)?;
+        Ok(Self { loader: marks.loader()?, topic: topic.into() })
+    }
+
+    /// Writes a mark, before what it is about.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn write(&mut self, time: Timestamp, mark: &Mark) -> Result<(), FeedError> {
+        self.loader.append(&self.topic, time, mark)?;
+        self.loader.flush()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_follow_from_the_mark_they_are_under() {
+        let mut marks = Marks::default();
+        let mark = |topic, first, sequence, missed| Mark { topic, first, sequence, missed };
+        for mark in [mark(1, 5, 0, 0), mark(1, 20, 10, 5), mark(1, 30, 10, 15), mark(2, 0, 50, 0)] {
+            marks.add(mark);
+        }
+        assert_eq!((marks.place(1, 5), marks.place(1, 14)), (Some(0), Some(9)));
+        // Missed: the next that was copied.
+        assert_eq!(
+            (marks.place(1, 15), marks.place(1, 20), marks.place(1, 30)),
+            (Some(10), Some(10), Some(10))
+        );
+        assert_eq!((marks.place(1, 31), marks.place(2, 7), marks.place(1, 4)), (Some(11), Some(57), None));
+        assert_eq!((marks.at(9).unwrap().first, marks.at(10).unwrap().first), (5, 30));
+    }
+}

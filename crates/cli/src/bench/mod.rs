@@ -6,6 +6,7 @@ mod machine;
 mod pool;
 mod remote;
 mod report;
+mod series;
 mod storage;
 mod tick;
 mod topic;

@@ -13,3 +13,4 @@ mod real_data;
 mod serving;
 mod support;
 mod ticking;
+mod topics;

@@ -1,14 +1,17 @@
-//! How late messages come through a durable stream at a given rate, from when they should have been sent.
+//! How late messages come through a durable stream, or a topic, at a given rate, from when they should have been sent.
 
 use super::serving::{Serving, connected};
 use super::worker::{Task, Worker, now_ns, ready, say};
 use super::{Common, Transport};
 use crate::args::{count, duration};
 use crate::bench::report::Report;
+use crate::bench::series::{self, Series};
+use crate::bench::topic::study::Study;
 use crate::failure::Failure;
 use crate::ui::Ui;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 use tapedb_client::Client;
@@ -29,7 +32,10 @@ const LATENCY_MAX_NS: u64 = 60_000_000_000;
 /// A pacer sleeps until so long before the next message is due, then looks at the clock: it may not be late itself.
 const SPIN_NS: u64 = 100_000;
 
-/// Latency of a durable live stream at a given rate
+/// Latency of a durable live stream, or of a topic, at a given rate
+///
+/// --mode topic is the study of 25 exchanges with 10 contracts each (level-2 books, 50 by 50): each exchange publishes to one
+/// topic, one consumer keeps a histogram, both spin on a processor of their own; --copy keeps a durable stream of it.
 ///
 /// Each message carries the time at which it should have been sent, by a plan that does not wait for anything; how late
 /// the consumer has it counts from then, so that what a stall holds up is counted in full. Producers and consumer are
@@ -40,6 +46,18 @@ pub struct Args {
     /// What messages go through
     #[arg(long, value_name = "MODE", default_value = "stream")]
     mode: Mode,
+    /// Keep a carbon copy of the topic meanwhile
+    #[arg(long)]
+    copy: bool,
+    /// Tell the percentiles of each such part of a topic's run
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    interval: Duration,
+    /// File for the distribution of a topic's run, for HdrHistogram's plotter
+    #[arg(long, value_name = "FILE")]
+    hdr: Option<PathBuf>,
+    /// File for a picture of a topic's run: percentiles over time
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Producers
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1000))]
     producers: u32,
@@ -76,6 +94,10 @@ enum Wait {
 enum Mode {
     /// A durable stream of a server.
     Stream,
+    /// A topic.
+    Topic,
+    /// One after the other.
+    Both,
 }
 
 /// What a process with producers is told.
@@ -113,10 +135,15 @@ const PERCENTILES: [(&str, f64); 6] =
 
 /// Runs the benchmark.
 pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
-    let Mode::Stream = args.mode;
     let mut report = Report::new("latency");
     for run in 0..args.common.runs {
         ui.note(&format!("run {} of {}", run + 1, args.common.runs));
+        if args.mode != Mode::Stream {
+            through_topic(args, &mut report, ui)?;
+        }
+        if args.mode == Mode::Topic {
+            continue;
+        }
         for wait in &args.wait {
             let (spin_us, how) = match wait {
                 Wait::Sleep => (0, ""),
@@ -136,6 +163,33 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
         }
     }
     Ok(report)
+}
+
+/// One run through a topic.
+fn through_topic(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failure> {
+    let Args { producers: feeds, rate, time, copy, .. } = *args;
+    let study = Study { feeds, rate: rate.max(1), time, warm_up: WARM_UP, copy };
+    let (mut series, copied) = study.run(args.common.db(), Series::new(args.interval)?)?;
+    series.finish();
+    let case = if copy { "latency.topic.copy" } else { "latency.topic" };
+    for ((name, _), nanos) in series::PERCENTILES.iter().zip(series.values()) {
+        report.add(case, name, "µs", nanos as f64 / 1000.0);
+    }
+    report.add(case, "mean", "µs", series.mean() / 1000.0);
+    if let Some(copied) = copied {
+        report.add(case, "copied", "messages", copied.copied as f64);
+        report.add(case, "missed", "messages", copied.missed as f64);
+    }
+    ui.note(&series.table());
+    if let Some(path) = &args.hdr {
+        series.write_hdr(path)?;
+    }
+    match &args.svg {
+        Some(path) => {
+            series.write_svg(path, &format!("{case}: {feeds} feeds, {rate} messages/s, one-way latency"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// How late messages were sent, and how late they came.

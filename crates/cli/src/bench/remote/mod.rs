@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use clap::ValueEnum;
 use serving::Serving;
 pub use serving::socket_of;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What all of these benchmarks are told.
 #[derive(Debug, clap::Args)]
@@ -51,6 +51,11 @@ impl Transport {
 }
 
 impl Common {
+    /// Where a database can be.
+    fn db(&self) -> &Path {
+        &self.db
+    }
+
     /// Starts a server over a new database.
     fn serve(&self) -> Result<Serving, Failure> {
         self.serve_spinning(0)

@@ -3,6 +3,7 @@
 
 mod latency;
 mod records;
+pub mod study;
 mod throughput;
 
 use super::report::Report;

@@ -20,7 +20,7 @@ pub fn run<T: Numbered>(rate: u64, alone: bool) -> impl Fn(&Args, &str, &mut Rep
         let mut latencies = measure::<T>(args, rate, alone)?;
         latencies.sort_by(f64::total_cmp);
         let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize];
-        for (metric, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)] {
+        for (metric, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)] {
             report.add(case, metric, "ns", at(part));
         }
         Ok(())

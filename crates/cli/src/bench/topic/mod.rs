@@ -20,9 +20,9 @@ use tapedb_topic::{Delivery, Folder, Topic, TopicOptions, ticks};
 /// when its subscriber has it, by the processors' own clock; throughput is without loss, and all that arrives is checked.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only cases whose name has this in it, for example latency.40
+    /// Only the case of this name or, if there is none, those that have it in their names, for example latency.40
     #[arg(long, value_name = "TEXT", default_value = "")]
-    case: String,
+    only: String,
     /// Runs of each case; the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
@@ -40,13 +40,20 @@ pub struct Args {
 /// Runs the benchmark.
 pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
     let mut report = Report::new("topic");
+    let mut chosen = cases();
+    let is_one = chosen.iter().any(|(case, _)| *case == args.only);
+    chosen.retain(|(case, _)| if is_one { *case == args.only } else { case.contains(&args.only) });
+    if chosen.is_empty() {
+        return Err(Failure::usage(format!(
+            "no case has {:?} in its name; leave --only out to see all",
+            args.only
+        )));
+    }
     for run in 0..args.runs {
         ui.note(&format!("run {} of {}", run + 1, args.runs));
-        for (case, work) in cases() {
-            if case.contains(&args.case) {
-                ui.check_interrupt()?;
-                work(args, &case, &mut report)?;
-            }
+        for (case, work) in &chosen {
+            ui.check_interrupt()?;
+            work(args, case, &mut report)?;
         }
     }
     Ok(report)

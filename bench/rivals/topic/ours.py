@@ -33,7 +33,7 @@ class Ours:
         if not self._is_known:
             return []
         case = f"topic.{work.key}"
-        bench = ["topic", "--only", case, "--time", f"{seconds:g}s", "--runs", "1", "--json"]
+        bench = ["topic", "--case", case, "--time", f"{seconds:g}s", "--runs", "1", "--json"]
         text = output([str(self._tapedb), "bench", *bench], _SECONDS_MAX)
         try:
             rows = [Row.parse(line) for line in text.splitlines() if line.strip()]

@@ -48,10 +48,10 @@ def _table(head: str, media: Media, works: list[Work], cell) -> str:  # noqa: AN
 
 
 def _latency(figures: dict[tuple[str, str], Row], name: str) -> str | None:
-    rows = [figures[name, percentile] for percentile in PERCENTILES if (name, percentile) in figures]
-    if not rows:
+    rows = [figures.get((name, percentile)) for percentile in PERCENTILES]
+    if rows[0] is None:
         return None
-    median, *others = (_number(row.value * _MICROSECONDS[row.unit]) for row in rows)
+    median, *others = (_number(row.value * _MICROSECONDS[row.unit]) if row else "–" for row in rows)
     return f"{' / '.join([f'**{median}**', *others])} ({rows[0].n})"
 
 

@@ -12,16 +12,17 @@ import org.agrona.DirectBuffer;
 
 /** Aeron IPC: a media driver's folder in shared memory, with the driver if this process is its host. */
 public final class AeronIpc implements Medium {
-    private static final String CHANNEL = "aeron:ipc?term-length=16m";
     private static final int STREAM = 1_001;
     /** Messages that a poll may give. */
     private static final int FRAGMENTS = 256;
 
     private final String folder;
+    private final String channel;
     private final MediaDriver driver;
 
     private AeronIpc(Settings settings) {
         folder = "/dev/shm/" + settings.place();
+        channel = "aeron:ipc?term-length=" + settings.term();
         driver = settings.isGuest() ? null : launch(folder);
     }
 
@@ -37,12 +38,12 @@ public final class AeronIpc implements Medium {
 
     @Override
     public Medium.Publisher publisher(int words) {
-        return new Sending(client());
+        return new Sending(client(), channel);
     }
 
     @Override
     public Medium.Subscriber subscriber(int words) {
-        return new Receiving(client(), words);
+        return new Receiving(client(), channel, words);
     }
 
     @Override
@@ -60,9 +61,9 @@ public final class AeronIpc implements Medium {
         private final ExclusivePublication publication;
         private final BufferClaim claim = new BufferClaim();
 
-        Sending(Aeron client) {
+        Sending(Aeron client, String channel) {
             this.client = client;
-            publication = client.addExclusivePublication(CHANNEL, STREAM);
+            publication = client.addExclusivePublication(channel, STREAM);
         }
 
         @Override
@@ -103,9 +104,9 @@ public final class AeronIpc implements Medium {
         private final long[] message;
         private Medium.Found found;
 
-        Receiving(Aeron client, int words) {
+        Receiving(Aeron client, String channel, int words) {
             this.client = client;
-            subscription = client.addSubscription(CHANNEL, STREAM);
+            subscription = client.addSubscription(channel, STREAM);
             message = new long[words];
         }
 

@@ -49,6 +49,11 @@ final class Settings {
         return words.getOrDefault("place", "tapedb-rival-" + ProcessHandle.current().pid());
     }
 
+    /** Bytes of Aeron's terms, such as `16m`. */
+    String term() {
+        return words.getOrDefault("term", "16m");
+    }
+
     /** Whether another process has made that place. */
     boolean isGuest() {
         return Boolean.parseBoolean(words.getOrDefault("guest", "false"));

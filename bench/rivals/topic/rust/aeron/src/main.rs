@@ -3,6 +3,7 @@
 
 #![deny(unsafe_code)]
 
+use std::ffi::CString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use rusteron_media_driver::bindings::aeron_threading_mode_enum::AERON_THREADING_
 use rusteron_media_driver::testing::EmbeddedDriver;
 use tapedb_rival_rules::{Failure, Medium, Publish, Settings, Subscribe, run};
 
-const CHANNEL: &str = "aeron:ipc?term-length=16m|alias=tapedb-rival";
 const STREAM: i32 = 1_001;
 /// How long the driver may take to add a publication or a subscription.
 const ADD_MAX: Duration = Duration::from_secs(10);
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
 /// A media driver's folder in shared memory, with the driver if this process is its host.
 struct AeronIpc {
     folder: String,
+    channel: CString,
     _driver: Option<EmbeddedDriver>,
 }
 
@@ -32,7 +33,8 @@ impl AeronIpc {
     fn meet(settings: &Settings) -> Result<Self, Failure> {
         let folder = format!("/dev/shm/{}", settings.place);
         let driver = if settings.is_guest { None } else { Some(launch(&folder)?) };
-        Ok(Self { folder, _driver: driver })
+        let channel = format!("aeron:ipc?term-length={}", settings.term).into_c_string();
+        Ok(Self { folder, channel, _driver: driver })
     }
 }
 
@@ -64,14 +66,13 @@ impl Medium for AeronIpc {
 
     fn publisher<const N: usize>(&self) -> Result<Sending, Failure> {
         let client = Aeron::connect_dir(&self.folder)?;
-        let adding = client.async_add_exclusive_publication(&CHANNEL.into_c_string(), STREAM)?;
+        let adding = client.async_add_exclusive_publication(&self.channel, STREAM)?;
         Ok(Sending { publication: adding.poll_blocking(ADD_MAX)?, _client: client })
     }
 
     fn subscriber<const N: usize>(&self) -> Result<Receiving, Failure> {
         let client = Aeron::connect_dir(&self.folder)?;
-        let channel = CHANNEL.into_c_string();
-        let adding = client.async_add_subscription(&channel, STREAM, Handlers::NONE, Handlers::NONE)?;
+        let adding = client.async_add_subscription(&self.channel, STREAM, Handlers::NONE, Handlers::NONE)?;
         Ok(Receiving { subscription: adding.poll_blocking(ADD_MAX)?, _client: client })
     }
 }

@@ -2,10 +2,14 @@
 //!
 //! The publisher spins until the next message is due, and publishes whatever is due by then. Late publishing counts as
 //! latency, so that a publisher that was held up does not leave out what it should have sent meanwhile.
+//!
+//! Times are the processor's own, which take a few nanoseconds to read where the system's clock takes 25: `tapedb bench
+//! topic` does the same.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use quanta::Clock;
 
 use crate::medium::{Failure, Medium, Publish, Subscribe};
 use crate::program::Settings;
@@ -23,12 +27,11 @@ pub fn measure<M: Medium, const W: usize>(
     medium: &M,
     settings: &Settings,
 ) -> Result<Histogram<u64>, Failure> {
-    let epoch = Instant::now();
-    let warmup = settings.warmup;
+    let clock = Ticks::new();
     let found = together::<M, _, W>(
         medium,
-        |publisher| produce::<W>(settings, publisher, epoch),
-        |subscriber| receive::<W>(warmup, subscriber, epoch),
+        |publisher| produce::<W>(settings, publisher, &clock),
+        |subscriber| receive::<W>(settings, subscriber, &clock),
     );
     Ok(found)
 }
@@ -36,17 +39,18 @@ pub fn measure<M: Medium, const W: usize>(
 fn produce<const W: usize>(
     settings: &Settings,
     publisher: &mut impl Publish<W>,
-    epoch: Instant,
+    clock: &Ticks,
 ) -> Result<(), Failure> {
     let seconds = (settings.warmup + settings.duration).as_secs_f64();
     let count = (seconds * f64::from(settings.rate)) as u64;
-    let first = (epoch.elapsed() + LEAD).as_nanos() as u64;
+    let interval = clock.ticks(Duration::from_secs(1)) / f64::from(settings.rate);
+    let first = clock.now() + clock.ticks(LEAD) as u64;
     let mut writer = Writer::<W>::default();
     // So that the subscriber knows from when on to count.
     publish(publisher, &writer.message(first))?;
     for index in 1..=count {
-        let due = first + index * 1_000_000_000 / u64::from(settings.rate);
-        while (epoch.elapsed().as_nanos() as u64) < due {
+        let due = first + (index as f64 * interval) as u64;
+        while clock.now() < due {
             std::hint::spin_loop();
         }
         publish(publisher, &writer.message(due))?;
@@ -55,24 +59,53 @@ fn produce<const W: usize>(
 }
 
 fn receive<const W: usize>(
-    warmup: Duration,
+    settings: &Settings,
     subscriber: &mut impl Subscribe<W>,
-    epoch: Instant,
+    clock: &Ticks,
 ) -> Result<Histogram<u64>, Failure> {
+    let warmup = clock.ticks(settings.warmup) as u64;
     let mut histogram = Histogram::new_with_max(NANOS_MAX, DIGITS)?;
     let mut reader = Reader::<W>::default();
     let mut counted_from = u64::MAX;
     while !reader.is_over() {
         subscriber.poll(|message| {
-            let now = epoch.elapsed().as_nanos() as u64;
+            let now = clock.now();
             let Some(due) = reader.read(message) else { return };
             if counted_from == u64::MAX {
-                counted_from = due + warmup.as_nanos() as u64;
+                counted_from = due + warmup;
             } else if due >= counted_from {
-                histogram.saturating_record(now.saturating_sub(due));
+                histogram.saturating_record(clock.nanos(due, now));
             }
         })?;
     }
     reader.finish()?;
     Ok(histogram)
+}
+
+/// The processor's count of time.
+struct Ticks {
+    clock: Clock,
+    ticks_per_nano: f64,
+}
+
+impl Ticks {
+    fn new() -> Self {
+        let clock = Clock::new();
+        let ticks = 1 << 40;
+        Self { ticks_per_nano: ticks as f64 / clock.delta_as_nanos(0, ticks) as f64, clock }
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        self.clock.raw()
+    }
+
+    fn ticks(&self, span: Duration) -> f64 {
+        span.as_nanos() as f64 * self.ticks_per_nano
+    }
+
+    #[inline]
+    fn nanos(&self, start: u64, end: u64) -> u64 {
+        self.clock.delta_as_nanos(start, end)
+    }
 }

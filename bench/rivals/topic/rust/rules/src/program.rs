@@ -29,6 +29,8 @@ pub struct Settings {
     pub duration: Duration,
     /// Where processes meet that measure together: a name of letters and digits.
     pub place: String,
+    /// Bytes of Aeron's terms, such as `16m`.
+    pub term: String,
     /// Whether another process has made that place.
     pub is_guest: bool,
 }
@@ -108,6 +110,7 @@ impl Settings {
             warmup: Duration::from_secs_f64(value(&words, "warmup", 0.2)?),
             duration: Duration::from_secs_f64(value(&words, "seconds", 3.0)?),
             place: value(&words, "place", format!("tapedb-rival-{}", std::process::id()))?,
+            term: value(&words, "term", "16m".into())?,
             is_guest: value(&words, "guest", false)?,
         })
     }

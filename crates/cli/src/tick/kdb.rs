@@ -24,7 +24,7 @@ pub struct KdbArgs {
     kdb_log: Option<PathBuf>,
 
     /// What is done with kdb+ subscribers that are too slow: they read for themselves until they have caught up, are
-    /// disconnected, or get only the last row of each symbol. They may say it themselves: .u.slow[`conflate].
+    /// disconnected, or get only the last row of each symbol. They may say it themselves, with .u.slow.
     #[arg(long, value_enum, default_value = "replay", requires = "kdb")]
     kdb_slow: SlowArg,
 }

@@ -42,6 +42,9 @@ test:
 bench:
 	$(CARGO) run --release -p tapedb-cli -- bench codec
 	$(CARGO) run --release -p tapedb-cli -- bench storage
+	$(CARGO) run --release -p tapedb-cli -- bench read --svg docs/bench/read.svg
+	$(CARGO) run --release -p tapedb-cli -- bench live --svg docs/bench/live.svg
+	$(CARGO) run --release -p tapedb-cli -- bench latency --idle-cursors 1000 --svg docs/bench/latency.svg
 
 # What `bench-rivals` runs.
 RIVALS ?= storage stream topic

@@ -8,6 +8,7 @@ mod remote;
 mod report;
 mod series;
 mod storage;
+mod svg;
 mod tick;
 mod topic;
 

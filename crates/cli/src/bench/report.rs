@@ -1,5 +1,7 @@
 //! What a benchmark measured: rows of medians with their spread, as a table or as JSON lines.
 
+use crate::bench::svg::Bar;
+use crate::failure::Failure;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -7,13 +9,13 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Report {
     bench: &'static str,
-    rows: BTreeMap<(usize, String, &'static str), Row>,
-    order: Vec<(String, &'static str)>,
+    rows: BTreeMap<(usize, String, String), Row>,
+    order: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
 struct Row {
-    unit: &'static str,
+    unit: String,
     values: Vec<f64>,
 }
 
@@ -24,19 +26,54 @@ impl Report {
     }
 
     /// Adds one run's value.
-    pub fn add(&mut self, case: &str, metric: &'static str, unit: &'static str, value: f64) {
-        let key = (case.to_string(), metric);
+    pub fn add(&mut self, case: &str, metric: &str, unit: &str, value: f64) {
+        let key = (case.to_string(), metric.to_string());
         let place = self.order.iter().position(|known| *known == key).unwrap_or_else(|| {
             self.order.push(key);
             self.order.len() - 1
         });
-        let row = self.rows.entry((place, case.into(), metric)).or_insert(Row { unit, values: Vec::new() });
-        row.values.push(value);
+        let row = self.rows.entry((place, case.into(), metric.into()));
+        row.or_insert_with(|| Row { unit: unit.into(), values: Vec::new() }).values.push(value);
+    }
+
+    /// Adds runs that were made before: lines of JSON as [`Report::json`] gives them, of which each counts once.
+    pub fn add_rows(&mut self, lines: &str) -> Result<(), Failure> {
+        for line in lines.lines() {
+            let row: Value = serde_json::from_str(line).unwrap_or_default();
+            let text = |key: &str| row[key].as_str();
+            match (text("case"), text("metric"), text("unit"), row["value"].as_f64()) {
+                (Some(case), Some(metric), Some(unit), Some(value)) if text("bench") == Some(self.bench) => {
+                    self.add(case, metric, unit, value);
+                }
+                _ => {
+                    let what = format!("{line:?} is no row of `tapedb bench {} --json`", self.bench);
+                    return Err(Failure::usage(what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The cases that have a metric, as bars whose spread ends with the median of `high`, or is its own.
+    pub fn bars(&self, metric: &str, high: Option<&str>) -> Vec<Bar> {
+        let of = |case: &str, metric: &str| {
+            self.rows
+                .iter()
+                .find(|((_, known, m), _)| known == case && *m == metric)
+                .map(|(_, row)| row.spread())
+        };
+        let rows = self.rows.iter().filter(|((.., known), _)| *known == metric);
+        rows.map(|((_, case, _), row)| {
+            let (value, low, most) = row.spread();
+            let high = high.and_then(|high| of(case, high)).map_or(most, |(high, ..)| high);
+            Bar { label: case.clone(), value, low, high }
+        })
+        .collect()
     }
 
     /// One object for each row.
     pub fn json(&self, machine: &str) -> Vec<Value> {
-        let row = |((_, case, metric), row): (&(usize, String, &'static str), &Row)| {
+        let row = |((_, case, metric), row): (&(usize, String, String), &Row)| {
             let (median, min, max) = row.spread();
             json!({
                 "bench": self.bench, "case": case, "metric": metric, "unit": row.unit, "value": median,
@@ -53,7 +90,7 @@ impl Report {
         );
         for ((_, case, metric), row) in &self.rows {
             let (median, min, max) = row.spread();
-            let (unit, n) = (row.unit, row.values.len());
+            let (unit, n) = (&row.unit, row.values.len());
             let (median, min, max) = (number(median), number(min), number(max));
             let median = format!("{median} {unit}");
             table.push_str(&format!(
@@ -94,8 +131,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rows_of_earlier_runs_count_as_runs() {
+        let mut earlier = Report::new("live");
+        earlier.add("live.pairs.1", "rate", "messages/s", 3.0);
+        let lines: String = earlier.json("here").iter().map(|row| format!("{row}\n")).collect();
+        let mut report = Report::new("live");
+        report.add_rows(&lines).unwrap();
+        report.add("live.pairs.1", "rate", "messages/s", 5.0);
+        assert_eq!(report.json("here")[0]["value"], 4.0);
+        assert_eq!(report.bars("rate", None)[0].high, 5.0);
+        assert!(Report::new("read").add_rows(&lines).is_err() && report.add_rows("{}").is_err());
+    }
+
+    #[test]
     fn spreads_are_medians() {
-        let row = |values: &[f64]| Row { unit: "ns", values: values.into() };
+        let row = |values: &[f64]| Row { unit: "ns".into(), values: values.into() };
         assert_eq!(row(&[3.0, 1.0, 2.0]).spread(), (2.0, 1.0, 3.0));
         assert_eq!(row(&[4.0, 1.0, 2.0, 3.0]).spread(), (2.5, 1.0, 4.0));
         assert_eq!(

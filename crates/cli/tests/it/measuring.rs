@@ -157,7 +157,16 @@ fn the_benchmarks_through_a_server_report_every_case() {
         ("bench live --messages 4k --pairs 1,2 --runs 1", &["live.pairs.1", "live.pairs.2.uds"]),
         (
             "bench latency --producers 3 --rate 2k --time 100ms --runs 1",
-            &["latency.stream.tcp", "latency.stream.uds", "latency.stream.tcp.sent"],
+            &[
+                "latency.stream.tcp",
+                "latency.stream.uds",
+                "latency.stream.tcp.sent",
+                "latency.stream.uds.spin",
+            ],
+        ),
+        (
+            "bench latency --rate 2k --time 100ms --runs 1 --transport uds --wait spin --idle-cursors 20",
+            &["latency.stream.uds.spin", "latency.stream.uds.spin.idle20"],
         ),
         (
             "bench tick --runs 1 --updates 40 --rows 40k --restart-rows 20k --subscribers 2",
@@ -174,13 +183,19 @@ fn the_benchmarks_through_a_server_report_every_case() {
             &["tick.cpu.log", "tick.restart"],
         ),
     ] {
-        let rows = place.run(&format!("{line} --json")).json();
+        let mut command = place.command(&format!("{line} --json"));
+        if line.starts_with("bench latency") {
+            command.arg("--svg").arg(place.path("plot.svg"));
+        }
+        let rows = Run::of(command.output().expect("the command runs")).json();
         for case in cases {
             let row = rows.iter().find(|row| row["case"] == *case).unwrap_or_else(|| panic!("{case}"));
             assert!(row["value"].as_f64().is_some_and(f64::is_finite), "{row}");
         }
         assert!(!place.db().exists(), "the benchmark removes its database");
     }
+    let plot = std::fs::read_to_string(place.path("plot.svg")).unwrap();
+    assert!(plot.contains("latency.stream.uds.spin.idle20"), "{plot}");
     assert_eq!(place.run("bench live --pairs 0").code, 2);
     assert_eq!(place.run("bench read --consumers 0").code, 2);
 }

@@ -1,11 +1,12 @@
 //! How late messages come through a durable stream, or a topic, at a given rate, from when they should have been sent.
 
-use super::serving::{Serving, connected};
+use super::serving::{Serving, connect, connected};
 use super::worker::{Task, Worker, now_ns, ready, say};
 use super::{Common, Transport};
 use crate::args::{count, duration};
 use crate::bench::report::Report;
 use crate::bench::series::{self, Series};
+use crate::bench::svg::Scale;
 use crate::bench::topic::study::Study;
 use crate::failure::Failure;
 use crate::ui::Ui;
@@ -16,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 use tapedb_client::Client;
 use tapedb_codec::SchemaBuilder;
-use tapedb_engine::{Loader, StreamOptions};
+use tapedb_engine::{Cursor, Loader, StreamOptions};
 use tapedb_market::Bar;
 use tapedb_market::bars::{Bars, BarsConfig};
 use tapedb_schema::Timestamp;
@@ -55,9 +56,6 @@ pub struct Args {
     /// File for the distribution of a topic's run, for HdrHistogram's plotter
     #[arg(long, value_name = "FILE")]
     hdr: Option<PathBuf>,
-    /// File for a picture of a topic's run: percentiles over time
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
     /// Producers
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1000))]
     producers: u32,
@@ -76,6 +74,9 @@ pub struct Args {
     /// Connections that the producers share
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: u32,
+    /// Also with so many live cursors that read nothing meanwhile, over ten connections
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    idle_cursors: u32,
     #[command(flatten)]
     common: Common,
 }
@@ -111,6 +112,30 @@ pub struct Pacing {
     messages: u64,
 }
 
+/// What a process with idle cursors is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Idling {
+    url: String,
+    cursors: u32,
+}
+
+impl Idling {
+    /// Opens live cursors, and in the end reads all with one of them; says how many messages that were.
+    pub fn run(self) -> Result<(), Failure> {
+        let stream = connect(&self.url)?.stream(STREAM)?;
+        let open = |_| stream.cursor().live().open();
+        let mut cursors: Vec<Cursor> = (0..self.cursors).map(open).collect::<Result<_, _>>()?;
+        ready()?;
+        let mut found = 0_u64;
+        if let Some(cursor) = cursors.last_mut() {
+            while cursor.next_within(Duration::from_secs(1))?.is_some() {
+                found += 1;
+            }
+        }
+        say(&found)
+    }
+}
+
 /// What a process with a consumer is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Listening {
@@ -135,7 +160,7 @@ const PERCENTILES: [(&str, f64); 6] =
 
 /// Runs the benchmark.
 pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
-    let mut report = Report::new("latency");
+    let mut report = args.common.report("latency")?;
     for run in 0..args.common.runs {
         ui.note(&format!("run {} of {}", run + 1, args.common.runs));
         if args.mode != Mode::Stream {
@@ -152,16 +177,30 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
             let serving = args.common.serve_spinning(spin_us)?;
             for transport in &args.common.transport {
                 ui.check_interrupt()?;
-                let (late, heard) = measure(args, &serving, *transport, spin_us)?;
                 let name = match transport {
                     Transport::Tcp => "tcp",
                     Transport::Uds => "uds",
                 };
-                add(&mut report, &format!("latency.stream.{name}{how}"), &heard);
-                add(&mut report, &format!("latency.stream.{name}{how}.sent"), &late);
+                let case = format!("latency.stream.{name}{how}");
+                add(&mut report, &case, measure(args, (&serving, *transport), spin_us, None)?);
+                if args.idle_cursors > 0 {
+                    let case = format!("{case}.idle{}", args.idle_cursors);
+                    let idle = Idle::before(args, &serving, *transport);
+                    let measured = measure(args, (&serving, *transport), spin_us, Some(&idle))?;
+                    let kib = idle.kib_each(&measured);
+                    report.add(&case, "server memory", "KiB/cursor", kib);
+                    add(&mut report, &case, measured);
+                }
             }
         }
     }
+    if args.mode == Mode::Topic {
+        // Its picture is that of the run.
+        return Ok(report);
+    }
+    let mut bars = report.bars("p50", Some("p99"));
+    bars.retain(|bar| !bar.label.ends_with(".sent"));
+    args.common.draw("Latency of a durable stream, µs: median, and up to p99", Scale::Powers, &bars)?;
     Ok(report)
 }
 
@@ -184,7 +223,7 @@ fn through_topic(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failur
     if let Some(path) = &args.hdr {
         series.write_hdr(path)?;
     }
-    match &args.svg {
+    match args.common.svg.as_deref().filter(|_| args.mode == Mode::Topic) {
         Some(path) => {
             series.write_svg(path, &format!("{case}: {feeds} feeds, {rate} messages/s, one-way latency"))
         }
@@ -192,13 +231,49 @@ fn through_topic(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failur
     }
 }
 
-/// How late messages were sent, and how late they came.
+/// Live cursors that read nothing.
+struct Idle {
+    cursors: u32,
+    url: String,
+    /// What the server had in memory before, in bytes.
+    server_bytes: u64,
+}
+
+impl Idle {
+    /// Processes that share the cursors.
+    const PROCESSES: u32 = 10;
+
+    fn before(args: &Args, serving: &Serving, transport: Transport) -> Self {
+        let (cursors, url) = (args.idle_cursors, serving.url(transport).to_string());
+        Self { cursors, url, server_bytes: serving.resident_bytes() }
+    }
+
+    /// Opens them, each process a connection.
+    fn open(&self) -> Result<Vec<Worker>, Failure> {
+        let share = |process| (self.cursors + process) / Self::PROCESSES;
+        let shares = (0..Self::PROCESSES).map(share).filter(|cursors| *cursors > 0);
+        Worker::start_all(shares.map(|cursors| Task::Idle(Idling { url: self.url.clone(), cursors })))
+    }
+
+    fn kib_each(&self, measured: &Measured) -> f64 {
+        let grown = measured.server_bytes.saturating_sub(self.server_bytes);
+        grown as f64 / 1024.0 / f64::from(self.cursors)
+    }
+}
+
+/// How late messages were sent, how late they came, and what the server had in memory at the end.
+struct Measured {
+    late: Latencies,
+    heard: Latencies,
+    server_bytes: u64,
+}
+
 fn measure(
     args: &Args,
-    serving: &Serving,
-    transport: Transport,
+    (serving, transport): (&Serving, Transport),
     spin_us: u64,
-) -> Result<(Latencies, Latencies), Failure> {
+    idle: Option<&Idle>,
+) -> Result<Measured, Failure> {
     let db = serving.connect()?;
     let schema = SchemaBuilder::new().with::<Bar>().finish();
     db.create_stream(STREAM, schema, StreamOptions::default())?;
@@ -208,6 +283,7 @@ fn measure(
     let listening = Listening { url: url.clone(), messages, skipped, spin_us };
     let (producers, connections) = (args.producers, args.connections);
     let pacing = Pacing { url, producers, connections, interval_ns: 1_000_000_000 / rate, messages };
+    let idle = idle.map(Idle::open).transpose()?;
     let mut consumer = Worker::start_all([Task::Listen(listening)])?;
     let mut producer = Worker::start_all([Task::Pace(pacing)])?;
     consumer[0].go()?;
@@ -217,11 +293,25 @@ fn measure(
     if heard.messages != messages {
         return Err(Failure::new(format!("{messages} messages were sent, {} came", heard.messages)));
     }
+    let server_bytes = serving.resident_bytes();
+    // What idle cursors have not read is there for them: nothing is lost.
+    for mut worker in idle.into_iter().flatten() {
+        worker.go()?;
+        let found: u64 = worker.hear()?;
+        if found != messages {
+            return Err(Failure::new(format!("an idle cursor found {found} of {messages} messages")));
+        }
+    }
     db.delete_stream(STREAM)?;
-    Ok((late, heard))
+    Ok(Measured { late, heard, server_bytes })
 }
 
-fn add(report: &mut Report, case: &str, latencies: &Latencies) {
+fn add(report: &mut Report, case: &str, measured: Measured) {
+    add_one(report, case, &measured.heard);
+    add_one(report, &format!("{case}.sent"), &measured.late);
+}
+
+fn add_one(report: &mut Report, case: &str, latencies: &Latencies) {
     for ((name, _), nanos) in PERCENTILES.iter().zip(&latencies.values) {
         report.add(case, name, "µs", *nanos as f64 / 1000.0);
     }

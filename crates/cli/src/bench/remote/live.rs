@@ -5,6 +5,7 @@ use super::worker::{Done, Task, Worker};
 use super::{Common, Transport, rate};
 use crate::args::count;
 use crate::bench::report::Report;
+use crate::bench::svg::Scale;
 use crate::failure::Failure;
 use crate::ui::Ui;
 
@@ -29,7 +30,7 @@ pub struct Args {
 
 /// Runs the benchmark.
 pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
-    let mut report = Report::new("live");
+    let mut report = args.common.report("live")?;
     for run in 0..args.common.runs {
         ui.note(&format!("run {} of {}", run + 1, args.common.runs));
         let serving = args.common.serve()?;
@@ -41,6 +42,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
             }
         }
     }
+    args.common.draw(
+        "Durable live streams, messages/s of all pairs",
+        Scale::Linear,
+        &report.bars("rate", None),
+    )?;
     Ok(report)
 }
 

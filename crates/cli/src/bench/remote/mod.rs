@@ -8,6 +8,7 @@ mod serving;
 pub mod worker;
 
 use super::report::Report;
+use super::svg::{self, Bar, Scale};
 use crate::failure::Failure;
 use clap::ValueEnum;
 use serving::Serving;
@@ -21,11 +22,17 @@ pub struct Common {
     #[arg(long, value_name = "HOW,…", value_delimiter = ',', default_value = "tcp,uds")]
     transport: Vec<Transport>,
     /// Runs of each case; the median counts
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
     runs: u32,
+    /// Rows of earlier runs (what --json printed), which count as runs
+    #[arg(long, value_name = "FILE")]
+    with: Option<PathBuf>,
     /// Keep the server to these cores, as `taskset` names them: 0, or 0,1
     #[arg(long, value_name = "CORES")]
     server_cores: Option<String>,
+    /// Also draw a plot
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Directory for the database, which is removed afterwards
     #[arg(long, value_name = "DIR", default_value = "bench.tapedb")]
     db: PathBuf,
@@ -59,6 +66,24 @@ impl Common {
     /// Starts a server over a new database.
     fn serve(&self) -> Result<Serving, Failure> {
         self.serve_spinning(0)
+    }
+
+    /// A report that begins with the runs that were made before.
+    fn report(&self, bench: &'static str) -> Result<Report, Failure> {
+        let mut report = Report::new(bench);
+        if let Some(path) = &self.with {
+            let lines = std::fs::read_to_string(path);
+            let told = |error| Failure::new(format!("cannot read {}: {error}", path.display()));
+            report.add_rows(&lines.map_err(told)?)?;
+        }
+        Ok(report)
+    }
+
+    /// Draws what was measured, where that is wanted.
+    fn draw(&self, title: &str, scale: Scale, bars: &[Bar]) -> Result<(), Failure> {
+        let Some(path) = &self.svg else { return Ok(()) };
+        let written = std::fs::write(path, svg::bars(title, scale, bars));
+        written.map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
     }
 
     /// The same, with threads that spin so long before they sleep.

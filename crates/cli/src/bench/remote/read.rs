@@ -4,6 +4,7 @@ use super::worker::{Done, Task, Work, Worker, run_all};
 use super::{Common, Transport, rate};
 use crate::args::count;
 use crate::bench::report::Report;
+use crate::bench::svg::Scale;
 use crate::failure::Failure;
 use crate::ui::Ui;
 use tapedb_codec::SchemaBuilder;
@@ -33,7 +34,7 @@ pub struct Args {
 
 /// Runs the benchmark.
 pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
-    let mut report = Report::new("read");
+    let mut report = args.common.report("read")?;
     for run in 0..args.common.runs {
         ui.note(&format!("run {} of {}", run + 1, args.common.runs));
         let serving = args.common.serve()?;
@@ -52,6 +53,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
             read_own(args, &serving, &db, *streams, &mut report)?;
         }
     }
+    args.common.draw(
+        "History through a server, messages/s of all",
+        Scale::Linear,
+        &report.bars("rate", None),
+    )?;
     Ok(report)
 }
 

@@ -42,6 +42,11 @@ impl Serving {
         connect(self.url(Transport::Tcp))
     }
 
+    /// Bytes of memory that the server has.
+    pub fn resident_bytes(&self) -> u64 {
+        self.worker.resident_bytes()
+    }
+
     /// Processor time that the server has taken so far, in milliseconds.
     pub fn cpu_ms(&self) -> f64 {
         self.worker.cpu_ms()

@@ -40,6 +40,8 @@ pub enum Task {
     Follow(Work),
     /// Append at a given rate.
     Pace(super::latency::Pacing),
+    /// Have live cursors that read nothing.
+    Idle(super::latency::Idling),
     /// Measure how late messages come.
     Listen(super::latency::Listening),
     /// Be part of a tick installation.
@@ -123,6 +125,7 @@ impl Task {
                 say(&Done::new(tally, began))
             }
             Self::Pace(pacing) => pacing.run(),
+            Self::Idle(idling) => idling.run(),
             Self::Listen(listening) => listening.run(),
             Self::Tick(role) => role.run(),
         }
@@ -245,6 +248,14 @@ impl Worker {
         let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
         let ticks = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
         ticks.sum::<f64>() * 10.0
+    }
+
+    /// Bytes of memory that it has; 0 where the system does not say.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or(0) * 1024
     }
 
     /// Ends its input, and waits until it has ended.

@@ -8,7 +8,7 @@ use crate::format::{
 };
 use crate::granule::Granule;
 use crate::report::{Damage, Reason};
-use crate::scan::{Scan, scan_file, scan_region};
+use crate::scan::{Scan, scan_file, scan_region, zeros_at_end};
 use crate::storage::{Storage, StorageFile, read_into};
 use crate::writer::FILE_BYTES_MAX;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,9 @@ use tapedb_codec::batch::{HEADER_BYTES, MAX_BATCH_BYTES};
 
 /// No log file is longer: whatever its limit, it may hold one batch that is larger.
 const LOG_BYTES_MAX: u64 = FILE_BYTES_MAX + (HEADER_BYTES + MAX_BATCH_BYTES) as u64;
+
+/// What is looked at before all of it is read: a file that is being written ends with room most of the time.
+const PROBE_BYTES: u64 = 4096;
 
 /// A directory of log files that belong to one space of one stream.
 pub(crate) struct LogDir {
@@ -112,11 +115,15 @@ impl LogDir {
         Ok(LoadedFile { file, bytes, scan, by_index: false })
     }
 
-    /// Scans what a log file holds from `offset` on.
+    /// Scans what a log file holds from `offset` on. Where that begins with room, there is nothing yet.
     pub(crate) fn load_from(&self, file: u64, offset: u64, expected: u64) -> Result<LoadedFile, LogError> {
         let handle = self.open_read(file)?;
         let bytes = self.size(&*handle, file)?;
-        let content = self.read(&*handle, file, offset, bytes.saturating_sub(offset))?;
+        let rest = bytes.saturating_sub(offset);
+        let mut content = self.read(&*handle, file, offset, rest.min(PROBE_BYTES))?;
+        if zeros_at_end(&content) < content.len() {
+            content = self.read(&*handle, file, offset, rest)?;
+        }
         let scan = scan_region(&content, file, offset, expected);
         Ok(LoadedFile { file, bytes, scan, by_index: false })
     }

@@ -10,6 +10,7 @@
 //! * A batch on disk is whole or it is not there: header and payload carry checksums, and readers check both.
 //! * Sequence numbers rise through the files; where they jump, messages are missing and the jump is reported.
 //! * Bytes before the committed end never change; a failed append is taken back before the next one.
+//! * Zeros behind the last batch of the last file are room for more, and nothing that was lost.
 //! * What goes is whole files from the first on, and what a reader then asks for in vain it is told.
 //! * An index file only repeats what its log file says and is believed only with its checksum.
 
@@ -25,6 +26,7 @@ mod log;
 mod memory;
 mod producers;
 mod report;
+mod room;
 mod scan;
 mod shared;
 pub mod sim;

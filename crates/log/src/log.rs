@@ -176,9 +176,9 @@ impl Log {
             recovery.damaged.push(Damage { file, offset: 0, bytes, first_sequence: file, count, reason });
         }
         recovery.damaged.extend(&scan.damaged);
-        if !is_last && loaded.bytes > scan.end {
+        if !is_last && loaded.bytes - scan.room > scan.end {
             let reason = scan.tail.map_or(Reason::Unindexed, Reason::Batch);
-            let (bytes, first_sequence) = (loaded.bytes - scan.end, scan.next_sequence);
+            let (bytes, first_sequence) = (loaded.bytes - scan.room - scan.end, scan.next_sequence);
             recovery.damaged.push(Damage {
                 file,
                 offset: scan.end,

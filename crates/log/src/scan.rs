@@ -20,8 +20,10 @@ pub struct Scan {
     pub damaged: Vec<Damage>,
     /// Where the last readable batch ends (or the file header).
     pub end: u64,
-    /// Why the bytes after `end` are not a batch; `None` when there are none.
+    /// Why the bytes after `end` are not a batch; `None` when there are none but room.
     pub tail: Option<BatchError>,
+    /// Zeros at the end of the file, behind everything else: room for more.
+    pub room: u64,
     /// Readable batches.
     pub batches: u64,
     /// Sequence number after the last readable message.
@@ -52,7 +54,13 @@ pub(crate) fn scan_file(bytes: &[u8], file: u64, expected: u64) -> Scan {
 pub(crate) fn scan_region(bytes: &[u8], file: u64, offset: u64, expected: u64) -> Scan {
     let mut scan = Scan { end: offset, next_sequence: expected, ..Scan::default() };
     let (mut at, mut search) = (0, Search::default());
+    // The last batch may end with zeros, but none begins with one.
+    let used = bytes.len() - zeros_at_end(bytes);
     while at < bytes.len() {
+        scan.room = (bytes.len() - at.max(used)) as u64;
+        if at >= used {
+            break;
+        }
         let place = Place { file, offset: offset + at as u64 };
         at += match batch::check(&bytes[at..]) {
             Ok(header) => scan.accept(place, &header),
@@ -65,7 +73,21 @@ pub(crate) fn scan_region(bytes: &[u8], file: u64, offset: u64, expected: u64) -
             },
         };
     }
+    if at >= bytes.len() {
+        scan.room = 0;
+    }
     scan
+}
+
+/// How many zeros there are at the end.
+pub(crate) fn zeros_at_end(bytes: &[u8]) -> usize {
+    let (head, words) = bytes.as_rchunks::<64>();
+    let zeros = words.iter().rev().take_while(|word| **word == [0; 64]).count();
+    let rest = match words.get(words.len().wrapping_sub(zeros + 1)) {
+        Some(word) => &word[..],
+        None => head,
+    };
+    zeros * 64 + rest.iter().rev().take_while(|byte| **byte == 0).count()
 }
 
 struct Place {

@@ -10,6 +10,7 @@
 use crate::storage::{Entry, FileId, Kind, Storage, StorageFile, StorageLock};
 use crate::tree::{Link, NameChange, ROOT, Tree};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
@@ -436,6 +437,17 @@ impl StorageFile for SimFile {
         }
         disk.files[self.id].apply(Change::Truncate(len));
         Ok(())
+    }
+
+    /// Room comes at once, if there is enough.
+    fn reserve(&self, range: Range<u64>, _: bool) {
+        let mut disk = self.storage.lock();
+        let own = disk.files.get(self.id).map_or(0, |file| file.now.len() as u64);
+        let grows = range.end.saturating_sub(own);
+        let fits = disk.room(self.id, own, grows as usize) as u64 >= grows;
+        if disk.step().is_ok() && grows > 0 && fits {
+            disk.files[self.id].apply(Change::Truncate(range.end));
+        }
     }
 }
 

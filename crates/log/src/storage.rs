@@ -1,8 +1,10 @@
 //! The narrow door to the disk. [`DiskStorage`] is the real one; [`SimStorage`](crate::sim::SimStorage)
 //! breaks things, and [`MemoryStorage`](crate::MemoryStorage) forgets all with the process.
 
+use crate::room::GrowingFile;
 use std::any::Any;
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -150,6 +152,12 @@ pub trait StorageFile: Send + Sync {
     fn sync_data(&self) -> io::Result<()>;
     /// Cuts the file, or grows it with zeros, to `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
+    /// Asks for room behind what is written, which may come later or never: the file then ends with zeros, up to the end of
+    /// `range`, until it is cut. `is_mapped`: what is written need not be synced soon, so that it may be copied to where the
+    /// system finds it.
+    fn reserve(&self, range: Range<u64>, is_mapped: bool) {
+        let _ = (range, is_mapped);
+    }
 }
 
 /// The whole content of a file; one longer than `bytes_max` is [`io::ErrorKind::FileTooLarge`].
@@ -201,7 +209,8 @@ pub struct DiskStorage;
 
 impl Storage for DiskStorage {
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        Ok(Arc::new(OpenOptions::new().read(true).write(true).create_new(true).open(path)?))
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        Ok(Arc::new(GrowingFile::new(file)))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
@@ -209,7 +218,7 @@ impl Storage for DiskStorage {
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        Ok(Arc::new(OpenOptions::new().read(true).write(true).open(path)?))
+        Ok(Arc::new(GrowingFile::new(OpenOptions::new().read(true).write(true).open(path)?)))
     }
 
     fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {

@@ -12,7 +12,7 @@ use crate::files::{LogDir, split_stale};
 use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, index_bytes_max, index_name, parse_index};
 use crate::granule::{self, Granule};
 use crate::report::{Cut, Damage, Reason};
-use crate::scan::Search;
+use crate::scan::{Search, zeros_at_end};
 use crate::storage::{Storage, StorageFile, read_full, read_into};
 use std::collections::VecDeque;
 use std::fmt;
@@ -262,6 +262,7 @@ impl Walk {
                     Ok(None)
                 }
                 Ok(None) => {
+                    self.leave_room_out(&current)?;
                     self.end_file(current, Some(error));
                     Ok(None)
                 }
@@ -319,10 +320,27 @@ impl Walk {
         self.next_sequence = next;
     }
 
+    /// Looks no further than to the last byte that is not room.
+    fn leave_room_out(&mut self, current: &Current) -> Result<(), LogError> {
+        let (mut at, mut end) = (current.at, current.at);
+        while at < self.window.len {
+            let bytes = self.window.read(&*current.handle, at, READ_BYTES);
+            let bytes = bytes.map_err(|e| LogError::io("read", &self.dir.log_path(current.file), e))?;
+            let (have, zeros) = (bytes.len() as u64, zeros_at_end(bytes) as u64);
+            if zeros < have {
+                end = at + have - zeros;
+            }
+            at += have.max(1);
+        }
+        self.window.len = end;
+        Ok(())
+    }
+
     /// Looks at what is behind the last batch of a file, and at its index.
     fn end_file(&mut self, mut current: Current, error: Option<BatchError>) {
         let (file, offset) = (current.file, current.at);
         let bytes = self.window.len.saturating_sub(offset);
+        let error = error.filter(|_| bytes > 0);
         if current.is_last {
             if let Some(error) = error {
                 let reason = Reason::Batch(error);
@@ -562,7 +580,10 @@ mod tests {
         assert_eq!(offsets.len() as u64, scan.batches);
         assert_eq!(damaged, scan.damaged);
         assert_eq!(tail.map(|cut| cut.reason), scan.tail.map(Reason::Batch));
-        assert!(tail.is_none_or(|cut| cut.offset == scan.end.max(FILE_HEADER_BYTES)));
+        assert!(tail.is_none_or(|cut| {
+            let (offset, end) = (scan.end.max(FILE_HEADER_BYTES), bytes.len() as u64 - scan.room);
+            (cut.offset, cut.bytes) == (offset, end - offset)
+        }));
         assert_eq!(next_sequence, scan.next_sequence);
     }
 
@@ -589,6 +610,18 @@ mod tests {
         // All the rest is bad.
         bytes[start + large(5).len()..].fill(0x54);
         check_like_a_scan(&bytes);
+    }
+
+    #[test]
+    fn room_is_left_out() {
+        let mut bytes = file(&[batch_of(0, 2, 5), batch_of(2, 1, 9)]);
+        bytes.resize(bytes.len() + (3 << 20), 0);
+        check_like_a_scan(&bytes);
+        assert_eq!(told(walk(&[(0, &bytes)])), ["file 0", "batch 0", "batch 2"]);
+        let next = file(&[]);
+        let next = [&next[..24], &3_u64.to_le_bytes(), &next[32..]].concat();
+        let told = told(walk(&[(0, &bytes), (3, &next)]));
+        assert!(!told.iter().any(|told| told.starts_with("damage 0")), "{told:?}");
     }
 
     #[test]
@@ -658,6 +691,7 @@ mod tests {
             flips in prop::collection::vec((any::<prop::sample::Index>(), 0u8..8), 0..4),
             cut in any::<prop::sample::Index>(),
             order in any::<bool>(),
+            room in prop_oneof![Just(0), 1usize..200],
         ) {
             let mut next = 0;
             let mut batches: Vec<_> = sizes.iter().map(|&(count, body)| {
@@ -673,6 +707,7 @@ mod tests {
                 if let Some(byte) = bytes.get_mut(at) { *byte ^= 1 << bit }
             }
             bytes.truncate(64.max(cut.index(2 * bytes.len())));
+            bytes.resize(bytes.len() + room, 0);
             check_like_a_scan(&bytes);
         }
     }

@@ -20,6 +20,12 @@ pub const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Default of [`LogOptions::file_bytes_max`]: 64 MiB.
 pub const FILE_BYTES_MAX_DEFAULT: u64 = 64 << 20;
 
+/// A file that is shorter has no room at its end.
+const ROOM_BYTES_MIN: u64 = 256;
+
+/// Room is asked for in steps of so many bytes at most, when less than half a step is left.
+const ROOM_BYTES_MAX: u64 = 2 << 20;
+
 /// A log whose bytes are bounded has about this many files, so that what goes at once is a small part.
 const BOUNDED_FILES: u64 = 8;
 
@@ -92,6 +98,8 @@ pub struct LogWriter {
     active: Arc<dyn StorageFile>,
     file: u64,
     end: u64,
+    /// Where the room ends that was asked for in the active file.
+    room_end: u64,
     next_sequence: u64,
     staged: Vec<Granule>,
     /// A roll failed half-way: the active file must not grow any more, for the next file's name is taken.
@@ -282,6 +290,7 @@ impl LogWriter {
             active: opened.handle,
             file: opened.file,
             end: opened.end,
+            room_end: opened.end,
             next_sequence,
             staged: Vec::new(),
             must_roll: false,
@@ -305,7 +314,32 @@ impl LogWriter {
         self.producers.note(&header);
         self.end += batch.len() as u64;
         self.next_sequence = header.next_sequence();
+        self.keep_room();
         Ok(header.sequences())
+    }
+
+    /// Asks for room before what there is runs out: as much as the file has already, up to a limit, so that one that
+    /// hardly grows stays small.
+    fn keep_room(&mut self) {
+        let step = self.end.min(ROOM_BYTES_MAX);
+        if step < ROOM_BYTES_MIN || self.room_end > self.end + step / 2 {
+            return;
+        }
+        let from = self.room_end.max(self.end);
+        let to = (from + step).min(self.options.file_limit());
+        if to > from {
+            self.active.reserve(from..to, self.options.durability == Durability::Async);
+            self.room_end = to;
+        }
+    }
+
+    /// Takes the room away that was asked for. If that fails, the file keeps zeros at its end, which are known for what they
+    /// are.
+    fn give_room_back(&mut self) {
+        if self.room_end > self.end {
+            let _ = self.active.truncate(self.end);
+        }
+        self.room_end = self.end;
     }
 
     /// Checks the batch's header and gives it its sequence numbers.
@@ -333,6 +367,7 @@ impl LogWriter {
 
     /// Takes a failed write back, so that the file ends with the last whole batch again.
     fn take_back(&mut self, error: io::Error) -> LogError {
+        self.room_end = self.end;
         match self.active.truncate(self.end) {
             Ok(()) => LogError::io("write", &self.log.dir.log_path(self.file), error),
             Err(second) => {
@@ -345,6 +380,8 @@ impl LogWriter {
 
     /// Goes on in a new file. The new file comes first: if it cannot be made, the old one stays as it is.
     fn roll(&mut self) -> Result<(), LogError> {
+        // Before it is synced: the file stays as it is then.
+        self.give_room_back();
         if !self.staged.is_empty() || self.options.durability == Durability::Sync {
             self.sync()?;
         }
@@ -363,6 +400,7 @@ impl LogWriter {
         let _ = self.log.dir.write_index(self.file, self.end, &granules, sync);
         self.log.start_file(opened.file);
         (self.active, self.file, self.end) = (opened.handle, opened.file, opened.end);
+        self.room_end = self.end;
         // A file that cannot be removed is forgotten, and tried again when the log is opened next.
         let _ = self.options.bytes_max.map(|bytes| self.log.trim_to(bytes));
         Ok(())
@@ -376,6 +414,15 @@ impl LogWriter {
         let cause = format!("{operation} of {}: {error}", path.display());
         self.poisoned = Some(cause.clone());
         LogError::Poisoned { cause }
+    }
+}
+
+impl Drop for LogWriter {
+    fn drop(&mut self) {
+        // After an error nobody knows what there is: the next opening finds out.
+        if self.poisoned.is_none() {
+            self.give_room_back();
+        }
     }
 }
 
@@ -463,7 +510,8 @@ fn recover_older(
     (recovery, producers): (&mut Recovery, &mut Producers),
 ) -> Result<(), LogError> {
     for &file in older {
-        let loaded = log.dir.load(file, log.next_expected(file), true)?;
+        let mut loaded = log.dir.load(file, log.next_expected(file), true)?;
+        take_room_away(log, &mut loaded);
         log.take_file(&loaded, false, recovery);
         producers.extend(&loaded.scan.producers);
         if !loaded.by_index {
@@ -473,6 +521,18 @@ fn recover_older(
         }
     }
     Ok(())
+}
+
+/// Cuts the room off a file that nobody appends to any more: its writer has died before it could. If that fails, it stays
+/// and costs a scan whenever the log is opened.
+fn take_room_away(log: &Log, loaded: &mut LoadedFile) {
+    let end = loaded.bytes - loaded.scan.room;
+    if loaded.scan.room > 0
+        && let Ok(handle) = log.dir.storage.open_write(&log.dir.log_path(loaded.file))
+        && handle.truncate(end).is_ok()
+    {
+        (loaded.bytes, loaded.scan.room) = (end, 0);
+    }
 }
 
 /// Takes in the last file, cuts what was not finished at its end, and opens it for appending. In a synced log what
@@ -520,11 +580,11 @@ fn cut_tail(
         recovery.cut.push(Cut {
             file,
             offset: scan.end,
-            bytes: bytes - scan.end,
+            bytes: bytes - scan.room - scan.end,
             reason: Reason::Batch(error),
         });
     } else {
-        return Ok(());
+        return if scan.room > 0 { handle.truncate(scan.end) } else { Ok(()) };
     }
     handle.sync_data()
 }

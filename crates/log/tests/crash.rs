@@ -6,10 +6,11 @@ mod support;
 use proptest::prelude::*;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 use support::*;
 use tapedb_codec::batch::BatchBuilder;
 use tapedb_log::sim::{SimStorage, Stop};
-use tapedb_log::{Durability, LogError, LogOptions, SharedWriter, Storage, SymbolFile};
+use tapedb_log::{Durability, Log, LogError, LogOptions, SharedWriter, Storage, SymbolFile};
 
 /// Appends until something fails or `batches` are in; returns the end of what was acknowledged.
 fn work(disk: &SimStorage, durability: Durability, sizes: &[(u64, usize)]) -> u64 {
@@ -342,4 +343,69 @@ proptest! {
             acknowledged = writer(&disk, options(durability, 2_000)).unwrap().0.next_sequence();
         }
     }
+}
+
+#[test]
+fn room_is_no_unfinished_append() {
+    let disk = SimStorage::new(5);
+    let open = || writer(&disk, options(Durability::Async, 1 << 20)).unwrap();
+    let (mut first, _) = open();
+    let follower = Log::open(Arc::new(disk.clone()), dir(), STREAM, SPACE, 0).unwrap().0;
+    for number in 0..30 {
+        append(&mut first, 2, 40).unwrap();
+        assert!(follower.refresh().unwrap() && !follower.refresh().unwrap());
+        assert_eq!(read_all(&follower).sequences.len(), 2 * (number + 1));
+    }
+    disk.stop();
+    drop(first);
+    disk.restart(Stop::Kill);
+
+    let log = disk.paths().into_iter().find(|path| path.extension().is_some_and(|e| e == "log")).unwrap();
+    let with_room = disk.content(&log).unwrap();
+    let used = with_room.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    assert!(with_room.len() > used + 1_000, "there was room");
+    assert!(reader(&disk).1.is_clean());
+    let (mut second, recovery) = open();
+    assert!(recovery.is_clean() && recovery.messages == 60, "{recovery}");
+    assert_eq!(disk.content(&log).unwrap().len(), used);
+    append(&mut second, 1, 40).unwrap();
+    drop(second);
+    let end = disk.content(&log).unwrap().len();
+    assert!(end > used && end < used + 200, "room is given back");
+
+    // An append that was begun, in front of room.
+    let mut torn = disk.content(&log).unwrap();
+    let begun = &batch(61, 3, 40)[..batch(61, 3, 40).len() - 20];
+    torn.extend_from_slice(begun);
+    torn.resize(torn.len() + 5_000, 0);
+    disk.set_content(&log, &torn);
+    let (third, recovery) = open();
+    assert_eq!(
+        (recovery.cut.len(), recovery.cut[0].bytes, recovery.messages),
+        (1, begun.len() as u64, 61),
+        "{recovery}"
+    );
+    assert_eq!(read_all(third.log()).sequences.len(), 61);
+}
+
+#[test]
+fn room_at_the_end_of_an_older_file_loses_nothing() {
+    let disk = SimStorage::new(6);
+    let open = || writer(&disk, options(Durability::Async, 1_000)).unwrap();
+    let (mut first, _) = open();
+    for _ in 0..20 {
+        append(&mut first, 2, 40).unwrap();
+    }
+    drop(first);
+    let log = disk.paths().into_iter().find(|path| path.extension().is_some_and(|e| e == "log")).unwrap();
+    let whole = disk.content(&log).unwrap();
+    disk.set_content(&log, &[&whole[..], &[0; 700]].concat());
+    let (found, recovery) = reader(&disk);
+    assert!(recovery.damaged.is_empty() && recovery.messages == 40, "{recovery}");
+    assert_eq!(read_all(&found).sequences.len(), 40);
+    let (second, recovery) = open();
+    assert!(recovery.damaged.is_empty() && recovery.messages == 40, "{recovery}");
+    assert_eq!(disk.content(&log).unwrap(), whole);
+    drop(second);
+    assert!(open().1.indexes_rebuilt.is_empty());
 }

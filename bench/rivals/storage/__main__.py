@@ -81,18 +81,22 @@ def _run(args: argparse.Namespace, folder: Path) -> None:
         raise DataError(
             f"{args.tapedb} is not there; cargo build --release -p tapedb-cli, or name it with --tapedb"
         )
-    # Read first, so that a mistake in it is not found out at the end.
-    ours = ours_from_file(args.ours) if args.ours else []
+    # First, so that a mistake in it is not found out at the end.
+    ours = _ours(args, folder)
     datasets = _datasets(args, folder)
     machine, report = Machine(), Report("rivals-storage")
     for number in range(args.rounds):
         _note(f"round {number + 1} of {args.rounds}")
         _round(datasets, report, folder)
     found = report.rows(machine.line())
-    if not args.ours:
-        _note("TapeDB")
-        ours = ours_from_run(args.tapedb, args.rows, args.rounds, folder)
     _print(args, datasets, found, ours)
+
+
+def _ours(args: argparse.Namespace, folder: Path) -> list[Row]:
+    if args.ours:
+        return ours_from_file(args.ours)
+    _note("TapeDB")
+    return ours_from_run(args.tapedb, args.rows, args.rounds, args.data, folder)
 
 
 def _datasets(args: argparse.Namespace, folder: Path) -> list[Dataset]:

@@ -138,6 +138,7 @@ impl Sums {
                     }
                     self.add_damage();
                 }
+                Found::Room { bytes, .. } => self.leave_out(bytes),
                 Found::Tail(_) | Found::Index { .. } => {}
             }
         }
@@ -156,6 +157,13 @@ impl Sums {
     fn begin(&mut self, file: u64, bytes: u64) {
         self.files.push(FileSum { kind: "file", file: file_name(file), bytes, ..FileSum::default() });
         self.times = None;
+    }
+
+    /// Bytes of a file that say nothing.
+    fn leave_out(&mut self, bytes: u64) {
+        if let Some(file) = self.files.last_mut() {
+            file.bytes -= bytes.min(file.bytes);
+        }
     }
 
     fn add_damage(&mut self) {

@@ -31,6 +31,8 @@ struct Inner {
 struct Room {
     /// Where writes go now, and where they will when that is full.
     windows: [Option<Window>; 2],
+    /// A window that is full. Unmapping it takes far longer than a write, so it is left to who makes room.
+    full: Option<Window>,
     /// How often the file has been cut: what was asked for before is not made afterwards.
     cuts: u64,
 }
@@ -79,7 +81,7 @@ impl StorageFile for GrowingFile {
             let mut room = lock(&self.0.room);
             room.cuts += 1;
             // Before the file is cut: writing to a page that is no longer there ends the process.
-            room.windows = [None, None];
+            (room.windows, room.full) = ([None, None], None);
         }
         StorageFile::truncate(&self.0.file, len)
     }
@@ -104,7 +106,12 @@ impl Request {
     fn make(self) {
         let Some(inner) = self.file.upgrade() else { return };
         let _making = lock(&inner.making);
-        if lock(&inner.room).cuts != self.cuts {
+        let (full, cuts) = {
+            let mut room = lock(&inner.room);
+            (room.full.take(), room.cuts)
+        };
+        drop(full);
+        if cuts != self.cuts {
             return;
         }
         if system::set_aside(&inner.file, &self.range).is_err() || !self.is_mapped {
@@ -121,7 +128,7 @@ impl Room {
     fn copy(&mut self, bytes: &[u8], offset: u64) -> bool {
         let [now, next] = &mut self.windows;
         if next.as_ref().is_some_and(|next| next.holds(bytes, offset)) {
-            *now = next.take();
+            self.full = std::mem::replace(now, next.take());
         }
         now.as_mut().is_some_and(|window| window.copy(bytes, offset))
     }

@@ -44,6 +44,13 @@ pub enum Found<'a> {
     /// Bytes at the end of the last file that are not a whole batch: an append that is under way, or that was never
     /// finished and is cut off when the log is next opened for writing.
     Tail(Cut),
+    /// Zeros at the end of a file, behind all else: room for what a writer appends next.
+    Room {
+        /// Where it begins, at the earliest: what is before it may end with zeros too.
+        offset: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
     /// A file that cannot be looked at, or not to its end.
     Unreadable {
         /// The file: the sequence number in its name.
@@ -332,6 +339,9 @@ impl Walk {
             }
             at += have.max(1);
         }
+        if end < self.window.len {
+            self.found.push_back(Found::Room { offset: end, bytes: self.window.len - end });
+        }
         self.window.len = end;
         Ok(())
     }
@@ -567,7 +577,7 @@ mod tests {
                 Found::Damage(damage) if damage.reason == Reason::FileHeader => {}
                 Found::Damage(damage) => damaged.push(damage),
                 Found::Tail(cut) => tail = Some(cut),
-                Found::File { .. } => {}
+                Found::File { .. } | Found::Room { .. } => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -617,7 +627,7 @@ mod tests {
         let mut bytes = file(&[batch_of(0, 2, 5), batch_of(2, 1, 9)]);
         bytes.resize(bytes.len() + (3 << 20), 0);
         check_like_a_scan(&bytes);
-        assert_eq!(told(walk(&[(0, &bytes)])), ["file 0", "batch 0", "batch 2"]);
+        assert_eq!(told(walk(&[(0, &bytes)])), ["file 0", "batch 0", "batch 2", "room 3145728"]);
         let next = file(&[]);
         let next = [&next[..24], &3_u64.to_le_bytes(), &next[32..]].concat();
         let told = told(walk(&[(0, &bytes), (3, &next)]));
@@ -660,6 +670,7 @@ mod tests {
                 Found::Unreadable { file, count, .. } => format!("unreadable {file} {count:?}"),
                 Found::Index { file, fault } => format!("index {file} {fault:?}"),
                 Found::Tail(cut) => format!("tail {}", cut.bytes),
+                Found::Room { bytes, .. } => format!("room {bytes}"),
             });
         }
         told

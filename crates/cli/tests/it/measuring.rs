@@ -162,6 +162,8 @@ fn the_benchmarks_through_a_server_report_every_case() {
                 "latency.stream.uds",
                 "latency.stream.tcp.sent",
                 "latency.stream.uds.spin",
+                "latency.floor.tcp",
+                "latency.floor.uds",
             ],
         ),
         (

@@ -21,7 +21,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tapedb_log::{Found, Storage, StorageFile, Walk};
+use tapedb_log::{Cut, Found, Storage, StorageFile, Walk};
 use tapedb_segment::Block;
 
 /// Bytes that are copied at once.
@@ -411,9 +411,9 @@ impl Seen {
                 Found::File { file, bytes } => seen.ends.push((file, bytes)),
                 Found::Batch(batch) => seen.messages += u64::from(batch.header.count),
                 Found::Damage(_) => seen.damaged += 1,
-                Found::Tail(cut) => {
+                Found::Tail(Cut { offset, .. }) | Found::Room { offset, .. } => {
                     if let Some(last) = seen.ends.last_mut() {
-                        last.1 = cut.offset;
+                        last.1 = last.1.min(offset);
                     }
                 }
                 Found::Unreadable { error, .. } => return Err((*error).into()),

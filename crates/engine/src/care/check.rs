@@ -232,6 +232,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                 }
                 Found::Batch(batch) => self.check_batch(file, &batch)?,
                 Found::Tail(cut) => self.find(self.unfinished(&cut))?,
+                Found::Room { .. } => {}
                 Found::Unreadable { error, .. } if is_gone(&error) && !is_current() => {
                     return ControlFlow::Continue(false);
                 }

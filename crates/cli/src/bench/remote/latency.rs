@@ -41,7 +41,8 @@ const SPIN_NS: u64 = 100_000;
 /// Each message carries the time at which it should have been sent, by a plan that does not wait for anything; how late
 /// the consumer has it counts from then, so that what a stall holds up is counted in full. Producers and consumer are
 /// processes; each producer has a loader of its own. By default server and consumer sleep until something comes (`sleep`);
-/// `spin` is low latency at the price of a core each: they look again and again for --spin-us before they sleep.
+/// `spin` is low latency at the price of a core each: they look again and again for --spin-us before they sleep. `floor` is
+/// what the machine allows: one producer, a relay that appends to a file and passes on, one consumer, and no database.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What messages go through
@@ -149,7 +150,7 @@ pub struct Listening {
 
 /// Percentiles, in nanoseconds.
 #[derive(Debug, Serialize, Deserialize)]
-struct Latencies {
+pub struct Latencies {
     messages: u64,
     mean: f64,
     values: Vec<u64>,
@@ -169,6 +170,10 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
         if args.mode == Mode::Topic {
             continue;
         }
+        for transport in &args.common.transport {
+            ui.check_interrupt()?;
+            add_one(&mut report, &format!("latency.floor.{}", transport.name()), &floor(args, *transport)?);
+        }
         for wait in &args.wait {
             let (spin_us, how) = match wait {
                 Wait::Sleep => (0, ""),
@@ -177,11 +182,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
             let serving = args.common.serve_spinning(spin_us)?;
             for transport in &args.common.transport {
                 ui.check_interrupt()?;
-                let name = match transport {
-                    Transport::Tcp => "tcp",
-                    Transport::Uds => "uds",
-                };
-                let case = format!("latency.stream.{name}{how}");
+                let case = format!("latency.stream.{}{how}", transport.name());
                 add(&mut report, &case, measure(args, (&serving, *transport), spin_us, None)?);
                 if args.idle_cursors > 0 {
                     let case = format!("{case}.idle{}", args.idle_cursors);
@@ -268,6 +269,19 @@ struct Measured {
     server_bytes: u64,
 }
 
+/// Nanoseconds between two messages; how many there are, and how many of them do not count.
+fn plan(args: &Args) -> (u64, (u64, u64)) {
+    let rate = args.rate.max(1);
+    let in_time = |time: Duration| time.as_millis() as u64 * rate / 1000;
+    (1_000_000_000 / rate, (in_time(args.time + WARM_UP), in_time(WARM_UP)))
+}
+
+/// What the machine allows.
+fn floor(args: &Args, transport: Transport) -> Result<Latencies, Failure> {
+    let (interval_ns, counts) = plan(args);
+    super::floor::measure(args.common.db(), transport, interval_ns, counts)
+}
+
 fn measure(
     args: &Args,
     (serving, transport): (&Serving, Transport),
@@ -277,12 +291,11 @@ fn measure(
     let db = serving.connect()?;
     let schema = SchemaBuilder::new().with::<Bar>().finish();
     db.create_stream(STREAM, schema, StreamOptions::default())?;
-    let (url, rate) = (serving.url(transport).to_string(), args.rate.max(1));
-    let messages = (args.time + WARM_UP).as_millis() as u64 * rate / 1000;
-    let skipped = WARM_UP.as_millis() as u64 * rate / 1000;
+    let url = serving.url(transport).to_string();
+    let (interval_ns, (messages, skipped)) = plan(args);
     let listening = Listening { url: url.clone(), messages, skipped, spin_us };
     let (producers, connections) = (args.producers, args.connections);
-    let pacing = Pacing { url, producers, connections, interval_ns: 1_000_000_000 / rate, messages };
+    let pacing = Pacing { url, producers, connections, interval_ns, messages };
     let idle = idle.map(Idle::open).transpose()?;
     let mut consumer = Worker::start_all([Task::Listen(listening)])?;
     let mut producer = Worker::start_all([Task::Pace(pacing)])?;
@@ -376,7 +389,7 @@ impl Listening {
 }
 
 /// Times of a plan have equal distances, so that their sum follows from the first and the last.
-fn check_plan(first: u64, last: u64, sum: u64, messages: u64) -> Result<(), Failure> {
+pub(super) fn check_plan(first: u64, last: u64, sum: u64, messages: u64) -> Result<(), Failure> {
     let expected = (u128::from(first) + u128::from(last)) * u128::from(messages) / 2;
     if sum == expected as u64 {
         return Ok(());
@@ -384,7 +397,7 @@ fn check_plan(first: u64, last: u64, sum: u64, messages: u64) -> Result<(), Fail
     Err(Failure::new("what came is not what was sent: times are missing or came twice; please report this"))
 }
 
-fn wait_until(due: u64) {
+pub(super) fn wait_until(due: u64) {
     loop {
         let now = now_ns();
         match due.checked_sub(now) {
@@ -396,11 +409,11 @@ fn wait_until(due: u64) {
     }
 }
 
-fn histogram() -> Result<Histogram<u64>, Failure> {
+pub(super) fn histogram() -> Result<Histogram<u64>, Failure> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).map_err(|error| Failure::new(error.to_string()))
 }
 
-fn latencies(histogram: &Histogram<u64>, messages: u64) -> Latencies {
+pub(super) fn latencies(histogram: &Histogram<u64>, messages: u64) -> Latencies {
     let values = PERCENTILES.iter().map(|(_, percentile)| histogram.value_at_percentile(*percentile));
     Latencies { messages, mean: histogram.mean(), values: values.collect() }
 }

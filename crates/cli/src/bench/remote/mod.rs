@@ -1,6 +1,7 @@
 //! Through a server, as TimeBase's studies do it: history for many consumers, pairs of producers and consumers at full
 //! speed, and latency at a given rate. Server, producers and consumers are processes of their own.
 
+pub mod floor;
 pub mod latency;
 pub mod live;
 pub mod read;
@@ -11,6 +12,7 @@ use super::report::Report;
 use super::svg::{self, Bar, Scale};
 use crate::failure::Failure;
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use serving::Serving;
 pub use serving::socket_of;
 use std::path::{Path, PathBuf};
@@ -39,7 +41,7 @@ pub struct Common {
 }
 
 /// How a client reaches a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Transport {
     /// TCP on loopback.
     Tcp,
@@ -48,6 +50,14 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// Its short name.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Uds => "uds",
+        }
+    }
+
     /// The case, named after its transport where that is not TCP.
     fn case(self, case: &str) -> String {
         match self {

@@ -44,6 +44,8 @@ pub enum Task {
     Idle(super::latency::Idling),
     /// Measure how late messages come.
     Listen(super::latency::Listening),
+    /// Be part of a relay.
+    Floor(super::floor::Role),
     /// Be part of a tick installation.
     Tick(crate::bench::tick::roles::Role),
 }
@@ -127,6 +129,7 @@ impl Task {
             Self::Pace(pacing) => pacing.run(),
             Self::Idle(idling) => idling.run(),
             Self::Listen(listening) => listening.run(),
+            Self::Floor(role) => role.run(),
             Self::Tick(role) => role.run(),
         }
     }

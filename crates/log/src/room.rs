@@ -15,6 +15,11 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// Who writes more than so many bytes a second writes large batches, and fills the memory of the machine: making pages for
+/// them beforehand takes more of it than calls of the system do.
+const MAPPED_BYTES_MAX: u64 = 100_000_000;
 
 /// A file that is written, with room at its end if that is asked for.
 pub(crate) struct GrowingFile(Arc<Inner>);
@@ -33,6 +38,8 @@ struct Room {
     windows: [Option<Window>; 2],
     /// A window that is full. Unmapping it takes far longer than a write, so it is left to who makes room.
     full: Option<Window>,
+    /// Where room was asked for last, and when.
+    asked: Option<(u64, Instant)>,
     /// How often the file has been cut: what was asked for before is not made afterwards.
     cuts: u64,
 }
@@ -88,11 +95,19 @@ impl StorageFile for GrowingFile {
 
     fn reserve(&self, range: Range<u64>, is_mapped: bool) {
         static MAKER: OnceLock<Option<mpsc::Sender<Request>>> = OnceLock::new();
-        let Some(maker) = MAKER.get_or_init(start) else { return };
-        let cuts = lock(&self.0.room).cuts;
+        let (cuts, took) = lock(&self.0.room).ask(range.start);
+        let is_fast = took.is_some_and(|(bytes, took)| is_faster(bytes, took));
+        let Some(maker) = MAKER.get_or_init(start).as_ref().filter(|_| !(is_mapped && is_fast)) else {
+            return;
+        };
         // Without the thread there is no room.
         let _ = maker.send(Request { file: Arc::downgrade(&self.0), range, is_mapped, cuts });
     }
+}
+
+/// Whether so many bytes in this time are too many to be copied to mapped pages.
+fn is_faster(bytes: u64, took: Duration) -> bool {
+    u128::from(bytes) * 1_000_000_000 > took.as_nanos() * u128::from(MAPPED_BYTES_MAX)
 }
 
 /// Starts the thread that makes room for all files of the process.
@@ -131,6 +146,15 @@ impl Room {
             self.full = std::mem::replace(now, next.take());
         }
         now.as_mut().is_some_and(|window| window.copy(bytes, offset))
+    }
+
+    /// Notes where room is asked for; how often the file has been cut, and how many bytes were written in what time since room was
+    /// asked for last.
+    fn ask(&mut self, offset: u64) -> (u64, Option<(u64, Duration)>) {
+        let now = Instant::now();
+        let before = self.asked.replace((offset, now));
+        let since = before.map(|(at, when)| (offset.saturating_sub(at), now - when));
+        (self.cuts, since)
     }
 
     fn add(&mut self, window: Window) {
@@ -283,6 +307,26 @@ mod tests {
         panic!("no room was made");
     }
 
+    /// As if nothing had been asked for for long.
+    fn forget_asking(file: &GrowingFile) {
+        lock(&file.0.room).asked = None;
+    }
+
+    #[test]
+    fn who_writes_too_much_gets_no_mapped_room() {
+        assert!(is_faster(2 << 20, Duration::from_millis(10)) && is_faster(1, Duration::ZERO));
+        assert!(!is_faster(2 << 20, Duration::from_millis(30)));
+        let dir = tempfile::tempdir().unwrap();
+        let file = file(&dir);
+        file.write_at(&[7; 100], 0).unwrap();
+        file.reserve(100..200, true);
+        wait(&file, 200);
+        file.reserve(1 << 30..2 << 30, true);
+        file.reserve(200..300, false);
+        wait(&file, 300);
+        assert_eq!(StorageFile::len(&file).unwrap(), 300);
+    }
+
     fn windows(file: &GrowingFile) -> usize {
         lock(&file.0.room).windows.iter().flatten().count()
     }
@@ -296,6 +340,7 @@ mod tests {
         for step in 0..40_u64 {
             if step % 3 == 0 {
                 let end = expected.len() as u64;
+                forget_asking(&file);
                 file.reserve(end..end + 8192, step % 2 == 0);
                 wait(&file, end + 8192);
             }
@@ -318,6 +363,7 @@ mod tests {
         file.reserve(100..9000, false);
         wait(&file, 9000);
         assert_eq!(windows(&file), 0);
+        forget_asking(&file);
         file.reserve(9000..20_000, true);
         wait(&file, 20_000);
         if !system::keeps_what_is_set_aside(&file.0.file).unwrap() {

@@ -95,6 +95,8 @@ fn damage_in_the_middle_stays_and_is_named() {
     for _ in 0..5 {
         append(&mut writer, 2, 30).unwrap();
     }
+    // It takes its room along.
+    drop(writer);
     let path = dir().join("00000000000000000000.log");
     let hit = 64 + 2 * bytes + 90;
     let broken = flip(&disk, &path, hit, 3);

@@ -35,17 +35,24 @@ fn bytes_that_are_not_a_batch_yet_are_not_there_yet() {
     let (mut writer, _) = writer(&disk, options(Durability::Async, 1 << 20)).unwrap();
     append(&mut writer, 2, 50).unwrap();
     let path = dir().join("00000000000000000000.log");
-    let before = disk.content(&path).unwrap();
+    let without_room = || {
+        let mut content = disk.content(&path).unwrap();
+        content.truncate(content.iter().rposition(|byte| *byte != 0).unwrap() + 1);
+        content
+    };
+    let before = without_room();
     append(&mut writer, 2, 50).unwrap();
-    let after = disk.content(&path).unwrap();
+    let after = without_room();
     let partial = SimStorage::new(1);
     partial.set_content(&path, &before);
     let (log, _) = reader(&partial);
     for len in before.len()..after.len() {
-        partial.set_content(&path, &after[..len]);
-        assert!(!log.refresh().unwrap(), "{len} bytes");
-        let (fresh, recovery) = reader(&partial);
-        assert_eq!((fresh.next_sequence(), recovery.is_clean()), (2, true), "{len} bytes");
+        for room in [0, 10_000] {
+            partial.set_content(&path, &[&after[..len], &vec![0; room]].concat());
+            assert!(!log.refresh().unwrap(), "{len} bytes");
+            let (fresh, recovery) = reader(&partial);
+            assert_eq!((fresh.next_sequence(), recovery.is_clean()), (2, true), "{len} bytes");
+        }
     }
     partial.set_content(&path, &after);
     assert!(log.refresh().unwrap());

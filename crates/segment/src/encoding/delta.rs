@@ -148,9 +148,7 @@ impl Sink for Sums<'_> {
             strip.stretch(1, step as u32);
         } else {
             strip.is_narrow = false;
-            for (value, i) in strip.wide.iter_mut().zip(1..) {
-                *value = self.last.wrapping_add(step.wrapping_mul(i));
-            }
+            climb(self.last, step, &mut strip.wide);
         }
         self.restart(strip);
     }
@@ -206,6 +204,22 @@ impl Sink for Sums<'_> {
         }
         self.restart(strip);
     }
+}
+
+/// Makes the values a step more than the one before each; `last` stands before the first. Four climb side by side.
+fn climb(last: i64, step: i64, values: &mut [i64; GROUP]) {
+    let first = [1, 2, 3, 4].map(|i| last.wrapping_add(step.wrapping_mul(i)));
+    let leap = step.wrapping_mul(4);
+    widest(
+        #[inline(always)]
+        || {
+            let mut four = first;
+            for values in values.as_chunks_mut::<4>().0 {
+                *values = four;
+                four = four.map(|value| value.wrapping_add(leap));
+            }
+        },
+    );
 }
 
 impl Sums<'_> {

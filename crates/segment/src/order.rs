@@ -233,17 +233,17 @@ impl Order {
             end += (lane.end - lane.start) as usize;
             nexts.push((start, end));
         }
-        for window in (1..=rows.len().div_ceil(WINDOW)).map(|window| window * WINDOW) {
+        let windows = rows.as_chunks::<WINDOW>().0;
+        for (window, rows) in (1..).map(|window| window * WINDOW as u32).zip(windows) {
             for (next, end) in &mut nexts {
                 let places = &self.places[*next..*end];
-                let here = match window < rows.len() {
-                    true => places.partition_point(|place| (*place as usize) < window),
-                    false => places.len(),
-                };
-                pick(rows, &places[..here], &mut out[*next..*next + here]);
+                let here = places.partition_point(|place| *place < window);
+                pick_near(rows, &places[..here], &mut out[*next..*next + here]);
                 *next += here;
             }
         }
+        // Behind the last window, and wherever a block that nobody wrote has rows that do not ascend.
+        nexts.iter().for_each(|(next, end)| pick(rows, &self.places[*next..*end], &mut out[*next..*end]));
     }
 
     /// From the rows of each lane: those of the wanted ones.
@@ -307,11 +307,14 @@ impl Order {
             for index in range.clone() {
                 let lane = &self.lanes[index as usize];
                 let rows = &self.places[start..start + (lane.end - lane.start) as usize];
-                for (row, home) in rows.iter().zip(index << 16 | start as u32..) {
-                    if let Some(place) = self.homes.get_mut(*row as usize) {
-                        *place = home;
-                    }
+                let (eights, rest) = rows.as_chunks::<8>();
+                let first = index << 16 | start as u32;
+                for (eight, home) in eights.iter().zip((first..).step_by(8)) {
+                    // Of known length, so that it is one piece of code for all eight.
+                    eight.iter().zip(home..).for_each(|(row, home)| mark(&mut self.homes, *row, home));
                 }
+                let home = first + rows.len() as u32 - rest.len() as u32;
+                rest.iter().zip(home..).for_each(|(row, home)| mark(&mut self.homes, *row, home));
                 start += rows.len();
             }
         }
@@ -371,10 +374,29 @@ impl Order {
     }
 }
 
+#[inline(always)]
+fn mark(homes: &mut [u32], row: u32, home: u32) {
+    if let Some(place) = homes.get_mut(row as usize) {
+        *place = home;
+    }
+}
+
 /// Rows that lanes take from before they go on to the next ones.
 const WINDOW: usize = 2_048;
 /// Lanes of fewer rows than this on average are not worth going on together.
 const LANE_ROWS_MIN: usize = 128;
+
+/// [`pick`] from one window, in which all `places` are, wherever it begins.
+fn pick_near<T: Copy>(rows: &[T; WINDOW], places: &[u32], out: &mut [T]) {
+    let (eights, rest) = out.as_chunks_mut::<8>();
+    let (places, others) = places.as_chunks::<8>();
+    for (out, places) in eights.iter_mut().zip(places) {
+        *out = places.map(|place| rows[place as usize % WINDOW]);
+    }
+    for (out, place) in rest.iter_mut().zip(others) {
+        *out = rows[*place as usize % WINDOW];
+    }
+}
 
 fn pick<T: Copy>(rows: &[T], places: &[u32], out: &mut [T]) {
     for (out, place) in out.iter_mut().zip(places) {

@@ -96,11 +96,11 @@ impl Rows {
     /// When there is no such row.
     #[inline]
     pub fn body(&self, row: usize) -> &[u8] {
-        let range = match self.stride {
-            Some(stride) => row * stride as usize..(row + 1) * stride as usize,
-            None => self.starts[row] as usize..self.starts[row + 1] as usize,
-        };
-        &self.bodies[range]
+        match self.stride {
+            // One multiplication instead of the two that a range takes.
+            Some(stride) => &self.bodies[row * stride as usize..][..stride as usize],
+            None => &self.bodies[self.starts[row] as usize..self.starts[row + 1] as usize],
+        }
     }
 
     /// Forgets everything but times: their memory is overwritten when others are read, and clearing it would take as

@@ -287,18 +287,25 @@ impl Cells {
     }
 }
 
+/// The narrow values of four neighbouring columns, those of one place side by side: a body takes them in one piece.
+type Quads = Vec<[u32; 4]>;
+
 /// Memory for [`gather`].
 #[derive(Debug, Default)]
 pub(crate) struct Cellar {
     cells: Vec<Cells>,
+    quads: Vec<Quads>,
     strip: Strip,
 }
 
 impl Cellar {
-    /// Reads all `count` values of columns, those that others follow first.
-    fn fill(&mut self, columns: &mut [Varying], ends: &[u32], count: usize) {
+    /// Reads all `count` values of columns, those that others follow first. Of `fours`, which are indices of the first of
+    /// four columns each, it makes quads.
+    fn fill(&mut self, columns: &mut [Varying], fours: &[usize], ends: &[u32], count: usize) {
         (self.cells.len()..columns.len()).for_each(|number| self.cells.push(Cells::new(number)));
-        let Self { cells, strip } = self;
+        (self.quads.len()..fours.len()).for_each(|_| self.quads.push(vec![[0; 4]; CELLS]));
+        let Self { cells, quads, strip } = self;
+        let mut starts = ends.iter().map(|end| *end as usize).filter(|start| *start < count).peekable();
         for index in 0..count.div_ceil(GROUP) {
             for (column, cells) in columns.iter_mut().zip(&mut *cells).filter(|(c, _)| c.follows.is_none()) {
                 column.feed.next(index, strip);
@@ -310,14 +317,41 @@ impl Cellar {
                 column.feed.next(index, strip);
                 cells.take_sum(index, strip, leader, previous);
             }
-        }
-        for (i, column) in columns.iter().enumerate() {
-            let Some(Follows { other, previous: true }) = column.follows else { continue };
-            let Ok([cells, leader]) = cells.get_disjoint_mut([i, other]) else { continue };
-            let starts = ends.iter().map(|end| *end as usize).filter(|start| *start < count);
-            starts.for_each(|start| cells.restart(start, leader));
+            while let Some(start) = starts.next_if(|start| *start < (index + 1) * GROUP) {
+                restart(columns, cells, start);
+            }
+            for (first, quads) in fours.iter().zip(&mut *quads) {
+                if let Some(four) = cells[*first..].first_chunk() {
+                    interleave(four, index, quads);
+                }
+            }
         }
     }
+}
+
+/// Begins a run in all columns that follow another one's previous value.
+fn restart(columns: &[Varying], cells: &mut [Cells], start: usize) {
+    for (i, column) in columns.iter().enumerate() {
+        let Some(Follows { other, previous: true }) = column.follows else { continue };
+        if let Ok([cells, leader]) = cells.get_disjoint_mut([i, other]) {
+            cells.restart(start, leader);
+        }
+    }
+}
+
+/// Makes strip `index` of quads. Where a column is not narrow they mean nothing.
+fn interleave(cells: &[Cells; 4], index: usize, quads: &mut Quads) {
+    let strips = cells.each_ref().map(|cells| cells.narrow().as_chunks::<GROUP>().0.get(index));
+    let [Some(a), Some(b), Some(c), Some(d)] = strips else { return };
+    let Some(quads) = quads.as_chunks_mut::<GROUP>().0.get_mut(index) else { return };
+    widest(
+        #[inline(always)]
+        move || {
+            for (i, quad) in quads.iter_mut().enumerate() {
+                *quad = [a[i], b[i], c[i], d[i]];
+            }
+        },
+    );
 }
 
 /// [`scatter`] for bodies of `stride` bytes side by side: the value of body `i` stands where the low half of `homes[i]`
@@ -333,9 +367,14 @@ pub(crate) fn gather(
     if stride == 0 {
         return;
     }
-    cellar.fill(columns, ends, homes.len());
-    for section in sections(columns) {
+    let sections = sections(columns);
+    let fours: Vec<usize> = sections.iter().flat_map(|section| fours(columns, section)).collect();
+    cellar.fill(columns, &fours, ends, homes.len());
+    let mut quads = &cellar.quads[..];
+    for section in sections {
         let Varying { offset, width, .. } = columns[section.start];
+        let (of_section, rest) = quads.split_at(self::fours(columns, &section).count());
+        quads = rest;
         let cells = &mut cellar.cells[section];
         let at = (offset as usize, stride);
         if width != 8 || !cells.iter().all(|cells| cells.is_narrow) {
@@ -346,42 +385,80 @@ pub(crate) fn gather(
             continue;
         }
         match cells.len() {
-            1 => gather_narrow::<1>(cells, at, homes, out),
-            2 => gather_narrow::<2>(cells, at, homes, out),
-            3 => gather_narrow::<3>(cells, at, homes, out),
-            4 => gather_narrow::<4>(cells, at, homes, out),
-            5 => gather_narrow::<5>(cells, at, homes, out),
-            6 => gather_narrow::<6>(cells, at, homes, out),
-            7 => gather_narrow::<7>(cells, at, homes, out),
-            _ => gather_narrow::<8>(cells, at, homes, out),
+            1 => gather_narrow::<1, 0, 1>(cells, of_section, at, homes, out),
+            2 => gather_narrow::<2, 0, 2>(cells, of_section, at, homes, out),
+            3 => gather_narrow::<3, 0, 3>(cells, of_section, at, homes, out),
+            4 => gather_narrow::<4, 1, 0>(cells, of_section, at, homes, out),
+            5 => gather_narrow::<5, 1, 1>(cells, of_section, at, homes, out),
+            6 => gather_narrow::<6, 1, 2>(cells, of_section, at, homes, out),
+            7 => gather_narrow::<7, 1, 3>(cells, of_section, at, homes, out),
+            _ => gather_narrow::<8, 2, 0>(cells, of_section, at, homes, out),
         }
     }
 }
 
-fn gather_narrow<const N: usize>(
+/// The first of each four columns of a section that are gathered together.
+fn fours(columns: &[Varying], section: &std::ops::Range<usize>) -> impl Iterator<Item = usize> + use<> {
+    let fours = if columns[section.start].width == 8 { section.len() / 4 } else { 0 };
+    let start = section.start;
+    (0..fours).map(move |four| start + 4 * four)
+}
+
+/// Writes `N` fields side by side into bodies: four times `Q` from quads, and the other `R` each from its cells.
+fn gather_narrow<const N: usize, const Q: usize, const R: usize>(
     cells: &[Cells],
+    quads: &[Quads],
     (offset, stride): (usize, usize),
     homes: &[u32],
     out: &mut [u8],
 ) {
-    let Some(cells) = cells.first_chunk::<N>() else { return };
+    let Some(quads) = quads.first_chunk::<Q>() else { return };
+    let quads: [&[[u32; 4]; CELLS]; Q] =
+        quads.each_ref().map(|quads| quads.first_chunk().expect("there is a quad for any index"));
+    let (Some(cells), Some(others)) = (cells.first_chunk::<N>(), cells.last_chunk::<R>()) else { return };
     let bases: [i64; N] = std::array::from_fn(|k| cells[k].base);
-    let values: [&[u32; CELLS]; N] = std::array::from_fn(|k| cells[k].narrow());
-    let put = |slots: &mut [[u8; 8]; N], home: u32| {
-        for k in 0..N {
-            let offset = values[k][usize::from(home as u16)] as i32;
-            slots[k] = bases[k].wrapping_add(i64::from(offset)).to_le_bytes();
-        }
-    };
+    let values: [&[u32; CELLS]; R] = others.each_ref().map(|cells| cells.narrow());
+    let fields = Fields { bases, quads, values };
     if (offset, stride) == (0, 8 * N) {
         // The whole body: lengths that the compiler knows.
         let bodies = out.as_chunks_mut::<8>().0.as_chunks_mut::<N>().0;
-        bodies.iter_mut().zip(homes).for_each(|(body, home)| put(body, *home));
-        return;
+        return widest(
+            #[inline(always)]
+            move || bodies.iter_mut().zip(homes).for_each(|(body, home)| fields.put(*home, body)),
+        );
     }
-    for (body, home) in out.chunks_exact_mut(stride).zip(homes) {
-        if let Some(slots) = body[offset..].as_chunks_mut::<8>().0.first_chunk_mut() {
-            put(slots, *home);
+    widest(
+        #[inline(always)]
+        move || {
+            for (body, home) in out.chunks_exact_mut(stride).zip(homes) {
+                if let Some(slots) = body[offset..].as_chunks_mut::<8>().0.first_chunk_mut() {
+                    fields.put(*home, slots);
+                }
+            }
+        },
+    );
+}
+
+/// `N` fields side by side: four times `Q` in quads, and `R` others.
+#[derive(Clone, Copy)]
+struct Fields<'a, const N: usize, const Q: usize, const R: usize> {
+    bases: [i64; N],
+    quads: [&'a [[u32; 4]; CELLS]; Q],
+    values: [&'a [u32; CELLS]; R],
+}
+
+impl<const N: usize, const Q: usize, const R: usize> Fields<'_, N, Q, R> {
+    #[inline(always)]
+    fn put(&self, home: u32, slots: &mut [[u8; 8]; N]) {
+        let place = usize::from(home as u16);
+        let value =
+            |k: usize, offset: u32| self.bases[k].wrapping_add(i64::from(offset as i32)).to_le_bytes();
+        for q in 0..Q {
+            let quad = self.quads[q][place];
+            (0..4).for_each(|k| slots[4 * q + k] = value(4 * q + k, quad[k]));
+        }
+        for k in 0..R {
+            slots[4 * Q + k] = value(4 * Q + k, self.values[k][place]);
         }
     }
 }

@@ -12,7 +12,7 @@ use tapedb_segment::{Block, BlockEntry, Chunk, ColumnKind, Head, Plan};
 /// The names of a block's own columns.
 const OWN: [&str; 3] = ["time", "sequence", "lane"];
 /// The names of the last columns of a group, which say whose rows it has; the last one is 65,535.
-const LANES: [&str; 3] = ["lane symbol", "lane count", "position"];
+const LANES: [&str; 4] = ["lane time", "lane symbol", "lane count", "position"];
 
 /// What has been seen of segments.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use crate::block::Block;
 use crate::column::Scratch;
 use crate::columns::{Columns, spread};
 use crate::error::{Damage, Flaw};
-use crate::head::{Head, OWN, own};
+use crate::head::{Head, OWN, lanes, own};
 use crate::level::Level;
 use crate::order::{Lane, NO_HOME, Order};
 use crate::plan::{ColumnKind, GroupPlan, Plan};
@@ -604,6 +604,49 @@ impl Decoder {
         Columns { block, group: OWN }.ints(own::TIME.into(), &self.level, &mut self.scratch, out)
     }
 
+    /// Replaces `out` by the times of the rows of a record type, of all symbols or of some: in the order in which
+    /// [`Self::column`] gives a field that all of them have. `rows` is memory.
+    ///
+    /// # Errors
+    /// When a column is damaged.
+    pub fn times_by_lane(
+        &mut self,
+        block: &Block,
+        type_id: u16,
+        symbols: Option<&[u32]>,
+        rows: &mut Vec<i64>,
+        out: &mut Vec<i64>,
+    ) -> Result<(), Damage> {
+        let groups = block.head().groups_of(type_id);
+        let has_times = |group| Columns { block, group: group as u16 }.has(lanes::TIME.into());
+        if groups.is_empty() || !groups.clone().all(has_times) {
+            self.times(block, rows)?;
+            self.places(block, type_id, symbols)?.pick(rows, out);
+            return Ok(());
+        }
+        let selection = Selection { symbols, types: Some(&[type_id]), ..Selection::default() };
+        self.order.select(block, &selection, &mut self.scratch)?;
+        if let [group] = groups.clone().collect::<Vec<usize>>()[..] {
+            return self.times_of(Columns { block, group: group as u16 }, out);
+        }
+        out.clear();
+        for group in groups {
+            self.times_of(Columns { block, group: group as u16 }, rows)?;
+            out.extend_from_slice(rows);
+        }
+        Ok(())
+    }
+
+    /// Replaces `out` by the times of the wanted rows of a group that lists them.
+    fn times_of(&mut self, columns: Columns<'_>, out: &mut Vec<i64>) -> Result<(), Damage> {
+        self.whole_lanes(columns.group);
+        if self.level.kept() == 0 {
+            out.clear();
+            return Ok(());
+        }
+        columns.ints(lanes::TIME.into(), &self.level, &mut self.scratch, out)
+    }
+
     /// Replaces `out` by the sequence numbers of all rows in row order, as `u64` by their bits.
     ///
     /// # Errors
@@ -731,6 +774,93 @@ impl GroupTools {
             };
             out[*place as usize..][..body.len()].copy_from_slice(body);
             start = self.ends.get(i).map_or(0, |end| *end as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::{BlockBuilder, BlockOptions, RowHeader};
+    use tapedb_codec::dynamic::Layouts;
+
+    const ROWS: u64 = 5_000;
+    const SYMBOLS: u64 = 7;
+
+    /// Messages of so many fields of eight bytes, the first of which opens where the last one closed.
+    fn messages(fields: usize, jump: i64, time: impl Fn(u64) -> i64) -> Vec<(RowHeader, Vec<u8>)> {
+        let (mut state, mut closes) = (1u64, [100_000i64; SYMBOLS as usize]);
+        let mut noise = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 58) as i64
+        };
+        let message = |sequence: u64| {
+            let symbol = sequence * sequence % SYMBOLS;
+            let close = &mut closes[symbol as usize];
+            let open = *close + noise() % 3;
+            *close = open + noise() - 31 + if sequence.is_multiple_of(997) { jump } else { 0 };
+            let values = (0..fields).map(|field| match field {
+                0 => open,
+                field if field + 1 == fields => *close,
+                _ => open + noise(),
+            });
+            let header = RowHeader { time: time(sequence), sequence, symbol: symbol as u32 * 11, type_id: 0 };
+            (header, values.flat_map(i64::to_le_bytes).collect())
+        };
+        (0..ROWS).map(message).collect()
+    }
+
+    fn block_of(fields: usize, messages: &[(RowHeader, Vec<u8>)]) -> (Plan, Block) {
+        let fields: String = (0..fields).map(|field| format!("f{field}: i64, ")).collect();
+        let schema = format!("message M {{ {fields} }}");
+        let plan = Plan::new(Layouts::new(schema.parse().unwrap()).unwrap());
+        let (mut builder, mut bytes) = (BlockBuilder::new(BlockOptions::default()), Vec::new());
+        messages.iter().for_each(|(header, body)| builder.push(*header, body).unwrap());
+        builder.finish(&plan, &mut bytes);
+        let mut block = Block::new();
+        block.load(&bytes).unwrap();
+        (plan, block)
+    }
+
+    #[test]
+    fn bodies_of_any_number_of_fields_come_back() {
+        let (mut decoder, mut rows) = (Decoder::new(), Rows::new());
+        for fields in (1..=10).rev() {
+            for jump in [0, 5_000, 1 << 40] {
+                let messages = messages(fields, jump, |sequence| sequence as i64);
+                let (plan, block) = block_of(fields, &messages);
+                decoder.rows(&plan, &block, &Selection::default(), &mut rows).unwrap();
+                assert_eq!(rows.len(), messages.len());
+                for (row, (header, body)) in messages.iter().enumerate() {
+                    assert_eq!((rows.header(row), rows.body(row)), (*header, &body[..]), "{fields}, {jump}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn times_come_by_symbol() {
+        let even = |sequence: u64| (sequence / SYMBOLS) as i64 * 60_000_000_000;
+        let uneven = |sequence: u64| (sequence * sequence) as i64 / 3;
+        let (mut decoder, mut memory, mut found) = (Decoder::new(), Vec::new(), vec![9; 3]);
+        for (is_even, time) in [(true, even as fn(u64) -> i64), (false, uneven)] {
+            let mut messages = messages(2, 0, time);
+            // Every symbol in turn, so that each has its even steps.
+            messages.iter_mut().for_each(|(header, _)| header.symbol = (header.sequence % SYMBOLS) as u32);
+            let (_, block) = block_of(2, &messages);
+            assert_eq!(block.head().chunk(0, lanes::TIME).is_some(), is_even);
+            for symbols in [None, Some(&[0u32, 3, 6][..]), Some(&[2]), Some(&[70])] {
+                decoder.times_by_lane(&block, 0, symbols, &mut memory, &mut found).unwrap();
+                let mut expected: Vec<&RowHeader> = messages.iter().map(|(header, _)| header).collect();
+                expected.retain(|header| symbols.is_none_or(|symbols| symbols.contains(&header.symbol)));
+                expected.sort_by_key(|header| header.symbol);
+                assert!(
+                    found.iter().eq(expected.iter().map(|header| &header.time)),
+                    "{is_even}, {symbols:?}"
+                );
+            }
+            decoder.times_by_lane(&block, 1, None, &mut memory, &mut found).unwrap();
+            assert!(found.is_empty(), "there is no such record type");
         }
     }
 }

@@ -31,6 +31,8 @@ pub(crate) mod own {
 
 /// Numbers of the columns of a group that are not of its records: they say whose rows it has.
 pub(crate) mod lanes {
+    /// The first of these numbers. Few groups have this column: nothing needs it.
+    pub const TIME: u16 = u16::MAX - 3;
     pub const SYMBOL: u16 = u16::MAX - 2;
     pub const COUNT: u16 = u16::MAX - 1;
     pub const POSITION: u16 = u16::MAX;

@@ -194,7 +194,7 @@ impl<R: ReadAt> Segment<R> {
         self.read_front(index, block)?;
         self.read_rest(index, block, |head, chunk| {
             let group = head.groups.get(usize::from(chunk.group));
-            chunk.column >= lanes::SYMBOL || group.is_some_and(|group| is_wanted(group.type_id, chunk.column))
+            chunk.column >= lanes::TIME || group.is_some_and(|group| is_wanted(group.type_id, chunk.column))
         })
     }
 

@@ -512,17 +512,19 @@ impl Packer {
         }
         // Rows of one lane lie as they are given.
         let is_one = self.found.len() == 1;
-        decoder.times(raw, if is_one { &mut out.times } else { &mut self.row_times })?;
-        if self.with_sequences {
-            let rows = if is_one { &mut self.sequences } else { &mut self.row_sequences };
-            decoder.sequences(raw, rows)?;
-        }
-        if !is_one {
-            let places = decoder.places(raw, fields.type_id, symbols)?;
-            places.pick(&self.row_times, &mut out.times);
-            if self.with_sequences {
-                places.pick(&self.row_sequences, &mut self.sequences);
+        match is_one {
+            true => decoder.times(raw, &mut out.times)?,
+            false => {
+                let rows = &mut self.row_times;
+                decoder.times_by_lane(raw, fields.type_id, symbols, rows, &mut out.times)?;
             }
+        }
+        if self.with_sequences && is_one {
+            decoder.sequences(raw, &mut self.sequences)?;
+        } else if self.with_sequences {
+            decoder.sequences(raw, &mut self.row_sequences)?;
+            let places = decoder.places(raw, fields.type_id, symbols)?;
+            places.pick(&self.row_sequences, &mut self.sequences);
         }
         out.sequences.clear();
         if self.with_sequences {

@@ -71,6 +71,8 @@ fn read_block(plan: &Plan, block: &Block) {
         if let Ok(found) = decoder.places(block, group.type_id, None) {
             found.pick(&(0..head.count).collect::<Vec<u32>>(), &mut places);
         }
+        let mut times = Vec::new();
+        let _ = decoder.times_by_lane(block, group.type_id, Some(&[0, 7]), &mut Vec::new(), &mut times);
         let columns = plan.group(group.type_id).map_or(0, |plan| plan.columns().len());
         for column in 0..columns as u16 {
             let _ = decoder.column(plan, block, (group.type_id, column), None, &mut values);

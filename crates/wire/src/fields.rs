@@ -225,6 +225,13 @@ macro_rules! field_by_field {
                 Ok(Self { $($field: crate::fields::Take::take(from)?),* })
             }
         }
+
+        #[cfg(test)]
+        impl<$life> crate::dissect::Dissect for $whole {
+            fn dissect(&self, name: &str, out: &mut Vec<crate::dissect::Part>) {
+                $(crate::dissect::Dissect::dissect(&self.$field, &format!("{name}.{}", stringify!($field)), out);)*
+            }
+        }
     };
 }
 pub(crate) use field_by_field;

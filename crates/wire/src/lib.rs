@@ -5,6 +5,8 @@
 //! connection over anything else. Batches and blocks of files pass through as bytes that are borrowed, not copied.
 
 mod client;
+#[cfg(test)]
+mod dissect;
 mod error;
 mod fields;
 mod flow;

@@ -252,6 +252,18 @@ macro_rules! messages {
                 from.end()?;
                 Ok(message)
             }
+
+            /// Its fields, one after the other, for the page that shows them.
+            #[cfg(test)]
+            pub(crate) fn dissected(&self) -> Vec<crate::dissect::Part> {
+                let mut out = Vec::new();
+                match self {
+                    $( Self::$message { $($field),* } => {
+                        $( crate::dissect::Dissect::dissect($field, stringify!($field), &mut out); )*
+                    } )*
+                }
+                out
+            }
         }
     };
 }

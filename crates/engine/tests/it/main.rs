@@ -6,6 +6,7 @@
 mod backup;
 mod batches;
 mod child;
+mod codes;
 mod counting;
 mod damage;
 mod elsewhere;

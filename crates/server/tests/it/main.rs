@@ -1,5 +1,6 @@
 //! The server from outside: over sockets, with the frames of the protocol, and with what is not the protocol.
 
+mod captured;
 mod hostile;
 mod life;
 mod load;

@@ -49,6 +49,8 @@ pub(crate) struct Connection {
     decoder: Decoder,
     /// Whether something may have come.
     is_readable: bool,
+    /// Whether the client will send no more: what it sent is followed by the end.
+    is_read_closed: bool,
     /// Whether a frame may have come that has not been taken.
     has_frames: bool,
     /// Whether something has come since the thread spun last.
@@ -104,6 +106,7 @@ impl Connection {
             poll,
             decoder: Decoder::with_bytes_max(HELLO_BYTES_MAX),
             is_readable: true,
+            is_read_closed: false,
             has_frames: false,
             was_busy: false,
             waits_for_room: false,
@@ -158,6 +161,7 @@ impl Connection {
             }
             self.now = self.began.elapsed().as_millis() as u64;
             for event in events.iter().filter(|event| event.token() == SOCKET) {
+                self.is_read_closed |= event.is_read_closed();
                 self.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
                 if event.is_writable() && self.handle.outbox.waiting() > 0 {
                     self.write();
@@ -271,8 +275,8 @@ impl Connection {
             Ok(0) => Err(End::Closed),
             Ok(count) => {
                 self.decoder.filled(count);
-                // A stream socket that gives less than was asked for has no more.
-                self.is_readable = count == size || self.handle.outbox.reads_in_part();
+                // A stream socket that gives less than was asked for has no more, but for its end.
+                self.is_readable = count == size || self.is_read_closed || self.handle.outbox.reads_in_part();
                 if count == size {
                     self.room_bytes = (self.room_bytes * 4).min(ROOM_BYTES_MAX);
                 }

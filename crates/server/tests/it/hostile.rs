@@ -5,11 +5,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tapedb_server::{Config, May, Tls};
-use tapedb_wire::{Login, PREFACE, ToServer, frame_header};
+use tapedb_wire::{ClientSession, FRAME_HEADER_BYTES, Login, PREFACE, ToServer, frame_header};
 
 fn password<'a>(user: &'a str, password: &'a str) -> Login<'a> {
     Login::Password { user, password }
@@ -94,19 +94,62 @@ fn more_connections_than_there_may_be_are_told_so() {
     });
     let mut inside: Vec<_> = (0..20).map(|_| served.client()).collect();
     let mut told = 0;
-    for _ in 0..500 {
+    for _ in 0..10_000 {
         let mut client = served.connect();
         told += usize::from(client.last_words().is_some_and(|words| words.contains("all the connections")));
     }
-    assert_eq!(told, 500);
+    assert_eq!(told, 10_000);
     for client in &mut inside {
         assert_eq!(client.streams(), Vec::<String>::new());
     }
     assert_eq!(served.metric("tapedb_connections"), 20);
-    assert_eq!(served.metric("tapedb_connections_refused_total"), 500);
+    assert_eq!(served.metric("tapedb_connections_refused_total"), 10_000);
     inside.clear();
     served.wait_until("there is room again", |served| served.server().connections() == 0);
     served.client();
+}
+
+#[test]
+fn who_goes_away_in_the_middle_of_a_frame_is_forgotten() {
+    let served = serve(|_| {});
+    let mut hello = Vec::new();
+    ClientSession::hello("test", Login::Anyone, &mut hello);
+    let mut describe = Vec::new();
+    ToServer::Describe { name: "a stream", known: None }.encode(1, &mut describe);
+    for cut in 0..hello.len() {
+        let mut client = served.connect();
+        client.socket.write_all(&hello[..cut]).unwrap();
+        client.socket.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.last_words(), None);
+    }
+    for cut in 1..describe.len() {
+        let mut client = served.client();
+        client.socket.write_all(&describe[..cut]).unwrap();
+        client.socket.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.last_words(), None);
+    }
+    served.wait_until("they are forgotten", |served| served.server().connections() == 0);
+    assert_eq!(served.metric("tapedb_requests_total"), 0);
+}
+
+#[test]
+fn who_sends_a_frame_letter_by_letter_harms_nobody() {
+    let served = serve(|_| {});
+    served
+        .server()
+        .database()
+        .create_stream("s", crate::support::SCHEMA.parse().unwrap(), Default::default())
+        .unwrap();
+    let (mut slow, mut neighbour) = (served.client(), served.client());
+    let mut describe = Vec::new();
+    ToServer::Describe { name: "s", known: None }.encode(1, &mut describe);
+    for byte in describe {
+        slow.socket.write_all(&[byte]).unwrap();
+        assert_eq!(neighbour.streams(), ["s"]);
+    }
+    let mut answer = [0; FRAME_HEADER_BYTES];
+    slow.socket.read_exact(&mut answer).unwrap();
+    assert_eq!((answer[4], answer[8]), (67, 1), "it is answered when it is whole");
 }
 
 #[test]
@@ -204,7 +247,7 @@ fn encrypted_and_plain_do_not_mix_and_say_so() {
     let served = serve(tls);
     let mut plain = served.connect();
     let mut hello = Vec::new();
-    tapedb_wire::ClientSession::hello("test", Login::Anyone, &mut hello);
+    ClientSession::hello("test", Login::Anyone, &mut hello);
     plain.socket.write_all(&hello).unwrap();
     // An alert of TLS comes back at most.
     let mut answer = Vec::new();

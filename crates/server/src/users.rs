@@ -184,7 +184,7 @@ impl Users {
         Self::from_toml(&text).map_err(|error| told(error.0))
     }
 
-    /// Writes the users to a file in place of what it held, all or nothing; only its owner can read it.
+    /// Writes the users to a file in place of what it held, all or nothing; only its owner can read it, who stays the same.
     ///
     /// # Errors
     /// When they contradict themselves, or the system refuses.
@@ -192,7 +192,9 @@ impl Users {
         self.check()?;
         let text = toml::to_string(self).map_err(|error| ConfigError(error.to_string()))?;
         let draft = path.with_extension("toml.draft");
-        let written = write_private(&draft, text.as_bytes()).and_then(|()| fs::rename(&draft, path));
+        let written = write_private(&draft, text.as_bytes())
+            .and_then(|()| keep_owner(path, &draft))
+            .and_then(|()| fs::rename(&draft, path));
         written
             .map_err(|error| ConfigError(format!("cannot write the users file {}: {error}", path.display())))
     }
@@ -229,6 +231,23 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = options.open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// A file that root writes anew stays readable for the server that it is there for.
+#[cfg(unix)]
+fn keep_owner(old: &Path, new: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, chown};
+    match (fs::metadata(old), fs::metadata(new)?) {
+        (Ok(old), made) if (old.uid(), old.gid()) != (made.uid(), made.gid()) => {
+            chown(new, Some(old.uid()), Some(old.gid()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_: &Path, _: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]

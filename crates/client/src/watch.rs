@@ -232,13 +232,20 @@ impl Watch {
             }
             ToClient::Failed { failure } => {
                 let error = crate::convert::error(&failure);
-                let is_gone = matches!(error, Error::Deleted { .. } | Error::NoStream { .. });
                 let has_begun = locked(&self.state).begun.is_some();
-                locked(&self.state).has_lapsed = has_begun && !is_gone;
-                if !has_begun || is_gone {
+                match &error {
+                    Error::Deleted { .. } | Error::NoStream { .. } => sink.gone(None),
+                    Error::Denied { what } if has_begun => sink.denied(what),
+                    _ => {
+                        locked(&self.state).has_lapsed = has_begun;
+                        sink.changed();
+                    }
+                }
+                let is_over =
+                    matches!(error, Error::Deleted { .. } | Error::NoStream { .. } | Error::Denied { .. });
+                if !has_begun || is_over {
                     self.begin(Err(error));
                 }
-                if is_gone { sink.gone(None) } else { sink.changed() }
             }
             _ => {}
         }

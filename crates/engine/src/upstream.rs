@@ -177,6 +177,8 @@ pub trait Watcher: Send + Sync {
     fn changed(&self);
     /// The stream has been deleted, or has another name. Nothing follows.
     fn gone(&self, renamed: Option<&str>);
+    /// The stream may not be read any more: what [`Error::Denied`](crate::Error::Denied) says. Nothing follows.
+    fn denied(&self, what: &str);
     /// The connection is lost; pushes come again after [`Watcher::resumed`].
     fn interrupted(&self);
     /// The connection is there again.

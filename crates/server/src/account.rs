@@ -3,7 +3,7 @@
 use crate::config::Limits;
 use crate::users::User;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -54,8 +54,13 @@ impl Accounts {
 
 impl Account {
     fn new(user: &User, limits: &Limits) -> Self {
-        let per_second = user.limits.bytes_per_second_max.unwrap_or(limits.bytes_per_second_max);
-        Self { connections: Arc::default(), watches: Arc::default(), meter: Meter::new(per_second) }
+        let meter = Meter::new(bytes_per_second_max(user, limits));
+        Self { connections: Arc::default(), watches: Arc::default(), meter }
+    }
+
+    /// Takes over the limits that the user has by now.
+    pub fn renew(&self, user: &User, limits: &Limits) {
+        self.meter.per_second.store(bytes_per_second_max(user, limits), Ordering::Relaxed);
     }
 
     /// A place for one more watch.
@@ -64,26 +69,30 @@ impl Account {
     }
 }
 
+fn bytes_per_second_max(user: &User, limits: &Limits) -> u64 {
+    user.limits.bytes_per_second_max.unwrap_or(limits.bytes_per_second_max)
+}
+
 /// Lets so many bytes a second through. A second's worth may come at once.
 #[derive(Debug)]
 pub(crate) struct Meter {
     /// 0: any number.
-    per_second: u64,
+    per_second: AtomicU64,
     /// Everything that was let through will have been paid for by then.
     paid_at: Mutex<Instant>,
 }
 
 impl Meter {
     fn new(per_second: u64) -> Self {
-        Self { per_second, paid_at: Mutex::new(Instant::now()) }
+        Self { per_second: AtomicU64::new(per_second), paid_at: Mutex::new(Instant::now()) }
     }
 
     /// Counts bytes that went through.
     pub fn count(&self, bytes: u64, now: impl FnOnce() -> Instant) {
-        if self.per_second > 0 && bytes > 0 {
-            let price = Duration::from_nanos(
-                (u128::from(bytes) * 1_000_000_000 / u128::from(self.per_second)) as u64,
-            );
+        let per_second = self.per_second.load(Ordering::Relaxed);
+        if per_second > 0 && bytes > 0 {
+            let price =
+                Duration::from_nanos((u128::from(bytes) * 1_000_000_000 / u128::from(per_second)) as u64);
             let mut paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
             *paid_at = (*paid_at).max(now()) + price;
         }
@@ -91,7 +100,7 @@ impl Meter {
 
     /// How long to wait before anything more may go through; zero: not at all.
     pub fn wait(&self, now: impl FnOnce() -> Instant) -> Duration {
-        if self.per_second == 0 {
+        if self.per_second.load(Ordering::Relaxed) == 0 {
             return Duration::ZERO;
         }
         let paid_at = *self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,11 +7,10 @@
 use crate::account::Place;
 use crate::burst::Burst;
 use crate::convert;
-use crate::login::{Credentials, Refusal};
+use crate::login::{Admitted, Credentials, Refusal};
 use crate::noise::Kind;
 use crate::session::Session;
 use crate::shared::{Handle, Shared};
-use crate::users::User;
 use mio::{Events, Poll, Token};
 use std::io;
 use std::sync::Arc;
@@ -173,6 +172,7 @@ impl Connection {
             if self.shared.is_stopping() {
                 return Err(End::Stopping);
             }
+            self.review()?;
             let pause = self.pause();
             // Who has to wait is not listened to.
             self.was_busy &= pause.is_zero();
@@ -244,6 +244,16 @@ impl Connection {
             self.pulse.heard(self.now);
         }
         pause
+    }
+
+    /// Looks again at who the client is, when the users have been read again.
+    fn review(&mut self) -> Result<(), End> {
+        let Phase::In { session, .. } = &mut self.phase else { return Ok(()) };
+        if session.review() {
+            return Ok(());
+        }
+        let why = "the user has been removed, or the password or token he came with".into();
+        Err(End::Told { kind: Kind::Login, why })
     }
 
     /// Takes in what has come, and pushes; whether there is more to do at once.
@@ -358,7 +368,8 @@ impl Connection {
             );
             return Err(End::Refused { kind, why });
         };
-        let user = log_in(&self.shared, &self.handle, login)?;
+        let admitted = log_in(&self.shared, &self.handle, login)?;
+        let user = admitted.user.clone();
         let _ = self.handle.user.set(user.name.clone());
         let Some((account, place)) = self.shared.accounts.open(&user, &self.shared.config.limits) else {
             let why = format!("user {:?} has all the connections that he may have; close some", user.name);
@@ -378,7 +389,7 @@ impl Connection {
         .encode(0, &mut out);
         self.handle.send(&[&out]);
         self.decoder.set_bytes_max(limits.frame_bytes_max);
-        let session = Session::new(self.shared.clone(), self.handle.clone(), user, account.clone());
+        let session = Session::new(self.shared.clone(), self.handle.clone(), admitted, account.clone());
         self.phase = Phase::In { session: Box::new(session), account, _place: place };
         Ok(())
     }
@@ -488,14 +499,14 @@ fn linger(handle: &Handle, poll: &mut Poll) {
 }
 
 /// Who it is that says hello.
-fn log_in(shared: &Shared, handle: &Handle, login: Login<'_>) -> Result<User, End> {
+fn log_in(shared: &Shared, handle: &Handle, login: Login<'_>) -> Result<Admitted, End> {
     let (name, credentials) = match login {
         Login::Anyone => ("", Credentials::None),
         Login::Password { user, password } => (user, Credentials::Password { user, password }),
         Login::Token(token) => ("", Credentials::Token(token)),
     };
     let refusal = match shared.logins.login(handle.peer.ip(), credentials) {
-        Ok(user) => return Ok(user),
+        Ok(admitted) => return Ok(admitted),
         Err(refusal) => refusal,
     };
     shared.metrics.logins_failed.one();

@@ -26,7 +26,7 @@ mod users;
 mod watch;
 
 pub use config::{Config, ConfigError, DurabilityMin, Endpoint, HTTP_PORT, Limits, PORT, Tls};
-pub use entrance::Entrance;
+pub use entrance::{Entrance, Visitor};
 pub use secret::{hash_password, hash_token, new_token};
 pub use server::{Addresses, Server, ServerError};
 pub use users::{ANONYMOUS, May, Right, Token, User, UserLimits, Users};

@@ -54,6 +54,8 @@ struct Appended {
 
 #[derive(Debug)]
 struct Load {
+    /// The stream's name.
+    stream: String,
     loader: BatchLoader,
     /// Whether acknowledging waits for the disk.
     is_synced: bool,
@@ -76,8 +78,13 @@ impl Loads {
         let loader = stream.batches(space)?;
         let last = if producer == 0 { None } else { loader.last_of(producer) };
         let is_synced = stream.options().durability == Durability::Sync;
-        self.open.insert(channel, Load { loader, is_synced });
+        self.open.insert(channel, Load { stream: stream.name().into(), loader, is_synced });
         Ok(last.map_or(0, |(number, _)| number))
+    }
+
+    /// The loads, and the names of their streams.
+    pub fn streams(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.open.iter().map(|(channel, load)| (*channel, load.stream.as_str()))
     }
 
     /// Ends a load; what is held must be committed.

@@ -2,7 +2,8 @@
 //!
 //! Always true: at most one password is compared at a time, whoever asks, so that logins take no more than one core; an
 //! address that has been wrong too often is refused without any comparison; what was found right is remembered (as a
-//! hash under a key of this process), so that a thousand programs which connect again do not queue.
+//! hash under a key of this process), so that a thousand programs which connect again do not queue. Who has been let in
+//! keeps the proof of it: when the users are read again, it shows whether he would still be.
 
 use crate::config::{ConfigError, Limits};
 use crate::secret;
@@ -11,6 +12,7 @@ use crate::users::{ANONYMOUS, User, Users};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -39,12 +41,33 @@ pub(crate) enum Refusal {
     TooOften,
 }
 
+/// Somebody who has been let in.
+#[derive(Debug, Clone)]
+pub(crate) struct Admitted {
+    /// Who he is, and what he may do.
+    pub user: Arc<User>,
+    proof: Proof,
+    /// The users file that said so: how often it had been read again.
+    edition: u64,
+}
+
+/// How somebody has shown who he is: what was kept of his secret then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Proof {
+    /// He did not need to.
+    None,
+    Password(String),
+    Token(String),
+}
+
 /// Lets users in.
 #[derive(Debug)]
 pub(crate) struct Logins {
     /// `None`: everybody may do everything.
     path: Option<PathBuf>,
     users: RwLock<Arc<Users>>,
+    /// How often the users have been read again.
+    edition: AtomicU64,
     throttle: Mutex<Throttle>,
     remembered: Mutex<Remembered>,
     /// Held while a password is compared.
@@ -69,6 +92,7 @@ impl Logins {
         Ok(Self {
             path,
             users: RwLock::new(Arc::new(users)),
+            edition: AtomicU64::new(0),
             throttle: Mutex::new(Throttle::new(limits.login_failures_max, limits.login_failure_ms)),
             remembered: Mutex::new(Remembered { key, right: HashSet::new() }),
             comparing: Mutex::new(()),
@@ -76,23 +100,28 @@ impl Logins {
         })
     }
 
-    /// Reads the users file again. Who is connected stays what he was.
+    /// Reads the users file again. Who is connected is to be [reviewed](Self::review).
     pub fn reload(&self) -> Result<(), ConfigError> {
         let Some(path) = &self.path else { return Ok(()) };
         let users = Users::read(path)?;
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
         self.remembered().right.clear();
+        self.edition.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
     /// Who somebody is. `address` is none over a Unix socket.
-    pub fn login(&self, address: Option<IpAddr>, credentials: Credentials<'_>) -> Result<User, Refusal> {
+    pub fn login(&self, address: Option<IpAddr>, credentials: Credentials<'_>) -> Result<Admitted, Refusal> {
+        // Before the users: what changes meanwhile is looked at again.
+        let edition = self.edition();
+        let admitted = |user, proof| Admitted { user: Arc::new(user), proof, edition };
         if self.path.is_none() {
-            return Ok(User::almighty());
+            return Ok(admitted(User::almighty(), Proof::None));
         }
-        let users = self.users.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let users = self.users();
         if let Credentials::None = credentials {
-            return users.get(ANONYMOUS).cloned().ok_or(Refusal::Missing);
+            let anonymous = users.get(ANONYMOUS).cloned().ok_or(Refusal::Missing);
+            return anonymous.map(|user| admitted(user, Proof::None));
         }
         self.check_allowed(address)?;
         let found = match credentials {
@@ -103,7 +132,35 @@ impl Logins {
         if found.is_none() {
             self.throttle().failed(address, Instant::now());
         }
-        found.ok_or(Refusal::Wrong)
+        found.map(|(user, proof)| admitted(user, proof)).ok_or(Refusal::Wrong)
+    }
+
+    /// Whether the users have been read again since somebody was looked at.
+    #[inline]
+    pub fn is_outdated(&self, admitted: &Admitted) -> bool {
+        self.edition.load(Ordering::Acquire) != admitted.edition
+    }
+
+    /// Who somebody is by now; `None`: he would not be let in any more, for he is not there, or what he showed is not good.
+    pub fn review(&self, admitted: &Admitted) -> Option<Admitted> {
+        let edition = self.edition();
+        let users = self.users();
+        let user = users.get(&admitted.user.name)?;
+        let is_good = match &admitted.proof {
+            Proof::None => true,
+            Proof::Password(hash) => user.password.as_ref() == Some(hash),
+            Proof::Token(hash) => user.tokens.iter().any(|token| token.hash == *hash),
+        };
+        let proof = admitted.proof.clone();
+        is_good.then(|| Admitted { user: Arc::new(user.clone()), proof, edition })
+    }
+
+    fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Acquire)
+    }
+
+    fn users(&self) -> Arc<Users> {
+        self.users.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn by_password(
@@ -112,7 +169,7 @@ impl Logins {
         address: Option<IpAddr>,
         name: &str,
         password: &str,
-    ) -> Result<Option<User>, Refusal> {
+    ) -> Result<Option<(User, Proof)>, Refusal> {
         let user = users.get(name);
         let hash = user.and_then(|user| user.password.as_deref()).unwrap_or(&self.nobody);
         let is_right = self.remembers(hash, password) || {
@@ -124,7 +181,8 @@ impl Logins {
         if is_right {
             self.remember(hash, password);
         }
-        Ok(user.filter(|user| is_right && user.password.is_some()).cloned())
+        let user = user.filter(|user| is_right && user.password.is_some());
+        Ok(user.map(|user| (user.clone(), Proof::Password(hash.into()))))
     }
 
     fn check_allowed(&self, address: Option<IpAddr>) -> Result<(), Refusal> {
@@ -160,7 +218,7 @@ impl Remembered {
 }
 
 /// The user with that token. All are compared, in a time that does not tell which was nearly right.
-fn by_token(users: &Users, token: &str) -> Option<User> {
+fn by_token(users: &Users, token: &str) -> Option<(User, Proof)> {
     let hash = secret::hash_token(token);
     let mut found = None;
     for user in &users.users {
@@ -170,13 +228,13 @@ fn by_token(users: &Users, token: &str) -> Option<User> {
             }
         }
     }
-    found.cloned()
+    found.map(|user| (user.clone(), Proof::Token(hash)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::users::Token;
+    use crate::users::{May, Right, Token};
 
     fn logins(directory: &tempfile::TempDir) -> Logins {
         let path = directory.path().join("users.toml");
@@ -191,8 +249,8 @@ mod tests {
         Logins::new(Some(path), &limits).unwrap()
     }
 
-    fn name(login: Result<User, Refusal>) -> Result<String, Refusal> {
-        login.map(|user| user.name)
+    fn name(login: Result<Admitted, Refusal>) -> Result<String, Refusal> {
+        login.map(|admitted| admitted.user.name.clone())
     }
 
     const HERE: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
@@ -238,8 +296,33 @@ mod tests {
     }
 
     #[test]
+    fn who_is_in_stays_in_with_what_he_showed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (logins, path) = (logins(&directory), directory.path().join("users.toml"));
+        let ann = logins.login(HERE, RIGHT).unwrap();
+        let program = logins.login(HERE, Credentials::Token("tape_1")).unwrap();
+        assert!(!logins.is_outdated(&ann));
+        let mut users = Users::read(&path).unwrap();
+        users.get_mut("ann").unwrap().rights = vec![Right { streams: "*".into(), may: vec![May::Read] }];
+        users.get_mut("program").unwrap().tokens.clear();
+        users.write(&path).unwrap();
+        logins.reload().unwrap();
+        assert!(logins.is_outdated(&ann) && logins.is_outdated(&program));
+        let ann = logins.review(&ann).unwrap();
+        assert!(!logins.is_outdated(&ann) && ann.user.may(May::Read, "s"));
+        assert!(logins.review(&program).is_none(), "his token was taken away");
+        users.get_mut("ann").unwrap().password = Some(secret::hash_password("secret").unwrap());
+        users.write(&path).unwrap();
+        logins.reload().unwrap();
+        assert!(logins.review(&ann).is_none(), "his password was set anew");
+    }
+
+    #[test]
     fn without_a_users_file_everybody_may_do_everything() {
         let logins = Logins::new(None, &Limits::default()).unwrap();
-        assert_eq!(name(logins.login(HERE, WRONG)), Ok(ANONYMOUS.into()));
+        let admitted = logins.login(HERE, WRONG);
+        assert_eq!(name(admitted.clone()), Ok(ANONYMOUS.into()));
+        logins.reload().unwrap();
+        assert!(!logins.is_outdated(&admitted.unwrap()), "there is nothing to read again");
     }
 }

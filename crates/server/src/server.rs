@@ -175,12 +175,16 @@ impl Server {
         &self.shared.db
     }
 
-    /// Reads the users file again. Who is connected keeps the rights he came with.
+    /// Reads the users file again. Rights and limits hold for those who are connected too: live cursors and loads of streams
+    /// that they may not read or write any more end, and so does the connection of whoever has been removed, or whose
+    /// password or token has.
     ///
     /// # Errors
     /// What is wrong with the file; the users stay what they were.
     pub fn reload_users(&self) -> Result<(), ConfigError> {
-        self.shared.logins.reload()
+        self.shared.logins.reload()?;
+        self.shared.wake_all();
+        Ok(())
     }
 
     /// The same users for another protocol; they are read again with those of the server.

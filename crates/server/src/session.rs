@@ -2,14 +2,16 @@
 //!
 //! Answers are gathered and sent together when all requests that have arrived are done ([`Session::finish`]). Always true:
 //! everything that a client does is checked against its user's rights here, by the stream's name at that moment; what it
-//! may not see looks like what is not there.
+//! may not see looks like what is not there. When the users have been read again, what has become forbidden ends before the
+//! next request ([`Session::review`]).
 
 use crate::account::{Account, Place};
 use crate::config::DurabilityMin;
 use crate::convert;
 use crate::load::Loads;
+use crate::login::Admitted;
 use crate::shared::{Handle, Shared};
-use crate::users::{May, User};
+use crate::users::May;
 use crate::watch::{Beginning, Follower, Step};
 use std::collections::HashMap;
 use std::io;
@@ -37,12 +39,12 @@ const CREDIT_MAX: u64 = 1 << 30;
 pub(crate) struct Session {
     shared: Arc<Shared>,
     handle: Arc<Handle>,
-    user: Arc<User>,
+    admitted: Admitted,
     account: Arc<Account>,
     wire: ServerSession,
     /// Streams that were asked for, by their ids.
     streams: HashMap<u64, Known>,
-    files: HashMap<u32, Arc<dyn StorageFile>>,
+    files: HashMap<u32, OpenFile>,
     next_file: u32,
     loads: Loads,
     watches: HashMap<u32, Follower>,
@@ -60,12 +62,18 @@ struct Known {
     symbols: Option<u32>,
 }
 
+/// A file, and the stream it is of.
+struct OpenFile {
+    stream: String,
+    file: Arc<dyn StorageFile>,
+}
+
 /// What is wrong with a request: the client is told.
 type Answer = Result<(), Error>;
 
 impl Session {
     /// A client who has said nothing yet but who he is.
-    pub fn new(shared: Arc<Shared>, handle: Arc<Handle>, user: User, account: Arc<Account>) -> Self {
+    pub fn new(shared: Arc<Shared>, handle: Arc<Handle>, admitted: Admitted, account: Arc<Account>) -> Self {
         let limits =
             Limits { channels_max: shared.config.limits.channels_max as u32, credit_max: CREDIT_MAX };
         let mut wire = ServerSession::new(limits);
@@ -73,7 +81,7 @@ impl Session {
         Self {
             shared,
             handle,
-            user: Arc::new(user),
+            admitted,
             account,
             wire,
             streams: HashMap::new(),
@@ -85,6 +93,30 @@ impl Session {
             out: Vec::new(),
             buffer: Vec::new(),
         }
+    }
+
+    /// Looks again at what the user may do, if the users have been read again: ends watches and loads of streams that he may
+    /// not read or write any more. `false`: he would not be let in any more.
+    pub fn review(&mut self) -> bool {
+        if !self.shared.logins.is_outdated(&self.admitted) {
+            return true;
+        }
+        let Some(admitted) = self.shared.logins.review(&self.admitted) else { return false };
+        self.account.renew(&admitted.user, &self.shared.config.limits);
+        self.admitted = admitted;
+        let watched =
+            |(channel, watch): (&u32, &Follower)| (*channel, May::Read, watch.stream_name().to_string());
+        let mut held: Vec<_> = self.watches.iter().map(watched).collect();
+        held.extend(self.loads.streams().map(|(channel, name)| (channel, May::Write, name.to_string())));
+        for (channel, what, stream) in held {
+            if let Err(error) = self.check(what, &stream) {
+                self.end_load(channel);
+                self.end_watch(channel);
+                self.fail(channel, &error);
+            }
+        }
+        self.send();
+        true
     }
 
     /// Takes in a frame; `false`: the client says goodbye.
@@ -211,13 +243,14 @@ impl Session {
 
     fn streams(&mut self, channel: u32) -> Answer {
         let names = self.shared.db.streams()?;
-        let names = names.iter().map(String::as_str).filter(|name| self.user.may_see(name)).collect();
+        let names =
+            names.iter().map(String::as_str).filter(|name| self.admitted.user.may_see(name)).collect();
         self.say(channel, &ToClient::StreamNames { names });
         Ok(())
     }
 
     fn describe(&mut self, channel: u32, name: &str, known: Option<tapedb_wire::Known>) -> Answer {
-        if !self.user.may_see(name) {
+        if !self.admitted.user.may_see(name) {
             return Err(self.no_stream(name));
         }
         let known = known.map(convert::known);
@@ -244,7 +277,7 @@ impl Session {
             self.next_file = self.next_file.wrapping_add(1);
         }
         self.say(channel, &ToClient::Opened { file: self.next_file, len, identity });
-        self.files.insert(self.next_file, file);
+        self.files.insert(self.next_file, OpenFile { stream: stream.name().into(), file });
         self.next_file = self.next_file.wrapping_add(1);
         Ok(())
     }
@@ -286,7 +319,7 @@ impl Session {
             return Err(Error::Protocol { what });
         }
         let limits = &self.shared.config.limits;
-        let Some(place) = self.account.watch(&self.user, limits) else {
+        let Some(place) = self.account.watch(&self.admitted.user, limits) else {
             let why = "the user has all the watches that he may have".to_string();
             return Err(Error::Refused { place: self.place(), why });
         };
@@ -318,11 +351,16 @@ impl Session {
         if self.wire.channel(channel).is_none() {
             return;
         }
+        self.end_load(channel);
+        self.end_watch(channel);
+        self.say(channel, &ToClient::Closed {});
+    }
+
+    /// Ends a load, if the channel is one's: what was appended is acknowledged.
+    fn end_load(&mut self, channel: u32) {
         self.loads.commit(&mut self.wire, &self.shared.metrics, &mut self.out);
         self.loads.answer_all(&mut self.out);
         self.loads.close(channel);
-        self.end_watch(channel);
-        self.say(channel, &ToClient::Closed {});
     }
 
     fn end_watch(&mut self, channel: u32) {
@@ -375,7 +413,11 @@ impl Session {
                 self.check(May::Admin, &stream.name)
             }
             Command::Stats { stream } | Command::UpkeepFailure { stream } => {
-                if self.user.may_see(&stream.name) { Ok(()) } else { Err(self.no_stream(&stream.name)) }
+                if self.admitted.user.may_see(&stream.name) {
+                    Ok(())
+                } else {
+                    Err(self.no_stream(&stream.name))
+                }
             }
         }
     }
@@ -391,8 +433,12 @@ impl Session {
         self.streams.remove(&stream_id);
         // By a number alone nobody learns what there is.
         let gone = || Error::Deleted { name: format!("with id {stream_id:016x}") };
-        let name =
-            self.shared.db.name_of_id(stream_id)?.filter(|name| self.user.may_see(name)).ok_or_else(gone)?;
+        let name = self
+            .shared
+            .db
+            .name_of_id(stream_id)?
+            .filter(|name| self.admitted.user.may_see(name))
+            .ok_or_else(gone)?;
         self.stream_named(stream_id, name, what).map_err(|error| self.without_secrets(error))
     }
 
@@ -405,12 +451,12 @@ impl Session {
     }
 
     fn check(&self, what: May, stream: &str) -> Answer {
-        if self.user.may(what, stream) {
+        if self.admitted.user.may(what, stream) {
             return Ok(());
         }
         self.shared.metrics.requests_forbidden.one();
         self.shared.audit(&self.handle, "forbidden", stream, what.word());
-        let user = &self.user.name;
+        let user = &self.admitted.user.name;
         Err(Error::Denied {
             what: format!("user {user:?} has no right to {} stream {stream:?}", what.word()),
         })
@@ -427,16 +473,21 @@ impl Session {
     fn without_secrets(&self, error: Error) -> Error {
         match error {
             Error::NoStream { name, known } => {
-                let known = known.into_iter().filter(|name| self.user.may_see(name)).take(10).collect();
+                let known =
+                    known.into_iter().filter(|name| self.admitted.user.may_see(name)).take(10).collect();
                 Error::NoStream { name, known }
             }
-            Error::Renamed { name, new } if !self.user.may_see(&new) => Error::Deleted { name },
+            Error::Renamed { name, new } if !self.admitted.user.may_see(&new) => Error::Deleted { name },
             error => error,
         }
     }
 
     fn file(&self, file: u32) -> Result<&Arc<dyn StorageFile>, Error> {
-        self.files.get(&file).ok_or_else(|| Error::Protocol { what: format!("file {file} is not open") })
+        let not_open = || Error::Protocol { what: format!("file {file} is not open") };
+        let OpenFile { stream, file } = self.files.get(&file).ok_or_else(not_open)?;
+        // The right may have been taken away since.
+        self.check(May::Read, stream)?;
+        Ok(file)
     }
 
     fn fail(&mut self, channel: u32, error: &Error) {

@@ -159,6 +159,11 @@ impl Shared {
         self.ended.notify_all();
     }
 
+    /// Has every connection look whether there is something for it to do.
+    pub fn wake_all(&self) {
+        self.open().values().for_each(|handle| handle.wake());
+    }
+
     /// Tells all connections to end, and waits for them so long; how many have not ended.
     pub fn stop(&self, grace: Duration) -> usize {
         self.stopping.store(true, Ordering::Release);

@@ -266,6 +266,11 @@ impl Follower {
         Self { watch, positions, _observing, _place: place }
     }
 
+    /// The name of the stream that is followed.
+    pub fn stream_name(&self) -> &str {
+        self.watch.stream_name()
+    }
+
     /// Whether there may be something to do.
     pub fn is_due(&self) -> bool {
         self.watch.is_due.load(Ordering::Acquire)

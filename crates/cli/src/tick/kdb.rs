@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use tapedb_server::{Endpoint, Entrance, May, User};
+use tapedb_server::{Endpoint, Entrance, May, Visitor};
 use tapedb_tick::kdb::front::{Access, Front, FrontOptions, Rights, Served, Slow};
 
 /// Where clients of kdb+ connect.
@@ -102,14 +102,15 @@ struct Door(Entrance);
 
 impl Access for Door {
     fn enter(&self, user: &str, password: &str, peer: SocketAddr) -> Option<Arc<dyn Rights>> {
-        let user = self.0.enter(Some(peer.ip()), user, password)?;
-        Some(Arc::new(Visitor(user)))
+        let visitor = self.0.enter(Some(peer.ip()), user, password)?;
+        Some(Arc::new(Guest(visitor)))
     }
 }
 
-struct Visitor(User);
+/// What he may do, as the users file says that was read last.
+struct Guest(Visitor);
 
-impl Rights for Visitor {
+impl Rights for Guest {
     fn may_read(&self, stream: &str) -> bool {
         self.0.may(May::Read, stream)
     }

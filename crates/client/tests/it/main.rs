@@ -15,6 +15,7 @@ mod over;
 mod plain;
 mod process;
 mod proxy;
+mod rights;
 mod served;
 #[cfg(target_os = "linux")]
 mod stalled;

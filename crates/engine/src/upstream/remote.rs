@@ -41,6 +41,8 @@ pub(crate) struct Remote {
     /// Something is known to have changed, or to be missing.
     stale: AtomicBool,
     watch: Mutex<Weak<Watch>>,
+    /// Why the watch has been ended though the stream is there.
+    denied: Mutex<Option<String>>,
 }
 
 /// What was described last.
@@ -109,6 +111,7 @@ impl Remote {
             naming: Mutex::new(()),
             stale: AtomicBool::new(false),
             watch: Mutex::default(),
+            denied: Mutex::default(),
         });
         for space in &remote.spaces {
             space.follow(Arc::downgrade(&remote));
@@ -120,8 +123,9 @@ impl Remote {
     /// Asks what the stream is now.
     ///
     /// # Errors
-    /// [`Error::Deleted`], [`Error::Renamed`]; what keeps the answer from coming, or from being understood.
+    /// [`Error::Deleted`], [`Error::Renamed`], [`Error::Denied`]; what keeps the answer from coming, or from being understood.
     pub fn refresh(&self) -> Result<(), Error> {
+        self.check_allowed()?;
         let mut state = self.describing();
         // Before asking: what comes meanwhile is asked for once more.
         self.stale.store(false, Ordering::SeqCst);
@@ -218,6 +222,20 @@ impl Remote {
             Error::Renamed { new, .. } => Error::Renamed { name: self.name.clone(), new },
             other => other,
         })
+    }
+
+    /// Nothing is pushed any more to whoever follows a stream that he may not read: it stays stale for as long as he does.
+    fn check_allowed(&self) -> Result<(), Error> {
+        let is_followed = self.watch.lock().unwrap_or_else(PoisonError::into_inner).strong_count() > 0;
+        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*denied {
+            Some(what) if is_followed => Err(Error::Denied { what: what.clone() }),
+            // Who comes next tries anew.
+            _ => {
+                *denied = None;
+                Ok(())
+            }
+        }
     }
 
     fn describing(&self) -> MutexGuard<'_, State> {
@@ -343,6 +361,11 @@ impl Watcher for Remote {
 
     fn gone(&self, renamed: Option<&str>) {
         self.note_gone(renamed);
+    }
+
+    fn denied(&self, what: &str) {
+        *self.denied.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.into());
+        self.note_stale();
     }
 
     fn interrupted(&self) {}

@@ -1,9 +1,11 @@
 //! How a server begins, is looked at, and ends.
 
-use crate::support::{Client, serve, serve_with, user};
+use crate::session::watch;
+use crate::support::{Client, Served, batch, serve, serve_with, user};
+use std::net::TcpStream;
 use std::time::Duration;
-use tapedb_server::{Config, May, Server};
-use tapedb_wire::Login;
+use tapedb_server::{Config, May, Right, Server, User};
+use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 #[test]
 fn health_and_metrics_are_there() {
@@ -52,7 +54,7 @@ fn clients_are_told_when_the_server_ends() {
         let words = client.last_words().unwrap_or_default();
         assert!(words.contains("shutting down"), "{words:?}");
     }
-    assert!(std::net::TcpStream::connect(address).is_err());
+    assert!(TcpStream::connect(address).is_err());
     // The database is free again.
     tapedb_engine::Database::open(served.directory.path().join("db")).unwrap();
 }
@@ -66,6 +68,93 @@ fn users_come_and_go_while_the_server_runs() {
     served.server().reload_users().unwrap();
     assert_eq!(served.connect().hello(Login::Token("tape_bob")), Ok("bob".into()));
     assert!(served.connect().hello(Login::Token("tape_ann")).is_err());
+}
+
+/// Sets the users anew while the server runs.
+fn set_users(served: &Served, users: &[User]) {
+    let path = served.directory.path().join("users.toml");
+    tapedb_server::Users { users: users.to_vec() }.write(&path).unwrap();
+    served.server().reload_users().unwrap();
+}
+
+fn failure(client: &mut Client<TcpStream>, asked: u32) -> String {
+    client.hear(|channel, message| match message {
+        ToClient::Failed { failure } if channel == asked => failure.texts.join(": "),
+        other => panic!("{other:?} on channel {channel}"),
+    })
+}
+
+#[test]
+fn a_right_that_is_taken_away_ends_what_it_allowed() {
+    let ann = user("ann", "*", &[May::Read, May::Write, May::Create]);
+    let served = serve_with(std::slice::from_ref(&ann), |_| {});
+    let mut client = served.client_as(Login::Token("tape_ann"));
+    let (us, eu) =
+        (client.create("us", Default::default()).unwrap(), client.create("eu", Default::default()).unwrap());
+    client.add_symbols(us, &["AIG"]).unwrap();
+    let file =
+        client.answer(&ToServer::OpenFile { stream_id: us, name: "0/00000000000000000000.log" }, |answer| {
+            match answer {
+                ToClient::Opened { file, .. } => file,
+                other => panic!("{other:?}"),
+            }
+        });
+    let (watch_us, watch_eu) = (watch(&mut client, us, 1000, 0), watch(&mut client, eu, 1000, 0));
+    let load = client.ask(&ToServer::Load { stream_id: us, space: 0, producer: 0 });
+    client.hear(|channel, message| {
+        assert_eq!((channel, message), (load, ToClient::Loading { last_number: 0 }))
+    });
+    // He may still read one of the streams, and write the other.
+    let rights = vec![rights_to("eu", May::Read), rights_to("us", May::Write)];
+    set_users(&served, &[User { rights, ..ann.clone() }]);
+    let words = failure(&mut client, watch_us);
+    assert!(words.contains("no right to read stream \"us\""), "{words}");
+    let read = ToServer::ReadFile { file, offset: 0, len: 10 };
+    let asked = client.ask(&read);
+    assert!(failure(&mut client, asked).contains("no right to read stream \"us\""));
+    client.say(load, &ToServer::Append { number: 1, batch: Rest(&batch(1, 5)) });
+    client.say(load, &ToServer::Flush {});
+    client.hear(|channel, message| {
+        assert!(channel == load && matches!(message, ToClient::Appended { number: 1, .. }), "{message:?}");
+    });
+    // Now he may write nothing.
+    set_users(&served, &[User { rights: vec![rights_to("eu", May::Read)], ..ann.clone() }]);
+    assert!(failure(&mut client, load).contains("no right to write stream \"us\""));
+    assert_eq!(client.streams(), ["eu"], "the connection goes on");
+    append_to(&served, "eu");
+    client.hear(|channel, message| {
+        assert!(channel == watch_eu && matches!(message, ToClient::Symbols { .. }), "{message:?}");
+    });
+}
+
+fn rights_to(streams: &str, may: May) -> Right {
+    Right { streams: streams.into(), may: vec![may] }
+}
+
+fn append_to(served: &Served, stream: &str) {
+    let mut loader = served.server().database().stream(stream).unwrap().loader().unwrap();
+    loader.append_body("AIG", tapedb_schema::Timestamp(1), 0, &0f64.to_le_bytes()).unwrap();
+    loader.flush().unwrap();
+}
+
+#[test]
+fn who_is_removed_has_to_go_and_others_stay() {
+    let (ann, bob) = (user("ann", "*", &[May::Read]), user("bob", "*", &[May::Read]));
+    let served = serve_with(&[ann.clone(), bob.clone()], |_| {});
+    let mut clients = ["tape_ann", "tape_bob"].map(|token| served.client_as(Login::Token(token)));
+    let mut by_password = served.client_as(Login::Password { user: "ann", password: "secret-ann" });
+    // A token is taken away, which another connection of the user's has nothing to do with.
+    set_users(&served, &[User { tokens: vec![], ..ann }, bob.clone()]);
+    let words = clients[0].last_words().unwrap_or_default();
+    assert!(words.contains("has been removed"), "{words:?}");
+    assert_eq!(by_password.streams(), Vec::<String>::new());
+    set_users(&served, std::slice::from_ref(&bob));
+    assert!(by_password.last_words().unwrap_or_default().contains("has been removed"));
+    assert_eq!(clients[1].streams(), Vec::<String>::new());
+    // A file that cannot be read changes nothing.
+    std::fs::write(served.directory.path().join("users.toml"), "nonsense").unwrap();
+    assert!(served.server().reload_users().is_err());
+    assert_eq!(clients[1].streams(), Vec::<String>::new());
 }
 
 #[cfg(unix)]

@@ -7,7 +7,6 @@
 use crate::args::count;
 use crate::checksum::Checksum;
 use crate::failure::Failure;
-use crate::remote;
 use crate::ui::{self, Ui, per_second, thousands};
 use serde::Serialize;
 use std::fs::File;
@@ -38,7 +37,7 @@ const SILENCES_MAX: u32 = 50;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Directory of the database.
-    #[arg(long, value_name = "DIR", default_value = "demo.tapedb")]
+    #[arg(long, value_name = "DIR", default_value = "demo.tapedb", value_parser = crate::remote::local)]
     db: PathBuf,
 
     /// Messages to record before the replay, such as 10M or 500k.
@@ -128,7 +127,7 @@ struct Summary {
 
 /// Runs the demo.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let db = Database::open(remote::directory(&args.db)?)?;
+    let db = Database::open(&args.db)?;
     let stream = new_stream(&db)?;
     let mut writer = Writer::new(args.seed)?;
     let (load_rate, bytes_per_message) = record(&stream, &mut writer, &args, ui)?;

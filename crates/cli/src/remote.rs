@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use std::env;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tapedb_client::{Address, Client, Login};
 use tapedb_engine::Database;
 
@@ -24,6 +24,11 @@ pub fn directory(db: &Path) -> Result<&Path, Failure> {
             )))
         }
     }
+}
+
+/// A directory on a command line, where a URL will not do.
+pub fn local(text: &str) -> Result<PathBuf, String> {
+    directory(Path::new(text)).map(Path::to_path_buf).map_err(|failure| failure.to_string())
 }
 
 /// Opens the database behind a server.

@@ -1,6 +1,7 @@
 //! `tapedb server`: a database for clients elsewhere.
 
 use crate::failure::Failure;
+use crate::remote;
 use crate::ui::Ui;
 use serde::Serialize;
 use signal_hook::consts::SIGHUP;
@@ -194,6 +195,7 @@ impl Args {
         set(&mut config.users, &self.users);
         set(&mut config.audit_log, &self.audit_log);
         config.database = self.db.clone().unwrap_or(config.database);
+        remote::directory(&config.database)?;
         config.listen = self.listen.unwrap_or(config.listen);
         config.http = self.http.unwrap_or(config.http);
         config.durability_min = self.durability_min.unwrap_or(config.durability_min);

@@ -1,5 +1,6 @@
 //! `tapedb import` of kdb+'s files: each table becomes a stream of its own, whose schema comes from the data.
 
+use super::home::Home;
 use super::identity::Identity;
 use super::ledger::Ledger;
 use super::plan::Plan;
@@ -30,8 +31,6 @@ pub fn run(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
     if sources.is_empty() {
         ui.note("the files have no tables");
     }
-    // What has been imported already is noted beside the stream's files.
-    args.db.directory()?;
     let db = args.db.open_to_write()?;
     for source in &sources {
         let name = stream_name(args, source, sources.len());
@@ -101,14 +100,15 @@ fn table(
         .iter()
         .map(|part| Ok((part, identity(part, options, ui)?)))
         .collect::<Result<Vec<_>, Failure>>()?;
-    let mut ledger = Ledger::open(stream.path())?;
+    let home = Home::of(args, stream)?;
+    let mut ledger = home.ledger()?;
     let files: Vec<Identity> = parts.iter().map(|(_, identity)| identity.clone()).collect();
     let mut plan = Plan::new(&files, format.name(), &ledger, args.again, stream.stats()?.next_sequence)?;
     plan.withdrawn.iter().try_for_each(|id| ledger.withdraw(*id))?;
     plan.abandoned.iter().try_for_each(|id| ledger.abandon(*id))?;
     order_as_begun(&mut parts, &mut plan);
     let outcome = if plan.wanted.contains(&true) {
-        Import { args, format, source, options, stream, ui }.run(&parts, &plan, &mut ledger)?
+        Import { args, home: &home, format, source, options, stream, ui }.run(&parts, &plan, &mut ledger)?
     } else {
         Outcome::default()
     };
@@ -136,6 +136,7 @@ fn order_as_begun(parts: &mut Vec<(&Part, Identity)>, plan: &mut Plan) {
 /// What one table's import works with.
 struct Import<'a> {
     args: &'a Args,
+    home: &'a Home,
     format: Format,
     source: &'a Source,
     options: &'a ImportOptions,
@@ -151,8 +152,9 @@ impl Import<'_> {
         let files = wanted.iter().map(|(_, identity)| identity.clone()).collect();
         let (format, stream, resumed) = (self.format.name(), self.stream, plan.resumed.as_ref());
         let id = resumed.map(|import| import.id);
-        let mut bookkeeper = Bookkeeper { ledger, stream, format, files, id };
-        let mut transfer = Transfer::new(stream, resumed)?;
+        let home = self.home;
+        let mut bookkeeper = Bookkeeper { home, ledger, stream, format, files, id };
+        let mut transfer = Transfer::new(stream, resumed, home)?;
         let mut outcome = Outcome::default();
         let bytes = wanted.iter().map(|(_, identity)| identity.bytes).sum();
         let mut progress = self.ui.progress("importing", bytes);

@@ -1,5 +1,6 @@
 //! `tapedb import`: files of venues and vendors into a stream.
 
+mod home;
 mod identity;
 mod kdb;
 mod ledger;
@@ -10,14 +11,13 @@ use crate::args::{self, DatabaseArgs, open_stream};
 use crate::failure::Failure;
 use crate::ui::{self, Ui};
 use clap::ValueEnum;
+use home::Home;
 use identity::Identity;
 pub use ledger::{LEDGER_FILE, Ledger};
 use plan::Plan;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Instant;
 use tapedb_codec::SchemaBuilder;
@@ -41,6 +41,9 @@ const CHECK_INTERVAL: u64 = 1024;
 /// The stream remembers which files it has, by their content. A file that it has is refused unless --again says
 /// otherwise. An import that was cut short, by Ctrl-C, a bad line or a crash, is gone on with where it stopped when
 /// the same files are imported again, in whatever order: nothing is missing and nothing comes twice.
+///
+/// Into a stream behind a server the same is true of one user's imports on one machine: there it is remembered in a folder of
+/// this machine (--ledgers), not beside the stream.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -93,6 +96,10 @@ pub struct Args {
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
 
+    /// Folder in which it is remembered what was imported into streams behind servers [default: ~/.tapedb_imports].
+    #[arg(long, value_name = "DIR")]
+    ledgers: Option<PathBuf>,
+
     /// Names and types of the columns in a kdb+ log, which may not tell them: a sym.q, or a schema.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
@@ -102,6 +109,7 @@ const EXAMPLES: &str = "\
 Examples:
   tapedb import --db ticks.tape --stream us --format us-equity-ticks us-equity-ticks/
   tapedb import --db ticks.tape --stream eurusd --format fx-ticks fxcm-eurusd/*.zip --again skip
+  tapedb import --db tape://loader@ticks:7847 --stream us --format us-equity-ticks us-equity-ticks/
   tapedb import --db ticks.tape --stream tp --format kdb-log --schema sym.q tplog/sym2022.06.16
   tapedb import --db ticks.tape --format kdb-hdb --tables trade,quote hdb/";
 
@@ -185,6 +193,7 @@ impl Input {
 
 /// Imports.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    Home::check(&args)?;
     match args.format {
         AnyFormat::Market(format) => packages(&args, format, ui),
         AnyFormat::Kdb(format) => kdb::run(&args, format, ui),
@@ -198,17 +207,16 @@ fn packages(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
     let options = args.options();
     let found = discover(format, &args.paths, &options).map_err(|error| failed(&error))?;
     let mut inputs = identify(found, ui)?;
-    // What has been imported already is noted beside the stream's files.
-    args.db.directory()?;
     let db = args.db.open_to_write()?;
     let stream = open(&db, name, ui)?;
-    let mut ledger = Ledger::open(stream.path())?;
+    let home = Home::of(args, &stream)?;
+    let mut ledger = home.ledger()?;
     let mut plan = plan(args.again, format, &inputs, &mut ledger, &stream)?;
     order_as_begun(&mut inputs, &mut plan);
     if !plan.wanted.contains(&true) {
         return print(name, &file_reports(&inputs, &plan, &Outcome::default()), &Outcome::default(), ui);
     }
-    let outcome = transfer(format, &inputs, &plan, &mut ledger, &stream, ui)?;
+    let outcome = transfer(format, &inputs, &plan, (&home, &mut ledger), &stream, ui)?;
     print(name, &file_reports(&inputs, &plan, &outcome), &outcome, ui)
 }
 
@@ -292,7 +300,7 @@ fn transfer(
     format: Format,
     inputs: &[Input],
     plan: &Plan,
-    ledger: &mut Ledger,
+    (home, ledger): (&Home, &mut Ledger),
     stream: &Stream,
     ui: &Ui,
 ) -> Result<Outcome, Failure> {
@@ -301,9 +309,9 @@ fn transfer(
     let mut merge = Merge::new(wanted().flat_map(|input| input.sources.clone()).collect());
     let files = wanted().map(|input| input.identity.clone()).collect();
     let resumed = plan.resumed.as_ref();
-    let mut bookkeeper =
-        Bookkeeper { ledger, stream, format: format.name(), files, id: resumed.map(|import| import.id) };
-    let mut transfer = Transfer::new(stream, resumed)?;
+    let (format, id) = (format.name(), resumed.map(|import| import.id));
+    let mut bookkeeper = Bookkeeper { home, ledger, stream, format, files, id };
+    let mut transfer = Transfer::new(stream, resumed, home)?;
     let mut messages = vec![0; merge.files().len()];
     if let Err(failure) = move_all(&mut merge, &mut transfer, &mut bookkeeper, &mut messages, ui) {
         return Err(stop(failure, &mut transfer, ui));
@@ -318,6 +326,7 @@ fn transfer(
 
 /// Tells the ledger of an import.
 struct Bookkeeper<'a> {
+    home: &'a Home,
     ledger: &'a mut Ledger,
     stream: &'a Stream,
     format: &'static str,
@@ -336,7 +345,7 @@ impl Bookkeeper<'_> {
     #[cold]
     fn begin_now(&mut self) -> Result<(), Failure> {
         // Everything before is on disk first: a power cut must not move the place where this import begins.
-        sync(self.stream)?;
+        self.home.sync()?;
         let first_sequence = self.stream.stats()?.next_sequence;
         self.id = Some(self.ledger.begin(first_sequence, self.format, &self.files)?);
         Ok(())
@@ -344,7 +353,7 @@ impl Bookkeeper<'_> {
 
     /// To be called after the last message is written; notes that the import is complete.
     fn end(&mut self, messages: u64) -> Result<(), Failure> {
-        sync(self.stream)?;
+        self.home.sync()?;
         self.id.map_or(Ok(()), |id| self.ledger.end(id, messages))
     }
 }
@@ -449,25 +458,6 @@ impl Totals {
         }
         text
     }
-}
-
-/// Makes everything in the stream's directory survive a power cut, whatever the stream's durability.
-fn sync(stream: &Stream) -> Result<(), Failure> {
-    sync_tree(stream.path()).map_err(|error| {
-        Failure::new(format!("cannot sync {}: {error}; see that the disk works", stream.path().display()))
-    })
-}
-
-fn sync_tree(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            sync_tree(&entry.path())?;
-        } else {
-            File::open(entry.path())?.sync_all()?;
-        }
-    }
-    File::open(directory)?.sync_all()
 }
 
 fn stopped(error: &ImportError, messages: u64) -> Failure {

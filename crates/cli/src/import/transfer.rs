@@ -1,20 +1,25 @@
 //! Moves messages from files into a stream; going on with an import that was cut short, it first proves that what the
 //! stream has is what the files say.
 
+use super::home::Home;
 use super::ledger::Import;
 use crate::failure::Failure;
+use std::time::Duration;
 use tapedb_codec::encode;
 use tapedb_engine::{Cursor, Loader, Position, Stream};
 use tapedb_market::Package;
 use tapedb_schema::Timestamp;
+
+/// A message that a server has and that has not come for so long will not come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Writes into the stream what is not there yet.
 ///
 /// Always true: all messages taken so far are in the stream or in the loader, from `first_sequence` on without a gap.
 pub struct Transfer {
     loader: Loader,
-    /// What the import wrote before it was cut short, in order of arrival; `None` when all of it has been seen.
-    written: Option<Cursor>,
+    /// What the import wrote before it was cut short; `None` when all of it has been seen.
+    written: Option<Written>,
     body: Vec<u8>,
     /// Messages that were there already.
     pub found: u64,
@@ -22,10 +27,19 @@ pub struct Transfer {
     pub appended: u64,
 }
 
+/// Messages of the stream in order of arrival, as many as there were to begin with.
+struct Written {
+    cursor: Cursor,
+    /// Sequence number after the last of them.
+    end: u64,
+    /// How long one is waited for: not at all where all are at hand.
+    patience: Duration,
+}
+
 impl Transfer {
     /// Into a stream, from its end on or behind what `resumed` has written.
-    pub fn new(stream: &Stream, resumed: Option<&Import>) -> Result<Self, Failure> {
-        let written = resumed.map(|import| written(stream, import)).transpose()?;
+    pub fn new(stream: &Stream, resumed: Option<&Import>, home: &Home) -> Result<Self, Failure> {
+        let written = resumed.map(|import| Written::open(stream, import, home)).transpose()?.flatten();
         Ok(Self { loader: stream.loader()?, written, body: Vec::new(), found: 0, appended: 0 })
     }
 
@@ -63,10 +77,11 @@ impl Transfer {
     /// When it cannot be written, or when the files end before what the stream has of them.
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.loader.flush()?;
-        match self.written.as_mut().map(Cursor::next).transpose()?.flatten() {
-            Some(_) => Err(self.other_content()),
-            None => Ok(()),
-        }
+        let rest = match &mut self.written {
+            Some(written) => written.cursor.next_within(written.patience)?.is_some(),
+            None => false,
+        };
+        if rest { Err(self.other_content()) } else { Ok(()) }
     }
 
     /// Keeps what has been taken, when the import ends early.
@@ -84,15 +99,28 @@ impl Transfer {
         is_there
     }
 
-    /// Whether the next message of the stream is this one; `false` at the end of the stream.
+    /// Whether the next message of the stream is this one; `false` behind the last one.
     fn has_body(&mut self, symbol: &str, time: Timestamp, body: &[u8]) -> Result<bool, Failure> {
-        let Some(cursor) = &mut self.written else { return Ok(false) };
-        let Some(message) = cursor.next()? else {
-            self.written = None;
-            return Ok(false);
+        let Some(written) = &mut self.written else { return Ok(false) };
+        let is_at_hand = written.patience.is_zero();
+        let Some(message) = written.cursor.next_within(written.patience)? else {
+            if is_at_hand {
+                self.written = None;
+                return Ok(false);
+            }
+            let what =
+                "messages that the stream has do not come; look whether the server is well, and try again";
+            return Err(Failure::new(what));
         };
-        let same = message.time() == time && message.symbol() == symbol && message.body() == body;
-        if same { Ok(true) } else { Err(self.other_content()) }
+        let is_same = message.time() == time && message.symbol() == symbol && message.body() == body;
+        let is_last = message.sequence() + 1 >= written.end;
+        if !is_same {
+            return Err(self.other_content());
+        }
+        if is_last {
+            self.written = None;
+        }
+        Ok(true)
     }
 
     fn other_content(&self) -> Failure {
@@ -104,7 +132,13 @@ impl Transfer {
     }
 }
 
-fn written(stream: &Stream, import: &Import) -> Result<Cursor, Failure> {
-    let position: Position = format!("live {} {}\n", import.first_sequence, stream.name()).parse()?;
-    Ok(stream.cursor().live().resume(&position).open()?)
+impl Written {
+    /// What an import wrote; `None`: nothing.
+    fn open(stream: &Stream, import: &Import, home: &Home) -> Result<Option<Self>, Failure> {
+        let end = stream.stats()?.next_sequence;
+        let position: Position = format!("live {} {}\n", import.first_sequence, stream.name()).parse()?;
+        let cursor = stream.cursor().live().resume(&position).open()?;
+        let patience = if home.is_here { Duration::ZERO } else { PATIENCE };
+        Ok((import.first_sequence < end).then_some(Self { cursor, end, patience }))
+    }
 }

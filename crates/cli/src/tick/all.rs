@@ -2,7 +2,7 @@
 
 use super::ask::{self, Answers, Question, Reply};
 use super::kdb::KdbArgs;
-use super::{plant, rdb};
+use super::{place, plant, rdb};
 use crate::failure::Failure;
 use crate::server;
 use crate::ui::Ui;
@@ -24,8 +24,8 @@ pub struct Args {
     #[command(flatten)]
     plants: plant::PlantArgs,
 
-    /// Directory of the HDB's database.
-    #[arg(long, value_name = "DIR")]
+    /// Directory of the HDB's database, or URL of its server.
+    #[arg(long, value_name = "DIR|URL")]
     hdb: Option<PathBuf>,
 
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub struct Args {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.server.config()?;
     let db = Database::open(&config.database)?;
-    let hdb = args.hdb.as_deref().map(Database::open).transpose()?.map(Hdb::new);
+    let hdb = args.hdb.as_deref().map(place::open_to_write).transpose()?.map(Hdb::new);
     let plants = args.plants.open(&db, hdb.clone())?;
     let Some((name, plant)) = plants.plants.iter().next() else {
         return Err(Failure::usage("no plant is named; name one with --tables"));

@@ -1,6 +1,6 @@
 //! `tapedb server` and `tapedb user`.
 
-use crate::support::Run;
+use crate::support::{Place, Run};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -40,6 +40,20 @@ impl Served {
         self.0.stderr.take().expect("piped").read_to_string(&mut log).expect("text");
         (self.0.wait().expect("it ends").code().unwrap_or(-1), log)
     }
+}
+
+/// The command, with a server in place of the database of a place, which is also its home. `{}` stands for the server.
+fn remotely(place: &Place, ready: &Value, line: &str) -> Command {
+    let url = format!("tape://{}", ready["tcp"].as_str().expect("it listens"));
+    let line = if line.contains("{}") { line.replace("{}", &url) } else { format!("{line} --db {url}") };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
+    command.args(line.split_whitespace()).stdin(Stdio::null());
+    command.current_dir(place.path(".")).env("HOME", place.path("home"));
+    command
+}
+
+fn run(mut command: Command) -> Run {
+    Run::of(command.output().expect("the command runs"))
 }
 
 fn page(address: &str, path: &str) -> String {
@@ -116,4 +130,132 @@ fn users_are_added_changed_and_removed() {
     assert_eq!(user(&users, "remove ann", "").0, 0);
     assert_eq!(user(&users, "passwd ann", "x\n").0, 2);
     assert_eq!(user(&users, "add bob --may fly", "x\n").0, 2);
+}
+
+#[test]
+fn files_are_imported_over_a_server_once_and_gone_on_with() {
+    let place = Place::new();
+    let (_served, ready) = Served::start(&place.path("."), &[]);
+    let import = |options: &str, file: &Path| {
+        let line = format!("import --stream s --format us-equity-ticks {options}");
+        let mut command = remotely(&place, &ready, &line);
+        command.arg(file);
+        run(command)
+    };
+    let file = place.trades("aaa", 300);
+    assert!(import("", &file).good().contains("300 messages of 1 files"));
+    assert!(import("", &file).bad(1).contains("was imported into this stream before"));
+    assert!(import("--again skip", &file).good().contains("was there"));
+    // Who keeps the ledger elsewhere knows nothing of it.
+    let elsewhere = format!("--ledgers {}", place.path("ledgers").display());
+    assert!(import(&elsewhere, &file).good().contains("300 messages"));
+
+    let csv =
+        "34200000,500000,1,Q,0,0\n34200001,500100,1,Q,0,0\n34200002,oops,1,Q,0,0\n34200003,500000,1,Q,0,0\n";
+    let cut = place.zip("20131008_trade.zip", "20131008_bbb_Trade_Tick.csv", csv);
+    assert!(import("", &cut).bad(1).contains("oops"));
+    let totals = import("--on-bad-line skip --json", &cut).json().remove(1);
+    assert_eq!((&totals["messages"], &totals["resumed"]), (&3.into(), &2.into()));
+    let all = run(remotely(&place, &ready, "read s --output none --json")).json().remove(0);
+    assert_eq!(all["messages"], 603);
+    assert!(place.import("--format us-equity-ticks --ledgers x", &[&file]).bad(2).contains("leave it out"));
+}
+
+#[test]
+fn every_command_takes_the_url_of_a_server_or_says_why_not() {
+    let place = Place::new();
+    let (_served, ready) = Served::start(&place.path("."), &[]);
+    std::fs::write(place.path("s.schema"), "message Tick { price: f64 }").unwrap();
+    std::fs::write(
+        place.path("ticks.jsonl"),
+        r#"{"symbol":"A","timestamp":"2026-01-02T00:00:00Z","price":1.5}"#,
+    )
+    .unwrap();
+    for line in [
+        "create ticks --schema s.schema",
+        "load ticks ticks.jsonl",
+        "generate --stream bars --kind bars --messages 1k",
+        "streams",
+        "desc bars",
+        "symbols bars",
+        "read bars --limit 3",
+        "tail bars --for 10ms",
+        "alter ticks --late refuse",
+        "seal bars",
+        "truncate bars --from 2024-01-03 --yes",
+        "purge bars --before 2024-01-02T14:31 --yes",
+        "rename ticks quotes",
+        "clear bars --yes",
+        "delete bars --yes",
+        "shell -c streams",
+    ] {
+        let done = run(remotely(&place, &ready, line));
+        assert_eq!((done.code, done.err.as_str()), (0, ""), "{line}: {}", done.out);
+    }
+    for line in [
+        "check",
+        "inspect quotes",
+        "repair --yes",
+        "backup {} copy",
+        "restore copy {}",
+        "demo",
+        "server",
+        "topic list",
+        "bench storage",
+        "bench read",
+        "bench tick",
+        "tick plant --tables s.schema",
+        "tick hdb",
+    ] {
+        let refused = run(remotely(&place, &ready, line));
+        assert_eq!(refused.code, 2, "{line}: {} {}", refused.out, refused.err);
+        assert!(
+            refused.err.contains("is behind a server; run it where the files are"),
+            "{line}: {}",
+            refused.err
+        );
+    }
+    let made: Vec<_> =
+        std::fs::read_dir(place.path(".")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(made.iter().all(|name| !name.to_string_lossy().starts_with("tape")), "{made:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn whatever_connects_the_log_stays_short() {
+    let directory = tempfile::tempdir().unwrap();
+    let (served, ready) = Served::start(directory.path(), &[]);
+    let address = ready["tcp"].as_str().unwrap();
+    for garbage in 0..1000_u32 {
+        let mut socket = TcpStream::connect(address).expect("it listens");
+        socket.write_all(&garbage.to_le_bytes().repeat(10)).expect("it listens");
+        let mut last_words = Vec::new();
+        socket.read_to_end(&mut last_words).expect("it says why");
+        assert!(!last_words.is_empty());
+    }
+    assert!(
+        page(ready["http"].as_str().unwrap(), "/metrics")
+            .contains("\ntapedb_connections_refused_total 1000\n")
+    );
+    let (_, log) = served.end("-TERM");
+    let complaints = log.lines().filter(|line| line.contains("protocol")).count();
+    assert!((1..=20).contains(&complaints) && log.len() < 10_000, "{log}");
+}
+
+#[test]
+fn the_settings_that_come_with_the_unit_are_settings() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/server.toml");
+    let text = Run::plain(&format!("server --print-config --config {file}")).good();
+    assert!(text.contains("unix_socket = \"/run/tapedb/tapedb.sock\""), "{text}");
+    // What is commented out there is right too.
+    let all = std::fs::read_to_string(file).unwrap();
+    let users = all.lines().filter(|line| line.starts_with("# users") || line.starts_with("# listen"));
+    let users: Vec<&str> = users.map(|line| line.trim_start_matches("# ")).collect();
+    assert_eq!(users.len(), 2);
+    let rest = all.lines().filter(|line| !line.starts_with("listen"));
+    let open: String = users.into_iter().chain(rest).map(|line| format!("{line}\n")).collect();
+    let place = Place::new();
+    std::fs::write(place.path("server.toml"), open).unwrap();
+    let line = format!("server --print-config --config {}", place.path("server.toml").display());
+    assert!(Run::plain(&line).good().contains("listen = \"0.0.0.0:7847\""));
 }

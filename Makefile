@@ -15,7 +15,7 @@ help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
 	@echo "make check       the quick inner loop: types, lints, unit tests"
 	@echo "make test        all tests, formatting, lints, documentation"
-	@echo "make bench       print the tables of docs/BENCHMARKS.md"
+	@echo "make bench       print the tables of docs/BENCHMARKS.md, and draw plots (PLOTS=bench/plots)"
 	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage stream topic' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
 	@echo "make sim         break a simulated disk in every operation of the database (SEED=1 SEEDS=20)"
@@ -39,12 +39,15 @@ test:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) test --workspace
 
+# Where it puts its plots.
+PLOTS ?= bench/plots
+
 bench:
 	$(CARGO) run --release -p tapedb-cli -- bench codec
 	$(CARGO) run --release -p tapedb-cli -- bench storage
-	$(CARGO) run --release -p tapedb-cli -- bench read --svg docs/bench/read.svg
-	$(CARGO) run --release -p tapedb-cli -- bench live --svg docs/bench/live.svg
-	$(CARGO) run --release -p tapedb-cli -- bench latency --idle-cursors 1000 --svg docs/bench/latency.svg
+	$(CARGO) run --release -p tapedb-cli -- bench read --streams 4,8,16 --svg $(PLOTS)/read.svg
+	$(CARGO) run --release -p tapedb-cli -- bench live --svg $(PLOTS)/live.svg
+	$(CARGO) run --release -p tapedb-cli -- bench latency --idle-cursors 1000 --svg $(PLOTS)/latency.svg
 
 # What `bench-rivals` runs.
 RIVALS ?= storage stream topic

@@ -74,7 +74,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         // Its report is for the process that started it.
         Bench::Worker { .. } => return Ok(()),
     };
-    let machine = Machine::here().line(before, cross_core_round_trip_ns());
+    let machine = match report.machine() {
+        Some(machine) => machine.to_string(),
+        None => Machine::here().line(before, cross_core_round_trip_ns()),
+    };
     print(&report, &machine, ui)
 }
 

@@ -145,13 +145,15 @@ fn the_benchmarks_through_a_server_report_every_case() {
     let place = Place::new();
     for (line, cases) in [
         (
-            "bench read --messages 5k --consumers 1,2 --streams 2 --runs 1",
+            "bench read --messages 5k --consumers 1,2 --streams 1,3 --runs 1",
             &[
                 "load.remote",
                 "read.one-stream.1",
                 "read.one-stream.2.uds",
                 "read.server-cpu",
-                "read.streams.2",
+                "read.streams.1",
+                "read.streams.3",
+                "read.streams.3.uds",
             ][..],
         ),
         ("bench live --messages 4k --pairs 1,2 --runs 1", &["live.pairs.1", "live.pairs.2.uds"]),
@@ -198,6 +200,13 @@ fn the_benchmarks_through_a_server_report_every_case() {
     }
     let plot = std::fs::read_to_string(place.path("plot.svg")).unwrap();
     assert!(plot.contains("latency.stream.uds.spin.idle20"), "{plot}");
+    // What was kept is shown and drawn again without measuring.
+    let kept = place.run("bench live --messages 4k --pairs 2 --runs 2 --transport tcp --json").good();
+    std::fs::write(place.path("live.json"), &kept).unwrap();
+    let mut command = place.command("bench live --runs 0 --json");
+    command.arg("--with").arg(place.path("live.json")).arg("--svg").arg(place.path("live.svg"));
+    assert_eq!(Run::of(command.output().expect("the command runs")).good(), kept);
+    assert!(std::fs::read_to_string(place.path("live.svg")).unwrap().contains("live.pairs.2"));
     assert_eq!(place.run("bench live --pairs 0").code, 2);
     assert_eq!(place.run("bench read --consumers 0").code, 2);
 }

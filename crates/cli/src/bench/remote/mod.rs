@@ -26,7 +26,7 @@ pub struct Common {
     /// Runs of each case; the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
     runs: u32,
-    /// Rows of earlier runs (what --json printed), which count as runs
+    /// Rows of earlier runs (what --json printed), which count as runs; with --runs 0 they are shown or drawn alone
     #[arg(long, value_name = "FILE")]
     with: Option<PathBuf>,
     /// Keep the server to these cores, as `taskset` names them: 0, or 0,1
@@ -36,7 +36,7 @@ pub struct Common {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Directory for the database, which is removed afterwards
-    #[arg(long, value_name = "DIR", default_value = "bench.tapedb")]
+    #[arg(long, value_name = "DIR", default_value = "bench.tapedb", value_parser = crate::remote::local)]
     db: PathBuf,
 }
 
@@ -81,6 +81,11 @@ impl Common {
     /// A report that begins with the runs that were made before.
     fn report(&self, bench: &'static str) -> Result<Report, Failure> {
         let mut report = Report::new(bench);
+        // Before anything is measured: what cannot be drawn in the end is told now.
+        if let Some(folder) = self.svg.as_deref().and_then(Path::parent) {
+            let told = |error| Failure::new(format!("cannot make {}: {error}", folder.display()));
+            std::fs::create_dir_all(folder).map_err(told)?;
+        }
         if let Some(path) = &self.with {
             let lines = std::fs::read_to_string(path);
             let told = |error| Failure::new(format!("cannot read {}: {error}", path.display()));

@@ -15,8 +15,9 @@ use super::serving::Serving;
 
 /// History through a server: many consumers, each a process
 ///
-/// A producer loads bars (`load.remote`); they are sealed; then consumers read them all, touching every field. Rates are of
-/// all consumers together, from when the first begins to when the last is done.
+/// A producer loads bars (`load.remote`); they are sealed; then consumers read them all, touching every field: one stream
+/// together (`read.one-stream.N`), or each a stream of its own (--streams; `read.streams.N`). Rates are of all consumers
+/// together, from when the first begins to when the last is done. Counts and checksums must be those of the producer.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Messages of each stream, such as 20M or 500k
@@ -25,7 +26,7 @@ pub struct Args {
     /// Consumers of one stream
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,10", value_parser = clap::value_parser!(u32).range(1..=256))]
     consumers: Vec<u32>,
-    /// Also so many streams, each with a consumer of its own
+    /// Also so many streams, each with a consumer of its own, such as 4,8,16
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
     streams: Vec<u32>,
     #[command(flatten)]
@@ -49,12 +50,10 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
             }
             db.delete_stream("bars")?;
         }
-        for streams in &args.streams {
-            read_own(args, &serving, &db, *streams, &mut report)?;
-        }
+        read_own(args, &serving, &db, &mut report, ui)?;
     }
     args.common.draw(
-        "History through a server, messages/s of all",
+        "History through a server, messages/s of all consumers",
         Scale::Linear,
         &report.bars("rate", None),
     )?;
@@ -84,26 +83,33 @@ fn read_one(
     Ok(())
 }
 
-/// A stream for each consumer.
+/// A stream for each consumer: as many streams as are asked for at most, of which each case reads the first ones.
 fn read_own(
     args: &Args,
     serving: &Serving,
     db: &Database,
-    streams: u32,
     report: &mut Report,
+    ui: &Ui,
 ) -> Result<(), Failure> {
-    let transport = Transport::Tcp;
-    let names: Vec<String> = (0..streams).map(|number| format!("bars{number}")).collect();
+    let most = args.streams.iter().copied().max().unwrap_or(0);
+    let names: Vec<String> = (0..most).map(|number| format!("bars{number}")).collect();
     let mut loaded = Vec::new();
     for name in &names {
-        loaded.push(load(serving, db, name, args.messages, transport)?);
+        ui.check_interrupt()?;
+        loaded.push(load(serving, db, name, args.messages, Transport::Tcp)?);
         db.stream(name)?.seal()?;
     }
-    let url = serving.url(transport);
-    let tasks = names.iter().map(|name| Task::Read(work(url, name, args.messages)));
-    let done = run_all(&mut Worker::start_all(tasks)?)?;
-    done.iter().zip(&loaded).try_for_each(|(done, loaded)| done.check(loaded))?;
-    rate(report, &format!("read.streams.{streams}"), &done);
+    for transport in &args.common.transport {
+        let url = serving.url(*transport);
+        for streams in &args.streams {
+            ui.check_interrupt()?;
+            let own = &names[..*streams as usize];
+            let tasks = own.iter().map(|name| Task::Read(work(url, name, args.messages)));
+            let done = run_all(&mut Worker::start_all(tasks)?)?;
+            done.iter().zip(&loaded).try_for_each(|(done, loaded)| done.check(loaded))?;
+            rate(report, &transport.case(&format!("read.streams.{streams}")), &done);
+        }
+    }
     names.iter().try_for_each(|name| db.delete_stream(name))?;
     Ok(())
 }

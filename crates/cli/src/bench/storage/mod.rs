@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     only: Vec<Group>,
     /// Directory for the database, which is removed afterwards
-    #[arg(long, value_name = "DIR", default_value = "bench.tapedb")]
+    #[arg(long, value_name = "DIR", default_value = "bench.tapedb", value_parser = crate::remote::local)]
     db: PathBuf,
     /// Folder with recorded market data (us-equity-ticks, binance-raw-ws, …); without it those cases are left out
     #[arg(long, value_name = "DIR", env = "TAPEDB_DATA")]

@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value = "tcp")]
     transport: Transport,
     /// Directory for the database, which is removed afterwards
-    #[arg(long, value_name = "DIR", default_value = "bench.tapedb")]
+    #[arg(long, value_name = "DIR", default_value = "bench.tapedb", value_parser = crate::remote::local)]
     db: PathBuf,
 }
 

@@ -28,8 +28,8 @@ pub struct Args {
 /// Makes the database.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let Args { backup, target } = args;
-    Database::open_read_only(remote::directory(&backup)?)?;
     remote::directory(&target)?;
+    Database::open_read_only(remote::directory(&backup)?)?;
     refuse_used(&target)?;
     let draft = draft_of(&target)?;
     let copied = copy(&backup, (&draft, &target), Deleted::Delete, ui);

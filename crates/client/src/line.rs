@@ -27,6 +27,8 @@ pub(crate) trait Lasting: Send + Sync {
     fn restore(self: Arc<Self>, link: &Arc<Link>);
     /// The connection is lost.
     fn interrupted(&self);
+    /// The server has not let the client in again for as long as patience lasts: who waits is to be told.
+    fn refused(&self) {}
 }
 
 /// A line, for as long as somebody has it.
@@ -287,17 +289,24 @@ impl Shared {
             let mut state = self.state();
             (state.link, state.attempts, state.failure) = (None, 0, None);
         }
-        let mut back_off = BACK_OFF_MIN;
+        let (mut back_off, began) = (BACK_OFF_MIN, Instant::now());
         while self.is_needed() {
             let opened = Link::open(&self.address, &self.options);
             let mut state = self.state();
             state.attempts += 1;
-            match opened {
+            let error = match opened {
                 Ok(link) => return Some(Arc::new(link)),
-                Err(error) => state.failure = Some(error),
-            }
+                Err(error) => error,
+            };
+            // At first it may be that there is no room while all others connect again.
+            let is_refused =
+                matches!(error, Error::Refused { .. }) && began.elapsed() >= self.options.patience;
+            state.failure = Some(error);
             self.changed.notify_all();
             drop(state);
+            if is_refused {
+                self.each_lasting(|lasting| lasting.refused());
+            }
             self.pause(back_off.mul_f64(1.0 - random_share() / 2.0));
             back_off = (back_off * 2).min(BACK_OFF_MAX);
         }

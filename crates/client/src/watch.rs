@@ -275,6 +275,13 @@ impl Lasting for Watch {
         }
     }
 
+    fn refused(&self) {
+        // Who asks what has changed is told.
+        if let Some(sink) = self.sink.upgrade() {
+            sink.changed();
+        }
+    }
+
     fn interrupted(&self) {
         if let Some(sink) = self.sink.upgrade() {
             sink.interrupted();

@@ -27,7 +27,8 @@ fn what_is_allowed_no_more_is_told_to_whoever_does_it() {
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     let server = Server::start_with(config, db).unwrap();
     let client = Client::at(format!("tape://{}", server.addresses().tcp.unwrap()));
-    let remote = client.login(Login::token("tape_1")).connect().unwrap();
+    let client = client.login(Login::token("tape_1")).patience(Duration::from_millis(200));
+    let remote = client.connect().unwrap();
     let mut cursor = remote.stream("s").unwrap().cursor().live().open().unwrap();
     let mut loader = remote.stream("s").unwrap().loader().unwrap();
     loader.append("A", tapedb_schema::Timestamp(0), &Tick::of(0)).unwrap();
@@ -64,4 +65,16 @@ fn what_is_allowed_no_more_is_told_to_whoever_does_it() {
     for number in 0..2 {
         assert_eq!(number_of(&cursor.next_within(Duration::from_secs(60)).unwrap().unwrap()), number);
     }
+
+    // Who is removed is not let in again: his cursor does not wait for what will not come.
+    Users::default().write(&path).unwrap();
+    server.reload_users().unwrap();
+    let error = loop {
+        match cursor.next_within(Duration::from_secs(60)) {
+            Err(error) => break error,
+            // What the loader appended before it was told.
+            Ok(message) => assert!(message.is_none_or(|message| number_of(&message) == 2)),
+        }
+    };
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
 }

@@ -52,6 +52,13 @@ pub enum TopicError {
         /// What is wrong with it.
         bad: BadFile,
     },
+    /// The topic has been deleted, or another has its name now: this one goes on among those who have it open.
+    Gone {
+        /// Where it was.
+        path: PathBuf,
+        /// Whether another has the name.
+        is_replaced: bool,
+    },
     /// The schema is not one for a topic.
     Schema(String),
     /// The topic that is there has another schema than asked for.
@@ -200,6 +207,12 @@ impl fmt::Display for TopicError {
             Self::Options(bad) => write!(f, "a topic cannot be so: {bad}"),
             Self::File { path, bad } => {
                 write!(f, "{} {bad}; delete it if nobody needs it", path.display())
+            }
+            Self::Gone { path, is_replaced: false } => {
+                write!(f, "the topic {} has been deleted; nobody else finds it", path.display())
+            }
+            Self::Gone { path, is_replaced: true } => {
+                write!(f, "the topic {} is another now; open it again", path.display())
             }
             Self::Schema(what) => write!(f, "the schema is none for a topic: {what}"),
             Self::OtherSchema { path } => write!(

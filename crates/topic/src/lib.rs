@@ -71,4 +71,4 @@ pub use symbols::SYMBOL_NAME_BYTES_MAX;
 #[cfg(not(loom))]
 pub use system::{pin_to_core, ticks};
 #[cfg(not(loom))]
-pub use topic::{Topic, TopicOptions};
+pub use topic::{Topic, TopicOptions, TopicPosition};

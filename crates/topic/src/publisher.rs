@@ -307,6 +307,9 @@ impl Publisher {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
+        if !self.topic.is_whole() {
+            return;
+        }
         let word = |field| self.topic.ring.publisher(self.slot, field);
         word(word::publisher::INTENT).store(0, Ordering::Release);
         word(word::publisher::PROCESS).store(0, Ordering::Release);

@@ -4,7 +4,7 @@ use crate::atomics::Ordering;
 use crate::format::{PROTECTED, Tail, word};
 use crate::ring::Ring;
 use crate::symbols::Symbols;
-use crate::topic::Inner;
+use crate::topic::{Inner, TopicPosition};
 use word::{publisher, subscriber};
 
 /// A look at a topic. Numbers are of about the same moment, not of exactly one.
@@ -67,10 +67,11 @@ impl TopicStats {
         let mut symbols = Symbols::default();
         // What is damaged there, whoever reads it is told.
         let _ = symbols.learn(ring);
-        let (tail, next_sequence) = end(ring);
+        let TopicPosition { next_sequence, bytes } = end(ring);
+        let tail = bytes + ring.shape.ring_bytes;
         Self {
             next_sequence,
-            bytes: tail.saturating_sub(ring.shape.ring_bytes),
+            bytes,
             symbols: symbols.all().count(),
             claims_passed_over: count(word::PADDED),
             claims_taken_over: count(word::TAKEN_OVER),
@@ -84,13 +85,13 @@ impl TopicStats {
 }
 
 /// The tail, and the number of the message that goes there.
-fn end(ring: &Ring) -> (u64, u64) {
+pub(crate) fn end(ring: &Ring) -> TopicPosition {
     loop {
         let tail = Tail::parse(ring.tail().load(Ordering::Acquire)).position;
         let position = ring.frontier();
-        let sequence = ring.sequence(position).load(Ordering::Relaxed);
+        let next_sequence = ring.sequence(position).load(Ordering::Relaxed);
         if ring.is_whole(position) {
-            return (tail, sequence);
+            return TopicPosition { next_sequence, bytes: tail.saturating_sub(ring.shape.ring_bytes) };
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::error::TopicError;
 use crate::format::word;
 use crate::reader::{Found, Reader, Start};
 use crate::symbols::Symbols;
-use crate::topic::{Inner, Topic};
+use crate::topic::{Inner, Topic, TopicPosition};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -289,6 +289,15 @@ impl Subscriber {
         self.reader.expected
     }
 
+    /// How far it has read, filters aside.
+    pub fn position(&self) -> TopicPosition {
+        let Reader { position, expected, .. } = self.reader;
+        TopicPosition {
+            next_sequence: expected,
+            bytes: position.saturating_sub(self.topic.ring.shape.ring_bytes),
+        }
+    }
+
     /// Messages missed so far: overwritten before they were read.
     pub fn missed(&self) -> u64 {
         let slot = self.reader.slot;
@@ -309,6 +318,9 @@ impl Subscriber {
 impl Drop for Subscriber {
     fn drop(&mut self) {
         let slot = self.reader.slot;
+        if !self.topic.is_whole() {
+            return;
+        }
         self.topic.ring.subscriber(slot, word::subscriber::PROCESS).store(0, Ordering::Release);
     }
 }

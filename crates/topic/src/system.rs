@@ -70,6 +70,25 @@ pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Gives a file the blocks that it lacks, and changes none that it has: others may be writing to them. Where the file system
+/// cannot, that is no error.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
+    let Ok(length) = libc::off_t::try_from(bytes) else {
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+    };
+    // SAFETY: works on an open file and no memory.
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+        error => Err(error),
+    }
+}
+
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {

@@ -14,7 +14,7 @@ use crate::words::Words;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -82,6 +82,18 @@ pub(crate) struct Inner {
     pub layouts: Layouts,
     pub file: Arc<File>,
     pub path: PathBuf,
+}
+
+/// Bytes of what the system counts as a file's blocks.
+const BLOCK_BYTES: u64 = 512;
+
+/// How far somebody is in a topic, or the topic itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TopicPosition {
+    /// Sequence number of the next message.
+    pub next_sequence: u64,
+    /// Bytes of the ring up to it, from the topic's beginning; headers and padding included.
+    pub bytes: u64,
 }
 
 /// Slots are held by locks on their bytes.
@@ -186,8 +198,13 @@ impl Topic {
             Err(error) => return Err(failed("open", &path, error)),
         };
         let bad = |bad| TopicError::File { path: path.clone(), bad };
-        let length = file.metadata().map_err(|error| failed("look at", &path, error))?.len();
+        let found = file.metadata().map_err(|error| failed("look at", &path, error))?;
+        let length = found.len();
         let shape = read_shape(&file, length, &path)?;
+        // A hole that finds no room when it is written to would end the process.
+        if found.blocks() * BLOCK_BYTES < length {
+            system::fill_holes(&file, length).map_err(|error| failed("make room for", &path, error))?;
+        }
         let layouts = read_schema(&file, &shape, &path)?;
         let usize_bytes = usize::try_from(length);
         let bytes = usize_bytes.map_err(|_| bad(BadFile::Field { field: "file_bytes", found: length }))?;
@@ -222,6 +239,35 @@ impl Topic {
     /// Who publishes and subscribes, how far they are, and what was lost.
     pub fn stats(&self) -> TopicStats {
         TopicStats::of(&self.inner)
+    }
+
+    /// How far it has been published.
+    pub fn position(&self) -> TopicPosition {
+        crate::stats::end(&self.inner.ring)
+    }
+
+    /// Whether its file is still the one of its name, and as long as it was. Whoever looks at a topic from outside asks this
+    /// now and then: one that has been deleted and made anew would be looked at in vain, and touching the memory of one that
+    /// has been cut short ends the process (SIGBUS).
+    ///
+    /// # Errors
+    /// [`TopicError::Gone`]; [`TopicError::File`] when the file has another length; the system's.
+    pub fn check(&self) -> Result<(), TopicError> {
+        let path = &self.inner.path;
+        let failed = |error| failed("look at", path, error);
+        let ours = self.inner.file.metadata().map_err(failed)?;
+        let need = self.inner.ring.shape.file_bytes();
+        if ours.len() != need {
+            let bad = BadFile::Length { found: ours.len(), need };
+            return Err(TopicError::File { path: path.clone(), bad });
+        }
+        let is_replaced = match fs::metadata(path) {
+            Ok(found) if (found.dev(), found.ino()) == (ours.dev(), ours.ino()) => return Ok(()),
+            Ok(_) => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(failed(error)),
+        };
+        Err(TopicError::Gone { path: path.clone(), is_replaced })
     }
 
     /// Its schema.
@@ -304,8 +350,19 @@ impl Inner {
         Err(TopicError::Full { what: "subscribers", most: self.ring.subscriber_slots() })
     }
 
+    /// Whether all of its memory may be touched.
+    pub fn is_whole(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.len() >= self.ring.shape.file_bytes())
+    }
+
     /// Another opening of the same file, whatever has become of its name: locks belong to openings.
     fn open_again(&self) -> Result<File, TopicError> {
+        let path = self.path.clone();
+        if !self.is_whole() {
+            let found = self.file.metadata().map_err(|error| failed("look at", &path, error))?.len();
+            let bad = BadFile::Length { found, need: self.ring.shape.file_bytes() };
+            return Err(TopicError::File { path, bad });
+        }
         let itself = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let opened = OpenOptions::new().read(true).write(true).open(itself);
         opened.map_err(|error| failed("open", &self.path, error))

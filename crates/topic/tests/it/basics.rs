@@ -2,9 +2,12 @@
 
 use crate::support::*;
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 use tapedb_schema::Timestamp;
-use tapedb_topic::{Delivery, Folder, PUBLISHERS_MAX, Sent, Topic, TopicError, TopicOptions};
+use tapedb_topic::{
+    BadFile, Delivery, Folder, PUBLISHERS_MAX, Sent, Topic, TopicError, TopicOptions, TopicPosition,
+};
 
 #[test]
 fn messages_come_as_they_were_published_lap_after_lap() {
@@ -275,4 +278,63 @@ fn what_is_no_topic_is_refused() {
         assert!(refused(&bytes), "byte {at}");
     }
     assert!(!refused(&whole));
+}
+
+#[test]
+fn a_file_that_was_cut_short_is_refused_by_those_who_have_it_open() {
+    let home = Home::new();
+    let topic = home.topic(Delivery::Reliable);
+    topic.check().unwrap();
+    let (mut publisher, subscriber) = (topic.publisher().unwrap(), topic.subscriber().open().unwrap());
+    must_send(&mut publisher, 0);
+    let file = fs::OpenOptions::new().write(true).open(topic.path()).unwrap();
+    file.set_len(4096).unwrap();
+    let is_refused =
+        |error: TopicError| matches!(error, TopicError::File { bad: BadFile::Length { .. }, .. });
+    assert!(is_refused(topic.check().unwrap_err()));
+    assert!(is_refused(topic.publisher().unwrap_err()) && is_refused(topic.subscriber().open().unwrap_err()));
+    assert!(is_refused(Topic::open(&home.folder, "t").unwrap_err()));
+    // Their slots are not there any more: they must not be touched.
+    drop((publisher, subscriber));
+}
+
+#[test]
+fn whoever_has_a_topic_open_can_find_out_that_it_is_gone() {
+    let home = Home::new();
+    let topic = home.topic(Delivery::Reliable);
+    Topic::delete(&home.folder, "t").unwrap();
+    let is_replaced = || match topic.check() {
+        Err(TopicError::Gone { is_replaced, .. }) => is_replaced,
+        other => panic!("{other:?}"),
+    };
+    assert!(!is_replaced());
+    let other = home.topic(Delivery::Reliable);
+    assert!(is_replaced());
+    other.check().unwrap();
+    // It goes on for those who have it.
+    let mut subscriber = topic.subscriber().open().unwrap();
+    must_send(&mut topic.publisher().unwrap(), 7);
+    assert_eq!(tick(&mut subscriber).1.number, 7);
+    assert_eq!((topic.position().next_sequence, other.position()), (1, TopicPosition::default()));
+    assert_eq!(subscriber.position(), topic.position());
+}
+
+#[test]
+fn holes_are_filled_before_they_are_written_to() {
+    let home = Home::new();
+    let topic = home.topic(Delivery::Lossy);
+    let whole = fs::read(topic.path()).unwrap();
+    let path = home.folder.file("holes").unwrap();
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(whole.len() as u64).unwrap();
+    // All that is not zero lies before the ring.
+    let parts = whole.len() - (64 << 10);
+    file.write_all_at(&whole[..parts], 0).unwrap();
+    let blocks = || fs::metadata(&path).unwrap().blocks() * 512;
+    if blocks() >= whole.len() as u64 {
+        return; // This file system knows no holes.
+    }
+    let filled = Topic::open(&home.folder, "holes").unwrap();
+    assert!(blocks() >= whole.len() as u64);
+    assert_eq!(filled.position(), TopicPosition::default());
 }

@@ -5,7 +5,7 @@ use crate::marks::{Mark, Marks, MarksLoader};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tapedb_engine::{Database, Loader, StreamOptions};
 use tapedb_schema::Timestamp;
-use tapedb_topic::{Subscriber, Topic, TopicError, Waiting};
+use tapedb_topic::{Subscriber, Topic, TopicError, TopicPosition, Waiting};
 
 /// How a topic is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct CopyProgress {
     pub missed: u64,
     /// Messages published and not in the stream yet.
     pub lag: u64,
+    /// Bytes of the ring that are published and have not been read for the copy.
+    pub lag_bytes: u64,
     /// Sequence number that the next message has in the stream.
     pub next_sequence: u64,
 }
@@ -54,6 +56,8 @@ pub struct CarbonCopy {
     /// Messages missed since the last one that was copied.
     missed_here: u64,
     progress: CopyProgress,
+    /// Messages copied when it was flushed last.
+    flushed: u64,
     /// When the oldest message came that has not been flushed.
     since: Option<Instant>,
 }
@@ -93,6 +97,7 @@ impl CarbonCopy {
             options,
             missed_here: 0,
             progress: CopyProgress { next_sequence, ..CopyProgress::default() },
+            flushed: 0,
             since: None,
             stream: stream.into(),
             topic: topic.clone(),
@@ -134,15 +139,37 @@ impl CarbonCopy {
             let why = "somebody else loads into it; give the copy a stream of its own";
             return Err(FeedError::NoCopy { stream: self.stream.clone(), why });
         }
+        self.flushed = self.progress.copied;
         Ok(())
     }
 
     /// How far it is.
     pub fn progress(&self) -> CopyProgress {
-        let published = self.topic.stats().next_sequence;
-        let unwritten = if self.since.is_some() { self.loader.pending() as u64 } else { 0 };
-        let lag = published.saturating_sub(self.subscriber.next_sequence()) + unwritten;
-        CopyProgress { lag, ..self.progress }
+        let (published, read) = (self.topic.position(), self.subscriber.position());
+        let lag = published.next_sequence.saturating_sub(read.next_sequence) + self.unwritten();
+        let lag_bytes = published.bytes.saturating_sub(read.bytes);
+        CopyProgress { lag, lag_bytes, ..self.progress }
+    }
+
+    /// What has come to the stream, without a look at the topic: no lag.
+    pub(crate) fn counted(&self) -> CopyProgress {
+        CopyProgress { copied: self.flushed, ..self.progress }
+    }
+
+    /// Sequence number in the topic of the first message that is not in the stream, as far as is known.
+    pub(crate) fn kept(&self) -> Option<u64> {
+        let unflushed = self.progress.copied - self.flushed;
+        self.expected.map(|expected| expected.saturating_sub(unflushed))
+    }
+
+    /// How far it has read the topic.
+    pub fn position(&self) -> TopicPosition {
+        self.subscriber.position()
+    }
+
+    /// Messages that have been read and not been flushed.
+    pub(crate) fn unwritten(&self) -> u64 {
+        if self.since.is_some() { self.loader.pending() as u64 } else { 0 }
     }
 
     /// Copies the next message. Whether there was one.

@@ -1,5 +1,7 @@
 //! Topics, their copies, and feeds over both.
 
+mod copier;
+
 use std::thread;
 use std::time::Duration;
 use tapedb_carbon::{CarbonCopy, CopyOptions, Feed, FeedError, Joined};

@@ -4,6 +4,7 @@
 //! a default that is right for one machine: loopback only, no users, generous limits.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -52,6 +53,9 @@ pub struct Config {
     /// So many microseconds a connection on which something has come is looked at again and again, before its thread
     /// sleeps: low latency at the price of a core. At most as many connections at once as there are cores but one; 0: none.
     pub spin_us: u64,
+    /// Topics of which `tapedb server` keeps copies, each `TOPIC` or `TOPIC=STREAM`. A [`Server`](crate::Server) alone knows
+    /// no topics, and refuses them.
+    pub copy_topics: Vec<CopyTopic>,
     /// Encryption of [`listen`](Self::listen).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -135,6 +139,7 @@ impl Default for Config {
             durability_min: DurabilityMin::Transient,
             shutdown_grace_seconds: 10,
             spin_us: 0,
+            copy_topics: Vec::new(),
             tls: None,
             limits: Limits::default(),
         }
@@ -190,7 +195,14 @@ impl Config {
     /// # Errors
     /// The first such thing.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let Self { listen, tls, users, limits, .. } = self;
+        let Self { listen, tls, users, limits, copy_topics, .. } = self;
+        let mut streams = BTreeSet::new();
+        if let Some(twice) = copy_topics.iter().find(|copy| !streams.insert(&copy.stream)) {
+            return refuse(format!(
+                "two topics of `copy_topics` are to be copied to stream {:?}; name another for one of them: TOPIC=STREAM",
+                twice.stream
+            ));
+        }
         if listen.address().is_none() && self.unix_socket.is_none() {
             return refuse("nobody could connect: name an address to `listen` on, or a `unix_socket`");
         }
@@ -337,6 +349,46 @@ impl<'de> Deserialize<'de> for Endpoint {
     }
 }
 
+/// A topic that is to be copied, and the stream that it is copied to: `TOPIC=STREAM`, or `TOPIC` for a stream of its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyTopic {
+    /// The topic's name.
+    pub topic: String,
+    /// The stream's name.
+    pub stream: String,
+}
+
+impl FromStr for CopyTopic {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let (topic, stream) = text.split_once('=').unwrap_or((text, text));
+        if topic.is_empty() || stream.is_empty() {
+            return refuse(format!("{text:?} names no topic and stream; say TOPIC or TOPIC=STREAM"));
+        }
+        Ok(Self { topic: topic.into(), stream: stream.into() })
+    }
+}
+
+impl fmt::Display for CopyTopic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topic, stream } = self;
+        if topic == stream { f.write_str(topic) } else { write!(f, "{topic}={stream}") }
+    }
+}
+
+impl Serialize for CopyTopic {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CopyTopic {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,11 +409,14 @@ mod tests {
         let text = "
             database = 'db'\nlisten = '0.0.0.0:1'\nunix_socket = '/run/t.sock'\nhttp = 'off'\nusers = 'users.toml'
             audit_log = 'audit.jsonl'\ndurability_min = 'sync'\nshutdown_grace_seconds = 3
+            copy_topics = ['quotes', 'trades=us.trades']
             [tls]\ncertificate = 'c.pem'\nkey = 'k.pem'
             [limits]\nconnections_max = 7";
         let config = config(text).unwrap();
         assert_eq!(config.limits.connections_max, 7);
         assert_eq!(config.durability_min, DurabilityMin::Sync);
+        let trades = CopyTopic { topic: "trades".into(), stream: "us.trades".into() };
+        assert_eq!(config.copy_topics, ["quotes".parse().unwrap(), trades]);
         assert_eq!(Config::from_toml(&config.to_toml().unwrap()), Ok(config));
     }
 
@@ -389,6 +444,8 @@ mod tests {
             ("listen = 'nowhere'", "host:port"),
             ("[limits]\nconnections_max = 0", "limits.connections_max is 0; say 1 or more"),
             ("[limits]\nframe_bytes_max = 99999999", "say at most"),
+            ("copy_topics = ['a', 'b=a']", "two topics of `copy_topics`"),
+            ("copy_topics = ['a=']", "say TOPIC or TOPIC=STREAM"),
             ("colour = 'red'", "unknown field `colour`"),
             ("[limits]\nwatchs = 1", "unknown field `watchs`"),
             ("[tls]\ncertificate = 'c'", "missing field `key`"),

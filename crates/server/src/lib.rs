@@ -4,6 +4,7 @@
 mod account;
 mod audit;
 mod burst;
+mod companion;
 mod config;
 mod connection;
 mod convert;
@@ -25,8 +26,10 @@ mod tls;
 mod users;
 mod watch;
 
-pub use config::{Config, ConfigError, DurabilityMin, Endpoint, HTTP_PORT, Limits, PORT, Tls};
+pub use companion::Companion;
+pub use config::{Config, ConfigError, CopyTopic, DurabilityMin, Endpoint, HTTP_PORT, Limits, PORT, Tls};
 pub use entrance::{Entrance, Visitor};
+pub use metrics::Page;
 pub use secret::{hash_password, hash_token, new_token};
 pub use server::{Addresses, Server, ServerError};
 pub use users::{ANONYMOUS, May, Right, Token, User, UserLimits, Users};

@@ -91,9 +91,9 @@ impl Metrics {
     }
 }
 
-/// A page of metrics in the text format of Prometheus. All names begin with `tapedb_`.
+/// A page of metrics in the text format of Prometheus. All names begin with `tapedb_`, which is put before them here.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
+pub struct Page {
     text: String,
 }
 
@@ -108,6 +108,11 @@ impl Page {
     pub fn gauge(&mut self, name: &str, help: &str, value: impl fmt::Display) {
         self.head(name, help, "gauge");
         self.line(name, &[], value);
+    }
+
+    /// Begins a number that only grows with several values, which [`line`](Self::line)s give: with `_total` added to its name.
+    pub fn counters(&mut self, name: &str, help: &str) {
+        self.head(&format!("{name}_total"), help, "counter");
     }
 
     /// Begins a gauge with several values, which [`line`](Self::line)s give.
@@ -126,7 +131,7 @@ impl Page {
     }
 
     /// The whole page.
-    pub fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.text
     }
 

@@ -2,6 +2,7 @@
 
 use crate::account::Place;
 use crate::audit::Audit;
+use crate::companion::Companion;
 use crate::config::{Config, ConfigError};
 use crate::connection::{Connection, SOCKET, WAKER, no_place};
 use crate::entrance::Entrance;
@@ -61,6 +62,10 @@ pub struct Server {
     stop: Arc<Waker>,
     acceptor: Option<JoinHandle<()>>,
 }
+
+/// The command takes them out of the configuration; a program of somebody else's that leaves them in would copy nothing.
+const COPIES_ARE_NOT_OURS: &str = "`copy_topics` are copied by `tapedb server`; a server alone knows no topics: leave them \
+                                   out, and start a `tapedb_carbon::Copier` for each beside it";
 
 /// Where a server can be reached.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -145,6 +150,9 @@ impl Server {
     /// As [`start`](Self::start).
     pub fn start_with(config: Config, db: Database) -> Result<Self, ServerError> {
         config.check()?;
+        if !config.copy_topics.is_empty() {
+            return Err(ConfigError(COPIES_ARE_NOT_OURS.into()).into());
+        }
         let encryption = config.tls.as_ref().map(tls::server_config).transpose()?;
         let logins = Arc::new(Logins::new(config.users.clone(), &config.limits)?);
         let audit = Audit::open(config.audit_log.as_deref(), &config.limits)
@@ -190,6 +198,11 @@ impl Server {
     /// The same users for another protocol; they are read again with those of the server.
     pub fn entrance(&self) -> Entrance {
         Entrance::of(self.shared.logins.clone())
+    }
+
+    /// Shows what runs beside it, for as long as the server runs.
+    pub fn accompany(&self, companion: Arc<dyn Companion>) {
+        self.shared.accompany(companion);
     }
 
     /// Connections now.

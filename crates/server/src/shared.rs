@@ -2,6 +2,7 @@
 
 use crate::account::Accounts;
 use crate::audit::{Audit, Entry};
+use crate::companion::Companion;
 use crate::config::Config;
 use crate::http::Pages;
 use crate::login::Logins;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub stopping: AtomicBool,
     pub noise: Noise,
     pub started: Instant,
+    companions: Mutex<Vec<Arc<dyn Companion>>>,
     open: Mutex<BTreeMap<u64, Arc<Handle>>>,
     /// Rings when a connection has ended.
     ended: Condvar,
@@ -132,10 +134,20 @@ impl Shared {
             stopping: AtomicBool::new(false),
             noise: Noise::default(),
             started: Instant::now(),
+            companions: Mutex::default(),
             open: Mutex::default(),
             ended: Condvar::new(),
             next_id: AtomicU64::new(1),
         }
+    }
+
+    /// Shows what runs beside the server.
+    pub fn accompany(&self, companion: Arc<dyn Companion>) {
+        self.companions.lock().unwrap_or_else(PoisonError::into_inner).push(companion);
+    }
+
+    fn companions(&self) -> Vec<Arc<dyn Companion>> {
+        self.companions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Makes a connection known; `None` when there are as many as there may be.
@@ -204,6 +216,13 @@ impl Shared {
         self.open().values().cloned().collect()
     }
 
+    /// What upkeep complains of, by stream, and what runs beside the server.
+    fn problems(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
+        let mut problems = self.upkeep_failures()?;
+        problems.extend(self.companions().iter().flat_map(|companion| companion.problems()));
+        Ok(problems)
+    }
+
     /// What upkeep complains of, by stream.
     fn upkeep_failures(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
         let mut failures = BTreeMap::new();
@@ -237,7 +256,7 @@ struct Health {
 
 impl Pages for Shared {
     fn health(&self) -> (bool, String) {
-        let found = self.upkeep_failures();
+        let found = self.problems();
         let status = match &found {
             _ if self.is_stopping() => "stopping",
             Ok(problems) if problems.is_empty() => "ok",
@@ -276,6 +295,7 @@ impl Pages for Shared {
         }
         write_watches(&mut page, &handles);
         write_connections(&mut page, &handles);
+        self.companions().iter().for_each(|companion| companion.metrics(&mut page));
         page.into_text()
     }
 }

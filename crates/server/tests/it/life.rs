@@ -3,8 +3,10 @@
 use crate::session::watch;
 use crate::support::{Client, Served, batch, serve, serve_with, user};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tapedb_server::{Config, May, Right, Server, User};
+use tapedb_server::{Companion, Config, May, Page, Right, Server, User};
 use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 #[test]
@@ -19,6 +21,51 @@ fn health_and_metrics_are_there() {
     assert!(served.metric("tapedb_received_bytes_total") > 50);
     assert!(served.metric("tapedb_sent_bytes_total") > 50);
     assert!(served.audit().contains(r#""event":"create","user":"anonymous""#));
+}
+
+#[derive(Debug, Default)]
+struct Beside {
+    is_ill: AtomicBool,
+}
+
+impl Companion for Beside {
+    fn metrics(&self, page: &mut Page) {
+        page.counters("beside_things", "Things.");
+        page.line("beside_things_total", &[("kind", "a")], 7);
+        page.gauge("beside_ill", "Whether.", u8::from(self.is_ill.load(Ordering::Relaxed)));
+    }
+
+    fn problems(&self) -> Vec<(String, String)> {
+        let is_ill = self.is_ill.load(Ordering::Relaxed);
+        if is_ill { vec![("beside".into(), "it aches".into())] } else { Vec::new() }
+    }
+}
+
+#[test]
+fn what_runs_beside_a_server_is_seen_with_it() {
+    let (served, beside) = (serve(|_| {}), Arc::new(Beside::default()));
+    served.server().accompany(beside.clone());
+    assert!(served.page("/metrics").contains("\ntapedb_beside_things_total{kind=\"a\"} 7\n"));
+    assert!(served.page("/health").contains(r#""status":"ok""#));
+    beside.is_ill.store(true, Ordering::Relaxed);
+    assert_eq!(served.metric("tapedb_beside_ill"), 1);
+    let health = served.page("/health");
+    assert!(
+        health.contains(r#""status":"degraded""#) && health.contains(r#""beside":"it aches""#),
+        "{health}"
+    );
+}
+
+#[test]
+fn topics_are_not_a_servers_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = Config {
+        database: directory.path().join("db"),
+        copy_topics: vec!["quotes".parse().unwrap()],
+        ..Config::default()
+    };
+    let error = Server::start(config).unwrap_err().to_string();
+    assert!(error.contains("tapedb_carbon::Copier"), "{error}");
 }
 
 #[test]

@@ -26,11 +26,11 @@ impl Input {
     ///
     /// # Errors
     /// For a line that is no message of the schema, or that `take` refuses: the error names it.
-    pub fn read(
+    pub fn read<E: Into<Failure>>(
         &self,
         layouts: &Layouts,
         ui: &Ui,
-        mut take: impl FnMut(&str, Timestamp, &RecordValue) -> Result<(), tapedb_engine::Error>,
+        mut take: impl FnMut(&str, Timestamp, &RecordValue) -> Result<(), E>,
     ) -> Result<u64, Failure> {
         if self.files.is_empty() {
             let mut lines = Lines::new(io::stdin().lock(), "standard input".into());
@@ -62,11 +62,11 @@ impl<R: BufRead> Lines<R> {
         Self { reader, name, number: 0, line: String::new() }
     }
 
-    fn each(
+    fn each<E: Into<Failure>>(
         &mut self,
         layouts: &Layouts,
         ui: &Ui,
-        take: &mut impl FnMut(&str, Timestamp, &RecordValue) -> Result<(), tapedb_engine::Error>,
+        take: &mut impl FnMut(&str, Timestamp, &RecordValue) -> Result<(), E>,
     ) -> Result<u64, Failure> {
         let mut messages = 0;
         while self.next()? {
@@ -80,7 +80,10 @@ impl<R: BufRead> Lines<R> {
             let (symbol, time, record) = read.map_err(|error| self.wrong(&error.to_string()))?;
             let symbol = symbol.ok_or_else(|| self.wrong("it has no \"symbol\""))?;
             let time = time.ok_or_else(|| self.wrong("it has no \"timestamp\""))?;
-            take(&symbol, time, &record).map_err(|error| self.wrong(&error.to_string()))?;
+            take(&symbol, time, &record).map_err(|error| match error.into() {
+                Failure::Failed(what) => self.wrong(&what),
+                other => other,
+            })?;
             messages += 1;
         }
         Ok(messages)

@@ -51,7 +51,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let read = args.input.read(stream.layouts(), ui, |symbol, time, record| {
         loader.append_value(symbol, time, record)?;
         taken += 1;
-        Ok(())
+        Ok::<_, tapedb_engine::Error>(())
     });
     // What came before a bad line counts.
     loader.close()?;

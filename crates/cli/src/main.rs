@@ -11,6 +11,7 @@ mod bench;
 mod check;
 mod checksum;
 mod clear;
+mod copies;
 mod create;
 mod delete;
 mod demo;

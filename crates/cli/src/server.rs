@@ -1,5 +1,6 @@
 //! `tapedb server`: a database for clients elsewhere.
 
+use crate::copies::Copies;
 use crate::failure::Failure;
 use crate::remote;
 use crate::ui::Ui;
@@ -13,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use tapedb_engine::Database;
-use tapedb_server::{Addresses, Config, DurabilityMin, Endpoint, Entrance, Server, ServerError, Tls};
+use tapedb_server::{
+    Addresses, Config, CopyTopic, DurabilityMin, Endpoint, Entrance, Server, ServerError, Tls,
+};
 use tracing::Level;
 
 /// How often it is looked whether a signal has come.
@@ -83,6 +86,12 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", env = "TAPEDB_SERVER_SHUTDOWN_GRACE_SECONDS")]
     shutdown_grace_seconds: Option<u64>,
 
+    /// Keep a copy of a topic, in a stream of its name or another, while it serves; may be said several times.
+    ///
+    /// The topic is the database's of that name, or else one that belongs to none; it need not be there yet. See `tapedb topic`.
+    #[arg(long, value_name = "TOPIC[=STREAM]", env = "TAPEDB_SERVER_COPY_TOPIC", value_delimiter = ',')]
+    copy_topic: Vec<CopyTopic>,
+
     /// Listen beyond this machine although there are no users: whoever reaches the port may read and delete everything.
     #[arg(long, env = "TAPEDB_SERVER_INSECURE_ALLOW_ANYONE")]
     insecure_allow_anyone: bool,
@@ -128,6 +137,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 /// A server that is running, and listens for SIGHUP.
 pub struct Serving {
     server: Server,
+    copies: Copies,
+    grace: Duration,
     reload: Arc<AtomicBool>,
 }
 
@@ -152,6 +163,8 @@ impl Serving {
             worked = work();
         }
         tracing::info!(connections = self.server.connections(), "shutting down");
+        // First: clients who follow the copies see the rest.
+        self.copies.stop(self.grace);
         match self.server.shutdown() {
             0 => tracing::info!("shut down"),
             left => tracing::warn!(left, "shut down; connections were left behind"),
@@ -168,16 +181,22 @@ impl Args {
         let reload = Arc::new(AtomicBool::new(false));
         flag::register(SIGHUP, reload.clone())
             .map_err(|error| Failure::new(format!("cannot listen for SIGHUP: {error}; try again")))?;
+        config.check().map_err(usage)?;
+        // The server alone knows no topics.
+        let serving = Config { copy_topics: Vec::new(), ..config.clone() };
         let started = match db {
-            None => Server::start(config.clone()),
-            Some(db) => Server::start_with(config.clone(), db),
+            None => Server::start(serving),
+            Some(db) => Server::start_with(serving, db),
         };
         let server = started.map_err(|error| match error {
             ServerError::Config(error) => usage(error),
             error => Failure::new(error.to_string()),
         })?;
+        let copies = Copies::start(config, server.database())?;
+        server.accompany(copies.companion());
         tell(config, server.addresses(), ui)?;
-        Ok(Serving { server, reload })
+        let grace = Duration::from_secs(config.shutdown_grace_seconds);
+        Ok(Serving { server, copies, grace, reload })
     }
 
     /// The file's settings, and over them the environment's and the command line's.
@@ -203,6 +222,9 @@ impl Args {
         config.spin_us = self.spin_us.unwrap_or(config.spin_us);
         config.shutdown_grace_seconds = self.shutdown_grace_seconds.unwrap_or(config.shutdown_grace_seconds);
         config.insecure_allow_anyone |= self.insecure_allow_anyone;
+        if !self.copy_topic.is_empty() {
+            config.copy_topics.clone_from(&self.copy_topic);
+        }
         if let (Some(certificate), Some(key)) = (self.tls_certificate.clone(), self.tls_key.clone()) {
             config.tls = Some(Tls { certificate, key });
         }

@@ -108,10 +108,11 @@ fn find(args: &Args) -> Result<Topic, Failure> {
 }
 
 fn tell(progress: &CopyProgress, ui: &Ui) -> Result<(), Failure> {
-    let CopyProgress { copied, missed, lag, next_sequence } = *progress;
+    let CopyProgress { copied, missed, lag, lag_bytes, next_sequence } = *progress;
     if ui.json() {
-        let object =
-            json!({ "copied": copied, "missed": missed, "lag": lag, "next_sequence": next_sequence });
+        let object = json!({
+            "copied": copied, "missed": missed, "lag": lag, "lag_bytes": lag_bytes, "next_sequence": next_sequence,
+        });
         return ui.print_json(&object);
     }
     let numbers = [copied, missed, lag].map(ui::thousands);

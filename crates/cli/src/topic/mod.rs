@@ -4,6 +4,7 @@ mod copy;
 mod create;
 mod delete;
 mod list;
+mod publish;
 mod stat;
 mod tail;
 
@@ -28,6 +29,7 @@ enum Command {
     Create(create::Args),
     List(list::Args),
     Stat(stat::Args),
+    Publish(publish::Args),
     Tail(tail::Args),
     Copy(copy::Args),
     Delete(delete::Args),
@@ -75,6 +77,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Command::Create(args) => create::run(args, ui),
         Command::List(args) => list::run(args, ui),
         Command::Stat(args) => stat::run(args, ui),
+        Command::Publish(args) => publish::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),
         Command::Copy(args) => copy::run(args, ui),
         Command::Delete(args) => delete::run(args, ui),

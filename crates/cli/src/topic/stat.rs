@@ -15,6 +15,8 @@ use tapedb_topic::{Topic, TopicStats};
 /// For each publisher: messages published, how often there was no room, and how often it was passed over because it stood
 /// still. For each subscriber: messages and bytes that it is behind, and messages it has missed.
 ///
+/// With --every it ends when the topic is deleted or made anew.
+///
 /// Example: tapedb topic stat quotes --every 1s
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -40,6 +42,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let mut before = None;
     let times = args.times.unwrap_or(if args.every.is_some() { u64::MAX } else { 1 });
     for look in 0..times {
+        topic.check()?;
         let (stats, at) = (topic.stats(), Instant::now());
         let rate = before.replace((stats.next_sequence, at)).map(|(messages, since): (u64, Instant)| {
             (stats.next_sequence - messages) as f64 / (at - since).as_secs_f64()

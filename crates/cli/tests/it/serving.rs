@@ -91,6 +91,60 @@ fn a_server_says_where_it_is_and_ends_in_good_order() {
     assert!(directory.path().join("db").exists());
 }
 
+/// Removes a topic, and the folder of its database's topics.
+#[cfg(target_os = "linux")]
+struct Removed(tapedb_topic::Folder);
+
+#[cfg(target_os = "linux")]
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = tapedb_topic::Topic::delete(&self.0, "quotes");
+        let _ = std::fs::remove_dir(self.0.path());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_copies_topics_and_what_was_published_before_its_end() {
+    use tapedb_topic::{Folder, Topic, TopicOptions};
+    let directory = tempfile::tempdir().unwrap();
+    let (served, ready) = Served::start(directory.path(), &["--copy-topic", "quotes=copied"]);
+    let http = ready["http"].as_str().unwrap();
+    let metric = |name: &str, more: &str, value: u64| {
+        let line =
+            format!("\ntapedb_topic_copy_{name}{{topic=\"quotes\",stream=\"copied\"{more}}} {value}\n");
+        page(http, "/metrics").contains(&line)
+    };
+    assert!(metric("state", ",state=\"waiting\"", 1) && metric("messages_total", "", 0));
+    let db = directory.path().join("db");
+    let removed = Removed(Folder::of_database(&db).unwrap());
+    let schema = "message Quote { bid: i64 }".parse().unwrap();
+    let topic = Topic::create(&removed.0, "quotes", &schema, &TopicOptions::default()).unwrap();
+    let quote = topic.layouts().from_json(r#"{"$type": "Quote", "bid": 5}"#).unwrap();
+    let mut publisher = topic.publisher().unwrap();
+    let mut send = |count: i64| {
+        for time in 0..count {
+            let sent = publisher.publish_value("A", tapedb_schema::Timestamp(time), &quote).unwrap();
+            sent.sequence().unwrap();
+        }
+    };
+    send(100);
+    while !metric("messages_total", "", 100) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(metric("state", ",state=\"copying\"", 1) && metric("lag_messages", "", 0));
+    assert!(metric("lag_bytes", "", 0) && metric("position", "", 100) && metric("missed_total", "", 0));
+    send(4900);
+    let (code, log) = served.end("-TERM");
+    assert_eq!(code, 0, "{log}");
+    for told in ["waiting for it", "copying a topic", "copied=5000"] {
+        assert!(log.contains(told), "{told}: {log}");
+    }
+    let read =
+        Run::plain(&format!("read copied --db {} --output none --json", db.display())).json().remove(0);
+    assert_eq!(read["messages"], 5000, "{read}");
+}
+
 #[test]
 fn settings_come_from_file_environment_and_options() {
     let directory = tempfile::tempdir().unwrap();
@@ -100,10 +154,15 @@ fn settings_come_from_file_environment_and_options() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
     command.args(["server", "--print-config", "--listen", "127.0.0.1:3", "--config"]).arg(&file);
     command.env("TAPEDB_SERVER_LISTEN", "127.0.0.1:2").env("TAPEDB_SERVER_DB", "elsewhere");
+    command.env("TAPEDB_SERVER_COPY_TOPIC", "quotes,trades=us.trades");
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    for line in
-        ["listen = \"127.0.0.1:3\"", "http = \"off\"", "database = \"elsewhere\"", "watches_per_user_max = 7"]
-    {
+    for line in [
+        "listen = \"127.0.0.1:3\"",
+        "http = \"off\"",
+        "database = \"elsewhere\"",
+        "watches_per_user_max = 7",
+        "copy_topics = [\"quotes\", \"trades=us.trades\"]",
+    ] {
         assert!(text.contains(line), "{line}: {text}");
     }
     let error = Run::plain("server --listen 0.0.0.0:0 --print-config").bad(2);

@@ -56,6 +56,17 @@ fn a_topic_is_created_seen_copied_and_deleted() {
     assert!(copied.code == 130 && copied.out.contains(r#""copied":300"#), "{} {}", copied.out, copied.err);
     assert_eq!(place.messages("ticks"), 300);
 
+    // What was copied goes into the topic again.
+    drop(publisher);
+    fs::write(place.path("ticks.jsonl"), place.run("read ticks --last 5 --output json").good()).unwrap();
+    let lines = place.path("ticks.jsonl");
+    let published = plain(format!("{} {} --json", topic("publish ticks"), lines.display())).json().remove(0);
+    assert_eq!(published["messages"], 5, "{published}");
+    assert_eq!(opened.stats().next_sequence, 305);
+    fs::write(&lines, "{\"symbol\": \"A\"}\n").unwrap();
+    let refused = plain(format!("{} {}", topic("publish ticks"), lines.display())).bad(1);
+    assert!(refused.contains("line 1 of"), "{refused}");
+
     assert!(plain(topic("delete ticks")).bad(1).contains("--yes"));
     assert!(plain(topic("delete ticks") + " --yes").good().contains("deleted"));
     assert!(plain(topic("stat ticks")).bad(1).contains("there is no topic"));
@@ -76,6 +87,7 @@ fn the_topic_benchmark_reports_every_case() {
         "topic.throughput.40.batched",
         "topic.publishers.4",
         "topic.subscribers.4",
+        "topic.killed",
     ];
     for case in cases {
         let row = rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}"));

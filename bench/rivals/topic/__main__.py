@@ -47,9 +47,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, default=5, help="rounds over all rivals; medians count (default 5)"
     )
-    parser.add_argument("--seconds", type=float, default=3, help="of a measurement (default 3)")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of a measurement (default 1.5)")
     parser.add_argument(
-        "--warmup", type=float, default=0.5, help="seconds before each that do not count (default 0.5)"
+        "--warmup", type=float, default=0.25, help="seconds before each that do not count (default 0.25)"
     )
     parser.add_argument("--only", default="*", help="cases, such as 'aeron-c.*' or '*.latency.40.*'")
     parser.add_argument(
@@ -127,9 +127,14 @@ class _Run:
         return fnmatch.fnmatch(f"{key}.{work.key}", self._args.only)
 
     def _kill(self) -> None:
-        print(kill.HEAD)
+        print(f"{Machine().line()}\n\n{kill.HEAD}")
         for rival in self._rivals:
-            print(kill.line(rival, kill.stall(rival, self._folder)), flush=True)
+            found = kill.stall(rival, self._folder)
+            print(kill.line(rival.title, found["stall_ms"], found["hangs"]), flush=True)
+        if missing := self._ours.missing():
+            self._leave_out(missing)
+            return
+        print(kill.line(TITLE, self._ours.stall_ms(self._args.seconds), hangs=False))
 
     def _rehearse(self) -> None:
         for rival in self._rivals:

@@ -32,8 +32,18 @@ class Ours:
         """One run of one case."""
         if not self._is_known:
             return []
-        case = f"topic.{work.key}"
-        bench = ["topic", "--case", case, "--time", f"{seconds:g}s", "--runs", "1", "--json"]
+        return self._rows(f"topic.{work.key}", seconds)
+
+    def stall_ms(self, seconds: float) -> float:
+        """How long nothing can be published when a subscriber is killed."""
+        rows = self._rows("topic.killed", seconds)
+        if not rows:
+            raise ProcessError("tapedb bench topic does not know the case topic.killed")
+        return rows[0].value
+
+    def _rows(self, case: str, seconds: float) -> list[Row]:
+        # A case's whole name chooses it alone.
+        bench = ["topic", "--only", case, "--time", f"{seconds:g}s", "--runs", "1", "--json"]
         text = output([str(self._tapedb), "bench", *bench], _SECONDS_MAX)
         try:
             rows = [Row.parse(line) for line in text.splitlines() if line.strip()]

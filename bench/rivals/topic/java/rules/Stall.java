@@ -39,9 +39,10 @@ final class Stall {
                 + (last >= longest && last > SECOND) + "}";
     }
 
-    /** Takes whatever comes, until the process is killed. */
+    /** Says when it is there, and takes whatever comes until the process is killed. */
     static String subscribe(Medium medium) throws Exception {
         try (Medium.Subscriber subscriber = medium.subscriber(Ticks.SHORT)) {
+            System.out.println("{\"subscribed\": true}");
             while (true) {
                 subscriber.poll(words -> {});
             }

@@ -48,6 +48,8 @@ pub enum Task {
     Floor(super::floor::Role),
     /// Be part of a tick installation.
     Tick(crate::bench::tick::roles::Role),
+    /// Read a topic until it is killed.
+    Subscribe(crate::bench::topic::killed::Listening),
 }
 
 /// Bars of a stream.
@@ -131,6 +133,7 @@ impl Task {
             Self::Listen(listening) => listening.run(),
             Self::Floor(role) => role.run(),
             Self::Tick(role) => role.run(),
+            Self::Subscribe(listening) => listening.run(),
         }
     }
 }

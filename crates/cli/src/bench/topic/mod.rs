@@ -1,6 +1,7 @@
-//! Topics: one-way latency at a given rate, and messages a second, with a processor for each thread as long as there are
-//! enough.
+//! Topics: one-way latency at a given rate, messages a second, and what a killed subscriber does; with a processor for each
+//! thread as long as there are enough.
 
+pub mod killed;
 mod latency;
 mod records;
 pub mod study;
@@ -17,7 +18,8 @@ use tapedb_topic::{Delivery, Folder, Topic, TopicOptions, ticks};
 /// Topics: latency and throughput between threads of one process
 ///
 /// Publishers and subscribers spin, each kept to a processor. Latency counts from when a message should have been sent to
-/// when its subscriber has it, by the processors' own clock; throughput is without loss, and all that arrives is checked.
+/// when its subscriber has it, by the processors' own clock; throughput is without loss, and all that arrives is checked. `topic.killed` is the longest time in which nothing can be published
+/// when a subscriber, a process of its own, is killed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only the case of this name or, if there is none, those that have it in their names, for example latency.40
@@ -78,7 +80,7 @@ fn cases() -> Vec<(String, Work)> {
     cases.push(("topic.latency.40.50k.shared".into(), Box::new(shared)));
     let how = throughput::How::default();
     for (size, work) in throughput::sizes() {
-        for (name, batch) in [("single", 1), ("batched", 64)] {
+        for (name, batch) in [("single", 1), ("batched", BATCH)] {
             let how = throughput::How { batch, ..how };
             cases.push((
                 format!("topic.throughput.{size}.{name}"),
@@ -94,8 +96,12 @@ fn cases() -> Vec<(String, Work)> {
         let how = throughput::How { subscribers, ..how };
         cases.push((format!("topic.subscribers.{subscribers}"), throughput::of_40(how)));
     }
+    cases.push(("topic.killed".into(), Box::new(killed::run)));
     cases
 }
+
+/// Messages of a batch: as many records of 40 bytes as rivals get into one message of theirs (Aeron's takes 1,376 bytes).
+const BATCH: u64 = 32;
 
 /// A topic that is removed in the end.
 struct Bench {

@@ -41,9 +41,10 @@ pub fn publish<M: Medium>(medium: &M, settings: &Settings) -> Result<Value, Fail
     })
 }
 
-/// Takes whatever comes, until the process is killed.
+/// Says when it is there, and takes whatever comes until the process is killed.
 pub fn subscribe<M: Medium>(medium: &M) -> Result<Value, Failure> {
     let mut subscriber = medium.subscriber::<SHORT>()?;
+    println!("{}", json!({ "subscribed": true }));
     loop {
         subscriber.poll(|_| {})?;
     }

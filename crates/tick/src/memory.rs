@@ -20,6 +20,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// Rows of a chunk, a power of two.
 const CHUNK_ROWS: usize = 1 << 15;
+/// Bytes of memory that a processor fetches together.
+const LINE_BYTES: usize = 64;
+/// So many rows are prepared for, at least and at most.
+const PREPARED_ROWS: Range<usize> = 64..4096;
 /// Symbols whose last rows lie together.
 const HEADS: usize = 1 << 10;
 /// The most rows of a table on one day: their numbers fit 32 bits, 0 being none.
@@ -67,6 +71,10 @@ pub(crate) struct Writer {
     rows: usize,
     /// The chunk that is being filled.
     chunk: Arc<Chunk>,
+    /// The one after it, once it is prepared.
+    next_chunk: Option<Arc<Chunk>>,
+    /// Rows when it was prepared for more.
+    rows_then: usize,
     heads: Vec<Arc<Heads>>,
     interners: Vec<Interner>,
     last_time: i64,
@@ -133,7 +141,16 @@ impl Writer {
             is_sorted: AtomicBool::new(true),
         };
         let interners = cells.cells.iter().map(|_| Interner::default()).collect();
-        Self { memory: Arc::new(memory), rows: 0, chunk, heads: Vec::new(), interners, last_time: i64::MIN }
+        Self {
+            memory: Arc::new(memory),
+            rows: 0,
+            chunk,
+            next_chunk: None,
+            rows_then: 0,
+            heads: Vec::new(),
+            interners,
+            last_time: i64::MIN,
+        }
     }
 
     /// Rows so far.
@@ -147,7 +164,8 @@ impl Writer {
         while from < stage.len() {
             let at = self.rows % CHUNK_ROWS;
             if at == 0 && self.rows > 0 {
-                self.chunk = Arc::new(Chunk::new(&self.memory.cells));
+                let next = self.next_chunk.take();
+                self.chunk = next.unwrap_or_else(|| Arc::new(Chunk::new(&self.memory.cells)));
                 write(&self.memory.chunks).push(self.chunk.clone());
             }
             let to = stage.len().min(from + CHUNK_ROWS - at);
@@ -160,57 +178,84 @@ impl Writer {
         self.memory.rows.store(self.rows, Ordering::Release);
     }
 
+    /// Has memory at hand for as many rows as came since this was called last: to be called when there is nothing else to do.
+    /// Memory that was never touched, or not for long, would be waited for when they come.
+    pub fn prepare(&mut self) {
+        let rows = self.rows - self.rows_then;
+        if rows == 0 {
+            return;
+        }
+        self.rows_then = self.rows;
+        let rows = rows.clamp(PREPARED_ROWS.start, PREPARED_ROWS.end);
+        // Behind the last row, which may be the chunk's last.
+        let at = (self.rows - 1) % CHUNK_ROWS + 1;
+        let end = CHUNK_ROWS.min(at + rows);
+        self.chunk.touch(at..end);
+        if at + rows > CHUNK_ROWS {
+            let memory = &self.memory;
+            let next = self.next_chunk.get_or_insert_with(|| Arc::new(Chunk::new(&memory.cells)));
+            next.touch(0..at + rows - CHUNK_ROWS);
+        }
+    }
+
     /// Adds rows that fit the chunk, from its row `at` on.
     fn insert_piece(&mut self, stage: &Stage, piece: Range<usize>, at: usize) {
-        let chunk = self.chunk.clone();
+        let Self { memory, chunk, heads, interners, last_time, .. } = self;
+        let mut is_sorted = true;
         for (cell, time) in chunk.times[at..].iter().zip(&stage.times[piece.clone()]) {
             cell.store(*time, Ordering::Relaxed);
-            if *time < self.last_time {
-                self.memory.is_sorted.store(false, Ordering::Relaxed);
-            }
-            self.last_time = *time;
+            is_sorted &= *time >= *last_time;
+            *last_time = *time;
         }
-        self.link(stage, piece.clone(), at, &chunk);
-        let memory = self.memory.clone();
-        for ((field, cell), lane) in memory.cells.cells.iter().enumerate().zip(&chunk.lanes) {
-            if cell.op.is_interned() {
-                self.fill_interned(stage, piece.clone(), at, field, lane);
-            } else {
-                fill(cell, &memory.cells, lane, stage, piece.clone(), at);
-            }
+        if !is_sorted {
+            memory.is_sorted.store(false, Ordering::Relaxed);
         }
-    }
-
-    /// Hangs each row behind the one before it of its symbol.
-    fn link(&mut self, stage: &Stage, piece: Range<usize>, at: usize, chunk: &Chunk) {
-        let mut number = self.rows as u32;
-        let rows = chunk.symbols[at..].iter().zip(&chunk.previous[at..]);
-        for ((cell, previous), symbol) in rows.zip(&stage.symbols[piece]) {
-            number += 1;
-            cell.store(*symbol, Ordering::Relaxed);
-            let (block, place) = (*symbol as usize / HEADS, *symbol as usize % HEADS);
-            while self.heads.len() <= block {
-                let heads: Arc<Heads> = Arc::new(std::array::from_fn(|_| AtomicU32::new(0)));
-                self.heads.push(heads.clone());
-                write(&self.memory.heads).push(heads);
+        link(heads, memory, &stage.symbols[piece.clone()], self.rows as u32, at, chunk);
+        let fields = memory.cells.cells.iter().zip(&chunk.lanes).zip(&memory.interned);
+        for (((cell, lane), interned), interner) in fields.zip(interners) {
+            match lane {
+                Lane::W4(to) if cell.op.is_interned() => {
+                    let texts = piece.clone().map(|row| cell.text(stage.body(row), memory.cells.fixed));
+                    fill_interned(&to[at..], texts, interner, interned);
+                }
+                lane => fill(cell, &memory.cells, lane, stage, piece.clone(), at),
             }
-            let head = &self.heads[block][place];
-            previous.store(head.load(Ordering::Relaxed), Ordering::Relaxed);
-            // Who follows this to a row that is not shown yet must find its predecessor: pairs with `Memory::head`.
-            head.store(number, Ordering::Release);
         }
     }
+}
 
-    fn fill_interned(&mut self, stage: &Stage, piece: Range<usize>, at: usize, field: usize, lane: &Lane) {
-        let (Lane::W4(cells), Some(cell)) = (lane, self.memory.cells.cells.get(field)) else { return };
-        for (to, row) in cells[at..].iter().zip(piece) {
-            let text = cell.text(stage.body(row), self.memory.cells.fixed);
-            let (number, is_new) = self.interners[field].number(text);
-            if is_new {
-                write(&self.memory.interned[field]).push(text.into());
-            }
-            to.store(number, Ordering::Relaxed);
+/// Hangs rows that go to row `at` of a chunk on, each behind the one before it of its symbol; there are `rows` before them.
+fn link(heads: &mut Vec<Arc<Heads>>, memory: &Memory, symbols: &[u32], rows: u32, at: usize, chunk: &Chunk) {
+    let mut number = rows;
+    let cells = chunk.symbols[at..].iter().zip(&chunk.previous[at..]);
+    for ((cell, previous), symbol) in cells.zip(symbols) {
+        number += 1;
+        cell.store(*symbol, Ordering::Relaxed);
+        let (block, place) = (*symbol as usize / HEADS, *symbol as usize % HEADS);
+        while heads.len() <= block {
+            let new: Arc<Heads> = Arc::new(std::array::from_fn(|_| AtomicU32::new(0)));
+            heads.push(new.clone());
+            write(&memory.heads).push(new);
         }
+        let head = &heads[block][place];
+        previous.store(head.load(Ordering::Relaxed), Ordering::Relaxed);
+        // Who follows this to a row that is not shown yet must find its predecessor: pairs with `Memory::head`.
+        head.store(number, Ordering::Release);
+    }
+}
+
+fn fill_interned<'s>(
+    to: &[AtomicU32],
+    texts: impl Iterator<Item = &'s [u8]>,
+    interner: &mut Interner,
+    interned: &RwLock<Vec<Arc<[u8]>>>,
+) {
+    for (to, text) in to.iter().zip(texts) {
+        let (number, is_new) = interner.number(text);
+        if is_new {
+            write(interned).push(text.into());
+        }
+        to.store(number, Ordering::Relaxed);
     }
 }
 
@@ -556,12 +601,29 @@ fn pieces(range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
 impl Chunk {
     fn new(cells: &Cells) -> Self {
         Self {
-            times: (0..CHUNK_ROWS).map(|_| AtomicI64::new(0)).collect(),
-            symbols: (0..CHUNK_ROWS).map(|_| AtomicU32::new(0)).collect(),
-            previous: (0..CHUNK_ROWS).map(|_| AtomicU32::new(0)).collect(),
+            times: zeros(AtomicI64::new),
+            symbols: zeros(AtomicU32::new),
+            previous: zeros(AtomicU32::new),
             lanes: cells.cells.iter().map(|cell| Lane::new(&cell.op)).collect(),
         }
     }
+
+    /// Writes to every line of some rows, which nobody looks at yet.
+    fn touch(&self, rows: Range<usize>) {
+        touch(&self.times[rows.clone()], |cell| cell.store(0, Ordering::Relaxed));
+        touch(&self.symbols[rows.clone()], |cell| cell.store(0, Ordering::Relaxed));
+        touch(&self.previous[rows.clone()], |cell| cell.store(0, Ordering::Relaxed));
+        self.lanes.iter().for_each(|lane| lane.touch(rows.clone()));
+    }
+}
+
+/// The cells of a chunk. The system gives zeros, and page by page only when they are written to: nothing is done here to each.
+fn zeros<T: Clone + Default, A>(cell: impl Fn(T) -> A) -> Box<[A]> {
+    vec![T::default(); CHUNK_ROWS].into_iter().map(cell).collect()
+}
+
+fn touch<A>(cells: &[A], write: impl Fn(&A)) {
+    cells.iter().step_by(LINE_BYTES / size_of::<A>()).for_each(write);
 }
 
 impl Lane {
@@ -570,10 +632,20 @@ impl Lane {
             return Self::Texts(RwLock::default());
         }
         match op.word_bytes() {
-            1 => Self::W1((0..CHUNK_ROWS).map(|_| AtomicU8::new(0)).collect()),
-            2 => Self::W2((0..CHUNK_ROWS).map(|_| AtomicU16::new(0)).collect()),
-            4 => Self::W4((0..CHUNK_ROWS).map(|_| AtomicU32::new(0)).collect()),
-            _ => Self::W8((0..CHUNK_ROWS).map(|_| AtomicU64::new(0)).collect()),
+            1 => Self::W1(zeros(AtomicU8::new)),
+            2 => Self::W2(zeros(AtomicU16::new)),
+            4 => Self::W4(zeros(AtomicU32::new)),
+            _ => Self::W8(zeros(AtomicU64::new)),
+        }
+    }
+
+    fn touch(&self, rows: Range<usize>) {
+        match self {
+            Self::W1(cells) => touch(&cells[rows], |cell| cell.store(0, Ordering::Relaxed)),
+            Self::W2(cells) => touch(&cells[rows], |cell| cell.store(0, Ordering::Relaxed)),
+            Self::W4(cells) => touch(&cells[rows], |cell| cell.store(0, Ordering::Relaxed)),
+            Self::W8(cells) => touch(&cells[rows], |cell| cell.store(0, Ordering::Relaxed)),
+            Self::Texts(_) => {}
         }
     }
 
@@ -611,4 +683,45 @@ fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
 
 fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tapedb_codec::dynamic::Layouts;
+
+    /// Pieces that end before, at and behind the ends of chunks, prepared for or not: all rows are there as they came.
+    #[test]
+    fn rows_stay_what_they_are_when_more_are_prepared_for() {
+        let table = crate::Feed::table("trade", 0).expect("a table");
+        let layouts = Layouts::new(table.schema()).expect("layouts");
+        let cells = Cells::of(&table, &layouts);
+        let (mut writer, mut stage) = (Writer::new(&table, &cells), Stage::default());
+        let pieces = [1, 63, CHUNK_ROWS - 64, 5, 4000, CHUNK_ROWS - 5005, 1000, 2 * CHUNK_ROWS + 1, 7];
+        let mut next = 0_u64;
+        for (at, rows) in pieces.into_iter().enumerate() {
+            for number in next..next + rows as u64 {
+                let mut body = vec![0; cells.fixed];
+                for cell in &cells.cells {
+                    body[cell.offset..cell.offset + 8].copy_from_slice(&number.to_le_bytes());
+                }
+                stage.push(number as i64, (number % 5) as u32, &body, cells.null_bytes);
+            }
+            next += rows as u64;
+            writer.insert(&mut stage);
+            if at % 3 != 1 {
+                writer.prepare();
+                writer.prepare();
+            }
+        }
+        let view = writer.memory.view();
+        assert_eq!((view.rows() as u64, writer.rows() as u64), (next, next));
+        let all = Selection::Range(0..view.rows());
+        let Column::Long(sizes) = view.field(1, &all) else { panic!("sizes are longs") };
+        assert!(sizes.into_iter().eq(0..next as i64));
+        assert!((0..view.rows()).all(|row| view.time(row) == row as i64));
+        let of_three = view.select(&Query::table("trade"), Some(&[3]));
+        assert_eq!(of_three.len() as u64, (next + 1) / 5);
+        of_three.each(|row| assert_eq!(row % 5, 3));
+    }
 }

@@ -113,6 +113,7 @@ impl Filler {
         self.shared.tell(Part::Reading, None);
         while !self.shared.is_stopping() {
             self.drain(&mut cursor)?;
+            self.writers.iter_mut().for_each(Writer::prepare);
             cursor.wait(WAIT)?;
         }
         Ok(())

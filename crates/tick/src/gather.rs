@@ -8,6 +8,10 @@ use std::sync::Arc;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_engine::Message;
 
+/// Texts that are kept from one piece of rows to the next; beyond, they are learnt anew: identifiers that never come again
+/// must not fill the memory.
+const INTERNED_MAX: usize = 1 << 16;
+
 /// Collects rows of one table. Always true: everything in it has as many rows.
 #[derive(Debug)]
 pub struct Gather {
@@ -101,7 +105,13 @@ impl Gather {
         for (cell, field) in self.cells.cells.iter().zip(&mut self.fields) {
             columns.push(match field {
                 Field::Words(words) => cell.op.column(words.drain(..), &[]),
-                Field::Interned(words, interner) => cell.op.column(words.drain(..), &interner.texts),
+                Field::Interned(words, interner) => {
+                    let column = cell.op.column(words.drain(..), &interner.texts);
+                    if interner.texts.len() > INTERNED_MAX {
+                        *interner = Interner::default();
+                    }
+                    column
+                }
                 Field::Texts(texts) => Column::Text(std::mem::take(texts)),
             });
         }

@@ -154,6 +154,37 @@ impl Plant {
     /// # Errors
     /// [`TickError::NoTable`]; [`TickError::Update`] for columns that are not the table's; what keeps it from being logged.
     pub fn update(&self, table: &str, columns: &[Column]) -> Result<u64, TickError> {
+        let mut writer = self.take(table, columns)?;
+        self.log_of(&mut writer)
+    }
+
+    /// As [`Plant::update`], but not logged yet: with the next update of the table, or at [`Plant::log`], whichever is first.
+    /// So updates that came together are logged together.
+    ///
+    /// # Errors
+    /// As [`Plant::update`].
+    pub fn collect(&self, table: &str, columns: &[Column]) -> Result<(), TickError> {
+        self.take(table, columns).map(drop)
+    }
+
+    /// Logs and publishes what [`Plant::collect`] has taken of a table, if the plant does so with each update. Returns the
+    /// sequence number after its last row.
+    ///
+    /// # Errors
+    /// [`TickError::NoTable`]; what keeps it from being logged.
+    pub fn log(&self, table: &str) -> Result<u64, TickError> {
+        self.log_of(&mut self.feed(table)?.1.lock())
+    }
+
+    fn log_of(&self, writer: &mut Writer) -> Result<u64, TickError> {
+        match self.options.publish {
+            Publish::LogEvery(_) => Ok(0),
+            _ => Ok(writer.loader.flush()?),
+        }
+    }
+
+    /// Has rows ready to be logged, all of them or none.
+    fn take(&self, table: &str, columns: &[Column]) -> Result<MutexGuard<'_, Writer>, TickError> {
         let (table, feed) = self.feed(table)?;
         let (times, symbols, fields) = split(table, &feed.cells, columns)?;
         feed.cells.check(fields, symbols.len())?;
@@ -170,10 +201,17 @@ impl Plant {
             let time = Timestamp(clock.time(times.map(|times| times[row])));
             loader.append_body_by_id(ids[row], time, feed.cells.type_id, &body[start..*end])?;
         }
-        match self.options.publish {
-            Publish::LogEvery(_) => Ok(0),
-            _ => Ok(loader.flush()?),
-        }
+        Ok(writer)
+    }
+
+    /// Rows of a table that have been logged today.
+    ///
+    /// # Errors
+    /// [`TickError::NoTable`]; what keeps its stream from being looked at.
+    pub fn rows(&self, table: &str) -> Result<u64, TickError> {
+        let (table, stream) = self.plan.table(table)?;
+        let day = self.day.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(stream.stats()?.next_sequence.saturating_sub(day.first_of(table.name())))
     }
 
     /// Logs and publishes what has been collected, and publishes what has been logged.

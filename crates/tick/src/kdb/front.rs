@@ -1,7 +1,8 @@
 //! Clients of kdb+ on a plant and an RDB: existing feed handlers and subscribers connect unchanged.
 //!
-//! Each connection has a thread that reads and answers, and one that writes what waits in its outbox. Updates come from the `hub`,
-//! which follows the plant's streams; what clients may ask is what `ask` understands, and nothing is evaluated.
+//! Each connection has a thread that reads and answers, and one that writes what waits in its outbox. Updates come from the `publisher`,
+//! which follows the plant's streams and shares the `hub` with all `subscriber`s; what clients may ask is what `ask` understands,
+//! and nothing is evaluated.
 
 mod answer;
 mod ask;
@@ -10,8 +11,11 @@ mod connection;
 mod hub;
 mod journal;
 mod outbox;
+mod publisher;
+mod subscriber;
+mod update;
 
-pub use hub::Slow;
+pub use subscriber::Slow;
 
 use crate::error::{TickError, asked};
 use crate::plan::Plan;
@@ -105,6 +109,14 @@ impl Served {
     }
 }
 
+/// Measures a front.
+pub trait FrontProbe: Send + Sync {
+    /// Updates of clients that came together, of so many rows in all, have been decoded, checked and logged.
+    fn logged(&self, rows: usize, took: Duration);
+    /// Rows have been encoded and given to all subscribers.
+    fn published(&self, rows: usize, took: Duration);
+}
+
 /// What is chosen for a front.
 #[derive(Clone)]
 pub struct FrontOptions {
@@ -126,6 +138,8 @@ pub struct FrontOptions {
     pub waiting_bytes_max: usize,
     /// What is done with slow subscribers that say nothing else of themselves.
     pub slow: Slow,
+    /// Is told how long updates take.
+    pub probe: Option<Arc<dyn FrontProbe>>,
 }
 
 impl FrontOptions {
@@ -141,6 +155,7 @@ impl FrontOptions {
             message_timeout: Duration::from_secs(60),
             waiting_bytes_max: 64 << 20,
             slow: Slow::default(),
+            probe: None,
         }
     }
 }
@@ -218,7 +233,7 @@ impl Front {
         };
         let publishes = served.publishes && !served.plan.tables().is_empty();
         let hub = match publishes {
-            true => Some(Hub::start(served.plan.clone(), options.log_folder.clone())?),
+            true => Some(Hub::start(served.plan.clone(), &options)?),
             false => None,
         };
         let shared = Arc::new(Shared {

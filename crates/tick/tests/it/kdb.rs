@@ -448,6 +448,118 @@ fn hostile_clients_are_sent_away_and_the_plant_goes_on() {
     assert_eq!(good.sizes_until(4), [0, 1, 2, 3, 4]);
 }
 
+/// A synchronous message of these bytes, which need be no value.
+fn framed(payload: &[u8]) -> Vec<u8> {
+    [&[1, 1, 0, 0], &(payload.len() as u32 + 8).to_le_bytes()[..], payload].concat()
+}
+
+/// The same, as if it was compressed: `len` bytes once expanded.
+fn framed_as_compressed(len: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = framed(&[&len.to_le_bytes(), payload].concat());
+    bytes[2] = 1;
+    bytes
+}
+
+#[test]
+fn messages_that_are_no_values_are_errors_and_the_connection_goes_on() {
+    let (_place, plant, front) = served(options());
+    let mut good = Client::connect(front.address());
+    good.ask(".u.sub[`trade;`]");
+    let list = [0, 0, 1, 0, 0, 0];
+    let deep: Vec<u8> = list.iter().copied().cycle().take(200_000 * list.len()).chain([101, 0]).collect();
+    let ragged = [
+        &[98, 0, 99, 11, 0, 2, 0, 0, 0, b'a', 0, b'b', 0, 0, 0, 2, 0, 0, 0][..],
+        &[4, 0, 1, 0, 0, 0, 7, 4, 0, 2, 0, 0, 0, 7, 8],
+    ];
+    let cases: [(&str, Vec<u8>); 9] = [
+        ("a count below nothing", vec![0, 0, 0xff, 0xff, 0xff, 0xff]),
+        ("a count of the largest number", vec![7, 0, 0xff, 0xff, 0xff, 0x7f]),
+        ("fewer elements than their count", vec![7, 0, 2, 0, 0, 0, 1, 2, 3]),
+        ("lists in lists", deep),
+        ("a symbol without an end", vec![0xf5, b'a', b'b']),
+        ("symbols without an end", vec![11, 0, 2, 0, 0, 0, b'a', 0, b'b']),
+        ("columns of different lengths", ragged.concat()),
+        ("a type that is none", vec![55, 0, 1, 0, 0, 0, 1]),
+        ("more bytes than the value has", vec![0xfc, 7, 7, 7]),
+    ];
+    let mut client = Client::connect(front.address());
+    for (what, payload) in cases {
+        client.socket.write_all(&framed(&payload)).expect("room");
+        let answer = client.next();
+        assert!(matches!(answer, Some((Kind::Response, Value::Error(_)))), "{what}: {answer:?}");
+    }
+    assert_eq!(client.ask("1+1"), 2.into());
+    // What is no message ends the connection.
+    let bombs: [(&str, Vec<u8>); 5] = [
+        ("two gigabytes", framed_as_compressed(0x7fff_ffff, &[0xff; 64])),
+        ("a copy of what was never there", framed_as_compressed(1000, &[1, 77, 200, 1, 77, 200, 1, 77, 200])),
+        ("a copy beyond the end", framed_as_compressed(12, &[4, 1, 1, 0, 255, 0, 0, 0, 0])),
+        ("a stream that is cut", framed_as_compressed(100, &[0, 1, 2, 3])),
+        ("a message without a value", framed(&[])),
+    ];
+    for (what, bytes) in bombs {
+        let mut client = Client::connect(front.address());
+        client.socket.write_all(&bytes).expect("room");
+        assert!(client.next().is_none(), "{what}");
+    }
+    wait_for(&front, |status| status.hostile == 5);
+    plant.update("trade", &trades(0, 5)).expect("logged");
+    assert_eq!(good.sizes_until(4), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn updates_that_do_not_fit_are_refused_whole() {
+    let (_place, _plant, front) = served(options());
+    let mut client = Client::connect(front.address());
+    let update = |rows: Value| Value::list(vec![Value::symbol(".u.upd"), Value::symbol("trade"), rows]);
+    let longs = |count: i64| Value::from((0..count).collect::<Vec<i64>>());
+    let floats = |count: usize| Value::from(Elements::Float(vec![1.0; count]));
+    let symbols = |names: &[&[u8]]| Value::from(names.iter().collect::<Symbols>());
+    let (good, bad) = (symbols(&[b"A", b"B"]), symbols(&[b"A", b"\xff\xfe"]));
+    let doubled = Table::new(
+        ["sym", "price", "size", "size"].into_iter().collect(),
+        vec![good.clone(), floats(2), longs(2), longs(2)],
+    );
+    let long_name = [b'a'; 300];
+    for (rows, told) in [
+        (Value::list(vec![good.clone(), floats(2), longs(3), good.clone()]), "has 3 rows"),
+        (Value::list(vec![bad.clone(), floats(2), longs(2), good.clone()]), "UTF-8"),
+        (Value::list(vec![good.clone(), floats(2), longs(2), bad]), "UTF-8"),
+        (Value::list(vec![symbols(&[b"A", &long_name]), floats(2), longs(2), good.clone()]), "255"),
+        (doubled.expect("columns of one length").into(), "twice"),
+        (Value::list(vec![good.clone(), longs(2), longs(2), good]), "price"),
+    ] {
+        let answer = client.ask_value(&update(rows)).to_string();
+        assert!(answer.starts_with('\'') && answer.contains(told), "{told}: {answer}");
+    }
+    assert_eq!(client.ask("count trade"), 0.into());
+}
+
+#[test]
+fn a_million_symbols_are_symbols() {
+    let (_place, _plant, front) = served(options());
+    let (mut client, mut feed) = (Client::connect(front.address()), Client::connect(front.address()));
+    client.ask(".u.sub[`trade;`S7]");
+    // A subscription to that many is refused, at once or bit by bit; the one there is stays.
+    let many = |from: usize, to: usize| (from..to).map(|number| format!("S{number}")).collect::<Symbols>();
+    let ask =
+        |symbols: Symbols| Value::list(vec![Value::text(".u.add"), Value::symbol("trade"), symbols.into()]);
+    assert!(client.ask_value(&ask(many(0, 1_000_000))).to_string().starts_with("'limit"));
+    client.ask_value(&ask(many(0, 60_000)));
+    assert!(client.ask_value(&ask(many(60_000, 120_000))).to_string().starts_with("'limit"));
+    client.ask(".u.sub[`trade;`S7`S999999]");
+    for first in (0..1_000_000_usize).step_by(250_000) {
+        let symbols = many(first, first + 250_000);
+        let sizes: Vec<i64> = (first as i64..first as i64 + 250_000).collect();
+        let prices = Elements::Float(vec![1.5; 250_000]);
+        let columns = vec![symbols.clone().into(), prices.into(), sizes.into(), symbols.into()];
+        let update = Value::list(vec![Value::symbol(".u.upd"), Value::symbol("trade"), Value::list(columns)]);
+        assert_eq!(feed.ask_value(&update), Value::nothing());
+    }
+    assert_eq!(client.sizes_until(999_999), [7, 999_999]);
+    assert_eq!(feed.ask("count trade"), 1_000_000.into());
+}
+
 #[derive(Debug)]
 struct Reader;
 

@@ -1,7 +1,9 @@
 //! Answers what clients ask: from a plant, what comes; from an RDB, what there is.
 
 use super::ask::{Ask, Condition, Operator, Select, ask_of};
-use super::hub::{Connection, Filter, Shared as Hub, Slow, State, schema_of};
+use super::hub::{Shared as Hub, State};
+use super::subscriber::{Connection, Filter, Slow};
+use super::update::schema_of;
 use super::{Rights, Served};
 use crate::answer::Answer;
 use crate::column::Column;
@@ -24,6 +26,12 @@ pub(super) struct Answerer<'a> {
     pub hub: Option<&'a Arc<Hub>>,
     pub connection: &'a Connection,
     pub rights: &'a dyn Rights,
+    /// Whether the client waits for the answer: then what it sends is logged before it is told so.
+    pub is_asked: bool,
+    /// Tables of which rows have been taken that are still to be logged.
+    pub collected: Vec<&'a str>,
+    /// Rows that have been taken.
+    pub rows: usize,
     /// Nothing is published while a request that subscribes is answered: what it is told belongs together.
     pub state: Option<MutexGuard<'a, State>>,
 }
@@ -72,6 +80,10 @@ impl<'a> Answerer<'a> {
 
     fn call(&mut self, name: &str, arguments: Vec<Ask>) -> Answered {
         match (name, &arguments[..]) {
+            (".u.upd" | "upd" | "insert", [table, Ask::Value(rows)]) => {
+                let table = self.name_of(table)?;
+                self.update(&table, rows)
+            }
             (".u.upd" | "upd" | "insert", [table, rows]) => {
                 let (table, rows) = (self.name_of(table)?, self.value_of(rows)?);
                 self.update(&table, &rows)
@@ -92,8 +104,8 @@ impl<'a> Answerer<'a> {
                 if values.len() == 1 { Ok(values.remove(0)) } else { Ok(Value::collect(values)) }
             }
             ("tables" | "key", _) => Ok(self.tables().into()),
-            ("cols", [table]) => Ok(names_of(&self.table(&self.name_of(table)?)?).into()),
-            ("meta", [table]) => Ok(meta(&self.table(&self.name_of(table)?)?)),
+            ("cols", [table]) => Ok(names_of(self.table(&self.name_of(table)?)?).into()),
+            ("meta", [table]) => Ok(meta(self.table(&self.name_of(table)?)?)),
             ("count", [Ask::Select(select)]) => self.count(&select.clone()),
             ("count", [table]) => {
                 let table = self.name_of(table)?;
@@ -142,12 +154,8 @@ impl<'a> Answerer<'a> {
 
     /// The tables that this client may see.
     fn known(&self) -> Vec<&'a Table> {
-        let plan = self.served.plan();
-        let may_see = |table: &str| {
-            let stream = stream_name(plan.name(), table);
-            self.rights.may_read(&stream) || self.rights.may_write(&stream)
-        };
-        plan.tables().iter().map(|(table, _)| table).filter(|table| may_see(table.name())).collect()
+        let tables = self.served.plan().tables().iter().map(|(table, _)| table);
+        tables.filter(|table| self.may_see(table.name())).collect()
     }
 
     fn tables(&self) -> Symbols {
@@ -156,8 +164,15 @@ impl<'a> Answerer<'a> {
 
     /// # Errors
     /// The table's name, as kdb+ tells of one that is not there.
-    fn table(&self, name: &str) -> Result<Table, String> {
-        self.known().into_iter().find(|table| table.name() == name).cloned().ok_or_else(|| name.to_string())
+    fn table(&self, name: &str) -> Result<&'a Table, String> {
+        let table =
+            self.served.plan().tables().iter().map(|(table, _)| table).find(|table| table.name() == name);
+        table.filter(|table| self.may_see(table.name())).ok_or_else(|| name.to_string())
+    }
+
+    fn may_see(&self, table: &str) -> bool {
+        let stream = stream_name(self.served.plan().name(), table);
+        self.rights.may_read(&stream) || self.rights.may_write(&stream)
     }
 
     fn place(&self, table: &str) -> Result<usize, String> {
@@ -189,10 +204,15 @@ impl<'a> Answerer<'a> {
         let table = self.table(name)?;
         self.may(|rights, stream| rights.may_write(stream), name, "write to")?;
         self.state = None;
-        let columns = update_of(&table, rows).map_err(|error| format!("{name}: {error}"))?;
-        if columns.first().is_some_and(|column| !column.is_empty()) {
+        let columns = update_of(table, rows).map_err(|error| format!("{name}: {error}"))?;
+        let rows = columns.first().map_or(0, Column::len);
+        if rows > 0 && self.is_asked {
             plant.update(name, &columns).map_err(|error| error.to_string())?;
+        } else if rows > 0 {
+            plant.collect(name, &columns).map_err(|error| error.to_string())?;
+            self.collected.push(table.name());
         }
+        self.rows += rows;
         Ok(Value::nothing())
     }
 
@@ -225,8 +245,8 @@ impl<'a> Answerer<'a> {
         let table = self.table(name)?;
         self.may(|rights, stream| rights.may_read(stream), name, "read")?;
         let (place, connection) = (self.place(name)?, self.connection);
-        self.state()?.subscribe(connection, place, filter, adds);
-        Ok(schema_of(&table))
+        self.state()?.subscribe(connection, place, filter, adds)?;
+        Ok(schema_of(table))
     }
 
     fn unsubscribe(&mut self, tables: &Ask) -> Answered {
@@ -277,8 +297,15 @@ impl<'a> Answerer<'a> {
                 Ok((count as i64).into())
             }
             (None, Some(_)) if select.conditions.is_empty() => {
-                let place = self.place(table.name())?;
-                Ok((self.state()?.rows(place) as i64).into())
+                let rows = match &self.served.plant {
+                    // What is logged, whether it is published or not: a feed that comes again knows where to go on.
+                    Some(plant) => plant.rows(table.name()).map_err(|error| error.to_string())?,
+                    None => {
+                        let place = self.place(table.name())?;
+                        self.state()?.rows(place)
+                    }
+                };
+                Ok((rows as i64).into())
             }
             _ => Err("the plant answers no selections: ask the RDB".into()),
         }
@@ -291,7 +318,7 @@ impl<'a> Answerer<'a> {
             // As a tickerplant has it, which publishes each update: a table without rows.
             let is_all = select.conditions.is_empty() && select.columns.is_empty();
             return if is_all {
-                Ok(empty_table(&table))
+                Ok(empty_table(table))
             } else {
                 Err("the plant answers no selections: ask the RDB".into())
             };

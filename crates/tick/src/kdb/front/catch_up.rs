@@ -1,7 +1,10 @@
 //! A subscriber that could not keep up reads the plant's streams for itself, at its own pace, until it has caught up: it costs the
 //! plant no memory and delays nobody.
 
-use super::hub::{Filter, Lag, PIECE_ROWS, Shared, Subscriber, Update, end_message};
+use super::hub::Shared;
+use super::publisher::{PIECE_BYTES, PIECE_ROWS};
+use super::subscriber::{Filter, Lag, Subscriber};
+use super::update::{Update, end_message};
 use crate::error::TickError;
 use crate::gather::Gather;
 use crate::kdb::convert::value_of;
@@ -93,7 +96,11 @@ impl CatchUp {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         let tables = hub.plan().tables();
         let edges = self.lag.ends.front().map(|(_, firsts, _)| firsts);
+        let mut bytes = 0;
         for _ in 0..PIECE_ROWS {
+            if bytes >= PIECE_BYTES {
+                break;
+            }
             let Some(message) = cursor.next()? else {
                 self.cursor = None;
                 break;
@@ -103,6 +110,7 @@ impl CatchUp {
             // Rows of the next day are read again when this one has ended.
             let is_later = edges.is_some_and(|edges| message.sequence() >= edges[table]);
             if !is_later && message.sequence() >= self.lag.nexts[table] {
+                bytes += message.body().len();
                 self.gathers[table].push(&message);
                 self.lag.nexts[table] = message.sequence() + 1;
             }

@@ -4,8 +4,8 @@ use super::Rights;
 use super::Shared;
 use super::answer::Answerer;
 use super::catch_up::CatchUp;
-use super::hub::Connection;
 use super::outbox::Outbox;
+use super::subscriber::Connection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -16,6 +16,10 @@ use tapedb_kdb_ipc::{Event, Kind, Message, Session, Value, compress, message};
 const TICK: Duration = Duration::from_millis(100);
 /// Room for what arrives at once.
 const READ_BYTES: usize = 64 << 10;
+/// So many updates that nobody waits for are logged together, if they have arrived together.
+const TOGETHER_MAX: usize = 64;
+/// Beyond so many bytes of updates none waits for another.
+const TOGETHER_BYTES_MAX: usize = 64 << 10;
 
 /// Serves a connection until it ends.
 pub(super) fn serve(shared: &Arc<Shared>, socket: &TcpStream, peer: SocketAddr, id: u64) {
@@ -108,15 +112,22 @@ fn listen(
 ) {
     // When the message that has begun must be there.
     let mut deadline = None;
+    let mut unlogged = Unlogged::default();
     while !shared.is_stopping() && !connection.outbox.is_closed() {
         loop {
             match session.next_event() {
-                Ok(Some(Event::Message(message))) => take(shared, &message, connection, rights),
+                Ok(Some(Event::Message(message))) => {
+                    take(shared, &message, connection, rights, &mut unlogged);
+                }
                 Ok(_) => break,
-                Err(error) => return end(shared, &error.to_string()),
+                Err(error) => {
+                    unlogged.log(shared);
+                    return end(shared, &error.to_string());
+                }
             }
             deadline = None;
         }
+        unlogged.log(shared);
         deadline = match (session.pending(), deadline) {
             (0, _) => None,
             (_, None) => Some(Instant::now() + shared.options.message_timeout),
@@ -136,17 +147,78 @@ fn end(shared: &Shared, why: &str) {
     shared.note_error(why);
 }
 
+/// Updates that are taken and not logged yet. What is answered comes after them.
+#[derive(Default)]
+struct Unlogged<'a> {
+    tables: Vec<&'a str>,
+    updates: usize,
+    rows: usize,
+    bytes: usize,
+    /// How long taking them took.
+    took: Duration,
+}
+
+impl<'a> Unlogged<'a> {
+    fn add(&mut self, tables: &[&'a str], rows: usize, bytes: usize, took: Duration) {
+        for table in tables {
+            if !self.tables.contains(table) {
+                self.tables.push(table);
+            }
+        }
+        self.updates += 1;
+        self.rows += rows;
+        self.bytes += bytes;
+        self.took += took;
+    }
+
+    fn is_much(&self) -> bool {
+        self.updates >= TOGETHER_MAX || self.bytes >= TOGETHER_BYTES_MAX
+    }
+
+    fn log(&mut self, shared: &Shared) {
+        let Some(plant) = shared.served.plant.as_ref().filter(|_| self.updates > 0) else { return };
+        let begun = Instant::now();
+        for table in self.tables.drain(..) {
+            if let Err(error) = plant.log(table) {
+                shared.note_error(&error.to_string());
+            }
+        }
+        if let Some(probe) = &shared.options.probe {
+            probe.logged(self.rows, self.took + begun.elapsed());
+        }
+        *self = Self { tables: std::mem::take(&mut self.tables), ..Self::default() };
+    }
+}
+
 /// Takes a message, and answers it if it wants an answer.
-fn take(shared: &Shared, request: &Message<'_>, connection: &Connection, rights: &dyn Rights) {
+fn take<'a>(
+    shared: &'a Shared,
+    request: &Message<'_>,
+    connection: &'a Connection,
+    rights: &'a dyn Rights,
+    unlogged: &mut Unlogged<'a>,
+) {
     let is_asked = request.kind == Kind::Synchronous;
+    if is_asked || unlogged.is_much() {
+        unlogged.log(shared);
+    }
     if is_asked {
         connection.outbox.begin_answer();
     }
+    let begun = Instant::now();
+    let (served, hub) = (&shared.served, shared.hub());
+    let mut answerer =
+        Answerer { served, hub, connection, rights, is_asked, collected: Vec::new(), rows: 0, state: None };
     let answer = request.value(&shared.options.limits).map_err(|error| error.to_string());
-    let answer = answer.and_then(|value| {
-        let (served, hub) = (&shared.served, shared.hub());
-        Answerer { served, hub, connection, rights, state: None }.answer(value)
-    });
+    let answer = answer.and_then(|value| answerer.answer(value));
+    let (collected, rows) = (answerer.collected, answerer.rows);
+    if !collected.is_empty() {
+        unlogged.add(&collected, rows, request.payload.len(), begun.elapsed());
+    } else if rows > 0
+        && let Some(probe) = &shared.options.probe
+    {
+        probe.logged(rows, begun.elapsed());
+    }
     if let Err(error) = &answer {
         shared.note_error(error);
     }

@@ -9,7 +9,7 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
-.PHONY: demo check test bench bench-rivals bench-rivals-storage bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm soak miri loom clean help
+.PHONY: demo check test bench bench-rivals bench-rivals-storage bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -21,6 +21,7 @@ help:
 	@echo "make sim         break a simulated disk in every operation of the database (SEED=1 SEEDS=20)"
 	@echo "make storm       kill real processes at work, stall their clients (ROUNDS=500 SEALS=5000 STALL=30000000 SECONDS=60)"
 	@echo "make tick-storm  kill plant, RDB and feed in turn during ROWS=10000000"
+	@echo "make kdb-clients  clients of kdb+ that others wrote, with the one in Rust (compiles 100 crates, links OpenSSL)"
 	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
 	@echo "make miri        run the tests of all code with unsafe under Miri (needs a nightly toolchain with miri)"
 	@echo "make loom        the ring of topics in every order of its memory operations (LOOM_MAX_PREEMPTIONS=3 for more)"
@@ -88,7 +89,10 @@ storm:
 		$(CARGO) test --release -p tapedb-topic --test it -- killing:: --nocapture
 
 tick-storm:
-	TICK_ROWS=$(or $(ROWS),10000000) $(CARGO) test --release -p tapedb-cli --test it -- ticking::whoever --nocapture
+	TICK_ROWS=$(or $(ROWS),10000000) $(CARGO) test --release -p tapedb-cli --test it -- whoever_is_killed --nocapture
+
+kdb-clients:
+	KDBPLUS=1 $(CARGO) test -p tapedb-tick --test it -- kdb_clients:: --nocapture
 
 fuzz:
 	fuzz/run $(or $(SECONDS),60)

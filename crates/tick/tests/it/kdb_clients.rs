@@ -1,6 +1,6 @@
 //! Clients that others wrote, from the public registries: each subscribes, receives, publishes every shape it can, and counts
 //! 100,000 rows. They are installed into the target directory; where a registry cannot be reached, or a language is not there,
-//! that client is skipped, loudly.
+//! that client is skipped, loudly. The one in Rust takes minutes to compile and OpenSSL to link: `make kdb-clients` runs it too.
 
 use crate::support::{place, plant};
 use std::path::{Path, PathBuf};
@@ -113,6 +113,23 @@ fn javakdb() {
     run(|port| {
         let mut command = Command::new("java");
         command.arg("-cp").arg(format!("{}:{}", jar.display(), folder.display())).arg("ClientJava");
+        command.args([port.to_string(), ROWS.to_string()]);
+        command
+    });
+}
+
+#[test]
+fn kdbplus() {
+    if std::env::var_os("KDBPLUS").is_none() {
+        println!("SKIPPED: kdbplus, which `make kdb-clients` compiles");
+        return;
+    }
+    let folder = installed("kdbplus");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--locked", "--target-dir"]).arg(&folder).arg("--manifest-path");
+    assert!(did("kdbplus", cargo.arg(script("rust/Cargo.toml"))), "it was asked for");
+    run(|port| {
+        let mut command = Command::new(folder.join("debug/tapedb-kdb-client-rust"));
         command.args([port.to_string(), ROWS.to_string()]);
         command
     });

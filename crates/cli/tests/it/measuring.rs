@@ -178,13 +178,21 @@ fn the_benchmarks_through_a_server_report_every_case() {
                 "tick.r1.tplog",
                 "tick.r1000.rdbupd",
                 "tick.r100.x50.tppub",
+                "tick.r10.late",
                 "tick.r100.s2.rdbrecv.last",
+                "tick.r1.kdb.tplog",
+                "tick.r1000.kdb.tppub",
+                "tick.r100.x50.kdb.rdbrecv",
+                "tick.r100.s2.kdb.rdbrecv.first",
+                "tick.r1.kdb.late",
                 "tick.max.single",
+                "tick.max.single.kdb",
+                "tick.max.r100.kdb",
             ],
         ),
         (
             "bench tick --runs 1 --updates 100 --cases cpu,restart --restart-rows 20k",
-            &["tick.cpu.log", "tick.restart"],
+            &["tick.cpu.log", "tick.cpu.log.kdb", "tick.restart"],
         ),
     ] {
         let mut command = place.command(&format!("{line} --json"));

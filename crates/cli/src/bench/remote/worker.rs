@@ -47,7 +47,7 @@ pub enum Task {
     /// Be part of a relay.
     Floor(super::floor::Role),
     /// Be part of a tick installation.
-    Tick(crate::bench::tick::roles::Role),
+    Tick(crate::bench::tick::roles::Process),
     /// Read a topic until it is killed.
     Subscribe(crate::bench::topic::killed::Listening),
 }
@@ -132,7 +132,7 @@ impl Task {
             Self::Idle(idling) => idling.run(),
             Self::Listen(listening) => listening.run(),
             Self::Floor(role) => role.run(),
-            Self::Tick(role) => role.run(),
+            Self::Tick(process) => process.run(),
             Self::Subscribe(listening) => listening.run(),
         }
     }

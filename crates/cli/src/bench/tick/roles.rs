@@ -1,6 +1,7 @@
 //! What the processes of the benchmark do: plant, RDB, feed.
 
-use crate::bench::remote::worker::{Addresses, now_ns, ready, say};
+use super::kdb::{InPlant, KdbFeedRole, KdbSubscriberRole};
+use crate::bench::remote::worker::{now_ns, ready, say};
 use crate::failure::Failure;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -14,17 +15,19 @@ use tapedb_codec::batch::BatchBuilder;
 use tapedb_codec::dynamic::{RecordValue, Value};
 use tapedb_engine::{Database, Stream};
 use tapedb_server::{Config, Endpoint, Server};
+use tapedb_tick::kdb::front::{Front, FrontOptions, Served};
 use tapedb_tick::{
     Column, Feed, FeedOptions, Inserted, Plan, Plant, PlantOptions, Probe, Publish, Query, Rdb, RdbOptions,
 };
 
 const PLANT: &str = "tp";
-const TABLE: &str = "trade";
+pub const TABLE: &str = "trade";
 const SYMBOLS: usize = 500;
 /// Nothing is waited for longer.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Until so long before an update is due, it sleeps; then it looks at the clock.
-const SPIN_NS: u64 = 20_000;
+/// Until so long before an update is due, it sleeps; then it looks at the clock. In virtual machines sleeps end late by more
+/// than a hundred microseconds.
+const SPIN_NS: u64 = 400_000;
 /// The largest time told apart, in nanoseconds: a minute.
 const NANOS_MAX: u64 = 60_000_000_000;
 /// Beyond so many rows only the count and the last are looked at.
@@ -32,10 +35,20 @@ const CHECKED_MAX: u64 = 20_000_000;
 
 /// A process of the benchmark.
 #[derive(Debug, Serialize, Deserialize)]
+pub struct Process {
+    pub role: Role,
+    /// The core that it keeps to.
+    pub core: Option<usize>,
+}
+
+/// What a process does.
+#[derive(Debug, Serialize, Deserialize)]
 pub enum Role {
     Plant(PlantRole),
     Rdb(RdbRole),
     Feed(FeedRole),
+    KdbFeed(KdbFeedRole),
+    KdbSubscriber(KdbSubscriberRole),
 }
 
 /// A plant with its server.
@@ -44,11 +57,44 @@ pub struct PlantRole {
     pub db: PathBuf,
     pub socket: PathBuf,
     pub extra_columns: usize,
-    /// 0: each update as it comes.
-    pub publish_every_ms: u64,
+    pub timer: Timer,
     pub spin_us: u64,
+    /// Clients of kdb+ come, who send updates of so many rows.
+    pub kdb: Option<KdbClients>,
     /// What comes to it, where it is not a feed's.
     pub drive: Option<Drive>,
+}
+
+/// Whether a plant does something on a timer only.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub enum Timer {
+    Off,
+    PublishEvery {
+        ms: u64,
+    },
+    /// Of feeds of kdb+.
+    LogEvery {
+        ms: u64,
+    },
+}
+
+/// Clients of kdb+.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct KdbClients {
+    pub rows_per_update: u64,
+    /// So many updates at the beginning do not count.
+    pub skipped: u64,
+}
+
+/// Where a plant can be reached.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PlantAt {
+    /// By TCP.
+    pub tcp: String,
+    /// By its Unix socket.
+    pub uds: String,
+    /// Over kdb+ IPC, if it is.
+    pub kdb: String,
 }
 
 /// Updates that come to a plant by a plan.
@@ -61,11 +107,13 @@ pub struct Drive {
     pub skipped: u64,
 }
 
-/// What became of them.
+/// What became of them in the plant.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Driven {
     pub log: Percentiles,
     pub publish: Percentiles,
+    /// How late they were begun, by no fault of the plant's. Of a feed's it knows nothing.
+    pub late: Option<Percentiles>,
 }
 
 /// An RDB, up to so many rows.
@@ -92,6 +140,15 @@ pub struct RdbDone {
     pub insert: Percentiles,
 }
 
+/// What a subscriber measured.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Received {
+    /// When it had the last row.
+    pub ended_ns: u64,
+    /// From when an update was due.
+    pub receive: Percentiles,
+}
+
 /// A feed.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FeedRole {
@@ -111,6 +168,8 @@ pub struct FeedDone {
     pub began_ns: u64,
     /// When all was acknowledged.
     pub ended_ns: u64,
+    /// How late updates were sent, where there is a plan.
+    pub late: Percentiles,
 }
 
 /// Percentiles, in nanoseconds.
@@ -122,21 +181,27 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    pub fn of(histogram: &Histogram<u64>) -> Self {
         let at = |percentile| histogram.value_at_percentile(percentile);
         Self { p50: at(50.0), p99: at(99.0), max: at(100.0) }
     }
 }
 
-impl Role {
+impl Process {
     /// Does what the process was started for.
     pub fn run(self) -> Result<(), Failure> {
         // Where the system lets us, a sleep ends when it should, and not up to 50 µs later.
         let _ = std::fs::write("/proc/self/timerslack_ns", "1");
-        match self {
-            Self::Plant(role) => role.run(),
-            Self::Rdb(role) => role.run(),
-            Self::Feed(role) => role.run(),
+        if let Some(core) = self.core {
+            // Threads that are begun from here on keep to it too. Where the system does not let us, it is measured without.
+            let _ = tapedb_topic::pin_to_core(core);
+        }
+        match self.role {
+            Role::Plant(role) => role.run(),
+            Role::Rdb(role) => role.run(),
+            Role::Feed(role) => role.run(),
+            Role::KdbFeed(role) => role.run(),
+            Role::KdbSubscriber(role) => role.run(),
         }
     }
 }
@@ -144,8 +209,11 @@ impl Role {
 impl PlantRole {
     fn run(self) -> Result<(), Failure> {
         let db = Database::open(&self.db)?;
-        let every = Duration::from_millis(self.publish_every_ms);
-        let publish = if every.is_zero() { Publish::Each } else { Publish::Every(every) };
+        let publish = match self.timer {
+            Timer::Off => Publish::Each,
+            Timer::PublishEvery { ms } => Publish::Every(Duration::from_millis(ms)),
+            Timer::LogEvery { ms } => Publish::LogEvery(Duration::from_millis(ms)),
+        };
         let options = PlantOptions { publish, day_end: None, ..PlantOptions::default() };
         let plant = Arc::new(Plant::open(&db, PLANT, &[Feed::table(TABLE, self.extra_columns)?], options)?);
         let config = Config {
@@ -157,15 +225,31 @@ impl PlantRole {
         };
         let server = Server::start_with(config, db).map_err(|error| Failure::new(error.to_string()))?;
         let tcp = server.addresses().tcp.map(|address| format!("tape://{address}")).unwrap_or_default();
-        say(&Addresses { tcp, uds: format!("tape+unix://{}", self.socket.display()) })?;
+        let kdb = self.kdb.map(|clients| serve_kdb(&plant, clients)).transpose()?;
+        let uds = format!("tape+unix://{}", self.socket.display());
+        let address = kdb.as_ref().map_or(String::new(), |(front, _)| front.address().to_string());
+        say(&PlantAt { tcp, uds, kdb: address })?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let timer = (!every.is_zero()).then(|| publish_on_timer(plant.clone(), every, stopping.clone()));
-        if let Some(drive) = self.drive {
-            let mut line = String::new();
-            std::io::stdin().read_line(&mut line).map_err(|error| Failure::new(error.to_string()))?;
-            say(&drive.run(&plant.plan().table(TABLE)?.1)?)?;
+        let timer = match publish {
+            Publish::Each => None,
+            Publish::Every(every) | Publish::LogEvery(every) => {
+                Some(publish_on_timer(plant.clone(), every, stopping.clone()))
+            }
+        };
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map_err(|error| Failure::new(error.to_string()))?;
+        match (self.drive, &kdb) {
+            // Input has ended.
+            _ if line.is_empty() => {}
+            (Some(drive), _) => say(&drive.run(&plant.plan().table(TABLE)?.1)?)?,
+            (None, Some((_, probe))) => {
+                let [log, publish] = probe.percentiles();
+                say(&Driven { log, publish, late: None })?;
+            }
+            (None, None) => {}
         }
         let _ = std::io::stdin().lines().count();
+        drop(kdb);
         stopping.store(true, Ordering::Release);
         if let Some(timer) = timer {
             let _ = timer.join();
@@ -173,6 +257,13 @@ impl PlantRole {
         server.shutdown();
         Ok(())
     }
+}
+
+/// Lets clients of kdb+ come, with what measures them.
+fn serve_kdb(plant: &Arc<Plant>, clients: KdbClients) -> Result<(Front, Arc<InPlant>), Failure> {
+    let probe = Arc::new(InPlant::new(clients.rows_per_update, clients.skipped)?);
+    let options = FrontOptions { probe: Some(probe.clone()), ..FrontOptions::at(([127, 0, 0, 1], 0).into()) };
+    Ok((Front::start(Served::plant(plant.clone()), options)?, probe))
 }
 
 fn publish_on_timer(plant: Arc<Plant>, every: Duration, stopping: Arc<AtomicBool>) -> thread::JoinHandle<()> {
@@ -188,12 +279,12 @@ fn publish_on_timer(plant: Arc<Plant>, every: Duration, stopping: Arc<AtomicBool
 impl Drive {
     /// Logs and publishes batches as the server does when they come from a feed: `write` checks and logs, `commit` publishes.
     fn run(self, stream: &Stream) -> Result<Driven, Failure> {
-        let names: Vec<String> = (0..SYMBOLS).map(|at| format!("S{at:04}")).collect();
+        let names = symbols();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let symbols = stream.symbol_ids(&names)?;
         let mut loader = stream.batches(0)?;
         let (mut builder, mut batch) = (BatchBuilder::new(), Vec::new());
-        let (mut log, mut publish) = (histogram()?, histogram()?);
+        let (mut log, mut publish, mut late) = (histogram()?, histogram()?, histogram()?);
         let began = now_ns() + 10_000_000;
         let mut number = 0;
         for update in 0..self.updates {
@@ -209,6 +300,7 @@ impl Drive {
             }
             builder.finish(1, &mut batch);
             wait_until(due);
+            let begun = now_ns();
             let start = Instant::now();
             let pending = loader.write(&mut batch)?;
             let logged = start.elapsed();
@@ -217,10 +309,17 @@ impl Drive {
             if update >= self.skipped {
                 log.saturating_record(logged.as_nanos() as u64);
                 publish.saturating_record(published.as_nanos() as u64);
+                late.saturating_record(begun.saturating_sub(due));
             }
         }
-        Ok(Driven { log: Percentiles::of(&log), publish: Percentiles::of(&publish) })
+        let [log, publish, late] = [log, publish, late].map(|histogram| Percentiles::of(&histogram));
+        Ok(Driven { log, publish, late: Some(late) })
     }
+}
+
+/// Symbols of the rows.
+pub fn symbols() -> Vec<String> {
+    (0..SYMBOLS).map(|at| format!("S{at:04}")).collect()
 }
 
 /// The body of a row that a feed sends.
@@ -334,7 +433,8 @@ impl Probe for Measured {
         }
         let updates = inserted.times.len().div_ceil(self.rows_per_update) as u64;
         let mut histograms = self.lock();
-        histograms.insert.saturating_record(inserted.took.as_nanos() as u64 / updates.max(1));
+        // Those that were inserted together share the time, and count as many.
+        histograms.insert.saturating_record_n(inserted.took.as_nanos() as u64 / updates.max(1), updates);
         // Of each update the last row's: it had come whole then.
         for time in inserted.times.iter().skip(self.rows_per_update - 1).step_by(self.rows_per_update) {
             histograms.receive.saturating_record(inserted.received.0.saturating_sub(*time).max(0) as u64);
@@ -362,11 +462,12 @@ impl FeedRole {
         )?;
         let began_ns = ready()?;
         feed.run(|next| next < self.rows)?;
-        say(&FeedDone { began_ns, ended_ns: now_ns() })
+        say(&FeedDone { began_ns, ended_ns: now_ns(), late: Percentiles::of(&histogram()?) })
     }
 }
 
-fn wait_until(due: u64) {
+/// Waits until a time, awake in the end.
+pub fn wait_until(due: u64) {
     while let Some(left) = due.checked_sub(now_ns()).filter(|left| *left > 0) {
         if left > SPIN_NS {
             thread::sleep(Duration::from_nanos(left - SPIN_NS));
@@ -375,6 +476,7 @@ fn wait_until(due: u64) {
     }
 }
 
-fn histogram() -> Result<Histogram<u64>, Failure> {
+/// For times up to a minute.
+pub fn histogram() -> Result<Histogram<u64>, Failure> {
     Histogram::new_with_bounds(1, NANOS_MAX, 3).map_err(|error| Failure::new(error.to_string()))
 }

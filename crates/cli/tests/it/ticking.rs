@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 /// What is waited for at most.
 const PATIENCE: Duration = Duration::from_secs(120);
-const TABLES: &str = "trade:([]time:`timespan$();sym:`symbol$();price:`float$();size:`long$())\n";
+pub const TABLES: &str = "trade:([]time:`timespan$();sym:`symbol$();price:`float$();size:`long$())\n";
 
 /// A role that is running, killed when dropped.
-struct Role(Child);
+pub struct Role(Child);
 
 impl Drop for Role {
     fn drop(&mut self) {
@@ -24,7 +24,7 @@ impl Drop for Role {
 
 impl Role {
     /// Starts it, and waits for the first `lines` objects that it prints, as one.
-    fn start(line: &str, lines: usize) -> (Self, Value) {
+    pub fn start(line: &str, lines: usize) -> (Self, Value) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
         command.args(["--json", "tick"]).args(line.split_whitespace());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -48,14 +48,14 @@ impl Role {
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text:?}"))
     }
 
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         self.0.kill().expect("it was running");
         self.0.wait().expect("it ends");
     }
 }
 
 /// Asks until something is so.
-fn wait_for(at: &str, question: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+pub fn wait_for(at: &str, question: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let began = Instant::now();
     loop {
         let run = Run::plain(&format!("--json tick query {question} --at {at}"));
@@ -68,7 +68,7 @@ fn wait_for(at: &str, question: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
-fn text(told: &Value, key: &str) -> String {
+pub fn text(told: &Value, key: &str) -> String {
     told[key].as_str().unwrap_or_else(|| panic!("{key} in {told}")).to_string()
 }
 
@@ -79,7 +79,7 @@ fn totals(db: &Path) -> (Value, Value) {
     (totals["messages"].clone(), totals["checksum"].clone())
 }
 
-fn rows() -> u64 {
+pub fn rows() -> u64 {
     std::env::var("TICK_ROWS").map_or(120_000, |rows| rows.parse().expect("TICK_ROWS is a number"))
 }
 

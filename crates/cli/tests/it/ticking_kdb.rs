@@ -1,0 +1,247 @@
+//! `tapedb tick --kdb`: clients of kdb+ on its roles, and what becomes of them when these are killed.
+
+use crate::kdb_client::{KdbClient, PATIENCE, replayed, sizes_of, trades};
+use crate::support::Run;
+use crate::ticking::{Role, TABLES, rows, text, wait_for};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+use tapedb_kdb_ipc::{Elements, Kind, Symbols, Value, message};
+
+const ANY: &str = "127.0.0.1:0";
+
+/// A folder with a definition of tables, and the line of a plant over it.
+fn plant_line(folder: &Path, tables: &str, options: &str) -> String {
+    std::fs::write(folder.join("sym.q"), tables).expect("room");
+    let (db, tables) = (folder.join("db"), folder.join("sym.q"));
+    let (db, tables) = (db.display(), tables.display());
+    format!("plant --db {db} --tables {tables} --http off --log error --by-hand {options}")
+}
+
+#[test]
+fn clients_of_kdb_reach_what_was_started() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let log = directory.path().join("tplog");
+    let options = format!("--listen {ANY} --ask {ANY} --kdb {ANY} --kdb-log {}", log.display());
+    let (_plant, told) = Role::start(&plant_line(directory.path(), TABLES, &options), 3);
+    let rdb = format!("rdb --plant tape://{} --ask {ANY} --kdb {ANY}", text(&told, "tcp"));
+    let (_rdb, of_rdb) = Role::start(&rdb, 2);
+    let mut feed = KdbClient::connect(&text(&told, "kdb"));
+    let mut subscriber = KdbClient::connect(&text(&told, "kdb"));
+    subscriber.ask(".u.sub[`trade;`]").expect("subscribed");
+    feed.send(&trades(0, 10)).expect("sent");
+    assert_eq!(feed.ask_value(&trades(10, 5)).expect("an answer"), Value::nothing());
+    // What was answered is logged; and so is all before it.
+    assert_eq!(feed.long("count trade").expect("an answer"), 15);
+    let mut sizes = Vec::new();
+    while sizes.len() < 15 {
+        sizes.extend(sizes_of(&subscriber.update().expect("an update")));
+    }
+    assert!(sizes.into_iter().eq(0..15));
+    // The log is where it was to be, and replays to what was published.
+    let path = subscriber.ask(".u.L").expect("an answer").to_string();
+    let path = path.trim_start_matches("`:");
+    assert!(path.contains("tplog/tp2"), "{path}");
+    let records = subscriber.long(".u.i").expect("an answer");
+    assert!(replayed(path, records).into_iter().eq(0..15));
+    let mut asking = KdbClient::connect(&text(&of_rdb, "kdb"));
+    wait_for(&text(&of_rdb, "ask"), "trade --count", |answer| answer["rows"] == 15);
+    let last = asking.ask("select[-1] size from trade").expect("an answer").to_string();
+    assert_eq!(last, "+(,`size)!,,14");
+}
+
+#[test]
+fn options_for_clients_of_kdb_are_looked_at() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let line = |options: &str| {
+        let line = plant_line(directory.path(), TABLES, &format!("--listen {ANY} --ask off {options}"));
+        Run::plain(&format!("tick {line}"))
+    };
+    for (options, told) in [
+        ("--kdb-log tplog", "--kdb"),
+        ("--kdb-slow conflate", "--kdb"),
+        ("--kdb 127.0.0.1:0 --kdb-slow sometimes", "disconnect"),
+        ("--kdb nowhere", "nowhere"),
+        ("--kdb 0.0.0.0:0", "users"),
+        ("--kdb other=127.0.0.1:0", "no such plant"),
+    ] {
+        let run = line(options);
+        assert!(run.code != 0 && run.err.contains(told), "{options}: {} {}", run.code, run.err);
+    }
+}
+
+const NOTES: &str = "note:([]time:`timespan$();sym:`symbol$();size:`long$();text:())\n";
+/// More of these than a front keeps for one client.
+const NOTE_UPDATES: i64 = 100;
+
+/// An update of a megabyte.
+fn notes(update: i64) -> Value {
+    let symbols: Symbols = (0..16).map(|row| format!("S{row}")).collect();
+    let text: Value = Elements::Char(vec![b'x'; 64 << 10]).into();
+    let columns = vec![symbols.into(), vec![update; 16].into(), Value::list(vec![text; 16])];
+    Value::list(vec![Value::symbol(".u.upd"), Value::symbol("note"), Value::list(columns)])
+}
+
+/// What a subscriber gets that did not read while all was published.
+fn slow(how: &str) -> io::Result<Vec<i64>> {
+    let directory = tempfile::tempdir().expect("a folder");
+    let options = format!("--listen {ANY} --ask {ANY} --kdb {ANY} --kdb-slow {how}");
+    let (_plant, told) = Role::start(&plant_line(directory.path(), NOTES, &options), 3);
+    let address = text(&told, "kdb");
+    let (mut idle, mut quick) = (KdbClient::connect(&address), KdbClient::connect(&address));
+    idle.ask(".u.sub[`note;`]")?;
+    quick.ask(".u.sub[`note;`]")?;
+    let mut feed = KdbClient::connect(&address);
+    for update in 0..NOTE_UPDATES {
+        feed.send(&notes(update))?;
+        while sizes_of_notes(&quick.update()?).last() != Some(&update) {}
+    }
+    let mut sizes = Vec::new();
+    while sizes.iter().filter(|size| **size == NOTE_UPDATES - 1).count() < 16 {
+        sizes.extend(sizes_of_notes(&idle.update()?));
+    }
+    Ok(sizes)
+}
+
+fn sizes_of_notes(update: &Value) -> Vec<i64> {
+    match update.item(2) {
+        Some(Value::Table(table)) => match table.column("size").and_then(Value::as_elements) {
+            Some(Elements::Long(sizes)) => sizes.clone(),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_done_with_slow_clients_of_kdb_is_chosen() {
+    assert!(slow("disconnect").is_err());
+    let conflated = slow("conflate").expect("the last of each symbol");
+    assert!(conflated.is_sorted() && conflated.len() < 16 * NOTE_UPDATES as usize, "{}", conflated.len());
+}
+
+/// Where a feed is.
+#[derive(Default)]
+struct Fed {
+    /// Rows that are logged, as the plant has said.
+    acknowledged: AtomicU64,
+    /// Whether it is to be cut off in the middle of a message, as one that is killed is.
+    is_cut: AtomicBool,
+    cuts: AtomicU64,
+}
+
+/// Sends all rows, and goes on where the plant says that it is, as often as it is cut off.
+fn feed(address: &str, rows: u64, fed: &Fed) {
+    while fed.acknowledged.load(Ordering::SeqCst) < rows {
+        // What keeps it from going on is that the plant is not there.
+        let _ = feed_once(&mut KdbClient::connect(address), rows, fed);
+    }
+}
+
+fn feed_once(client: &mut KdbClient, rows: u64, fed: &Fed) -> io::Result<()> {
+    let mut next = client.long("count trade")?;
+    let acknowledged = fed.acknowledged.load(Ordering::SeqCst);
+    assert!(next >= acknowledged, "{acknowledged} rows were acknowledged, and {next} are there");
+    while next < rows {
+        for _ in 0..10 {
+            let count = 100.min(rows - next);
+            if fed.is_cut.swap(false, Ordering::SeqCst) {
+                let bytes = message(Kind::Asynchronous, &trades(next, count)).expect("a message");
+                client.send_bytes(&bytes[..bytes.len() / 2])?;
+                fed.cuts.fetch_add(1, Ordering::SeqCst);
+                return Ok(());
+            }
+            client.send(&trades(next, count))?;
+            next += count;
+        }
+        assert_eq!(client.long("count trade")?, next);
+        fed.acknowledged.store(next, Ordering::SeqCst);
+    }
+    Ok(())
+}
+
+/// Subscribes as an RDB of kdb+ does, from the beginning whenever it is cut off; how often it was.
+fn subscribe(address: &str, rows: u64) -> u64 {
+    let mut cuts = 0;
+    loop {
+        match subscribe_once(&mut KdbClient::connect(address), rows) {
+            Ok(()) => return cuts,
+            Err(_) => cuts += 1,
+        }
+    }
+}
+
+fn subscribe_once(client: &mut KdbClient, rows: u64) -> io::Result<()> {
+    let start = client.ask("(.u.sub[`;`];.u `i`L)")?;
+    let log = start.item(1).expect("a count and a log");
+    let (records, path) = (log.item(0).expect("a count"), log.item(1).expect("a log"));
+    let path = String::from_utf8(path.as_name().expect("a path").to_vec()).expect("a path");
+    let mut next = 0;
+    let mut take = |sizes: Vec<i64>| {
+        for size in sizes {
+            assert_eq!(size, next, "{records} records were replayed");
+            next += 1;
+        }
+        next as u64
+    };
+    let mut seen =
+        take(replayed(path.trim_start_matches(':'), records.to_string().parse().expect("a count")));
+    while seen < rows {
+        seen = take(sizes_of(&client.update()?));
+    }
+    Ok(())
+}
+
+/// What an RDB says, from wherever it was begun last.
+fn count(rdb: &str) -> u64 {
+    KdbClient::connect(rdb).long("count trade").expect("an answer")
+}
+
+fn wait(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn whoever_is_killed_clients_of_kdb_find_all_rows_once() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let log = directory.path().join("tplog");
+    let line = |listen: &str, kdb: &str| {
+        let options = format!("--listen {listen} --ask {ANY} --kdb {kdb} --kdb-log {}", log.display());
+        plant_line(directory.path(), TABLES, &options)
+    };
+    let (plant, told) = Role::start(&line(ANY, ANY), 3);
+    let (listen, kdb) = (text(&told, "tcp"), text(&told, "kdb"));
+    let rdb_line = |at: &str| format!("rdb --plant tape://{listen} --ask {ANY} --kdb {at}");
+    let (rdb, of_rdb) = Role::start(&rdb_line(ANY), 2);
+    let at_rdb = text(&of_rdb, "kdb");
+    let (rows, fed) = (rows() / 100 * 100, Fed::default());
+    let acknowledged = |least: u64| wait("the feed", || fed.acknowledged.load(Ordering::SeqCst) >= least);
+    thread::scope(|scope| {
+        let feeding = scope.spawn(|| feed(&kdb, rows, &fed));
+        let subscribing = scope.spawn(|| subscribe(&kdb, rows));
+        acknowledged(rows / 6);
+        fed.is_cut.store(true, Ordering::SeqCst);
+        acknowledged(rows / 3);
+        plant.kill();
+        let (plant, _) = Role::start(&line(&listen, &kdb), 3);
+        acknowledged(rows / 2);
+        rdb.kill();
+        let (rdb, _) = Role::start(&rdb_line(&at_rdb), 2);
+        acknowledged(rows);
+        wait("the RDB", || count(&at_rdb) == rows);
+        feeding.join().expect("fed");
+        let cuts = subscribing.join().expect("all rows");
+        assert!(cuts <= 1, "it was cut off {cuts} times");
+        assert_eq!(fed.cuts.load(Ordering::SeqCst), 1);
+        let mut asking = KdbClient::connect(&at_rdb);
+        let last = asking.ask("select[-1] size from trade").expect("an answer").to_string();
+        assert_eq!(last, format!("+(,`size)!,,{}", rows - 1));
+        drop((plant, rdb));
+    });
+}

@@ -141,7 +141,7 @@ fn feed(address: &str, rows: u64, fed: &Fed) {
 }
 
 fn feed_once(client: &mut KdbClient, rows: u64, fed: &Fed) -> io::Result<()> {
-    let mut next = client.long("count trade")?;
+    let mut next = settled(client)?;
     let acknowledged = fed.acknowledged.load(Ordering::SeqCst);
     assert!(next >= acknowledged, "{acknowledged} rows were acknowledged, and {next} are there");
     while next < rows {
@@ -160,6 +160,18 @@ fn feed_once(client: &mut KdbClient, rows: u64, fed: &Fed) -> io::Result<()> {
         fed.acknowledged.store(next, Ordering::SeqCst);
     }
     Ok(())
+}
+
+/// Rows that are logged, once that is so for half a second: what was on its way when the feed was cut off has arrived.
+fn settled(client: &mut KdbClient) -> io::Result<u64> {
+    let (mut last, mut same) = (client.long("count trade")?, 0);
+    while same < 20 {
+        sleep(Duration::from_millis(25));
+        let rows = client.long("count trade")?;
+        same = if rows == last { same + 1 } else { 0 };
+        last = rows;
+    }
+    Ok(last)
 }
 
 /// Subscribes as an RDB of kdb+ does, from the beginning whenever it is cut off; how often it was.

@@ -276,10 +276,17 @@ impl Stream {
         Ok(StreamStats {
             messages: spaces.iter().map(|space| space.messages()).sum(),
             next_sequence: spaces.iter().map(|space| space.next_sequence()).sum(),
-            bytes: bytes_of(self.inner.contents(), &self.inner.directory)?,
+            bytes: self.bytes()?,
             symbols: self.inner.dictionary.len(),
             times: times.map(|(first, last)| (Timestamp(first), Timestamp(last))),
         })
+    }
+
+    /// Bytes of the stream's files, without room for what has not been written.
+    fn bytes(&self) -> Result<u64, Error> {
+        let room = |space: &Arc<Space>| space.log.room();
+        let room: u64 = self.inner.spaces.iter().map(room).sum::<Result<_, _>>()?;
+        Ok(bytes_of(self.inner.contents(), &self.inner.directory)?.saturating_sub(room))
     }
 
     /// A loader for this stream, in its first space. Several may write at once, from any thread; they take turns.

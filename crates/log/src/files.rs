@@ -111,8 +111,26 @@ impl LogDir {
             return Ok(LoadedFile { file, bytes, scan, by_index: true });
         }
         let content = self.read(&*handle, file, 0, bytes)?;
-        let scan = scan_file(&content, file, expected);
+        let scan = self.believed((&*handle, file, 0), &content, |bytes| scan_file(bytes, file, expected))?;
+        // A writer may have taken room away since the size was asked for.
+        let bytes = content.len() as u64;
         Ok(LoadedFile { file, bytes, scan, by_index: false })
+    }
+
+    /// Scans what was read from `offset` on. Damage is believed when it is read twice: a writer may have been filling room
+    /// meanwhile, so that a batch was not there yet when the next one was. By then it is, as all that lies before a whole batch.
+    fn believed(
+        &self,
+        (handle, file, offset): (&dyn StorageFile, u64, u64),
+        content: &[u8],
+        scan: impl Fn(&[u8]) -> Scan,
+    ) -> Result<Scan, LogError> {
+        let first = scan(content);
+        if first.damaged.is_empty() {
+            return Ok(first);
+        }
+        let again = scan(&self.read(handle, file, offset, first.end - offset)?);
+        Ok(Scan { tail: first.tail, room: first.room, ..again })
     }
 
     /// Scans what a log file holds from `offset` on. Where that begins with room, there is nothing yet.
@@ -124,7 +142,8 @@ impl LogDir {
         if zeros_at_end(&content) < content.len() {
             content = self.read(&*handle, file, offset, rest)?;
         }
-        let scan = scan_region(&content, file, offset, expected);
+        let scan = |bytes: &[u8]| scan_region(bytes, file, offset, expected);
+        let scan = self.believed((&*handle, file, offset), &content, scan)?;
         Ok(LoadedFile { file, bytes, scan, by_index: false })
     }
 

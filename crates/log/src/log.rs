@@ -128,6 +128,16 @@ impl Log {
         self.state().files.iter().map(|known| known.file).collect()
     }
 
+    /// Bytes of the file that grows behind the committed end: room for what comes next, and what is being written.
+    ///
+    /// # Errors
+    /// When the file cannot be looked at.
+    pub fn room(&self) -> Result<u64, LogError> {
+        let Some(active) = self.active_end() else { return Ok(0) };
+        let bytes = self.dir.size(&*self.handle(active.file)?, active.file)?;
+        Ok(bytes.saturating_sub(active.end))
+    }
+
     /// Reads the bytes of a granule into `buf`, whose memory is reused. Walk them with
     /// [`batches`](Self::batches).
     pub fn read(&self, granule: &Granule, buf: &mut Vec<u8>) -> Result<(), LogError> {

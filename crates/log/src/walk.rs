@@ -122,6 +122,8 @@ struct Current {
     is_damaged: bool,
     /// Where bad bytes have been read twice.
     read_again: Option<u64>,
+    /// Where bad bytes have been read again after a whole batch was found behind them.
+    read_behind: Option<u64>,
 }
 
 enum Step {
@@ -247,6 +249,7 @@ impl Walk {
             is_last,
             is_damaged,
             read_again: None,
+            read_behind: None,
         })
     }
 
@@ -262,6 +265,13 @@ impl Walk {
                 Ok(taken)
             }
             Ok(Step::Bad(error)) => match current.next_whole(&mut self.window, self.next_sequence) {
+                // A writer may have been filling room: what lies before a whole batch is there by now.
+                Ok(Some(_)) if current.is_last && current.read_behind != Some(at) => {
+                    current.read_behind = Some(at);
+                    self.window.forget();
+                    self.current = Some(current);
+                    Ok(None)
+                }
                 Ok(Some((next, header))) => {
                     self.damage(&mut current, next - at, header.first_sequence, Reason::Batch(error));
                     current.at = next;

@@ -89,7 +89,10 @@ impl LogOptions {
 /// Appends batches. There must be one per directory at a time, which its owner sees to (the engine locks the
 /// database).
 ///
-/// Always true: the active file ends at `end`, all bytes before it are whole batches or reported damage, and
+/// Room stays at the end of the active file when this is dropped: another writer may have the file by then, of a stream that
+/// was renamed, or in a process that has the lock already, and only opening and rolling know that nobody has.
+///
+/// Always true: all that was appended ends at `end`, with room behind it; all bytes before it are whole batches or reported damage, and
 /// `next_sequence` comes next; `staged` is what readers do not see yet and no `PendingSync` holds. If any of that is
 /// in doubt the writer is poisoned and does nothing more. A file is rolled only when no sync is pending.
 pub struct LogWriter {
@@ -414,15 +417,6 @@ impl LogWriter {
         let cause = format!("{operation} of {}: {error}", path.display());
         self.poisoned = Some(cause.clone());
         LogError::Poisoned { cause }
-    }
-}
-
-impl Drop for LogWriter {
-    fn drop(&mut self) {
-        // After an error nobody knows what there is: the next opening finds out.
-        if self.poisoned.is_none() {
-            self.give_room_back();
-        }
     }
 }
 

@@ -95,8 +95,9 @@ fn damage_in_the_middle_stays_and_is_named() {
     for _ in 0..5 {
         append(&mut writer, 2, 30).unwrap();
     }
-    // It takes its room along.
     drop(writer);
+    // Opening takes the room away.
+    drop(support::writer(&disk, options(Durability::Sync, 1 << 20)).unwrap());
     let path = dir().join("00000000000000000000.log");
     let hit = 64 + 2 * bytes + 90;
     let broken = flip(&disk, &path, hit, 3);
@@ -115,6 +116,8 @@ fn damage_in_the_middle_stays_and_is_named() {
 #[test]
 fn a_repeated_batch_is_reported_and_read_once() {
     let disk = log_on_disk();
+    // Opening takes the room away.
+    drop(writer(&disk, options(Durability::Sync, 1_200)).unwrap());
     let path = disk.paths().into_iter().rfind(|p| p.extension().is_some_and(|e| e == "log")).unwrap();
     let mut content = disk.content(&path).unwrap();
     let last = scan_bytes(&content).granules[0];

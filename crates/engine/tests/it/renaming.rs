@@ -59,3 +59,24 @@ fn a_renamed_stream_is_the_same_stream() {
     assert_eq!(drain(&mut db.stream("b").unwrap().cursor().open().unwrap()), (0..1010).collect::<Vec<_>>());
     assert_eq!(drain(&mut db.stream("old").unwrap().cursor().open().unwrap()).len(), 20);
 }
+
+#[test]
+fn who_held_the_stream_of_the_old_name_takes_nothing_along() {
+    let (directory, db) = new_database();
+    let old = db.create_stream("old", schema(), StreamOptions::default()).unwrap();
+    let (mut loader, cursor) = (old.loader().unwrap(), old.cursor().live().open().unwrap());
+    for number in 0..200 {
+        loader.append("A", tapedb_schema::Timestamp(number as i64), &Tick::of(number)).unwrap();
+        loader.flush().unwrap();
+    }
+    let new = db.rename_stream("old", "new").unwrap();
+    append_ticks(&new, 200..400);
+    drop((loader, cursor, old));
+    append_ticks(&new, 400..450);
+    assert_eq!(drain(&mut new.cursor().open().unwrap()), (0..450).collect::<Vec<_>>());
+    let path = db.path().to_path_buf();
+    drop((new, db));
+    let elsewhere = Database::open_read_only(&path).unwrap();
+    assert_eq!(drain(&mut elsewhere.stream("new").unwrap().cursor().open().unwrap()).len(), 450);
+    drop(directory);
+}

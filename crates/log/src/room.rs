@@ -1,12 +1,12 @@
-//! Room at the end of files that grow: the file system sets it aside before it is needed, so that appending changes no
-//! metadata and a sync writes data alone; and where a write need not be on the disk at once, the room is mapped, so that
-//! appending is copying, without a call to the system.
+//! Room at the end of files that grow: the file system sets it aside before it is needed, so that a sync need not write a new
+//! size; and where a write need not be on the disk at once, the room is mapped, so that appending is copying, without a
+//! call to the system.
 //!
 //! Room is a favour. It is made by a thread of its own, ahead of whoever appends. Until it is there, where there is none
 //! (the disk is full, the file system cannot) and where a write goes past it, writes go through the system as ever, and it
 //! is they that fail when the disk is full.
 //!
-//! Always true: a file is cut only when no room is being made for it, and none that was asked for before is made
+//! Always true: a [`GrowingFile`] is cut only when no room is being made for it, and none that was asked for before is made
 //! afterwards. A window lies within the file and its pages are in memory and may be written when it is handed out.
 
 use crate::storage::{FileId, StorageFile};
@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
+use window::Window;
 
 /// Who writes more than so many bytes a second writes large batches, and fills the memory of the machine: making pages for
 /// them beforehand takes more of it than calls of the system do.
@@ -168,8 +169,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-use window::Window;
-
 #[cfg(all(target_os = "linux", not(miri)))]
 mod window {
     use super::system;
@@ -206,8 +205,9 @@ mod window {
         pub fn copy(&mut self, bytes: &[u8], offset: u64) -> bool {
             let Some(place) = self.place(bytes, offset) else { return false };
             // SAFETY: `place + bytes.len()` is at most the length of the map, which is mapped for reading and writing
-            // until it is dropped, and nothing else in this process has a pointer into it. Its pages exist: they lie within the
-            // file, which is cut only by `GrowingFile::truncate`, after it has dropped the map.
+            // until it is dropped, and nothing else in this process has a pointer into it. Whether its pages exist is not a
+            // matter of memory safety, for the system ends a process that writes to one that does not: they do as long as nobody
+            // cuts the file but `GrowingFile::truncate`, which has dropped the map by then.
             #[expect(unsafe_code, reason = "writing to a mapped file")]
             unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.map.as_mut_ptr().add(place), bytes.len());

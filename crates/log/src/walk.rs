@@ -278,11 +278,16 @@ impl Walk {
                     self.current = Some(current);
                     Ok(None)
                 }
-                Ok(None) => {
-                    self.leave_room_out(&current)?;
-                    self.end_file(current, Some(error));
-                    Ok(None)
-                }
+                Ok(None) => match self.leave_room_out(&current) {
+                    Ok(()) => {
+                        self.end_file(current, Some(error));
+                        Ok(None)
+                    }
+                    Err(error) => {
+                        self.current = Some(current);
+                        Err(error)
+                    }
+                },
                 Err(e) => {
                     self.current = Some(current);
                     Err(LogError::io("read", &self.dir.log_path(file), e))
@@ -642,6 +647,28 @@ mod tests {
         let next = [&next[..24], &3_u64.to_le_bytes(), &next[32..]].concat();
         let told = told(walk(&[(0, &bytes), (3, &next)]));
         assert!(!told.iter().any(|told| told.starts_with("damage 0")), "{told:?}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_to_the_end_of_its_room_is_told() {
+        let mut bytes = file(&[batch_of(0, 2, 5)]);
+        bytes.resize(bytes.len() + (3 << 20), 0);
+        let disk = SimStorage::new(1);
+        let dir = Path::new("/log");
+        disk.create_dir_all(dir).unwrap();
+        disk.create_new(&dir.join(log_name(0))).unwrap().write_at(&bytes, 0).unwrap();
+        let open = || Walk::open(Arc::new(disk.clone()), dir, STREAM, 0).unwrap();
+        let before = disk.looks();
+        assert_eq!(told(open()), ["file 0", "batch 0", "room 3145728"]);
+        // The first looks are at the directory and at the file's beginning.
+        let in_file = 3..disk.looks() - before;
+        for look in in_file.clone() {
+            disk.fail_look_at(disk.looks() + look, io::ErrorKind::Other, true);
+            let told = told(open());
+            disk.mend();
+            assert!(told.iter().any(|told| told.starts_with("unreadable 0")), "look {look}: {told:?}");
+        }
+        assert!(in_file.count() > 3);
     }
 
     #[test]

@@ -92,9 +92,10 @@ impl LogOptions {
 /// Room stays at the end of the active file when this is dropped: another writer may have the file by then, of a stream that
 /// was renamed, or in a process that has the lock already, and only opening and rolling know that nobody has.
 ///
-/// Always true: all that was appended ends at `end`, with room behind it; all bytes before it are whole batches or reported damage, and
-/// `next_sequence` comes next; `staged` is what readers do not see yet and no `PendingSync` holds. If any of that is
-/// in doubt the writer is poisoned and does nothing more. A file is rolled only when no sync is pending.
+/// Always true: what was appended to the active file ends at `end`, with room behind it; all bytes before it are whole
+/// batches or reported damage, and `next_sequence` comes next; `staged` is what readers do not see yet and no `PendingSync`
+/// holds. If any of that is in doubt the writer is poisoned and does nothing more. A file is rolled only when no sync is
+/// pending.
 pub struct LogWriter {
     log: Arc<Log>,
     options: LogOptions,

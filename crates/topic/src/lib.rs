@@ -24,11 +24,15 @@ mod error;
 #[cfg(not(loom))]
 mod folder;
 mod format;
+#[cfg_attr(loom, allow(dead_code))]
+mod lane;
 mod limit;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(loom)))]
 mod page;
+#[cfg(not(loom))]
+mod pipe;
 #[cfg(not(loom))]
 mod publisher;
 mod reader;
@@ -59,6 +63,8 @@ pub use format::{
     Delivery, PUBLISHERS_MAX, RING_BYTES_MAX, RING_BYTES_MIN, SUBSCRIBERS_MAX, SYMBOL_BYTES_MAX,
 };
 pub use limit::Slowest;
+#[cfg(not(loom))]
+pub use pipe::{NoPipe, PIPE_MAGIC, Pipe};
 #[cfg(not(loom))]
 pub use publisher::{Publisher, Sent, TopicSymbol};
 pub use reader::Start;

@@ -25,13 +25,25 @@ impl Mapping {
     /// # Errors
     /// The system's.
     pub fn new(file: &File, bytes: usize) -> io::Result<Self> {
+        Self::with(file, bytes, libc::MAP_POPULATE)
+    }
+
+    /// Maps the first `bytes` of `file`, whose pages come when they are first touched.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lazily(file: &impl AsRawFd, bytes: usize) -> io::Result<Self> {
+        Self::with(file, bytes, 0)
+    }
+
+    fn with(file: &impl AsRawFd, bytes: usize, flags: c_int) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the system's choice overlaps nothing.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
+                libc::MAP_SHARED | flags,
                 file.as_raw_fd(),
                 0,
             )

@@ -1,10 +1,10 @@
-//! The memory of a topic: words that other processes change at any time, so each is an atomic.
+//! The memory of a topic, or of a pipe: words that other processes change at any time, so each is an atomic.
 //!
 //! This file and `system` hold all of this crate's `unsafe`.
 
 #![allow(unsafe_code)]
 
-use crate::atomics::AtomicU64;
+use crate::atomics::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use crate::system::Mapping;
 #[cfg(not(loom))]
@@ -101,6 +101,20 @@ impl Words {
     pub fn get(&self, index: usize) -> &AtomicU64 {
         self.words[index].as_ref().unwrap_or_else(|| panic!("the model has no word {index}"))
     }
+
+    /// Writes words, one behind the other.
+    pub fn store(&self, first: usize, values: &[[u8; WORD]]) {
+        for (at, value) in values.iter().enumerate() {
+            self.get(first + at).store(u64::from_le_bytes(*value), Ordering::Relaxed);
+        }
+    }
+
+    /// Reads words, one behind the other.
+    pub fn load(&self, first: usize, values: &mut [[u8; WORD]]) {
+        for (at, value) in values.iter_mut().enumerate() {
+            *value = self.get(first + at).load(Ordering::Relaxed).to_le_bytes();
+        }
+    }
 }
 
 #[cfg(not(loom))]
@@ -112,5 +126,27 @@ impl Words {
     #[inline(always)]
     pub fn get(&self, index: usize) -> &AtomicU64 {
         &self.all()[index]
+    }
+
+    /// Writes words, one behind the other.
+    ///
+    /// # Panics
+    /// As [`Words::get`].
+    #[inline]
+    pub fn store(&self, first: usize, values: &[[u8; WORD]]) {
+        for (word, value) in self.all()[first..first + values.len()].iter().zip(values) {
+            word.store(u64::from_le_bytes(*value), Ordering::Relaxed);
+        }
+    }
+
+    /// Reads words, one behind the other.
+    ///
+    /// # Panics
+    /// As [`Words::get`].
+    #[inline]
+    pub fn load(&self, first: usize, values: &mut [[u8; WORD]]) {
+        for (word, value) in self.all()[first..first + values.len()].iter().zip(values) {
+            *value = word.load(Ordering::Relaxed).to_le_bytes();
+        }
     }
 }

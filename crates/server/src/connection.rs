@@ -18,7 +18,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_wire::{
-    Decoder, Due, FRAME_HEADER_BYTES, Frame, Login, Pulse, ServerSession, ToClient, ToServer, WireError,
+    Decoder, Due, FRAME_HEADER_BYTES, Frame, Login, Opening, Pulse, ServerSession, ToClient, ToServer,
+    WireError,
 };
 
 /// The socket among the connection's events.
@@ -162,7 +163,9 @@ impl Connection {
             for event in events.iter().filter(|event| event.token() == SOCKET) {
                 self.is_read_closed |= event.is_read_closed();
                 self.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
-                if event.is_writable() && self.handle.outbox.waiting() > 0 {
+                // A bell rings for room too, without saying so.
+                let may_have_room = event.is_writable() || self.handle.outbox.is_shared_memory();
+                if may_have_room && self.handle.outbox.waiting() > 0 {
                     self.write();
                 }
             }
@@ -193,12 +196,13 @@ impl Connection {
             registered.map_err(|error| End::Lost { why: error.to_string() })?;
             self.waits_for_room = waits_for_room;
         }
-        match self.poll.poll(events, wait) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                Err(End::Lost { why: error.to_string() })
-            }
-            _ => Ok(()),
+        let may_sleep = sleep(&self.handle, &mut self.poll, events, wait)
+            .map_err(|error| End::Lost { why: error.to_string() })?;
+        if !may_sleep {
+            self.is_readable = true;
+            self.write();
         }
+        Ok(())
     }
 
     /// Looks again and again whether something comes, where that is wanted and something has just come; whether it has. What
@@ -299,7 +303,8 @@ impl Connection {
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(End::Told { kind: Kind::Protocol, why: format!("TLS: {error}") })
+                let of = if self.handle.outbox.is_shared_memory() { "" } else { "TLS: " };
+                Err(End::Told { kind: Kind::Protocol, why: format!("{of}{error}") })
             }
             Err(error) => Err(End::Lost { why: error.to_string() }),
         }
@@ -346,7 +351,13 @@ impl Connection {
 
     fn take_hello(&mut self) -> Result<(), End> {
         let Phase::Hello { preface, .. } = &mut self.phase else { return Ok(()) };
-        *preface = *preface || self.decoder.take_preface()?;
+        if !*preface {
+            match self.decoder.take_opening()? {
+                None => {}
+                Some(Opening::Frames) => *preface = true,
+                Some(Opening::Memory) => return self.share_memory(),
+            }
+        }
         let whole = if *preface { self.decoder.next_frame()? } else { None };
         let Some(frame) = whole else {
             self.has_frames = false;
@@ -392,6 +403,28 @@ impl Connection {
         let session = Session::new(self.shared.clone(), self.handle.clone(), admitted, account.clone());
         self.phase = Phase::In { session: Box::new(session), account, _place: place };
         Ok(())
+    }
+
+    /// Offers the client what it has asked for instead of a preface, which then comes that way.
+    fn share_memory(&mut self) -> Result<(), End> {
+        let refused = |why: &str| Err(End::Refused { kind: Kind::Protocol, why: why.into() });
+        if self.handle.outbox.is_shared_memory() || !self.decoder.pending().is_empty() {
+            return refused(
+                "shared memory is asked for once, and first of all; what follows goes through it",
+            );
+        }
+        match self.handle.outbox.share_memory() {
+            Ok(()) => {
+                (self.has_frames, self.is_readable) = (false, true);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => refused(
+                "shared memory is for clients on the same machine, at a Unix socket: tape+shm:///path/of.sock",
+            ),
+            Err(error) => {
+                Err(End::Refused { kind: Kind::System, why: format!("no memory to share: {error}") })
+            }
+        }
     }
 
     /// Says something when it is time to; ends what is silent. How long until there is something to do about it.
@@ -476,6 +509,18 @@ impl Connection {
     }
 }
 
+/// Waits for events. A client behind shared memory rings only for those who have said that they sleep. Whether it could be slept:
+/// `false` when something had come, or there was room for what waits, about which there need be no event.
+fn sleep(handle: &Handle, poll: &mut Poll, events: &mut Events, wait: Option<Duration>) -> io::Result<bool> {
+    let may_sleep = wait == Some(Duration::ZERO) || handle.outbox.doze()?;
+    let polled = poll.poll(events, if may_sleep { wait } else { Some(Duration::ZERO) });
+    handle.outbox.wake(events.iter().any(|event| event.token() == SOCKET));
+    match polled {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(may_sleep),
+    }
+}
+
 /// Takes what still comes, for a while: closing a socket before would take the farewell from the client.
 fn linger(handle: &Handle, poll: &mut Poll) {
     let (mut events, mut room) = (Events::with_capacity(4), vec![0; ROOM_BYTES_MIN]);
@@ -486,7 +531,7 @@ fn linger(handle: &Handle, poll: &mut Poll) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() || poll.poll(&mut events, Some(left)).is_err() {
+                if left.is_zero() || sleep(handle, poll, &mut events, Some(left)).is_err() {
                     return;
                 }
             }

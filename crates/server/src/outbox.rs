@@ -156,7 +156,36 @@ impl Outbox {
 
     /// Whether what is read may end before all that has come is read.
     pub fn reads_in_part(&self) -> bool {
-        self.is_encrypted
+        self.is_encrypted || self.socket.pipe().is_some()
+    }
+
+    /// Has all that follows, both ways, go through shared memory, which is offered to the client now.
+    ///
+    /// # Errors
+    /// As [`Socket::share_memory`].
+    pub fn share_memory(&self) -> io::Result<()> {
+        self.socket.share_memory()
+    }
+
+    /// Whether both ways go through shared memory.
+    pub fn is_shared_memory(&self) -> bool {
+        self.socket.pipe().is_some()
+    }
+
+    /// Tells a client behind shared memory that the connection's thread is about to sleep. Whether it may: `false` when something
+    /// has come, or there is room for what waits.
+    ///
+    /// # Errors
+    /// When the client has broken the pipe.
+    pub fn doze(&self) -> io::Result<bool> {
+        self.socket.pipe().map_or(Ok(true), |pipe| pipe.doze(self.waiting() > 0))
+    }
+
+    /// Tells it that the thread is awake, whatever has woken it.
+    pub fn wake(&self, has_rung: bool) {
+        if let Some(pipe) = self.socket.pipe() {
+            pipe.wake(has_rung);
+        }
     }
 
     /// Says that nothing more follows; what waits is written before, as far as there is room.
@@ -328,13 +357,14 @@ impl Write for Encrypted<'_> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use crate::socket::Local;
     use mio::net::UnixStream;
     use std::thread;
 
     fn pair(waiting_max: usize) -> (Outbox, std::os::unix::net::UnixStream) {
         let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
         here.set_nonblocking(true).unwrap();
-        (Outbox::new(Socket::Unix(UnixStream::from_std(here)), None, waiting_max), there)
+        (Outbox::new(Socket::Unix(Local::new(UnixStream::from_std(here))), None, waiting_max), there)
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::noise::Kind;
 use crate::outbox::Outbox;
 use crate::secret;
 use crate::shared::Shared;
-use crate::socket::{Peer, Socket};
+use crate::socket::{Local, Peer, Socket};
 use crate::tls;
 use mio::net::TcpListener;
 #[cfg(unix)]
@@ -353,7 +353,7 @@ impl Acceptor {
         if let Some((unix, _)) = &self.unix {
             each(&|| {
                 let (socket, _) = unix.accept()?;
-                self.take_in(shared, Socket::Unix(socket), Peer::Unix);
+                self.take_in(shared, Socket::Unix(Local::new(socket)), Peer::Unix);
                 Ok(())
             });
         }

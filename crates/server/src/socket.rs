@@ -1,19 +1,39 @@
-//! The sockets of connections: whatever kind they are, they read and write without waiting.
+//! The sockets of connections: whatever kind they are, they read and write without waiting. A Unix socket may become the bell of
+//! a pipe through shared memory.
 
 use mio::event::Source;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::OnceLock;
+use tapedb_topic::Pipe;
 
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(mio::net::TcpStream),
     #[cfg(unix)]
-    Unix(mio::net::UnixStream),
+    Unix(Local),
 }
+
+/// A Unix socket, and the pipe whose bell it has become, if it has.
+#[derive(Debug)]
+pub(crate) struct Local {
+    socket: mio::net::UnixStream,
+    pipe: OnceLock<Pipe>,
+}
+
+impl Local {
+    pub fn new(socket: mio::net::UnixStream) -> Self {
+        Self { socket, pipe: OnceLock::new() }
+    }
+}
+
+/// Bytes of a ring of shared memory, one each way: more than is in flight while both sides keep up, little enough to stay in the
+/// processor's cache.
+const RING_BYTES: usize = 512 << 10;
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +82,29 @@ impl Socket {
         };
         let fd = match self {
             Self::Tcp(socket) => socket.as_raw_fd(),
-            Self::Unix(socket) => socket.as_raw_fd(),
+            // The bell rings for room too; room in the bell itself there is always.
+            Self::Unix(local) if local.pipe.get().is_some() => return Ok(()),
+            Self::Unix(local) => local.socket.as_raw_fd(),
         };
         SourceFd(&fd).reregister(registry, token, interest)
+    }
+
+    /// Has all that follows go through shared memory, which is offered to the client now.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::Unsupported`] where there is no Unix socket.
+    pub fn share_memory(&self) -> io::Result<()> {
+        let Self::Unix(local) = self else { return Err(io::ErrorKind::Unsupported.into()) };
+        let pipe = Pipe::offer(local.socket.as_fd().try_clone_to_owned()?, RING_BYTES)?;
+        local.pipe.set(pipe).map_err(|_| io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// The shared memory, if there is any.
+    pub fn pipe(&self) -> Option<&Pipe> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Unix(local) => local.pipe.get(),
+        }
     }
 
     /// Reads what has come; `WouldBlock` when nothing has.
@@ -72,7 +112,10 @@ impl Socket {
         retry(|| match self {
             Self::Tcp(socket) => (&mut &*socket).read(room),
             #[cfg(unix)]
-            Self::Unix(socket) => (&mut &*socket).read(room),
+            Self::Unix(local) => match local.pipe.get() {
+                Some(pipe) => pipe.read(room),
+                None => (&mut &local.socket).read(room),
+            },
         })
     }
 
@@ -81,7 +124,10 @@ impl Socket {
         retry(|| match self {
             Self::Tcp(socket) => (&mut &*socket).write_vectored(parts),
             #[cfg(unix)]
-            Self::Unix(socket) => (&mut &*socket).write_vectored(parts),
+            Self::Unix(local) => match local.pipe.get() {
+                Some(pipe) => pipe.write(parts),
+                None => (&mut &local.socket).write_vectored(parts),
+            },
         })
     }
 
@@ -91,7 +137,7 @@ impl Socket {
         let _ = match self {
             Self::Tcp(socket) => socket.shutdown(Shutdown::Write),
             #[cfg(unix)]
-            Self::Unix(socket) => socket.shutdown(Shutdown::Write),
+            Self::Unix(local) => local.socket.shutdown(Shutdown::Write),
         };
     }
 }
@@ -110,7 +156,7 @@ impl Source for Socket {
         match self {
             Self::Tcp(socket) => socket.register(registry, token, interests),
             #[cfg(unix)]
-            Self::Unix(socket) => socket.register(registry, token, interests),
+            Self::Unix(local) => local.socket.register(registry, token, interests),
         }
     }
 
@@ -118,7 +164,7 @@ impl Source for Socket {
         match self {
             Self::Tcp(socket) => socket.reregister(registry, token, interests),
             #[cfg(unix)]
-            Self::Unix(socket) => socket.reregister(registry, token, interests),
+            Self::Unix(local) => local.socket.reregister(registry, token, interests),
         }
     }
 
@@ -126,7 +172,7 @@ impl Source for Socket {
         match self {
             Self::Tcp(socket) => socket.deregister(registry),
             #[cfg(unix)]
-            Self::Unix(socket) => socket.deregister(registry),
+            Self::Unix(local) => local.socket.deregister(registry),
         }
     }
 }

@@ -4,6 +4,18 @@ use crate::error::WireError;
 
 /// The first bytes that a client sends. No other protocol begins so.
 pub const PREFACE: [u8; 8] = *b"TAPEDB1\n";
+/// What a client at a Unix socket sends before all else when the rest shall go through shared memory. The answer is the memory;
+/// all that a connection carries, the [`PREFACE`] first, follows there.
+pub const MEMORY_REQUEST: [u8; 8] = *b"TAPEMEM\n";
+
+/// How a connection goes on behind the first bytes that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// They were the [`PREFACE`]: frames follow.
+    Frames,
+    /// They were a [`MEMORY_REQUEST`].
+    Memory,
+}
 
 /// Bytes before the payload of a frame.
 pub const FRAME_HEADER_BYTES: usize = 12;
@@ -114,16 +126,36 @@ impl Decoder {
     /// # Errors
     /// [`WireError::Preface`] as soon as what is there cannot become it.
     pub fn take_preface(&mut self) -> Result<bool, WireError> {
-        let pending = self.pending();
-        let there = pending.len().min(PREFACE.len());
-        if pending[..there] != PREFACE[..there] {
-            return Err(WireError::Preface { looks_like: looks_like(pending) });
+        self.take_first(&PREFACE)
+    }
+
+    /// Takes the [`PREFACE`] or a [`MEMORY_REQUEST`]; `None`: not all of it is there yet.
+    ///
+    /// # Errors
+    /// [`WireError::Preface`] as soon as what is there can become neither.
+    pub fn take_opening(&mut self) -> Result<Option<Opening>, WireError> {
+        let (text, opening) = match MEMORY_REQUEST.starts_with(self.first(MEMORY_REQUEST.len())) {
+            true => (&MEMORY_REQUEST, Opening::Memory),
+            false => (&PREFACE, Opening::Frames),
+        };
+        Ok(self.take_first(text)?.then_some(opening))
+    }
+
+    fn take_first(&mut self, text: &[u8; 8]) -> Result<bool, WireError> {
+        let there = self.first(text.len());
+        if !text.starts_with(there) {
+            return Err(WireError::Preface { looks_like: looks_like(self.pending()) });
         }
-        let is_whole = there == PREFACE.len();
+        let is_whole = there.len() == text.len();
         if is_whole {
-            self.start += there;
+            self.start += text.len();
         }
         Ok(is_whole)
+    }
+
+    fn first(&self, count: usize) -> &[u8] {
+        let pending = self.pending();
+        &pending[..pending.len().min(count)]
     }
 
     /// The next frame, if it is whole.
@@ -274,5 +306,25 @@ mod tests {
         assert_eq!(decoder.next_frame().unwrap().unwrap().payload.len(), 4 << 20);
         decoder.room(1);
         assert!(decoder.buffer.len() <= BUFFER_BYTES_KEPT);
+    }
+
+    #[test]
+    fn a_connection_opens_with_one_of_two_texts() {
+        for (text, opening) in [(PREFACE, Opening::Frames), (MEMORY_REQUEST, Opening::Memory)] {
+            let mut decoder = Decoder::new();
+            for byte in &text[..7] {
+                decoder.push(&[*byte]);
+                assert_eq!(decoder.take_opening(), Ok(None));
+            }
+            decoder.push(&text[7..]);
+            decoder.push(b"more");
+            assert_eq!(decoder.take_opening(), Ok(Some(opening)));
+            assert_eq!(decoder.pending(), b"more");
+        }
+        for text in [&b"TAPEX"[..], b"TAPEME?", b"TAPEMEM1", b"TAPEDB2", b"x"] {
+            let mut decoder = Decoder::new();
+            decoder.push(text);
+            assert!(decoder.take_opening().is_err(), "{text:?}");
+        }
     }
 }

@@ -18,7 +18,8 @@ pub use client::ClientSession;
 pub use error::WireError;
 pub use flow::{Credit, Due, Pulse};
 pub use frame::{
-    Decoder, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, Frame, PREFACE, begin_frame, end_frame, frame_header,
+    Decoder, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, Frame, MEMORY_REQUEST, Opening, PREFACE, begin_frame,
+    end_frame, frame_header,
 };
 pub use message::{
     Description, Granule, Known, KnownSpace, Login, Parts, Rest, SpaceDescription, ToClient, ToServer,

@@ -1,15 +1,19 @@
 //! Connections that mean no good, or do not know better: each gets a clear end, costs little, and harms nobody else.
 
-use crate::support::{Client, is_gone, serve, serve_with, socket, user};
+use crate::support::{Client, Served, is_gone, serve, serve_with, socket, user};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tapedb_server::{Config, May, Tls};
-use tapedb_wire::{ClientSession, FRAME_HEADER_BYTES, Login, PREFACE, ToServer, frame_header};
+use tapedb_topic::Pipe;
+use tapedb_wire::{
+    ClientSession, FRAME_HEADER_BYTES, Login, MEMORY_REQUEST, PREFACE, ToServer, frame_header,
+};
 
 fn password<'a>(user: &'a str, password: &'a str) -> Login<'a> {
     Login::Password { user, password }
@@ -261,4 +265,88 @@ fn encrypted_and_plain_do_not_mix_and_say_so() {
     assert!(!failed.to_string().is_empty());
     served.wait_until("it is gone", |served| served.server().connections() == 0);
     served.client();
+}
+
+/// A server at a Unix socket too.
+fn serve_locally() -> (tempfile::TempDir, Served) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    (folder, serve(|config| config.unix_socket = Some(path)))
+}
+
+fn local(served: &Served) -> UnixStream {
+    let socket = UnixStream::connect(served.server().addresses().unix.as_ref().unwrap()).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    socket
+}
+
+/// Shared memory, with nothing said in it yet.
+fn memory(served: &Served) -> Pipe {
+    let socket = local(served);
+    (&socket).write_all(&MEMORY_REQUEST).unwrap();
+    Pipe::accept(socket.into()).unwrap().unwrap()
+}
+
+/// The bytes that come until the server ends.
+fn all(pipe: &Pipe) -> Vec<u8> {
+    let (mut all, mut room) = (Vec::new(), [0; 4096]);
+    loop {
+        match pipe.read(&mut room) {
+            Ok(0) => return all,
+            Ok(count) => all.extend_from_slice(&room[..count]),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        if pipe.doze(false).unwrap() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        pipe.wake(true);
+    }
+}
+
+#[test]
+fn shared_memory_is_given_once_and_at_unix_sockets_alone() {
+    let (_folder, served) = serve_locally();
+    let mut over_tcp = served.connect();
+    over_tcp.socket.write_all(&MEMORY_REQUEST).unwrap();
+    let words = over_tcp.last_words().unwrap();
+    assert!(words.contains("at a Unix socket: tape+shm://"), "{words}");
+
+    let mut hasty = Client::new(local(&served));
+    hasty.socket.write_all(&[&MEMORY_REQUEST[..], b"more"].concat()).unwrap();
+    let words = hasty.last_words().unwrap();
+    assert!(words.contains("first of all"), "{words}");
+
+    let twice = memory(&served);
+    twice.write(&[IoSlice::new(&MEMORY_REQUEST)]).unwrap();
+    let words = String::from_utf8_lossy(&all(&twice)).into_owned();
+    assert!(words.contains("asked for once"), "{words}");
+
+    let garbled = memory(&served);
+    garbled.write(&[IoSlice::new(&[5; 600])]).unwrap();
+    let words = String::from_utf8_lossy(&all(&garbled)).into_owned();
+    assert!(words.contains("does not speak"), "{words}");
+    served.wait_until("they are forgotten", |served| served.server().connections() == 0);
+}
+
+#[test]
+fn who_leaves_shared_memory_at_any_time_is_forgotten() {
+    let (_folder, served) = serve_locally();
+    let mut hello = Vec::new();
+    ClientSession::hello("test", Login::Anyone, &mut hello);
+    for count in 0..=hello.len() {
+        let pipe = memory(&served);
+        pipe.write(&[IoSlice::new(&hello[..count])]).unwrap();
+    }
+    // Bells that ring for nothing, and for those who are gone.
+    let noisy = local(&served);
+    (&noisy).write_all(&MEMORY_REQUEST).unwrap();
+    for _ in 0..1000 {
+        if let Err(error) = (&noisy).write_all(&[0; 100]) {
+            assert!(is_gone(&error), "{error}");
+            break;
+        }
+    }
+    drop(noisy);
+    served.wait_until("they are forgotten", |served| served.server().connections() == 0);
+    assert_eq!(served.client().streams(), Vec::<String>::new());
 }

@@ -20,6 +20,7 @@ mod file;
 mod line;
 mod link;
 mod load;
+mod memory;
 mod options;
 mod signal;
 mod slot;

@@ -91,9 +91,11 @@ impl Link {
     /// [`Error::Unreachable`], and [`Error::Refused`] when there is no use in trying again.
     pub fn open(address: &Address, options: &Options) -> Result<Self, Error> {
         let unreachable = |why: String| Error::Unreachable { place: address.to_string(), why };
-        let socket = Socket::connect(address, options).map_err(|error| unreachable(error.to_string()))?;
+        let (socket, came) =
+            Socket::connect(address, options).map_err(|error| unreachable(error.to_string()))?;
         let mut greeting =
             Greeting { socket: &socket, decoder: Decoder::new(), session: ClientSession::new() };
+        greeting.decoder.push(&came);
         let heartbeat = match greeting.shake_hands(options) {
             Ok(Ok(heartbeat)) => heartbeat,
             Ok(Err(refusal)) => return Err(convert::refused(address, refusal)),
@@ -444,7 +446,10 @@ impl Greeting<'_> {
         shake_hands(self.socket)?;
         let mut hello = Vec::new();
         ClientSession::hello(&options.program, options.login.as_wire(), &mut hello);
-        self.socket.write_all(&hello, &[])?;
+        // Where something has come already, it is why the client is turned away.
+        if self.decoder.pending().is_empty() {
+            self.socket.write_all(&hello, &[])?;
+        }
         loop {
             if let Some(frame) = self.decoder.next_frame().map_err(io::Error::other)? {
                 match self.session.receive(frame).map_err(io::Error::other)?.1 {

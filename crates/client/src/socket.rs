@@ -1,6 +1,7 @@
-//! What carries bytes to a server and back: TCP, TLS over it, or a Unix socket. One thread reads and one writes at a time.
+//! What carries bytes to a server and back: TCP, TLS over it, a Unix socket, or memory that is shared with it. One thread reads and one writes at a time.
 
 use crate::address::Address;
+use crate::memory::{Asked, MemorySocket};
 use crate::options::Options;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
@@ -20,6 +21,7 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsSocket>),
+    Memory(Box<MemorySocket>),
 }
 
 /// Bytes of ciphertext that are read at once.
@@ -45,9 +47,10 @@ struct Arrived {
 }
 
 impl Socket {
-    /// Connects.
-    pub fn connect(address: &Address, options: &Options) -> io::Result<Self> {
+    /// Connects; returns what has come already.
+    pub fn connect(address: &Address, options: &Options) -> io::Result<(Self, Vec<u8>)> {
         let timeout = options.connect_timeout;
+        let mut came = Vec::new();
         let socket = match address {
             Address::Tcp { host, port } => Self::Tcp(tcp(host, *port, timeout)?),
             Address::Tls { host, port } => {
@@ -57,10 +60,17 @@ impl Socket {
                 Self::Tls(Box::new(TlsSocket::new(tcp(host, *port, timeout)?, connection)))
             }
             Address::Unix(path) => Self::Unix(UnixStream::connect(path)?),
+            Address::Memory(path) => match MemorySocket::connect(path, timeout)? {
+                Asked::Given(memory) => Self::Memory(Box::new(memory)),
+                Asked::Told(unix, told) => {
+                    came = told;
+                    Self::Unix(unix)
+                }
+            },
             Address::Directory(_) => return Err(io::Error::from(io::ErrorKind::Unsupported)),
         };
         socket.set_write_timeout(timeout)?;
-        Ok(socket)
+        Ok((socket, came))
     }
 
     /// Reads what there is, at least a byte; waits for it no longer than the timeout. 0: the other side has closed.
@@ -69,13 +79,16 @@ impl Socket {
             Self::Tcp(tcp) => (&*tcp).read(buf),
             Self::Unix(unix) => (&*unix).read(buf),
             Self::Tls(tls) => tls.read(buf, |mut tcp, arrived| tcp.read(arrived)),
+            Self::Memory(memory) => memory.read(buf),
         }
     }
 
     /// [`Socket::read`], for no longer than `timeout`; `set` is what was set before.
     pub fn read_within(&self, buf: &mut [u8], timeout: Duration, set: &mut Duration) -> io::Result<usize> {
-        if let Self::Unix(unix) = self {
-            return read_polled(unix, buf, timeout);
+        match self {
+            Self::Unix(unix) => return read_polled(unix, buf, timeout),
+            Self::Memory(memory) => return memory.read_within(buf, timeout),
+            Self::Tcp(_) | Self::Tls(_) => {}
         }
         if *set != timeout {
             self.set_read_timeout(timeout.max(Duration::from_micros(1)))?;
@@ -90,6 +103,7 @@ impl Socket {
             Self::Tcp(tcp) => recv_now(tcp, buf),
             Self::Unix(unix) => recv_now(unix, buf),
             Self::Tls(tls) => tls.read(buf, recv_now),
+            Self::Memory(memory) => memory.read_now(buf),
         }
     }
 
@@ -99,6 +113,7 @@ impl Socket {
             Self::Tcp(tcp) => write_pieces(tcp, first, second),
             Self::Unix(unix) => write_pieces(unix, first, second),
             Self::Tls(tls) => tls.write_all(first).and_then(|()| tls.write_all(second)),
+            Self::Memory(memory) => memory.write_all(first, second),
         }
     }
 
@@ -108,6 +123,10 @@ impl Socket {
             Self::Tcp(tcp) => tcp.set_read_timeout(Some(timeout)),
             Self::Unix(unix) => unix.set_read_timeout(Some(timeout)),
             Self::Tls(tls) => tls.tcp.set_read_timeout(Some(timeout)),
+            Self::Memory(memory) => {
+                memory.set_read_timeout(timeout);
+                Ok(())
+            }
         }
     }
 
@@ -117,6 +136,10 @@ impl Socket {
             Self::Tcp(tcp) => tcp.set_write_timeout(Some(timeout)),
             Self::Unix(unix) => unix.set_write_timeout(Some(timeout)),
             Self::Tls(tls) => tls.tcp.set_write_timeout(Some(timeout)),
+            Self::Memory(memory) => {
+                memory.set_write_timeout(timeout);
+                Ok(())
+            }
         }
     }
 
@@ -127,6 +150,10 @@ impl Socket {
             Self::Tcp(tcp) => tcp.shutdown(Shutdown::Both),
             Self::Unix(unix) => unix.shutdown(Shutdown::Both),
             Self::Tls(tls) => tls.tcp.shutdown(Shutdown::Both),
+            Self::Memory(memory) => {
+                memory.shutdown();
+                Ok(())
+            }
         };
     }
 }
@@ -213,7 +240,7 @@ impl TlsSocket {
 pub(crate) fn shake_hands(socket: &Socket) -> io::Result<()> {
     match socket {
         Socket::Tls(tls) => tls.shake_hands(),
-        Socket::Tcp(_) | Socket::Unix(_) => Ok(()),
+        Socket::Tcp(_) | Socket::Unix(_) | Socket::Memory(_) => Ok(()),
     }
 }
 

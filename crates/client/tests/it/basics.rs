@@ -6,6 +6,7 @@ use std::time::Duration;
 use tapedb_client::{Client, Login, OpenError, Options};
 use tapedb_engine::{Database, Error, StreamOptions};
 use tapedb_schema::Timestamp;
+use tapedb_server::{Config, Server};
 
 fn served() -> (tempfile::TempDir, Database, Plain, Database) {
     let (directory, db) = new_database();
@@ -131,4 +132,21 @@ fn several_connections_share_the_work() {
     for reader in readers {
         assert_eq!(reader.join().unwrap(), (0..5000).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn who_asks_for_shared_memory_and_is_turned_away_learns_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let mut config = Config { http: "off".parse().unwrap(), ..Config::default() };
+    (config.listen, config.unix_socket) = ("off".parse().unwrap(), Some(path.clone()));
+    config.limits.connections_max = 1;
+    let _server = Server::start_with(config, reopen(&folder.path().join("db"))).unwrap();
+    let connect = || Client::at(format!("tape+shm://{}", path.display())).connect();
+    let first = connect().unwrap();
+    let Err(OpenError::Engine(Error::Refused { why, .. })) = connect() else { panic!("there was room for two") };
+    assert!(why.contains("all the connections"), "{why}");
+    drop(first);
+    let nobody = Client::at("tape+shm:///nowhere/at/all").connect().unwrap_err();
+    assert!(matches!(nobody, OpenError::Engine(Error::Unreachable { .. })), "{nobody}");
 }

@@ -28,8 +28,8 @@ fn a_killed_server_is_not_noticed_by_its_clients() {
     let mut server = Process::start(directory.path());
     let options = StreamOptions { file_bytes_max: 256 << 10, ..StreamOptions::default() };
     server.over_tcp().create_stream("s", schema(), options).unwrap();
-    let (loading, replaying) = (server.over_tcp(), server.over_tcp());
-    let mut following = [server.over_tcp(), server.over_unix()]
+    let (loading, replaying) = (server.over_memory(), server.over_tcp());
+    let mut following = [server.over_tcp(), server.over_unix(), server.over_memory()]
         .map(|db| db.stream("s").unwrap().cursor().live().open().unwrap());
     let (is_over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
 

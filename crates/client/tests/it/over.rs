@@ -42,3 +42,8 @@ mod tls {
 mod unix {
     suite!(Unix);
 }
+
+#[path = "."]
+mod memory {
+    suite!(Memory);
+}

@@ -47,6 +47,10 @@ impl Process {
     pub fn over_unix(&self) -> Database {
         connect(format!("tape+unix://{}", self.home.join("socket").display()))
     }
+
+    pub fn over_memory(&self) -> Database {
+        connect(format!("tape+shm://{}", self.home.join("socket").display()))
+    }
 }
 
 impl Drop for Process {

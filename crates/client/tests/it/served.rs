@@ -20,6 +20,7 @@ pub trait Transport {
 pub struct Tcp;
 pub struct Tls;
 pub struct Unix;
+pub struct Memory;
 
 impl Transport for Tcp {
     fn listen(config: &mut Config, _: &Path) {
@@ -52,6 +53,16 @@ impl Transport for Unix {
 
     fn client(addresses: &Addresses) -> Client {
         Client::at(format!("tape+unix://{}", addresses.unix.as_ref().unwrap().display()))
+    }
+}
+
+impl Transport for Memory {
+    fn listen(config: &mut Config, directory: &Path) {
+        Unix::listen(config, directory);
+    }
+
+    fn client(addresses: &Addresses) -> Client {
+        Client::at(format!("tape+shm://{}", addresses.unix.as_ref().unwrap().display()))
     }
 }
 

@@ -34,8 +34,8 @@ fn a_stalled_reader_costs_nobody_anything() {
     let stream = server.over_tcp().create_stream("s", schema(), options).unwrap();
     let mut loader = stream.loader().unwrap();
     let open = |db: tapedb_engine::Database| db.stream("s").unwrap().cursor().live().open().unwrap();
-    let mut stalled = [open(server.over_tcp()), open(server.over_unix()), open(server.over_tcp())];
-    let mut active = [open(server.over_tcp()), open(server.over_unix())];
+    let mut stalled = [open(server.over_tcp()), open(server.over_unix()), open(server.over_memory())];
+    let mut active = [open(server.over_tcp()), open(server.over_unix()), open(server.over_memory())];
     load(&mut loader, 0..1);
     loader.flush().unwrap();
     stalled.iter_mut().for_each(begin);

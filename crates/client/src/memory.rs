@@ -1,0 +1,187 @@
+//! Shared memory as a socket: reads and writes that wait, over a pipe that does not.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, IoSlice, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tapedb_topic::{NoPipe, Pipe};
+use tapedb_wire::MEMORY_REQUEST;
+
+/// A pipe to a server on this machine.
+#[derive(Debug)]
+pub(crate) struct MemorySocket {
+    pipe: Pipe,
+    timeouts: Mutex<Timeouts>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Timeouts {
+    read: Duration,
+    write: Duration,
+}
+
+/// What came of asking for shared memory.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// It is there.
+    Given(MemorySocket),
+    /// The server had something else to say; these are the first bytes of it.
+    Told(UnixStream, Vec<u8>),
+}
+
+impl MemorySocket {
+    /// Asks the server behind a Unix socket for shared memory.
+    pub fn connect(path: &Path, timeout: Duration) -> io::Result<Asked> {
+        let bell = UnixStream::connect(path)?;
+        bell.set_read_timeout(Some(timeout))?;
+        // Who is turned away finds the socket closed, and why in it.
+        let asked = (&bell).write_all(&MEMORY_REQUEST);
+        match Pipe::accept(bell.into())? {
+            Ok(pipe) => {
+                asked?;
+                let timeouts = Mutex::new(Timeouts { read: timeout, write: timeout });
+                Ok(Asked::Given(Self { pipe, timeouts }))
+            }
+            Err(NoPipe { bell, came }) => Ok(Asked::Told(bell.into(), came)),
+        }
+    }
+
+    /// Reads what there is, at least a byte; waits for it no longer than the timeout. 0: the other side has closed.
+    pub fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.read_within(buf, self.timeouts().read)
+    }
+
+    /// [`MemorySocket::read`], for no longer than `timeout`.
+    pub fn read_within(&self, buf: &mut [u8], timeout: Duration) -> io::Result<usize> {
+        let until = Instant::now() + timeout;
+        loop {
+            match self.pipe.read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            if self.pipe.doze(false)? {
+                let left = Timespec::try_from(left).map_err(io::Error::other)?;
+                let polled =
+                    poll(&mut [PollFd::from_borrowed_fd(self.pipe.bell(), PollFlags::IN)], Some(&left));
+                self.pipe.wake(true);
+                polled?;
+            } else {
+                // The end is told like anything else that comes.
+                self.pipe.wake(true);
+            }
+        }
+    }
+
+    /// [`MemorySocket::read`] of what is there already; [`io::ErrorKind::WouldBlock`] when nothing is.
+    pub fn read_now(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.pipe.read(buf)
+    }
+
+    /// Writes all of two pieces.
+    pub fn write_all(&self, mut first: &[u8], mut second: &[u8]) -> io::Result<()> {
+        let until = Instant::now() + self.timeouts().write;
+        while !first.is_empty() || !second.is_empty() {
+            let written = match self.pipe.write(&[IoSlice::new(first), IoSlice::new(second)]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if !self.pipe.wait_for_room(left)? {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                    continue;
+                }
+                written => written?,
+            };
+            let of_first = written.min(first.len());
+            first = &first[of_first..];
+            second = &second[written - of_first..];
+        }
+        Ok(())
+    }
+
+    /// Sets how long a read waits.
+    pub fn set_read_timeout(&self, timeout: Duration) {
+        self.with_timeouts(|timeouts| timeouts.read = timeout);
+    }
+
+    /// Sets how long a write waits for room.
+    pub fn set_write_timeout(&self, timeout: Duration) {
+        self.with_timeouts(|timeouts| timeouts.write = timeout);
+    }
+
+    /// Ends both directions: who reads or writes is told.
+    pub fn shutdown(&self) {
+        self.pipe.close();
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        self.with_timeouts(|timeouts| *timeouts)
+    }
+
+    fn with_timeouts<T>(&self, look: impl FnOnce(&mut Timeouts) -> T) -> T {
+        look(&mut self.timeouts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::is_timeout;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    /// A client, and what serves it.
+    fn pair() -> (MemorySocket, Pipe) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut request = [0; 8];
+            io::Read::read_exact(&mut socket, &mut request).unwrap();
+            assert_eq!(request, MEMORY_REQUEST);
+            Pipe::offer(socket.into(), 4096).unwrap()
+        });
+        let Asked::Given(client) = MemorySocket::connect(&path, Duration::from_secs(60)).unwrap() else {
+            panic!("no memory");
+        };
+        (client, server.join().unwrap())
+    }
+
+    #[test]
+    fn silence_is_a_timeout_and_an_end_is_not() {
+        let (client, server) = pair();
+        assert!(is_timeout(&client.read_now(&mut [0; 8]).unwrap_err()));
+        assert!(is_timeout(&client.read_within(&mut [0; 8], Duration::from_millis(1)).unwrap_err()));
+        server.write(&[IoSlice::new(b"last")]).unwrap();
+        drop(server);
+        assert_eq!(client.read(&mut [0; 8]).unwrap(), 4);
+        assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+    }
+
+    #[test]
+    fn who_does_not_read_is_waited_for_so_long_and_no_longer() {
+        let (client, server) = pair();
+        client.set_write_timeout(Duration::from_millis(1));
+        let error = client.write_all(&[1; 3000], &[2; 3000]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let mut room = [0; 8192];
+        let read = server.read(&mut room).unwrap();
+        assert_eq!((read, room[2999], room[3000]), (4088, 1, 2));
+    }
+
+    #[test]
+    fn a_reader_learns_that_its_own_side_has_ended() {
+        let (client, _server) = pair();
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| client.read_within(&mut [0; 8], Duration::from_secs(60)));
+            client.shutdown();
+            assert_eq!(reader.join().unwrap().unwrap(), 0);
+        });
+    }
+}

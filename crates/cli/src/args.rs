@@ -18,7 +18,7 @@ thread_local! {
 /// Where the database is.
 #[derive(clap::Args, Debug, Clone)]
 pub struct DatabaseArgs {
-    /// Directory of the database, or URL of a server: tape://user@host:port, tapes:// (TLS), tape+unix:///path. The
+    /// Directory of the database, or URL of a server: tape://user@host:port, tapes:// (TLS), tape+unix:///path, tape+shm:///path. The
     /// password comes from TAPEDB_PASSWORD or is asked for, a token from TAPEDB_TOKEN; TAPEDB_CA names a PEM file of
     /// authorities to trust.
     #[arg(long, value_name = "DIR|URL")]

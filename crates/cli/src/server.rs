@@ -256,7 +256,8 @@ fn tell(config: &Config, addresses: &Addresses, ui: &Ui) -> Result<(), Failure> 
         text.push_str(&format!("  {scheme}://{address}\n"));
     }
     if let Some(path) = unix {
-        text.push_str(&format!("  tape+unix://{}\n", path.display()));
+        let path = path.display();
+        text.push_str(&format!("  tape+unix://{path}, or through shared memory tape+shm://{path}\n"));
     }
     if let Some(address) = http {
         text.push_str(&format!("  http://{address}/health and /metrics\n"));

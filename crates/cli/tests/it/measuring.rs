@@ -150,13 +150,17 @@ fn the_benchmarks_through_a_server_report_every_case() {
                 "load.remote",
                 "read.one-stream.1",
                 "read.one-stream.2.uds",
+                "read.one-stream.2.shm",
                 "read.server-cpu",
                 "read.streams.1",
                 "read.streams.3",
                 "read.streams.3.uds",
             ][..],
         ),
-        ("bench live --messages 4k --pairs 1,2 --runs 1", &["live.pairs.1", "live.pairs.2.uds"]),
+        (
+            "bench live --messages 4k --pairs 1,2 --runs 1",
+            &["live.pairs.1", "live.pairs.2.uds", "live.pairs.2.shm"],
+        ),
         (
             "bench latency --producers 3 --rate 2k --time 100ms --runs 1",
             &[
@@ -164,6 +168,7 @@ fn the_benchmarks_through_a_server_report_every_case() {
                 "latency.stream.uds",
                 "latency.stream.tcp.sent",
                 "latency.stream.uds.spin",
+                "latency.stream.shm.spin",
                 "latency.floor.tcp",
                 "latency.floor.uds",
             ],
@@ -191,7 +196,7 @@ fn the_benchmarks_through_a_server_report_every_case() {
             ],
         ),
         (
-            "bench tick --runs 1 --updates 100 --cases cpu,restart --restart-rows 20k",
+            "bench tick --runs 1 --updates 100 --cases cpu,restart --restart-rows 20k --transport shm --spin-us 100",
             &["tick.cpu.log", "tick.cpu.log.kdb", "tick.restart"],
         ),
     ] {

@@ -121,7 +121,8 @@ fn connect(transport: Transport, address: &str) -> std::io::Result<Box<dyn Socke
             socket.set_nodelay(true)?;
             Box::new(socket)
         }
-        Transport::Uds => Box::new(UnixStream::connect(address)?),
+        // There is no simplest relay through shared memory; who asks for it gets the socket that wakes there.
+        Transport::Uds | Transport::Shm => Box::new(UnixStream::connect(address)?),
     })
 }
 
@@ -136,7 +137,7 @@ fn relay(transport: Transport, directory: &Path) -> std::io::Result<()> {
             sink.set_nodelay(true)?;
             (Box::new(source), Box::new(sink))
         }
-        Transport::Uds => {
+        Transport::Uds | Transport::Shm => {
             // The folder's name may be too long for one.
             let path = super::socket_of(directory);
             let _ = std::fs::remove_file(&path);

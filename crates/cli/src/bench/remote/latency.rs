@@ -170,7 +170,8 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
         if args.mode == Mode::Topic {
             continue;
         }
-        for transport in &args.common.transport {
+        let sockets = args.common.transport.iter().filter(|transport| **transport != Transport::Shm);
+        for transport in sockets {
             ui.check_interrupt()?;
             add_one(&mut report, &format!("latency.floor.{}", transport.name()), &floor(args, *transport)?);
         }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub struct Common {
     /// How clients reach the server
-    #[arg(long, value_name = "HOW,…", value_delimiter = ',', default_value = "tcp,uds")]
+    #[arg(long, value_name = "HOW,…", value_delimiter = ',', default_value = "tcp,uds,shm")]
     transport: Vec<Transport>,
     /// Runs of each case; the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=1000))]
@@ -47,6 +47,8 @@ pub enum Transport {
     Tcp,
     /// A Unix socket.
     Uds,
+    /// Shared memory, asked for at the Unix socket.
+    Shm,
 }
 
 impl Transport {
@@ -55,6 +57,7 @@ impl Transport {
         match self {
             Self::Tcp => "tcp",
             Self::Uds => "uds",
+            Self::Shm => "shm",
         }
     }
 
@@ -62,7 +65,7 @@ impl Transport {
     fn case(self, case: &str) -> String {
         match self {
             Self::Tcp => case.into(),
-            Self::Uds => format!("{case}.uds"),
+            Self::Uds | Self::Shm => format!("{case}.{}", self.name()),
         }
     }
 }

@@ -34,6 +34,7 @@ impl Serving {
         match transport {
             Transport::Tcp => &self.addresses.tcp,
             Transport::Uds => &self.addresses.uds,
+            Transport::Shm => &self.addresses.shm,
         }
     }
 

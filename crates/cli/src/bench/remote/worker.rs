@@ -70,6 +70,8 @@ pub struct Addresses {
     pub tcp: String,
     /// By its Unix socket.
     pub uds: String,
+    /// Through memory that is asked for there.
+    pub shm: String,
 }
 
 /// What a process did.
@@ -150,7 +152,8 @@ fn serve(db: PathBuf, socket: PathBuf, spin_us: u64) -> Result<(), Failure> {
     };
     let server = Server::start(config).map_err(|error| Failure::new(error.to_string()))?;
     let tcp = server.addresses().tcp.map(|address| format!("tape://{address}")).unwrap_or_default();
-    say(&Addresses { tcp, uds: format!("tape+unix://{}", socket.display()) })?;
+    let [uds, shm] = ["unix", "shm"].map(|how| format!("tape+{how}://{}", socket.display()));
+    say(&Addresses { tcp, uds, shm })?;
     let _ = std::io::stdin().lines().count();
     server.shutdown();
     Ok(())

@@ -357,6 +357,7 @@ impl Args {
         let url = match self.transport {
             Transport::Tcp => at.tcp,
             Transport::Uds => at.uds,
+            Transport::Shm => at.shm,
         };
         Ok(Planted { worker, url, kdb: at.kdb, path: self.db.clone() })
     }

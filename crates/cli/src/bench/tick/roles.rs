@@ -93,6 +93,8 @@ pub struct PlantAt {
     pub tcp: String,
     /// By its Unix socket.
     pub uds: String,
+    /// Through memory that is asked for there.
+    pub shm: String,
     /// Over kdb+ IPC, if it is.
     pub kdb: String,
 }
@@ -226,9 +228,9 @@ impl PlantRole {
         let server = Server::start_with(config, db).map_err(|error| Failure::new(error.to_string()))?;
         let tcp = server.addresses().tcp.map(|address| format!("tape://{address}")).unwrap_or_default();
         let kdb = self.kdb.map(|clients| serve_kdb(&plant, clients)).transpose()?;
-        let uds = format!("tape+unix://{}", self.socket.display());
+        let [uds, shm] = ["unix", "shm"].map(|how| format!("tape+{how}://{}", self.socket.display()));
         let address = kdb.as_ref().map_or(String::new(), |(front, _)| front.address().to_string());
-        say(&PlantAt { tcp, uds, kdb: address })?;
+        say(&PlantAt { tcp, uds, shm, kdb: address })?;
         let stopping = Arc::new(AtomicBool::new(false));
         let timer = match publish {
             Publish::Each => None,

@@ -65,7 +65,7 @@ impl MemorySocket {
             if left.is_zero() {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            if self.pipe.doze(false)? {
+            if self.pipe.doze(true, false)? {
                 let left = Timespec::try_from(left).map_err(io::Error::other)?;
                 let polled =
                     poll(&mut [PollFd::from_borrowed_fd(self.pipe.bell(), PollFlags::IN)], Some(&left));

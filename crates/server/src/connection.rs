@@ -196,11 +196,14 @@ impl Connection {
             registered.map_err(|error| End::Lost { why: error.to_string() })?;
             self.waits_for_room = waits_for_room;
         }
-        let may_sleep = sleep(&self.handle, &mut self.poll, events, wait)
+        // What is not read although it is there, because the client has to wait or takes no answers, keeps nobody awake.
+        let may_sleep = sleep(&self.handle, &mut self.poll, events, wait, !self.is_readable)
             .map_err(|error| End::Lost { why: error.to_string() })?;
         if !may_sleep {
             self.is_readable = true;
-            self.write();
+            if self.handle.outbox.waiting() > 0 {
+                self.write();
+            }
         }
         Ok(())
     }
@@ -510,9 +513,15 @@ impl Connection {
 }
 
 /// Waits for events. A client behind shared memory rings only for those who have said that they sleep. Whether it could be slept:
-/// `false` when something had come, or there was room for what waits, about which there need be no event.
-fn sleep(handle: &Handle, poll: &mut Poll, events: &mut Events, wait: Option<Duration>) -> io::Result<bool> {
-    let may_sleep = wait == Some(Duration::ZERO) || handle.outbox.doze()?;
+/// `false` when something that is wanted had come, or there was room for what waits, about which there need be no event.
+fn sleep(
+    handle: &Handle,
+    poll: &mut Poll,
+    events: &mut Events,
+    wait: Option<Duration>,
+    wants_data: bool,
+) -> io::Result<bool> {
+    let may_sleep = wait == Some(Duration::ZERO) || handle.outbox.doze(wants_data)?;
     let polled = poll.poll(events, if may_sleep { wait } else { Some(Duration::ZERO) });
     handle.outbox.wake(events.iter().any(|event| event.token() == SOCKET));
     match polled {
@@ -531,7 +540,7 @@ fn linger(handle: &Handle, poll: &mut Poll) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() || sleep(handle, poll, &mut events, Some(left)).is_err() {
+                if left.is_zero() || sleep(handle, poll, &mut events, Some(left), true).is_err() {
                     return;
                 }
             }

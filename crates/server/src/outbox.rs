@@ -173,12 +173,12 @@ impl Outbox {
     }
 
     /// Tells a client behind shared memory that the connection's thread is about to sleep. Whether it may: `false` when something
-    /// has come, or there is room for what waits.
+    /// has come, if that is wanted, or there is room for what waits.
     ///
     /// # Errors
     /// When the client has broken the pipe.
-    pub fn doze(&self) -> io::Result<bool> {
-        self.socket.pipe().map_or(Ok(true), |pipe| pipe.doze(self.waiting() > 0))
+    pub fn doze(&self, wants_data: bool) -> io::Result<bool> {
+        self.socket.pipe().map_or(Ok(true), |pipe| pipe.doze(wants_data, self.waiting() > 0))
     }
 
     /// Tells it that the thread is awake, whatever has woken it.

@@ -181,15 +181,19 @@ impl Pipe {
         Ok(written)
     }
 
-    /// Says that this side is about to sleep until its [bell](Self::bell) rings: because something has come or, where that is
-    /// wanted, because there is room to write. Whether it may: `false` when that is so already.
+    /// Says that this side is about to sleep until its [bell](Self::bell) rings: because something has come, because there is room to
+    /// write, or both, as is wanted. Whether it may: `false` when what is wanted is so already. (Whoever will not read
+    /// what is there anyhow wants nothing, or would never sleep.)
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] when the other side has broken the pipe.
-    pub fn doze(&self, wants_room: bool) -> io::Result<bool> {
-        let is_quiet = locked(&self.incoming).doze(&self.words)?;
+    pub fn doze(&self, wants_data: bool, wants_room: bool) -> io::Result<bool> {
+        let is_quiet = !wants_data || {
+            let nothing_came = locked(&self.incoming).doze(&self.words)?;
+            nothing_came && !self.ended.load(Ordering::Acquire)
+        };
         let is_full = !wants_room || locked(&self.out).doze(&self.words, Wake::Bell)?;
-        Ok(is_quiet && is_full && !self.ended.load(Ordering::Acquire))
+        Ok(is_quiet && is_full)
     }
 
     /// Says that this side is awake; takes what has rung from the bell. Only one thread may sleep and wake.
@@ -332,7 +336,7 @@ mod tests {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => return done.unwrap(),
             }
-            if pipe.doze(false).unwrap() {
+            if pipe.doze(true, false).unwrap() {
                 poll(&mut [PollFd::from_borrowed_fd(pipe.bell(), PollFlags::IN)], None).unwrap();
             }
             pipe.wake(true);
@@ -432,6 +436,19 @@ mod tests {
     }
 
     #[test]
+    fn who_wants_nothing_sleeps_whatever_is_there() {
+        let (maker, taker) = pair(4096);
+        taker.write(&[IoSlice::new(b"something")]).unwrap();
+        let dozes = |wants_data, wants_room| maker.doze(wants_data, wants_room).unwrap();
+        assert!(dozes(false, false) && !dozes(true, false) && !dozes(false, true) && !dozes(true, true));
+        while maker.write(&[IoSlice::new(&[7; 1000])]).is_ok() {}
+        assert!(dozes(false, true) && !dozes(true, true));
+        drop(taker);
+        maker.wake(true);
+        assert!(dozes(false, true) && !dozes(true, false), "the end is something that comes");
+    }
+
+    #[test]
     fn who_waits_for_room_learns_that_nobody_will_make_any() {
         let (maker, taker) = pair(4096);
         let full = loop {
@@ -505,7 +522,7 @@ mod tests {
             let is_broken = |error: io::Error| error.kind() == io::ErrorKind::InvalidData;
             assert!(is_broken(maker.read(&mut [0; 64]).unwrap_err()));
             assert!(is_broken(maker.write(&[IoSlice::new(b"x")]).unwrap_err()));
-            assert!(is_broken(maker.doze(true).unwrap_err()));
+            assert!(is_broken(maker.doze(true, false).unwrap_err()));
             assert!(is_broken(maker.wait_for_room(Duration::from_secs(60)).unwrap_err()));
         }
     }

@@ -144,7 +144,9 @@ fn who_asks_for_shared_memory_and_is_turned_away_learns_why() {
     let _server = Server::start_with(config, reopen(&folder.path().join("db"))).unwrap();
     let connect = || Client::at(format!("tape+shm://{}", path.display())).connect();
     let first = connect().unwrap();
-    let Err(OpenError::Engine(Error::Refused { why, .. })) = connect() else { panic!("there was room for two") };
+    let Err(OpenError::Engine(Error::Refused { why, .. })) = connect() else {
+        panic!("there was room for two")
+    };
     assert!(why.contains("all the connections"), "{why}");
     drop(first);
     let nobody = Client::at("tape+shm:///nowhere/at/all").connect().unwrap_err();

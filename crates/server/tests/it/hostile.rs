@@ -296,7 +296,7 @@ fn all(pipe: &Pipe) -> Vec<u8> {
             Ok(count) => all.extend_from_slice(&room[..count]),
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
-        if pipe.doze(false).unwrap() {
+        if pipe.doze(true, false).unwrap() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         pipe.wake(true);

@@ -18,9 +18,9 @@ thread_local! {
 /// Where the database is.
 #[derive(clap::Args, Debug, Clone)]
 pub struct DatabaseArgs {
-    /// Directory of the database, or URL of a server: tape://user@host:port, tapes:// (TLS), tape+unix:///path, tape+shm:///path. The
-    /// password comes from TAPEDB_PASSWORD or is asked for, a token from TAPEDB_TOKEN; TAPEDB_CA names a PEM file of
-    /// authorities to trust.
+    /// Directory of the database, or URL of a server: tape://user@host:port, tapes:// (TLS), tape+unix:///path, tape+shm:///path
+    /// (shared memory). The password comes from TAPEDB_PASSWORD or is asked for, a token from TAPEDB_TOKEN; TAPEDB_CA names a
+    /// PEM file of authorities to trust; TAPEDB_SPIN_US is how long, in microseconds, what waits looks before it sleeps.
     #[arg(long, value_name = "DIR|URL")]
     pub db: PathBuf,
 }

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use std::env;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tapedb_client::{Address, Client, Login};
 use tapedb_engine::Database;
 
@@ -49,7 +50,19 @@ pub fn connect(url: &str) -> Result<Database, Failure> {
     if let Some(path) = env::var_os("TAPEDB_CA") {
         client = client.tls_roots(path);
     }
+    if let Ok(text) = env::var("TAPEDB_SPIN_US") {
+        client = client.spin(spin(&text)?);
+    }
     client.connect().map_err(|error| Failure::new(error.to_string()))
+}
+
+/// Microseconds that whoever waits looks at the connection before it sleeps.
+fn spin(text: &str) -> Result<Duration, Failure> {
+    let told = |_| {
+        let what = "is no number of microseconds; 50 suits a busy stream, 0 or nothing at all costs no core";
+        Failure::usage(format!("TAPEDB_SPIN_US={text} {what}"))
+    };
+    text.parse().map(Duration::from_micros).map_err(told)
 }
 
 /// Asks whoever sits at the terminal.
@@ -71,6 +84,13 @@ mod tests {
         assert_eq!(directory(Path::new("demo.tape")).unwrap(), Path::new("demo.tape"));
         let refused = directory(Path::new("tape://ann:hunter2@h")).unwrap_err().to_string();
         assert!(refused.contains("tape://h:7847") && !refused.contains("hunter2"), "{refused}");
+    }
+
+    #[test]
+    fn how_long_it_spins_is_a_number() {
+        assert_eq!(spin("50").unwrap(), Duration::from_micros(50));
+        let refused = spin("50us").unwrap_err().to_string();
+        assert!(refused.contains("TAPEDB_SPIN_US=50us"), "{refused}");
     }
 
     #[test]

@@ -230,11 +230,12 @@ impl Block {
         self.order.rank(self.key())
     }
 
-    /// From now on rows at this rank or behind it are no plain steps, nor is any behind the next `rows`.
-    pub fn set_limit(&mut self, limit: Key, rows: usize) {
+    /// From now on rows at this rank or behind it are no plain steps, nor is any behind the next `rows`. How many are.
+    pub fn set_limit(&mut self, limit: Key, rows: usize) -> usize {
         self.limit = limit;
         self.find_plain_stop();
         self.plain_stop = self.plain_stop.min(self.next.saturating_add(rows));
+        self.plain_stop.saturating_sub(self.next)
     }
 
     /// The buffer to read the log into, before [`Block::load`].

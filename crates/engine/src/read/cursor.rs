@@ -692,7 +692,9 @@ impl Cursor {
             let limit = self.waiting.peek().map_or(LAST, |Reverse(nearest)| turn.limit(nearest));
             let watched = self.live && !self.idle.is_empty();
             let rows = if watched { IDLE_CHECK_INTERVAL as usize } else { usize::MAX };
-            self.sources[lead].set_limit(limit, rows);
+            let plain_steps = self.sources[lead].set_limit(limit, rows);
+            // What comes live is to be looked for as often as without them.
+            self.until_idle_check = self.until_idle_check.saturating_sub(plain_steps as u32).max(1);
         }
     }
 

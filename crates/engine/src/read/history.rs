@@ -339,7 +339,7 @@ impl History {
     fn limit_lead(&mut self) {
         let (outer, rows) = self.outer;
         if let Some(lead) = self.lead {
-            self.slots[lead].block.set_limit(self.limit.min(outer), rows);
+            _ = self.slots[lead].block.set_limit(self.limit.min(outer), rows);
         }
     }
 

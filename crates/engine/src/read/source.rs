@@ -1,7 +1,7 @@
 //! One space of a stream as a cursor reads it: history, then the tail.
 
 use crate::error::Error;
-use crate::read::block::{Block, Key, Order};
+use crate::read::block::{Block, Key, LAST, Order};
 use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::read::last::{FoundIn, LastMessages};
@@ -36,7 +36,7 @@ pub(crate) struct Source {
     tools: Arc<Mutex<Tools>>,
     /// How many the cursor has.
     sources: usize,
-    /// Whether no other source is read beside this one.
+    /// Whether the next messages come without a look at other sources: there are none, or none has any.
     is_alone: bool,
     /// Place of the last message given from history, as far as noted.
     given: Option<Key>,
@@ -277,12 +277,15 @@ impl Source {
     }
 
     /// From now on messages at this rank or behind it are no plain steps, nor is any behind the next `rows`. In the tail,
-    /// where messages come as they arrived, none is unless there are no other sources.
-    pub fn set_limit(&mut self, limit: Key, rows: usize) {
-        self.is_alone = self.sources == 1;
-        if let Phase::History(history) = &mut self.phase {
-            history.set_limit(limit, rows);
+    /// where messages come as they arrived, none is while another source has one. How many are plain steps in the tail.
+    pub fn set_limit(&mut self, limit: Key, rows: usize) -> usize {
+        self.is_alone = self.sources == 1 || limit == LAST;
+        match &mut self.phase {
+            Phase::Tail(tail) if self.is_alone => return tail.set_limit(rows),
+            Phase::History(history) => history.set_limit(limit, rows),
+            _ => {}
         }
+        0
     }
 
     /// The block that stands on the source's current message.

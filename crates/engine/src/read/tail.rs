@@ -1,7 +1,7 @@
 //! A space's messages from a sequence number on, in order of arrival, as far as they have been committed.
 
 use crate::error::Error;
-use crate::read::block::{Block, Bounds, Order};
+use crate::read::block::{Block, Bounds, LAST, Order};
 use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::space::Lane;
@@ -87,6 +87,11 @@ impl Tail {
     /// Whether the next messages may be plain steps of the current block. Those in a segment may be behind the end.
     pub fn is_plain(&self) -> bool {
         self.sealed.is_none()
+    }
+
+    /// From now on no message behind the next `rows` is a plain step. How many are.
+    pub fn set_limit(&mut self, rows: usize) -> usize {
+        if self.sealed.is_none() { self.block.set_limit(LAST, rows) } else { 0 }
     }
 
     /// The current block has been moved on by plain steps.

@@ -1,4 +1,4 @@
-//! Where cursors begin, and going elsewhere with one that is open.
+//! Where cursors begin, how they go along several streams, and going elsewhere with one that is open.
 
 use crate::counting::Counting;
 use crate::support::*;
@@ -157,4 +157,27 @@ fn seeking_does_not_read_history() {
     assert!((1..=16).contains(&reads) && reads_10 <= 16, "{reads} and {reads_10} reads");
     // A segment has at least a block, and a block is read whole.
     assert!(bytes_10 < 8 * bytes && bytes_10 < all_10 / 4, "{bytes} and {bytes_10} of {all_10} bytes");
+}
+
+#[test]
+fn a_busy_stream_keeps_nobody_waiting() {
+    let (_directory, db) = new_database();
+    let streams = ["a", "b"].map(|name| db.create_stream(name, schema(), StreamOptions::default()).unwrap());
+    let mut cursor = db.cursor(["a", "b"]).unwrap().skip_history().live().open().unwrap();
+    append_ticks(&streams[0], 0..20_000);
+    let mut from_a = 0;
+    for number in 0..20 {
+        // Later than all there is: what waits is looked for all the same, and given when its time has come.
+        append_ticks(&streams[1], number..number + 1);
+        for before in 0.. {
+            assert!(before <= 200, "{number} waits behind {before} messages that came with it");
+            let message = cursor.next().unwrap().unwrap();
+            if message.stream().name() == "b" {
+                assert_eq!(number_of(&message), number);
+                break;
+            }
+            assert_eq!(number_of(&message), from_a);
+            from_a += 1;
+        }
+    }
 }

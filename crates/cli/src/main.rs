@@ -6,6 +6,7 @@
 
 mod alter;
 mod args;
+mod awake;
 mod backup;
 mod bench;
 mod check;

@@ -1,5 +1,6 @@
 //! `tapedb server`: a database for clients elsewhere.
 
+use crate::awake;
 use crate::copies::Copies;
 use crate::failure::Failure;
 use crate::remote;
@@ -17,6 +18,7 @@ use tapedb_engine::Database;
 use tapedb_server::{
     Addresses, Config, CopyTopic, DurabilityMin, Endpoint, Entrance, Server, ServerError, Tls,
 };
+use tapedb_topic::Awake;
 use tracing::Level;
 
 /// How often it is looked whether a signal has come.
@@ -82,6 +84,13 @@ pub struct Args {
     #[arg(long, value_name = "MICROSECONDS", env = "TAPEDB_SERVER_SPIN_US")]
     spin_us: Option<u64>,
 
+    /// Keep the machine's processors from halting: a wake-up then takes half the time or less.
+    ///
+    /// One thread of idle priority spins on each. Processors show as 100 % busy, take power, leave less to their hyperthreads
+    /// and use up the budget of a burstable machine or of a container with a quota. One command on a machine is enough.
+    #[arg(long, env = "TAPEDB_SERVER_KEEP_AWAKE")]
+    keep_awake: bool,
+
     /// Seconds that connections have for what they are doing when the server ends.
     #[arg(long, value_name = "SECONDS", env = "TAPEDB_SERVER_SHUTDOWN_GRACE_SECONDS")]
     shutdown_grace_seconds: Option<u64>,
@@ -140,6 +149,7 @@ pub struct Serving {
     copies: Copies,
     grace: Duration,
     reload: Arc<AtomicBool>,
+    _awake: Option<Awake>,
 }
 
 impl Serving {
@@ -182,8 +192,8 @@ impl Args {
         flag::register(SIGHUP, reload.clone())
             .map_err(|error| Failure::new(format!("cannot listen for SIGHUP: {error}; try again")))?;
         config.check().map_err(usage)?;
-        // The server alone knows no topics.
-        let serving = Config { copy_topics: Vec::new(), ..config.clone() };
+        // The server alone knows no topics and no processors.
+        let serving = Config { copy_topics: Vec::new(), keep_awake: false, ..config.clone() };
         let started = match db {
             None => Server::start(serving),
             Some(db) => Server::start_with(serving, db),
@@ -194,9 +204,13 @@ impl Args {
         })?;
         let copies = Copies::start(config, server.database())?;
         server.accompany(copies.companion());
+        let awake = awake::keep(config.keep_awake)?;
+        if let Some(awake) = &awake {
+            tracing::info!("{}", awake::told(awake));
+        }
         tell(config, server.addresses(), ui)?;
         let grace = Duration::from_secs(config.shutdown_grace_seconds);
-        Ok(Serving { server, copies, grace, reload })
+        Ok(Serving { server, copies, grace, reload, _awake: awake })
     }
 
     /// The file's settings, and over them the environment's and the command line's.
@@ -221,6 +235,7 @@ impl Args {
         config.limits.connections_max = self.connections_max.unwrap_or(config.limits.connections_max);
         config.spin_us = self.spin_us.unwrap_or(config.spin_us);
         config.shutdown_grace_seconds = self.shutdown_grace_seconds.unwrap_or(config.shutdown_grace_seconds);
+        config.keep_awake |= self.keep_awake;
         config.insecure_allow_anyone |= self.insecure_allow_anyone;
         if !self.copy_topic.is_empty() {
             config.copy_topics.clone_from(&self.copy_topic);

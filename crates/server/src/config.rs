@@ -53,6 +53,9 @@ pub struct Config {
     /// So many microseconds a connection on which something has come is looked at again and again, before its thread
     /// sleeps: low latency at the price of a core. At most as many connections at once as there are cores but one; 0: none.
     pub spin_us: u64,
+    /// Whether `tapedb server` keeps the machine's processors from halting. A [`Server`](crate::Server) alone does not, and
+    /// refuses it.
+    pub keep_awake: bool,
     /// Topics of which `tapedb server` keeps copies, each `TOPIC` or `TOPIC=STREAM`. A [`Server`](crate::Server) alone knows
     /// no topics, and refuses them.
     pub copy_topics: Vec<CopyTopic>,
@@ -139,6 +142,7 @@ impl Default for Config {
             durability_min: DurabilityMin::Transient,
             shutdown_grace_seconds: 10,
             spin_us: 0,
+            keep_awake: false,
             copy_topics: Vec::new(),
             tls: None,
             limits: Limits::default(),

@@ -67,6 +67,10 @@ pub struct Server {
 const COPIES_ARE_NOT_OURS: &str = "`copy_topics` are copied by `tapedb server`; a server alone knows no topics: leave them \
                                    out, and start a `tapedb_carbon::Copier` for each beside it";
 
+/// As the copies.
+const PROCESSORS_ARE_NOT_OURS: &str = "`keep_awake` is kept by `tapedb server`; a server alone leaves processors alone: leave it \
+                                       out, and hold a `tapedb_topic::Awake` beside it";
+
 /// Where a server can be reached.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Addresses {
@@ -152,6 +156,9 @@ impl Server {
         config.check()?;
         if !config.copy_topics.is_empty() {
             return Err(ConfigError(COPIES_ARE_NOT_OURS.into()).into());
+        }
+        if config.keep_awake {
+            return Err(ConfigError(PROCESSORS_ARE_NOT_OURS.into()).into());
         }
         let encryption = config.tls.as_ref().map(tls::server_config).transpose()?;
         let logins = Arc::new(Logins::new(config.users.clone(), &config.limits)?);

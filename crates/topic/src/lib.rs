@@ -17,6 +17,8 @@ compile_error!(
 mod alone;
 mod atomics;
 #[cfg(not(loom))]
+mod awake;
+#[cfg(not(loom))]
 mod batch;
 #[cfg(not(loom))]
 mod body;
@@ -54,6 +56,8 @@ mod topic;
 mod waits;
 mod words;
 
+#[cfg(not(loom))]
+pub use awake::Awake;
 #[cfg(not(loom))]
 pub use batch::Batch;
 pub use error::{BadFile, TopicError};

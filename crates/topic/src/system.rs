@@ -223,6 +223,36 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The processors that the calling thread may use, counted from 0.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn usable_cores() -> io::Result<Vec<usize>> {
+    // SAFETY: `cpu_set_t` is plain bits, and zero is one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the system writes at most the size that it is given, and the set lives as long as the call.
+    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    let bits = 8 * size_of::<libc::cpu_set_t>();
+    // SAFETY: looks at bits that lie in the set.
+    Ok((0..bits).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect())
+}
+
+/// Lets the calling thread run only while nothing else wants its processor.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn run_when_idle() -> io::Result<()> {
+    // SAFETY: plain numbers, and zero is one.
+    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: 0 is the calling thread; the parameters live as long as the call.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// The processor's count of time, read when all before it is done: a few nanoseconds where the system's clock takes 25.
 /// `None` on processors that have none; how long a tick is has to be measured.
 #[inline(always)]

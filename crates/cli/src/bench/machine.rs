@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use tapedb_topic::Awake;
 
 /// Round trips measured in one probe.
 const TRIPS: u64 = 20_000;
@@ -45,13 +46,18 @@ impl Machine {
         Self { cpu, cores, memory_gib: kib.div_ceil(1 << 20), kernel }
     }
 
-    /// One line: the machine, and the round trips before and after the run, in nanoseconds.
-    pub fn line(&self, before_ns: f64, after_ns: f64) -> String {
+    /// One line: the machine, the round trips before and after the run, in nanoseconds, and whether it was kept awake.
+    pub fn line(&self, before_ns: f64, after_ns: f64, awake: Option<&Awake>) -> String {
         let Self { cpu, cores, memory_gib, kernel } = self;
         let os = std::env::consts::OS;
+        let awake = match awake {
+            Some(awake) if awake.bars_deep_sleep() => "; processors kept awake, deep sleep barred",
+            Some(_) => "; processors kept awake",
+            None => "",
+        };
         format!(
             "{cores} cores {cpu}, {memory_gib} GiB, {os} {kernel}; cross-core round trip {before_ns:.0} ns before, \
-             {after_ns:.0} ns after"
+             {after_ns:.0} ns after{awake}"
         )
     }
 }

@@ -12,6 +12,7 @@ mod svg;
 mod tick;
 mod topic;
 
+use crate::awake;
 use crate::failure::Failure;
 use crate::ui::Ui;
 use machine::{Machine, cross_core_round_trip_ns};
@@ -44,6 +45,17 @@ enum Bench {
     },
 }
 
+impl Bench {
+    /// Whether processors are kept awake meanwhile.
+    fn keeps_awake(&self) -> bool {
+        match self {
+            Self::Latency(args) => args.keeps_awake(),
+            Self::Tick(args) => args.keeps_awake(),
+            _ => false,
+        }
+    }
+}
+
 /// Runs a benchmark and prints its report.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     // Under valgrind nothing but the laps: neither probe nor report.
@@ -63,6 +75,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         return task.run(ui);
     }
     let before = cross_core_round_trip_ns();
+    let awake = awake::keep(args.bench.keeps_awake())?;
     let report = match args.bench {
         Bench::Codec(args) => codec::run(&args, ui)?,
         Bench::Storage(args) => storage::run(args, ui)?,
@@ -76,7 +89,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     };
     let machine = match report.machine() {
         Some(machine) => machine.to_string(),
-        None => Machine::here().line(before, cross_core_round_trip_ns()),
+        None => Machine::here().line(before, cross_core_round_trip_ns(), awake.as_ref()),
     };
     print(&report, &machine, ui)
 }

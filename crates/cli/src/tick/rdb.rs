@@ -3,6 +3,7 @@
 use super::ask::{self, Answers, Question, Reply, asked};
 use super::kdb::KdbArgs;
 use super::place::{PlantAt, open_to_write};
+use crate::awake::{self, AwakeArgs};
 use crate::failure::Failure;
 use crate::ui::Ui;
 use serde_json::{Value, json};
@@ -48,10 +49,17 @@ pub struct Args {
     /// File with the users that come over kdb+; see `tapedb user`. Without, whoever can connect may read everything.
     #[arg(long, value_name = "FILE", requires = "kdb")]
     users: Option<PathBuf>,
+
+    #[command(flatten)]
+    awake: AwakeArgs,
 }
 
 /// Runs an RDB until a signal comes.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let awake = args.awake.keep()?;
+    if let Some(awake) = &awake {
+        ui.note(&awake::told(awake));
+    }
     let mut plan = args.plant.open()?;
     if !args.tables.is_empty() {
         if args.hdb.is_some() {

@@ -154,6 +154,7 @@ fn settings_come_from_file_environment_and_options() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
     command.args(["server", "--print-config", "--listen", "127.0.0.1:3", "--config"]).arg(&file);
     command.env("TAPEDB_SERVER_LISTEN", "127.0.0.1:2").env("TAPEDB_SERVER_DB", "elsewhere");
+    command.env("TAPEDB_SERVER_KEEP_AWAKE", "true");
     command.env("TAPEDB_SERVER_COPY_TOPIC", "quotes,trades=us.trades");
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
     for line in [
@@ -161,12 +162,31 @@ fn settings_come_from_file_environment_and_options() {
         "http = \"off\"",
         "database = \"elsewhere\"",
         "watches_per_user_max = 7",
+        "keep_awake = true",
         "copy_topics = [\"quotes\", \"trades=us.trades\"]",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
     let error = Run::plain("server --listen 0.0.0.0:0 --print-config").bad(2);
     assert!(error.contains("tapedb user add"), "{error}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn processors_are_kept_awake_while_it_serves() {
+    let directory = tempfile::tempdir().unwrap();
+    let keepers = |served: &Served| {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", served.0.id())).unwrap();
+        let names =
+            tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default());
+        names.filter(|name| name.starts_with("tape-awake")).count()
+    };
+    let (served, _) = Served::start(directory.path(), &["--keep-awake"]);
+    assert!(keepers(&served) > 0);
+    let (code, log) = served.end("-TERM");
+    assert!(code == 0 && log.contains("kept from halting"), "{code}: {log}");
+    let (served, _) = Served::start(directory.path(), &[]);
+    assert_eq!(keepers(&served), 0);
 }
 
 #[test]

@@ -57,15 +57,15 @@ fn what_runs_beside_a_server_is_seen_with_it() {
 }
 
 #[test]
-fn topics_are_not_a_servers_own() {
+fn topics_and_processors_are_not_a_servers_own() {
     let directory = tempfile::tempdir().unwrap();
-    let config = Config {
-        database: directory.path().join("db"),
-        copy_topics: vec!["quotes".parse().unwrap()],
-        ..Config::default()
-    };
-    let error = Server::start(config).unwrap_err().to_string();
-    assert!(error.contains("tapedb_carbon::Copier"), "{error}");
+    let plain = Config { database: directory.path().join("db"), ..Config::default() };
+    let copies = Config { copy_topics: vec!["quotes".parse().unwrap()], ..plain.clone() };
+    let awake = Config { keep_awake: true, ..plain };
+    for (config, beside) in [(copies, "tapedb_carbon::Copier"), (awake, "tapedb_topic::Awake")] {
+        let error = Server::start(config).unwrap_err().to_string();
+        assert!(error.contains(beside), "{error}");
+    }
 }
 
 #[test]

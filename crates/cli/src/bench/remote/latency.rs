@@ -4,6 +4,7 @@ use super::serving::{Serving, connect, connected};
 use super::worker::{Task, Worker, now_ns, ready, say};
 use super::{Common, Transport};
 use crate::args::{count, duration};
+use crate::awake::AwakeArgs;
 use crate::bench::report::Report;
 use crate::bench::series::{self, Series};
 use crate::bench::svg::Scale;
@@ -79,7 +80,16 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     idle_cursors: u32,
     #[command(flatten)]
+    awake: AwakeArgs,
+    #[command(flatten)]
     common: Common,
+}
+
+impl Args {
+    /// Whether processors are kept awake meanwhile.
+    pub fn keeps_awake(&self) -> bool {
+        self.awake.keep_awake
+    }
 }
 
 /// How server and consumer wait for something to come.

@@ -8,6 +8,7 @@ use super::remote::Transport;
 use super::remote::worker::{Task, Worker};
 use super::report::Report;
 use crate::args::{count, duration};
+use crate::awake::AwakeArgs;
 use crate::failure::Failure;
 use crate::ui::Ui;
 use clap::ValueEnum;
@@ -82,6 +83,8 @@ pub struct Args {
     /// Let the system choose the cores
     #[arg(long)]
     unpinned: bool,
+    #[command(flatten)]
+    awake: AwakeArgs,
     /// Directory for the database, which is removed afterwards
     #[arg(long, value_name = "DIR", default_value = "bench.tapedb", value_parser = crate::remote::local)]
     db: PathBuf,
@@ -127,6 +130,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
 }
 
 impl Args {
+    /// Whether processors are kept awake meanwhile.
+    pub fn keeps_awake(&self) -> bool {
+        self.awake.keep_awake
+    }
+
     fn latency(&self, report: &mut Report) -> Result<(), Failure> {
         for (name, rows, extra) in UPDATES {
             let (driven, done) = self.drive(rows, extra, 1)?;

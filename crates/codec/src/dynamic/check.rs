@@ -21,14 +21,15 @@ impl Layouts {
     }
 
     /// Whether bodies of one record type, one behind the other, are all right, where that can be told at a glance: bodies of
-    /// fixed width, without nulls. `false`: [`Layouts::check`] knows.
+    /// fixed width. `false`: [`Layouts::check`] knows.
     pub fn are_right(&self, type_id: u16, bodies: &[u8]) -> bool {
         let Ok(layout) = self.record(type_id) else { return false };
-        let Some(tests) = layout.tests.as_ref().filter(|_| layout.is_plain() && layout.nullable == 0) else {
+        let Some(tests) = layout.tests.as_ref().filter(|_| layout.is_plain()) else { return false };
+        if !bodies.len().is_multiple_of(layout.fixed) {
             return false;
-        };
-        bodies.len().is_multiple_of(layout.fixed)
-            && tests.iter().all(|test| test.all_pass(bodies, layout.fixed))
+        }
+        let nulls = Nulls::of_any(bodies, layout.fixed, layout.nullable);
+        !nulls.any(layout.unused) && tests.iter().all(|test| test.all_pass(bodies, layout.fixed, nulls))
     }
 
     fn check_body(

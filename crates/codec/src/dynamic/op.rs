@@ -158,6 +158,17 @@ impl Nulls {
         Self { word, long: nullable > NEAR }
     }
 
+    /// Which fields are null in any of these bodies of `fixed` bytes each.
+    pub fn of_any(bodies: &[u8], fixed: usize, nullable: usize) -> Self {
+        let none = Self { word: 0, long: nullable > NEAR };
+        if nullable == 0 {
+            return none;
+        }
+        bodies
+            .chunks_exact(fixed)
+            .fold(none, |any, body| Self { word: any.word | Self::of(body, nullable).word, ..any })
+    }
+
     /// Whether the field is null.
     #[inline(always)]
     pub fn has(self, op: &Op, body: &[u8]) -> bool {

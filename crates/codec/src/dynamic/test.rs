@@ -49,8 +49,15 @@ impl Test {
         }
     }
 
-    /// Whether the field, which cannot be null, is beyond doubt in all of these bodies of `fixed` bytes each.
-    pub fn all_pass(&self, bodies: &[u8], fixed: usize) -> bool {
+    /// Whether the field is beyond doubt in all of these bodies of `fixed` bytes each; `any`: what is null in any of them.
+    pub fn all_pass(&self, bodies: &[u8], fixed: usize, any: Nulls) -> bool {
+        if any.any(self.mask) {
+            return bodies.chunks_exact(fixed).all(|body| self.passes(body, Nulls::of(body, NEAR)));
+        }
+        // Every bit pattern is a value.
+        if self.limit == u64::MAX {
+            return true;
+        }
         // Looked at to the end, since as good as always all are: so there is nothing to decide on the way.
         let doubts = bodies.chunks_exact(fixed).fold(false, |doubts, body| {
             let word = u64::from_le_bytes(load(body, self.offset)) & self.slot;
@@ -167,8 +174,31 @@ mod tests {
             assert_eq!(layouts.are_right(0, &bodies), layouts.check(0, body).is_ok(), "byte {at}");
             bodies[at] = 0;
         }
-        let with_nulls = Layouts::new("message M { f: i64? }".parse().unwrap()).unwrap();
-        assert!(!with_nulls.are_right(0, &[0; 9]), "that is for the exact check");
+    }
+
+    #[test]
+    fn at_a_glance_nulls_pass_that_are_right() {
+        // Each byte of a bitmap with unused bits, of a slot with a limit, of slots without, and of a text longer than a word.
+        let layouts = "enum E { A, B } message M { f: E?, g: i64?, z: u16, t: ascii(12)?, b: bool }";
+        let layouts = Layouts::new(layouts.parse().unwrap()).unwrap();
+        let fixed = layouts.records()[0].fixed;
+        for nulls in 0..8 {
+            let mut bodies = vec![0; 20 * fixed];
+            bodies[7 * fixed] = nulls;
+            assert!(layouts.are_right(0, &bodies));
+            for at in 6 * fixed..9 * fixed {
+                for value in [1, 2, 8, 0x80] {
+                    let before = std::mem::replace(&mut bodies[at], value);
+                    let body = &bodies[at / fixed * fixed..][..fixed];
+                    let (glance, exact) = (layouts.are_right(0, &bodies), layouts.check(0, body));
+                    assert!(!glance || exact.is_ok(), "byte {at}, {value}: {exact:?}");
+                    // What is beyond doubt to the test of one body is to that of many; text is looked at more closely there.
+                    let is_text = matches!(at % fixed, 12..24);
+                    assert!(glance || exact.is_err() || is_text, "byte {at}, {value} with nulls {nulls}");
+                    bodies[at] = before;
+                }
+            }
+        }
     }
 
     #[test]

@@ -20,11 +20,13 @@
 //! assert_eq!(&batch[row.body], b"second");
 //! ```
 
+mod alike;
 mod builder;
 mod error;
 mod header;
 mod rows;
 
+pub use alike::Alike;
 pub use builder::{BatchBuilder, PushError};
 pub use error::BatchError;
 pub use header::{BatchHeader, assign_producer, assign_sequence, check, verify_payload};

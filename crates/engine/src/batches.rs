@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tapedb_codec::batch::{self, BatchError, BatchHeader, Rows};
+use tapedb_codec::batch::{self, Alike, BatchError, BatchHeader, Rows};
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{LogError, Ticket};
 
@@ -113,21 +113,32 @@ impl BatchLoader {
         if have > end {
             return Err(LogError::Batch(BatchError::Trailing { offset: end, have: have - end }).into());
         }
+        let is_refused = self.stream.settings.refuses_late() && !header.sorted();
+        let symbols = self.stream.dictionary.len();
+        if !is_refused
+            && let Some(layouts) = self.known_layouts(header.schema_version)
+            && are_plainly_right(&header, batch, layouts, symbols)
+        {
+            return Ok(header);
+        }
         self.rows.load_parsed(&header, batch).map_err(LogError::Batch)?;
-        if self.stream.settings.refuses_late() && !header.sorted() {
+        if is_refused {
             return Err(
                 self.body(0, "the batch is not in order of time, and the stream refuses late messages")
             );
         }
-        let own = self.stream.definition.schema_version;
-        if header.schema_version != own && !self.versions.contains_key(&header.schema_version) {
+        if self.known_layouts(header.schema_version).is_none() {
             let layouts = self.layouts_of(header.schema_version)?;
             self.versions.insert(header.schema_version, layouts);
         }
         let layouts = self.versions.get(&header.schema_version).unwrap_or(&self.stream.layouts);
-        check_rows(&self.rows, batch, layouts, self.stream.dictionary.len())
-            .map_err(|(row, what)| self.body(row, &what))?;
+        check_rows(&self.rows, batch, layouts, symbols).map_err(|(row, what)| self.body(row, &what))?;
         Ok(header)
+    }
+
+    fn known_layouts(&self, version: u16) -> Option<&Layouts> {
+        let is_own = version == self.stream.definition.schema_version;
+        if is_own { Some(&self.stream.layouts) } else { self.versions.get(&version) }
     }
 
     fn layouts_of(&self, version: u16) -> Result<Layouts, Error> {
@@ -146,13 +157,13 @@ impl BatchLoader {
     }
 }
 
-/// Whether all bodies are right, where they are of one type and so alike that this can be told without a look at each.
-fn are_plainly_right(rows: &Rows, batch: &[u8], layouts: &Layouts) -> bool {
-    let header = rows.header();
-    let is_alike = header.type_width == 0 && header.length_width == 0;
-    let record = layouts.record(header.type_const).ok().filter(|record| is_alike && record.message);
-    record.is_some_and(|record| record.fixed == header.length_const as usize)
-        && layouts.are_right(header.type_const, &batch[rows.bodies_start() as usize..])
+/// Whether all rows are right, where they are so alike that this can be told without finding each.
+fn are_plainly_right(header: &BatchHeader, batch: &[u8], layouts: &Layouts, symbols: u32) -> bool {
+    let Some(Alike { symbol_max, bodies_start }) = Alike::of(header, batch) else { return false };
+    let record = layouts.record(header.type_const).ok().filter(|record| record.message);
+    symbol_max < symbols
+        && record.is_some_and(|record| record.fixed == header.length_const as usize)
+        && layouts.are_right(header.type_const, &batch[bodies_start..])
 }
 
 /// Checks types, symbols and bodies; the first row that is wrong, and what is wrong with it.
@@ -165,9 +176,6 @@ fn check_rows(rows: &Rows, batch: &[u8], layouts: &Layouts, symbols: u32) -> Res
             row,
             format!("the stream has {symbols} symbols, and the message's is number {}", rows.symbols()[row]),
         ));
-    }
-    if are_plainly_right(rows, batch, layouts) {
-        return Ok(());
     }
     let mut last_type = None;
     for (row, &type_id) in rows.types().iter().enumerate() {

@@ -260,7 +260,10 @@ impl BlockBuilder {
                 bodies.iter().all(|body| is_beyond_doubt(bytes(body), decimals))
             }
         });
-        certain || bodies.iter().all(|body| plan.layouts().check(type_id, bytes(body)).is_ok())
+        let are_right = || bodies.len() == self.rows.len() && plan.layouts().are_right(type_id, &self.bodies);
+        certain
+            || is_short && are_right()
+            || bodies.iter().all(|body| plan.layouts().check(type_id, bytes(body)).is_ok())
     }
 
     fn body(&self, row: usize) -> Span {

@@ -73,6 +73,9 @@ proptest! {
         let mut rows = Rows::default();
         rows.load(&batch).unwrap();
         prop_assert_eq!(rows.len(), messages.len());
+        let are_alike = messages.iter().all(|m| (m.2, m.3.len()) == (messages[0].2, messages[0].3.len()));
+        let alike = Alike { symbol_max: messages.iter().map(|m| m.1).max().unwrap(), bodies_start: rows.body(0).start };
+        prop_assert_eq!(Alike::of(&header, &batch), are_alike.then_some(alike));
         for (i, (time, symbol, type_id, body)) in messages.iter().enumerate() {
             let row = rows.row(i);
             prop_assert_eq!((row.time, row.symbol, row.type_id), (*time, *symbol, *type_id));
@@ -105,6 +108,13 @@ proptest! {
         let first_sequence = u64::from_le_bytes(batch[16..24].try_into().unwrap());
         assign_sequence(&mut batch, first_sequence).unwrap();
         let mut rows = Rows::default();
+        if let Ok(header) = BatchHeader::parse(&batch) {
+            let is_alike = header.type_width == 0 && header.length_width == 0;
+            let loaded = rows.load(&batch).ok();
+            let largest = loaded.and_then(|()| rows.symbols().iter().copied().max());
+            let alike = Alike::of(&header, &batch).map(|alike| alike.symbol_max);
+            prop_assert_eq!(alike, largest.filter(|_| is_alike));
+        }
         if rows.load(&batch).is_ok() {
             let header = *rows.header();
             for i in 0..rows.len() {

@@ -38,6 +38,9 @@ pub struct RecordLayout {
     pub(super) tests: Option<Vec<Test>>,
     /// Bits behind the last nullable field in its byte of the null bitmap, where that is among the first eight.
     pub(super) unused: u64,
+    /// The bits of the null bitmap, where all bodies are right that have the fixed part and none of these: there are no others,
+    /// and every bit pattern of a field is a value.
+    pub(super) open: Option<u64>,
 }
 
 /// Where one field lies.
@@ -204,6 +207,9 @@ impl RecordLayout {
         let mut runs: Vec<usize> = ops.split(|op| op.code.is_variable()).map(<[Op]>::len).collect();
         // What is behind the last variable field is whatever is left.
         runs.pop();
+        let tests = Test::of_fields(&ops, offset);
+        let is_open =
+            last_end.is_none() && tests.as_ref().is_some_and(|tests| tests.iter().all(Test::is_open));
         Self {
             name: record.name.clone(),
             message: record.message,
@@ -212,7 +218,8 @@ impl RecordLayout {
             nullable,
             last_end,
             type_id: type_id as u16,
-            tests: Test::of_fields(&ops, offset),
+            open: is_open.then(|| bitmap_bits(nullable)),
+            tests,
             ops,
             runs,
             unused: unused_bits(nullable),
@@ -325,6 +332,11 @@ impl TypeLayout {
 fn unused_bits(nullable: usize) -> u64 {
     let bits = 8 * nullable.div_ceil(8);
     if bits > NEAR { 0 } else { (nullable..bits).map(|bit| 1 << bit).sum() }
+}
+
+/// Bits of the first eight bytes of a body that belong to its null bitmap, which is no longer.
+fn bitmap_bits(nullable: usize) -> u64 {
+    u64::MAX.checked_shr(64 - 8 * nullable.div_ceil(8) as u32).unwrap_or(0)
 }
 
 /// The `u32` at `offset` of a body whose fixed part is there.

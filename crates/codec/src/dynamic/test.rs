@@ -38,6 +38,11 @@ impl Test {
         Some(ops.iter().filter(|op| !op.code.is_variable()).flat_map(Self::of_field).flatten().collect())
     }
 
+    /// Whether there is nothing to look at but a null.
+    pub fn is_open(&self) -> bool {
+        self.limit == u64::MAX
+    }
+
     /// Whether the field is beyond doubt in this body, which has the fixed part.
     #[inline(always)]
     pub fn passes(&self, body: &[u8], nulls: Nulls) -> bool {
@@ -54,8 +59,7 @@ impl Test {
         if any.any(self.mask) {
             return bodies.chunks_exact(fixed).all(|body| self.passes(body, Nulls::of(body, NEAR)));
         }
-        // Every bit pattern is a value.
-        if self.limit == u64::MAX {
+        if self.is_open() {
             return true;
         }
         // Looked at to the end, since as good as always all are: so there is nothing to decide on the way.
@@ -197,6 +201,32 @@ mod tests {
                     assert!(glance || exact.is_err() || is_text, "byte {at}, {value} with nulls {nulls}");
                     bodies[at] = before;
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn where_every_pattern_is_a_value_every_bit_of_the_bitmap_counts() {
+        for fields in [1, 7, 8, 9, 63, 64, 65] {
+            let text: String = (0..fields).map(|field| format!("f{field}: i64?, ")).collect();
+            let layouts = Layouts::new(format!("message M {{ {text} z: u8 }}").parse().unwrap()).unwrap();
+            let fixed = layouts.records()[0].fixed;
+            let bitmap = (fields as usize).div_ceil(8);
+            let mut bodies = vec![0xff; 3 * fixed];
+            bodies.chunks_mut(fixed).for_each(|body| body[..bitmap].fill(0));
+            assert_eq!(
+                (layouts.check(0, &bodies[..fixed]), layouts.are_right(0, &bodies)),
+                (Ok(()), fields < 65)
+            );
+            assert!(
+                layouts.check(0, &bodies[..fixed - 1]).is_err()
+                    && layouts.check(0, &bodies[..fixed + 1]).is_err()
+            );
+            for bit in 0..8 * bitmap {
+                let mut bodies = bodies.clone();
+                bodies[fixed + bit / 8] |= 1 << (bit % 8);
+                assert!(layouts.check(0, &bodies[fixed..2 * fixed]).is_err(), "{fields} fields, bit {bit}");
+                assert!(!layouts.are_right(0, &bodies), "{fields} fields, bit {bit}");
             }
         }
     }

@@ -27,6 +27,11 @@ pub fn keep(wanted: bool) -> Result<Option<Awake>, Failure> {
     kept.map_err(|error| Failure::new(format!("{error} (leave --keep-awake out)")))
 }
 
+/// The same in a few words.
+pub fn remark(awake: &Awake) -> &'static str {
+    if awake.bars_deep_sleep() { "processors kept awake, deep sleep barred" } else { "processors kept awake" }
+}
+
 /// What is kept awake, in words.
 pub fn told(awake: &Awake) -> String {
     let deep = if awake.bars_deep_sleep() { ", and from sleeping deeply" } else { "" };

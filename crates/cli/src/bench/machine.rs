@@ -6,7 +6,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use tapedb_topic::Awake;
 
 /// Round trips measured in one probe.
 const TRIPS: u64 = 20_000;
@@ -46,18 +45,14 @@ impl Machine {
         Self { cpu, cores, memory_gib: kib.div_ceil(1 << 20), kernel }
     }
 
-    /// One line: the machine, the round trips before and after the run, in nanoseconds, and whether it was kept awake.
-    pub fn line(&self, before_ns: f64, after_ns: f64, awake: Option<&Awake>) -> String {
+    /// One line: the machine, the round trips before and after the run, in nanoseconds, and what was special.
+    pub fn line(&self, before_ns: f64, after_ns: f64, remarks: &[&str]) -> String {
         let Self { cpu, cores, memory_gib, kernel } = self;
         let os = std::env::consts::OS;
-        let awake = match awake {
-            Some(awake) if awake.bars_deep_sleep() => "; processors kept awake, deep sleep barred",
-            Some(_) => "; processors kept awake",
-            None => "",
-        };
+        let remarks: String = remarks.iter().flat_map(|remark| ["; ", remark]).collect();
         format!(
             "{cores} cores {cpu}, {memory_gib} GiB, {os} {kernel}; cross-core round trip {before_ns:.0} ns before, \
-             {after_ns:.0} ns after{awake}"
+             {after_ns:.0} ns after{remarks}"
         )
     }
 }

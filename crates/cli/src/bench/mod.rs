@@ -54,6 +54,14 @@ impl Bench {
             _ => false,
         }
     }
+
+    /// What figures depend on that their cases do not say.
+    fn remarks(&self) -> Vec<&'static str> {
+        match self {
+            Self::Tick(args) => args.remarks(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Runs a benchmark and prints its report.
@@ -76,6 +84,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     }
     let before = cross_core_round_trip_ns();
     let awake = awake::keep(args.bench.keeps_awake())?;
+    let mut remarks = args.bench.remarks();
+    remarks.extend(awake.as_ref().map(awake::remark));
     let report = match args.bench {
         Bench::Codec(args) => codec::run(&args, ui)?,
         Bench::Storage(args) => storage::run(args, ui)?,
@@ -89,7 +99,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     };
     let machine = match report.machine() {
         Some(machine) => machine.to_string(),
-        None => Machine::here().line(before, cross_core_round_trip_ns(), awake.as_ref()),
+        None => Machine::here().line(before, cross_core_round_trip_ns(), &remarks),
     };
     print(&report, &machine, ui)
 }

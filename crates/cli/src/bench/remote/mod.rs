@@ -53,7 +53,7 @@ pub enum Transport {
 
 impl Transport {
     /// Its short name.
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
             Self::Uds => "uds",

@@ -135,6 +135,16 @@ impl Args {
         self.awake.keep_awake
     }
 
+    /// What figures depend on that their cases do not say.
+    pub fn remarks(&self) -> Vec<&'static str> {
+        let pinned = if self.unpinned {
+            "the system chooses the cores"
+        } else {
+            "each process on a core, if there are as many"
+        };
+        vec![self.transport.name(), pinned]
+    }
+
     fn latency(&self, report: &mut Report) -> Result<(), Failure> {
         for (name, rows, extra) in UPDATES {
             let (driven, done) = self.drive(rows, extra, 1)?;

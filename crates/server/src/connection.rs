@@ -2,7 +2,8 @@
 //! in good order. Whatever takes long here keeps nobody else waiting.
 //!
 //! Always true: nothing is read while the outbox is full, so a client that does not take its answers is not asked for more
-//! questions; before it has said who it is a client costs one small buffer, for a limited time.
+//! questions; before it has said who it is a client costs one small buffer, and shared memory if it asks for that (as much of it
+//! as it writes to), for a limited time.
 
 use crate::account::Place;
 use crate::burst::Burst;
@@ -151,13 +152,17 @@ impl Connection {
     fn serve(&mut self) -> Result<std::convert::Infallible, End> {
         let mut events = Events::with_capacity(4);
         let mut wait = Some(Duration::ZERO);
-        let mut spins = 0;
+        let (mut spins, mut may_work) = (0, false);
         loop {
+            // Whoever has found it, this thread a moment ago or another that has woken it.
+            if self.handle.outbox.is_broken() {
+                return Err(End::Lost { why: "the client is gone".into() });
+            }
             events.clear();
             let has_come = spins < SPINS_MAX && wait != Some(Duration::ZERO) && self.spin()?;
             spins = if has_come { spins + 1 } else { 0 };
             if !has_come {
-                self.poll(&mut events, wait)?;
+                self.poll(&mut events, wait, may_work)?;
             }
             self.now = self.began.elapsed().as_millis() as u64;
             for event in events.iter().filter(|event| event.token() == SOCKET) {
@@ -169,9 +174,6 @@ impl Connection {
                     self.write();
                 }
             }
-            if self.handle.outbox.is_broken() {
-                return Err(End::Lost { why: "the client is gone".into() });
-            }
             if self.shared.is_stopping() {
                 return Err(End::Stopping);
             }
@@ -179,7 +181,8 @@ impl Connection {
             let pause = self.pause();
             // Who has to wait is not listened to.
             self.was_busy &= pause.is_zero();
-            let is_more = pause.is_zero() && self.work()?;
+            may_work = pause.is_zero();
+            let is_more = may_work && self.work()?;
             let due = self.keep_pulse()?;
             wait = Some(match is_more {
                 true => Duration::ZERO,
@@ -189,16 +192,21 @@ impl Connection {
         }
     }
 
-    fn poll(&mut self, events: &mut Events, wait: Option<Duration>) -> Result<(), End> {
+    /// Waits for events; not at all if the thread may go on with what is there.
+    fn poll(&mut self, events: &mut Events, wait: Option<Duration>, may_work: bool) -> Result<(), End> {
         let waits_for_room = self.handle.outbox.waiting() > 0;
         if waits_for_room != self.waits_for_room {
             let registered = self.handle.outbox.register(self.poll.registry(), SOCKET, waits_for_room);
             registered.map_err(|error| End::Lost { why: error.to_string() })?;
             self.waits_for_room = waits_for_room;
         }
+        // Others may just have made the room for answers that this thread has missed.
+        let goes_on = may_work && (self.has_frames || self.is_readable) && self.handle.outbox.has_room(1);
+        let wait = if goes_on { Some(Duration::ZERO) } else { wait };
         // What is not read although it is there, because the client has to wait or takes no answers, keeps nobody awake.
-        let may_sleep = sleep(&self.handle, &mut self.poll, events, wait, !self.is_readable)
-            .map_err(|error| End::Lost { why: error.to_string() })?;
+        let wanted = Wanted { data: !self.is_readable, room: waits_for_room };
+        let may_sleep =
+            sleep(&self.handle, &mut self.poll, events, wait, wanted).map_err(|error| self.lost(error))?;
         if !may_sleep {
             self.is_readable = true;
             if self.handle.outbox.waiting() > 0 {
@@ -305,11 +313,16 @@ impl Connection {
                 self.is_readable = false;
                 Ok(())
             }
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                let of = if self.handle.outbox.is_shared_memory() { "" } else { "TLS: " };
-                Err(End::Told { kind: Kind::Protocol, why: format!("{of}{error}") })
-            }
-            Err(error) => Err(End::Lost { why: error.to_string() }),
+            Err(error) => Err(self.lost(error)),
+        }
+    }
+
+    /// What an error of the socket comes to: who sends what is no TLS, or breaks a pipe, is told.
+    fn lost(&self, error: io::Error) -> End {
+        let of = if self.handle.outbox.is_shared_memory() { "" } else { "TLS: " };
+        match error.kind() {
+            io::ErrorKind::InvalidData => End::Told { kind: Kind::Protocol, why: format!("{of}{error}") },
+            _ => End::Lost { why: error.to_string() },
         }
     }
 
@@ -504,7 +517,7 @@ impl Connection {
         let mut events = Events::with_capacity(4);
         while self.handle.outbox.waiting() > 0 && !self.handle.outbox.is_broken() {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.poll(&mut events, Some(left)).is_err() {
+            if left.is_zero() || self.poll(&mut events, Some(left), false).is_err() {
                 return;
             }
             self.handle.outbox.flush();
@@ -512,16 +525,23 @@ impl Connection {
     }
 }
 
+/// What a thread that sleeps is to be woken for, besides the end of its time.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    data: bool,
+    room: bool,
+}
+
 /// Waits for events. A client behind shared memory rings only for those who have said that they sleep. Whether it could be slept:
-/// `false` when something that is wanted had come, or there was room for what waits, about which there need be no event.
+/// `false` when something that is wanted had come, about which there need be no event.
 fn sleep(
     handle: &Handle,
     poll: &mut Poll,
     events: &mut Events,
     wait: Option<Duration>,
-    wants_data: bool,
+    wanted: Wanted,
 ) -> io::Result<bool> {
-    let may_sleep = wait == Some(Duration::ZERO) || handle.outbox.doze(wants_data)?;
+    let may_sleep = wait == Some(Duration::ZERO) || handle.outbox.doze(wanted.data, wanted.room)?;
     let polled = poll.poll(events, if may_sleep { wait } else { Some(Duration::ZERO) });
     handle.outbox.wake(events.iter().any(|event| event.token() == SOCKET));
     match polled {
@@ -540,7 +560,8 @@ fn linger(handle: &Handle, poll: &mut Poll) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() || sleep(handle, poll, &mut events, Some(left), true).is_err() {
+                let wanted = Wanted { data: true, room: false };
+                if left.is_zero() || sleep(handle, poll, &mut events, Some(left), wanted).is_err() {
                     return;
                 }
             }

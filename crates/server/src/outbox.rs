@@ -173,12 +173,12 @@ impl Outbox {
     }
 
     /// Tells a client behind shared memory that the connection's thread is about to sleep. Whether it may: `false` when something
-    /// has come, if that is wanted, or there is room for what waits.
+    /// has come or there is room, whichever is wanted.
     ///
     /// # Errors
     /// When the client has broken the pipe.
-    pub fn doze(&self, wants_data: bool) -> io::Result<bool> {
-        self.socket.pipe().map_or(Ok(true), |pipe| pipe.doze(wants_data, self.waiting() > 0))
+    pub fn doze(&self, wants_data: bool, wants_room: bool) -> io::Result<bool> {
+        self.socket.pipe().map_or(Ok(true), |pipe| pipe.doze(wants_data, wants_room))
     }
 
     /// Tells it that the thread is awake, whatever has woken it.
@@ -287,6 +287,7 @@ impl Outbox {
     fn break_off(&self, state: &mut State) {
         self.broken.store(true, Ordering::Release);
         (state.buffer, state.start) = (Vec::new(), 0);
+        self.waiting.store(0, Ordering::Release);
     }
 
     fn note(&self, state: &State) {

@@ -22,10 +22,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What comes with the memory, over the socket, and at its beginning.
 pub const PIPE_MAGIC: [u8; 8] = *b"TAPEPIPE";
+/// What the memory is called where the system lists it.
+const NAME: &str = "tapedb-pipe";
 /// Version of the layout.
 const VERSION: u64 = 1;
 /// Bytes before the first ring.
@@ -40,6 +42,10 @@ const FIELDS_AT: [usize; 2] = [64, 64 + field::COUNT];
 const RING_BYTES: std::ops::RangeInclusive<usize> = 4096..=1 << 26;
 /// Those who wait for room look so often whether the other side is still there.
 const ROOM_LOOK: Duration = Duration::from_millis(100);
+/// What is taken from the bell at once, and how often in a row: an honest side rings for data and for room, and is heard before it
+/// rings again.
+const BELL_BYTES: usize = 4096;
+const BELL_READS_MAX: usize = 16;
 
 /// One end of a pipe. Any thread may use it; what two threads write at once does not mix, but its order is chance.
 #[derive(Debug)]
@@ -75,7 +81,7 @@ impl Pipe {
         if !ring_bytes.is_power_of_two() || !RING_BYTES.contains(&ring_bytes) {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
-        let memory = memfd_create("tapedb-pipe", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let memory = new_memory()?;
         ftruncate(&memory, file_bytes(ring_bytes) as u64)?;
         fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let words = Words::mapped(Mapping::lazily(&memory, file_bytes(ring_bytes))?);
@@ -171,7 +177,9 @@ impl Pipe {
             }
         }
         if written == 0 && wanted > 0 {
-            return Err(io::ErrorKind::WouldBlock.into());
+            // Room that nobody will make is not waited for. (Who only writes no more still reads.)
+            let is_gone = self.ended.load(Ordering::Acquire) && self.is_gone()?;
+            return Err(if is_gone { io::ErrorKind::BrokenPipe } else { io::ErrorKind::WouldBlock }.into());
         }
         let is_asleep = out.publish(&self.words);
         drop(out);
@@ -209,20 +217,19 @@ impl Pipe {
     /// # Errors
     /// [`io::ErrorKind::BrokenPipe`] when the other side is gone; [`io::ErrorKind::InvalidData`] when it has broken the pipe.
     pub fn wait_for_room(&self, timeout: Duration) -> io::Result<bool> {
-        let mut left = timeout;
+        let until = Instant::now() + timeout;
         loop {
             if !locked(&self.out).doze(&self.words, Wake::Word)? {
                 return Ok(true);
             }
+            let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(false);
             }
             if self.is_gone()? {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            let slice = left.min(ROOM_LOOK);
-            sleep_on(self.words.get(self.bed), Wake::Word.word() as u32, slice);
-            left -= slice;
+            sleep_on(self.words.get(self.bed), Wake::Word.word() as u32, left.min(ROOM_LOOK));
         }
     }
 
@@ -246,24 +253,28 @@ impl Pipe {
         }
     }
 
+    /// Takes all that has rung, up to the end behind it: a poll that tells of changes tells of both at once.
     fn clear_bell(&self) {
-        let mut bytes = [0; 64];
-        loop {
+        let mut bytes = [0; BELL_BYTES];
+        for _ in 0..BELL_READS_MAX {
             match recv(&self.bell, &mut bytes, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return self.ended.store(true, Ordering::Release),
-                Ok((count, _)) if count == bytes.len() => {}
-                Ok(_) | Err(rustix::io::Errno::AGAIN) => return,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return self.ended.store(true, Ordering::Release),
+                Ok((1.., _)) | Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                Ok(_) | Err(_) => return self.ended.store(true, Ordering::Release),
             }
         }
+        // Who rings without end would keep this side from everything else.
+        self.close();
     }
 
     /// Whether the other side has closed the socket.
     fn is_gone(&self) -> io::Result<bool> {
         let mut polled = [PollFd::new(&self.bell, PollFlags::empty())];
-        poll(&mut polled, Some(&Timespec::default()))?;
-        Ok(polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR))
+        match poll(&mut polled, Some(&Timespec::default())) {
+            Ok(_) => Ok(polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -276,6 +287,15 @@ enum Side {
 
 fn file_bytes(ring_bytes: usize) -> usize {
     HEADER_BYTES + 2 * ring_bytes
+}
+
+/// Memory that can be sealed; never to be executed, where the system knows of that.
+fn new_memory() -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(rustix::io::Errno::INVAL) => Ok(memfd_create(NAME, flags)?),
+        made => Ok(made?),
+    }
 }
 
 fn hand_over(bell: &OwnedFd, memory: BorrowedFd<'_>) -> io::Result<()> {
@@ -433,6 +453,42 @@ mod tests {
         assert_eq!(read(&taker, &mut room), 7);
         assert_eq!(&room[..7], b"the end");
         assert_eq!(read(&taker, &mut room), 0);
+    }
+
+    #[test]
+    fn the_end_is_heard_behind_what_rings() {
+        let (maker, taker) = pair(4096);
+        for rings in [0, 1, 3, 9000] {
+            assert!(maker.doze(true, false).unwrap() || rings > 0);
+            (0..rings).for_each(|_| taker.ring().unwrap());
+            maker.wake(true);
+        }
+        assert!(maker.doze(true, false).unwrap());
+        taker.ring().unwrap();
+        drop(taker);
+        maker.wake(true);
+        assert_eq!(maker.read(&mut [0; 8]).unwrap(), 0);
+        while maker.write(&[IoSlice::new(&[7; 1000])]).is_ok() {}
+        let error = maker.write(&[IoSlice::new(&[7; 1000])]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn who_rings_without_end_is_left() {
+        let (maker, taker) = pair(4096);
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let _ = send(&taker.bell, &[0; 1 << 16], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+                }
+            });
+            while !maker.ended.load(Ordering::Relaxed) {
+                maker.wake(true);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert!(send(&taker.bell, b"!", SendFlags::NOSIGNAL).is_err());
     }
 
     #[test]

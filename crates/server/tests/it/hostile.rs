@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tapedb_server::{Config, May, Tls};
+use tapedb_server::{Config, Limits, May, Tls};
 use tapedb_topic::Pipe;
 use tapedb_wire::{
     ClientSession, FRAME_HEADER_BYTES, Login, MEMORY_REQUEST, PREFACE, ToServer, frame_header,
@@ -268,10 +268,14 @@ fn encrypted_and_plain_do_not_mix_and_say_so() {
 }
 
 /// A server at a Unix socket too.
-fn serve_locally() -> (tempfile::TempDir, Served) {
+fn serve_locally(change: impl FnOnce(&mut Limits)) -> (tempfile::TempDir, Served) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
-    (folder, serve(|config| config.unix_socket = Some(path)))
+    let served = serve(|config| {
+        config.unix_socket = Some(path);
+        change(&mut config.limits);
+    });
+    (folder, served)
 }
 
 fn local(served: &Served) -> UnixStream {
@@ -305,7 +309,7 @@ fn all(pipe: &Pipe) -> Vec<u8> {
 
 #[test]
 fn shared_memory_is_given_once_and_at_unix_sockets_alone() {
-    let (_folder, served) = serve_locally();
+    let (_folder, served) = serve_locally(|_| {});
     let mut over_tcp = served.connect();
     over_tcp.socket.write_all(&MEMORY_REQUEST).unwrap();
     let words = over_tcp.last_words().unwrap();
@@ -330,12 +334,24 @@ fn shared_memory_is_given_once_and_at_unix_sockets_alone() {
 
 #[test]
 fn who_leaves_shared_memory_at_any_time_is_forgotten() {
-    let (_folder, served) = serve_locally();
+    // It is the end itself that is noticed, and not that nothing comes for long.
+    let long = 3_600_000;
+    let (_folder, served) =
+        serve_locally(|limits| (limits.handshake_ms_max, limits.heartbeat_ms) = (long, long));
     let mut hello = Vec::new();
     ClientSession::hello("test", Login::Anyone, &mut hello);
     for count in 0..=hello.len() {
         let pipe = memory(&served);
         pipe.write(&[IoSlice::new(&hello[..count])]).unwrap();
+    }
+    let mut ping = hello.clone();
+    ToServer::Ping { number: 7 }.encode(0, &mut ping);
+    for _ in 0..40 {
+        let pipe = memory(&served);
+        pipe.write(&[IoSlice::new(&hello)]).unwrap();
+        // By now the server most likely sleeps, and is woken by the ping and by the end at once.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        pipe.write(&[IoSlice::new(&ping[hello.len()..])]).unwrap();
     }
     // Bells that ring for nothing, and for those who are gone.
     let noisy = local(&served);
@@ -349,4 +365,30 @@ fn who_leaves_shared_memory_at_any_time_is_forgotten() {
     drop(noisy);
     served.wait_until("they are forgotten", |served| served.server().connections() == 0);
     assert_eq!(served.client().streams(), Vec::<String>::new());
+}
+
+/// A client that asks for more than it takes: whatever waits for it, its end is noticed.
+#[test]
+fn who_leaves_with_answers_waiting_is_forgotten() {
+    let long = 3_600_000;
+    let (_folder, served) =
+        serve_locally(|limits| (limits.handshake_ms_max, limits.heartbeat_ms) = (long, long));
+    let mut bytes = Vec::new();
+    ClientSession::hello("test", Login::Anyone, &mut bytes);
+    for channel in 1..20_000 {
+        ToServer::Describe { name: &"nobody".repeat(40), known: None }.encode(channel, &mut bytes);
+    }
+    let pipe = memory(&served);
+    let mut rest = &bytes[..];
+    // Until the server reads no more, for its answers have no room.
+    while !rest.is_empty() {
+        match pipe.write(&[IoSlice::new(rest)]) {
+            Ok(count) => rest = &rest[count..],
+            Err(_) if pipe.wait_for_room(std::time::Duration::from_millis(500)).unwrap() => {}
+            Err(_) => break,
+        }
+    }
+    assert!(!rest.is_empty(), "it reads however much waits");
+    drop(pipe);
+    served.wait_until("it is forgotten", |served| served.server().connections() == 0);
 }

@@ -100,11 +100,12 @@ impl Alone {
         if self.next == self.start {
             return;
         }
-        // Here already: this publisher has written to the line.
-        ring.sequence(self.next).store(self.sequence, Ordering::Relaxed);
         // Release: with the first frame all are seen. [SYNC: COMMIT]
         ring.head(self.start).store(self.held, Ordering::Release);
         self.start = self.next;
+        // Not before the commit, which would have to wait until that line is here too.
+        ring.sequence(self.start).store(self.sequence, Ordering::Relaxed);
+        // Release: who begins at the tail finds its number.
         ring.tail().store(Tail::free(self.start).word(), Ordering::Release);
         self.clear(ring, self.start + AHEAD);
     }
@@ -138,10 +139,14 @@ impl Alone {
 pub(crate) fn settle(ring: &Ring) -> (u64, u64) {
     let mut position = ring.frontier();
     let end = position.saturating_add(ring.shape.ring_bytes);
-    while let Some(bytes) = ring.committed(position).filter(|_| position < end) {
-        position += bytes;
+    let mut sequence = ring.sequence(position).load(Ordering::Relaxed);
+    while let Some((next, messages)) = ring.committed(position).filter(|_| position < end) {
+        if messages > 0 {
+            // Behind the last frame it may not have been written.
+            sequence = ring.sequence(position).load(Ordering::Relaxed).wrapping_add(messages);
+        }
+        position = next;
     }
-    let sequence = ring.sequence(position).load(Ordering::Relaxed);
     ring.raise_limit_to(position + 2 * LINE);
     ring.write_next(position, sequence);
     ring.tail().store(Tail::free(position).word(), Ordering::Release);

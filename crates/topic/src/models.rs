@@ -194,6 +194,27 @@ fn two_publishers_have_one_order() {
     });
 }
 
+#[test]
+fn two_who_come_after_one_that_died_alone_go_on_behind_it() {
+    model(2, || {
+        let ring = ring(Delivery::Reliable, &[]);
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let tail = ring.tail().load(Ordering::Relaxed);
+        assert!(publish_alone(&ring, &mut Alone::new(&ring), 0));
+        // It died right after its commit.
+        ring.sequence(RING_BYTES + LINE).store(77, Ordering::Relaxed);
+        ring.tail().store(tail, Ordering::Release);
+        let theirs = ring.clone();
+        let writer = thread::spawn(move || publish_shared(&theirs, &mut Shared::new(0), 1));
+        publish_shared(&ring, &mut Shared::new(1), 2);
+        let mut numbers = read(&ring, &mut reader, 3);
+        assert_eq!((reader.expected, reader.abandoned), (3, 0));
+        numbers.sort();
+        assert_eq!(numbers, [0, 1, 2]);
+        writer.join().unwrap();
+    });
+}
+
 /// Publishes once, whatever comes of it: whether it was told that it had.
 fn publish_once(ring: &Ring, slot: usize, number: u64) -> bool {
     let mut shared = Shared::new(slot);

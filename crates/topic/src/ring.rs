@@ -119,12 +119,12 @@ impl Ring {
         self.words.get(place + 1).store(sequence, Ordering::Relaxed);
     }
 
-    /// Bytes of the frame at a position, if it has been committed.
+    /// Where the frame behind the one at a position begins, and how many messages this one is, if it has been committed.
     #[inline(always)]
-    pub fn committed(&self, position: u64) -> Option<u64> {
+    pub fn committed(&self, position: u64) -> Option<(u64, u64)> {
         match Frame::parse(self.head(position).load(Ordering::Acquire)) {
-            Frame::Message { bytes, .. } => Some(frame_bytes(bytes)),
-            Frame::Pad { lines } if lines > 0 => Some(lines * LINE),
+            Frame::Message { bytes, .. } => Some((position + frame_bytes(bytes), 1)),
+            Frame::Pad { lines } if lines > 0 => Some((position + lines * LINE, 0)),
             // A claim at the tail was never finished.
             Frame::Empty | Frame::Pad { .. } | Frame::Claimed { .. } => None,
         }

@@ -169,8 +169,7 @@ impl Shared {
             let Some(owner) = tail.owner else {
                 match ring.committed(tail.position) {
                     None => return tail.position,
-                    // One that published alone died before it could move the tail.
-                    Some(bytes) => _ = exchange(ring, tail, Tail::free(tail.position + bytes)),
+                    Some((next, messages)) => self.follow(ring, tail, next, messages),
                 }
                 continue;
             };
@@ -178,6 +177,19 @@ impl Shared {
                 self.take_over(ring, tail, owner);
             }
         }
+    }
+
+    /// Moves the tail past a frame whose publisher was alone, and died before it could. Others may do the same meanwhile.
+    fn follow(&self, ring: &Ring, tail: Tail, next: u64, messages: u64) {
+        // Who wakes up late writes what is there already, as long as nobody has come around.
+        self.say(ring, Some(Intent { start: tail.position, bytes: next - tail.position }));
+        // Exchanged for itself: the tail is still there, and whoever moves it sees the intent.
+        if exchange(ring, tail, tail).is_ok() {
+            let sequence = ring.sequence(tail.position).load(Ordering::Relaxed);
+            ring.sequence(next).store(sequence.wrapping_add(messages), Ordering::Relaxed);
+            let _ = exchange(ring, tail, Tail::free(next));
+        }
+        self.say(ring, None);
     }
 
     /// Takes the tail from an owner that is dead or has stood still.
@@ -438,9 +450,34 @@ mod tests {
                 ring.tail().store(tail, Ordering::Relaxed);
             }
         }
+        // Nor the last one as far as the number behind it.
+        let behind = 3 * LINE + ring.shape.ring_bytes;
+        ring.sequence(behind).store(0xdead, Ordering::Relaxed);
         assert!(publish(&ring, &mut Shared::new(1), 3));
         assert_eq!(read(&ring, &mut reader, 4), [0, 1, 2, 3]);
         assert_eq!((reader.expected, reader.abandoned), (4, 0));
+    }
+
+    #[test]
+    fn one_alone_goes_on_behind_one_alone_that_died() {
+        let (ring, _) = ring(Delivery::Reliable, 0);
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let tail = ring.tail().load(Ordering::Relaxed);
+        let send = |alone: &mut Alone, number: u64| {
+            let position = alone.room(&ring, LINE).unwrap();
+            ring.write(position, alone.sequence, number as i64, &number.to_le_bytes());
+            alone.add(&ring, LINE, message(8, 1, 0), 1);
+        };
+        let mut alone = Alone::new(&ring);
+        (0..2).for_each(|number| send(&mut alone, number));
+        alone.commit(&ring);
+        ring.tail().store(tail, Ordering::Relaxed);
+        ring.sequence(2 * LINE + ring.shape.ring_bytes).store(0xdead, Ordering::Relaxed);
+        let mut alone = Alone::new(&ring);
+        send(&mut alone, 2);
+        alone.commit(&ring);
+        assert_eq!(read(&ring, &mut reader, 3), [0, 1, 2]);
+        assert_eq!((reader.expected, reader.abandoned), (3, 0));
     }
 
     #[test]

@@ -4,20 +4,25 @@
 //! what was committed last, so whoever comes next goes on from the last frame that is there (`settle`, and `Shared::free_tail`).
 //!
 //! Where its next frames begin is made empty ahead of time, after a commit and not before the next: a message then touches
-//! no lines before it is published but its own, and the lines are here already.
+//! no lines before it is published but its own, and the lines are here already. Lines further ahead are fetched, for readers
+//! had them last.
 
 use crate::atomics::Ordering;
-use crate::format::{LINE, SLACK, Tail, pad};
+use crate::format::{LINE, SLACK, Tail, pad, word};
 use crate::limit::{Raised, Slowest, Watch};
 use crate::ring::Ring;
+use crate::view::View;
 
 /// Bytes that are made empty ahead of the next frame.
 const AHEAD: u64 = if SLACK < 8 * LINE { SLACK } else { 8 * LINE };
 
+/// How far ahead lines are fetched.
+const FETCH: u64 = 32 * LINE;
+
 /// The publisher.
 ///
 /// Always true: frames from `start` on are written up to `next`, but for word 0 of the first of them, which is `held`. From
-/// `next` on up to `cleared` the first word of each line is 0, and `cleared` is greater.
+/// `next` on up to `cleared` the first word of each line is 0; at a commit `cleared` is greater.
 #[derive(Debug)]
 pub(crate) struct Alone {
     start: u64,
@@ -70,51 +75,63 @@ impl Alone {
         if need > self.limit {
             self.raise(ring, need)?;
         }
-        self.add(ring, bytes, pad(bytes), 0);
+        self.add(ring.view(), bytes, pad(bytes), 0);
         if self.start + bytes == self.next {
-            self.commit(ring);
+            self.commit(ring.view());
         }
         Ok(())
     }
 
     /// Adds a frame that has been written where [`Alone::room`] said, of which `bytes` are used; it is not published yet.
     #[inline(always)]
-    pub fn add(&mut self, ring: &Ring, bytes: u64, word: u64, messages: u64) {
-        let end = self.next + bytes;
-        self.sequence += messages;
-        // Not in the frame, which has been written.
-        self.cleared = self.cleared.max(end);
-        self.clear(ring, end + LINE);
+    pub fn add(&mut self, view: View, bytes: u64, word: u64, messages: u64) {
         if self.next == self.start {
             self.held = word;
         } else {
             // A late joiner never begins here, and whoever comes from the first frame has acquired all of them.
-            ring.head(self.next).store(word, Ordering::Release);
+            view.head(self.next).store(word, Ordering::Release);
         }
-        self.next = end;
+        self.sequence += messages;
+        self.next += bytes;
+        view.fetch(self.next + FETCH);
     }
 
     /// Publishes all frames that were added.
     #[inline(always)]
-    pub fn commit(&mut self, ring: &Ring) {
-        if self.next == self.start {
+    pub fn commit(&mut self, view: View) {
+        let (start, next) = (self.start, self.next);
+        if next == start {
             return;
         }
+        // Not in the frames, which have been written.
+        self.cleared = self.cleared.max(next);
+        self.clear(view, next + LINE);
         // Release: with the first frame all are seen. [SYNC: COMMIT]
-        ring.head(self.start).store(self.held, Ordering::Release);
-        self.start = self.next;
+        view.head(start).store(self.held, Ordering::Release);
+        self.start = next;
         // Not before the commit, which would have to wait until that line is here too.
-        ring.sequence(self.start).store(self.sequence, Ordering::Relaxed);
+        view.sequence(next).store(self.sequence, Ordering::Relaxed);
         // Release: who begins at the tail finds its number.
-        ring.tail().store(Tail::free(self.start).word(), Ordering::Release);
-        self.clear(ring, self.start + AHEAD);
+        view.words.get(word::TAIL).store(Tail::free(next).word(), Ordering::Release);
+        self.clear(view, next + AHEAD);
+    }
+
+    /// Publishes a message where nothing else has been added: see [`Alone::add`].
+    #[inline(always)]
+    pub fn publish(&mut self, view: View, bytes: u64, word: u64) {
+        debug_assert_eq!(self.start, self.next, "a batch is neither committed nor forgotten");
+        self.held = word;
+        self.sequence += 1;
+        self.next = self.start + bytes;
+        self.commit(view);
+        view.fetch(self.next + FETCH);
     }
 
     /// Makes lines empty up to a position, where frames may begin.
     #[inline(always)]
-    fn clear(&mut self, ring: &Ring, to: u64) {
+    fn clear(&mut self, view: View, to: u64) {
         while self.cleared < to {
-            ring.head(self.cleared).store(0, Ordering::Relaxed);
+            view.head(self.cleared).store(0, Ordering::Relaxed);
             self.cleared += LINE;
         }
     }
@@ -124,7 +141,7 @@ impl Alone {
         self.sequence -= messages;
         let to = self.next + LINE;
         (self.next, self.cleared) = (self.start, self.start);
-        self.clear(ring, to);
+        self.clear(ring.view(), to);
         ring.sequence(self.start).store(self.sequence, Ordering::Relaxed);
     }
 

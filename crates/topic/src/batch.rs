@@ -87,8 +87,9 @@ impl Batch<'_> {
                 }
                 let Ok(position) = room(ring, alone, bytes, *patience) else { return Ok(false) };
                 let used = fill_frame(ring, position, body);
-                ring.write_header(position, alone.sequence, time.0);
-                alone.add(ring, frame_bytes(used), message(used, type_id, symbol), 1);
+                let view = ring.view();
+                view.write_header(position, alone.sequence, time.0);
+                alone.add(view, frame_bytes(used), message(used, type_id, symbol), 1);
             }
             Lane::Shared(_) => {
                 if self.count == 0 {
@@ -117,7 +118,7 @@ impl Batch<'_> {
         let Publisher { topic, lane, scratch, patience, slot, .. } = &mut *self.publisher;
         let sequence = match lane {
             Lane::Alone(alone) => {
-                alone.commit(&topic.ring);
+                alone.commit(topic.ring.view());
                 alone.sequence - count
             }
             Lane::Shared(_) if count == 0 => 0,

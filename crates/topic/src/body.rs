@@ -56,7 +56,7 @@ impl Body for Encoded<'_> {
 #[inline(always)]
 #[expect(unsafe_code, reason = "bodies are encoded where subscribers read them")]
 pub(crate) fn fill_frame(ring: &Ring, position: u64, body: &impl Body) -> usize {
-    let first = ring.place(position) + FRAME_HEADER as usize / WORD;
+    let first = ring.view().place(position) + FRAME_HEADER as usize / WORD;
     // SAFETY: the frame is claimed, or this publisher is alone and it lies beyond the tail and within the limit; it is not
     // committed, and `room` is given to `write` alone, whose borrow ends here.
     let room = unsafe { ring.words.room(first, body.bound()) };

@@ -52,6 +52,7 @@ mod system;
 mod threads;
 #[cfg(not(loom))]
 mod topic;
+mod view;
 #[cfg(not(loom))]
 mod waits;
 mod words;

@@ -36,12 +36,13 @@ pub(crate) enum Raised {
 /// Subscribers that are in the way, as they were when they were first seen there.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
-    seen: [Option<(u64, u64, Instant)>; SUBSCRIBERS_MAX],
+    /// Large, and rarely looked at.
+    seen: Box<[Option<(u64, u64, Instant)>; SUBSCRIBERS_MAX]>,
 }
 
 impl Default for Watch {
     fn default() -> Self {
-        Self { seen: [None; SUBSCRIBERS_MAX] }
+        Self { seen: Box::new([None; SUBSCRIBERS_MAX]) }
     }
 }
 

@@ -62,8 +62,8 @@ fn body(number: u64) -> [u8; 8] {
 fn publish_alone(ring: &Ring, alone: &mut Alone, number: u64) -> bool {
     let Ok(position) = alone.room(ring, LINE) else { return false };
     ring.write(position, alone.sequence, number as i64, &body(number));
-    alone.add(ring, LINE, message(8, 0, 0), 1);
-    alone.commit(ring);
+    alone.add(ring.view(), LINE, message(8, 0, 0), 1);
+    alone.commit(ring.view());
     ring.wake();
     true
 }
@@ -212,6 +212,45 @@ fn two_who_come_after_one_that_died_alone_go_on_behind_it() {
         numbers.sort();
         assert_eq!(numbers, [0, 1, 2]);
         writer.join().unwrap();
+    });
+}
+
+#[test]
+fn who_joins_one_that_publishes_alone_knows_the_next_number() {
+    model(2, || {
+        let ring = ring(Delivery::Reliable, &[]);
+        let theirs = ring.clone();
+        let writer = thread::spawn(move || {
+            let mut alone = Alone::new(&theirs);
+            for number in 0..3 {
+                assert!(publish_alone(&theirs, &mut alone, number));
+            }
+        });
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let first = reader.expected;
+        writer.join().unwrap();
+        assert_eq!(read(&ring, &mut reader, 3 - first as usize), (first..3).collect::<Vec<_>>());
+        assert_eq!((reader.expected, reader.abandoned), (3, 0));
+    });
+}
+
+#[test]
+fn who_joins_while_others_go_on_behind_one_that_died_alone_knows_the_next_number() {
+    model(2, || {
+        let ring = ring(Delivery::Reliable, &[]);
+        let tail = ring.tail().load(Ordering::Relaxed);
+        let mut alone = Alone::new(&ring);
+        assert!(publish_alone(&ring, &mut alone, 0) && publish_alone(&ring, &mut alone, 1));
+        // It died right after its second commit, and its tail never came as far as the first.
+        ring.sequence(RING_BYTES + 2 * LINE).store(77, Ordering::Relaxed);
+        ring.tail().store(tail, Ordering::Release);
+        let theirs = ring.clone();
+        let writer = thread::spawn(move || publish_shared(&theirs, &mut Shared::new(0), 2));
+        let mut reader = Reader::join(&ring, 0, Start::Now, true);
+        let first = reader.expected;
+        writer.join().unwrap();
+        assert_eq!(read(&ring, &mut reader, 3 - first as usize), (first..3).collect::<Vec<_>>());
+        assert_eq!((reader.expected, reader.abandoned), (3, 0));
     });
 }
 

@@ -81,8 +81,8 @@ fn the_page_shows_the_real_bytes() {
     let mut alone = Alone::new(&ring);
     let position = alone.room(&ring, LINE).unwrap();
     ring.write(position, alone.sequence, 1000, &300i64.to_le_bytes());
-    alone.add(&ring, LINE, message(8, 0, 0), 1);
-    alone.commit(&ring);
+    alone.add(ring.view(), LINE, message(8, 0, 0), 1);
+    alone.commit(ring.view());
     let first = shape.ring_at() as usize / WORD;
     let frame =
         dump((first..first + 10).map(|at| ring.words.get(at).load(crate::atomics::Ordering::Relaxed)));

@@ -76,8 +76,8 @@ pub struct Publisher {
 
 #[derive(Debug)]
 pub(crate) enum Lane {
-    Alone(Box<Alone>),
-    Shared(Box<Shared>),
+    Alone(Alone),
+    Shared(Shared),
 }
 
 impl Publisher {
@@ -87,10 +87,10 @@ impl Publisher {
         let ring = &inner.ring;
         let word = |field| ring.publisher(slot, field);
         let lane = if alone {
-            Lane::Alone(Box::new(Alone::new(ring)))
+            Lane::Alone(Alone::new(ring))
         } else {
             clear(ring, slot);
-            Lane::Shared(Box::new(Shared::new(slot)))
+            Lane::Shared(Shared::new(slot))
         };
         word(word::publisher::INTENT).store(0, Ordering::Release);
         for counter in
@@ -234,40 +234,49 @@ impl Publisher {
         let ring = &self.topic.ring;
         let bound = body.bound();
         check_size(ring, bound)?;
-        let bytes = frame_bytes(bound);
-        let sequence = match &mut self.lane {
-            Lane::Alone(alone) => {
-                let position = match room(ring, alone, bytes, self.patience) {
-                    Ok(position) => position,
-                    Err(slowest) => return Ok(back_pressured(ring, self.slot, slowest)),
-                };
-                let sequence = alone.sequence;
-                let used = fill_frame(ring, position, body);
-                ring.write_header(position, sequence, time.0);
-                alone.add(ring, frame_bytes(used), message(used, type_id, symbol), 1);
-                alone.commit(ring);
-                sequence
-            }
-            Lane::Shared(shared) => {
-                let mut waits = Waits::new(self.patience);
-                loop {
-                    let claim = match shared.claim(ring, bytes, 1) {
-                        Tried::Claimed(claim) => claim,
-                        Tried::BackPressured(slowest) if waits.are_over() => {
-                            return Ok(back_pressured(ring, self.slot, slowest));
-                        }
-                        Tried::BackPressured(_) => continue,
-                    };
-                    let used = fill_frame(ring, claim.first, body);
-                    ring.write_header(claim.first, claim.sequence, time.0);
-                    pad_rest(ring, &claim, claim.first + frame_bytes(used));
-                    if shared.commit(ring, &claim, message(used, type_id, symbol)) {
-                        break claim.sequence;
-                    }
-                    // The others have gone on without it: once more.
-                    ring.publisher(self.slot, word::publisher::OVERTAKEN).fetch_add(1, Ordering::Relaxed);
+        let Lane::Alone(alone) = &mut self.lane else {
+            return self.publish_among_others(symbol, time, type_id, body);
+        };
+        let position = match room(ring, alone, frame_bytes(bound), self.patience) {
+            Ok(position) => position,
+            Err(slowest) => return Ok(back_pressured(ring, self.slot, slowest)),
+        };
+        let sequence = alone.sequence;
+        let used = fill_frame(ring, position, body);
+        let view = ring.view();
+        view.write_header(position, sequence, time.0);
+        alone.publish(view, frame_bytes(used), message(used, type_id, symbol));
+        self.published(1);
+        Ok(Sent::Published { sequence })
+    }
+
+    #[inline(never)]
+    fn publish_among_others(
+        &mut self,
+        symbol: u32,
+        time: Timestamp,
+        type_id: u16,
+        body: &impl Body,
+    ) -> Result<Sent, TopicError> {
+        let (ring, slot) = (&self.topic.ring, self.slot);
+        let Lane::Shared(shared) = &mut self.lane else { unreachable!("it has the topic to itself") };
+        let mut waits = Waits::new(self.patience);
+        let sequence = loop {
+            let claim = match shared.claim(ring, frame_bytes(body.bound()), 1) {
+                Tried::Claimed(claim) => claim,
+                Tried::BackPressured(slowest) if waits.are_over() => {
+                    return Ok(back_pressured(ring, slot, slowest));
                 }
+                Tried::BackPressured(_) => continue,
+            };
+            let used = fill_frame(ring, claim.first, body);
+            ring.view().write_header(claim.first, claim.sequence, time.0);
+            pad_rest(ring, &claim, claim.first + frame_bytes(used));
+            if shared.commit(ring, &claim, message(used, type_id, symbol)) {
+                break claim.sequence;
             }
+            // The others have gone on without it: once more.
+            ring.publisher(slot, word::publisher::OVERTAKEN).fetch_add(1, Ordering::Relaxed);
         };
         self.published(1);
         Ok(Sent::Published { sequence })

@@ -32,8 +32,12 @@ pub(crate) enum Found {
     },
 }
 
-/// Messages read without waiting after which the next wait is a little longer: see [`Reader::poll`].
-const RUN: u32 = 64;
+/// What is read without waiting before the next wait is a little longer: see [`Reader::poll`].
+const RUN_BYTES: u64 = 64 * LINE;
+/// Looks at nothing that do not end a run: for a publisher at full speed the next message is a few away.
+const LOOKS: u32 = 16;
+/// How long that wait is, in `pause`s.
+const COLLECT: u32 = 128;
 /// Looks at nothing between two at the clock, while a claim is in the way.
 const STUCK_LOOKS: u32 = 64;
 
@@ -50,10 +54,16 @@ pub(crate) struct Reader {
     /// Sequence numbers that no message has: of claims whose publishers died.
     pub abandoned: u64,
     published: u64,
+    /// Where it is published next.
+    publish_at: u64,
     publish_step: u64,
-    run: u32,
-    stuck: Option<Stuck>,
+    /// Where it last found nothing for a while, or let messages collect.
+    run_from: u64,
+    /// Looks at nothing at `looked_at`.
     looks: u32,
+    looked_at: u64,
+    stuck: Option<Stuck>,
+    stuck_looks: u32,
 }
 
 /// A claim that is in the way.
@@ -80,11 +90,15 @@ impl Reader {
             abandoned: 0,
             published: 0,
             publish_step: (ring.shape.ring_bytes / 64).min(16 << 10),
-            run: 0,
-            stuck: None,
+            publish_at: 0,
+            run_from: 0,
             looks: 0,
+            looked_at: 0,
+            stuck: None,
+            stuck_looks: 0,
         };
         reader.expected = reader.stand(ring, start);
+        reader.run_from = reader.position;
         reader
     }
 
@@ -111,8 +125,8 @@ impl Reader {
     /// Looks for the next message that `wants` (by type and symbol) and copies its body.
     ///
     /// Who reads as fast as publishers write takes each line out of the hands of the one that is about to write beside it.
-    /// So after a run of messages the reader lets some collect, for a fraction of a microsecond: both go faster then. Single
-    /// messages are seen at once.
+    /// So after a run of messages the reader lets some collect, for a microsecond or two: both go faster then. Single messages
+    /// are seen at once.
     ///
     /// # Errors
     /// `Missed`, and damage.
@@ -123,38 +137,38 @@ impl Reader {
         body: &mut [u8],
         mut wants: impl FnMut(u16, u32) -> bool,
     ) -> Result<Found, TopicError> {
+        let view = ring.view();
         loop {
             let position = self.position;
+            let [word, sequence, time] = view.header(position);
             // Acquire pairs with the release of whoever committed. [SYNC: COMMIT]
-            let word = ring.head(position).load(Ordering::Acquire);
+            let word = word.load(Ordering::Acquire);
             let Frame::Message { bytes, type_id, symbol } = Frame::parse(word) else {
                 if self.pass(ring, word)? {
                     continue;
                 }
                 return Ok(Found::Nothing);
             };
-            let place = ring.place(position);
-            let sequence = ring.words.get(place + 1).load(Ordering::Relaxed);
+            let (sequence, time) = (sequence.load(Ordering::Relaxed), time.load(Ordering::Relaxed));
             let wanted = wants(type_id, symbol);
-            let fits = bytes <= body.len() && bytes as u64 + FRAME_HEADER <= ring.until_wrap(position);
-            let mut time = 0;
+            let fits = bytes <= body.len() && bytes as u64 + FRAME_HEADER <= view.until_wrap(position);
             if wanted && fits {
-                time = ring.words.get(place + 2).load(Ordering::Relaxed) as i64;
-                ring.read_body(position, &mut body[..bytes]);
+                view.read_body(position, bytes, body);
             }
-            if !ring.is_whole(position) {
+            if !view.is_whole(position) {
                 self.rejoin(ring)?;
                 continue;
             }
             if !fits {
                 return Err(TopicError::Corrupt { position, what: "a message longer than the topic takes" });
             }
-            self.abandoned += sequence.wrapping_sub(self.expected);
+            if sequence != self.expected {
+                self.abandoned += sequence.wrapping_sub(self.expected);
+            }
             self.expected = sequence.wrapping_add(1);
             self.move_to(ring, position + frame_bytes(bytes));
             if wanted {
-                self.run += 1;
-                return Ok(Found::Message { bytes, type_id, symbol, time, sequence });
+                return Ok(Found::Message { bytes, type_id, symbol, time: time as i64, sequence });
             }
         }
     }
@@ -162,7 +176,7 @@ impl Reader {
     #[inline(always)]
     fn move_to(&mut self, ring: &Ring, position: u64) {
         self.position = position;
-        if position - self.published >= self.publish_step {
+        if position >= self.publish_at {
             self.publish(ring);
         }
     }
@@ -171,6 +185,7 @@ impl Reader {
     #[cold]
     fn publish(&mut self, ring: &Ring) {
         self.published = self.position;
+        self.publish_at = self.position + self.publish_step;
         let slot = self.slot;
         ring.subscriber(slot, sub::SEQUENCE).store(self.expected, Ordering::Relaxed);
         // Release: what lies before has been copied.
@@ -198,15 +213,25 @@ impl Reader {
         if self.published != position {
             self.publish(ring);
         }
-        if self.run >= RUN {
-            self.run = 0;
-            for _ in 0..RUN {
-                pause();
-            }
-            return Ok(true);
+        Ok(self.let_some_collect())
+    }
+
+    /// Waits a little where messages come so fast that each was there when the one before had been read, or nearly. Whether
+    /// it did.
+    fn let_some_collect(&mut self) -> bool {
+        if self.looked_at != self.position {
+            (self.looked_at, self.looks) = (self.position, 0);
         }
-        self.run = 0;
-        Ok(false)
+        self.looks += 1;
+        if self.looks > LOOKS {
+            self.run_from = self.position;
+        }
+        let waits = self.position - self.run_from >= RUN_BYTES;
+        if waits {
+            self.run_from = self.position;
+            (0..COLLECT).for_each(|_| pause());
+        }
+        waits
     }
 
     /// Passes over an unfinished claim if its publisher is dead, or has stood still for too long. Whether it is gone.
@@ -215,8 +240,8 @@ impl Reader {
         if self.published != position {
             self.publish(ring);
         }
-        self.looks += 1;
-        if !cfg!(loom) && !self.looks.is_multiple_of(STUCK_LOOKS) {
+        self.stuck_looks += 1;
+        if !cfg!(loom) && !self.stuck_looks.is_multiple_of(STUCK_LOOKS) {
             return false;
         }
         // A hostile word has no owner among the slots.
@@ -242,7 +267,7 @@ impl Reader {
         let first = self.expected;
         let sequence = self.stand(ring, Start::Oldest);
         self.expected = sequence;
-        self.run = 0;
+        self.run_from = self.position;
         let count = sequence.wrapping_sub(first);
         if count == 0 {
             return Ok(());

@@ -5,10 +5,11 @@
 //!
 //! Always true, whoever dies whenever:
 //!
-//! - *Frames tile the ring.* At the tail there is a frame with word 0 and the sequence number of the next message, and every
-//!   frame before it leads to it. A subscriber that stands on a frame finds the next one by the frame's own word.
+//! - *Frames tile the ring.* Behind the last frame there is one with word 0, and every frame before it leads to it. A subscriber that stands on a frame finds the next one by the frame's own word.
 //! - *Word 0 is the commit.* It goes from 0 (or `Claimed`) to `Message` or `Pad` once, with release, after all else of the
-//!   frame and after the header of the next frame; subscribers load it with acquire. [SYNC: COMMIT]
+//!   frame and after word 0 of the next frame; subscribers load it with acquire. [SYNC: COMMIT]
+//! - *The tail's frame has its number.* A publisher alone writes the next number after the commit and before the tail;
+//!   whoever moves the tail past a frame of one that died in between writes it.
 //! - *Nobody writes at or beyond the limit.* The limit is raised first, then a release fence, then the ring is written;
 //!   a subscriber copies, then an acquire fence, then it looks at the limit. What it copied at `q` is whole if
 //!   `limit <= q + ring_bytes`. [SYNC: LIMIT]
@@ -16,7 +17,8 @@
 //!   time; nor a region that a living publisher may yet write, however late it wakes: its intent.
 
 use crate::atomics::{AtomicU64, Ordering, light_barrier};
-use crate::format::{FRAME_HEADER, Frame, Intent, LINE, Shape, Tail, frame_bytes, word};
+use crate::format::{Frame, Intent, LINE, Shape, Tail, frame_bytes, word};
+use crate::view::View;
 use crate::words::{WORD, Words};
 use std::fmt::Debug;
 
@@ -35,13 +37,12 @@ pub(crate) struct Ring {
     pub shape: Shape,
     pub presence: Box<dyn Presence>,
     first_word: usize,
-    mask: u64,
 }
 
 impl Ring {
     pub fn new(words: Words, shape: Shape, presence: Box<dyn Presence>) -> Self {
         let first_word = shape.ring_at() as usize / WORD;
-        Self { words, shape, presence, first_word, mask: shape.ring_bytes - 1 }
+        Self { words, shape, presence, first_word }
     }
 
     /// Makes an empty ring of zeros.
@@ -62,61 +63,42 @@ impl Ring {
         self.words.get(word::LIMIT)
     }
 
-    /// Where the frame at a position has its first word.
+    /// Its words by position, as a value.
     #[inline(always)]
-    pub fn place(&self, position: u64) -> usize {
-        self.first_word + (position & self.mask) as usize / WORD
+    pub fn view(&self) -> View<'_> {
+        View { words: self.words.as_value(), first_word: self.first_word, mask: self.shape.ring_bytes - 1 }
     }
 
     /// Bytes from a position to the end of the ring.
     #[inline(always)]
     pub fn until_wrap(&self, position: u64) -> u64 {
-        self.shape.ring_bytes - (position & self.mask)
+        self.view().until_wrap(position)
     }
 
     /// Word 0 of the frame at a position.
     #[inline(always)]
     pub fn head(&self, position: u64) -> &AtomicU64 {
-        self.words.get(self.place(position))
+        self.view().head(position)
     }
 
-    /// Sequence number of the frame at a position: there as soon as the frame before it is.
+    /// Sequence number of the frame at a position: there once the tail is.
     #[inline(always)]
     pub fn sequence(&self, position: u64) -> &AtomicU64 {
-        self.words.get(self.place(position) + 1)
+        self.view().sequence(position)
     }
 
     /// Writes a message behind its word 0, which is not written here.
     #[inline(always)]
     pub fn write(&self, position: u64, sequence: u64, time: i64, body: &[u8]) {
-        self.write_header(position, sequence, time);
-        let mut at = self.place(position) + FRAME_HEADER as usize / WORD;
-        let (whole, rest) = body.as_chunks::<WORD>();
-        for chunk in whole {
-            self.words.get(at).store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
-            at += 1;
-        }
-        if !rest.is_empty() {
-            let mut last = [0; WORD];
-            last[..rest.len()].copy_from_slice(rest);
-            self.words.get(at).store(u64::from_le_bytes(last), Ordering::Relaxed);
-        }
-    }
-
-    /// Writes sequence number and time of a message.
-    #[inline(always)]
-    pub fn write_header(&self, position: u64, sequence: u64, time: i64) {
-        let place = self.place(position);
-        self.words.get(place + 1).store(sequence, Ordering::Relaxed);
-        self.words.get(place + 2).store(time as u64, Ordering::Relaxed);
+        self.view().write_header(position, sequence, time);
+        self.view().write_body(position, body);
     }
 
     /// Makes the frame that will be the next one: empty, with its sequence number.
     #[inline(always)]
     pub fn write_next(&self, position: u64, sequence: u64) {
-        let place = self.place(position);
-        self.words.get(place).store(0, Ordering::Relaxed);
-        self.words.get(place + 1).store(sequence, Ordering::Relaxed);
+        self.head(position).store(0, Ordering::Relaxed);
+        self.sequence(position).store(sequence, Ordering::Relaxed);
     }
 
     /// Where the frame behind the one at a position begins, and how many messages this one is, if it has been committed.
@@ -130,27 +112,9 @@ impl Ring {
         }
     }
 
-    /// Copies a body out of the ring. What it gives is worth something only if [`Ring::is_whole`] says so afterwards.
-    #[inline(always)]
-    pub fn read_body(&self, position: u64, body: &mut [u8]) {
-        let mut at = self.place(position) + FRAME_HEADER as usize / WORD;
-        let (whole, rest) = body.as_chunks_mut::<WORD>();
-        for chunk in whole {
-            *chunk = self.words.get(at).load(Ordering::Relaxed).to_le_bytes();
-            at += 1;
-        }
-        if !rest.is_empty() {
-            let last = self.words.get(at).load(Ordering::Relaxed).to_le_bytes();
-            rest.copy_from_slice(&last[..rest.len()]);
-        }
-    }
-
-    /// Whether what was read at `position` was what had been committed there: nobody may have begun to write over it.
-    /// The fence pairs with that of whoever raised the limit, or claimed below it. [SYNC: LIMIT]
-    #[inline(always)]
+    /// Whether what was read at `position` was what had been committed there. [SYNC: LIMIT]
     pub fn is_whole(&self, position: u64) -> bool {
-        crate::atomics::fence(Ordering::Acquire);
-        self.limit().load(Ordering::Relaxed) <= position.saturating_add(self.shape.ring_bytes)
+        self.view().is_whole(position)
     }
 
     /// Where a frame stands that no claim begins before: the tail, or the claim that is being made known. What is committed

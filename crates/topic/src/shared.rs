@@ -185,6 +185,7 @@ impl Shared {
         self.say(ring, Some(Intent { start: tail.position, bytes: next - tail.position }));
         // Exchanged for itself: the tail is still there, and whoever moves it sees the intent.
         if exchange(ring, tail, tail).is_ok() {
+            fence(Ordering::Release); // [SYNC: LIMIT]
             let sequence = ring.sequence(tail.position).load(Ordering::Relaxed);
             ring.sequence(next).store(sequence.wrapping_add(messages), Ordering::Relaxed);
             let _ = exchange(ring, tail, Tail::free(next));
@@ -443,8 +444,8 @@ mod tests {
             let tail = ring.tail().load(Ordering::Relaxed);
             let position = alone.room(&ring, LINE).unwrap();
             ring.write(position, alone.sequence, number as i64, &number.to_le_bytes());
-            alone.add(&ring, LINE, message(8, 1, 0), 1);
-            alone.commit(&ring);
+            alone.add(ring.view(), LINE, message(8, 1, 0), 1);
+            alone.commit(ring.view());
             // The last two never got as far as the tail.
             if number > 0 {
                 ring.tail().store(tail, Ordering::Relaxed);
@@ -466,16 +467,16 @@ mod tests {
         let send = |alone: &mut Alone, number: u64| {
             let position = alone.room(&ring, LINE).unwrap();
             ring.write(position, alone.sequence, number as i64, &number.to_le_bytes());
-            alone.add(&ring, LINE, message(8, 1, 0), 1);
+            alone.add(ring.view(), LINE, message(8, 1, 0), 1);
         };
         let mut alone = Alone::new(&ring);
         (0..2).for_each(|number| send(&mut alone, number));
-        alone.commit(&ring);
+        alone.commit(ring.view());
         ring.tail().store(tail, Ordering::Relaxed);
         ring.sequence(2 * LINE + ring.shape.ring_bytes).store(0xdead, Ordering::Relaxed);
         let mut alone = Alone::new(&ring);
         send(&mut alone, 2);
-        alone.commit(&ring);
+        alone.commit(ring.view());
         assert_eq!(read(&ring, &mut reader, 3), [0, 1, 2]);
         assert_eq!((reader.expected, reader.abandoned), (3, 0));
     }

@@ -107,6 +107,7 @@ impl SubscriberBuilder {
             body,
             wanted,
             symbols: Symbols::default(),
+            last_symbol: None,
             head: Head { is_given: false, bytes: 0, type_id: 0, symbol: 0, time: 0, sequence: 0 },
             waiting: self.waiting,
             readers: RefCell::default(),
@@ -180,6 +181,8 @@ pub struct Subscriber {
     head: Head,
     wanted: Wanted,
     symbols: Symbols,
+    /// A symbol whose name is known: the last message's.
+    last_symbol: Option<u32>,
     waiting: Waiting,
     readers: RefCell<HashMap<TypeId, Box<dyn Any + Send>>>,
     /// The Rust type of the last message that was decoded, and its type in the topic, where no conversion was needed.
@@ -237,10 +240,20 @@ impl Subscriber {
             return Ok(false);
         };
         self.head = Head { is_given: true, bytes, type_id, symbol, time, sequence };
+        if self.last_symbol != Some(symbol) {
+            self.learn(symbol)?;
+        }
+        Ok(true)
+    }
+
+    /// Sees to it that the symbol's name is known.
+    fn learn(&mut self, symbol: u32) -> Result<(), TopicError> {
+        self.last_symbol = None;
         if self.symbols.known_name(symbol).is_empty() {
             self.symbols.name(&self.topic.ring, symbol)?;
         }
-        Ok(true)
+        self.last_symbol = Some(symbol);
+        Ok(())
     }
 
     #[inline(never)]

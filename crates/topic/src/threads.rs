@@ -62,14 +62,14 @@ fn one_alone_writes_in_place_and_another_reads() {
                         Err(_) => thread::yield_now(),
                     }
                 };
-                let first = ring.place(position) + 3;
+                let first = ring.view().place(position) + 3;
                 #[expect(unsafe_code, reason = "what publishers do")]
                 // SAFETY: the frame lies beyond the tail and within the limit, and nobody else publishes.
                 let room = unsafe { ring.words.room(first, length(number)) };
                 room.fill(std::mem::MaybeUninit::new(number as u8));
-                ring.write_header(position, number, number as i64);
-                alone.add(&ring, LINE, message(length(number), 0, 0), 1);
-                alone.commit(&ring);
+                ring.view().write_header(position, number, number as i64);
+                alone.add(ring.view(), LINE, message(length(number), 0, 0), 1);
+                alone.commit(ring.view());
             }
         });
         let mut next = 0;

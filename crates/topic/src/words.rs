@@ -65,6 +65,12 @@ impl Words {
         unsafe { std::slice::from_raw_parts(self.first, self.count) }
     }
 
+    /// All of them, as a value.
+    #[inline(always)]
+    pub fn as_value(&self) -> AllWords<'_> {
+        AllWords(self.all())
+    }
+
     /// Bytes to be written in place, without atomics: the body of a frame before it is committed.
     ///
     /// # Safety
@@ -80,6 +86,55 @@ impl Words {
         // SAFETY: the bytes lie in `words`, whose contents are `UnsafeCell`s, so that they may change behind a shared
         // reference; `MaybeUninit<u8>` takes any byte; that nobody else writes them is the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(words.as_ptr().cast_mut().cast(), bytes) }
+    }
+}
+
+/// All words, as a value: where they lie stays in registers, while `Words` would be looked at again after every store.
+#[cfg(not(loom))]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AllWords<'w>(&'w [AtomicU64]);
+
+#[cfg(not(loom))]
+impl<'w> AllWords<'w> {
+    /// A word.
+    ///
+    /// # Panics
+    /// As [`Words::get`].
+    #[inline(always)]
+    pub fn get(self, index: usize) -> &'w AtomicU64 {
+        &self.0[index]
+    }
+
+    /// Has the processor fetch the line of a word, to be written soon.
+    #[inline(always)]
+    pub fn fetch(self, index: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a hint, which changes neither memory nor registers; processors that do not know it do nothing.
+        unsafe {
+            std::arch::asm!(
+                "prefetchw [{}]",
+                in(reg) self.get(index).as_ptr(),
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = index;
+    }
+
+    /// So many words from one on, looked up once.
+    ///
+    /// # Panics
+    /// When they are not all there.
+    #[inline(always)]
+    pub fn run<const COUNT: usize>(self, first: usize) -> [&'w AtomicU64; COUNT] {
+        let words = &self.0[first..first + COUNT];
+        std::array::from_fn(|at| &words[at])
+    }
+
+    /// As `run`, where the number is known only when it runs.
+    #[inline(always)]
+    pub fn slice(self, first: usize, count: usize) -> impl Iterator<Item = &'w AtomicU64> {
+        self.0[first..first + count].iter()
     }
 }
 
@@ -114,6 +169,33 @@ impl Words {
         for (at, value) in values.iter_mut().enumerate() {
             *value = self.get(first + at).load(Ordering::Relaxed).to_le_bytes();
         }
+    }
+
+    /// All of them, as a value.
+    pub fn as_value(&self) -> AllWords<'_> {
+        AllWords(self)
+    }
+}
+
+/// What `AllWords` is without loom.
+#[cfg(loom)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AllWords<'w>(&'w Words);
+
+#[cfg(loom)]
+impl<'w> AllWords<'w> {
+    pub fn get(self, index: usize) -> &'w AtomicU64 {
+        self.0.get(index)
+    }
+
+    pub fn fetch(self, _: usize) {}
+
+    pub fn run<const COUNT: usize>(self, first: usize) -> [&'w AtomicU64; COUNT] {
+        std::array::from_fn(|at| self.get(first + at))
+    }
+
+    pub fn slice(self, first: usize, count: usize) -> impl Iterator<Item = &'w AtomicU64> {
+        (first..first + count).map(move |index| self.get(index))
     }
 }
 

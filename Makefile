@@ -100,7 +100,7 @@ fuzz:
 miri:
 	$(CARGO) +nightly miri test -p tapedb-codec --lib room
 	$(CARGO) +nightly miri test -p tapedb-codec --test derive -- --skip every_
-	$(CARGO) +nightly miri test -p tapedb-topic --lib -- page threads
+	$(CARGO) +nightly miri test -p tapedb-topic --lib -- page threads lane
 
 loom:
 	RUSTFLAGS="--cfg loom" $(CARGO) test --release -p tapedb-topic --lib --target-dir $(or $(CARGO_TARGET_DIR),target)/loom

@@ -270,6 +270,7 @@ fn impossible() -> io::Error {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    #[cfg(not(miri))]
     use proptest::prelude::*;
     use std::thread;
 
@@ -280,6 +281,7 @@ mod tests {
         (Words::owned((field::COUNT * WORD) + BYTES as usize), Writer::new(place), Reader::new(place))
     }
 
+    #[cfg(not(miri))]
     proptest! {
         /// However it is cut up, what goes in comes out.
         #[test]

@@ -582,4 +582,27 @@ mod tests {
             assert!(is_broken(maker.wait_for_room(Duration::from_secs(60)).unwrap_err()));
         }
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+        /// Whatever the other side writes, wherever, whenever: nothing but this pipe breaks.
+        #[test]
+        fn anything_may_be_anywhere(writes in proptest::collection::vec((0usize..512, proptest::num::u64::ANY, 0u32..70), 1..60)) {
+            let (maker, taker) = pair(4096);
+            let mut room = [0; 5000];
+            for (word, value, bits) in writes {
+                // Small numbers too, and those around the counts.
+                taker.words.get(word).store(value.checked_shr(bits).unwrap_or(0), Ordering::Relaxed);
+                let _ = taker.ring();
+                let read = maker.read(&mut room);
+                proptest::prop_assert!(read.is_err() || read.is_ok_and(|count| count <= 4096));
+                let written = maker.write(&[IoSlice::new(&room[..3000])]);
+                proptest::prop_assert!(written.is_err() || written.is_ok_and(|count| count <= 3000));
+                let _ = maker.doze(true, true);
+                maker.wake(true);
+                let _ = maker.wait_for_room(Duration::ZERO);
+            }
+        }
+    }
 }

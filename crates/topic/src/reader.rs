@@ -36,8 +36,10 @@ pub(crate) enum Found {
 const RUN_BYTES: u64 = 64 * LINE;
 /// Looks at nothing that do not end a run: for a publisher at full speed the next message is a few away.
 const LOOKS: u32 = 16;
+/// The same of those that do nothing else.
+const SPIN_LOOKS: u32 = 64;
 /// How long that wait is, in `pause`s.
-const COLLECT: u32 = 128;
+const COLLECT: u32 = 64;
 /// Looks at nothing between two at the clock, while a claim is in the way.
 const STUCK_LOOKS: u32 = 64;
 
@@ -278,9 +280,14 @@ impl Reader {
 
     /// Looks so many times whether something has come, and does nothing else.
     #[inline(always)]
-    pub fn spin(&self, ring: &Ring, looks: u32) -> bool {
+    pub fn spin(&mut self, ring: &Ring, looks: u32) -> bool {
         let head = ring.head(self.position);
-        (0..looks).any(|_| head.load(Ordering::Relaxed) != 0)
+        let found = (0..looks).find(|_| head.load(Ordering::Relaxed) != 0);
+        // What has been waited for ends a run.
+        if found.is_none_or(|at| at > SPIN_LOOKS) {
+            self.run_from = self.position;
+        }
+        found.is_some()
     }
 
     /// Whether there is something at the reader's place, or was.

@@ -189,8 +189,10 @@ impl CarbonCopy {
             Some(expected) if sequence == expected => {}
             expected => {
                 // What came by since an earlier copy ended, or what was overwritten meanwhile.
-                let gap = expected.map_or(0, |expected| sequence - expected);
-                let missed = if self.progress.copied == 0 { gap } else { self.missed_here };
+                let missed = match expected {
+                    Some(expected) if self.progress.copied == 0 => sequence - expected,
+                    _ => self.missed_here,
+                };
                 let Self { topic, progress, marks, loader, .. } = self;
                 // The mark comes before its message, so all before it has to be there.
                 loader.flush()?;

@@ -70,9 +70,13 @@ impl Address {
             "tapes" => host_port(url, place).map(|(host, port)| Self::Tls { host, port }),
             "tape+unix" if place.starts_with('/') => Ok(Self::Unix(place.into())),
             "tape+shm" if place.starts_with('/') => Ok(Self::Memory(place.into())),
-            "tape+unix" | "tape+shm" => {
+            "tape+unix" => {
                 Err(bad(url, "the path of a Unix socket begins with `/`: tape+unix:///run/tapedb.sock"))
             }
+            "tape+shm" => Err(bad(
+                url,
+                "what follows is the path of a Unix socket, from `/`: tape+shm:///run/tapedb.sock",
+            )),
             _ => Err(bad(
                 url,
                 "the scheme is none of tape, tapes (TLS), tape+unix and tape+shm (shared memory)",

@@ -464,7 +464,11 @@ impl Greeting<'_> {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "it said nothing in time"));
             }
             self.socket.set_read_timeout(left)?;
-            match self.socket.read(self.decoder.room(1024))? {
+            let read = self.socket.read(self.decoder.room(1024)).map_err(|error| match is_timeout(&error) {
+                true => io::Error::new(io::ErrorKind::TimedOut, "it said nothing in time"),
+                false => error,
+            });
+            match read? {
                 0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
                 read => self.decoder.filled(read),
             }

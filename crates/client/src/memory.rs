@@ -1,5 +1,6 @@
 //! Shared memory as a socket: reads and writes that wait, over a pipe that does not.
 
+use crate::socket::is_timeout;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IoSlice, Write};
 use std::os::unix::net::UnixStream;
@@ -38,7 +39,11 @@ impl MemorySocket {
         bell.set_read_timeout(Some(timeout))?;
         // Who is turned away finds the socket closed, and why in it.
         let asked = (&bell).write_all(&MEMORY_REQUEST);
-        match Pipe::accept(bell.into())? {
+        let accepted = Pipe::accept(bell.into()).map_err(|error| match is_timeout(&error) {
+            true => io::Error::new(io::ErrorKind::TimedOut, "it said nothing in time"),
+            false => error,
+        });
+        match accepted? {
             Ok(pipe) => {
                 asked?;
                 let timeouts = Mutex::new(Timeouts { read: timeout, write: timeout });
@@ -131,7 +136,6 @@ impl MemorySocket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::is_timeout;
     use std::os::unix::net::UnixListener;
     use std::thread;
 

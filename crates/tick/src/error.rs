@@ -51,6 +51,9 @@ impl fmt::Display for TickError {
             Self::Database(error) => write!(f, "{error}"),
             Self::Definition { line: 0, what } => write!(f, "tables: {what}"),
             Self::Definition { line, what } => write!(f, "tables, line {line}: {what}"),
+            Self::NoTable { name, known } if known.is_empty() => {
+                write!(f, "there is no table {name:?}, nor any other yet")
+            }
             Self::NoTable { name, known } => {
                 write!(f, "there is no table {name:?}; there are {}", known.join(", "))
             }

@@ -106,6 +106,19 @@ fn a_copy_says_what_it_missed() {
 }
 
 #[test]
+fn a_copy_that_is_overtaken_before_its_first_message_says_so() {
+    let home = Home::new();
+    let topic = home.topic(Delivery::Lossy);
+    let mut publisher = topic.publisher().unwrap();
+    let mut copy = home.copy(&topic);
+    send(&mut publisher, 0..5000);
+    drain(&mut copy);
+    let (copied, missed) = (copy.progress().copied, copy.progress().missed);
+    assert!(missed > 3000 && copied + missed == 5000, "{copied} copied, {missed} missed");
+    assert_eq!(home.copied().first().unwrap().1, missed);
+}
+
+#[test]
 fn what_cannot_be_a_copy_is_refused() {
     let home = Home::new();
     let topic = home.topic(Delivery::Lossy);

@@ -189,8 +189,14 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Tells of one damaged place.
+    /// Tells of one damaged place, which is left out.
+    ///
+    /// # Errors
+    /// What is no damage: a server that does not let the program in any more, or cannot be reached.
     pub fn note(&mut self, error: &tapedb_engine::Error, ui: &Ui) -> Result<(), Failure> {
+        if !is_left_out(error) {
+            return Err(Failure::new(error.to_string()));
+        }
         self.places += 1;
         if self.places <= DAMAGE_TOLD_MAX {
             ui.warn(&error.to_string());
@@ -208,5 +214,30 @@ impl Damage {
         Err(Failure::new(format!(
             "{places} damaged places were left out; restore the stream's files from a copy if you have one"
         )))
+    }
+}
+
+/// Whether reading goes on behind an error: it is about a place, and not about who reads.
+fn is_left_out(error: &tapedb_engine::Error) -> bool {
+    use tapedb_engine::Error::{Denied, Disconnected, Protocol, Refused, Unreachable};
+    !matches!(
+        error,
+        Denied { .. } | Disconnected { .. } | Protocol { .. } | Refused { .. } | Unreachable { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tapedb_engine::Error;
+
+    #[test]
+    fn who_is_not_let_in_has_found_no_damage() {
+        let (place, why) = ("tape://h:7847".to_string(), "a login is needed".to_string());
+        assert!(!is_left_out(&Error::Refused { place: place.clone(), why: why.clone() }));
+        assert!(!is_left_out(&Error::Unreachable { place, why: why.clone() }));
+        assert!(!is_left_out(&Error::Denied { what: why }));
+        let source = io::Error::from(io::ErrorKind::InvalidData);
+        assert!(is_left_out(&Error::Io { operation: "read", path: "1.log".into(), source }));
     }
 }

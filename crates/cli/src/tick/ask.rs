@@ -249,8 +249,17 @@ pub fn ask(
     question: &Question,
     mut line: impl FnMut(&str) -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
-    let failed =
-        |error: io::Error| Failure::new(format!("cannot ask {address}: {error}; is it running there?"));
+    let failed = |error: io::Error| {
+        let what = match error.kind() {
+            io::ErrorKind::InvalidData => {
+                "what answers there takes no questions; see `--ask` of what you ask"
+            }
+            _ => {
+                "is it running there? (A plant is asked on port 7850, an RDB and `tick all` on 7851, an HDB on 7852; see --at)"
+            }
+        };
+        Failure::new(format!("cannot ask {address}: {error}; {what}"))
+    };
     let mut socket = TcpStream::connect(address).map_err(failed)?;
     let text = serde_json::to_string(question).map_err(|error| Failure::new(error.to_string()))?;
     writeln!(socket, "{text}").map_err(failed)?;

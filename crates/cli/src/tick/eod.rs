@@ -7,10 +7,10 @@ use crate::ui::Ui;
 
 /// End a day of a plant now: tomorrow begins, and whoever subscribes is told.
 ///
-/// Example: tapedb tick eod --at 127.0.0.1:7850
+/// Example: tapedb tick eod; beside `tapedb tick all`: tapedb tick eod --at 127.0.0.1:7851
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where the plant is asked.
+    /// Where the plant is asked; `tapedb tick all` is asked on port 7851.
     #[arg(long, value_name = "HOST:PORT", default_value = ASK_PORT)]
     at: String,
 

@@ -6,14 +6,15 @@ use crate::failure::Failure;
 use crate::output::{self, Format, Output};
 use crate::ui::Ui;
 use std::time::{Duration, Instant};
-use tapedb_topic::{Subscriber, TopicError};
+use tapedb_topic::{Subscriber, Topic, TopicError};
 
 /// How long it waits before Ctrl-C and the end of `--for` are looked at.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// Print the messages of a topic as they come.
 ///
-/// Publishers never wait for this: what is not printed fast enough is missed, and how much is told.
+/// Publishers never wait for this: what is not printed fast enough is missed, and how much is told. Ends with Ctrl-C, or
+/// when the topic is deleted.
 ///
 /// Example: tapedb topic tail quotes --oldest --symbols AAPL,MSFT --for 10s
 #[derive(clap::Args, Debug)]
@@ -60,10 +61,16 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         subscriber = subscriber.types(args.types);
     }
     let deadline = args.duration.map(|duration| Instant::now() + duration);
-    follow(subscriber.open()?, args.limit.unwrap_or(u64::MAX), deadline, ui)
+    follow(&topic, subscriber.open()?, args.limit.unwrap_or(u64::MAX), deadline, ui)
 }
 
-fn follow(mut subscriber: Subscriber, limit: u64, deadline: Option<Instant>, ui: &Ui) -> Result<(), Failure> {
+fn follow(
+    topic: &Topic,
+    mut subscriber: Subscriber,
+    limit: u64,
+    deadline: Option<Instant>,
+    ui: &Ui,
+) -> Result<(), Failure> {
     let (format, mut out) = (Format::chosen(None, ui), Output::default());
     let mut printed = 0;
     while printed < limit && !ui.is_interrupted() {
@@ -80,6 +87,8 @@ fn follow(mut subscriber: Subscriber, limit: u64, deadline: Option<Instant>, ui:
                 if left.is_zero() {
                     break;
                 }
+                // Where nothing comes, the topic may be gone, or another by now.
+                topic.check()?;
                 subscriber.wait(left.min(WAIT));
             }
             Err(error @ TopicError::Missed { .. }) => ui.warn(&error.to_string()),

@@ -2,6 +2,7 @@
 
 use crate::support::{Place, end, signal};
 use std::fs;
+use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 use tapedb_schema::Timestamp;
@@ -68,8 +69,20 @@ fn a_topic_is_created_seen_copied_and_deleted() {
     assert!(refused.contains("line 1 of"), "{refused}");
 
     assert!(plain(topic("delete ticks")).bad(1).contains("--yes"));
+    let watching = opened.stats().subscribers.len();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tapedb"));
+    let line = topic("tail ticks");
+    command.args(line.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut tail = command.spawn().unwrap();
+    while opened.stats().subscribers.len() == watching {
+        assert!(tail.try_wait().unwrap().is_none(), "it has ended before the topic has");
+        thread::sleep(Duration::from_millis(1));
+    }
     assert!(plain(topic("delete ticks") + " --yes").good().contains("deleted"));
     assert!(plain(topic("stat ticks")).bad(1).contains("there is no topic"));
+    let ended = tail.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && told.contains("ticks"), "{told}");
 }
 
 #[test]

@@ -172,11 +172,13 @@ fn a_torn_tail_is_no_damage() {
     let place = filled();
     let path = log(&place, 80);
     let bytes = fs::read(&path).unwrap();
-    fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
+    // There may be room behind the last batch, which is nothing but zeros.
+    let torn = bytes.iter().rposition(|byte| *byte != 0).unwrap() - 5;
+    fs::write(&path, &bytes[..torn]).unwrap();
     let found = one_place(&place, 0, "unfinished");
     assert_eq!(found["file"], "streams/ticks/0/00000000000000000080.log");
     assert!(found["what"].as_str().unwrap().contains("cut short"), "{found}");
-    assert_eq!(fs::read(&path).unwrap().len(), bytes.len() - 5, "nothing was cut");
+    assert_eq!(fs::read(&path).unwrap().len(), torn, "nothing was cut");
     assert!(place.run("inspect ticks").good().contains("90"), "what is whole is shown");
 }
 

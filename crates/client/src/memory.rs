@@ -74,11 +74,11 @@ impl MemorySocket {
                 let left = Timespec::try_from(left).map_err(io::Error::other)?;
                 let polled =
                     poll(&mut [PollFd::from_borrowed_fd(self.pipe.bell(), PollFlags::IN)], Some(&left));
-                self.pipe.wake(true);
+                self.pipe.woke(true);
                 polled?;
             } else {
                 // The end is told like anything else that comes.
-                self.pipe.wake(true);
+                self.pipe.woke(true);
             }
         }
     }
@@ -86,27 +86,6 @@ impl MemorySocket {
     /// [`MemorySocket::read`] of what is there already; [`io::ErrorKind::WouldBlock`] when nothing is.
     pub fn read_now(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.pipe.read(buf)
-    }
-
-    /// Writes all of two pieces.
-    pub fn write_all(&self, mut first: &[u8], mut second: &[u8]) -> io::Result<()> {
-        let until = Instant::now() + self.timeouts().write;
-        while !first.is_empty() || !second.is_empty() {
-            let written = match self.pipe.write(&[IoSlice::new(first), IoSlice::new(second)]) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if !self.pipe.wait_for_room(left)? {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                    continue;
-                }
-                written => written?,
-            };
-            let of_first = written.min(first.len());
-            first = &first[of_first..];
-            second = &second[written - of_first..];
-        }
-        Ok(())
     }
 
     /// Sets how long a read waits.
@@ -130,6 +109,29 @@ impl MemorySocket {
 
     fn with_timeouts<T>(&self, look: impl FnOnce(&mut Timeouts) -> T) -> T {
         look(&mut self.timeouts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Waits for room, each time no longer than the timeout.
+impl Write for &MemorySocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        loop {
+            match self.pipe.write(parts) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return written,
+            }
+            if !self.pipe.wait_for_room(self.timeouts().write)? {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -172,7 +174,7 @@ mod tests {
     fn who_does_not_read_is_waited_for_so_long_and_no_longer() {
         let (client, server) = pair();
         client.set_write_timeout(Duration::from_millis(1));
-        let error = client.write_all(&[1; 3000], &[2; 3000]).unwrap_err();
+        let error = (&client).write_all(&[&[1; 3000][..], &[2; 3000]].concat()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let mut room = [0; 8192];
         let read = server.read(&mut room).unwrap();

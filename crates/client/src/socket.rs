@@ -113,7 +113,7 @@ impl Socket {
             Self::Tcp(tcp) => write_pieces(tcp, first, second),
             Self::Unix(unix) => write_pieces(unix, first, second),
             Self::Tls(tls) => tls.write_all(first).and_then(|()| tls.write_all(second)),
-            Self::Memory(memory) => memory.write_all(first, second),
+            Self::Memory(memory) => write_pieces(&**memory, first, second),
         }
     }
 

@@ -543,7 +543,7 @@ fn sleep(
 ) -> io::Result<bool> {
     let may_sleep = wait == Some(Duration::ZERO) || handle.outbox.doze(wanted.data, wanted.room)?;
     let polled = poll.poll(events, if may_sleep { wait } else { Some(Duration::ZERO) });
-    handle.outbox.wake(events.iter().any(|event| event.token() == SOCKET));
+    handle.outbox.woke(events.iter().any(|event| event.token() == SOCKET));
     match polled {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
         _ => Ok(may_sleep),

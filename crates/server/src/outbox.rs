@@ -182,9 +182,9 @@ impl Outbox {
     }
 
     /// Tells it that the thread is awake, whatever has woken it.
-    pub fn wake(&self, has_rung: bool) {
+    pub fn woke(&self, has_rung: bool) {
         if let Some(pipe) = self.socket.pipe() {
-            pipe.wake(has_rung);
+            pipe.woke(has_rung);
         }
     }
 

@@ -7,6 +7,9 @@
 //! keeps nobody waiting for longer than the topic's stall time, and leaves nothing to be cleaned up: `ring` says what is
 //! always true, `shared` how it is kept.
 //!
+//! Beside them, on the same memory: a [`Pipe`] carries the bytes of one connection between a client and its server
+//! (`docs/format/pipe.md`), and [`Awake`] keeps processors from halting.
+//!
 //! Everything that others can change is read as atomics, copied, and checked before it is believed.
 
 #[cfg(not(target_os = "linux"))]

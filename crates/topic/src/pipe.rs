@@ -205,7 +205,7 @@ impl Pipe {
     }
 
     /// Says that this side is awake; takes what has rung from the bell. Only one thread may sleep and wake.
-    pub fn wake(&self, has_rung: bool) {
+    pub fn woke(&self, has_rung: bool) {
         locked(&self.incoming).awake(&self.words);
         if has_rung {
             self.clear_bell();
@@ -359,7 +359,7 @@ mod tests {
             if pipe.doze(true, false).unwrap() {
                 poll(&mut [PollFd::from_borrowed_fd(pipe.bell(), PollFlags::IN)], None).unwrap();
             }
-            pipe.wake(true);
+            pipe.woke(true);
         }
     }
 
@@ -461,12 +461,12 @@ mod tests {
         for rings in [0, 1, 3, 9000] {
             assert!(maker.doze(true, false).unwrap() || rings > 0);
             (0..rings).for_each(|_| taker.ring().unwrap());
-            maker.wake(true);
+            maker.woke(true);
         }
         assert!(maker.doze(true, false).unwrap());
         taker.ring().unwrap();
         drop(taker);
-        maker.wake(true);
+        maker.woke(true);
         assert_eq!(maker.read(&mut [0; 8]).unwrap(), 0);
         while maker.write(&[IoSlice::new(&[7; 1000])]).is_ok() {}
         let error = maker.write(&[IoSlice::new(&[7; 1000])]).unwrap_err();
@@ -484,7 +484,7 @@ mod tests {
                 }
             });
             while !maker.ended.load(Ordering::Relaxed) {
-                maker.wake(true);
+                maker.woke(true);
             }
             done.store(true, Ordering::Relaxed);
         });
@@ -500,7 +500,7 @@ mod tests {
         while maker.write(&[IoSlice::new(&[7; 1000])]).is_ok() {}
         assert!(dozes(false, true) && !dozes(true, true));
         drop(taker);
-        maker.wake(true);
+        maker.woke(true);
         assert!(dozes(false, true) && !dozes(true, false), "the end is something that comes");
     }
 
@@ -600,7 +600,7 @@ mod tests {
                 let written = maker.write(&[IoSlice::new(&room[..3000])]);
                 proptest::prop_assert!(written.is_err() || written.is_ok_and(|count| count <= 3000));
                 let _ = maker.doze(true, true);
-                maker.wake(true);
+                maker.woke(true);
                 let _ = maker.wait_for_room(Duration::ZERO);
             }
         }

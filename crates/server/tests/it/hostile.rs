@@ -303,7 +303,7 @@ fn all(pipe: &Pipe) -> Vec<u8> {
         if pipe.doze(true, false).unwrap() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        pipe.wake(true);
+        pipe.woke(true);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use tapedb_codec::dynamic::Layouts;
 use tapedb_segment::{
-    Block, BlockBuilder, BlockOptions, ColumnKind, ColumnValues, Decoder, Plan, Rows, Selection, Values,
+    Block, BlockBuilder, BlockOptions, ColumnKind, ColumnValues, Decoder, Plan, RowHeader, Rows, Selection,
+    Values,
 };
 use tapedb_testing::blocks::{Message, messages, push_all};
 use tapedb_testing::sample::SplitMix64;
@@ -108,4 +109,28 @@ fn columns_agree_with_rows() {
         }
     }
     assert!(compared > 10_000);
+}
+
+/// 128 messages in one millisecond with a pause among them: times and fields of all kinds of integers come back.
+#[test]
+fn pauses_in_milliseconds_come_back() {
+    let layouts = Layouts::new("message M { at: timestamp, n: i64 }".parse().unwrap()).unwrap();
+    let (plan, mut decoder, mut rows) = (Plan::new(layouts), Decoder::new(), Rows::new());
+    for pause_ms in [2_147, 2_148, 5_000, 32_767, 32_768] {
+        let mut time = 1_381_156_202_000_000_000;
+        let message = |row: u64| {
+            // 41 groups of 128 rows, of which the 21st is quiet but for its pause.
+            time += match row {
+                2_600 => pause_ms * 1_000_000,
+                2_560..2_688 => 0,
+                _ => 1_000_000 * (row * row % 13) as i64,
+            };
+            let body = [time + 1, time / 1_000].map(i64::to_le_bytes).concat();
+            (RowHeader { time, sequence: row, symbol: 0, type_id: 0 }, body)
+        };
+        let messages: Vec<Message> = (0..5_248).map(message).collect();
+        let block = block_of(&plan, &messages);
+        decoder.rows(&plan, &block, &Selection::default(), &mut rows).unwrap();
+        same(&rows, messages.iter(), &format!("pauses of {pause_ms} ms"));
+    }
 }

@@ -134,16 +134,19 @@ const GROUP_BITS: usize = 7;
 impl Sink for Sums<'_> {
     /// Sums of residuals and sums of steps take a bit less than half of what fits each, which leaves as much for the
     /// beginning of a run.
+    ///
+    /// A residual is below 2^`width`; an exception of two bytes, in zigzag, is from -2^15 to 2^15 - 1, whatever the width:
+    /// in a group of width 0 too. 128 of them, each times the divisor, stay below
+    /// 2^(7 + max(`width`, 15) + bits of the divisor), which is at most 2^27; so do 128 steps; and both together below 2^28.
+    /// The beginning of a run moves them by less than 2^28 more, or makes the strip wide (see `Strip::shift`).
     fn fits(&self, base: i64, width: u8) -> bool {
-        let bits = if width == 0 { 0 } else { usize::from(width.max(EXCEPTION_BITS)) };
-        let step = self.scale.divisor.saturating_mul(base).unsigned_abs();
-        bits + bit_width(self.scale.divisor as u64) + GROUP_BITS < OFFSET_BITS - 1
-            && bit_width(step) + GROUP_BITS < OFFSET_BITS - 1
+        let bits = usize::from(width.max(EXCEPTION_BITS));
+        bits + bit_width(self.scale.divisor as u64) + GROUP_BITS < OFFSET_BITS - 1 && self.steps_fit(base)
     }
 
     fn same(&mut self, base: i64, strip: &mut Strip) {
         let step = self.scale.divisor.wrapping_mul(base);
-        if self.fits(base, 0) {
+        if self.steps_fit(base) {
             strip.fill(self.last);
             strip.stretch(1, step as u32);
         } else {
@@ -223,11 +226,52 @@ fn climb(last: i64, step: i64, values: &mut [i64; GROUP]) {
 }
 
 impl Sums<'_> {
+    /// Whether 128 steps of this base stay below 2^27.
+    fn steps_fit(&self, base: i64) -> bool {
+        let step = self.scale.divisor.saturating_mul(base).unsigned_abs();
+        bit_width(step) + GROUP_BITS < OFFSET_BITS - 1
+    }
+
     /// The strip's offsets are sums of residuals.
     fn summed(&mut self, base: i64, strip: &mut Strip) {
         let divisor = self.scale.divisor;
         (strip.base, strip.is_narrow) = (self.last, true);
         strip.stretch(divisor as u32, divisor.wrapping_mul(base) as u32);
         self.restart(strip);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `scale` makes of sums of `deltas`, in one run that begins at 0: fast, and one by one.
+    fn both(deltas: &[i64], scale: Scale) -> (Vec<i64>, Vec<i64>) {
+        let mut bytes = Vec::new();
+        encode(&[0], deltas, &mut bytes);
+        let runs = Runs::new(&[], deltas.len()).unwrap();
+        let mut out = Vec::new();
+        decode(&mut Reader::new(&bytes), runs, deltas.len(), 0..deltas.len(), scale, &mut out).unwrap();
+        let mut sum = 0i64;
+        let expected = deltas.iter().enumerate().map(|(row, delta)| {
+            sum = if row == 0 { 0 } else { sum.wrapping_add(*delta) };
+            scale.apply(sum)
+        });
+        (out, expected.collect())
+    }
+
+    /// Groups of width 0 may have exceptions of two bytes: a pause among messages of one millisecond, in milliseconds.
+    #[test]
+    fn pauses_among_equal_times_come_back() {
+        for divisor in [1, 2, 31, 32, 33, 1_000, 65_535, 1_000_000, (1 << 20) - 1, 1 << 20, 1 << 40] {
+            for pause in [1, 100, 2_147, 2_148, 5_000, 32_767, 32_768, -2_148, -32_768, 1 << 40] {
+                for exceptions in [1, 2, 5] {
+                    let mut deltas = vec![0; 3 * GROUP + 5];
+                    (0..exceptions).for_each(|i| deltas[GROUP + 20 * i + 3] = pause);
+                    let (decoded, expected) = both(&deltas, Scale { divisor, offset: 7 });
+                    assert!(decoded == expected, "divisor {divisor}, {exceptions} pauses of {pause}");
+                }
+            }
+        }
     }
 }

@@ -99,8 +99,8 @@ impl Scale {
 
 /// What becomes of the packed numbers of a group. All arithmetic wraps.
 pub(super) trait Sink {
-    /// Whether groups of this base and width, exceptions of up to two bytes included, stay narrow; if `width` is 0, there
-    /// are none.
+    /// Whether groups of this base and width, exceptions of up to two bytes included, stay narrow. A group of width 0 is
+    /// asked about only if it has exceptions: without any it is [`Self::same`].
     fn fits(&self, base: i64, width: u8) -> bool;
 
     /// All numbers are `base`.
@@ -124,6 +124,8 @@ pub(super) trait Sink {
 
 /// The numbers are the values, but for their scale.
 impl Sink for Scale {
+    /// A residual is below 2^`width`, an exception of two bytes is from -2^15 to 2^15 - 1: times the divisor, both are
+    /// below 2^(max(`width`, 15) + bits of the divisor), which is at most 2^28. The base is not in the offsets.
     fn fits(&self, _: i64, width: u8) -> bool {
         usize::from(width.max(EXCEPTION_BITS)) + bit_width(self.divisor as u64) < OFFSET_BITS
     }

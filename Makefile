@@ -13,8 +13,8 @@ endif
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
-	@echo "make check       the quick inner loop: types, lints, unit tests"
-	@echo "make test        all tests, formatting, lints, documentation"
+	@echo "make check       the quick inner loop: types, lints, unit tests; lists the tests that were skipped"
+	@echo "make test        all tests, formatting, lints, documentation; lists the tests that were skipped"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md, and draw plots (PLOTS=bench/plots)"
 	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage stream topic' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
@@ -30,15 +30,18 @@ help:
 demo:
 	$(CARGO) run --release -p tapedb-cli -- demo
 
+# Runs tests and lists those that could not run (no recorded data, no Java, …).
+TESTING := testing/skipped/report $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped-tests.txt
+
 check:
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) test --workspace --lib --quiet
+	$(TESTING) $(CARGO) test --workspace --lib --quiet
 
 test:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
-	$(CARGO) test --workspace
+	$(TESTING) $(CARGO) test --workspace
 
 # Where it puts its plots.
 PLOTS ?= bench/plots
@@ -92,7 +95,7 @@ tick-storm:
 	TICK_ROWS=$(or $(ROWS),10000000) $(CARGO) test --release -p tapedb-cli --test it -- whoever_is_killed --nocapture
 
 kdb-clients:
-	KDBPLUS=1 $(CARGO) test -p tapedb-tick --test it -- kdb_clients:: --nocapture
+	KDBPLUS=1 $(TESTING) $(CARGO) test -p tapedb-tick --test it -- kdb_clients:: --nocapture
 
 fuzz:
 	fuzz/run $(or $(SECONDS),60)

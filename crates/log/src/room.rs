@@ -368,7 +368,9 @@ mod tests {
         file.reserve(9000..20_000, true);
         wait(&file, 20_000);
         if !system::keeps_what_is_set_aside(&file.0.file).unwrap() {
-            return;
+            return tapedb_skipped::skipped(
+                "the file system does not keep what is set aside; nothing is mapped",
+            );
         }
         assert_eq!(windows(&file), 1);
         file.truncate(100).unwrap();

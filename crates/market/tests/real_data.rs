@@ -2,17 +2,10 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tapedb_market::import::{Format, ImportOptions, Merge, SourceFile, discover};
 use tapedb_market::{Book, Entry, Package, PackageKind, Side};
-
-fn data() -> Option<PathBuf> {
-    let data = std::env::var_os("TAPEDB_DATA").map(PathBuf::from);
-    if data.is_none() {
-        println!("skipped: set TAPEDB_DATA to the folder of the recorded data");
-    }
-    data
-}
+use tapedb_skipped::recorded_data;
 
 /// Rows of each file, by path below the data folder.
 fn manifest(data: &Path) -> HashMap<String, u64> {
@@ -30,7 +23,7 @@ fn files(data: &Path, format: Format) -> Vec<SourceFile> {
 
 /// Reads every file, compares rows with the manifest and times with each other.
 fn check_files(format: Format, expected_files: usize) {
-    let Some(data) = data() else { return };
+    let Some(data) = recorded_data() else { return };
     let (manifest, files) = (manifest(&data), files(&data, format));
     assert_eq!(files.len(), expected_files);
     let mut package = Package::default();
@@ -65,7 +58,7 @@ fn binance_captures_are_read_whole() {
 
 #[test]
 fn merged_files_lose_nothing_and_are_in_time_order() {
-    let Some(data) = data() else { return };
+    let Some(data) = recorded_data() else { return };
     let manifest = manifest(&data);
     let expected: u64 =
         manifest.iter().filter(|(name, _)| name.starts_with("fx-ticks/")).map(|(_, rows)| rows).sum();
@@ -112,7 +105,7 @@ fn check_chain(file: &SourceFile) -> Capture {
 
 #[test]
 fn binance_diffs_follow_on_each_other() {
-    let Some(data) = data() else { return };
+    let Some(data) = recorded_data() else { return };
     let expected = [
         ("cm-btcusd_perp_20240808.gz", 26_847, 19_136, 2_286, 296_013, 1),
         ("spot-btcusdt_20240808.gz", 3_451, 28_040, 9_757, 124_090, 1),
@@ -130,7 +123,7 @@ fn binance_diffs_follow_on_each_other() {
 /// Binance's rule: keep diffs until the snapshot is there, drop those it covers, then apply the others.
 #[test]
 fn a_book_built_from_snapshot_and_diffs_is_not_crossed() {
-    let Some(data) = data() else { return };
+    let Some(data) = recorded_data() else { return };
     for file in files(&data, Format::BinanceRawWs) {
         let (mut source, mut package) = (file.open().unwrap(), Package::default());
         let (mut book, mut kept, mut snapshot) = (Book::default(), Vec::new(), None);

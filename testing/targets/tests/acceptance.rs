@@ -1,11 +1,12 @@
 //! The real importer against the independent reader of `testing/acceptance`, on the first lines of every real file.
 //!
 //! Needs python3, the data (`TAPEDB_DATA`, a folder with `MANIFEST.tsv`) and the built binary (`TAPEDB_BIN`, or in
-//! `target/release` or `target/debug`); says so where something is missing. All of every file:
+//! `target/release` or `target/debug`); skips where something is missing. All of every file:
 //! `python3 testing/acceptance/check_import.py --tapedb target/release/tapedb --data DIR`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tapedb_skipped::{recorded_data, skipped};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -24,16 +25,14 @@ fn binary() -> Option<PathBuf> {
 
 #[test]
 fn what_is_imported_is_what_is_in_the_files() {
-    let Some(data) = std::env::var_os("TAPEDB_DATA") else {
-        return println!("skipped: TAPEDB_DATA does not name the folder of the market data");
-    };
+    let Some(data) = recorded_data() else { return };
     let Some(binary) = binary() else {
-        return println!("skipped: no tapedb binary; build one, or set TAPEDB_BIN");
+        return skipped("no tapedb binary; build one, or set TAPEDB_BIN");
     };
     let mut command = Command::new("python3");
     command.arg(root().join("testing/acceptance/check_import.py")).arg("--quick");
     match command.arg("--tapedb").arg(binary).arg("--data").arg(data).output() {
-        Err(error) => println!("skipped: python3: {error}"),
+        Err(error) => skipped(format_args!("python3: {error}")),
         Ok(run) => {
             let text = String::from_utf8_lossy(&run.stdout);
             assert!(run.status.success(), "{text}\n{}", String::from_utf8_lossy(&run.stderr));

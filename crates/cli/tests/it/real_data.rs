@@ -3,13 +3,12 @@
 use crate::support::Place;
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use tapedb_skipped::recorded_data;
 
 #[test]
 fn what_a_real_kdb_wrote_is_imported() {
-    let Some(data) = std::env::var_os("TAPEDB_DATA").map(|data| PathBuf::from(data).join("kdb")) else {
-        return println!("skipped: set TAPEDB_DATA to the folder of the recorded data");
-    };
+    let Some(data) = recorded_data().map(|data| data.join("kdb")) else { return };
     let place = Place::new();
     for (format, path, messages) in
         [("kdb-log", "tplog", 11_307), ("kdb-hdb", "hdb", 10), ("kdb-splayed", "hdb/2021.01.04/quote", 10)]
@@ -25,9 +24,7 @@ fn what_a_real_kdb_wrote_is_imported() {
 
 #[test]
 fn counts_are_those_of_the_manifest() {
-    let Some(data) = std::env::var_os("TAPEDB_DATA").map(PathBuf::from) else {
-        return println!("skipped: set TAPEDB_DATA to the folder of the recorded data");
-    };
+    let Some(data) = recorded_data() else { return };
     let rows = manifest(&data);
     for (format, names) in [
         (
@@ -45,7 +42,7 @@ fn counts_are_those_of_the_manifest() {
     ] {
         let place = Place::new();
         let paths = names.map(|name| data.join(name));
-        let files: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        let files: Vec<&Path> = paths.iter().map(std::path::PathBuf::as_path).collect();
         let objects = place.import(&format!("--format {format} --json"), &files).json();
         for (name, object) in names.iter().zip(&objects) {
             assert_eq!(object["messages"], rows[*name], "{name}");

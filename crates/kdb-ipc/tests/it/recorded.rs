@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use tapedb_kdb_ipc::file::column::{Content, HEAD_BYTES_MAX, Head};
 use tapedb_kdb_ipc::file::{flat, log};
 use tapedb_kdb_ipc::{Elements, Header, Limits, Symbols, Type, compress, expand};
+use tapedb_skipped::recorded_data;
 
+#[track_caller]
 fn data() -> Option<PathBuf> {
-    let data = std::env::var_os("TAPEDB_DATA").map(|data| PathBuf::from(data).join("kdb"));
-    if data.is_none() {
-        println!("skipped: set TAPEDB_DATA to the folder of the recorded data");
-    }
-    data
+    Some(recorded_data()?.join("kdb"))
 }
 
 fn read(path: PathBuf) -> Vec<u8> {

@@ -1,11 +1,13 @@
 //! Clients that others wrote, from the public registries: each subscribes, receives, publishes every shape it can, and counts
 //! 100,000 rows. They are installed into the target directory; where a registry cannot be reached, or a language is not there,
-//! that client is skipped, loudly. The one in Rust takes minutes to compile and OpenSSL to link: `make kdb-clients` runs it too.
+//! that client is skipped, and named in the list behind the tests. The one in Rust takes minutes to compile and OpenSSL to
+//! link: `make kdb-clients` runs it too.
 
 use crate::support::{place, plant};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use tapedb_skipped::skipped;
 use tapedb_tick::kdb::front::{Front, FrontOptions, Served};
 
 const ROWS: u32 = 100_000;
@@ -23,13 +25,14 @@ fn script(name: &str) -> PathBuf {
 }
 
 /// Whether a step of an installation went well; if not, why the client is skipped.
+#[track_caller]
 fn did(what: &str, command: &mut Command) -> bool {
     let told = match command.output() {
         Ok(output) if output.status.success() => return true,
         Ok(output) => String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_string(),
         Err(error) => error.to_string(),
     };
-    println!("SKIPPED: cannot install {what}: {told}");
+    skipped(format_args!("cannot install {what}: {told}"));
     false
 }
 
@@ -46,6 +49,7 @@ fn run(client: impl Fn(u16) -> Command) {
 }
 
 /// The Python of an environment with these packages, which is made if need be.
+#[track_caller]
 fn python(name: &str, packages: &[&str]) -> Option<PathBuf> {
     let folder = installed(name);
     let (python, done) = (folder.join("bin/python"), folder.join("installed"));
@@ -60,6 +64,7 @@ fn python(name: &str, packages: &[&str]) -> Option<PathBuf> {
     Some(python)
 }
 
+#[track_caller]
 fn run_python(name: &str, packages: &[&str], client: &str) {
     let Some(python) = python(name, packages) else { return };
     run(|port| {
@@ -121,8 +126,7 @@ fn javakdb() {
 #[test]
 fn kdbplus() {
     if std::env::var_os("KDBPLUS").is_none() {
-        println!("SKIPPED: kdbplus, which `make kdb-clients` compiles");
-        return;
+        return skipped("the client kdbplus, which `make kdb-clients` compiles");
     }
     let folder = installed("kdbplus");
     let mut cargo = Command::new(env!("CARGO"));

@@ -1,7 +1,7 @@
 //! Arguments that several commands share, and how counts and durations are written.
 
 use crate::failure::Failure;
-use crate::remote;
+use crate::remote::{self, ConnectArgs};
 use crate::ui::Ui;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -23,18 +23,29 @@ pub struct DatabaseArgs {
     /// PEM file of authorities to trust; TAPEDB_SPIN_US is how long, in microseconds, what waits looks before it sleeps.
     #[arg(long, value_name = "DIR|URL")]
     pub db: PathBuf,
+
+    #[command(flatten)]
+    pub connect: ConnectArgs,
 }
 
 impl DatabaseArgs {
     /// Opens the database beside whoever writes to it.
     pub fn open_to_read(&self) -> Result<Database, Failure> {
-        open_to_read(&self.db)
+        open_to_read_with(&self.db, &self.connect)
+    }
+
+    /// Opens the database to follow what comes; says on standard error when a server is gone, and when it is back.
+    pub fn open_to_follow(&self) -> Result<Database, Failure> {
+        match (kept_open(&self.db), remote::url_of(&self.db)) {
+            (None, Some(url)) => remote::connect_telling(url, &self.connect),
+            _ => self.open_to_read(),
+        }
     }
 
     /// Opens the database for writing; makes it if it is not there.
     pub fn open_to_write(&self) -> Result<Database, Failure> {
         match remote::url_of(&self.db) {
-            Some(_) => open_to_read(&self.db),
+            Some(_) => self.open_to_read(),
             None => Ok(Database::open(&self.db)?),
         }
     }
@@ -52,12 +63,21 @@ impl DatabaseArgs {
 
 /// Opens a database beside whoever writes to it, unless it is kept open. (Behind a server it can be written too.)
 pub fn open_to_read(place: &Path) -> Result<Database, Failure> {
-    let kept = KEPT_OPEN.with_borrow(|kept| kept.clone().filter(|(kept_place, _)| kept_place == place));
-    match (kept, remote::url_of(place)) {
-        (Some((_, db)), _) => Ok(db),
-        (None, Some(url)) => remote::connect(url),
+    open_to_read_with(place, &ConnectArgs::default())
+}
+
+fn open_to_read_with(place: &Path, connect: &ConnectArgs) -> Result<Database, Failure> {
+    match (kept_open(place), remote::url_of(place)) {
+        (Some(db), _) => Ok(db),
+        (None, Some(url)) => remote::connect_with(url, connect),
         (None, None) => Ok(Database::open_read_only(place)?),
     }
+}
+
+/// The database, if it is kept open.
+fn kept_open(place: &Path) -> Option<Database> {
+    let kept = KEPT_OPEN.with_borrow(Clone::clone);
+    kept.filter(|(kept_place, _)| kept_place == place).map(|(_, db)| db)
 }
 
 /// Keeps a database open for the commands to come, and no other.

@@ -1,6 +1,8 @@
 //! Databases behind a server: what `--db` says when it is a URL.
 
+use crate::args;
 use crate::failure::Failure;
+use crate::ui;
 use std::env;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -32,8 +34,34 @@ pub fn local(text: &str) -> Result<PathBuf, String> {
     directory(Path::new(text)).map(Path::to_path_buf).map_err(|failure| failure.to_string())
 }
 
-/// Opens the database behind a server.
+/// How a server is connected to.
+#[derive(clap::Args, Debug, Clone, Default)]
+pub struct ConnectArgs {
+    /// Seconds that a server which cannot be reached yet is waited for [default: it is tried once].
+    #[arg(long, value_name = "SECONDS", env = "TAPEDB_WAIT", value_parser = seconds)]
+    wait: Option<Duration>,
+}
+
+/// Opens the database behind a server, which is to be there.
 pub fn connect(url: &str) -> Result<Database, Failure> {
+    connect_with(url, &ConnectArgs::default())
+}
+
+/// Opens the database behind a server.
+pub fn connect_with(url: &str, how: &ConnectArgs) -> Result<Database, Failure> {
+    open(client(url, how)?)
+}
+
+/// Opens the database behind a server; says on standard error when a connection is lost, and when it is there again.
+pub fn connect_telling(url: &str, how: &ConnectArgs) -> Result<Database, Failure> {
+    open(client(url, how)?.on_connection(|event| eprintln!("tapedb: {event}")))
+}
+
+fn open(client: Client) -> Result<Database, Failure> {
+    client.connect().map_err(|error| Failure::new(error.to_string()))
+}
+
+fn client(url: &str, how: &ConnectArgs) -> Result<Client, Failure> {
     let (address, login) = Address::parse(url).map_err(|error| Failure::usage(error.to_string()))?;
     let login = match login {
         Some(Login::Password { password, .. }) if !password.is_empty() => {
@@ -53,7 +81,12 @@ pub fn connect(url: &str) -> Result<Database, Failure> {
     if let Ok(text) = env::var("TAPEDB_SPIN_US") {
         client = client.spin(spin(&text)?);
     }
-    client.connect().map_err(|error| Failure::new(error.to_string()))
+    Ok(client.wait(how.wait.unwrap_or_default()).give_up_when(ui::interrupted()))
+}
+
+/// A number of seconds, with or without a fraction.
+fn seconds(text: &str) -> Result<Duration, String> {
+    args::duration(&format!("{text}s")).map_err(|_| format!("{text:?} is no number of seconds"))
 }
 
 /// Microseconds that whoever waits looks at the connection before it sleeps.

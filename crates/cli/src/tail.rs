@@ -56,7 +56,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         return Err(Failure::usage("tail prints what it reads; to count, use `tapedb read --output none`"));
     }
     let deadline = args.duration.map(|duration| Instant::now() + duration);
-    let db = args.db.open_to_read()?;
+    let db = args.db.open_to_follow()?;
     let streams = args.selection.open(&db, ui)?;
     let mut writer = Writer::new(format, &streams, &args.selection.types)?;
     let mut out = Output::default();

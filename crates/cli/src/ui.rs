@@ -5,9 +5,17 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
+
+/// Whether Ctrl-C was pressed, for what has no [`Ui`].
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Raised once Ctrl-C was pressed.
+pub fn interrupted() -> Arc<AtomicBool> {
+    INTERRUPTED.clone()
+}
 
 /// How often progress is drawn.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -26,7 +34,7 @@ impl Ui {
     /// Prepares for one command. The first Ctrl-C (or SIGTERM) asks the command to come to an end, the second ends
     /// the process at once.
     pub fn new(json: bool) -> Result<Self, Failure> {
-        let (interrupted, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (interrupted, signal) = (interrupted(), Arc::new(AtomicUsize::new(0)));
         for number in [SIGINT, SIGTERM] {
             let code = 128 + number;
             // In this order: the first signal finds the flag down and raises it.

@@ -16,6 +16,7 @@
 mod address;
 pub mod asynchronous;
 mod convert;
+mod event;
 mod file;
 mod line;
 mod link;
@@ -29,12 +30,14 @@ mod upstream;
 mod watch;
 
 pub use address::{Address, AddressError, PORT};
+pub use event::{ConnectionEvent, Listener};
 pub use options::{Login, Options};
 pub use tapedb_engine::Database;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tapedb_engine::Error;
 use upstream::RemoteDatabase;
@@ -85,6 +88,33 @@ impl Client {
     /// A PEM file with certificates of the authorities that are trusted, instead of those that the system trusts.
     pub fn tls_roots(mut self, path: impl Into<PathBuf>) -> Self {
         self.options.tls_roots = Some(path.into());
+        self
+    }
+
+    /// How long a server that cannot be reached at first is tried again, as one that is only being started: not at all unless
+    /// chosen. A server that answers and refuses the client is not tried again.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = wait;
+        self
+    }
+
+    /// Ends [`Client::wait`] early once the flag is raised, as by Ctrl-C.
+    pub fn give_up_when(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.options.give_up = Some(flag);
+        self
+    }
+
+    /// Has a function called when a connection is lost, and when it is there again. Client threads call it, one at a time: it
+    /// must be quick, and use nothing of this client's database.
+    ///
+    /// ```no_run
+    /// use tapedb_client::Client;
+    ///
+    /// let db = Client::at("tape://localhost").on_connection(|event| eprintln!("{event}")).connect()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_connection(mut self, tell: impl Fn(&ConnectionEvent) + Send + Sync + 'static) -> Self {
+        self.options.on_connection = Some(Listener::new(tell));
         self
     }
 

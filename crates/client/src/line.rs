@@ -5,6 +5,7 @@
 
 use crate::address::Address;
 use crate::convert;
+use crate::event::{LineReporter, Reporter};
 use crate::link::{Link, Lost};
 use crate::options::Options;
 use crate::signal::locked;
@@ -20,6 +21,11 @@ use tapedb_wire::ToServer;
 /// clients of a server that was restarted do not all come at once.
 const BACK_OFF_MIN: Duration = Duration::from_millis(10);
 const BACK_OFF_MAX: Duration = Duration::from_secs(2);
+
+/// The longest time between attempts of a client that has not been connected yet: somebody waits for it.
+const FIRST_BACK_OFF_MAX: Duration = Duration::from_millis(500);
+/// Who waits for the first connection looks so often whether it is to give up.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// What goes on when the connection is another: a watch, a load.
 pub(crate) trait Lasting: Send + Sync {
@@ -40,6 +46,7 @@ pub(crate) struct Line {
 struct Shared {
     address: Address,
     options: Options,
+    reporter: LineReporter,
     state: Mutex<State>,
     /// The state is another.
     changed: Condvar,
@@ -64,16 +71,18 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Line {
-    /// Connects.
+    /// Connects; a server that cannot be reached is tried again for as long as [`Options::wait`] says.
     ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::Refused`].
-    pub fn open(address: Address, options: Options) -> Result<Self, Error> {
-        let link = Arc::new(Link::open(&address, &options)?);
+    pub fn open(address: Address, options: Options, reporter: &Arc<Reporter>) -> Result<Self, Error> {
+        let link = Arc::new(first_link(&address, &options, reporter)?);
+        let reporter = reporter.line();
         let state =
             State { link: Some(link.clone()), is_closed: false, waiting: 0, attempts: 0, failure: None };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let shared = Arc::new(Shared { address, options, state, changed, lasting: Mutex::default() });
+        let lasting = Mutex::default();
+        let shared = Arc::new(Shared { address, options, reporter, state, changed, lasting });
         let keeper = shared.clone();
         let spawned = thread::Builder::new().name("tapedb-line".into()).spawn(move || keeper.keep(link));
         spawned.map_err(|error| shared.unreachable(format!("no thread could be started: {error}")))?;
@@ -269,6 +278,9 @@ impl Shared {
     fn keep(&self, mut link: Arc<Link>) {
         loop {
             link.keep();
+            if !self.state().is_closed {
+                self.reporter.lost(&link.lost().0);
+            }
             self.each_lasting(|lasting| lasting.interrupted());
             drop(link);
             match self.connect_again() {
@@ -354,6 +366,11 @@ impl Shared {
         }
         (state.link, state.attempts, state.failure) = (Some(link.clone()), 0, None);
         self.changed.notify_all();
+        let is_closed = state.is_closed;
+        drop(state);
+        if !is_closed {
+            self.reporter.regained();
+        }
     }
 
     fn has_lasting(&self) -> bool {
@@ -363,6 +380,40 @@ impl Shared {
     fn each_lasting(&self, tell: impl Fn(&dyn Lasting)) {
         let list: Vec<_> = locked(&self.lasting).iter().filter_map(Weak::upgrade).collect();
         list.iter().for_each(|lasting| tell(&**lasting));
+    }
+}
+
+/// The first connection of a line.
+fn first_link(address: &Address, options: &Options, reporter: &Reporter) -> Result<Link, Error> {
+    let (began, mut back_off) = (Instant::now(), BACK_OFF_MIN);
+    for attempts in 1_u64.. {
+        let (place, why) = match Link::open(address, options) {
+            Err(Error::Unreachable { place, why }) => (place, why),
+            opened => return opened,
+        };
+        let waited = began.elapsed();
+        if waited >= options.wait || options.is_given_up() {
+            let of = format!("{attempts} attempts in {:.1} s, the last one: ", waited.as_secs_f64());
+            let why = if options.wait.is_zero() { why } else { of + &why };
+            return Err(Error::Unreachable { place, why });
+        }
+        reporter.waiting(&why);
+        let pause = back_off.min(options.wait - waited);
+        pause_unless(pause, || options.is_given_up());
+        back_off = (back_off * 2).min(FIRST_BACK_OFF_MAX);
+    }
+    unreachable!("it is tried for ever")
+}
+
+/// Sleeps, unless something is true by then.
+fn pause_unless(pause: Duration, is_over: impl Fn() -> bool) {
+    let until = Instant::now() + pause;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || is_over() {
+            return;
+        }
+        thread::sleep(left.min(GLANCE));
     }
 }
 

@@ -1,7 +1,10 @@
 //! What is chosen for a client.
 
+use crate::event::Listener;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tapedb_wire::Login as WireLogin;
 
@@ -61,6 +64,12 @@ pub struct Options {
     pub tls_roots: Option<PathBuf>,
     /// How long connecting and being let in may take.
     pub connect_timeout: Duration,
+    /// How long a server that cannot be reached at first is tried again. A server that refuses the client is not.
+    pub wait: Duration,
+    /// Ends [`Options::wait`] early once it is true, as after Ctrl-C.
+    pub give_up: Option<Arc<AtomicBool>>,
+    /// Is told when a connection is lost, and when it is there again.
+    pub on_connection: Option<Listener>,
     /// How long a call waits for a lost connection to come back before it fails.
     pub patience: Duration,
     /// Bytes of batches that a loader sends before the first of them is acknowledged.
@@ -80,11 +89,21 @@ impl Default for Options {
             connections: 1,
             tls_roots: None,
             connect_timeout: Duration::from_secs(10),
+            wait: Duration::ZERO,
+            give_up: None,
+            on_connection: None,
             patience: Duration::from_secs(30),
             load_window_bytes: 8 << 20,
             spin: Duration::ZERO,
             read_ahead_bytes: 2 << 20,
         }
+    }
+}
+
+impl Options {
+    /// Whether nobody waits for the first connection any more.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.give_up.as_ref().is_some_and(|give_up| give_up.load(Ordering::Relaxed))
     }
 }
 

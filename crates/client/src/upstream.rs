@@ -1,6 +1,7 @@
 //! What the engine asks of a database elsewhere, over lines to a server.
 
 use crate::address::Address;
+use crate::event::Reporter;
 use crate::file::RemoteFile;
 use crate::line::{Line, mistaken};
 use crate::load::RemoteLoad;
@@ -32,7 +33,8 @@ impl RemoteDatabase {
     /// # Errors
     /// As [`Line::open`].
     pub fn connect(address: &Address, options: &Options) -> Result<Self, Error> {
-        let open = |_| Line::open(address.clone(), options.clone()).map(Arc::new);
+        let reporter = Arc::new(Reporter::new(address.to_string(), options.on_connection.clone()));
+        let open = |_| Line::open(address.clone(), options.clone(), &reporter).map(Arc::new);
         let lines = (0..options.connections.clamp(1, 64)).map(open).collect::<Result<_, _>>()?;
         Ok(Self { lines, next: AtomicUsize::new(0) })
     }

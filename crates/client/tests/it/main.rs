@@ -4,6 +4,7 @@
 #![allow(clippy::duplicate_mod, reason = "the suite runs over each transport")]
 
 mod basics;
+mod connecting;
 #[path = "../../../engine/tests/it/counting.rs"]
 #[allow(dead_code, reason = "shared with the engine's tests")]
 mod counting;

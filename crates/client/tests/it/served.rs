@@ -104,6 +104,11 @@ impl<T: Transport> Home<T> {
         connect::<T>(server.insert(serve::<T>(reopen(&directory.join("db")), directory)))
     }
 
+    /// A client of the server that runs.
+    pub fn client(&self) -> Client {
+        T::client(self.server.lock().unwrap().as_ref().unwrap().addresses())
+    }
+
     /// The same database, as another process has it.
     pub fn beside(&self) -> Database {
         connect::<T>(self.server.lock().unwrap().as_ref().unwrap())

@@ -2,7 +2,7 @@
 
 use crate::column;
 use crate::error::{Damage, Flaw, Part};
-use crate::head::{Head, OWN, crc32c};
+use crate::head::{Head, OWN, crc32c, u32_at};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A block in memory, or as much of it as has been read. Loading the next one keeps the memory.
@@ -110,7 +110,12 @@ impl Block {
         self.placed(Damage::new(Part::Block, 0, Flaw::Mismatch { what, need, have }))
     }
 
-    fn placed(&self, damage: Damage) -> Damage {
+    /// The checksum of the head, as the head says it.
+    pub(crate) fn head_crc(&self) -> u32 {
+        u32_at(&self.bytes, 4)
+    }
+
+    pub(crate) fn placed(&self, damage: Damage) -> Damage {
         match self.place {
             Some((index, offset)) => damage.of_block(index, offset),
             None => damage,

@@ -1,11 +1,13 @@
 //! Collects messages in time order and makes a block of them.
 
 use crate::column::{ColumnHabit, write_ints};
+use crate::content::Source;
 use crate::encoding::{Habit, Tier};
 use crate::error::SegmentError;
 use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Group, Head, OWN, lanes as numbers, own};
 use crate::lanes::{Lane, LaneOrder};
 use crate::level::Level;
+use crate::plain;
 use crate::plan::{GroupPlan, Plan};
 use crate::shred::{Chunks, Habits, Span, shred};
 
@@ -156,18 +158,35 @@ impl BlockBuilder {
         self.lanes.iter().map(|lane| (lane.symbol, lane.count))
     }
 
-    /// Appends the block to `out` and starts with an empty one. Without messages nothing is appended.
+    /// The messages.
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source { rows: &self.rows, ends: &self.ends, bodies: &self.bodies }
+    }
+
+    /// Appends the block to `out` and starts with an empty one. Without messages nothing is appended. The block has no
+    /// checksum of its content: that is for blocks in files, which [`SegmentWriter`](crate::SegmentWriter) writes.
     pub fn finish(&mut self, plan: &Plan, out: &mut Vec<u8>) {
         if !self.rows.is_empty() {
-            self.write(plan, out);
+            self.write(plan, None, out);
         }
+        self.clear();
+    }
+
+    /// Starts with an empty block.
+    pub(crate) fn clear(&mut self) {
         self.most = (self.options.rows, self.options.bytes, false);
         self.rows.clear();
         self.ends.clear();
         self.bodies.clear();
     }
 
-    fn write(&mut self, plan: &Plan, out: &mut Vec<u8>) {
+    /// Appends the plainest encoding of the block, which has messages.
+    pub(crate) fn write_plainly(&mut self, content: u64, out: &mut Vec<u8>) {
+        self.lanes = plain::write(self.source(), content, out);
+    }
+
+    /// Appends the block, which has messages.
+    pub(crate) fn write(&mut self, plan: &Plan, content: Option<u64>, out: &mut Vec<u8>) {
         let LaneOrder { lanes, lane_of, order } = LaneOrder::of(&self.rows);
         let mut habits = std::mem::take(&mut self.habits);
         let mut chunks = Chunks {
@@ -208,6 +227,7 @@ impl BlockBuilder {
             time_max: self.rows.last().map_or(0, |row| row.time),
             sequence_min: sequences().min().unwrap_or(0),
             sequence_max: sequences().max().unwrap_or(0),
+            content,
             groups,
             chunks: chunks.list,
             ..Head::default()

@@ -1,6 +1,7 @@
 //! What can be wrong with a segment, where, and what is there instead.
 
 use crate::encoding::EncodingError;
+use crate::mismatch::Mismatch;
 use std::fmt;
 use std::io;
 
@@ -30,6 +31,13 @@ pub enum Flaw {
         need: u32,
         /// The checksum that was written.
         have: u32,
+    },
+    /// The rows that the bytes are decoded to are not those that were written: whoever encoded or decodes them is wrong.
+    Content {
+        /// Checksum of the content that is decoded.
+        need: u64,
+        /// The checksum that was written.
+        have: u64,
     },
     /// Two things that must agree do not, or a number is beyond its limit.
     Mismatch {
@@ -111,6 +119,9 @@ pub enum SegmentError {
         /// The most there may be.
         most: u64,
     },
+    /// A block is not decoded to the rows that it was made from, not even in the plainest encoding: throw the file away,
+    /// and keep what it was made from.
+    Unfaithful(Box<Mismatch>),
     /// There is no such block or column.
     Unknown {
         /// What was asked for.
@@ -145,6 +156,11 @@ impl fmt::Display for Flaw {
             Self::Checksum { need, have } => {
                 write!(f, "has checksum {have:#010x}, but its bytes have {need:#010x}")
             }
+            Self::Content { need, have } => write!(
+                f,
+                "content has checksum {have:#018x}, but is decoded to rows of {need:#018x}: it was encoded wrongly, or is \
+                 decoded wrongly"
+            ),
             Self::Mismatch { what, need, have } => write!(f, "{what} is {have}, not {need}"),
             Self::Encoding(error) => write!(f, "{error}"),
             Self::Schema => write!(f, "holds a schema that cannot be read"),
@@ -184,6 +200,11 @@ impl fmt::Display for SegmentError {
             Self::Full { what, most } => {
                 write!(f, "segment is full: it has {most} {what}; begin another one")
             }
+            Self::Unfaithful(mismatch) => write!(
+                f,
+                "segment is not written, for a block is not decoded to what it was made from, not even in the plainest \
+                 encoding: {mismatch}"
+            ),
             Self::Unknown { what, need, have } => write!(f, "no {what} {have}: there are {need}"),
         }
     }

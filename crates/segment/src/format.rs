@@ -5,7 +5,9 @@ use crate::error::{Damage, Flaw, Part};
 use crate::head::{Head, crc32c, u16_at, u32_at, u64_at};
 
 /// The newest format version that this program reads, and the one it writes.
-pub const VERSION: u16 = 1;
+///
+/// Version 2: blocks have a checksum of their content. They are read alike.
+pub const VERSION: u16 = 2;
 pub(crate) const MAGIC: &[u8; 8] = b"TAPESEG1";
 pub(crate) const END_MAGIC: &[u8; 8] = b"TAPEEND1";
 /// Bytes of the header before the schema.
@@ -315,7 +317,7 @@ fn check(what: &'static str, need: u64, have: u64, holds: bool) -> Result<(), Fl
 }
 
 /// Seven bits a byte, low ones first; the high bit says that more follow.
-fn write_varint(mut value: u64, out: &mut Vec<u8>) {
+pub(crate) fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

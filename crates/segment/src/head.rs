@@ -10,6 +10,8 @@ pub(crate) const GROUP_BYTES: usize = 16;
 /// Bytes for each column.
 pub(crate) const CHUNK_BYTES: usize = 32;
 pub(crate) const MAGIC: &[u8; 4] = b"TPK1";
+/// Bit of the flags: there is a checksum of the content.
+pub(crate) const HAS_CONTENT: u32 = 1;
 /// The most rows of a block.
 pub const BLOCK_ROWS_MAX: usize = 65_535;
 /// The most bytes of bodies of a block.
@@ -53,6 +55,9 @@ pub struct Head {
     pub sequence_min: u64,
     /// Largest sequence number.
     pub sequence_max: u64,
+    /// Checksum of the rows as they were given to the writer; `None` in blocks of version 1, and in those that are only in
+    /// memory.
+    pub content: Option<u64>,
     /// The record types in order of their ids; one with many symbols is cut into groups of neighbouring symbols.
     pub groups: Vec<Group>,
     /// The columns in file order.
@@ -109,6 +114,8 @@ impl Head {
         out.extend_from_slice(&self.time_max.to_le_bytes());
         out.extend_from_slice(&self.sequence_min.to_le_bytes());
         out.extend_from_slice(&self.sequence_max.to_le_bytes());
+        out.extend_from_slice(&self.content.unwrap_or(0).to_le_bytes());
+        put(out, [if self.content.is_some() { HAS_CONTENT } else { 0 }]);
         out.resize(start + HEAD_BYTES, 0);
         for group in &self.groups {
             out.extend_from_slice(&group.type_id.to_le_bytes());
@@ -164,6 +171,7 @@ impl Head {
         (self.count, self.body_bytes) = (u32_at(head, 16), u32_at(head, 20));
         (self.time_min, self.time_max) = (u64_at(head, 32) as i64, u64_at(head, 40) as i64);
         (self.sequence_min, self.sequence_max) = (u64_at(head, 48), u64_at(head, 56));
+        self.content = (u32_at(head, 72) & HAS_CONTENT != 0).then(|| u64_at(head, 64));
         let (groups, chunks) = (u32_at(head, 24) as usize, u32_at(head, 28) as usize);
         let (groups, chunks) =
             (HEAD_BYTES..HEAD_BYTES + groups * GROUP_BYTES, length - chunks * CHUNK_BYTES..length);

@@ -12,10 +12,13 @@ mod block;
 mod builder;
 mod column;
 mod columns;
+mod content;
 mod decimals;
 mod decoder;
 pub mod encoding;
 mod error;
+#[doc(hidden)]
+pub mod fault;
 mod follow;
 mod format;
 mod gather;
@@ -24,8 +27,11 @@ mod lanes;
 mod level;
 mod members;
 mod mend;
+mod mismatch;
 mod order;
+mod plain;
 mod plan;
+mod prove;
 mod rows;
 mod salvage;
 mod scatter;
@@ -47,7 +53,9 @@ pub use format::{
 pub use head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Chunk, Group, Head};
 #[doc(hidden)]
 pub use mend::{mend_block, mend_footer};
+pub use mismatch::{DUMP_BYTES_MAX, Dump, Mismatch};
 pub use plan::{COLUMNS_MAX, ColumnKind, ColumnPlan, GroupPlan, Plan};
+pub use prove::Proof;
 pub use rows::Rows;
 pub use segment::{ReadAt, Segment};
 pub use writer::{SegmentWriter, Written};

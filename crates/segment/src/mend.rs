@@ -3,7 +3,8 @@
 use crate::format::{TRAILER_BYTES, Trailer};
 use crate::head::{CHUNK_BYTES, Head, crc32c, u32_at};
 
-/// Makes the checksums of the block at the front of `bytes` those of its bytes, as far as they are there.
+/// Makes the checksums of the block at the front of `bytes` those of its bytes, as far as they are there. The checksum of the
+/// content stays what it is: that is how a block looks that is decoded to other rows than it was made from.
 pub fn mend_block(bytes: &mut [u8]) {
     let Ok((head, _)) = Head::extent(bytes) else { return };
     if head > bytes.len() {

@@ -103,6 +103,15 @@ impl Rows {
         }
     }
 
+    /// All bodies, one after the other in row order.
+    pub(crate) fn all_bodies(&self) -> &[u8] {
+        let end = match self.stride {
+            Some(stride) => stride as usize * self.len(),
+            None => self.starts.last().map_or(0, |end| *end as usize),
+        };
+        &self.bodies[..end]
+    }
+
     /// Forgets everything but times: their memory is overwritten when others are read, and clearing it would take as
     /// long.
     pub(crate) fn clear(&mut self) {

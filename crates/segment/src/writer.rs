@@ -2,16 +2,22 @@
 
 use crate::builder::{BlockBuilder, BlockOptions, RowHeader};
 use crate::error::SegmentError;
+use crate::fault;
 use crate::format::{
     BLOCKS_MAX, BlockEntry, SCHEMA_BYTES_MAX, SegmentHeader, SymbolEntry, Trailer, write_footer,
 };
-use crate::head::{Head, crc32c};
+use crate::head::{crc32c, u32_at};
+use crate::mismatch::Mismatch;
 use crate::plan::Plan;
+use crate::prove::{Proof, Prover};
 use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Writes messages in order of time into a segment. What it holds in memory is one block and the index of those before:
-/// 56 bytes for each block, and some for each symbol and run of blocks that have it.
+/// 64 bytes for each block, and some for each symbol and run of blocks that have it.
+///
+/// Each block is decoded again before it is written, as readers do it, and compared with the messages that it was made from.
+/// If they are not the same, it is encoded anew in the plainest way, and proved again; [`Written::mismatches`] counts that.
 ///
 /// A file is a segment when its end is there: write to a temporary name, [`SegmentWriter::finish`], sync, rename. What a
 /// crash leaves without an end is refused by [`Segment::open`](crate::Segment::open).
@@ -27,6 +33,9 @@ pub struct SegmentWriter<W> {
     symbols: BTreeMap<u32, SymbolEntry>,
     messages: u64,
     bytes: Vec<u8>,
+    prover: Prover,
+    mismatches: u64,
+    proof: Proof,
 }
 
 /// What a writer has written.
@@ -38,6 +47,8 @@ pub struct Written {
     pub messages: u64,
     /// Blocks.
     pub blocks: u64,
+    /// Blocks among them that were not decoded to what they were made from, and are encoded plainly for that.
+    pub mismatches: u64,
 }
 
 impl<W: Write> SegmentWriter<W> {
@@ -68,6 +79,9 @@ impl<W: Write> SegmentWriter<W> {
             symbols: BTreeMap::new(),
             messages: 0,
             bytes,
+            prover: Prover::default(),
+            mismatches: 0,
+            proof: Proof::default(),
         })
     }
 
@@ -75,7 +89,7 @@ impl<W: Write> SegmentWriter<W> {
     ///
     /// # Errors
     /// [`SegmentError::OutOfOrder`] and [`SegmentError::TooLong`] leave the segment as it was. After
-    /// [`SegmentError::Io`] it cannot be finished: throw the file away.
+    /// [`SegmentError::Io`] and [`SegmentError::Unfaithful`] it cannot be finished: throw the file away.
     pub fn push(&mut self, row: RowHeader, body: &[u8]) -> Result<(), SegmentError> {
         let given = (row.time, row.sequence);
         if let Some(before) = self.last.filter(|before| given <= *before) {
@@ -97,8 +111,16 @@ impl<W: Write> SegmentWriter<W> {
     /// Writes what is left, the index and the end, and flushes. Syncing and renaming are the caller's.
     ///
     /// # Errors
-    /// [`SegmentError::Io`]: the file is not a segment.
-    pub fn finish(mut self) -> Result<(W, Written), SegmentError> {
+    /// [`SegmentError::Io`] and [`SegmentError::Unfaithful`]: the file is not a segment.
+    pub fn finish(self) -> Result<(W, Written), SegmentError> {
+        self.finish_with_proof().map(|(out, written, _)| (out, written))
+    }
+
+    /// [`Self::finish`], with what the file must hold when it is read back.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn finish_with_proof(mut self) -> Result<(W, Written, Proof), SegmentError> {
         self.write_block()?;
         let symbols: Vec<SymbolEntry> = self.symbols.into_values().collect();
         self.bytes.clear();
@@ -114,7 +136,8 @@ impl<W: Write> SegmentWriter<W> {
         let done = self.out.write_all(&self.bytes).and_then(|()| self.out.flush());
         done.map_err(|source| SegmentError::Io { offset, source })?;
         let bytes = offset + self.bytes.len() as u64;
-        Ok((self.out, Written { bytes, messages: self.messages, blocks: self.blocks.len() as u64 }))
+        let (messages, blocks, mismatches) = (self.messages, self.blocks.len() as u64, self.mismatches);
+        Ok((self.out, Written { bytes, messages, blocks, mismatches }, self.proof))
     }
 
     fn write_block(&mut self) -> Result<(), SegmentError> {
@@ -125,19 +148,43 @@ impl<W: Write> SegmentWriter<W> {
             return Err(SegmentError::Full { what: "blocks", most: BLOCKS_MAX as u64 });
         }
         let index = self.blocks.len() as u32;
-        self.messages += self.builder.rows().len() as u64;
-        self.bytes.clear();
-        self.builder.finish(&self.plan, &mut self.bytes);
+        self.encode(index)?;
         for (symbol, count) in self.builder.last_symbols() {
             self.symbols.entry(symbol).or_insert_with(|| SymbolEntry::new(symbol)).note(index, count);
         }
-        let mut head = Head::default();
-        head.read(&self.bytes)?;
-        self.blocks.push(BlockEntry::of(self.offset, &head));
-        let offset = self.offset;
+        let (offset, entry) = (self.offset, BlockEntry::of(self.offset, self.prover.head()));
+        self.messages += u64::from(entry.count);
+        self.builder.clear();
+        self.blocks.push(entry);
+        self.proof.blocks.push((entry, u32_at(&self.bytes, 4)));
         self.out.write_all(&self.bytes).map_err(|source| SegmentError::Io { offset, source })?;
         self.offset += self.bytes.len() as u64;
         Ok(())
+    }
+
+    /// Encodes the block that the builder holds, and proves that it is decoded to the same.
+    fn encode(&mut self, index: u32) -> Result<(), SegmentError> {
+        let content = self.builder.source().content();
+        self.bytes.clear();
+        self.builder.write(&self.plan, Some(content), &mut self.bytes);
+        fault::strike(false, &mut self.bytes);
+        let Err(what) = self.prover.prove(&self.plan, &mut self.bytes, self.builder.source()) else {
+            return Ok(());
+        };
+        self.mismatches += 1;
+        let mismatch = self.mismatch(index, what);
+        self.proof.mismatch.get_or_insert(mismatch);
+        self.bytes.clear();
+        self.builder.write_plainly(content, &mut self.bytes);
+        fault::strike(true, &mut self.bytes);
+        let proved = self.prover.prove(&self.plan, &mut self.bytes, self.builder.source());
+        proved.map_err(|what| SegmentError::Unfaithful(self.mismatch(index, what)))
+    }
+
+    #[cold]
+    fn mismatch(&self, index: u32, what: String) -> Box<Mismatch> {
+        let schema = self.plan.layouts().schema().to_string();
+        Box::new(Mismatch::new(index, what, &schema, self.builder.source(), &self.bytes))
     }
 }
 

@@ -1,4 +1,4 @@
-//! `docs/format/segment.md` and `testing/vectors/segment_v1.seg` against the code.
+//! `docs/format/segment.md` and `testing/vectors/segment_v*.seg` against the code.
 
 use tapedb_codec::dynamic::Layouts;
 use tapedb_segment::{
@@ -74,32 +74,78 @@ fn hex_dump(bytes: &[u8]) -> String {
     bytes.chunks(16).enumerate().map(line).collect()
 }
 
+/// As the page defines it, bit by bit.
+fn content(messages: &[Message]) -> u64 {
+    let mut bytes = Vec::new();
+    for (row, body) in messages {
+        bytes.extend_from_slice(&row.time.to_le_bytes());
+        bytes.extend_from_slice(&row.sequence.to_le_bytes());
+        bytes.extend_from_slice(&row.symbol.to_le_bytes());
+        bytes.extend_from_slice(&row.type_id.to_le_bytes());
+        bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    }
+    messages.iter().for_each(|(_, body)| bytes.extend_from_slice(body));
+    let bit = |crc: u64| crc >> 1 ^ if crc & 1 == 1 { 0x9a6c_9329_ac4b_c9b5 } else { 0 };
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u64::from(*byte), |crc, _| bit(crc)))
+}
+
+#[test]
+fn the_checksum_of_the_content_is_that_of_the_page() {
+    let (layouts, messages) = golden_messages();
+    let options = BlockOptions { rows: 25, ..BlockOptions::default() };
+    let file = written(layouts, options, &messages);
+    let (segment, mut block) = (Segment::open(&file).unwrap(), Block::new());
+    for (index, messages) in messages.chunks(25).enumerate() {
+        segment.read_block(index, &mut block).unwrap();
+        assert_eq!(block.head().content, Some(content(messages)));
+    }
+}
+
 #[test]
 fn the_page_shows_the_real_bytes() {
     let dump = hex_dump(&example());
     assert!(page().contains(&dump), "docs/format/segment.md must show:\n{dump}");
 }
 
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vectors");
+
 /// Forty messages of a schema with every type, in blocks of twenty-five.
+fn golden_messages() -> (&'static Layouts, Vec<Message>) {
+    let layouts = sample_layouts(0);
+    (layouts, messages(layouts, 1, 40))
+}
+
 #[test]
 fn the_golden_file_is_written_and_read() {
-    let layouts = sample_layouts(0);
-    let messages = messages(layouts, 1, 40);
+    let (layouts, messages) = golden_messages();
     let options = BlockOptions { rows: 25, ..BlockOptions::default() };
     let written = written(layouts, options, &messages);
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../vectors/segment_v1.seg");
-    let golden = std::fs::read(path).unwrap_or_default();
+    let path = format!("{VECTORS}/segment_v2.seg");
+    let golden = std::fs::read(&path).unwrap_or_default();
     if golden != written {
-        let new = std::env::temp_dir().join("segment_v1.seg");
+        let new = std::env::temp_dir().join("segment_v2.seg");
         std::fs::write(&new, &written).unwrap();
         panic!("the writer no longer writes {path} but {}", new.display());
     }
-    let segment = Segment::open(&golden).unwrap();
+    read_golden(&golden, 2, &messages);
+}
+
+/// Written by version 0.1.0, and frozen: nothing writes such a file any more.
+#[test]
+fn files_of_version_1_are_read() {
+    let (_, messages) = golden_messages();
+    read_golden(&std::fs::read(format!("{VECTORS}/segment_v1.seg")).unwrap(), 1, &messages);
+}
+
+fn read_golden(golden: &[u8], version: u16, messages: &[Message]) {
+    assert_eq!(golden[8..10], version.to_le_bytes());
+    let segment = Segment::open(golden).unwrap();
     let (mut block, mut rows, mut decoder) = (Block::new(), Rows::new(), Decoder::new());
     let mut left = messages.iter();
     for index in 0..segment.blocks().len() {
         segment.read_block(index, &mut block).unwrap();
         decoder.rows(segment.plan(), &block, &Selection::default(), &mut rows).unwrap();
+        assert_eq!(block.check_content(&rows), Ok(version > 1));
         for row in 0..rows.len() {
             let (header, body) = left.next().unwrap();
             assert_eq!((rows.header(row), rows.body(row)), (*header, &body[..]));

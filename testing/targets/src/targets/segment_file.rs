@@ -11,16 +11,17 @@ use tapedb_segment::{
 /// See the module.
 pub const TARGET: Target = Target { name: "segment_file", run, seed };
 
-/// Whatever the bytes: no panic, no row that the head does not count, columns as long as their rows. With checksums made
-/// right again, so that what lies behind them is reached.
+/// Whatever the bytes: no panic, no row that the head does not count, columns as long as their rows; and where all checksums
+/// are right, rows of the checksum that the head tells of their content. Then with the checksums of bytes made right again, so
+/// that what lies behind them is reached.
 pub fn run(input: &[u8]) {
-    read_all(input);
+    read_all(input, false);
     let mut mended = input.to_vec();
     mend(&mut mended);
-    read_all(&mended);
+    read_all(&mended, true);
 }
 
-fn read_all(input: &[u8]) {
+fn read_all(input: &[u8], is_mended: bool) {
     let segment = match Segment::open(input) {
         Ok(segment) => segment,
         Err(error) => return assert!(!error.to_string().is_empty()),
@@ -28,7 +29,7 @@ fn read_all(input: &[u8]) {
     let mut block = Block::new();
     for index in 0..segment.blocks().len() {
         match segment.read_block(index, &mut block) {
-            Ok(()) => read_block(segment.plan(), &block),
+            Ok(()) => read_block(segment.plan(), &block, is_mended),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
@@ -51,7 +52,7 @@ fn read_selected(segment: &Segment<&[u8]>, block: &mut Block) {
     }
 }
 
-fn read_block(plan: &Plan, block: &Block) {
+fn read_block(plan: &Plan, block: &Block, is_mended: bool) {
     let (mut decoder, mut rows, mut values) = (Decoder::new(), Rows::new(), ColumnValues::new());
     let (head, mut places) = (block.head(), Vec::new());
     match decoder.rows(plan, block, &Selection::default(), &mut rows) {
@@ -59,6 +60,8 @@ fn read_block(plan: &Plan, block: &Block) {
             assert_eq!(rows.len(), head.count as usize);
             let bytes: usize = (0..rows.len()).map(|row| rows.body(row).len()).sum();
             assert_eq!(bytes, head.body_bytes as usize);
+            let compared = block.check_content(&rows);
+            assert!(is_mended || compared.is_ok(), "{compared:?}");
         }
         Err(error) => assert!(rows.is_empty() && !error.to_string().is_empty()),
     }

@@ -1,0 +1,437 @@
+//! Proves that a block is what it was made from: it is decoded again, as readers do it, and compared with its source.
+//!
+//! What is decoded are the very bytes that go to the file. [`Proof`] proves later that the file has these bytes.
+
+use crate::block::Block;
+use crate::builder::RowHeader;
+use crate::content::Source;
+use crate::decoder::{Decoder, Selection};
+use crate::error::{Damage, Flaw, Part, SegmentError};
+use crate::format::BlockEntry;
+use crate::head::{Head, lanes};
+use crate::mismatch::Mismatch;
+use crate::plan::Plan;
+use crate::rows::Rows;
+use crate::segment::{ReadAt, Segment};
+
+/// Decodes blocks and compares them with their source. Keeps its memory from block to block.
+#[derive(Debug, Default)]
+pub(crate) struct Prover {
+    block: Block,
+    decoder: Decoder,
+    rows: Rows,
+    times: Vec<i64>,
+    picked: Vec<i64>,
+    more: Vec<i64>,
+}
+
+impl Prover {
+    /// Whether a block gives back the rows of `source` and says the right things about them.
+    ///
+    /// # Errors
+    /// What is different, in words.
+    pub fn prove(&mut self, plan: &Plan, bytes: &mut Vec<u8>, source: Source<'_>) -> Result<(), String> {
+        std::mem::swap(&mut self.block.bytes, bytes);
+        let compared = self.compare(plan, source);
+        std::mem::swap(&mut self.block.bytes, bytes);
+        compared
+    }
+
+    /// The head of the block that was proved last.
+    pub fn head(&self) -> &Head {
+        self.block.head()
+    }
+
+    fn compare(&mut self, plan: &Plan, source: Source<'_>) -> Result<(), String> {
+        let Self { block, decoder, rows, .. } = self;
+        block.place = None;
+        let refused = |damage: Damage| format!("it cannot be decoded: {damage}");
+        block.parse().map_err(refused)?;
+        compare_head(block.head(), source)?;
+        decoder.rows(plan, block, &Selection::default(), rows).map_err(refused)?;
+        compare_rows(rows, source)?;
+        self.compare_times_by_lane().map_err(refused)?
+    }
+
+    /// The times that some groups list a second time, which rows are not read from.
+    fn compare_times_by_lane(&mut self) -> Result<Result<(), String>, Damage> {
+        let Self { block, decoder, rows, times, picked, more } = self;
+        let mut last = None;
+        for (index, group) in (0..).zip(&block.head().groups) {
+            let is_listed = block.head().chunk(index, lanes::TIME).is_some();
+            if !is_listed || last.replace(group.type_id) == Some(group.type_id) {
+                continue;
+            }
+            decoder.times_by_lane(block, group.type_id, None, more, times)?;
+            decoder.places(block, group.type_id, None)?.pick(rows.times(), picked);
+            if times != picked {
+                return Ok(Err(format!("the times by symbol of record type {} are others", group.type_id)));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+fn compare_head(head: &Head, source: Source<'_>) -> Result<(), String> {
+    let time = |row: Option<&RowHeader>| row.map_or(0, |row| row.time);
+    let times = (time(source.rows.first()), time(source.rows.last()));
+    let first = source.rows.first().map_or(0, |row| row.sequence);
+    let sequences = source
+        .rows
+        .iter()
+        .fold((first, first), |(least, most), row| (least.min(row.sequence), most.max(row.sequence)));
+    let is_same = (head.count as usize, head.body_bytes as usize) == (source.rows.len(), source.bodies.len())
+        && (head.time_min, head.time_max) == times
+        && (head.sequence_min, head.sequence_max) == sequences;
+    match is_same {
+        true => Ok(()),
+        false => Err("its head tells of other rows, bytes, times or sequence numbers".into()),
+    }
+}
+
+/// Compares all rows, their order and their bodies.
+fn compare_rows(rows: &Rows, source: Source<'_>) -> Result<(), String> {
+    if rows.len() != source.rows.len() {
+        return Err(format!("it gives {} rows of {}", rows.len(), source.rows.len()));
+    }
+    let is_same = rows.times().iter().zip(source.rows).all(|(time, row)| *time == row.time)
+        && has_sequences(rows, source)
+        && (0..).zip(source.rows).all(|(at, row)| rows.lane(at) == (row.type_id, row.symbol))
+        && has_lengths(rows, source.ends)
+        && rows.all_bodies() == source.bodies;
+    if is_same { Ok(()) } else { Err(first_difference(rows, source)) }
+}
+
+fn has_sequences(rows: &Rows, source: Source<'_>) -> bool {
+    match rows.first_sequence {
+        Some(first) => (first..).zip(source.rows).all(|(sequence, row)| sequence == row.sequence),
+        None => rows.sequences.iter().zip(source.rows).all(|(one, row)| *one as u64 == row.sequence),
+    }
+}
+
+fn has_lengths(rows: &Rows, ends: &[u32]) -> bool {
+    match rows.stride {
+        Some(stride) => {
+            (1..).zip(ends).all(|(row, end): (u64, _)| row * u64::from(stride) == u64::from(*end))
+        }
+        None => rows.starts.get(1..) == Some(ends),
+    }
+}
+
+/// Finds the row that is another one, to tell of it.
+#[cold]
+fn first_difference(rows: &Rows, source: Source<'_>) -> String {
+    let mut start = 0;
+    for (at, (row, end)) in source.rows.iter().zip(source.ends).enumerate() {
+        let (given, body) = (rows.header(at), &source.bodies[start..*end as usize]);
+        start = *end as usize;
+        if given != *row {
+            return format!("row {at} of sequence number {} is {given:?}, not {row:?}", row.sequence);
+        }
+        if rows.body(at) != body {
+            let (have, need) = (rows.body(at).len(), body.len());
+            return format!(
+                "row {at} of sequence number {} has another body, of {have} bytes, not {need}",
+                row.sequence
+            );
+        }
+    }
+    "its rows are others".into()
+}
+
+/// What a segment's file must hold: what was proved of each of its blocks before it was written.
+#[derive(Debug, Default)]
+pub struct Proof {
+    /// Entry and checksum of the head of each block. The head has the checksums of all columns.
+    pub(crate) blocks: Vec<(BlockEntry, u32)>,
+    /// The first block that had to be written plainly.
+    pub mismatch: Option<Box<Mismatch>>,
+}
+
+impl Proof {
+    /// Compares a file, as it is read back, with what was written.
+    ///
+    /// # Errors
+    /// [`SegmentError::Damaged`] where it is not what was written; [`SegmentError::Io`].
+    pub fn confirm<R: ReadAt>(&self, segment: &Segment<R>) -> Result<(), SegmentError> {
+        let (need, have) = (self.blocks.len() as u64, segment.blocks().len() as u64);
+        if need != have {
+            let flaw = Flaw::Mismatch { what: "blocks in the file read back", need, have };
+            return Err(Damage::new(Part::Footer, 0, flaw).into());
+        }
+        let mut block = Block::new();
+        for (index, (entry, crc)) in self.blocks.iter().enumerate() {
+            segment.read_block(index, &mut block)?;
+            let is_same = segment.blocks()[index] == *entry && block.head_crc() == *crc;
+            if !is_same {
+                let (need, have) = (u64::from(*crc), u64::from(block.head_crc()));
+                return Err(block.head_damage("checksum of a head read back", need, have).into());
+            }
+            if let Some(damage) = block.damaged_columns().first() {
+                return Err((*damage).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::{BlockBuilder, BlockOptions};
+    use crate::fault::with_fault;
+    use crate::format::SegmentHeader;
+    use crate::mend::mend_block;
+    use crate::mismatch::Dump;
+    use crate::writer::{SegmentWriter, Written};
+    use tapedb_codec::dynamic::Layouts;
+
+    type Message = (RowHeader, Vec<u8>);
+    type MakeWrong = fn(&mut Vec<Message>);
+    const ROWS: usize = 100;
+
+    fn plan() -> Plan {
+        let schema = "message A { price: i64, size: u32? }\nmessage B { note: string }";
+        Plan::new(Layouts::new(schema.parse().unwrap()).unwrap())
+    }
+
+    /// Some of two types and five symbols; every seventh body is of no type, some are empty.
+    fn messages(count: u64) -> Vec<Message> {
+        let layouts = plan().layouts().clone();
+        let message = |i: u64| {
+            let json = match i % 2 {
+                0 => format!(r#"{{"$type": "A", "price": {}, "size": {}}}"#, i * i, i % 3),
+                _ => format!(r#"{{"$type": "B", "note": "note {}"}}"#, i % 10),
+            };
+            let mut body = Vec::new();
+            match i % 7 {
+                6 => body.resize(i as usize % 3, 0xff),
+                _ => layouts.encode(&layouts.from_json(&json).unwrap(), &mut body).unwrap(),
+            }
+            let (time, sequence) = (i as i64 / 3 * 1_000_000_007, i * 2 + 5);
+            (RowHeader { time, sequence, symbol: (i * i % 5) as u32 * 1_000, type_id: (i % 2) as u16 }, body)
+        };
+        (0..count).map(message).collect()
+    }
+
+    fn block_of(messages: &[Message]) -> Vec<u8> {
+        let (mut builder, mut bytes) = (BlockBuilder::new(BlockOptions::default()), Vec::new());
+        messages.iter().for_each(|(row, body)| builder.push(*row, body).unwrap());
+        builder.finish(&plan(), &mut bytes);
+        bytes
+    }
+
+    fn write(messages: &[Message]) -> Result<(Vec<u8>, Written, Proof), SegmentError> {
+        let options = BlockOptions { rows: ROWS, ..BlockOptions::default() };
+        let mut writer = SegmentWriter::new(Vec::new(), plan(), &SegmentHeader::default(), options)?;
+        for (row, body) in messages {
+            writer.push(*row, body)?;
+        }
+        writer.finish_with_proof()
+    }
+
+    fn read(bytes: &[u8], selection: &Selection<'_>) -> Vec<Message> {
+        let segment = Segment::open(bytes).unwrap();
+        let (mut block, mut decoder, mut rows) = (Block::new(), Decoder::new(), Rows::new());
+        let mut found = Vec::new();
+        for index in 0..segment.blocks().len() {
+            segment.read_selected(index, &mut block, selection).unwrap();
+            decoder.rows(segment.plan(), &block, selection, &mut rows).unwrap();
+            found.extend((0..rows.len()).map(|row| (rows.header(row), rows.body(row).to_vec())));
+        }
+        found
+    }
+
+    /// Ways to be wrong: each makes other messages of those of a block.
+    fn wrongs() -> [(&'static str, MakeWrong); 9] {
+        [
+            ("2^32 ns early", |rows| rows[50..].iter_mut().for_each(|row| row.0.time -= 1 << 32)),
+            ("last time", |rows| rows[ROWS - 1].0.time += 1),
+            ("sequence number", |rows| rows[ROWS - 1].0.sequence += 1),
+            ("symbol", |rows| rows[40].0.symbol += 1),
+            ("type", |rows| rows[40].0.type_id ^= 1),
+            ("body", |rows| *rows[41].1.last_mut().unwrap() ^= 0x80),
+            ("length of a body", |rows| rows[41].1.push(0)),
+            ("order of equal times", |rows| {
+                let body = std::mem::take(&mut rows[60].1);
+                rows[60].1 = std::mem::replace(&mut rows[61].1, body);
+            }),
+            ("missing row", |rows| drop(rows.remove(70))),
+        ]
+    }
+
+    #[test]
+    fn whatever_comes_back_wrong_is_written_plainly() {
+        let messages = messages(3 * ROWS as u64);
+        for (name, make_wrong) in wrongs() {
+            let mut wrong = messages[ROWS..2 * ROWS].to_vec();
+            make_wrong(&mut wrong);
+            // 2^32 ns early is wrong only where times still ascend.
+            wrong.sort_by_key(|(row, _)| (row.time, row.sequence));
+            let (wrong, mut nth) = (block_of(&wrong), 0);
+            let fault = move |is_plain: bool, block: &mut Vec<u8>| {
+                nth += 1;
+                assert_eq!(is_plain, nth == 3, "the one behind the wrong one is plain");
+                if nth == 2 {
+                    *block = wrong.clone();
+                }
+            };
+            let (bytes, written, proof) = with_fault(fault, || write(&messages)).unwrap();
+            assert_eq!((written.mismatches, written.blocks), (1, 3), "{name}");
+            assert!(read(&bytes, &Selection::default()) == messages, "{name}: nothing is lost");
+            proof.confirm(&Segment::open(&bytes).unwrap()).unwrap();
+            let mismatch = proof.mismatch.unwrap();
+            assert_eq!((mismatch.block, mismatch.sequences), (1, (205, 403)), "{name}: {mismatch}");
+            let dump = Dump::read(&mismatch.dump).unwrap();
+            assert!(dump.rows == messages[ROWS..2 * ROWS], "{name}");
+            assert!(dump.schema.contains("message A") && dump.what == mismatch.what);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_written_plainly_too() {
+        let messages = messages(ROWS as u64);
+        let cut =
+            |is_plain: bool, block: &mut Vec<u8>| block.truncate(if is_plain { block.len() } else { 90 });
+        let (bytes, written, proof) = with_fault(cut, || write(&messages)).unwrap();
+        assert_eq!(written.mismatches, 1);
+        assert!(proof.mismatch.unwrap().what.contains("cannot be decoded"));
+        assert!(read(&bytes, &Selection::default()) == messages);
+    }
+
+    #[test]
+    fn a_block_that_is_wrong_plainly_too_is_not_written() {
+        let messages = messages(2 * ROWS as u64);
+        let mut nth = 0;
+        let fault = move |_: bool, block: &mut Vec<u8>| {
+            nth += 1;
+            if nth > 1 {
+                let at = block.len() - 1;
+                block[at] ^= 1;
+                mend_block(block);
+            }
+        };
+        match with_fault(fault, || write(&messages)) {
+            Err(SegmentError::Unfaithful(mismatch)) => {
+                assert_eq!(mismatch.block, 1);
+                assert!(Dump::read(&mismatch.dump).unwrap().rows == messages[ROWS..]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn times_listed_by_symbol_are_proved_too() {
+        let body = 7i64.to_le_bytes();
+        let layouts = Layouts::new("message M { price: i64 }".parse().unwrap()).unwrap();
+        let mut writer = SegmentWriter::new(
+            Vec::new(),
+            Plan::new(layouts),
+            &SegmentHeader::default(),
+            BlockOptions::default(),
+        )
+        .unwrap();
+        for i in 0..1_000 {
+            let row = RowHeader { time: i as i64 / 2 * 1_000, sequence: i, symbol: i as u32 % 2, type_id: 0 };
+            writer.push(row, &body).unwrap();
+        }
+        let fault = |is_plain: bool, block: &mut Vec<u8>| {
+            let mut head = Head::default();
+            head.read(block).unwrap();
+            let chunk = head.chunk(0, lanes::TIME).copied();
+            assert_eq!(chunk.is_none(), is_plain);
+            if let Some(chunk) = chunk {
+                block[(chunk.offset + chunk.len) as usize - 1] ^= 1;
+                mend_block(block);
+            }
+        };
+        let (_, written, proof) = with_fault(fault, || writer.finish_with_proof()).unwrap();
+        assert_eq!(written.mismatches, 1);
+        let what = proof.mismatch.unwrap().what;
+        assert!(what.contains("times by symbol") || what.contains("cannot be decoded"), "{what}");
+    }
+
+    #[test]
+    fn plain_blocks_are_read_in_every_way() {
+        let messages = messages(3 * ROWS as u64);
+        let wrong =
+            |is_plain: bool, block: &mut Vec<u8>| block.truncate(if is_plain { block.len() } else { 0 });
+        let (bytes, written, _) = with_fault(wrong, || write(&messages)).unwrap();
+        assert_eq!(written.mismatches, 3);
+        let selections = [
+            Selection::default(),
+            Selection { symbols: Some(&[1_000, 4_000]), ..Selection::default() },
+            Selection { symbols: Some(&[0]), types: Some(&[1]), ..Selection::default() },
+            Selection { from: 20_000_000_000, last: 80_000_000_000, ..Selection::default() },
+        ];
+        for selection in selections {
+            let mut expected = messages.clone();
+            expected.retain(|(row, _)| {
+                (selection.from..=selection.last).contains(&row.time)
+                    && selection.symbols.is_none_or(|symbols| symbols.contains(&row.symbol))
+                    && selection.types.is_none_or(|types| types.contains(&row.type_id))
+            });
+            assert!(!expected.is_empty() && read(&bytes, &selection) == expected, "{selection:?}");
+        }
+        let segment = Segment::open(&bytes).unwrap();
+        let (mut block, mut decoder, mut rows) = (Block::new(), Decoder::new(), Rows::new());
+        for index in 0..3 {
+            segment.read_block(index, &mut block).unwrap();
+            decoder.rows(segment.plan(), &block, &Selection::default(), &mut rows).unwrap();
+            assert_eq!(block.check_content(&rows), Ok(true));
+        }
+        assert!(segment.symbols().map(|(_, count)| count).sum::<u64>() == messages.len() as u64);
+    }
+
+    #[test]
+    fn the_checksum_of_the_content_finds_every_wrong_decoder() {
+        let messages = messages(ROWS as u64);
+        let (bytes, _, _) = write(&messages).unwrap();
+        let segment = Segment::open(&bytes).unwrap();
+        let (mut block, mut decoder, mut rows) = (Block::new(), Decoder::new(), Rows::new());
+        segment.read_block(0, &mut block).unwrap();
+        let content = block.head().content;
+        assert!(content.is_some());
+        for (name, make_wrong) in wrongs() {
+            let mut wrong = messages.clone();
+            make_wrong(&mut wrong);
+            wrong.sort_by_key(|(row, _)| (row.time, row.sequence));
+            block.load(&block_of(&wrong)).unwrap();
+            decoder.rows(&plan(), &block, &Selection::default(), &mut rows).unwrap();
+            assert_eq!(block.check_content(&rows), Ok(false), "blocks in memory have none");
+            block.head.content = content;
+            let damage = block.check_content(&rows).unwrap_err();
+            assert!(matches!(damage.flaw, Flaw::Content { .. }), "{name}: {damage}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_what_was_written_is_not_confirmed() {
+        let (bytes, _, proof) = write(&messages(2 * ROWS as u64)).unwrap();
+        proof.confirm(&Segment::open(&bytes).unwrap()).unwrap();
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 1 << (at % 8);
+            let confirmed = Segment::open(&other).and_then(|segment| proof.confirm(&segment));
+            assert!(confirmed.is_err(), "byte {at}");
+        }
+        // Whole blocks, but others.
+        let (other, ..) = write(&messages(2 * ROWS as u64 + 1)).unwrap();
+        assert!(proof.confirm(&Segment::open(&other).unwrap()).is_err());
+        let mut messages = messages(2 * ROWS as u64);
+        messages[3].1.push(0);
+        let (other, ..) = write(&messages).unwrap();
+        assert!(proof.confirm(&Segment::open(&other).unwrap()).is_err());
+    }
+
+    #[test]
+    fn what_is_no_dump_is_refused() {
+        assert!(Dump::read(b"TAPEDMP").is_err() && Dump::read(b"TAPEDMP2").is_err());
+        let dump =
+            Mismatch::new(0, "what".into(), "", Source { rows: &[], ends: &[], bodies: &[] }, &[1]).dump;
+        assert_eq!(Dump::read(&dump).unwrap().block, [1]);
+        for end in 0..dump.len() {
+            assert!(Dump::read(&dump[..end]).is_err());
+        }
+    }
+}

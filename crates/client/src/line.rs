@@ -141,6 +141,27 @@ impl Line {
         }
     }
 
+    /// [`Line::command`], of one that may be done twice: until the answer comes.
+    ///
+    /// # Errors
+    /// What the server says; as [`Line::link`].
+    pub fn repeat(&self, command: &Command) -> Result<Outcome, Error> {
+        loop {
+            match self.command(command) {
+                Err(Error::Disconnected { .. }) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Says something whose answer nobody waits for, if there is a connection.
+    pub fn tell(&self, message: &ToServer<'_>) {
+        let link = self.shared.state().link.clone();
+        if let Some(link) = link.filter(|link| !link.is_broken()) {
+            let _ = link.ask(message, Vec::new());
+        }
+    }
+
     /// What a stream is. Its symbols come in parts when there are many.
     ///
     /// # Errors

@@ -6,13 +6,15 @@ use crate::file::RemoteFile;
 use crate::line::{Line, mistaken};
 use crate::load::RemoteLoad;
 use crate::options::Options;
+use crate::rewrite::RemoteRewrite;
 use crate::slot::Answer;
 use crate::watch::RemoteWatch;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use tapedb_engine::{
-    Command, Description, Error, Known, Loading, Outcome, StorageFile, Upstream, Watcher, Watching,
+    Command, Description, Error, Known, Loading, Outcome, Replacement, Replacing, StorageFile, Upstream,
+    Watcher, Watching,
 };
 use tapedb_wire::ToServer;
 
@@ -93,7 +95,15 @@ impl Upstream for RemoteDatabase {
         Ok(Box::new(RemoteLoad::begin(self.any(), stream_id, space)?))
     }
 
+    fn replace(&self, replacement: &Replacement) -> Result<Box<dyn Replacing>, Error> {
+        Ok(Box::new(RemoteRewrite::begin(self.any(), replacement)?))
+    }
+
     fn command(&self, command: &Command) -> Result<Outcome, Error> {
-        self.first().command(command)
+        match command {
+            // What has been done already is not done again.
+            Command::RenameSymbol { .. } => self.first().repeat(command),
+            command => self.first().command(command),
+        }
     }
 }

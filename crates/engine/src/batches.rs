@@ -108,12 +108,23 @@ impl BatchLoader {
 
     /// Checks everything that the log, readers and sealing rely on.
     fn check(&mut self, batch: &[u8]) -> Result<BatchHeader, Error> {
+        self.check_in_order(batch, self.stream.settings.refuses_late())
+    }
+
+    /// The rows of a batch that has been checked, whatever order they are in.
+    pub(crate) fn check_rows_of(&mut self, batch: &[u8]) -> Result<&Rows, Error> {
+        let header = self.check_in_order(batch, false)?;
+        self.rows.load_parsed(&header, batch).map_err(LogError::Batch)?;
+        Ok(&self.rows)
+    }
+
+    fn check_in_order(&mut self, batch: &[u8], must_be_sorted: bool) -> Result<BatchHeader, Error> {
         let header = batch::check(batch).map_err(LogError::Batch)?;
         let (end, have) = (header.batch_bytes(), batch.len());
         if have > end {
             return Err(LogError::Batch(BatchError::Trailing { offset: end, have: have - end }).into());
         }
-        let is_refused = self.stream.settings.refuses_late() && !header.sorted();
+        let is_refused = must_be_sorted && !header.sorted();
         let symbols = self.stream.dictionary.len();
         if !is_refused
             && let Some(layouts) = self.known_layouts(header.schema_version)

@@ -9,6 +9,7 @@ use crate::read::cursor::CursorBuilder;
 use crate::stream::definition::Definition;
 use crate::stream::{Opened, Stream, StreamInner};
 use crate::upkeep::keeper::Keeper;
+use crate::upstream::rewrites::Rewrites;
 use crate::upstream::storage::NoStorage;
 use crate::upstream::{Command, Upstream};
 use std::collections::BTreeMap;
@@ -79,6 +80,8 @@ struct DatabaseInner {
     streams: Mutex<BTreeMap<String, Arc<StreamInner>>>,
     /// Where the database is, if it is not here.
     upstream: Option<Arc<dyn Upstream>>,
+    /// Those of clients elsewhere.
+    rewrites: Rewrites,
 }
 
 impl fmt::Debug for DatabaseInner {
@@ -148,6 +151,7 @@ impl Database {
             upkeep: access == Access::Write,
             streams: Mutex::default(),
             upstream: None,
+            rewrites: Rewrites::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -167,6 +171,7 @@ impl Database {
             upkeep: false,
             streams: Mutex::default(),
             upstream: Some(upstream),
+            rewrites: Rewrites::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -361,7 +366,16 @@ impl Database {
         }
         if let Some(upstream) = &self.inner.upstream {
             schema.validate()?;
-            upstream.command(&Command::ChangeSchema { name: name.into(), schema: schema.to_string() })?;
+            let command = Command::ChangeSchema { name: name.into(), schema: schema.to_string() };
+            let before = stream.schema();
+            settled(
+                || upstream.command(&command).map(drop),
+                || match self.stream(name)? {
+                    now if *now.schema() == schema => Ok(Settled::Done),
+                    now if now.schema() == before => Ok(Settled::NotDone),
+                    _ => Ok(Settled::Unknown),
+                },
+            )?;
             return self.stream(name);
         }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
@@ -374,6 +388,11 @@ impl Database {
         names::check(name)?;
         let directory = self.directory_of(name);
         if is_there(&**self.storage(), &directory)? { Ok(directory) } else { Err(self.no_stream(name)) }
+    }
+
+    /// The rewrites that clients elsewhere have under way.
+    pub(crate) fn rewrites(&self) -> &Rewrites {
+        &self.inner.rewrites
     }
 
     /// Where the database is.
@@ -445,7 +464,19 @@ impl Database {
         names::check(new)?;
         if let Some(upstream) = &self.inner.upstream {
             let command = Command::RenameStream { name: name.into(), new: new.into() };
-            self.end_remote(upstream, &command, Some(new))?;
+            let id = self.stream(name).map(|stream| stream.id()).ok();
+            let has_it = |name: &str| match self.stream(name) {
+                Err(error @ (Error::Unreachable { .. } | Error::Refused { .. })) => Err(error),
+                found => Ok(id.is_some() && found.map(|stream| stream.id()).ok() == id),
+            };
+            settled(
+                || self.end_remote(upstream, &command, Some(new)),
+                || match (has_it(new)?, has_it(name)?) {
+                    (true, _) => Ok(Settled::Done),
+                    (false, true) => Ok(Settled::NotDone),
+                    (false, false) => Ok(Settled::Unknown),
+                },
+            )?;
             return self.stream(new);
         }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
@@ -491,6 +522,32 @@ impl Database {
     /// The directory of a stream, whether it exists or not.
     pub(crate) fn directory_of(&self, name: &str) -> PathBuf {
         self.streams_directory().join(names::directory_of(name))
+    }
+}
+
+/// What has become of a change whose answer was lost with the connection.
+enum Settled {
+    Done,
+    NotDone,
+    Unknown,
+}
+
+/// Makes a change elsewhere. When the connection is lost before the answer comes, it is looked what became of it, and the change
+/// is asked for again if it was not made.
+fn settled(
+    change: impl Fn() -> Result<(), Error>,
+    look: impl Fn() -> Result<Settled, Error>,
+) -> Result<(), Error> {
+    loop {
+        let lost = match change() {
+            Err(lost @ Error::Disconnected { .. }) => lost,
+            done => return done,
+        };
+        match look() {
+            Ok(Settled::Done) => return Ok(()),
+            Ok(Settled::NotDone) => {}
+            Ok(Settled::Unknown) | Err(_) => return Err(lost),
+        }
     }
 }
 

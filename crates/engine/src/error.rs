@@ -161,6 +161,12 @@ pub enum Error {
         /// Its symbol.
         symbol: Box<str>,
     },
+    /// A rewrite through a server that the server does not know: it was started anew meanwhile, or nothing came for too long.
+    /// Unless it was being committed, nothing has changed.
+    NoRewrite {
+        /// The stream.
+        stream: Box<str>,
+    },
     /// A resume position that does not fit the cursor.
     Position {
         /// What is wrong with it.
@@ -483,6 +489,11 @@ impl fmt::Display for Error {
                 f,
                 "a message of {symbol:?} at {time} is none of those of stream {stream:?} that are being rewritten; leave it \
                  out, or rewrite its time and symbol too"
+            ),
+            Self::NoRewrite { stream } => write!(
+                f,
+                "the server does not know the rewrite of stream {stream:?} any more: it was started anew, or nothing came for \
+                 minutes; nothing was changed, begin it again"
             ),
             Self::Position { what } => write!(f, "cannot resume: {what}"),
             Self::Log(error) => write!(f, "{error}"),

@@ -870,31 +870,40 @@ impl StreamInner {
         }
     }
 
-    /// Refuses what only the process can do that has the database open itself.
-    pub fn check_is_local(&self) -> Result<(), Error> {
-        if self.remote.is_none() {
-            return Ok(());
-        }
-        let what = "this is not done through a server; end the server, and do it on the database's directory";
-        Err(Error::Options { what })
-    }
-
     /// Gives a symbol another name.
     pub fn rename_symbol(&self, old: &str, new: &str) -> Result<(), Error> {
-        self.check_is_local()?;
+        if self.remote.is_some() {
+            self.refresh()?;
+        }
+        let id = self.dictionary.id(old).ok_or_else(|| self.no_symbol(old))?;
+        let (from, to) = (old.to_string(), new.to_string());
+        let renamed = |stream| Command::RenameSymbol { stream, id, old: from, new: to };
+        match self.command(renamed)? {
+            Some(_) => Ok(()),
+            None => self.rename_symbol_of(id, old, new),
+        }
+    }
+
+    /// Gives the symbol of an id, which must have the old name still, another one. If it has that already, all is well.
+    pub fn rename_symbol_of(&self, id: u32, old: &str, new: &str) -> Result<(), Error> {
         // The stream is neither deleted nor renamed meanwhile.
         let hold = self.hold_writers()?;
         self.check_not_deleted()?;
         let mut symbols = self.symbol_file()?;
-        let id = self.dictionary.id(old);
-        let id = id.ok_or_else(|| Error::NoSymbol { stream: (*self.name).into(), symbol: old.into() })?;
-        if old != new {
-            symbols.rename(id, new)?;
+        match self.dictionary.name(id) {
+            Some(name) if name == new => return Ok(()),
+            Some(name) if name == old => symbols.rename(id, new)?,
+            _ => return Err(self.no_symbol(old)),
         }
         drop((symbols, hold));
         self.ring();
         self.observers.changed();
         Ok(())
+    }
+
+    #[cold]
+    fn no_symbol(&self, symbol: &str) -> Error {
+        Error::NoSymbol { stream: (*self.name).into(), symbol: symbol.into() }
     }
 
     /// Puts the names of all symbols on the disk, before something that uses them is put there for good.

@@ -13,16 +13,18 @@ pub(crate) mod command;
 mod errors;
 pub(crate) mod parts;
 pub(crate) mod remote;
+pub(crate) mod rewrites;
 pub(crate) mod storage;
 
 use crate::error::Error;
 use std::fmt::Debug;
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tapedb_log::{Granule, StorageFile};
 
-pub use command::{Command, Outcome, Target};
+pub use command::{Command, Outcome, Replacement, Target};
 pub use parts::Parts;
 
 #[cfg(doc)]
@@ -86,6 +88,12 @@ pub trait Upstream: Send + Sync + Debug {
     /// # Errors
     /// [`Error::NoSpace`], [`Error::ReadOnly`], [`Error::Deleted`]; as the trait says.
     fn load(&self, stream_id: u64, space: u32) -> Result<Box<dyn Loading>, Error>;
+
+    /// Begins to replace messages by others: [`Command::BeginRewrite`], then batches ([`Database::stage`]).
+    ///
+    /// # Errors
+    /// Those of [`Stream::rewrite_in`]; as the trait says.
+    fn replace(&self, replacement: &Replacement) -> Result<Box<dyn Replacing>, Error>;
 
     /// Does something else: answered by [`Database::execute`].
     ///
@@ -236,4 +244,22 @@ pub trait Loading: Send + Debug {
     /// # Errors
     /// As [`Loading::append`].
     fn flush(&mut self) -> Result<u64, Error>;
+}
+
+/// Sends the messages that take the place of others. One thread uses it at a time. Dropping it gives them up, unless they have
+/// been committed.
+pub trait Replacing: Send + Debug {
+    /// Sends a batch: whole, encoded, without sequence numbers and a producer.
+    ///
+    /// # Errors
+    /// [`Error::NoRewrite`] when what was sent before is there no more; what is wrong with the messages, or keeps them from
+    /// being kept. Nothing will be changed then.
+    fn append(&mut self, batch: &[u8]) -> Result<(), Error>;
+
+    /// Replaces the messages; the sequence numbers of the new ones.
+    ///
+    /// # Errors
+    /// Those of [`Rewriter::commit`](crate::Rewriter::commit): all is as before. [`Error::Disconnected`] when nobody knows any
+    /// more whether it has been done: wholly, or not at all.
+    fn commit(&mut self) -> Result<Range<u64>, Error>;
 }

@@ -73,18 +73,20 @@ impl Dictionary {
         (from..self.len()).filter_map(|id| self.name(id))
     }
 
-    /// Takes over the names of a dictionary elsewhere from id `from` on; one thread at a time. Those that are there already
-    /// must be the same. `false`: they are not, or names before them or room for them are missing, and nothing is added.
+    /// Takes over the names of a dictionary elsewhere from id `from` on; one thread at a time. A symbol that has another name
+    /// there has been renamed. `false`: names before them or room for them are missing, and nothing is taken.
     pub fn follow<'a>(&self, from: u32, names: impl IntoIterator<Item = &'a str>) -> bool {
         let known = self.len();
-        let mut new = Vec::new();
+        let (mut new, mut renamed) = (Vec::new(), Vec::new());
         for (id, name) in (u64::from(from)..).zip(names) {
             match u32::try_from(id) {
                 Ok(id) if id < known && self.name(id) == Some(name) => {}
+                Ok(id) if id < known => renamed.push((id, name)),
                 Ok(id) if id == known + new.len() as u32 && (id as usize) < MAX_SYMBOLS => new.push(name),
                 _ => return false,
             }
         }
+        self.rename_all(&renamed);
         self.extend(new);
         true
     }
@@ -112,18 +114,27 @@ impl Dictionary {
 
     /// Gives a symbol that is there another name. Only the symbol file calls this, one thread at a time.
     pub(crate) fn rename(&self, id: u32, name: &str) {
+        self.rename_all(&[(id, name)]);
+    }
+
+    /// Gives symbols that are there other names, at once: one may get the name that another has until then.
+    fn rename_all(&self, renamed: &[(u32, &str)]) {
         let mut ids = self.ids.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(slot) = self.slot(id).map(Slot::last) else { return };
-        if let Some(old) = slot.name.get()
-            && ids.get(old) == Some(&id)
-        {
-            ids.remove(old);
+        for (id, _) in renamed {
+            if let Some(old) = self.slot(*id).and_then(|slot| slot.last().name.get())
+                && ids.get(old) == Some(id)
+            {
+                ids.remove(old);
+            }
         }
-        let name: Arc<str> = name.into();
-        let _ =
-            slot.next.set(Box::new(Slot { name: OnceLock::from(Arc::clone(&name)), next: OnceLock::new() }));
-        ids.entry(name).or_insert(id);
-        self.renames.fetch_add(1, Ordering::Release);
+        for (id, name) in renamed {
+            let Some(slot) = self.slot(*id).map(Slot::last) else { continue };
+            let name: Arc<str> = (*name).into();
+            let next = Slot { name: OnceLock::from(Arc::clone(&name)), next: OnceLock::new() };
+            let _ = slot.next.set(Box::new(next));
+            ids.entry(name).or_insert(*id);
+            self.renames.fetch_add(1, Ordering::Release);
+        }
     }
 
     fn slot(&self, id: u32) -> Option<&Slot> {
@@ -164,8 +175,22 @@ mod tests {
     fn a_dictionary_elsewhere_is_followed() {
         let dictionary = Dictionary::default();
         assert!(dictionary.follow(0, ["A", "B"]) && dictionary.follow(1, ["B", "C"]));
-        assert!(!dictionary.follow(4, ["E"]) && !dictionary.follow(1, ["X", "D"]));
+        assert!(!dictionary.follow(4, ["E"]));
         assert!(dictionary.names_from(0).eq(["A", "B", "C"]));
+        assert_eq!(dictionary.renames(), 0);
+    }
+
+    #[test]
+    fn symbols_renamed_elsewhere_are_renamed_here_whatever_they_were_called() {
+        let dictionary = Dictionary::default();
+        assert!(dictionary.follow(0, ["A", "B", "C"]));
+        assert!(dictionary.follow(0, ["B", "A", "D", "C"]));
+        assert!(dictionary.names_from(0).eq(["B", "A", "D", "C"]));
+        assert_eq!(
+            ["A", "B", "C", "D"].map(|name| dictionary.id(name)),
+            [Some(1), Some(0), Some(3), Some(2)]
+        );
+        assert_eq!(dictionary.renames(), 3);
     }
 
     #[test]

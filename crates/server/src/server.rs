@@ -10,6 +10,7 @@ use crate::http::Http;
 use crate::login::Logins;
 use crate::noise::Kind;
 use crate::outbox::Outbox;
+use crate::rewrites::IDLE_MAX;
 use crate::secret;
 use crate::shared::Shared;
 use crate::socket::{Local, Peer, Socket};
@@ -324,6 +325,7 @@ impl Acceptor {
                 _ => {}
             }
             self.accept_all(shared);
+            shared.db.forget_idle_rewrites(IDLE_MAX);
         }
     }
 

@@ -19,7 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use tapedb_engine::{Command, Durability, Error, Outcome, StorageFile, Stream, StreamOptions, Target};
+use tapedb_engine::{
+    Command, Durability, Error, Outcome, Replacement, StorageFile, Stream, StreamOptions, Target,
+};
 use tapedb_wire::{
     FRAME_HEADER_BYTES, Frame, Limits, Rest, ServerSession, ToClient, ToServer, WireError, frame_header,
 };
@@ -217,6 +219,7 @@ impl Session {
                 self.say(channel, &ToClient::SymbolIds { ids });
             }
             ToServer::Command { command } => self.command(channel, convert::command(command)?)?,
+            ToServer::Stage { rewrite, number, batch } => self.stage(channel, rewrite, number, batch.0)?,
             ToServer::Watch { stream_id, credit, lag_max, from } => {
                 self.watch(channel, stream_id, credit, lag_max, from)?;
             }
@@ -374,6 +377,7 @@ impl Session {
     /// of the connection waiting.
     fn command(&mut self, channel: u32, command: Command) -> Answer {
         self.check_command(&command)?;
+        let command = self.shared.own_rewrite(self.handle.user(), command);
         if matches!(command, Command::Stats { .. } | Command::UpkeepFailure { .. }) {
             let outcome = self.shared.db.execute(&command)?;
             self.say(channel, &ToClient::Done { outcome: convert::parts(outcome.to_parts()) });
@@ -396,6 +400,14 @@ impl Session {
         spawned.map(drop).map_err(|source| Error::Io { operation: "begin", path: "a thread".into(), source })
     }
 
+    /// Takes a batch of a rewrite. Whether the user may rewrite was looked at when it began, and is when it is made.
+    fn stage(&mut self, channel: u32, rewrite: u64, number: u64, batch: &[u8]) -> Answer {
+        let rewrite = self.shared.rewrite_of(self.handle.user(), rewrite);
+        let last = self.shared.db.stage(rewrite, number, batch)?;
+        self.say(channel, &ToClient::Done { outcome: convert::parts(Outcome::Messages(last).to_parts()) });
+        Ok(())
+    }
+
     fn check_command(&self, command: &Command) -> Answer {
         match command {
             Command::CreateStream { name, options, .. } => {
@@ -409,9 +421,13 @@ impl Session {
             Command::DeleteStream { name } | Command::ChangeSchema { name, .. } => {
                 self.check(May::Admin, name)
             }
-            Command::Alter { stream, .. } | Command::Delete { stream, .. } | Command::Seal { stream } => {
-                self.check(May::Admin, &stream.name)
-            }
+            Command::Alter { stream, .. }
+            | Command::Delete { stream, .. }
+            | Command::Seal { stream }
+            | Command::RenameSymbol { stream, .. }
+            | Command::BeginRewrite(Replacement { stream, .. })
+            | Command::CommitRewrite { stream, .. }
+            | Command::DropRewrite { stream, .. } => self.check(May::Admin, &stream.name),
             Command::Stats { stream } | Command::UpkeepFailure { stream } => {
                 if self.admitted.user.may_see(&stream.name) {
                     Ok(())
@@ -529,10 +545,13 @@ fn tell_command(
     command: &Command,
     outcome: Result<Outcome, Error>,
 ) {
-    let (event, stream, what) = described(command);
+    let (event, stream, mut what) = described(command);
     let mut out = Vec::new();
     match outcome {
         Ok(outcome) => {
+            if let Outcome::Sequences(new) = &outcome {
+                what = format!("by messages {} to before {}", new.start, new.end);
+            }
             shared.audit(handle, event, stream, &what);
             ToClient::Done { outcome: convert::parts(outcome.to_parts()) }.encode(channel, &mut out);
         }
@@ -554,15 +573,25 @@ fn described(command: &Command) -> (&'static str, &str, String) {
         Command::ChangeSchema { name, .. } => ("change-schema", name, String::new()),
         Command::Alter { stream, options } => ("alter", &stream.name, options.replace('\n', ", ")),
         Command::Delete { stream, from, last, symbols } => {
-            let of = symbols
-                .as_ref()
-                .map_or("all symbols".to_string(), |symbols| format!("{} symbols", symbols.len()));
-            ("delete-messages", &stream.name, format!("times {from} to {last}, {of}"))
+            ("delete-messages", &stream.name, messages_between(*from, *last, symbols.as_ref()))
         }
+        Command::RenameSymbol { stream, old, new, .. } => {
+            ("rename-symbol", &stream.name, format!("{old} to {new}"))
+        }
+        Command::BeginRewrite(Replacement { stream, from, last, symbols, .. }) => {
+            ("begin-rewrite", &stream.name, messages_between(*from, *last, symbols.as_ref()))
+        }
+        Command::CommitRewrite { stream, .. } => ("rewrite", &stream.name, String::new()),
+        Command::DropRewrite { stream, .. } => ("drop-rewrite", &stream.name, String::new()),
         Command::Seal { stream } => ("seal", &stream.name, String::new()),
         Command::Stats { stream } => ("stats", &stream.name, String::new()),
         Command::UpkeepFailure { stream } => ("upkeep-failure", &stream.name, String::new()),
     }
+}
+
+fn messages_between(from: i64, last: i64, symbols: Option<&Vec<String>>) -> String {
+    let of = symbols.map_or("all symbols".to_string(), |symbols| format!("{} symbols", symbols.len()));
+    format!("times {from} to {last}, {of}")
 }
 
 fn check_durability(least: DurabilityMin, options: &StreamOptions) -> Answer {

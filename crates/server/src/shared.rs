@@ -9,6 +9,7 @@ use crate::login::Logins;
 use crate::metrics::{Metrics, Page, resident_bytes};
 use crate::noise::{Kind, Noise};
 use crate::outbox::Outbox;
+use crate::rewrites::Owners;
 use crate::socket::Peer;
 use crate::watch::Watch;
 use mio::Waker;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub stopping: AtomicBool,
     pub noise: Noise,
     pub started: Instant,
+    /// Whose the rewrites are.
+    pub owners: Owners,
     companions: Mutex<Vec<Arc<dyn Companion>>>,
     open: Mutex<BTreeMap<u64, Arc<Handle>>>,
     /// Rings when a connection has ended.
@@ -134,6 +137,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             noise: Noise::default(),
             started: Instant::now(),
+            owners: Owners::default(),
             companions: Mutex::default(),
             open: Mutex::default(),
             ended: Condvar::new(),

@@ -144,7 +144,7 @@ impl Asked {
             ToServer::ReadFile { .. } => Self::Answer(69),
             ToServer::FileLen { .. } => Self::Answer(70),
             ToServer::AddSymbols { .. } => Self::Answer(71),
-            ToServer::Command { .. } => Self::Answer(72),
+            ToServer::Command { .. } | ToServer::Stage { .. } => Self::Answer(72),
             ToServer::Watch { .. } => Self::Watch { begun: false },
             ToServer::Load { .. } => Self::Load { begun: false },
             _ => return None,

@@ -366,6 +366,16 @@ messages! {
         Close = 14 {}
         /// Asks for the answers to the batches that were sent on a load's channel: they then wait for no others.
         Flush = 15 {}
+        /// A batch of the messages that take the place of others, of a rewrite that a command has begun. Answer:
+        /// [`ToClient::Done`], with the number of the last batch that is there.
+        Stage = 16 {
+            /// The rewrite, as the command called it.
+            rewrite: u64,
+            /// Its number, from 1: one more than that of the batch before. One that is there already is not taken again.
+            number: u64,
+            /// The batch.
+            batch: Rest<'a>,
+        }
         /// Asks for a sign of life, on channel 0.
         Ping = 128 {
             /// Comes back.
@@ -588,6 +598,7 @@ mod tests {
             ToServer::Append { number: 9, batch: Rest(b"batch") },
             ToServer::Close {},
             ToServer::Flush {},
+            ToServer::Stage { rewrite: u64::MAX, number: 2, batch: Rest(b"batch") },
         ];
         for message in said {
             let mut out = Vec::new();

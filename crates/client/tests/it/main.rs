@@ -16,6 +16,7 @@ mod over;
 mod plain;
 mod process;
 mod proxy;
+mod rewriting;
 mod rights;
 mod served;
 #[cfg(target_os = "linux")]

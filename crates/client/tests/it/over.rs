@@ -13,6 +13,8 @@ macro_rules! suite {
             }
         }
 
+        #[path = "../../../engine/tests/it/changing.rs"]
+        mod changing;
         #[path = "../../../engine/tests/it/columns.rs"]
         mod columns;
         #[path = "../../../engine/tests/it/conformance.rs"]

@@ -207,6 +207,10 @@ impl Connection {
                 self.session.open_load(channel, last + 1);
                 Said::Loading(last)
             }
+            ToServer::Stage { rewrite, number, batch } => {
+                let last = self.db.stage(rewrite, number, batch.0)?;
+                Said::Done(tapedb_engine::Outcome::Messages(last).to_parts())
+            }
             // Batches are answered as they come.
             ToServer::Flush {} => return Ok(None),
             ToServer::Close {} => {

@@ -6,7 +6,13 @@
 //!
 //! A cursor that is open finds the old messages as those that are deleted: what it has in memory it may still give. The new
 //! ones are behind its history; a live one gets them as all that comes, in order of arrival, with the times they have.
+//!
+//! Of a stream elsewhere the new messages are sent there in batches, and the change is made there, by the same code.
 
+mod staged;
+
+use crate::batches::BatchLoader;
+use crate::database::random;
 use crate::error::Error;
 use crate::loader::{check_message, refused};
 use crate::space::catalog::{Catalog, Content};
@@ -17,22 +23,27 @@ use crate::stream::binding::Binding;
 use crate::stream::edit::{bounds, find_last_time, ids};
 use crate::upkeep::retention::tier_for;
 use crate::upkeep::seal::{FillError, Out, commit_with, seal_complete, write_segment};
+use crate::upstream::remote::Remote;
+use crate::upstream::{Replacement, Replacing, Target};
+use staged::Staged;
 use std::collections::HashSet;
 use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tapedb_codec::Record;
-use tapedb_codec::batch::{MAX_MESSAGE_BYTES, PushError};
+use tapedb_codec::batch::{BatchBuilder, MAX_MESSAGE_BYTES, PushError};
 use tapedb_codec::dynamic::RecordValue;
 use tapedb_log::Hold;
 use tapedb_schema::Timestamp;
 use tapedb_segment::{BlockOptions, Plan, RowHeader, SegmentHeader, SegmentWriter};
 
-/// Most bytes of new messages, which are held in memory.
-pub const REWRITE_BYTES_MAX: usize = 4 << 30;
+/// Most bytes of new messages, with some 50 for each message beside its body. Up to 32 MiB of them are in memory at a time.
+pub const REWRITE_BYTES_MAX: u64 = 4 << 30;
 
-/// What a message takes in memory beside its body.
-const ROW_BYTES: usize = size_of::<Row>();
+/// Bytes of a batch that is sent elsewhere: each takes a round trip.
+const SENT_BYTES: usize = 1 << 20;
+/// Most messages in such a batch.
+const SENT_MESSAGES_MAX: usize = 1 << 16;
 
 /// Collects the messages that take the place of others: [`Stream::rewrite`]. Nothing changes before [`Rewriter::commit`];
 /// dropping it changes nothing.
@@ -43,20 +54,25 @@ pub struct Rewriter {
     /// First and last time; `None`: there is none.
     times: Option<(i64, i64)>,
     symbols: Option<HashSet<String>>,
-    rows: Vec<Row>,
-    bodies: Vec<u8>,
+    to: To,
 }
 
-/// A new message, and where its body is.
-#[derive(Debug, Clone, Copy)]
-struct Row {
-    time: i64,
-    /// How many were added before it.
-    nth: u64,
-    symbol: u32,
-    type_id: u16,
-    start: usize,
-    end: usize,
+/// Where the new messages wait.
+#[derive(Debug)]
+enum To {
+    Here(Staged),
+    Elsewhere(Sending),
+}
+
+/// Sends them to where the stream is.
+#[derive(Debug)]
+struct Sending {
+    remote: Arc<Remote>,
+    replacing: Box<dyn Replacing>,
+    batch: BatchBuilder,
+    buffer: Vec<u8>,
+    /// Messages that have been added.
+    len: u64,
 }
 
 impl Stream {
@@ -118,8 +134,7 @@ impl Stream {
         symbols: Option<impl IntoIterator<Item = S>>,
     ) -> Result<Rewriter, Error> {
         let found = self.space(space)?.clone();
-        self.inner.check_is_local()?;
-        if !self.inner.is_writable {
+        if !self.inner.is_writable && self.inner.remote.is_none() {
             return Err(Error::ReadOnly);
         }
         if self.inner.definition.options.is_transient() {
@@ -127,14 +142,15 @@ impl Stream {
             return Err(Error::Options { what });
         }
         self.inner.check_not_deleted()?;
-        Ok(Rewriter {
-            stream: self.clone(),
-            space: found,
-            times: bounds(&times),
-            symbols: symbols.map(|symbols| symbols.into_iter().map(Into::into).collect()),
-            rows: Vec::new(),
-            bodies: Vec::new(),
-        })
+        let times = bounds(&times);
+        let symbols: Option<Vec<String>> =
+            symbols.map(|symbols| symbols.into_iter().map(Into::into).collect());
+        let to = match &self.inner.remote {
+            None => To::Here(Staged::default()),
+            Some(remote) => To::Elsewhere(Sending::begin(self, remote, space, (times, symbols.clone()))?),
+        };
+        let symbols = symbols.map(|symbols| symbols.into_iter().collect());
+        Ok(Rewriter { stream: self.clone(), space: found, times, symbols, to })
     }
 }
 
@@ -192,13 +208,16 @@ impl Rewriter {
     }
 
     /// How many messages have been added.
-    pub fn len(&self) -> usize {
-        self.rows.len()
+    pub fn len(&self) -> u64 {
+        match &self.to {
+            To::Here(staged) => staged.len(),
+            To::Elsewhere(sending) => sending.len,
+        }
     }
 
     /// Whether no message has been added: then committing deletes.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.len() == 0
     }
 
     /// Replaces the messages, as far as they have been acknowledged by now; on the disk when it returns. Returns the sequence
@@ -208,8 +227,154 @@ impl Rewriter {
     /// When the stream has been deleted or has got another schema, or a file cannot be read or written: all is then as before.
     /// Where it cannot be made sure that it is, the space takes no more messages until the database is opened anew
     /// ([`LogError::Poisoned`](crate::LogError::Poisoned)).
-    pub fn commit(mut self) -> Result<Range<u64>, Error> {
-        let lane = Lane { stream: &self.stream.inner, space: &self.space };
+    pub fn commit(self) -> Result<Range<u64>, Error> {
+        let Self { stream, space, times, symbols, to } = self;
+        match to {
+            To::Here(staged) => Change { stream: &stream, space: &space, times, symbols, staged }.make(),
+            To::Elsewhere(sending) => {
+                stream.inner.check_not_deleted()?;
+                sending.commit(stream.inner.definition.schema_version)
+            }
+        }
+    }
+
+    /// Adds the messages of a batch that was encoded elsewhere; they are validated.
+    ///
+    /// # Errors
+    /// None of them is added when one is none of those that are being rewritten, or the batch is not one of the stream's
+    /// schema; else as [`Rewriter::append`], and some may have been added.
+    pub(crate) fn append_batch(&mut self, loader: &mut BatchLoader, batch: &[u8]) -> Result<(), Error> {
+        let rows = loader.check_rows_of(batch)?;
+        if rows.header().schema_version != self.stream.inner.definition.schema_version {
+            return Err(Error::Outdated { stream: self.stream.name().into() });
+        }
+        let name = |row: usize| self.stream.inner.dictionary.name(rows.symbols()[row]).unwrap_or("?");
+        for (row, time) in rows.times().iter().enumerate() {
+            self.check_inside(name(row), Timestamp(*time))?;
+        }
+        for row in 0..rows.len() {
+            let (time, symbol, type_id) = (rows.times()[row], rows.symbols()[row], rows.types()[row]);
+            self.push(symbol, time, type_id, |bodies| {
+                bodies.extend_from_slice(&batch[rows.body(row)]);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        symbol: &str,
+        time: Timestamp,
+        type_id: u16,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        check_message(&self.stream.inner, type_id)?;
+        self.check_inside(symbol, time)?;
+        let symbol = self.stream.inner.symbol_id(symbol)?;
+        self.push(symbol, time.0, type_id, encode)
+    }
+
+    fn push(
+        &mut self,
+        symbol: u32,
+        time: i64,
+        type_id: u16,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match &mut self.to {
+            To::Here(staged) if staged.bytes() >= REWRITE_BYTES_MAX => {
+                let what = "the new messages have more than 4 GiB; rewrite a shorter range of times, one after the other";
+                Err(Error::Options { what })
+            }
+            To::Here(staged) => {
+                staged.push(&self.space, (time, symbol, type_id), |bodies| sized(bodies, encode))
+            }
+            To::Elsewhere(sending) => {
+                let version = self.stream.inner.definition.schema_version;
+                sending.push(version, (time, symbol, type_id), encode)
+            }
+        }
+    }
+
+    fn check_inside(&self, symbol: &str, time: Timestamp) -> Result<(), Error> {
+        let in_time = self.times.is_some_and(|(from, last)| (from..=last).contains(&time.0));
+        let is_wanted = self.symbols.as_ref().is_none_or(|symbols| symbols.contains(symbol));
+        if in_time && is_wanted {
+            return Ok(());
+        }
+        Err(Error::Outside { stream: self.stream.name().into(), time, symbol: symbol.into() })
+    }
+}
+
+/// Appends a body that is not too large for a message.
+fn sized(bodies: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<(), Error> {
+    let start = bodies.len();
+    encode(bodies)?;
+    match bodies.len() - start {
+        bytes if bytes > MAX_MESSAGE_BYTES => Err(Error::Message(PushError::MessageTooLarge { bytes })),
+        _ => Ok(()),
+    }
+}
+
+impl Sending {
+    fn begin(
+        stream: &Stream,
+        remote: &Arc<Remote>,
+        space: u32,
+        (times, symbols): (Option<(i64, i64)>, Option<Vec<String>>),
+    ) -> Result<Self, Error> {
+        let (from, last) = times.unwrap_or((0, -1));
+        let target = Target { stream_id: remote.stream_id, name: stream.name().into() };
+        let replacement = Replacement { stream: target, rewrite: random(), space, from, last, symbols };
+        let replacing = remote.named(remote.upstream.replace(&replacement))?;
+        let (batch, buffer) = (BatchBuilder::new(), Vec::new());
+        Ok(Self { remote: remote.clone(), replacing, batch, buffer, len: 0 })
+    }
+
+    fn push(
+        &mut self,
+        schema_version: u16,
+        (time, symbol, type_id): (i64, u32, u16),
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if self.batch.payload_bytes() >= SENT_BYTES || self.batch.len() >= SENT_MESSAGES_MAX {
+            self.send(schema_version)?;
+        }
+        self.batch.try_push(time, symbol, type_id, encode)?;
+        self.len += 1;
+        Ok(())
+    }
+
+    fn send(&mut self, schema_version: u16) -> Result<(), Error> {
+        self.buffer.clear();
+        if self.batch.finish(schema_version, &mut self.buffer) > 0 {
+            self.remote.named(self.replacing.append(&self.buffer))?;
+        }
+        Ok(())
+    }
+
+    fn commit(mut self, schema_version: u16) -> Result<Range<u64>, Error> {
+        self.send(schema_version)?;
+        let replaced = self.remote.named(self.replacing.commit())?;
+        // It has been made; who reads looks again.
+        let _ = self.remote.refresh();
+        Ok(replaced)
+    }
+}
+
+/// The change itself.
+struct Change<'a> {
+    stream: &'a Stream,
+    space: &'a Space,
+    times: Option<(i64, i64)>,
+    symbols: Option<HashSet<String>>,
+    staged: Staged,
+}
+
+impl Change<'_> {
+    fn make(mut self) -> Result<Range<u64>, Error> {
+        let lane = Lane { stream: &self.stream.inner, space: self.space };
         let writer = lane.space.writer.as_ref().ok_or(Error::ReadOnly)?;
         let _upkeep = lane.space.hold_upkeep();
         lane.stream.check_not_deleted()?;
@@ -224,11 +389,11 @@ impl Rewriter {
         let mut hold = writer.hold_still();
         hold.roll()?;
         seal_complete(lane)?;
-        self.rows.sort_by_key(|row| row.time);
+        self.staged.sort();
         let replaced = self.replace(lane, &mut hold)?;
         if find_last_time(lane).is_err() {
             // It has been made all the same: none that is later than the new ones is taken for late.
-            let last = self.rows.last().map_or(i64::MIN, |row| row.time);
+            let last = self.staged.times().map_or(i64::MIN, |(_, last)| last);
             lane.space.last_time.fetch_max(last, Ordering::Relaxed);
         }
         drop(hold);
@@ -236,10 +401,10 @@ impl Rewriter {
         Ok(replaced)
     }
 
-    /// The change itself: nobody appends meanwhile, and all there is, is sealed.
+    /// Nobody appends meanwhile, and all there is, is sealed.
     fn replace(&self, lane: Lane<'_>, hold: &mut Hold<'_>) -> Result<Range<u64>, Error> {
         let first = hold.next_sequence();
-        let new = first..first + self.rows.len() as u64;
+        let new = first..first + self.staged.len();
         let Some((from, last)) = self.times else { return Ok(new) };
         let symbols = self.symbols.as_ref().map(|symbols| ids(lane.stream, symbols));
         if symbols.as_ref().is_some_and(Vec::is_empty) {
@@ -276,62 +441,18 @@ impl Rewriter {
 
     /// Writes the new messages.
     fn fill(&self, lane: Lane<'_>, out: Out, header: &SegmentHeader) -> Result<(Content, u64), FillError> {
-        let (time_min, time_max) = (self.rows.first(), self.rows.last());
-        let (time_min, time_max) = (time_min.map_or(0, |row| row.time), time_max.map_or(0, |row| row.time));
+        let (time_min, time_max) = self.staged.times().unwrap_or_default();
         let tier = tier_for(lane, time_max);
         let options = BlockOptions { tier, ..BlockOptions::default() };
         let mut writer = SegmentWriter::new(out, Plan::new(lane.stream.layouts.clone()), header, options)?;
-        for row in &self.rows {
-            let Row { time, nth, symbol, type_id, start, end } = *row;
-            let sequence = header.first_sequence + nth;
-            writer.push(RowHeader { time, sequence, symbol, type_id }, &self.bodies[start..end])?;
-        }
+        self.staged.each(|row, body| {
+            let sequence = header.first_sequence + row.nth;
+            let (time, symbol, type_id) = (row.time, row.symbol, row.type_id);
+            writer.push(RowHeader { time, sequence, symbol, type_id }, body).map_err(FillError::from)
+        })?;
         let (_, written) = writer.finish()?;
         let (messages, bytes) = (written.messages, written.bytes);
         Ok((Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 }, 0))
-    }
-
-    fn add(
-        &mut self,
-        symbol: &str,
-        time: Timestamp,
-        type_id: u16,
-        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        check_message(&self.stream.inner, type_id)?;
-        self.check_inside(symbol, time)?;
-        let symbol = self.stream.inner.symbol_id(symbol)?;
-        let start = self.bodies.len();
-        let encoded = encode(&mut self.bodies).and_then(|()| self.check_size(start));
-        if encoded.is_err() {
-            self.bodies.truncate(start);
-        }
-        encoded?;
-        let (nth, end) = (self.rows.len() as u64, self.bodies.len());
-        self.rows.push(Row { time: time.0, nth, symbol, type_id, start, end });
-        Ok(())
-    }
-
-    /// Checks the size of the body that begins at `start`, and of all.
-    fn check_size(&self, start: usize) -> Result<(), Error> {
-        let bytes = self.bodies.len() - start;
-        if bytes > MAX_MESSAGE_BYTES {
-            return Err(Error::Message(PushError::MessageTooLarge { bytes }));
-        }
-        if self.bodies.len() + (self.rows.len() + 1) * ROW_BYTES > REWRITE_BYTES_MAX {
-            let what = "the new messages have more than 4 GiB; rewrite a shorter range of times, one after the other";
-            return Err(Error::Options { what });
-        }
-        Ok(())
-    }
-
-    fn check_inside(&self, symbol: &str, time: Timestamp) -> Result<(), Error> {
-        let in_time = self.times.is_some_and(|(from, last)| (from..=last).contains(&time.0));
-        let is_wanted = self.symbols.as_ref().is_none_or(|symbols| symbols.contains(symbol));
-        if in_time && is_wanted {
-            return Ok(());
-        }
-        Err(Error::Outside { stream: self.stream.name().into(), time, symbol: symbol.into() })
     }
 }
 

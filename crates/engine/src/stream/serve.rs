@@ -15,6 +15,7 @@ use crate::upstream::{
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 use tapedb_log::{Span, StorageFile, TailPosition, log_of_name};
 use tapedb_schema::{Schema, Timestamp};
 
@@ -90,8 +91,35 @@ impl Database {
             Command::UpkeepFailure { stream } => {
                 return Ok(Outcome::Text(self.stream_of(stream)?.upkeep_failure()));
             }
+            Command::RenameSymbol { stream, id, old, new } => {
+                self.stream_of(stream)?.inner.rename_symbol_of(*id, old, new)?;
+            }
+            Command::BeginRewrite(replacement) => {
+                let stream = self.stream_of(&replacement.stream)?;
+                return Ok(Outcome::Messages(self.rewrites().begin(&stream, replacement)?));
+            }
+            Command::CommitRewrite { stream, rewrite, last_number } => {
+                let replaced = self.rewrites().commit(&stream.name, *rewrite, *last_number)?;
+                return Ok(Outcome::Sequences(replaced));
+            }
+            Command::DropRewrite { rewrite, .. } => self.rewrites().forget(*rewrite),
         }
         Ok(Outcome::Done)
+    }
+
+    /// Takes a batch of a rewrite that [`Command::BeginRewrite`] has begun; batches count from 1, and one that is there already
+    /// is not taken again. Number of the last one that is there.
+    ///
+    /// # Errors
+    /// [`Error::NoRewrite`]; [`Error::Protocol`] when the batch before it is missing; what is wrong with its messages: the
+    /// rewrite has then failed, and nothing will be changed.
+    pub fn stage(&self, rewrite: u64, number: u64, batch: &[u8]) -> Result<u64, Error> {
+        self.rewrites().stage(rewrite, number, batch)
+    }
+
+    /// Gives up rewrites that clients elsewhere have begun and of which nothing came for so long.
+    pub fn forget_idle_rewrites(&self, idle: Duration) {
+        self.rewrites().forget_idle(idle);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::stream::StreamStats;
 use crate::upstream::parts::{Parts, Taker, meaningless};
+use std::ops::Range;
 use tapedb_schema::Timestamp;
 
 /// Something to be done, as plain data: schemas and options are text in the form that parses back
@@ -70,6 +71,53 @@ pub enum Command {
         /// The stream.
         stream: Target,
     },
+    /// [`Stream::rename_symbol`](crate::Stream::rename_symbol). Done twice it is done once.
+    RenameSymbol {
+        /// The stream.
+        stream: Target,
+        /// The symbol's id: whoever has its old name by now is not renamed.
+        id: u32,
+        /// The name it has.
+        old: String,
+        /// The name it is to have.
+        new: String,
+    },
+    /// Begins a rewrite, or goes on with it: [`Stream::rewrite_in`](crate::Stream::rewrite_in). Its messages are sent by
+    /// [`Database::stage`](crate::Database::stage).
+    BeginRewrite(Replacement),
+    /// Replaces the messages: [`Rewriter::commit`](crate::Rewriter::commit). Done twice it is done once.
+    CommitRewrite {
+        /// The stream.
+        stream: Target,
+        /// [`Replacement::rewrite`].
+        rewrite: u64,
+        /// Number of the last batch that was sent; 0 when none was.
+        last_number: u64,
+    },
+    /// Forgets a rewrite that has not been committed: nothing changes.
+    DropRewrite {
+        /// The stream.
+        stream: Target,
+        /// [`Replacement::rewrite`].
+        rewrite: u64,
+    },
+}
+
+/// Which messages are to be replaced by others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replacement {
+    /// The stream.
+    pub stream: Target,
+    /// Tells the rewrite from others: a random number, by which it is known after the connection was lost.
+    pub rewrite: u64,
+    /// The space.
+    pub space: u32,
+    /// First time, in nanoseconds since the Unix epoch.
+    pub from: i64,
+    /// Last time; before `from`: there are no messages to replace.
+    pub last: i64,
+    /// Only messages of these symbols; `None`: of all.
+    pub symbols: Option<Vec<String>>,
 }
 
 /// A stream that has been opened: if another one has its name by now, that is not it.
@@ -86,12 +134,15 @@ pub struct Target {
 pub enum Outcome {
     /// It is done.
     Done,
-    /// So many messages: of [`Command::Seal`], those sealed.
+    /// A count: of [`Command::Seal`] the messages sealed; of [`Command::BeginRewrite`] and [`Database::stage`](crate::Database::stage)
+    /// the number of the last batch that is there.
     Messages(u64),
     /// Of [`Command::Stats`].
     Stats(StreamStats),
     /// A text, if there is one: of [`Command::UpkeepFailure`].
     Text(Option<String>),
+    /// Sequence numbers: of [`Command::CommitRewrite`], those of the new messages.
+    Sequences(Range<u64>),
 }
 
 /// Codes of commands in [`Parts`]. They stay what they are.
@@ -105,6 +156,10 @@ mod command_code {
     pub const SEAL: u16 = 7;
     pub const STATS: u16 = 8;
     pub const UPKEEP_FAILURE: u16 = 9;
+    pub const RENAME_SYMBOL: u16 = 10;
+    pub const BEGIN_REWRITE: u16 = 11;
+    pub const COMMIT_REWRITE: u16 = 12;
+    pub const DROP_REWRITE: u16 = 13;
 }
 
 /// Codes of outcomes.
@@ -113,6 +168,7 @@ mod outcome_code {
     pub const MESSAGES: u16 = 2;
     pub const STATS: u16 = 3;
     pub const TEXT: u16 = 4;
+    pub const SEQUENCES: u16 = 5;
 }
 
 impl Command {
@@ -134,6 +190,14 @@ impl Command {
             Self::Seal { stream } => stream.put(SEAL),
             Self::Stats { stream } => stream.put(STATS),
             Self::UpkeepFailure { stream } => stream.put(UPKEEP_FAILURE),
+            Self::RenameSymbol { stream, id, old, new } => {
+                stream.put(RENAME_SYMBOL).number((*id).into()).text(old).text(new)
+            }
+            Self::BeginRewrite(replacement) => replacement.put(BEGIN_REWRITE),
+            Self::CommitRewrite { stream, rewrite, last_number } => {
+                stream.put(COMMIT_REWRITE).number(*rewrite).number(*last_number)
+            }
+            Self::DropRewrite { stream, rewrite } => stream.put(DROP_REWRITE).number(*rewrite),
         }
     }
 
@@ -159,16 +223,21 @@ impl Command {
             ALTER => Self::Alter { stream: Target::take(from)?, options: from.text()? },
             DELETE => {
                 let (stream, first, last) = (Target::take(from)?, from.signed()?, from.signed()?);
-                let symbols = match from.number()? {
-                    0 => None,
-                    1 => Some(from.texts()),
-                    _ => return None,
-                };
-                Self::Delete { stream, from: first, last, symbols }
+                Self::Delete { stream, from: first, last, symbols: take_symbols(from)? }
             }
             SEAL => Self::Seal { stream: Target::take(from)? },
             STATS => Self::Stats { stream: Target::take(from)? },
             UPKEEP_FAILURE => Self::UpkeepFailure { stream: Target::take(from)? },
+            RENAME_SYMBOL => {
+                let (stream, id) = (Target::take(from)?, from.number()?.try_into().ok()?);
+                Self::RenameSymbol { stream, id, old: from.text()?, new: from.text()? }
+            }
+            BEGIN_REWRITE => Self::BeginRewrite(Replacement::take(from)?),
+            COMMIT_REWRITE => {
+                let (stream, rewrite) = (Target::take(from)?, from.number()?);
+                Self::CommitRewrite { stream, rewrite, last_number: from.number()? }
+            }
+            DROP_REWRITE => Self::DropRewrite { stream: Target::take(from)?, rewrite: from.number()? },
             _ => return None,
         })
     }
@@ -184,7 +253,11 @@ impl Command {
             | Self::Delete { stream, .. }
             | Self::Seal { stream }
             | Self::Stats { stream }
-            | Self::UpkeepFailure { stream } => &stream.name,
+            | Self::UpkeepFailure { stream }
+            | Self::RenameSymbol { stream, .. }
+            | Self::BeginRewrite(Replacement { stream, .. })
+            | Self::CommitRewrite { stream, .. }
+            | Self::DropRewrite { stream, .. } => &stream.name,
         }
     }
 
@@ -195,7 +268,11 @@ impl Command {
             | Self::Delete { stream, .. }
             | Self::Seal { stream }
             | Self::Stats { stream }
-            | Self::UpkeepFailure { stream } => Some(stream),
+            | Self::UpkeepFailure { stream }
+            | Self::RenameSymbol { stream, .. }
+            | Self::BeginRewrite(Replacement { stream, .. })
+            | Self::CommitRewrite { stream, .. }
+            | Self::DropRewrite { stream, .. } => Some(stream),
             _ => None,
         }
     }
@@ -212,6 +289,10 @@ impl Command {
             Self::Seal { .. } => "seal",
             Self::Stats { .. } => "stats",
             Self::UpkeepFailure { .. } => "upkeep",
+            Self::RenameSymbol { .. } => "rename symbol",
+            Self::BeginRewrite(_) => "begin rewrite",
+            Self::CommitRewrite { .. } => "rewrite",
+            Self::DropRewrite { .. } => "drop rewrite",
         }
     }
 }
@@ -223,6 +304,29 @@ impl Target {
 
     fn take(from: &mut Taker<'_>) -> Option<Self> {
         Some(Self { stream_id: from.number()?, name: from.text()? })
+    }
+}
+
+impl Replacement {
+    fn put(&self, code: u16) -> Parts {
+        let Self { stream, rewrite, space, from, last, symbols } = self;
+        let parts = stream.put(code).number(*rewrite).number((*space).into()).signed(*from).signed(*last);
+        parts.number(symbols.is_some().into()).texts(symbols.iter().flatten())
+    }
+
+    fn take(from: &mut Taker<'_>) -> Option<Self> {
+        let (stream, rewrite, space) = (Target::take(from)?, from.number()?, from.number()?.try_into().ok()?);
+        let (first, last) = (from.signed()?, from.signed()?);
+        Some(Self { stream, rewrite, space, from: first, last, symbols: take_symbols(from)? })
+    }
+}
+
+/// The symbols that are asked for: 0 for all, or 1 and all texts that are left.
+fn take_symbols(from: &mut Taker<'_>) -> Option<Option<Vec<String>>> {
+    match from.number()? {
+        0 => Some(None),
+        1 => Some(Some(from.texts())),
+        _ => None,
     }
 }
 
@@ -247,6 +351,7 @@ impl Outcome {
                 parts.number((*symbols).into()).maybe(time(first)).maybe(time(last))
             }
             Self::Text(text) => Parts::new(TEXT).texts(text),
+            Self::Sequences(range) => Parts::new(SEQUENCES).number(range.start).number(range.end),
         }
     }
 
@@ -274,6 +379,7 @@ impl Outcome {
                 Self::Stats(StreamStats { messages, next_sequence, bytes, symbols, times })
             }
             TEXT => Self::Text(from.text()),
+            SEQUENCES => Self::Sequences(from.number()?..from.number()?),
             _ => return None,
         })
     }
@@ -286,6 +392,14 @@ mod tests {
     #[test]
     fn commands_round_trip() {
         let stream = || Target { stream_id: u64::MAX, name: "bars".into() };
+        let replacement = |symbols| Replacement {
+            stream: stream(),
+            rewrite: u64::MAX,
+            space: 2,
+            from: i64::MIN,
+            last: -1,
+            symbols,
+        };
         let [name, schema, options] = ["bars", "message Bar { open: f64 }", "late accept"].map(String::from);
         let commands = [
             Command::CreateStream { name: name.clone(), schema: schema.clone(), options: options.clone() },
@@ -304,6 +418,11 @@ mod tests {
             Command::Seal { stream: stream() },
             Command::Stats { stream: stream() },
             Command::UpkeepFailure { stream: stream() },
+            Command::RenameSymbol { stream: stream(), id: u32::MAX, old: "A".into(), new: "B".into() },
+            Command::BeginRewrite(replacement(None)),
+            Command::BeginRewrite(replacement(Some(vec!["A".into(), String::new()]))),
+            Command::CommitRewrite { stream: stream(), rewrite: u64::MAX, last_number: 3 },
+            Command::DropRewrite { stream: stream(), rewrite: 7 },
         ];
         for command in commands {
             let parts = command.to_parts();
@@ -325,6 +444,7 @@ mod tests {
             Outcome::Stats(stats(Some((Timestamp(-1), Timestamp(i64::MAX))))),
             Outcome::Text(None),
             Outcome::Text(Some("full".into())),
+            Outcome::Sequences(3..u64::MAX),
         ];
         for outcome in outcomes {
             assert_eq!(Outcome::from_parts(&outcome.to_parts()).unwrap(), outcome);

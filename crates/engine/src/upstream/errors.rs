@@ -46,6 +46,7 @@ mod code {
     pub const PROTOCOL: u16 = 27;
     pub const BODY: u16 = 28;
     pub const NO_SYMBOL: u16 = 29;
+    pub const NO_REWRITE: u16 = 30;
     pub const LOG_FULL: u16 = 40;
     pub const LOG_IO: u16 = 41;
     pub const LOG_AHEAD: u16 = 42;
@@ -74,6 +75,7 @@ impl Error {
                 Parts::new(NO_SPACE).text(stream).number((*space).into()).number((*spaces).into())
             }
             Self::NoSymbol { stream, symbol } => Parts::new(NO_SYMBOL).text(&**stream).text(&**symbol),
+            Self::NoRewrite { stream } => Parts::new(NO_REWRITE).text(&**stream),
             Self::Outdated { stream } => Parts::new(OUTDATED).text(stream),
             Self::Deleted { name } => Parts::new(DELETED).text(name),
             Self::Renamed { name, new } => Parts::new(RENAMED).text(name).text(new),
@@ -171,6 +173,7 @@ fn take(code: u16, from: &mut Taker<'_>) -> Option<Error> {
             Error::NoSpace { stream: from.text()?, space, spaces }
         }
         NO_SYMBOL => Error::NoSymbol { stream: from.text()?.into(), symbol: from.text()?.into() },
+        NO_REWRITE => Error::NoRewrite { stream: from.text()?.into() },
         OUTDATED => Error::Outdated { stream: from.text()? },
         DELETED => Error::Deleted { name: from.text()? },
         RENAMED => Error::Renamed { name: from.text()?, new: from.text()? },
@@ -302,6 +305,7 @@ mod tests {
             Error::NoStream { name: "x".into(), known: vec!["a".into(), "b".into()] },
             Error::NoSpace { stream: "x".into(), space: 3, spaces: 2 },
             Error::NoSymbol { stream: "s".into(), symbol: "A".into() },
+            Error::NoRewrite { stream: "x".into() },
             Error::Outdated { stream: "x".into() },
             Error::Deleted { name: "x".into() },
             Error::Renamed { name: "x".into(), new: "y".into() },

@@ -41,6 +41,8 @@ pub mod place {
     }
 }
 
+#[path = "changing.rs"]
+mod changing;
 #[path = "columns.rs"]
 mod columns;
 #[path = "conformance.rs"]

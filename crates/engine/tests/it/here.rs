@@ -34,6 +34,8 @@ pub mod place {
     }
 }
 
+#[path = "changing.rs"]
+mod changing;
 #[path = "columns.rs"]
 mod columns;
 #[path = "conformance.rs"]

@@ -9,7 +9,8 @@ use std::thread;
 use tapedb_codec::batch::assign_producer;
 use tapedb_engine::{
     BatchLoader, Command, Database, Description, Error, Grown, Known, Loading, LogError, Observer, Observing,
-    Outcome, Span, StorageFile, Stream, TailPosition, Target, Upstream, Watcher, Watching,
+    Outcome, Replacement, Replacing, Span, StorageFile, Stream, TailPosition, Target, Upstream, Watcher,
+    Watching,
 };
 
 /// So many bytes are pushed before some have been consumed.
@@ -95,10 +96,60 @@ impl Upstream for Loopback {
         Ok(Box::new(LoopbackLoading { loader, producer, number: 0, next_sequence: 0, failed: None }))
     }
 
+    fn replace(&self, replacement: &Replacement) -> Result<Box<dyn Replacing>, Error> {
+        self.twice(&Command::BeginRewrite(replacement.clone()))?;
+        let (db, stream) = (self.db.clone(), replacement.stream.clone());
+        Ok(Box::new(LoopbackReplacing { db, stream, rewrite: replacement.rewrite, last_number: 0 }))
+    }
+
     fn command(&self, command: &Command) -> Result<Outcome, Error> {
+        if matches!(command, Command::RenameSymbol { .. }) {
+            return self.twice(command);
+        }
+        self.once(command)
+    }
+}
+
+impl Loopback {
+    /// As when the connection is lost before the answer comes.
+    fn twice(&self, command: &Command) -> Result<Outcome, Error> {
+        let first = self.once(command);
+        let second = self.once(command);
+        assert_eq!(first.is_ok(), second.is_ok(), "{command:?}: {first:?}, then {second:?}");
+        second
+    }
+
+    fn once(&self, command: &Command) -> Result<Outcome, Error> {
         let command = Command::from_parts(&command.to_parts())?;
         let outcome = crossed(self.db.execute(&command))?;
         Outcome::from_parts(&outcome.to_parts())
+    }
+}
+
+#[derive(Debug)]
+struct LoopbackReplacing {
+    db: Database,
+    stream: Target,
+    rewrite: u64,
+    last_number: u64,
+}
+
+impl Replacing for LoopbackReplacing {
+    fn append(&mut self, batch: &[u8]) -> Result<(), Error> {
+        self.last_number += 1;
+        crossed(self.db.stage(self.rewrite, self.last_number, batch))?;
+        assert_eq!(self.db.stage(self.rewrite, self.last_number, batch).unwrap(), self.last_number);
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<std::ops::Range<u64>, Error> {
+        let Self { rewrite, last_number, .. } = *self;
+        let command = Command::CommitRewrite { stream: self.stream.clone(), rewrite, last_number };
+        let first = self.db.execute(&command);
+        match (crossed(first)?, self.db.execute(&command)) {
+            (Outcome::Sequences(first), Ok(Outcome::Sequences(second))) if first == second => Ok(first),
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -333,6 +333,10 @@ impl fmt::Display for SegmentFailure {
                 "{path} is missing; {messages} messages with sequence numbers from {first_sequence} to {last} are out of \
                  reach, reading goes on after them; restore the file from a copy"
             ),
+            SegmentError::Unfaithful(_) => write!(
+                f,
+                "{path}: {error}. Its messages stay where they are and can be read; please report this with the dump beside"
+            ),
             error => write!(f, "{path}: {error}"),
         }
     }
@@ -375,6 +379,11 @@ impl Error {
             Self::Lost(lost) => (Some(lost.first_sequence), lost.messages),
             _ => (None, 0),
         }
+    }
+
+    /// Whether a segment could not be written, for it would not be decoded to what it is made from.
+    pub(crate) fn is_unfaithful(&self) -> bool {
+        matches!(self, Self::Segment(failure) if matches!(failure.error, SegmentError::Unfaithful(_)))
     }
 
     /// Whether messages of another version of the schema have no counterpart in this one.

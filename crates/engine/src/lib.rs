@@ -39,6 +39,7 @@ pub use stream::rewrite::{REWRITE_BYTES_MAX, Rewriter};
 pub use stream::{Stream, StreamRecovery, StreamStats};
 pub use tapedb_log::{Durability, Granule, LogError, Span, Storage, StorageFile, TailPosition};
 pub use tapedb_segment::{ColumnKind, SegmentError, Values};
+pub use upkeep::verify::seal_mismatches;
 pub use upstream::{
     Command, Description, Grown, Known, KnownSpace, Loading, LogDescription, Outcome, Parts, Replacement,
     Replacing, SpaceDescription, Target, Upstream, WINDOW_BYTES, Watcher, Watching,

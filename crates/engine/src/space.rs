@@ -21,6 +21,7 @@ use crate::space::manifest::Owner;
 use crate::space::salvage::Origin;
 use crate::stream::StreamInner;
 use crate::stream::observe::Observers;
+use crate::upkeep::verify::Refused;
 use crate::upstream::WINDOW_BYTES;
 use crate::upstream::remote::Remote;
 use std::collections::{HashMap, HashSet};
@@ -61,6 +62,8 @@ pub(crate) struct Space {
     active_since: Mutex<Option<(u64, Instant)>>,
     /// Segments that were found damaged, by number: upkeep leaves them as they are.
     left_alone: Mutex<HashSet<u64>>,
+    /// The log file that cannot be sealed.
+    pub refused: Refused,
     /// Segments that somebody reads, by number.
     open: Mutex<HashMap<u64, Weak<OpenSegment>>>,
     /// Who is told of changes.
@@ -192,6 +195,7 @@ impl Space {
             failure: Mutex::default(),
             active_since: Mutex::default(),
             left_alone: Mutex::default(),
+            refused: Refused::default(),
             open: Mutex::default(),
             observers,
             remote: OnceLock::new(),
@@ -341,7 +345,8 @@ impl Space {
 
     /// Why upkeep does not get on; `None` while it does.
     pub fn upkeep_failure(&self) -> Option<String> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        failure.or_else(|| self.refused.why(self.catalog().sealed).map(|error| error.to_string()))
     }
 
     /// A number for a segment: deletions with smaller numbers are in the catalog by now.

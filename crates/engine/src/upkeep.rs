@@ -4,3 +4,4 @@ pub(crate) mod keeper;
 pub(crate) mod pace;
 pub(crate) mod retention;
 pub(crate) mod seal;
+pub(crate) mod verify;

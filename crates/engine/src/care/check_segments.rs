@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::space::aside::DAMAGED_EXTENSION;
 use crate::space::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::manifest;
+use crate::upkeep::verify::DUMP_EXTENSION;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -19,6 +20,8 @@ const REPAIR: &str = "`tapedb repair` makes it anew from the rest of the file; n
 const REPAIR_MANIFEST: &str = "`tapedb repair` makes one from the segments and the log";
 const REWRITTEN: &str = "nothing: the next change writes it anew, or `tapedb repair` now";
 const REMOVED: &str = "nothing: the next writer removes it, unless one is just making it";
+const DUMP: &str = "a dump of a block that did not come back as it was encoded; it was written plainly or not at all, and nothing is lost";
+const REPORT_DUMP: &str = "report it with this file, which has messages of the stream, then remove the file";
 const LOAD_ANEW: &str =
     "load those messages anew from their source; what is left of the log files is in *.log.damaged";
 
@@ -244,6 +247,9 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         if let Err(damage) = decoder.rows(segment.plan(), block, &Selection::default(), rows) {
             return vec![(damage.offset, damage.to_string(), entry.count.into(), REPORT)];
         }
+        if let Err(damage) = block.check_content(rows) {
+            return vec![(damage.offset, damage.to_string(), entry.count.into(), REPORT)];
+        }
         match self.wrong_rows_of(part, (entry, segment.plan().layouts()), rows, last) {
             Some((messages, what)) => vec![(entry.offset, what, messages, REPORT)],
             None => Vec::new(),
@@ -300,6 +306,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
             let (what, now) = match extension {
                 _ if is_known => continue,
                 "log" | "idx" | DAMAGED_EXTENSION => continue,
+                DUMP_EXTENSION => (DUMP, REPORT_DUMP),
                 SEGMENT_EXTENSION => ("a segment that the manifest does not name", REMOVED),
                 _ if name.ends_with(&draft) => ("a file that was never finished", REMOVED),
                 _ => ("not a file of the database", "nothing: it is left alone"),

@@ -123,9 +123,12 @@ impl History {
         Self::of(granules.into_iter().map(Piece::Granule), Order::Time, None, u64::MAX)
     }
 
-    /// The messages of some parts, in order of time.
+    /// The messages of some parts, in order of time, to be written anew: each block is compared with the checksum of its
+    /// content, before deleted messages are left out.
     pub fn of_parts(parts: impl IntoIterator<Item = Arc<Part>>) -> Self {
-        Self::of(parts.into_iter().map(Piece::Segment), Order::Time, None, u64::MAX)
+        let history = Self::of(parts.into_iter().map(Piece::Segment), Order::Time, None, u64::MAX);
+        lock(&history.tools).verifies = true;
+        history
     }
 
     /// The messages of one part from a sequence number on, in order of arrival.

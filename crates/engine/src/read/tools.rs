@@ -40,6 +40,8 @@ pub(crate) struct Tools {
     sharers_expected: usize,
     files: usize,
     limits: Limits,
+    /// Whether whole blocks are compared with the checksum of their content: what is read is written anew.
+    pub verifies: bool,
 }
 
 /// How much may be held.
@@ -86,6 +88,7 @@ impl Tools {
             sharers_expected: 0,
             files: 0,
             limits,
+            verifies: false,
         }
     }
 
@@ -192,6 +195,9 @@ impl Tools {
         let rows = block.columns_mut();
         let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
         decoded.map_err(|damage| failed(damage.into()))?;
+        if self.verifies {
+            self.raw.check_content(rows).map_err(|damage| failed(damage.into()))?;
+        }
         let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
         deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));
         let end = if feed.part.sequences.end <= end { u64::MAX } else { end };

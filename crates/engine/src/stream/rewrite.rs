@@ -22,7 +22,7 @@ use crate::stream::Stream;
 use crate::stream::binding::Binding;
 use crate::stream::edit::{bounds, find_last_time, ids};
 use crate::upkeep::retention::tier_for;
-use crate::upkeep::seal::{FillError, Out, commit_with, seal_complete, write_segment};
+use crate::upkeep::seal::{FillError, Filled, Out, commit_with, seal_complete, write_segment};
 use crate::upstream::remote::Remote;
 use crate::upstream::{Replacement, Replacing, Target};
 use staged::Staged;
@@ -440,7 +440,7 @@ impl Change<'_> {
     }
 
     /// Writes the new messages.
-    fn fill(&self, lane: Lane<'_>, out: Out, header: &SegmentHeader) -> Result<(Content, u64), FillError> {
+    fn fill(&self, lane: Lane<'_>, out: Out, header: &SegmentHeader) -> Result<Filled, FillError> {
         let (time_min, time_max) = self.staged.times().unwrap_or_default();
         let tier = tier_for(lane, time_max);
         let options = BlockOptions { tier, ..BlockOptions::default() };
@@ -450,9 +450,10 @@ impl Change<'_> {
             let (time, symbol, type_id) = (row.time, row.symbol, row.type_id);
             writer.push(RowHeader { time, sequence, symbol, type_id }, body).map_err(FillError::from)
         })?;
-        let (_, written) = writer.finish()?;
+        let (_, written, proof) = writer.finish_with_proof()?;
         let (messages, bytes) = (written.messages, written.bytes);
-        Ok((Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 }, 0))
+        let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
+        Ok(Filled { content, lost: 0, written, proof })
     }
 }
 

@@ -4,6 +4,8 @@
 //! made from is removed. So whenever the power fails, the old or the new is there, and the manifest says which counts. Neither
 //! readers nor writers wait: readers have open what they read, writers write to a file that is not complete.
 //!
+//! Whatever is written is proved to be what it was made from before it takes its place ([`crate::upkeep::verify`]).
+//!
 //! Of a damaged log file is sealed what can be read; the part notes how many messages could not, and the file is kept
 //! ([`crate::aside`]). A damaged segment is left as it is: who wants some of its columns may still get them.
 
@@ -15,12 +17,15 @@ use crate::space::aside::set_damaged_aside;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, segment_name};
 use crate::upkeep::pace::Pace;
 use crate::upkeep::retention::{merged_max, tier_for};
+use crate::upkeep::verify::{confirm, is_wrong_content, report, report_source};
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use tapedb_log::{CompleteFile, Granule, StorageFile};
-use tapedb_segment::{BlockOptions, Plan, RowHeader, SegmentError, SegmentHeader, SegmentWriter, Tier};
+use tapedb_segment::{
+    BlockOptions, Plan, Proof, RowHeader, SegmentError, SegmentHeader, SegmentWriter, Tier, Written,
+};
 
 /// So many neighbours of about one size are merged into one.
 const FAN_IN: usize = 8;
@@ -51,13 +56,16 @@ pub(crate) fn seal_complete(lane: Lane<'_>) -> Result<u64, Error> {
     while let Some(count) = seal_next(lane, &mut pace)? {
         sealed += count;
     }
-    Ok(sealed)
+    lane.space.refused.why(lane.space.catalog().sealed).map_or(Ok(sealed), Err)
 }
 
-/// Seals the oldest complete log file; returns how many messages it had, `None` if there is no such file, or the work was
-/// stopped. The caller holds the space's upkeep.
+/// Seals the oldest complete log file; returns how many messages it had, `None` if there is no such file, it has been found
+/// that it cannot be sealed, or the work was stopped. The caller holds the space's upkeep.
 pub(crate) fn seal_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<Option<u64>, Error> {
     let catalog = lane.space.catalog();
+    if lane.space.refused.why(catalog.sealed).is_some() {
+        return Ok(None);
+    }
     let files = lane.space.log.complete_files();
     let Some(file) = files.iter().find(|file| file.next_sequence > catalog.sealed) else {
         // What an earlier attempt has sealed and could not remove.
@@ -78,7 +86,9 @@ pub(crate) fn seal_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<Option<u6
     let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(lane, time_max));
     let work = Work { sequences, tier, lost, leaves_out_damage: true };
     let history = History::of_granules(granules.iter().copied());
-    let Some(part) = write_part(lane, history, work, pace)? else { return Ok(None) };
+    let written = write_part(lane, history, work, pace);
+    written.as_ref().err().inspect(|error| lane.space.refused.note(catalog.sealed, error));
+    let Some(part) = written? else { return Ok(None) };
     let messages = part.content.as_ref().map_or(0, |content| content.messages);
     if commit(lane, part, &[])? {
         trim(lane, file.next_sequence)?;
@@ -143,7 +153,10 @@ fn write_anew(lane: Lane<'_>, parts: &[Arc<Part>], tier: Tier, pace: &mut Pace<'
         Ok(Some(part)) => Ok(commit(lane, part, parts)? || !has_all(lane, parts)),
         Ok(None) => Ok(false),
         Err(error) if error.is_missing_file() && !has_all(lane, parts) => Ok(true),
-        Err(error) if error.is_damage() || error.is_missing_file() => {
+        Err(error) if error.is_damage() || error.is_missing_file() || error.is_unfaithful() => {
+            if is_wrong_content(&error) {
+                report_source(&error);
+            }
             leave_alone(lane, parts, &error);
             Ok(true)
         }
@@ -163,7 +176,8 @@ fn tier_of(part: &Part) -> Option<Tier> {
 
 /// Leaves the parts alone that an error tells of.
 fn leave_alone(lane: Lane<'_>, parts: &[Arc<Part>], error: &Error) {
-    let (first, _) = error.out_of_reach();
+    // A block that cannot be written is of any of them.
+    let first = error.out_of_reach().0.filter(|_| !error.is_unfaithful());
     let named = |part: &&Arc<Part>| first.is_none_or(|first| part.sequences.contains(&first));
     let numbers = |part: &Arc<Part>| part.content.as_ref().map(|content| content.number);
     lane.space.left_alone().extend(parts.iter().filter(named).filter_map(numbers));
@@ -260,12 +274,21 @@ fn write_part(
     write_segment(lane, sequences, |out, header| fill(lane, &mut history, out, header, &work, pace))
 }
 
-/// Writes a segment that nobody knows yet; `fill` says what was written and how many messages are out of reach, or `None` if
-/// it was stopped.
+/// What was written into a segment.
+pub(crate) struct Filled {
+    pub content: Content,
+    /// Messages that are out of reach.
+    pub lost: u64,
+    pub written: Written,
+    pub proof: Proof,
+}
+
+/// Writes a segment that nobody knows yet; `fill` says what was written, or `None` if it was stopped. The file is read back
+/// before it gets its name.
 pub(crate) fn write_segment(
     lane: Lane<'_>,
     sequences: Range<u64>,
-    fill: impl FnOnce(Out, &SegmentHeader) -> Result<Option<(Content, u64)>, FillError>,
+    fill: impl FnOnce(Out, &SegmentHeader) -> Result<Option<Filled>, FillError>,
 ) -> Result<Option<Part>, Error> {
     let number = lane.space.take_number();
     let name = segment_name(sequences.start, number);
@@ -281,16 +304,33 @@ pub(crate) fn write_segment(
         first_sequence: sequences.start,
         next_sequence: sequences.end,
     };
-    let (content, lost) = match fill(Out::new(file.clone()), &header) {
-        Ok(Some(written)) => written,
+    let filled = match fill(Out::new(file.clone()), &header) {
+        Ok(Some(filled)) => filled,
         unfinished => {
             let _ = storage.remove(&draft);
+            if let Err(FillError::Write(SegmentError::Unfaithful(mismatch))) = &unfinished {
+                report(
+                    lane,
+                    &path,
+                    mismatch,
+                    (1, "It is not written: what it was made from stays, and is not tried again."),
+                );
+            }
             return unfinished.map(|_| None).map_err(|error| error.on(&draft));
         }
     };
+    let Filled { content, lost, written, proof } = filled;
+    if let Some(mismatch) = &proof.mismatch {
+        let became = "It is written in a plain encoding: nothing is lost.";
+        report(lane, &path, mismatch, (written.mismatches, became));
+    }
     if content.messages == 0 {
         storage.remove(&draft).map_err(Error::io("remove", &draft))?;
         return Ok(Some(Part { sequences, lost, content: None }));
+    }
+    if let Err(error) = confirm(&file, &draft, &proof) {
+        let _ = storage.remove(&draft);
+        return Err(error);
     }
     // Whatever the stream's durability: the log files that hold the messages now will be removed.
     lane.stream.sync_symbols()?;
@@ -308,7 +348,7 @@ fn fill(
     header: &SegmentHeader,
     work: &Work,
     pace: &mut Pace<'_>,
-) -> Result<Option<(Content, u64)>, FillError> {
+) -> Result<Option<Filled>, FillError> {
     let tier = work.tier;
     let plan = Plan::new(lane.stream.layouts.clone());
     let options = BlockOptions { tier, ..BlockOptions::default() };
@@ -337,11 +377,11 @@ fn fill(
             return Ok(None);
         }
     }
-    let (_, written) = writer.finish()?;
+    let (_, written, proof) = writer.finish_with_proof()?;
     let (time_min, time_max) = times.unwrap_or_default();
     let (messages, bytes) = (written.messages, written.bytes);
     let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
-    Ok(Some((content, lost)))
+    Ok(Some(Filled { content, lost, written, proof }))
 }
 
 /// Lets the manifest name a part; what it takes the place of is removed. `false`: it has been overtaken, and is removed.
@@ -379,6 +419,12 @@ impl Out {
     /// Begins at the front.
     pub fn new(file: Arc<dyn StorageFile>) -> Self {
         Self { file, at: 0 }
+    }
+
+    /// The file.
+    #[cfg(test)]
+    pub fn file(&self) -> &Arc<dyn StorageFile> {
+        &self.file
     }
 }
 

@@ -32,3 +32,4 @@ mod storm;
 mod support;
 mod symbols;
 mod transient;
+mod verifying;

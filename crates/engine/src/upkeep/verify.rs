@@ -1,0 +1,186 @@
+//! What is done about blocks that do not come back as they were made.
+//!
+//! The writer of segments decodes each block again before it writes it and compares it with its messages; one that comes back
+//! otherwise is written in a plain encoding. Blocks that are read to be written anew are compared with the checksum of their
+//! content, whole, before deleted messages are left out. Here a mismatch is counted, a dump is kept for a report, and the
+//! process's log tells of it; and a finished file is read back.
+//!
+//! Always true: what does not come back takes the place of nothing. A log file whose messages cannot be sealed stays, and so
+//! does every segment that a faulty one was to replace.
+
+use crate::error::{Error, SegmentFailure};
+use crate::space::{Lane, SegmentFile};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tapedb_log::StorageFile;
+use tapedb_segment::{Mismatch, Proof, Segment, SegmentError};
+
+/// A space keeps so many dumps; later mismatches are counted and logged without one.
+pub(crate) const DUMPS_MAX: usize = 4;
+/// Behind the name of the segment that was being written.
+pub(crate) const DUMP_EXTENSION: &str = "mismatch";
+
+static MISMATCHES: AtomicU64 = AtomicU64::new(0);
+
+/// Blocks that did not come back as they were made when they were sealed, merged, compressed or rewritten, since the process
+/// began, of all databases. Nothing is lost by them, but each is a defect of TapeDB or of the machine's memory: please report it.
+pub fn seal_mismatches() -> u64 {
+    MISMATCHES.load(Ordering::Relaxed)
+}
+
+/// Counts a block that was written plainly, or not at all, and keeps what a report needs. `of`: how many there were in the
+/// file; `segment`: the file, under the name that it is to get.
+pub(crate) fn report(lane: Lane<'_>, segment: &Path, mismatch: &Mismatch, (of, became): (u64, &str)) {
+    MISMATCHES.fetch_add(of, Ordering::Relaxed);
+    let dump = keep_dump(lane, segment, mismatch);
+    let (path, space) = (lane.stream.directory.display(), lane.space.number);
+    tracing::error!(
+        "{path}, space {space}: {of} blocks did not come back as they were encoded: {mismatch}. {became} {dump}"
+    );
+}
+
+/// Counts a segment that cannot be written anew, for one of its blocks is not decoded to what it was made from.
+pub(crate) fn report_source(error: &Error) {
+    MISMATCHES.fetch_add(1, Ordering::Relaxed);
+    tracing::error!(
+        "a segment is left as it is, and not merged or compressed, for it is not decoded to what it was made from: {error}; \
+         please report this, and run `tapedb check --thorough`"
+    );
+}
+
+/// Keeps a dump beside the segments; says where.
+fn keep_dump(lane: Lane<'_>, segment: &Path, mismatch: &Mismatch) -> String {
+    match write_dump(lane, segment, mismatch) {
+        Ok(Some(path)) => format!("Please report this with {}, which has these messages.", path.display()),
+        Ok(None) => format!("Please report this; {DUMPS_MAX} dumps are kept already, and no more."),
+        Err(error) => format!("Please report this; no dump could be kept: {error}."),
+    }
+}
+
+fn write_dump(lane: Lane<'_>, segment: &Path, mismatch: &Mismatch) -> io::Result<Option<PathBuf>> {
+    let (storage, directory) = (&*lane.space.storage, &lane.space.directory);
+    let path = segment.with_added_extension(DUMP_EXTENSION);
+    if storage.list(directory)?.iter().filter(|name| is_dump(name)).count() >= DUMPS_MAX {
+        return Ok(None);
+    }
+    let file = storage.create_new(&path)?;
+    let written = file.write_at(&mismatch.dump, 0).and_then(|()| file.sync_data());
+    if written.is_err() {
+        let _ = storage.remove(&path);
+    }
+    written.map(|()| Some(path))
+}
+
+/// Whether a file in a space's directory is a dump.
+pub(crate) fn is_dump(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == DUMP_EXTENSION)
+}
+
+/// Reads a finished file back and compares it with what was proved of it before it was written. That costs a read of bytes that
+/// the system still has in memory, and their checksums; what was decoded before is not decoded again, for the bytes are the same.
+///
+/// # Errors
+/// [`Error::Io`]: the file does not have what was written.
+pub(crate) fn confirm(file: &Arc<dyn StorageFile>, draft: &Path, proof: &Proof) -> Result<(), Error> {
+    let segment = Segment::open(SegmentFile(file.clone()));
+    segment.and_then(|segment| proof.confirm(&segment)).map_err(|error| {
+        MISMATCHES.fetch_add(1, Ordering::Relaxed);
+        let path = draft.display();
+        tracing::error!("{path} is read back otherwise than it was written, and thrown away: {error}");
+        match error {
+            SegmentError::Io { source, .. } => Error::io("read back", draft)(source),
+            error => Error::io("read back", draft)(io::Error::other(error.to_string())),
+        }
+    })
+}
+
+/// The log file that cannot be sealed, if there is one: it is not tried again before the stream is opened anew.
+#[derive(Debug, Default)]
+pub(crate) struct Refused(Mutex<Option<Refusal>>);
+
+#[derive(Debug, Clone)]
+struct Refusal {
+    /// The first message that is not sealed.
+    sequence: u64,
+    path: PathBuf,
+    mismatch: Mismatch,
+}
+
+impl Refused {
+    /// Notes that the messages from `sequence` on cannot be sealed, if that is what the error tells.
+    pub fn note(&self, sequence: u64, error: &Error) {
+        if let Error::Segment(failure) = error
+            && let SegmentError::Unfaithful(mismatch) = &failure.error
+        {
+            // Without the dump, which has been kept.
+            let mismatch = Mismatch { dump: Vec::new(), ..(**mismatch).clone() };
+            *self.refusal() = Some(Refusal { sequence, path: failure.path.clone(), mismatch });
+        }
+    }
+
+    /// Why the messages from `sequence` on cannot be sealed; `None`: they can, as far as is known.
+    pub fn why(&self, sequence: u64) -> Option<Error> {
+        let refusal = self.refusal().clone().filter(|refusal| refusal.sequence == sequence)?;
+        let error = SegmentError::Unfaithful(Box::new(refusal.mismatch));
+        Some(Error::not_written(&refusal.path, error))
+    }
+
+    fn refusal(&self) -> MutexGuard<'_, Option<Refusal>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an error tells of a block that is not decoded to what it was made from.
+pub(crate) fn is_wrong_content(error: &Error) -> bool {
+    use tapedb_segment::Flaw;
+    let Error::Segment(failure) = error else { return false };
+    let SegmentFailure { error: SegmentError::Damaged(damage), .. } = &**failure else { return false };
+    matches!(damage.flaw, Flaw::Content { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::catalog::Content;
+    use crate::upkeep::seal::{Filled, write_segment};
+    use crate::{Access, Database, StreamOptions};
+    use tapedb_log::MemoryStorage;
+    use tapedb_segment::{BlockOptions, Plan, RowHeader, SegmentWriter, Tier};
+
+    #[test]
+    fn a_file_that_is_read_back_otherwise_gets_no_name() {
+        let storage = Arc::new(MemoryStorage::new());
+        let db = Database::open_on(storage, "db", Access::WriteWithoutUpkeep).unwrap();
+        let schema = "message M { text: string }".parse().unwrap();
+        let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
+        let lane = Lane { stream: &stream.inner, space: &stream.inner.spaces[0] };
+        for is_broken in [false, true] {
+            let part = write_segment(lane, 0..1, |out, header| {
+                let file = out.file().clone();
+                let plan = Plan::new(lane.stream.layouts.clone());
+                let mut writer = SegmentWriter::new(out, plan, header, BlockOptions::default())?;
+                writer.push(RowHeader::default(), b"body")?;
+                let (_, written, proof) = writer.finish_with_proof()?;
+                if is_broken {
+                    // The last byte of the block, before the footer of one entry and one symbol.
+                    file.write_at(&[0xff], written.bytes - 40 - 8 - 56 - 5 - 1)
+                        .map_err(Error::io("write", &lane.space.directory))?;
+                }
+                let (messages, bytes, tier) = (written.messages, written.bytes, Tier::Hot);
+                let content =
+                    Content { number: 0, messages, time_min: 0, time_max: 0, bytes, tier, deleted_before: 0 };
+                Ok(Some(Filled { content, lost: 0, written, proof }))
+            });
+            match part {
+                Ok(part) => assert!(!is_broken && part.is_some()),
+                Err(error) => {
+                    assert!(is_broken && error.to_string().contains("read back"), "{error}");
+                    let names = lane.space.storage.list(&lane.space.directory).unwrap();
+                    assert!(!names.iter().any(|name| name.ends_with(".tmp")), "{names:?}");
+                }
+            }
+        }
+    }
+}

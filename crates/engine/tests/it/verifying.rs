@@ -1,0 +1,252 @@
+//! Whatever encoder or decoder is wrong: what does not come back as it was made takes the place of nothing, and all of it is
+//! read as before.
+
+use crate::sealing::files;
+use crate::support::*;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+use tapedb_engine::{Checked, Checking, Database, Error, Finding, SegmentError, Stream, StreamOptions};
+use tapedb_schema::Timestamp;
+use tapedb_segment::fault::with_fault;
+use tapedb_segment::{Block, Dump, mend_block};
+
+const FILE: u64 = 500;
+
+/// Changes the times of a block, whose checksums of bytes are right.
+fn make_wrong(block: &mut [u8]) {
+    let number = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().unwrap()) as usize;
+    let (head, columns) = (number(8), number(28));
+    let times = number(head - columns * 32 + 4);
+    block[head + times - 1] ^= 1;
+    mend_block(block);
+}
+
+/// Wrong as often as it does not encode plainly.
+fn wrong_encoder(is_plain: bool, block: &mut Vec<u8>) {
+    if !is_plain {
+        make_wrong(block);
+    }
+}
+
+fn always_wrong(_: bool, block: &mut Vec<u8>) {
+    make_wrong(block);
+}
+
+fn stream_in(db: &Database) -> Stream {
+    db.create_stream("s", schema(), StreamOptions { seal_after: None, ..StreamOptions::default() }).unwrap()
+}
+
+fn append_next(stream: &Stream) {
+    let next = drain(&mut stream.cursor().open().unwrap()).len() as u64;
+    append_ticks(stream, next..next + FILE);
+}
+
+/// All messages, in order, and as they are in the database after it is opened again.
+fn assert_all_there(stream: &Stream, count: u64) {
+    let expected: Vec<u64> = (0..count).collect();
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), expected);
+    let reversed: Vec<u64> = (0..count).rev().collect();
+    assert_eq!(drain(&mut stream.cursor().reverse().open().unwrap()), reversed);
+}
+
+fn check(db: &Database) -> (Checked, Vec<Finding>) {
+    let mut found = Vec::new();
+    let checked = db.stored("s").unwrap().check(false, |checking| {
+        if let Checking::Found(finding) = checking {
+            found.push(finding);
+        }
+        ControlFlow::Continue(())
+    });
+    (checked, found)
+}
+
+fn mismatches_of(work: impl FnOnce()) -> u64 {
+    // Tests of other threads may count too, so this is at least what `work` did.
+    let before = tapedb_engine::seal_mismatches();
+    work();
+    tapedb_engine::seal_mismatches() - before
+}
+
+fn dumps(path: &Path) -> Vec<std::path::PathBuf> {
+    files(path, "mismatch")
+}
+
+#[test]
+fn a_block_that_is_sealed_wrongly_is_sealed_plainly() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = stream_in(&db);
+    append_next(&stream);
+    let counted = mismatches_of(|| {
+        assert_eq!(with_fault(wrong_encoder, || stream.seal()).unwrap(), FILE);
+    });
+    assert!(counted >= 1);
+    assert_all_there(&stream, FILE);
+    assert_eq!((files(db.path(), "seg").len(), files(db.path(), "log").len()), (1, 1), "it is sealed");
+    let dump = Dump::read(&fs::read(&dumps(db.path())[0]).unwrap()).unwrap();
+    assert_eq!((dump.rows.len() as u64, dump.rows[7].0.sequence), (FILE, 7));
+    let mut block = Block::new();
+    block.load(&dump.block).unwrap();
+    assert_eq!(stream.upkeep_failure(), None, "nothing is left to be done");
+    let (checked, found) = check(&db);
+    assert_eq!((checked.damaged, checked.notes), (0, 1), "{found:?}");
+    assert!(found[0].what.contains("did not come back"), "{found:?}");
+}
+
+#[test]
+fn the_log_stays_where_nothing_can_be_sealed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let db = Database::open_without_upkeep(&path).unwrap();
+    let stream = stream_in(&db);
+    append_next(&stream);
+    let failed = with_fault(always_wrong, || stream.seal()).unwrap_err();
+    let is_unfaithful = |error: &Error| match error {
+        Error::Segment(failure) => matches!(failure.error, SegmentError::Unfaithful(_)),
+        _ => false,
+    };
+    assert!(is_unfaithful(&failed), "{failed}");
+    assert!(failed.to_string().contains("stay where they are"), "{failed}");
+    assert_eq!((files(&path, "seg").len(), files(&path, "tmp").len(), dumps(&path).len()), (0, 0, 1));
+    // It is not tried again, and told by whoever looks; writing and reading go on.
+    assert!(is_unfaithful(&stream.seal().unwrap_err()));
+    assert!(stream.upkeep_failure().unwrap().contains("not decoded to what it was made from"));
+    append_next(&stream);
+    assert!(is_unfaithful(&stream.seal().unwrap_err()));
+    assert_all_there(&stream, 2 * FILE);
+    let rewriter = stream.rewrite(Timestamp(3)..Timestamp(4), None::<[&str; 0]>).unwrap();
+    assert!(is_unfaithful(&rewriter.commit().unwrap_err()), "it needs the log sealed");
+    drop((stream, db));
+    let db = reopen_without_upkeep(&path);
+    let stream = db.stream("s").unwrap();
+    assert_all_there(&stream, 2 * FILE);
+    assert_eq!(stream.seal().unwrap(), 2 * FILE);
+    assert_all_there(&stream, 2 * FILE);
+    assert_eq!(check(&db).0.damaged, 0);
+}
+
+/// Seven segments, so that the next one is merged with them.
+fn with_seven_segments(db: &Database) -> Stream {
+    let stream = stream_in(db);
+    for _ in 0..7 {
+        append_next(&stream);
+        stream.seal().unwrap();
+    }
+    assert_eq!(files(db.path(), "seg").len(), 7);
+    append_next(&stream);
+    stream
+}
+
+#[test]
+fn what_is_merged_wrongly_is_merged_plainly_or_not_at_all() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = with_seven_segments(&db);
+    // Right when the log is sealed, then wrong.
+    let mut nth = 0;
+    let merge_wrongly = move |_: bool, block: &mut Vec<u8>| {
+        nth += 1;
+        if nth > 1 {
+            make_wrong(block);
+        }
+    };
+    assert_eq!(with_fault(merge_wrongly, || stream.seal()).unwrap(), FILE);
+    assert_eq!(files(db.path(), "seg").len(), 8, "they are left alone");
+    assert_all_there(&stream, 8 * FILE);
+    stream.seal().unwrap();
+    assert_eq!(files(db.path(), "seg").len(), 8, "nor are they tried again");
+    let path = db.path().to_path_buf();
+    drop((stream, db));
+    let db = reopen_without_upkeep(&path);
+    let stream = db.stream("s").unwrap();
+    with_fault(wrong_encoder, || stream.seal()).unwrap();
+    assert_eq!(files(&path, "seg").len(), 1, "merged, plainly");
+    assert_all_there(&stream, 8 * FILE);
+    let (checked, found) = check(&db);
+    assert_eq!(checked.damaged, 0, "{found:?}");
+}
+
+#[test]
+fn what_is_compressed_wrongly_for_the_cold_tier_stays_hot() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = stream_in(&db);
+    append_next(&stream);
+    stream.seal().unwrap();
+    stream.alter(StreamOptions { cold_after: Some(Duration::ZERO), ..stream.options() }).unwrap();
+    let before = files(db.path(), "seg");
+    with_fault(always_wrong, || stream.seal()).unwrap();
+    assert_eq!(files(db.path(), "seg"), before);
+    assert_all_there(&stream, FILE);
+}
+
+#[test]
+fn what_is_rewritten_wrongly_changes_nothing() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = stream_in(&db);
+    append_next(&stream);
+    stream.seal().unwrap();
+    let rewrite = |fault: fn(bool, &mut Vec<u8>)| {
+        let mut rewriter = stream.rewrite(Timestamp(3)..Timestamp(5), None::<[&str; 0]>).unwrap();
+        for number in 3..5 {
+            rewriter.append("A", Timestamp(number as i64), &Tick::of(number)).unwrap();
+        }
+        with_fault(fault, || rewriter.commit())
+    };
+    assert!(rewrite(always_wrong).is_err());
+    assert_all_there(&stream, FILE);
+    assert_eq!(rewrite(wrong_encoder).unwrap(), FILE..FILE + 2);
+    assert_all_there(&stream, FILE);
+}
+
+/// Makes the rows that a segment's first block is decoded to others than it was made from: all checksums of bytes are right,
+/// that of the content is not.
+fn make_segment_wrong(segment: &Path) {
+    let mut bytes = fs::read(segment).unwrap();
+    let block = bytes.windows(4).position(|bytes| bytes == b"TPK1").unwrap();
+    bytes[block + 64] ^= 1;
+    mend_block(&mut bytes[block..]);
+    fs::write(segment, bytes).unwrap();
+}
+
+#[test]
+fn what_is_read_wrongly_is_not_merged() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = with_seven_segments(&db);
+    let segments = files(db.path(), "seg");
+    make_segment_wrong(&segments[2]);
+    let counted = mismatches_of(|| {
+        stream.seal().unwrap();
+    });
+    assert!(counted >= 1);
+    let left = files(db.path(), "seg");
+    assert!(segments.iter().all(|segment| left.contains(segment)), "all are as they were: {left:?}");
+    let (checked, found) = check(&db);
+    assert_eq!((checked.damaged, checked.messages_damaged), (1, FILE), "{found:?}");
+    assert!(found[0].path == segments[2] && found[0].what.contains("decoded to rows of"), "{found:?}");
+}
+
+#[test]
+fn a_wrong_decoder_does_not_pass_on_its_error_with_a_deletion() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = stream_in(&db);
+    append_next(&stream);
+    stream.seal().unwrap();
+    let segments = files(db.path(), "seg");
+    make_segment_wrong(&segments[0]);
+    // Whatever is left of the block: it is compared before the deleted messages are left out.
+    stream.delete(Timestamp(2)..Timestamp(FILE as i64), None::<[&str; 0]>).unwrap();
+    stream.seal().unwrap();
+    assert_eq!(files(db.path(), "seg"), segments);
+}
+
+#[test]
+fn few_dumps_are_kept() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = stream_in(&db);
+    for _ in 0..6 {
+        append_next(&stream);
+        with_fault(wrong_encoder, || stream.seal()).unwrap();
+    }
+    assert_eq!(dumps(db.path()).len(), 4);
+    assert_all_there(&stream, 6 * FILE);
+}

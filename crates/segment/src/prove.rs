@@ -94,19 +94,42 @@ fn compare_rows(rows: &Rows, source: Source<'_>) -> Result<(), String> {
     if rows.len() != source.rows.len() {
         return Err(format!("it gives {} rows of {}", rows.len(), source.rows.len()));
     }
-    let is_same = rows.times().iter().zip(source.rows).all(|(time, row)| *time == row.time)
-        && has_sequences(rows, source)
-        && (0..).zip(source.rows).all(|(at, row)| rows.lane(at) == (row.type_id, row.symbol))
+    let is_same = has_headers(rows, source.rows)
         && has_lengths(rows, source.ends)
         && rows.all_bodies() == source.bodies;
     if is_same { Ok(()) } else { Err(first_difference(rows, source)) }
 }
 
-fn has_sequences(rows: &Rows, source: Source<'_>) -> bool {
-    match rows.first_sequence {
-        Some(first) => (first..).zip(source.rows).all(|(sequence, row)| sequence == row.sequence),
-        None => rows.sequences.iter().zip(source.rows).all(|(one, row)| *one as u64 == row.sequence),
+/// Compares times, sequence numbers, symbols and types. Written out for each shape of rows, as this is done for every row.
+fn has_headers(rows: &Rows, source: &[RowHeader]) -> bool {
+    let sequences = &rows.sequences[..];
+    match (rows.first_sequence, &rows.lanes[..]) {
+        (Some(first), [lane]) => are_headers(rows, source, |at| first.wrapping_add(at as u64), |_| *lane),
+        (Some(first), lanes) => {
+            are_headers(rows, source, |at| first.wrapping_add(at as u64), |home| lanes[home >> 16])
+        }
+        (None, lanes) if sequences.len() == source.len() => {
+            let lane = |home: usize| if let [lane] = lanes { *lane } else { lanes[home >> 16] };
+            are_headers(rows, source, |at| sequences[at] as u64, lane)
+        }
+        _ => false,
     }
+}
+
+#[inline(always)]
+fn are_headers(
+    rows: &Rows,
+    source: &[RowHeader],
+    sequence: impl Fn(usize) -> u64,
+    lane: impl Fn(usize) -> (u16, u32),
+) -> bool {
+    let mut differing = 0;
+    for (at, ((row, time), home)) in source.iter().zip(&rows.times).zip(&rows.homes).enumerate() {
+        let (type_id, symbol) = lane(*home as usize);
+        differing |= (row.time ^ time) as u64 | row.sequence ^ sequence(at);
+        differing |= u64::from(row.type_id ^ type_id) | u64::from(row.symbol ^ symbol);
+    }
+    differing == 0 && rows.homes.len() == source.len()
 }
 
 fn has_lengths(rows: &Rows, ends: &[u32]) -> bool {

@@ -297,6 +297,9 @@ impl Pages for Shared {
         if let Ok(failures) = self.upkeep_failures() {
             page.gauge("upkeep_failures", "Streams whose sealing or merging fails.", failures.len());
         }
+        let help =
+            "Blocks that did not come back as they were made, and were written plainly or left as they were.";
+        page.counter("seal_mismatches", help, tapedb_engine::seal_mismatches());
         write_watches(&mut page, &handles);
         write_connections(&mut page, &handles);
         self.companions().iter().for_each(|companion| companion.metrics(&mut page));

@@ -61,7 +61,7 @@ fn keep_dump(lane: Lane<'_>, segment: &Path, mismatch: &Mismatch) -> String {
 
 fn write_dump(lane: Lane<'_>, segment: &Path, mismatch: &Mismatch) -> io::Result<Option<PathBuf>> {
     let (storage, directory) = (&*lane.space.storage, &lane.space.directory);
-    let path = segment.with_added_extension(DUMP_EXTENSION);
+    let path = PathBuf::from(format!("{}.{DUMP_EXTENSION}", segment.display()));
     if storage.list(directory)?.iter().filter(|name| is_dump(name)).count() >= DUMPS_MAX {
         return Ok(None);
     }

@@ -5,21 +5,27 @@ import fnmatch
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from common.machine import Machine
+from common.process import Client, ProcessError, client
 from common.report import Report, Row
 
+from .ours import KEY as TAPEDB
 from .ours import Ours
-from common.process import Client, ProcessError, client
 from .rivals import Case, Rival, rivals
 from .rivals.jetstream import JetStream
 from .table import PAIRS, PERCENTILES, case, latency_table, throughput_table
 
 _HERE = Path(__file__).parent.parent
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tapedb-rivals"
+# A case that fails is measured again, with a server that was just started; so often in a round.
+_ATTEMPTS = 2
+# Rounds after the last one, of the cases that were measured less often than others.
+_EXTRA_ROUNDS = 2
 # How much longer than it measures a program may take, to start, to read what is left, and to stop.
 _GRACE_SECONDS = 120
 
@@ -72,54 +78,123 @@ class _Run:
     def __init__(self, args: argparse.Namespace, folder: Path) -> None:
         self._args = args
         self._folder = folder
-        self._rivals = rivals(args.cache.absolute())
+        self._left_out: list[str] = []
+        self._rivals = [rival for rival in rivals(args.cache.absolute()) if self._is_there(rival)]
         self._ours = Ours(args.tapedb)
+        # How often each case was measured, and why it failed last.
+        self._measured: Counter[str] = Counter()
+        self._failed: dict[str, str] = {}
+        # The case that is being measured; None while a server starts.
+        self._current: str | None = None
         self._report = Report("rivals-stream")
         self._our_report = Report("stream")
         self._our_machine = ""
 
     def run(self) -> None:
-        _note("installing")
-        for rival in self._rivals:
-            rival.install()
-        missing = self._ours.missing()
-        if missing:
-            _note(missing)
-        machine, before = Machine(), self._round_trip_ns()
-        for number in range(self._args.rounds):
-            _note(f"round {number + 1} of {self._args.rounds}")
-            self._round()
-        found = self._report.rows(machine.line((before, self._round_trip_ns())))
+        if missing := self._ours.missing():
+            self._leave_out(missing)
+        machine, before, rounds = Machine(), self._round_trip_ns(), self._args.rounds
+        for number in range(1, rounds + 1):
+            _note(f"round {number} of {rounds}")
+            self._round(number)
+        for _ in range(_EXTRA_ROUNDS):
+            if self._short():
+                _note("once more, what was measured less often")
+                self._round(rounds)
+        after = self._round_trip_ns()
+        found = self._report.rows(machine.line((before, after) if before and after else None))
         self._print(found, self._our_report.rows(self._our_machine))
 
-    def _round(self) -> None:
-        """Every rival in turn, then TapeDB, so that what the machine does meanwhile meets them all."""
+    def _is_there(self, rival: Rival) -> bool:
+        """Installs it if it is wanted; one that cannot be is left out, and the others are measured."""
+        if not self._names(rival):
+            return False
+        _note(f"installing {rival.key}")
+        try:
+            rival.install()
+        except (ProcessError, OSError) as error:
+            self._leave_out(f"{rival.key} left out, as it could not be installed: {error}")
+            return False
+        return True
+
+    def _leave_out(self, why: str) -> None:
+        self._left_out.append(why)
+        _note(f"!!! {why}")
+
+    def _names(self, rival: Rival) -> dict[str, tuple[Case, str]]:
+        """The cases that are wanted of a rival."""
+        named = {case(rival.key, use.key, what): (use, what) for use in rival.cases for what in _whats(use)}
+        return {name: found for name, found in named.items() if self._is_wanted(name)}
+
+    def _short(self) -> list[str]:
+        """The cases that were not measured in each round."""
+        names = [name for rival in self._rivals for name in self._names(rival)]
+        names += [TAPEDB] if self._is_wanted(TAPEDB) and self._ours.benches() else []
+        return [name for name in names if self._measured[name] < self._args.rounds]
+
+    def _round(self, rounds: int) -> None:
+        """Every rival in turn, then TapeDB, so that what the machine does meanwhile meets them all.
+
+        Of each the cases that were measured less often than so many rounds.
+        """
         for rival in self._rivals:
-            whats = [(use, what) for use in rival.cases for what in _whats(use)]
-            wanted = [(use, what) for use, what in whats if self._is_wanted(case(rival.key, use.key, what))]
-            if wanted:
-                self._serve(rival, wanted)
-        for row in self._ours.measure() if self._is_wanted("tapedb") else []:
+            self._cases(rival, rounds)
+        for _ in range(_ATTEMPTS):
+            if self._is_wanted(TAPEDB) and self._measured[TAPEDB] < rounds:
+                self._measure_ours()
+
+    def _cases(self, rival: Rival, rounds: int) -> None:
+        """Of one rival. One that fails is tried again behind the others, with a server of its own."""
+        failures: Counter[str] = Counter()
+        while True:
+            left = [name for name in self._names(rival) if self._measured[name] < rounds]
+            left = [name for name in left if failures[name] < _ATTEMPTS]
+            left.sort(key=lambda name: failures[name])
+            if not left:
+                return
+            try:
+                self._serve(rival, left)
+            except (ProcessError, OSError, KeyError) as error:
+                # A server that does not start is a failure of all.
+                for name in [self._current] if self._current else left:
+                    failures[name] += 1
+                    self._failed[name] = str(error)
+                _note(f"!!! {error}")
+
+    def _measure_ours(self) -> None:
+        try:
+            rows = self._ours.measure()
+        except ProcessError as error:
+            self._failed[TAPEDB] = str(error)
+            _note(f"!!! {error}")
+            return
+        for row in rows:
             self._our_report.add(row.case, row.metric, row.unit, row.value)
             self._our_machine = row.machine
+        self._measured[TAPEDB] += 1
 
     def _is_wanted(self, name: str) -> bool:
         return fnmatch.fnmatch(name, self._args.only)
 
-    def _serve(self, rival: Rival, wanted: list[tuple[Case, str]]) -> None:
+    def _serve(self, rival: Rival, names: list[str]) -> None:
+        """Measures cases, one after the other, with a server that is started for them."""
+        wanted = self._names(rival)
+        self._current = None
         with (
             TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as data,
             rival.serve(Path(data)) as url,
             client(rival.program(), self._folder / "client.log") as program,
         ):
             _note(f"  {rival.key}: warming up")
-            self._ask(program, *wanted[0], url, rival.rehearsal_seconds)
-            for use, what in wanted:
+            self._current = names[0]
+            self._ask(program, *wanted[names[0]], url, rival.rehearsal_seconds)
+            for name in names:
+                self._current = name
                 # What the one before has written is not to be in the way.
                 os.sync()
-                name = case(rival.key, use.key, what)
                 _note(f"  {name}")
-                self._add(name, self._ask(program, use, what, url, self._args.seconds))
+                self._add(name, self._ask(program, *wanted[name], url, self._args.seconds))
+                self._measured[name] += 1
 
     def _ask(self, program: Client, use: Case, what: str, url: str, seconds: float) -> dict[str, Any]:
         args, (work, _, pairs) = self._args, what.partition(".")
@@ -136,29 +211,39 @@ class _Run:
         return program.ask([work, *words], args.warmup + seconds + _GRACE_SECONDS)
 
     def _add(self, name: str, found: dict[str, Any]) -> None:
+        if not found["messages"]:
+            raise ProcessError(f"{name}: no record came")
         if "seconds" in found:
             self._report.add(name, "rate", "records/s", found["messages"] / found["seconds"])
             return
-        for percentile in PERCENTILES:
-            self._report.add(name, percentile, "ns", found[percentile])
+        for percentile, nanoseconds in [(percentile, found[percentile]) for percentile in PERCENTILES]:
+            self._report.add(name, percentile, "ns", nanoseconds)
 
-    def _round_trip_ns(self) -> float:
-        rival = next(rival for rival in self._rivals if isinstance(rival, JetStream))
+    def _round_trip_ns(self) -> float | None:
+        """As the program in Rust measures it; None without that."""
+        rival = next((rival for rival in self._rivals if isinstance(rival, JetStream)), None)
+        if not rival:
+            return None
         with client(rival.program(), self._folder / "client.log") as program:
             found: float = program.ask(["round-trip"], _GRACE_SECONDS)["nanoseconds"]
         return found
 
     def _print(self, found: list[Row], ours: list[Row]) -> None:
+        for name in self._short():
+            times = f"{self._measured[name]} of {self._args.rounds} times"
+            self._leave_out(f"{name} was measured {times}: {self._failed.get(name, 'it was not tried')}")
         if self._args.json:
             print("\n".join(row.json() for row in [*found, *ours]))
             return
-        if not found:
-            raise ProcessError(f"no case matches --only {self._args.only!r}")
-        print(f"{found[0].machine}; {self._args.rounds} rounds\n")
+        if not found and not ours:
+            raise ProcessError(f"nothing was measured with --only {self._args.only!r}")
+        print(f"{(found or ours)[0].machine}; {self._args.rounds} rounds\n")
         print(throughput_table(self._rivals, [*found, *ours]))
         print(latency_table(self._rivals, [*found, *ours], self._args.rate))
         if ours:
             print(f"TapeDB: {ours[0].machine}; {ours[0].n} runs")
+        if self._left_out:
+            print("\nNot measured, or not each time:\n\n" + "\n".join(f"- {why}" for why in self._left_out))
 
 
 def _whats(use: Case) -> list[str]:

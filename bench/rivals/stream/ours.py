@@ -3,16 +3,17 @@
 import subprocess
 from pathlib import Path
 
-from common.report import Row
-
 from common.process import ProcessError, output
+from common.report import Row
 
 # What is run in each round, and the cases that stand in the table's columns.
 _BENCHES = (
-    ("live", "--pairs", "1,4", "--transport", "tcp", "--runs", "1"),
-    ("latency", "--mode", "stream", "--transport", "tcp", "--runs", "1"),
+    ("live", "--pairs", "1,4", "--transport", "tcp", "--content", "bars", "--runs", "1"),
+    ("latency", "--mode", "stream", "--transport", "tcp", "--connections", "1", "--runs", "1"),
 )
 TITLE = "**TapeDB**"
+# For `--only`.
+KEY = "tapedb"
 # Our cases by the names that rivals' have behind their own.
 CASES = {"live.1": "live.pairs.1", "live.4": "live.pairs.4", "latency": "latency.stream.tcp"}
 _SECONDS_MAX = 600
@@ -31,6 +32,10 @@ class Ours:
             return f"TapeDB left out: {self._tapedb} is not there; name it with --tapedb"
         left_out = [bench[0] for bench in _BENCHES if bench not in self._benches]
         return f"TapeDB left out: no `tapedb bench {'`, `'.join(left_out)}`" if left_out else None
+
+    def benches(self) -> list[str]:
+        """The benchmarks that this `tapedb` knows."""
+        return [bench[0] for bench in self._benches]
 
     def measure(self) -> list[Row]:
         """One run of each."""

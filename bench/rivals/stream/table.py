@@ -16,7 +16,7 @@ Figures = dict[tuple[str, str], Row]
 
 
 def throughput_table(rivals: list[Rival], found: list[Row]) -> str:
-    """Million records a second, with the smallest and the largest."""
+    """Million records a second, with the smallest, the largest and how many were measured."""
     head = " | ".join(f"{pairs} to {pairs}" for pairs in PAIRS)
     lines = [f"| records/s, producers to consumers | {head} |", "|---|" + "---:|" * len(PAIRS)]
     figures, cases = _figures(found), [f"live.{pairs}" for pairs in PAIRS]
@@ -27,7 +27,7 @@ def throughput_table(rivals: list[Rival], found: list[Row]) -> str:
 
 
 def latency_table(rivals: list[Rival], found: list[Row], rate: int) -> str:
-    """Microseconds, with the smallest and the largest."""
+    """Microseconds, with the smallest, the largest and how many were measured."""
     lines = [
         f"| µs from the intended send time, {rate:,} records/s | {' | '.join(PERCENTILES)} |",
         "|---|" + "---:|" * len(PERCENTILES),
@@ -60,13 +60,13 @@ def _line(title: str, cells: Iterable[Row | None], cell: Callable[[Row], str]) -
 
 def _rate(row: Row) -> str:
     value, least, most = (_number(figure / 1e6) for figure in (row.value, row.min, row.max))
-    return f"**{value} M/s** ({least} … {most})"
+    return f"**{value} M/s** ({least} … {most}; {row.n})"
 
 
 def _delay(row: Row) -> str:
     factor = _MICROSECONDS[row.unit]
     value, least, most = (_number(figure * factor) for figure in (row.value, row.min, row.max))
-    return f"**{value}** ({least} … {most})"
+    return f"**{value}** ({least} … {most}; {row.n})"
 
 
 def _number(value: float) -> str:

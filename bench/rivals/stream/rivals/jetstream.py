@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from common.process import free_port, output, server
+from common.process import INSTALL_SECONDS_MAX, free_port, output, server
 from . import PACKED, Case
 
 _SERVER = "github.com/nats-io/nats-server/v2"
@@ -35,10 +35,11 @@ class JetStream:
     def install(self) -> None:
         """The server with Go, the client with Cargo."""
         if not self._server.exists():
-            output(["go", "install", f"{_SERVER}@{_VERSION}"], GOBIN=str(self._server.parent))
+            go = ["go", "install", f"{_SERVER}@{_VERSION}"]
+            output(go, INSTALL_SECONDS_MAX, GOBIN=str(self._server.parent))
         manifest = str(_CLIENT / "Cargo.toml")
         build = ["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", manifest]
-        output([*build, "--target-dir", str(self._target)])
+        output([*build, "--target-dir", str(self._target)], INSTALL_SECONDS_MAX)
 
     @contextlib.contextmanager
     def serve(self, folder: Path) -> Iterator[str]:

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from common.process import free_port, output, server
+from common.process import INSTALL_SECONDS_MAX, free_port, output, server
 from . import PACKED, Case
 
 _HERE = Path(__file__).parent.parent / "kafka"
@@ -18,6 +18,8 @@ _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependenc
 _CLUSTER = "dGFwZWRiLXJpdmFscy0wMA"
 # As in bin/kafka-server-start.sh.
 _BROKER_JVM = ("-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+# To make the folder that a broker starts in.
+_FORMAT_SECONDS_MAX = 120
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 
 _FOR_THROUGHPUT = {
@@ -64,10 +66,12 @@ class Kafka:
         if not (copied.exists() and copied.read_bytes() == pom.read_bytes()):
             shutil.rmtree(self._jars, ignore_errors=True)
             folder = f"-DoutputDirectory={self._jars}"
-            output(["mvn", "-B", "-q", "-f", str(pom), _PLUGIN, "-DincludeScope=runtime", folder])
+            mvn = ["mvn", "-B", "-q", "-f", str(pom), _PLUGIN, "-DincludeScope=runtime", folder]
+            output(mvn, INSTALL_SECONDS_MAX)
             shutil.copyfile(pom, copied)
         sources = [str(path) for path in sorted((_HERE / "client").glob("*.java"))]
-        output(["javac", "-d", str(self._classes), "-cp", f"{self._jars}/*", *sources])
+        javac = ["javac", "-d", str(self._classes), "-cp", f"{self._jars}/*", *sources]
+        output(javac, INSTALL_SECONDS_MAX)
 
     @contextlib.contextmanager
     def serve(self, folder: Path) -> Iterator[str]:
@@ -76,7 +80,8 @@ class Kafka:
         config = folder / "server.properties"
         config.write_text(_properties(folder, port, free_port()), encoding="utf-8")
         java = ["java", *_BROKER_JVM, _QUIET, "-cp", f"{self._jars}/*"]
-        output([*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(config)])
+        tool = [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(config)]
+        output(tool, _FORMAT_SECONDS_MAX)
         with server([*java, "kafka.Kafka", str(config)], port, folder / "server.log"):
             yield f"127.0.0.1:{port}"
 

@@ -1,4 +1,4 @@
-//! From the time at which a record should be sent, by the timetable, until the consumer has it.
+//! From the time at which a record should be sent, by the timetable, until the consumer has read every word of it.
 //!
 //! One producer keeps the timetable: it sleeps until the next record is due, and sends whatever is due by then. Late
 //! sending counts as latency.

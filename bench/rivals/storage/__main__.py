@@ -14,7 +14,7 @@ from .dataset import DataError, Dataset
 from .ours import ours_from_file, ours_from_run
 from .quotes import quotes
 from .rivals import TITLES
-from .table import case, table
+from .table import case, is_of_same_rows, table
 from .worker import WorkerError, measure
 
 _HERE = Path(__file__).parent.parent
@@ -135,7 +135,10 @@ def _print(args: argparse.Namespace, datasets: list[Dataset], found: list[Row], 
         return
     print(f"{found[0].machine}; {args.rounds} rounds\n")
     for dataset in datasets:
-        print(table(dataset.name, dataset.expected.rows, found, ours))
+        rows = dataset.expected.rows
+        if not is_of_same_rows(dataset.name, rows, ours):
+            raise DataError(f"{dataset.name}: TapeDB's figures are of other rows than the rivals' {rows:,}")
+        print(table(dataset.name, rows, found, ours))
     if ours:
         print(f"TapeDB: {ours[0].machine}; {ours[0].n} runs")
 

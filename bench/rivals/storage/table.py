@@ -16,7 +16,8 @@ _OURS = {
             "size": "size.bars",
             "read.1": "read.rows.1",
             "read.2": "read.rows.2",
-            "write.1": "load.sealed",
+            "write.1": "load.sealed.1",
+            "write.2": "load.sealed",
         },
         "**TapeDB**, columns": {"size": "size.bars", "read.1": "read.columns.1"},
         "**TapeDB**, cold, rows": {"size": "size.bars.cold", "read.1": "read.bars.cold"},
@@ -27,6 +28,12 @@ _OURS = {
         "**TapeDB**, cold, rows": {"size": "size.quotes.cold", "read.1": "read.quotes.cold"},
     },
 }
+
+
+def is_of_same_rows(dataset: str, rows: int, ours: list[Row]) -> bool:
+    """Whether TapeDB's figures are of as many recorded rows as the rivals'; of bars it generates its own."""
+    own = {row.case: row.value for row in ours}
+    return own.get(f"messages.{dataset}", rows) == rows
 
 
 def table(dataset: str, rows: int, found: list[Row], ours: list[Row]) -> str:

@@ -1,6 +1,7 @@
 //! `tapedb bench`: what TapeDB does here, with medians, spread and checks.
 
 mod codec;
+mod content;
 mod fields;
 mod machine;
 mod pool;

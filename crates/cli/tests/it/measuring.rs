@@ -51,6 +51,8 @@ fn the_storage_benchmark_reports_every_case() {
     for case in [
         "load.async",
         "load.sealed",
+        "load.async.1",
+        "load.sealed.1",
         "read.rows.1",
         "read.rows.2",
         "read.columns.1",
@@ -71,16 +73,81 @@ fn the_storage_benchmark_reports_every_case() {
         "read.symbol",
         "merge.50",
     ] {
-        let row = row(case);
-        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} of {row}"));
-        let (min, median, max) = (number("min"), number("value"), number("max"));
-        assert!(0.0 < min && min <= median && median <= max, "{row}");
-        assert_eq!((row["n"].as_u64(), row["bench"].as_str()), (Some(3), Some("storage")));
-        assert!(row["machine"].as_str().is_some_and(|line| line.contains("round trip")), "{row}");
+        check_row(row(case), ("storage", 3));
+        assert!(row(case)["min"].as_f64() > Some(0.0), "{case}");
     }
     assert_eq!(row("open.killed")["n"].as_u64(), Some(1));
     assert_eq!(row("size.bars")["unit"], Value::from("bytes/message"));
     assert!(!place.db().exists(), "the benchmark removes its database");
+}
+
+/// A row has all that programs read, and its median lies between the others.
+#[track_caller]
+fn check_row(row: &Value, (bench, runs): (&str, u64)) {
+    let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} of {row}"));
+    let (min, median, max) = (number("min"), number("value"), number("max"));
+    assert!(min <= median && median <= max, "{row}");
+    assert_eq!((row["n"].as_u64(), row["bench"].as_str()), (Some(runs), Some(bench)));
+    assert!(row["machine"].as_str().is_some_and(|line| line.contains("round trip")), "{row}");
+    let keys: Vec<&str> = row.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(keys, ["bench", "case", "machine", "max", "metric", "min", "n", "unit", "value"], "{row}");
+}
+
+#[test]
+fn loading_until_all_is_sealed_is_measured_alone() {
+    let place = Place::new();
+    let rows = place.run("bench storage --only load.sealed --messages 5k --runs 2 --json").json();
+    let cases: Vec<&str> = rows.iter().filter_map(|row| row["case"].as_str()).collect();
+    assert_eq!(cases, ["load.async", "load.sealed", "load.async.1", "load.sealed.1"]);
+    rows.iter().for_each(|row| check_row(row, ("storage", 2)));
+    assert!(!place.db().exists() && !place.path("db.one-core").exists());
+}
+
+#[test]
+fn recorded_data_are_measured_where_they_are() {
+    let place = Place::new();
+    for folder in ["aig", "spy"] {
+        std::fs::create_dir_all(place.path("data/us-equity-ticks").join(folder)).unwrap();
+    }
+    std::fs::create_dir_all(place.path("data/binance-raw-ws")).unwrap();
+    let quotes: String =
+        (0..500).map(|row| format!("{},491800,{},0,0,Q,1,0\n", 34_200_000 + row, 1 + row % 5)).collect();
+    place.zip("data/us-equity-ticks/aig/20131007_quote.zip", "20131007_aig_Quote_Tick.csv", &quotes);
+    let trades = "34200000,500000,1,Q,0,0\n34200001,500100,1,Q,0,0\n";
+    place.zip("data/us-equity-ticks/spy/20131007_trade.zip", "20131007_spy_Trade_Tick.csv", trades);
+    place.gzip(
+        "data/binance-raw-ws/spot-btcusdt_20240808.gz",
+        "1723161254087896568 {\"stream\":\"btcusdt@trade\",\"data\":{\"e\":\"trade\",\"E\":1723161255343,\
+         \"s\":\"BTCUSDT\",\"t\":3735683259,\"p\":\"61837.63000000\",\"q\":\"0.02000000\",\"T\":1723161255342,\
+         \"m\":true,\"M\":true}}\n",
+    );
+    let mut command = place.command("bench storage --only recorded --runs 1 --json");
+    let run = place.start(command.arg("--data").arg(place.path("data")));
+    let rows = crate::support::end(run).json();
+    for set in ["quotes", "ticks", "book"] {
+        for case in ["import.{}", "import.{}.sealed", "read.{}.1", "size.{}", "read.{}.cold", "size.{}.cold"]
+        {
+            let case = case.replace("{}", set);
+            let row =
+                rows.iter().find(|row| row["case"] == case.as_str()).unwrap_or_else(|| panic!("{case}"));
+            check_row(row, ("storage", 1));
+        }
+    }
+    // Quotes are the rows that rivals get, ticks all.
+    let messages = |set: &str| row_of(&rows, &format!("messages.{set}"), "messages")["value"].as_f64();
+    assert_eq!(["quotes", "ticks", "book"].map(messages), [Some(500.0), Some(502.0), Some(1.0)]);
+}
+
+#[test]
+fn the_study_of_topics_checks_every_level() {
+    let place = Place::new();
+    for (options, case) in [("", "latency.topic"), ("--copy", "latency.topic.copy")] {
+        let line = "bench latency --mode topic --producers 3 --rate 2k --time 50ms --runs 1 --json";
+        let rows = place.run(&format!("{line} {options}")).json();
+        check_row(row_of(&rows, case, "p50"), ("latency", 1));
+        assert_eq!(rows.iter().any(|row| row["metric"] == "copied"), !options.is_empty());
+        assert!(!place.db().exists(), "the benchmark removes its database");
+    }
 }
 
 #[test]
@@ -145,9 +212,18 @@ fn the_benchmarks_through_a_server_report_every_case() {
     let place = Place::new();
     for (line, cases) in [
         (
-            "bench read --messages 5k --consumers 1,2 --streams 1,3 --runs 1",
+            "bench read --messages 5k --consumers 1,2 --streams 1,3 --loaders 3 --runs 1",
             &[
                 "load.remote",
+                "load.remote.shm",
+                "load.remote.mixed",
+                "load.remote.mixed.uds",
+                "load.remote.loaders.3",
+                "load.remote.connections.3",
+                "load.remote.connections.3.shm",
+                "read.one-stream.1.mixed",
+                "read.one-stream.2.mixed.shm",
+                "read.server-cpu.mixed",
                 "read.one-stream.1",
                 "read.one-stream.2.uds",
                 "read.one-stream.2.shm",
@@ -159,14 +235,22 @@ fn the_benchmarks_through_a_server_report_every_case() {
         ),
         (
             "bench live --messages 4k --pairs 1,2 --runs 1",
-            &["live.pairs.1", "live.pairs.2.uds", "live.pairs.2.shm"],
+            &[
+                "live.pairs.1",
+                "live.pairs.2.uds",
+                "live.pairs.2.shm",
+                "live.pairs.1.mixed",
+                "live.pairs.2.mixed.shm",
+            ],
         ),
         (
-            "bench latency --producers 3 --rate 2k --time 100ms --runs 1",
+            "bench latency --producers 3 --rate 2k --time 100ms --runs 1 --connections 1,3",
             &[
                 "latency.stream.tcp",
                 "latency.stream.uds",
                 "latency.stream.tcp.sent",
+                "latency.stream.tcp.connections3",
+                "latency.stream.shm.spin.connections3.sent",
                 "latency.stream.uds.spin",
                 "latency.stream.shm.spin",
                 "latency.floor.tcp",
@@ -174,7 +258,7 @@ fn the_benchmarks_through_a_server_report_every_case() {
             ],
         ),
         (
-            "bench latency --rate 2k --time 100ms --runs 1 --transport uds --wait spin --idle-cursors 20",
+            "bench latency --rate 2k --time 100ms --runs 1 --transport uds --wait spin --idle-cursors 20 --connections 1",
             &["latency.stream.uds.spin", "latency.stream.uds.spin.idle20"],
         ),
         (
@@ -182,6 +266,7 @@ fn the_benchmarks_through_a_server_report_every_case() {
             &[
                 "tick.r1.tplog",
                 "tick.r1000.rdbupd",
+                "tick.r100.x50.rdbready",
                 "tick.r100.x50.tppub",
                 "tick.r10.late",
                 "tick.r100.s2.rdbrecv.last",
@@ -207,19 +292,22 @@ fn the_benchmarks_through_a_server_report_every_case() {
         let rows = Run::of(command.output().expect("the command runs")).json();
         for case in cases {
             let row = rows.iter().find(|row| row["case"] == *case).unwrap_or_else(|| panic!("{case}"));
-            assert!(row["value"].as_f64().is_some_and(f64::is_finite), "{row}");
+            let bench = line.split_whitespace().nth(1).expect("a benchmark");
+            check_row(row, (bench, 1));
         }
         assert!(!place.db().exists(), "the benchmark removes its database");
     }
     let plot = std::fs::read_to_string(place.path("plot.svg")).unwrap();
     assert!(plot.contains("latency.stream.uds.spin.idle20"), "{plot}");
     // What was kept is shown and drawn again without measuring.
-    let kept = place.run("bench live --messages 4k --pairs 2 --runs 2 --transport tcp --json").good();
+    let kept = place
+        .run("bench live --messages 4k --pairs 2 --runs 2 --transport tcp --content mixed --json")
+        .good();
     std::fs::write(place.path("live.json"), &kept).unwrap();
     let mut command = place.command("bench live --runs 0 --json");
     command.arg("--with").arg(place.path("live.json")).arg("--svg").arg(place.path("live.svg"));
     assert_eq!(Run::of(command.output().expect("the command runs")).good(), kept);
-    assert!(std::fs::read_to_string(place.path("live.svg")).unwrap().contains("live.pairs.2"));
+    assert!(std::fs::read_to_string(place.path("live.svg")).unwrap().contains("live.pairs.2.mixed"));
     assert_eq!(place.run("bench live --pairs 0").code, 2);
     assert_eq!(place.run("bench read --consumers 0").code, 2);
 }

@@ -1,7 +1,7 @@
 import org.HdrHistogram.Histogram;
 
 /**
- * From the time at which a message should be sent, by the timetable, until the subscriber has it.
+ * From the time at which a message should be sent, by the timetable, until the subscriber has read every word of it.
  *
  * The publisher spins until the next message is due, and publishes whatever is due by then. Late publishing counts as
  * latency, so that a publisher that was held up does not leave out what it should have sent meanwhile.
@@ -76,8 +76,9 @@ final class Latency {
 
         @Override
         public void message(long[] words) {
-            long now = System.nanoTime() - epoch;
             long due = reader.read(words);
+            // Every word is in the sum by now.
+            long now = System.nanoTime() - epoch;
             if (due < 0) {
                 return;
             }

@@ -3,8 +3,9 @@
 //! system. No batch is checked, nothing is found again, nobody else is served: what a message takes here is the system's.
 
 use super::Transport;
-use super::latency::{Latencies, check_plan, histogram, latencies, wait_until};
+use super::latency::{Latencies, histogram, latencies, wait_until};
 use super::worker::{Task, Worker, now_ns, ready, say};
+use crate::bench::pool::{Tally, compare};
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -12,6 +13,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use tapedb_schema::Timestamp;
 
 /// Bytes of a message: those of a batch with one bar, in its frame.
 const MESSAGE_BYTES: usize = 128;
@@ -70,7 +72,10 @@ pub fn measure(
     let mut sink = Worker::start_all([Task::Floor(sink)])?;
     sink[0].go()?;
     source[0].go()?;
-    sink[0].hear()
+    let sent: Tally = source[0].hear()?;
+    let came: Latencies = sink[0].hear()?;
+    compare(sent, came.tally)?;
+    Ok(came)
 }
 
 /// A directory that is removed when this is dropped.
@@ -91,14 +96,15 @@ impl Role {
                 let mut relay = connect(transport, &address).map_err(failed)?;
                 let _ = std::fs::write("/proc/self/timerslack_ns", "1");
                 let began = ready()? + 10_000_000;
-                let mut message = [0; MESSAGE_BYTES];
+                let (mut message, mut sent) = ([0; MESSAGE_BYTES], Tally::default());
                 for number in 0..messages {
                     let due = began + number * interval_ns;
                     wait_until(due);
                     message[..8].copy_from_slice(&due.to_le_bytes());
                     relay.write_all(&message).map_err(failed)?;
+                    sent.add(Timestamp(due as i64), 0);
                 }
-                Ok(())
+                say(&sent)
             }
             Self::Sink { transport, address, messages, skipped } => {
                 let relay = connect(transport, &address).map_err(failed)?;
@@ -162,28 +168,31 @@ fn relay(transport: Transport, directory: &Path) -> std::io::Result<()> {
 
 fn listen(mut relay: Box<dyn Socket>, messages: u64, skipped: u64) -> Result<Latencies, Failure> {
     let (mut late, mut bytes, mut have) = (histogram()?, vec![0; READ_BYTES], 0);
-    let (mut number, mut first, mut last, mut sum) = (0, None, 0, 0_u64);
-    while number < messages {
+    let mut came = Tally::default();
+    while came.messages < messages {
         let count = relay.read(&mut bytes[have..]).map_err(failed)?;
         if count == 0 {
-            return Err(failed(format!("the relay ended after {number} messages")));
+            return Err(failed(format!("the relay ended after {} messages", came.messages)));
         }
         have += count;
-        let now = now_ns();
         for message in bytes[..have].chunks_exact(MESSAGE_BYTES) {
-            let due = u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|at| message[at]));
-            if number >= skipped {
+            let (words, _) = message.as_chunks::<8>();
+            let due = u64::from_le_bytes(words[0]);
+            // Every word into the sum, then the time, as of a database; the words behind the first are zero.
+            let rest =
+                words[1..].iter().fold(0, |sum: u64, word| sum.wrapping_add(u64::from_le_bytes(*word)));
+            let is_counted = came.messages >= skipped;
+            came.add(Timestamp(due as i64), rest);
+            let now = now_ns();
+            if is_counted {
                 late.saturating_record(now.saturating_sub(due));
             }
-            (number, last, sum) = (number + 1, due, sum.wrapping_add(due));
-            first.get_or_insert(due);
         }
         let rest = have % MESSAGE_BYTES;
         bytes.copy_within(have - rest..have, 0);
         have = rest;
     }
-    check_plan(first.unwrap_or(0), last, sum, messages)?;
-    Ok(latencies(&late, messages))
+    Ok(latencies(&late, came))
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {

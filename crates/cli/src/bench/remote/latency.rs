@@ -5,6 +5,9 @@ use super::worker::{Task, Worker, now_ns, ready, say};
 use super::{Common, Transport};
 use crate::args::{count, duration};
 use crate::awake::AwakeArgs;
+use crate::bench::content::fields_of;
+use crate::bench::fields::Fields;
+use crate::bench::pool::{Tally, compare, plus};
 use crate::bench::report::Report;
 use crate::bench::series::{self, Series};
 use crate::bench::svg::Scale;
@@ -40,8 +43,9 @@ const SPIN_NS: u64 = 100_000;
 /// topic, one consumer keeps a histogram, both spin on a processor of their own; --copy keeps a durable stream of it.
 ///
 /// Each message carries the time at which it should have been sent, by a plan that does not wait for anything; how late
-/// the consumer has it counts from then, so that what a stall holds up is counted in full. Producers and consumer are
-/// processes; each producer has a loader of its own. By default server and consumer sleep until something comes (`sleep`);
+/// the consumer has decoded it, every field, counts from then, so that what a stall holds up is counted in full. Producers
+/// are loaders of one process, which plays them in turn by one plan, over one connection or, in the cases that end in
+/// `.connectionsN`, N of them. The consumer is a process. By default server and consumer sleep until something comes (`sleep`);
 /// `spin` is low latency at the price of a core each: they look again and again for --spin-us before they sleep. `floor` is
 /// what the machine allows: one producer, a relay that appends to a file and passes on, one consumer, and no database.
 #[derive(Debug, clap::Args)]
@@ -73,9 +77,9 @@ pub struct Args {
     /// Microseconds that they spin
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     spin_us: u64,
-    /// Connections that the producers share
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    connections: u32,
+    /// Connections that the producers share; more than one are cases of their own (`….connectionsN`)
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,25", value_parser = clap::value_parser!(u32).range(1..=64))]
+    connections: Vec<u32>,
     /// Also with so many live cursors that read nothing meanwhile, over ten connections
     #[arg(long, value_name = "N", default_value_t = 0)]
     idle_cursors: u32,
@@ -131,16 +135,16 @@ pub struct Idling {
 }
 
 impl Idling {
-    /// Opens live cursors, and in the end reads all with one of them; says how many messages that were.
+    /// Opens live cursors, and in the end reads all with one of them; says what that was.
     pub fn run(self) -> Result<(), Failure> {
         let stream = connect(&self.url)?.stream(STREAM)?;
         let open = |_| stream.cursor().live().open();
         let mut cursors: Vec<Cursor> = (0..self.cursors).map(open).collect::<Result<_, _>>()?;
         ready()?;
-        let mut found = 0_u64;
+        let mut found = Tally::default();
         if let Some(cursor) = cursors.last_mut() {
-            while cursor.next_within(Duration::from_secs(1))?.is_some() {
-                found += 1;
+            while let Some(message) = cursor.next_within(Duration::from_secs(1))? {
+                found.add(message.time(), fields_of::<Bar>(&message));
             }
         }
         say(&found)
@@ -161,7 +165,8 @@ pub struct Listening {
 /// Percentiles, in nanoseconds.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Latencies {
-    messages: u64,
+    /// What was sent, or came.
+    pub(super) tally: Tally,
     mean: f64,
     values: Vec<u64>,
 }
@@ -192,13 +197,17 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
             };
             let serving = args.common.serve_spinning(spin_us)?;
             for transport in &args.common.transport {
-                ui.check_interrupt()?;
                 let case = format!("latency.stream.{}{how}", transport.name());
-                add(&mut report, &case, measure(args, (&serving, *transport), spin_us, None)?);
+                for connections in &args.connections {
+                    ui.check_interrupt()?;
+                    let how = How { transport: *transport, spin_us, connections: *connections };
+                    add(&mut report, &how.case(&case), measure(args, &serving, how, None)?);
+                }
                 if args.idle_cursors > 0 {
                     let case = format!("{case}.idle{}", args.idle_cursors);
                     let idle = Idle::before(args, &serving, *transport);
-                    let measured = measure(args, (&serving, *transport), spin_us, Some(&idle))?;
+                    let how = How { transport: *transport, spin_us, connections: 1 };
+                    let measured = measure(args, &serving, how, Some(&idle))?;
                     let kib = idle.kib_each(&measured);
                     report.add(&case, "server memory", "KiB/cursor", kib);
                     add(&mut report, &case, measured);
@@ -293,38 +302,48 @@ fn floor(args: &Args, transport: Transport) -> Result<Latencies, Failure> {
     super::floor::measure(args.common.db(), transport, interval_ns, counts)
 }
 
-fn measure(
-    args: &Args,
-    (serving, transport): (&Serving, Transport),
+/// How producers and consumer reach the server.
+#[derive(Debug, Clone, Copy)]
+struct How {
+    transport: Transport,
+    /// How long the consumer spins.
     spin_us: u64,
-    idle: Option<&Idle>,
-) -> Result<Measured, Failure> {
+    /// Of all producers.
+    connections: u32,
+}
+
+impl How {
+    /// The case, named after the connections where they are more than one.
+    fn case(self, case: &str) -> String {
+        match self.connections {
+            1 => case.into(),
+            connections => format!("{case}.connections{connections}"),
+        }
+    }
+}
+
+fn measure(args: &Args, serving: &Serving, how: How, idle: Option<&Idle>) -> Result<Measured, Failure> {
     let db = serving.connect()?;
     let schema = SchemaBuilder::new().with::<Bar>().finish();
     db.create_stream(STREAM, schema, StreamOptions::default())?;
+    let How { transport, spin_us, connections } = how;
     let url = serving.url(transport).to_string();
     let (interval_ns, (messages, skipped)) = plan(args);
     let listening = Listening { url: url.clone(), messages, skipped, spin_us };
-    let (producers, connections) = (args.producers, args.connections);
-    let pacing = Pacing { url, producers, connections, interval_ns, messages };
+    let pacing = Pacing { url, producers: args.producers, connections, interval_ns, messages };
     let idle = idle.map(Idle::open).transpose()?;
     let mut consumer = Worker::start_all([Task::Listen(listening)])?;
     let mut producer = Worker::start_all([Task::Pace(pacing)])?;
     consumer[0].go()?;
     producer[0].go()?;
-    let late = producer[0].hear()?;
+    let late: Latencies = producer[0].hear()?;
     let heard: Latencies = consumer[0].hear()?;
-    if heard.messages != messages {
-        return Err(Failure::new(format!("{messages} messages were sent, {} came", heard.messages)));
-    }
+    compare(late.tally, heard.tally)?;
     let server_bytes = serving.resident_bytes();
     // What idle cursors have not read is there for them: nothing is lost.
     for mut worker in idle.into_iter().flatten() {
         worker.go()?;
-        let found: u64 = worker.hear()?;
-        if found != messages {
-            return Err(Failure::new(format!("an idle cursor found {found} of {messages} messages")));
-        }
+        compare(late.tally, worker.hear()?)?;
     }
     db.delete_stream(STREAM)?;
     Ok(Measured { late, heard, server_bytes })
@@ -352,60 +371,45 @@ impl Pacing {
             loaders.push(stream.loader()?);
         }
         let mut bars = Bars::new(BarsConfig { symbols: 250, ..BarsConfig::default() });
-        let mut late = histogram()?;
+        let (mut late, mut sent) = (histogram()?, Tally::default());
         // Where the system lets us, a sleep ends when it should, and not up to 50 µs later.
         let _ = std::fs::write("/proc/self/timerslack_ns", "1");
         let began = ready()? + 10_000_000;
         for number in 0..self.messages {
             let due = began + number * self.interval_ns;
-            wait_until(due);
             let message = bars.next();
+            sent.add(Timestamp(due as i64), message.bar.fold(plus));
+            wait_until(due);
             let loader = &mut loaders[number as usize % self.producers as usize];
             late.saturating_record(now_ns().saturating_sub(due));
             loader.append(message.symbol, Timestamp(due as i64), message.bar)?;
             loader.send()?;
         }
         loaders.iter_mut().try_for_each(|loader| loader.flush().map(drop))?;
-        say(&latencies(&late, self.messages))
+        say(&latencies(&late, sent))
     }
 }
 
 impl Listening {
-    /// Reads as messages come, and says how late they were. Whether all came, once and in each producer's order, their
-    /// times tell: each is another one of the plan.
+    /// Decodes messages as they come, and then takes the time; says how late they were, and what all fields add up to.
     pub fn run(self) -> Result<(), Failure> {
         let client = Client::at(&self.url).spin(Duration::from_micros(self.spin_us));
         let stream = connected(client)?.stream(STREAM)?;
         let mut cursor = stream.cursor().live().open()?;
-        let mut heard = histogram()?;
-        let mut sum = 0_u64;
+        let (mut heard, mut came) = (histogram()?, Tally::default());
         ready()?;
-        let mut first = None;
-        let mut last = 0;
         for number in 0..self.messages {
             let Some(message) = cursor.next_within(Duration::from_secs(30))? else {
                 return Err(Failure::new(format!("nothing came for 30 s after {number} messages")));
             };
-            let due = message.time().0 as u64;
+            came.add(message.time(), fields_of::<Bar>(&message));
+            let now = now_ns();
             if number >= self.skipped {
-                heard.saturating_record(now_ns().saturating_sub(due));
+                heard.saturating_record(now.saturating_sub(message.time().0 as u64));
             }
-            first.get_or_insert(due);
-            last = due.max(last);
-            sum = sum.wrapping_add(due);
         }
-        check_plan(first.unwrap_or(0), last, sum, self.messages)?;
-        say(&latencies(&heard, self.messages))
+        say(&latencies(&heard, came))
     }
-}
-
-/// Times of a plan have equal distances, so that their sum follows from the first and the last.
-pub(super) fn check_plan(first: u64, last: u64, sum: u64, messages: u64) -> Result<(), Failure> {
-    let expected = (u128::from(first) + u128::from(last)) * u128::from(messages) / 2;
-    if sum == expected as u64 {
-        return Ok(());
-    }
-    Err(Failure::new("what came is not what was sent: times are missing or came twice; please report this"))
 }
 
 pub(super) fn wait_until(due: u64) {
@@ -424,7 +428,7 @@ pub(super) fn histogram() -> Result<Histogram<u64>, Failure> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).map_err(|error| Failure::new(error.to_string()))
 }
 
-pub(super) fn latencies(histogram: &Histogram<u64>, messages: u64) -> Latencies {
+pub(super) fn latencies(histogram: &Histogram<u64>, tally: Tally) -> Latencies {
     let values = PERCENTILES.iter().map(|(_, percentile)| histogram.value_at_percentile(*percentile));
-    Latencies { messages, mean: histogram.mean(), values: values.collect() }
+    Latencies { tally, mean: histogram.mean(), values: values.collect() }
 }

@@ -1,9 +1,10 @@
 //! Pairs of a producer and a consumer, each pair with a durable stream of its own, at full speed.
 
-use super::read::{create, work};
+use super::read::{create, load_task, work};
 use super::worker::{Done, Task, Worker};
 use super::{Common, Transport, rate};
 use crate::args::count;
+use crate::bench::content::Content;
 use crate::bench::report::Report;
 use crate::bench::svg::Scale;
 use crate::failure::Failure;
@@ -24,6 +25,9 @@ pub struct Args {
     /// Pairs
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,24", value_parser = clap::value_parser!(u32).range(1..=256))]
     pairs: Vec<u32>,
+    /// What streams hold: bars, which are all alike, or mixed messages of a level-2 feed, a quarter as many (`….mixed`)
+    #[arg(long, value_name = "WHAT,…", value_delimiter = ',', default_value = "bars,mixed")]
+    content: Vec<Content>,
     #[command(flatten)]
     common: Common,
 }
@@ -35,10 +39,13 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
         ui.note(&format!("run {} of {}", run + 1, args.common.runs));
         let serving = args.common.serve()?;
         for transport in &args.common.transport {
-            for pairs in &args.pairs {
+            let cases =
+                args.content.iter().flat_map(|content| args.pairs.iter().map(|pairs| (*content, *pairs)));
+            for (content, pairs) in cases {
                 ui.check_interrupt()?;
-                let done = run_pairs(&serving, *transport, *pairs, args.messages / u64::from(*pairs))?;
-                rate(&mut report, &transport.case(&format!("live.pairs.{pairs}")), &done);
+                let each = content.share(args.messages / u64::from(pairs));
+                let done = run_pairs(&serving, *transport, pairs, (content, each))?;
+                rate(&mut report, &transport.case(&content.case(&format!("live.pairs.{pairs}"))), &done);
             }
         }
     }
@@ -51,14 +58,19 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
 }
 
 /// What the consumers did; each begins when the first producer does.
-fn run_pairs(serving: &Serving, transport: Transport, pairs: u32, each: u64) -> Result<Vec<Done>, Failure> {
+fn run_pairs(
+    serving: &Serving,
+    transport: Transport,
+    pairs: u32,
+    (content, each): (Content, u64),
+) -> Result<Vec<Done>, Failure> {
     let db = serving.connect()?;
     let names: Vec<String> = (0..pairs).map(|pair| format!("live{pair}")).collect();
-    names.iter().try_for_each(|name| create(&db, name))?;
+    names.iter().try_for_each(|name| create(&db, name, content))?;
     let url = serving.url(transport);
-    let tasks = |task: fn(_) -> Task| names.iter().map(move |name| task(work(url, name, each)));
-    let mut consumers = Worker::start_all(tasks(Task::Follow))?;
-    let mut producers = Worker::start_all(tasks(Task::Load))?;
+    let works = || names.iter().map(|name| work(url, name, content, each));
+    let mut consumers = Worker::start_all(works().map(Task::Follow))?;
+    let mut producers = Worker::start_all(works().map(load_task))?;
     consumers.iter_mut().chain(&mut producers).try_for_each(Worker::go)?;
     let sent: Vec<Done> = producers.iter_mut().map(Worker::hear).collect::<Result<_, _>>()?;
     let began_ns = sent.iter().map(|done| done.began_ns).min().unwrap_or(0);

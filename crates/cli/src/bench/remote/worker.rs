@@ -1,9 +1,9 @@
 //! A process of a benchmark: told on its command line what to do, and by a line of input when to begin. It answers in lines
 //! of JSON.
 
-use super::serving::connect;
-use crate::bench::fields::Fields;
-use crate::bench::pool::{Tally, bars_pool, load, plus};
+use super::serving::{connect, connected};
+use crate::bench::content::Content;
+use crate::bench::pool::Tally;
 use crate::failure::Failure;
 use crate::ui::Ui;
 use serde::de::DeserializeOwned;
@@ -12,9 +12,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tapedb_codec::view_trusted;
-use tapedb_engine::{Cursor, Message};
-use tapedb_market::Bar;
+use tapedb_client::Client;
+use tapedb_engine::Cursor;
 use tapedb_server::{Config, Endpoint, Server};
 
 /// A consumer that waits so long in vain gives up, and the benchmark fails.
@@ -32,11 +31,11 @@ pub enum Task {
         /// How long its connections spin, in microseconds.
         spin_us: u64,
     },
-    /// Load so many bars.
-    Load(Work),
-    /// Read so many bars that are there.
+    /// Load so many messages.
+    Load(Loading),
+    /// Read all messages that are there.
     Read(Work),
-    /// Read so many bars as they come.
+    /// Read so many messages as they come.
     Follow(Work),
     /// Append at a given rate.
     Pace(super::latency::Pacing),
@@ -52,7 +51,7 @@ pub enum Task {
     Subscribe(crate::bench::topic::killed::Listening),
 }
 
-/// Bars of a stream.
+/// Messages of a stream.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Work {
     /// The server.
@@ -61,6 +60,19 @@ pub struct Work {
     pub stream: String,
     /// How many messages.
     pub messages: u64,
+    /// Which.
+    pub content: Content,
+}
+
+/// Messages to be loaded.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Loading {
+    /// Which, and into what.
+    pub work: Work,
+    /// Loaders, each in a thread, that load a share each.
+    pub loaders: u32,
+    /// Connections that they share.
+    pub connections: u32,
 }
 
 /// Where a server can be reached.
@@ -106,28 +118,27 @@ impl Task {
     pub fn run(self, ui: &Ui) -> Result<(), Failure> {
         match self {
             Self::Serve { db, socket, spin_us } => serve(db, socket, spin_us),
-            Self::Load(work) => {
-                let stream = connect(&work.url)?.stream(&work.stream)?;
-                let pool = bars_pool(10);
+            Self::Load(Loading { work, loaders, connections }) => {
+                let client = Client::at(&work.url).connections(connections as usize);
+                let stream = connected(client)?.stream(&work.stream)?;
+                let pool = work.content.pool(work.messages)?;
                 let began = ready()?;
-                let tally = load(&stream, &pool, work.messages, u64::MAX, ui)?;
+                let tally = pool.load(&stream, work.messages, loaders, ui)?;
                 say(&Done::new(tally, began))
             }
             Self::Read(work) => {
                 let stream = connect(&work.url)?.stream(&work.stream)?;
                 let began = ready()?;
                 let mut cursor = stream.cursor().open()?;
-                let mut tally = Tally::default();
-                while let Some(message) = cursor.next()? {
-                    count(&mut tally, &message);
-                }
+                // More than were sent would be as wrong as less.
+                let tally = work.content.tally(&mut cursor, u64::MAX, Cursor::next)?;
                 say(&Done::new(tally, began))
             }
             Self::Follow(work) => {
                 let stream = connect(&work.url)?.stream(&work.stream)?;
                 let mut cursor = stream.cursor().live().open()?;
                 let began = ready()?;
-                let tally = follow(&mut cursor, work.messages)?;
+                let tally = follow(&mut cursor, &work)?;
                 say(&Done::new(tally, began))
             }
             Self::Pace(pacing) => pacing.run(),
@@ -159,24 +170,13 @@ fn serve(db: PathBuf, socket: PathBuf, spin_us: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-fn follow(cursor: &mut Cursor, messages: u64) -> Result<Tally, Failure> {
-    let mut tally = Tally::default();
-    while tally.messages < messages {
-        match cursor.next_within(SILENCE_MAX)? {
-            Some(message) => count(&mut tally, &message),
-            None => {
-                let what = format!("nothing came for {SILENCE_MAX:?} after {} messages", tally.messages);
-                return Err(Failure::new(format!("{what}; please report this")));
-            }
-        }
+fn follow(cursor: &mut Cursor, work: &Work) -> Result<Tally, Failure> {
+    let tally = work.content.tally(cursor, work.messages, |cursor| cursor.next_within(SILENCE_MAX))?;
+    if tally.messages == work.messages {
+        return Ok(tally);
     }
-    Ok(tally)
-}
-
-#[inline]
-fn count(tally: &mut Tally, message: &Message<'_>) {
-    // The benchmark's own bytes: no need to validate them again.
-    tally.add(message.time(), Bar::fold_view(view_trusted::<Bar>(message.body()), plus));
+    let what = format!("nothing came for {SILENCE_MAX:?} after {} messages", tally.messages);
+    Err(Failure::new(format!("{what}; please report this")))
 }
 
 /// Says that all is prepared, and waits for the word to begin; returns when that was.

@@ -1,9 +1,10 @@
 //! One cursor over thousands of streams, merged in time order: how fast, and in how much memory.
 
 use super::Args;
-use super::read::{BATCH, fields_of};
+use super::read::BATCH;
 use super::scratch::Place;
 use super::stages::Process;
+use crate::bench::content::fields_of;
 use crate::bench::pool::{Tally, bars_pool, load};
 use crate::bench::report::Report;
 use crate::failure::Failure;
@@ -43,9 +44,7 @@ fn fill(path: &Path, streams: u64, each: u64, ui: &Ui) -> Result<Tally, Failure>
     for nth in 0..streams {
         let schema = SchemaBuilder::new().with::<Bar>().finish();
         let stream = db.create_stream(&format!("bars{nth}"), schema, StreamOptions::default())?;
-        let Tally { messages, sum } = load(&stream, &pool, each, BATCH, ui)?;
-        expected.messages += messages;
-        expected.sum = expected.sum.wrapping_add(sum);
+        expected = expected.and(load(&stream, &pool, each, BATCH, ui)?);
         if nth % 2 == 0 {
             stream.seal()?;
         }

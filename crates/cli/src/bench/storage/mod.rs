@@ -7,6 +7,7 @@ mod read;
 mod recorded;
 mod scale;
 mod scratch;
+mod sealed;
 mod stages;
 mod sync;
 
@@ -17,7 +18,6 @@ use crate::failure::Failure;
 use crate::ui::Ui;
 use scratch::Scratch;
 use std::path::PathBuf;
-use tapedb_market::import::Format;
 
 /// Loading and reading rates, bytes per message, times to open
 ///
@@ -38,7 +38,7 @@ pub struct Args {
     /// Symbols of which one is read out of the largest amount
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     symbols: u32,
-    /// Cases to measure, by the groups main, feed, sync, recorded, scale, symbol, merge
+    /// Cases to measure, by the groups main, load.sealed (a part of main, alone), feed, sync, recorded, scale, symbol, merge
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     only: Vec<Group>,
     /// Directory for the database, which is removed afterwards
@@ -57,6 +57,9 @@ pub struct Args {
 enum Group {
     /// Bars: load, seal, read as rows and as columns, size; the same in the cold tier.
     Main,
+    /// Of those the loading alone, until all is sealed: on two threads, and kept to one core.
+    #[value(name = "load.sealed")]
+    Sealed,
     /// Generated level-2 feed: the same as rows.
     Feed,
     /// Single messages on the disk.
@@ -92,6 +95,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<Report, Failure> {
         ui.note(&format!("run {} of {}", run + 1, args.runs));
         if args.wants(Group::Main) {
             read::bars(&scratch, &bars, args.messages, &mut report, ui)?;
+        } else if args.wants(Group::Sealed) {
+            sealed::measure(&scratch, &bars, args.messages, &mut report, ui)?;
+        }
+        if args.wants(Group::Main) || args.wants(Group::Sealed) {
+            sealed::on_one_core(&args.db, &bars, args.messages, &mut report, ui)?;
         }
         if args.wants(Group::Feed) {
             read::feed(&scratch, &feed, args.messages, &mut report, ui)?;
@@ -100,8 +108,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<Report, Failure> {
             sync::measure(&scratch, &bars, args.messages, &mut report, ui)?;
         }
         if let Some(data) = args.data.as_ref().filter(|_| args.wants(Group::Recorded)) {
-            recorded::measure(&scratch, ("quotes", Format::UsEquityTicks), data, &mut report, ui)?;
-            recorded::measure(&scratch, ("book", Format::BinanceRawWs), data, &mut report, ui)?;
+            for set in &recorded::SETS {
+                recorded::measure(&scratch, set, data, &mut report, ui)?;
+            }
         }
     }
     if args.wants(Group::Scale) {

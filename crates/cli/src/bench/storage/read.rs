@@ -1,16 +1,16 @@
 //! Loading a generated stream, sealing it, and reading it as rows and as columns.
 
-use super::cold;
 use super::scratch::Scratch;
+use super::{cold, sealed};
+use crate::bench::content::fields_of;
 use crate::bench::fields::Fields;
-use crate::bench::pool::{Pool, Tally, load, plus};
+use crate::bench::pool::{Pool, Tally, load};
 use crate::bench::report::Report;
 use crate::failure::Failure;
 use crate::ui::Ui;
 use std::thread;
 use std::time::Instant;
-use tapedb_codec::view_trusted;
-use tapedb_engine::{Cursor, Message, Stream, StreamOptions, Values};
+use tapedb_engine::{Cursor, Stream, StreamOptions, Values};
 use tapedb_market::{Bar, Package};
 
 /// The fields of a bar.
@@ -27,11 +27,7 @@ pub fn bars(
     report: &mut Report,
     ui: &Ui,
 ) -> Result<(), Failure> {
-    let stream = scratch.stream::<Bar>("bars", StreamOptions::default())?;
-    let started = Instant::now();
-    let expected = load(&stream, pool, messages, BATCH, ui)?;
-    rate(report, "load.async", messages, started);
-    seal(&stream, "load.sealed", started, report)?;
+    let (stream, expected) = sealed::bars(scratch, pool, messages, "", report, ui)?;
     for readers in [1, 2] {
         rows::<Bar>(&stream, &format!("read.rows.{readers}"), readers, expected, report)?;
     }
@@ -39,7 +35,7 @@ pub fn bars(
     size(&stream, "size.bars", report)?;
     cold::measure::<Bar>(&stream, "bars", expected, report)?;
     columns(&stream, "read.columns.cold", expected, report)?;
-    scratch.db.delete_stream("bars")?;
+    scratch.db.delete_stream(sealed::STREAM)?;
     Ok(())
 }
 
@@ -121,12 +117,6 @@ pub fn read_all<T: Fields>(stream: &Stream) -> Result<Tally, Failure> {
         tally.add(message.time(), fields_of::<T>(&message));
     }
     Ok(tally)
-}
-
-/// The bytes are this process's own: no need to validate them again.
-#[inline]
-pub fn fields_of<T: Fields>(message: &Message<'_>) -> u64 {
-    T::fold_view(view_trusted::<T>(message.body()), plus)
 }
 
 /// Fails unless what was read is what was written.

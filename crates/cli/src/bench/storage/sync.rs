@@ -40,9 +40,7 @@ pub fn measure(
     rate(report, "load.sync", WRITERS * each, started);
     let mut expected = Tally::default();
     for tally in tallies {
-        let Tally { messages, sum } = tally?;
-        expected.messages += messages;
-        expected.sum = expected.sum.wrapping_add(sum);
+        expected = expected.and(tally?);
     }
     check(&stream, expected, read_all::<Bar>(&stream)?)?;
     let message_bytes = stream.stats()?.bytes / expected.messages;

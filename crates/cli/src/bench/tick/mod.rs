@@ -33,8 +33,9 @@ const UPDATES: [(&str, u64, usize); 5] =
 /// Tickerplant and RDB, with the parameters of the kdb+tick throughput study
 ///
 /// Cases `tick.rN`: updates of N rows reach the plant by a plan, 1,000 a second unless said; `tplog` is the time to check and
-/// log one, `tppub` to publish it, `rdbrecv` from when it was due at the plant to when the RDB has it, `rdbupd` to insert it;
-/// `late` is how late it was begun, which is no fault of the plant's and part of `rdbrecv`.
+/// log one, `tppub` to publish it, `rdbrecv` from when it was due at the plant to when the RDB has it whole, `rdbupd` to decode
+/// and insert it, `rdbready` from when it was due to when that is done; `late` is how late it was begun, which is no fault of
+/// the plant's and part of `rdbrecv` and `rdbready`.
 /// `tick.r100.x50`: with 50 extra columns of floats; `tick.r100.s10`: with ten subscribers, of which the first and the last count.
 /// `tick.max`: a feed, plant and RDB as fast as they go together; updates wait up to 20 µs
 /// for those right behind them (`single.each`: not at all). `tick.cpu`: the plant's share of a core, for single rows at
@@ -43,7 +44,7 @@ const UPDATES: [(&str, u64, usize); 5] =
 ///
 /// Cases that end in `.kdb`, or have it before the last word: over kdb+ IPC. A kdb+ feed sends `.u.upd`, and a kdb+ subscriber
 /// measures. There `tplog` begins with the bytes of the message and `tppub` ends with them; `rdbrecv` is from when the feed
-/// should have sent it.
+/// should have sent it to when the subscriber has decoded it.
 ///
 /// What arrives is checked row by row. Who keeps to a plan sleeps until 0.4 ms before an update is due, and then looks at the
 /// clock all the time: that takes up to 40 % of a core. Each process keeps to a core of its own where there are as many.
@@ -153,6 +154,7 @@ impl Args {
             done.iter().for_each(|done| {
                 add(report, &format!("{case}.rdbrecv"), &done.receive);
                 add(report, &format!("{case}.rdbupd"), &done.insert);
+                add(report, &format!("{case}.rdbready"), &done.ready);
             });
         }
         let (driven, done) = self.drive(100, 0, self.subscribers)?;

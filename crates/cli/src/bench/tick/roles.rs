@@ -138,8 +138,10 @@ pub struct RdbDone {
     pub ended_ns: u64,
     /// From when an update was due at the plant.
     pub receive: Percentiles,
-    /// Inserting an update.
+    /// Decoding and inserting an update.
     pub insert: Percentiles,
+    /// From when an update was due at the plant until it was decoded and inserted.
+    pub ready: Percentiles,
 }
 
 /// What a subscriber measured.
@@ -365,9 +367,10 @@ impl RdbRole {
             return Err(Failure::new(format!("not all rows came: {:?}", rdb.status())));
         }
         self.check(rdb)?;
-        let Histograms { receive, insert } = &*probe.lock();
-        let (receive, insert) = (Percentiles::of(receive), Percentiles::of(insert));
-        say(&RdbDone { began_ns, ended_ns: probe.ended_ns.load(Ordering::Acquire), receive, insert })
+        let ended_ns = probe.ended_ns.load(Ordering::Acquire);
+        let Histograms { receive, insert, ready } = &*probe.lock();
+        let [receive, insert, ready] = [receive, insert, ready].map(Percentiles::of);
+        say(&RdbDone { began_ns, ended_ns, receive, insert, ready })
     }
 
     /// Rows are numbered in their size.
@@ -405,6 +408,7 @@ struct Measured {
 struct Histograms {
     receive: Histogram<u64>,
     insert: Histogram<u64>,
+    ready: Histogram<u64>,
 }
 
 impl Measured {
@@ -415,7 +419,11 @@ impl Measured {
             skipped: skipped * rows_per_update,
             rows: AtomicU64::new(0),
             ended_ns: AtomicU64::new(0),
-            histograms: Mutex::new(Histograms { receive: histogram()?, insert: histogram()? }),
+            histograms: Mutex::new(Histograms {
+                receive: histogram()?,
+                insert: histogram()?,
+                ready: histogram()?,
+            }),
         })
     }
 
@@ -439,7 +447,10 @@ impl Probe for Measured {
         histograms.insert.saturating_record_n(inserted.took.as_nanos() as u64 / updates.max(1), updates);
         // Of each update the last row's: it had come whole then.
         for time in inserted.times.iter().skip(self.rows_per_update - 1).step_by(self.rows_per_update) {
-            histograms.receive.saturating_record(inserted.received.0.saturating_sub(*time).max(0) as u64);
+            let receive = inserted.received.0.saturating_sub(*time).max(0) as u64;
+            histograms.receive.saturating_record(receive);
+            // All that were inserted together are there when the last one is.
+            histograms.ready.saturating_record(receive + inserted.took.as_nanos() as u64);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! How long a message takes from the publisher to the subscriber.
 
-use super::records::Numbered;
+use super::records::{Numbered, decode};
 use super::{Args, Bench, Clock, pin};
+use crate::bench::pool::{Tally, compare};
 use crate::bench::report::Report;
 use crate::failure::Failure;
 use std::thread;
@@ -36,8 +37,10 @@ fn measure<T: Numbered>(args: &Args, rate: u64, alone: bool) -> Result<Vec<f64>,
     thread::scope(|scope| {
         let publishing = scope.spawn(|| publish::<T>(&bench, clock, rate, alone, messages));
         let listening = scope.spawn(move || listen::<T>(subscriber, clock, messages));
-        joined(publishing.join())?;
-        joined(listening.join())
+        let sent = joined(publishing.join())?;
+        let (latencies, received) = joined(listening.join())?;
+        compare(sent, received)?;
+        Ok(latencies)
     })
 }
 
@@ -48,16 +51,18 @@ fn publish<T: Numbered>(
     rate: u64,
     alone: bool,
     messages: u64,
-) -> Result<(), Failure> {
+) -> Result<Tally, Failure> {
     pin(0);
     let topic = &bench.topic;
     let mut publisher = if alone { topic.exclusive_publisher()? } else { topic.publisher()? };
     let symbol = publisher.symbol("AAPL")?;
     let interval = clock.span(1e9 / rate as f64);
     let began = clock.now() + clock.span(5e6) as u64;
+    let mut sent = Tally::default();
     for number in 0..messages {
         let due = began + (number as f64 * interval) as u64;
         let record = T::of(number);
+        sent.add(Timestamp(due as i64), record.sum());
         while clock.now() < due {}
         if let Sent::BackPressured(slowest) =
             publisher.publish_by_id(symbol, Timestamp(due as i64), &record)?
@@ -65,25 +70,33 @@ fn publish<T: Numbered>(
             return Err(Failure::new(format!("no room for {slowest:?}")));
         }
     }
-    Ok(())
+    Ok(sent)
 }
 
-fn listen<T: Numbered>(mut subscriber: Subscriber, clock: Clock, messages: u64) -> Result<Vec<f64>, Failure> {
+/// Decodes each message, then takes the time.
+fn listen<T: Numbered>(
+    mut subscriber: Subscriber,
+    clock: Clock,
+    messages: u64,
+) -> Result<(Vec<f64>, Tally), Failure> {
     pin(1);
+    let mut received = Tally::default();
     let mut latencies = vec![0.0; (messages - WARM_UP) as usize];
     for number in 0..messages {
         let Some(message) = subscriber.next_within(SILENCE_MAX)? else {
             return Err(Failure::new(format!("nothing came for {SILENCE_MAX:?} after {number} messages")));
         };
+        let (found, sum) = decode::<T>(message.body());
+        received.add(message.time(), sum);
         let now = clock.now();
-        if T::number(message.body()) != Some(number) {
+        if found != number {
             return Err(Failure::new(format!("message {number} is not what was sent; please report this")));
         }
         if let Some(at) = number.checked_sub(WARM_UP) {
             latencies[at as usize] = clock.nanos(now.saturating_sub(message.time().0 as u64));
         }
     }
-    Ok(latencies)
+    Ok((latencies, received))
 }
 
 /// What a thread came to.

@@ -18,8 +18,9 @@ use tapedb_topic::{Delivery, Folder, Topic, TopicOptions, ticks};
 /// Topics: latency and throughput between threads of one process
 ///
 /// Publishers and subscribers spin, each kept to a processor. Latency counts from when a message should have been sent to
-/// when its subscriber has it, by the processors' own clock; throughput is without loss, and all that arrives is checked. `topic.killed` is the longest time in which nothing can be published
-/// when a subscriber, a process of its own, is killed.
+/// when its subscriber has decoded every word of it, by the processors' own clock; throughput is without loss. Every word
+/// that arrives is in a sum, which must be that of what was sent. `topic.killed` is the longest time in which nothing can be
+/// published when a subscriber, a process of its own, is killed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only the case of this name or, if there is none, those that have it in their names, for example latency.40

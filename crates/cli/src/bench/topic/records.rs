@@ -1,144 +1,122 @@
-//! Messages of the sizes that are measured.
+//! The records that are published: 64-bit words, with the content of the rivals' (`bench/rivals/topic/rust/rules`), which
+//! sum up all words as well.
 
-use tapedb_codec::Record;
+use tapedb_codec::{Record, view_trusted};
 
 /// A record whose content follows from a number.
 pub trait Numbered: Record + Clone + Send + Sync + 'static {
     /// The record.
     fn of(number: u64) -> Self;
-    /// The number, from its bytes; `None` when they are not of such a record.
-    fn number(body: &[u8]) -> Option<u64>;
+    /// The sum of its words.
+    fn sum(&self) -> u64;
+    /// The number and the sum of all words.
+    fn decoded(view: Self::View<'_>) -> (u64, u64);
 }
 
-/// The first and the last eight bytes: the number, and what it is mixed with.
-fn ends(body: &[u8]) -> Option<u64> {
-    let number = u64::from_le_bytes(*body.first_chunk()?);
-    (u64::from_le_bytes(*body.last_chunk()?) == !number).then_some(number)
+/// Decodes the body of a message of the benchmark's own, every word of it: the number, and the sum of all words.
+#[inline(always)]
+pub fn decode<T: Numbered>(body: &[u8]) -> (u64, u64) {
+    T::decoded(view_trusted::<T>(body))
 }
 
-/// 16 bytes.
-#[derive(Record, Default, Debug, Clone)]
-#[record(message)]
-pub struct Body16 {
-    /// The number.
-    pub number: u64,
-    /// Its complement.
-    pub check: u64,
+macro_rules! records {
+    ($($(#[$doc:meta])* $name:ident: $($word:ident = $content:ident),+;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Record, Default, Debug, Clone)]
+            #[record(message)]
+            pub struct $name {
+                /// Which one it is.
+                pub number: u64,
+                $(#[doc = concat!("Follows from the number, by `", stringify!($content), "`.")] pub $word: u64,)+
+            }
+
+            impl Numbered for $name {
+                #[inline(always)]
+                fn of(number: u64) -> Self {
+                    let random = mixed(number);
+                    Self { number, $($word: $content(random),)+ }
+                }
+
+                #[inline(always)]
+                fn sum(&self) -> u64 {
+                    self.number$(.wrapping_add(self.$word))+
+                }
+
+                #[inline(always)]
+                fn decoded(view: Self::View<'_>) -> (u64, u64) {
+                    let number = view.number();
+                    (number, number$(.wrapping_add(view.$word()))+)
+                }
+            }
+        )*
+    };
 }
 
-/// 40 bytes.
-#[derive(Record, Default, Debug, Clone)]
-#[record(message)]
-pub struct Body40 {
-    /// The number.
-    pub number: u64,
-    /// A price.
-    pub open: f64,
-    /// A price.
-    pub close: f64,
-    /// A size.
-    pub volume: f64,
-    /// The number's complement.
-    pub check: u64,
+records! {
+    /// 16 bytes.
+    Body16: price = price;
+    /// 40 bytes. The rivals' second word is the time, which our messages have in their header, as they have the symbol.
+    Body40: stamp = zero, price = price, size = size, contract = contract;
+    /// 256 bytes.
+    Body256: stamp = zero, price = price, size = size, contract = contract, w05 = same, w06 = same, w07 = same, w08 = same,
+        w09 = same, w10 = same, w11 = same, w12 = same, w13 = same, w14 = same, w15 = same, w16 = same, w17 = same,
+        w18 = same, w19 = same, w20 = same, w21 = same, w22 = same, w23 = same, w24 = same, w25 = same, w26 = same,
+        w27 = same, w28 = same, w29 = same, w30 = same, w31 = same;
 }
 
-/// 256 bytes.
-#[derive(Record, Default, Debug, Clone)]
-#[record(message)]
-pub struct Body256 {
-    /// One of 32 numbers.
-    pub n00: u64,
-    /// One of 32 numbers.
-    pub n01: u64,
-    /// One of 32 numbers.
-    pub n02: u64,
-    /// One of 32 numbers.
-    pub n03: u64,
-    /// One of 32 numbers.
-    pub n04: u64,
-    /// One of 32 numbers.
-    pub n05: u64,
-    /// One of 32 numbers.
-    pub n06: u64,
-    /// One of 32 numbers.
-    pub n07: u64,
-    /// One of 32 numbers.
-    pub n08: u64,
-    /// One of 32 numbers.
-    pub n09: u64,
-    /// One of 32 numbers.
-    pub n10: u64,
-    /// One of 32 numbers.
-    pub n11: u64,
-    /// One of 32 numbers.
-    pub n12: u64,
-    /// One of 32 numbers.
-    pub n13: u64,
-    /// One of 32 numbers.
-    pub n14: u64,
-    /// One of 32 numbers.
-    pub n15: u64,
-    /// One of 32 numbers.
-    pub n16: u64,
-    /// One of 32 numbers.
-    pub n17: u64,
-    /// One of 32 numbers.
-    pub n18: u64,
-    /// One of 32 numbers.
-    pub n19: u64,
-    /// One of 32 numbers.
-    pub n20: u64,
-    /// One of 32 numbers.
-    pub n21: u64,
-    /// One of 32 numbers.
-    pub n22: u64,
-    /// One of 32 numbers.
-    pub n23: u64,
-    /// One of 32 numbers.
-    pub n24: u64,
-    /// One of 32 numbers.
-    pub n25: u64,
-    /// One of 32 numbers.
-    pub n26: u64,
-    /// One of 32 numbers.
-    pub n27: u64,
-    /// One of 32 numbers.
-    pub n28: u64,
-    /// One of 32 numbers.
-    pub n29: u64,
-    /// One of 32 numbers.
-    pub n30: u64,
-    /// One of 32 numbers.
-    pub n31: u64,
+/// A hash, one multiplication: enough that no record is like another.
+#[inline(always)]
+fn mixed(value: u64) -> u64 {
+    let product = value.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ (product >> 32)
 }
 
-impl Numbered for Body16 {
-    fn of(number: u64) -> Self {
-        Self { number, check: !number }
+#[inline(always)]
+fn zero(_: u64) -> u64 {
+    0
+}
+
+#[inline(always)]
+fn price(random: u64) -> u64 {
+    10_000 + (random & 127)
+}
+
+#[inline(always)]
+fn size(random: u64) -> u64 {
+    1 + (random >> 8 & 511)
+}
+
+#[inline(always)]
+fn contract(random: u64) -> u64 {
+    random >> 24 & 7
+}
+
+#[inline(always)]
+fn same(random: u64) -> u64 {
+    random
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte counts: with one bit of any word flipped, the number or the sum is another.
+    fn check_every_word_counts<T: Numbered>(bytes: usize) {
+        let mut body = Vec::new();
+        tapedb_codec::encode(&T::of(7), &mut body);
+        assert_eq!((body.len(), decode::<T>(&body)), (bytes, (7, T::of(7).sum())));
+        for at in 0..bytes {
+            body[at] ^= 1;
+            assert_ne!(decode::<T>(&body), (7, T::of(7).sum()), "byte {at}");
+            body[at] ^= 1;
+        }
     }
-    fn number(body: &[u8]) -> Option<u64> {
-        ends(body)
-    }
-}
 
-impl Numbered for Body40 {
-    #[inline(always)]
-    fn of(number: u64) -> Self {
-        Self { number, open: 1.5, close: 2.5, volume: 100.0, check: !number }
-    }
-    #[inline(always)]
-    fn number(body: &[u8]) -> Option<u64> {
-        ends(body)
-    }
-}
-
-impl Numbered for Body256 {
-    #[inline(always)]
-    fn of(number: u64) -> Self {
-        Self { n00: number, n31: !number, ..Self::default() }
-    }
-    #[inline(always)]
-    fn number(body: &[u8]) -> Option<u64> {
-        ends(body)
+    #[test]
+    fn a_subscriber_sums_up_every_word() {
+        check_every_word_counts::<Body16>(16);
+        check_every_word_counts::<Body40>(40);
+        check_every_word_counts::<Body256>(256);
     }
 }

@@ -3,6 +3,8 @@
 
 use super::latency::{joined, lost};
 use super::{Clock, pin};
+use crate::bench::fields::Fields;
+use crate::bench::pool::{Tally, compare, plus};
 use crate::bench::series::Series;
 use crate::failure::Failure;
 use std::path::Path;
@@ -10,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tapedb_carbon::{CarbonCopy, CopyOptions, CopyProgress};
-use tapedb_codec::SchemaBuilder;
+use tapedb_codec::{SchemaBuilder, view_trusted};
 use tapedb_engine::{Database, Retention, StreamOptions};
 use tapedb_market::Package;
 use tapedb_market::feed::{Feed, FeedConfig};
@@ -105,13 +107,14 @@ impl Study {
             let listened = joined(listening.join());
             is_over.store(published.is_err() || listened.is_err(), Ordering::Relaxed);
             let copied = copying.map(|copying| joined(copying.join())).transpose();
-            published?;
-            Ok((listened?, copied?))
+            let (sent, (series, received)) = (published?, listened?);
+            compare(sent, received)?;
+            Ok((series, copied?))
         })
     }
 
     /// Publishes by plan, the feeds in turn.
-    fn publish(&self, topic: &Topic, calendar: Calendar, messages: u64) -> Result<(), Failure> {
+    fn publish(&self, topic: &Topic, calendar: Calendar, messages: u64) -> Result<Tally, Failure> {
         pin(0);
         let config = FeedConfig {
             exchanges: self.feeds,
@@ -124,34 +127,39 @@ impl Study {
             (0..self.feeds).map(|_| topic.publisher()).collect::<Result<_, _>>()?;
         let interval = 1e9 / self.rate as f64;
         let began = calendar.now() + 20_000_000;
+        let mut tally = Tally::default();
         for number in 0..messages {
             let due = began + (number as f64 * interval) as u64;
             let message = feed.next();
             let publisher = &mut publishers[(number % u64::from(self.feeds)) as usize];
             let symbol = publisher.symbol(message.symbol)?;
+            tally.add(Timestamp(due as i64), message.package.fold(plus));
             while calendar.now() < due {}
             let sent = publisher.publish_by_id(symbol, Timestamp(due as i64), message.package)?;
             if let Sent::BackPressured(slowest) = sent {
                 return Err(Failure::new(format!("no room for {slowest:?}")));
             }
         }
-        Ok(())
+        Ok(tally)
     }
 
+    /// Decodes each message, all levels of the book, then takes the time.
     fn listen(
         &self,
         mut subscriber: Subscriber,
         calendar: Calendar,
         messages: u64,
         mut series: Series,
-    ) -> Result<Series, Failure> {
+    ) -> Result<(Series, Tally), Failure> {
         pin(1);
+        let mut tally = Tally::default();
         let skipped = messages - (self.time.as_secs_f64() * self.rate as f64) as u64;
         for number in 0..messages {
             let Some(message) = subscriber.next_within(SILENCE_MAX).map_err(lost)? else {
                 let what = format!("nothing came for {SILENCE_MAX:?} after {number} messages");
                 return Err(Failure::new(what));
             };
+            tally.add(message.time(), Package::fold_view(view_trusted::<Package>(message.body()), plus));
             let now = calendar.now();
             if message.sequence() != number {
                 return Err(Failure::new(format!("message {number} did not come; please report this")));
@@ -161,7 +169,7 @@ impl Study {
                 series.record(due, now.saturating_sub(due));
             }
         }
-        Ok(series)
+        Ok((series, tally))
     }
 }
 

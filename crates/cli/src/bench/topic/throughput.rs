@@ -1,8 +1,9 @@
 //! How many messages a second go through a topic, without loss.
 
 use super::latency::{joined, lost};
-use super::records::{Body16, Body40, Body256, Numbered};
+use super::records::{Body16, Body40, Body256, Numbered, decode};
 use super::{Args, Bench, Work, pin};
+use crate::bench::pool::{Tally, compare};
 use crate::bench::report::Report;
 use crate::failure::Failure;
 use std::sync::Barrier;
@@ -69,18 +70,14 @@ fn measure<T: Numbered>(args: &Args, case: &str, report: &mut Report, how: How) 
         let began = Instant::now();
         thread::sleep(args.time);
         stop.store(true, Ordering::Relaxed);
-        let mut sent = 0;
+        let mut sent = Tally::default();
         for thread in publishing {
-            sent += joined(thread.join())?;
+            sent = sent.and(joined(thread.join())?);
         }
         for thread in listening {
-            if joined(thread.join())? != sent {
-                return Err(Failure::new(format!(
-                    "{sent} messages were sent, others came; please report this"
-                )));
-            }
+            compare(sent, joined(thread.join())?)?;
         }
-        report.add(case, "rate", "messages/s", sent as f64 / began.elapsed().as_secs_f64());
+        report.add(case, "rate", "messages/s", sent.messages as f64 / began.elapsed().as_secs_f64());
         Ok(())
     })
 }
@@ -88,60 +85,66 @@ fn measure<T: Numbered>(args: &Args, case: &str, report: &mut Report, how: How) 
 /// The number of a publisher's last message: how many there were before it.
 const END: u64 = 1 << 63;
 
-/// Publishes as fast as it can, until it is told to end: how many messages.
+/// Publishes as fast as it can, until it is told to end.
 fn publish<T: Numbered>(
     bench: &Bench,
     how: How,
     nth: usize,
     stop: &AtomicBool,
     start: &Barrier,
-) -> Result<u64, Failure> {
+) -> Result<Tally, Failure> {
     pin(nth);
+    let time = Timestamp(nth as i64);
     let is_alone = how.publishers == 1 && !how.shared;
     let mut publisher =
         if is_alone { bench.topic.exclusive_publisher()? } else { bench.topic.publisher()? };
     let symbol = publisher.symbol("AAPL")?;
     start.wait();
-    let mut number = 0;
+    let mut sent = Tally::default();
     while !stop.load(Ordering::Relaxed) {
         if how.batch == 1 {
-            let _ = publisher.publish_by_id(symbol, Timestamp(nth as i64), &T::of(number))?;
-            number += 1;
+            let record = T::of(sent.messages);
+            let _ = publisher.publish_by_id(symbol, time, &record)?;
+            sent.add(time, record.sum());
         } else {
             let mut batch = publisher.batch();
             for _ in 0..how.batch {
-                number += u64::from(batch.push_by_id(symbol, Timestamp(nth as i64), &T::of(number))?);
+                let record = T::of(sent.messages);
+                if batch.push_by_id(symbol, time, &record)? {
+                    sent.add(time, record.sum());
+                }
             }
             let _ = batch.commit()?;
         }
     }
-    let _ = publisher.publish_by_id(symbol, Timestamp(nth as i64), &T::of(END | number))?;
-    Ok(number)
+    let _ = publisher.publish_by_id(symbol, time, &T::of(END | sent.messages))?;
+    Ok(sent)
 }
 
-/// Reads until all publishers have ended, and checks that each one's messages come one after the other: how many.
+/// Reads until all publishers have ended, every word of every message, and checks that each one's messages come one after
+/// the other.
 fn listen<T: Numbered>(
     mut subscriber: Subscriber,
     how: How,
     nth: usize,
     start: &Barrier,
-) -> Result<u64, Failure> {
+) -> Result<Tally, Failure> {
     pin(nth + how.publishers);
     let mut next = vec![0u64; how.publishers];
-    let (mut ended, mut all) = (0, 0);
+    let (mut ended, mut received) = (0, Tally::default());
     start.wait();
     while ended < how.publishers {
         let Some(message) = subscriber.next().map_err(lost)? else { continue };
-        let number = T::number(message.body()).unwrap_or(u64::MAX);
+        let (number, sum) = decode::<T>(message.body());
         let expected = &mut next[message.time().0 as usize % how.publishers];
         if number == *expected {
             *expected += 1;
-            all += 1;
+            received.add(message.time(), sum);
         } else if number == END | *expected {
             ended += 1;
         } else {
             return Err(Failure::new("what came is not what was sent; please report this"));
         }
     }
-    Ok(all)
+    Ok(received)
 }

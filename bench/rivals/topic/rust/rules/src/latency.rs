@@ -1,4 +1,4 @@
-//! From the time at which a message should be sent, by the timetable, until the subscriber has it.
+//! From the time at which a message should be sent, by the timetable, until the subscriber has read every word of it.
 //!
 //! The publisher spins until the next message is due, and publishes whatever is due by then. Late publishing counts as
 //! latency, so that a publisher that was held up does not leave out what it should have sent meanwhile.
@@ -69,8 +69,9 @@ fn receive<const W: usize>(
     let mut counted_from = u64::MAX;
     while !reader.is_over() {
         subscriber.poll(|message| {
-            let now = clock.now();
             let Some(due) = reader.read(message) else { return };
+            // Every word is in the sum by now.
+            let now = clock.now();
             if counted_from == u64::MAX {
                 counted_from = due + warmup;
             } else if due >= counted_from {

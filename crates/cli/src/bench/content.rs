@@ -16,7 +16,7 @@ use tapedb_schema::Schema;
 pub enum Content {
     /// Bars of ten symbols: bodies of 40 bytes, one type.
     Bars,
-    /// A level-2 feed of 500 contracts with bars among it: two record types, five types of entries, bodies of many lengths.
+    /// A level-2 feed of 500 contracts with bars among it: two record types, four types of entries, bodies of many lengths.
     Mixed,
 }
 

@@ -364,6 +364,28 @@ mod tests {
         );
     }
 
+    /// On both sides of 53 bits of a coefficient, of 64 bits of a scaled one, and of a shift of 18.
+    #[test]
+    fn decimals_at_their_bounds_come_back() {
+        for large in ["9007199254740991", "9007199254740992", "9999999999999999"] {
+            for small in ["0.1", "1E-20", "-5", "1E+300"] {
+                round_trip(&[large, &format!("-{large}"), small, "7"]);
+            }
+        }
+        let fits = ["922337203685477.5", "0.0001", "-922337203685477.5", "1"];
+        assert_eq!(round_trip(&fits), SCALED | SHORTEST);
+        assert_eq!(round_trip(&["922337203685477.6", "0.0001", "1"]), SHIFTS);
+        for shift in [17, 18] {
+            round_trip(&["1", "2", &format!("1E-{shift}")]);
+        }
+        assert_eq!(round_trip(&["1", "2", "1E-19"]), SHIFTS);
+        assert_eq!(bits_of((1 << 53) - 1, 369).map(|bits| bits as u64 >> 53), Some(767));
+        assert_eq!(
+            (bits_of(1, 370), bits_of(1, -399), bits_of(10_000_000_000_000_001, 0)),
+            (None, None, None)
+        );
+    }
+
     #[test]
     fn only_multiples_are_divided() {
         for (tens, power) in TENS.iter().zip(POWERS.map(|power| power as u64)) {

@@ -32,12 +32,16 @@ mod order;
 mod plain;
 mod plan;
 mod prove;
+pub mod reference;
 mod rows;
 mod salvage;
 mod scatter;
 mod segment;
 mod shred;
 mod simd;
+#[cfg(any(test, feature = "trials"))]
+#[doc(hidden)]
+pub mod trials;
 mod verify;
 mod writer;
 

@@ -187,7 +187,8 @@ impl Cells {
     }
 }
 
-/// Distances below this, of a strip from its column: so much room is left in a cell.
+/// Distances below this, of a strip from its column: so much room is left in a cell. A strip's offsets are below 2^29: so
+/// cells are below 2^30, and those of a column that follows another one (offset, distance, and the leader's cell) below 2^31.
 const DISTANCE_END: u64 = 1 << OFFSET_BITS;
 
 impl Cells {
@@ -688,6 +689,50 @@ mod tests {
                 let body =
                     [before + steps[i], leader[i] + steps[i], leader[i]].map(i64::to_le_bytes).concat();
                 assert_eq!(out[*place as usize..][..24], body, "row {i}");
+            }
+        }
+    }
+
+    fn strip(base: i64, offsets: [i64; 3]) -> Strip {
+        let mut strip = Strip { base, is_narrow: true, ..Strip::default() };
+        strip.offsets.iter_mut().enumerate().for_each(|(i, offset)| *offset = offsets[i % 3] as u32);
+        strip
+    }
+
+    /// Distances of strips from their column are narrow below 2^29, whatever offsets they have, and leaders too.
+    #[test]
+    fn cells_at_their_bound_come_back() {
+        let most = (1i64 << OFFSET_BITS) - 1;
+        let offsets = [most, -most, 0];
+        for distance in [most - 1, most, most + 1, most + 2, 1 << 50] {
+            for distance in [distance, -distance] {
+                for base in [0, i64::MAX, i64::MIN] {
+                    let strips = [strip(base, offsets), strip(base.wrapping_add(distance), offsets)];
+                    let mut leader = Cells::new(0);
+                    strips.iter().enumerate().for_each(|(i, strip)| leader.take(i, strip));
+                    let value = |i: usize| strips[i / GROUP].value(i % GROUP);
+                    assert_eq!(leader.is_narrow, distance.abs() <= most, "{distance}");
+                    assert!((0..2 * GROUP).all(|i| leader.value(i) == value(i)), "{distance} from {base}");
+                    for previous in [false, true] {
+                        let own = [strip(5, offsets), strip(5, offsets)];
+                        let mut cells = Cells::new(1);
+                        own.iter().enumerate().for_each(|(i, own)| cells.take_sum(i, own, &leader, previous));
+                        let place = |i: usize| i.saturating_sub(previous.into());
+                        let expected = |i: usize| own[0].value(i % GROUP).wrapping_add(value(place(i)));
+                        assert!(
+                            (0..2 * GROUP).all(|i| cells.value(i) == expected(i)),
+                            "{distance} {base} {previous}"
+                        );
+                        if previous {
+                            cells.restart(GROUP, &leader);
+                            assert_eq!(
+                                cells.value(GROUP),
+                                own[0].value(0).wrapping_add(value(GROUP)),
+                                "{distance}"
+                            );
+                        }
+                    }
+                }
             }
         }
     }

@@ -8,6 +8,7 @@
 //! * [`values`]: random messages of any schema.
 //! * [`versions`]: random changes of a schema, and what they make of messages.
 //! * [`mutate`]: inputs that are nearly right.
+//! * [`trouble`]: messages whose fields are what encodings are bad at.
 //!
 //! Nothing but tests depends on this crate.
 
@@ -16,6 +17,7 @@ pub mod mutate;
 pub mod sample;
 pub mod schemas;
 pub mod targets;
+pub mod trouble;
 pub mod values;
 pub mod versions;
 

@@ -274,4 +274,125 @@ mod tests {
             }
         }
     }
+
+    /// One full group as it may lie in bytes, whether an encoder would write it or not.
+    fn group(base: i64, width: u8, residual: u64, exceptions: &[(u8, i64)]) -> Vec<u8> {
+        let mut bytes = vec![if exceptions.is_empty() { 0 } else { 0x10 }];
+        super::super::bytes::write_signed_varint(base, &mut bytes);
+        bytes.push(width);
+        if !exceptions.is_empty() {
+            bytes.push(exceptions.len() as u8);
+        }
+        super::super::groups::pack(&[residual; GROUP], width, &mut bytes);
+        if !exceptions.is_empty() {
+            bytes.push(2);
+            bytes.extend(exceptions.iter().map(|(at, _)| at));
+            let zigzag = |value: &i64| (super::super::bytes::zigzag(*value) as u16).to_le_bytes();
+            bytes.extend(exceptions.iter().flat_map(|(_, value)| zigzag(value)));
+        }
+        bytes
+    }
+
+    /// Decodes a group of differences behind `firsts` of runs that end at `ends`; tells whether it stayed narrow.
+    fn decoded(deltas: &[u8], firsts: &[i64], ends: &[u32], divisor: i64) -> (Vec<i64>, bool) {
+        let mut bytes = Vec::new();
+        packed::encode(firsts, &mut bytes);
+        let (runs, scale) = (Runs::new(ends, GROUP).unwrap(), Scale { divisor, offset: 0 });
+        let firsts = Packed::read(&mut Reader::new(&bytes), firsts.len()).unwrap();
+        let deltas = Packed::read(&mut Reader::new(deltas), GROUP).unwrap();
+        let (mut sums, mut strip) = (Sums::new(scale, runs, &firsts, 0..GROUP), Strip::default());
+        deltas.decode_group(0, &mut deltas.cursor_at(0), &mut sums, &mut strip);
+        let mut values = vec![0; GROUP];
+        strip.write(&mut values);
+        let reach = strip.offsets.iter().map(|offset| (*offset as i32).unsigned_abs()).max();
+        assert!(!strip.is_narrow || reach < Some(1 << OFFSET_BITS), "{reach:?}");
+        (values, strip.is_narrow)
+    }
+
+    /// Sums one by one in 128 bits.
+    fn expected(base: i64, residual: u64, exceptions: &[(u8, i64)], divisor: i64) -> Vec<i64> {
+        let mut sum = 0i128;
+        let value = |i: usize| {
+            let exception = exceptions.iter().find(|(at, _)| usize::from(*at) == i);
+            let distance = exception.map_or(i128::from(residual), |(_, value)| i128::from(*value));
+            let step = if i == 0 { 0 } else { (i128::from(base) + distance) * i128::from(divisor) };
+            sum = sum.wrapping_add(step);
+            sum as i64
+        };
+        (0..GROUP).map(value).collect()
+    }
+
+    /// The largest residuals, exceptions and divisors of each width: sums stay narrow up to 27 bits, and not beyond.
+    #[test]
+    fn residuals_at_their_bound_come_back() {
+        let all: Vec<(u8, i64)> = (0..128).map(|at| (at, 32_767)).collect();
+        let least: Vec<(u8, i64)> = (0..128).map(|at| (at, -32_768)).collect();
+        for width in 0..=32u8 {
+            for bits in 1..=40 {
+                let divisor = (1i64 << bits) - 1;
+                let residual = (1u64 << width) - 1;
+                let fits = usize::from(width.max(15)) + bits + 7 <= 27;
+                for exceptions in [&[][..], &all, &least, &all[64..65], &least[127..]] {
+                    let deltas = group(0, width, residual, exceptions);
+                    let (values, is_narrow) = decoded(&deltas, &[0], &[128], divisor);
+                    let what =
+                        format!("width {width}, divisor of {bits} bits, {} exceptions", exceptions.len());
+                    assert!(values == expected(0, residual, exceptions, divisor), "{what}");
+                    assert_eq!(is_narrow, fits || width == 0 && exceptions.is_empty(), "{what}");
+                }
+            }
+        }
+    }
+
+    /// The same of steps, which are a base times the divisor.
+    #[test]
+    fn steps_at_their_bound_come_back() {
+        for step in [(1 << 20) - 2, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, i64::MAX, i64::MIN] {
+            for (base, divisor) in [(step, 1), (step.wrapping_neg(), 1), (1, step.max(1)), (-1, step.max(1))]
+            {
+                let fits = i128::from(base).unsigned_abs() * divisor as u128 <= (1 << 20) - 1;
+                for width in [0, 1] {
+                    let (values, is_narrow) =
+                        decoded(&group(base, width, width.into(), &[]), &[0], &[128], divisor);
+                    let what = format!("base {base}, divisor {divisor}, width {width}");
+                    assert!(values == expected(base, width.into(), &[], divisor), "{what}");
+                    assert_eq!(is_narrow, fits && (width == 0 || divisor < 32), "{what}");
+                }
+            }
+        }
+    }
+
+    /// The beginning of a run moves sums by less than 2^28, or they become wide.
+    #[test]
+    fn runs_that_begin_at_the_bound_come_back() {
+        let residual = (1 << 19) - 1;
+        let before = expected(0, residual, &[], 1);
+        // What is decoded before runs begin anew has the residual of the first row too.
+        let summed = before[64] + residual as i64;
+        for by in [(1 << 28) - 1, 1 << 28, (1 << 28) + 1, 1 << 40] {
+            for by in [by, -by] {
+                let (values, is_narrow) =
+                    decoded(&group(0, 19, residual, &[]), &[0, summed + by], &[64, 128], 1);
+                let moved = before[64..].iter().map(|value| value - before[64] + summed + by);
+                assert!(values == before[..64].iter().copied().chain(moved).collect::<Vec<i64>>(), "{by}");
+                assert_eq!(is_narrow, i64::abs(by) < 1 << 28, "{by}");
+            }
+        }
+    }
+
+    /// Wide sums take residuals of 24 bits without 32 bits overflowing, and leave wider ones to what adds one by one.
+    #[test]
+    fn wide_sums_at_their_bound_come_back() {
+        for width in [23, 24, 25, 31, 32] {
+            for divisor in [1 << 20, i64::MAX, (1 << 32) - 1, 1 << 32, (1 << 33) + 1] {
+                for base in [0, -7, i64::MIN] {
+                    let residual = (1u64 << width) - 1;
+                    let (values, is_narrow) =
+                        decoded(&group(base, width, residual, &[]), &[0], &[128], divisor);
+                    assert!(values == expected(base, residual, &[], divisor), "{width} {divisor} {base}");
+                    assert!(!is_narrow);
+                }
+            }
+        }
+    }
 }

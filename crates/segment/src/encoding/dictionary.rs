@@ -124,6 +124,10 @@ fn look_up(values: &[i64], offset: usize, out: &mut [i64]) -> Result<(), Encodin
         largest = largest.max(*row as u64);
         *row = values.get(*row as usize).copied().unwrap_or(0);
     }
-    let max = (values.len() as u64).saturating_sub(1);
-    if out.is_empty() { Ok(()) } else { in_range("index", offset, largest, max) }
+    match values.len() as u64 {
+        _ if out.is_empty() => Ok(()),
+        // Where nothing is distinct, no index is in range.
+        0 => Err(EncodingError::OutOfRange { what: "index", offset, value: largest, max: 0 }),
+        distinct => in_range("index", offset, largest, distinct - 1),
+    }
 }

@@ -419,7 +419,7 @@ mod tests {
         let encoding = encode_f64s(values, &[], Tier::Hot, &mut bytes);
         let mut out = Vec::new();
         decode_f64s(&bytes, values.len(), &[], &mut out).unwrap();
-        assert!(values.iter().zip(&out).all(|(a, b)| a.to_bits() == b.to_bits()));
+        assert!(values.iter().zip(&out).all(|(a, b)| a.to_bits() == b.to_bits()), "{values:?}");
         assert_eq!((values.len(), FloatEncoding::of(&bytes)), (out.len(), Some(encoding)));
         (encoding, bytes.len())
     }
@@ -451,6 +451,30 @@ mod tests {
         assert_eq!(encode_f32s(&values, &[], Tier::Hot, &mut bytes), FloatEncoding::Decimal);
         decode_f32s(&bytes, values.len(), &[], &mut out).unwrap();
         assert_eq!(out, values);
+    }
+
+    /// Integers turn into floats by adding bits up to 2^51 - 1, and are not used beyond.
+    #[test]
+    fn integers_at_their_bound_come_back() {
+        let whole = Scale { exponent: 0, factor: 0 };
+        for integer in [INTEGER_MAX - 1, INTEGER_MAX, INTEGER_MAX + 1, INTEGER_MAX + 2, 1 << 52, 1 << 53] {
+            for integer in [integer, -integer] {
+                let fits = integer.abs() <= INTEGER_MAX;
+                assert_eq!(whole.integer(integer as f64), fits.then_some(integer));
+                assert!(!fits || whole.value(integer) == integer as f64, "{integer}");
+                assert_eq!(
+                    whole.integer(integer as f32),
+                    fits.then_some(integer).filter(|i| *i as f32 as i64 == *i)
+                );
+                check(
+                    &vec![integer as f64; 300]
+                        .iter()
+                        .zip(0..)
+                        .map(|(f, i)| f - f64::from(i % 3))
+                        .collect::<Vec<f64>>(),
+                );
+            }
+        }
     }
 
     proptest! {

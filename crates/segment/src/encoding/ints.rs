@@ -788,6 +788,34 @@ pub fn previous_in_run(values: &[i64], runs: &[u32], out: &mut Vec<i64>) {
     }
 }
 
+/// All ways to encode a column, not only the one chosen: for tests.
+///
+/// # Panics
+/// As [`encode_ints`].
+#[cfg(any(test, feature = "trials"))]
+pub fn every_encoding(values: &[i64], ends: &[u32]) -> Vec<Vec<u8>> {
+    let runs = Runs::new(ends, values.len()).expect("runs ascend to the number of values");
+    let constant = are_equal(values).then(|| Choice::Constant(values.first().copied().unwrap_or(0)));
+    let chosen = IntEncoding::ALL.into_iter().filter_map(|encoding| Choice::of(encoding, values, runs));
+    let by_run = [Layout::Groups, Layout::Split].into_iter().flat_map(|layout| {
+        let scaled = || Scaled::of_each_run(values, runs, 1).0;
+        [Choice::Packed(scaled(), layout), Choice::delta(values, &scaled(), runs, layout)]
+    });
+    let choices = constant.into_iter().chain(chosen).chain(by_run);
+    let encoded = choices.map(|choice| {
+        let mut bytes = Vec::new();
+        choice.encode(values, &mut bytes);
+        bytes
+    });
+    let best = [Tier::Hot, Tier::Cold].map(|tier| {
+        let mut bytes = Vec::new();
+        encode_ints(values, ends, tier, &mut bytes);
+        bytes
+    });
+    let pco = cold::encode(values).map(|bytes| [&[IntEncoding::Pco as u8], &bytes[..]].concat());
+    encoded.chain(best).chain(pco).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -1041,30 +1069,13 @@ mod tests {
         })
     }
 
-    /// All ways to encode a column, not only the one chosen.
-    fn all_choices(values: &[i64], ends: &[u32]) -> Vec<Vec<u8>> {
-        let runs = Runs::new(ends, values.len()).unwrap();
-        let chosen = IntEncoding::ALL.into_iter().filter_map(|encoding| Choice::of(encoding, values, runs));
-        let by_run = [Layout::Groups, Layout::Split].into_iter().flat_map(|layout| {
-            let scaled = || Scaled::of_each_run(values, runs, 1).0;
-            [Choice::Packed(scaled(), layout), Choice::delta(values, &scaled(), runs, layout)]
-        });
-        let choices = chosen.chain(by_run);
-        let encoded = choices.map(|choice| {
-            let mut bytes = Vec::new();
-            choice.encode(values, &mut bytes);
-            bytes
-        });
-        encoded.chain([encode(values, ends, Tier::Hot).1, encode(values, ends, Tier::Cold).1]).collect()
-    }
-
     proptest! {
         #[test]
         fn columns_come_back((values, ends) in columns(), rows: (prop::sample::Index, prop::sample::Index)) {
             let (a, b) = (rows.0.index(values.len() + 1), rows.1.index(values.len() + 1));
             let rows = a.min(b)..a.max(b);
             let mut out = vec![9; 3];
-            for bytes in all_choices(&values, &ends) {
+            for bytes in every_encoding(&values, &ends) {
                 decode_ints(&bytes, values.len(), &ends, &mut out).unwrap();
                 prop_assert_eq!(&out, &values);
                 decode_ints_in(&bytes, values.len(), &ends, rows.clone(), &mut out).unwrap();
@@ -1082,7 +1093,7 @@ mod tests {
             let (a, b) = (rows.0.index(values.len() + 1), rows.1.index(values.len() + 1));
             let rows = a.min(b)..a.max(b);
             let mut out = Vec::new();
-            for mut bytes in all_choices(&values, &ends) {
+            for mut bytes in every_encoding(&values, &ends) {
                 let cut = &bytes[..cut.index(bytes.len())];
                 prop_assert!(decode_ints(cut, values.len(), &ends, &mut out).is_err());
                 for (at, byte) in &flips {

@@ -34,6 +34,8 @@ pub use floats::{
 pub(crate) use groups::{GROUP, bounds};
 pub use habit::Habit;
 pub(crate) use ints::decode_ints_at;
+#[cfg(any(test, feature = "trials"))]
+pub use ints::every_encoding;
 pub use ints::{
     IntEncoding, decode_ints, decode_ints_against, decode_ints_in, encode_ints, encode_ints_again,
     encode_ints_against, estimate_bits, previous_in_run,

@@ -212,8 +212,11 @@ fn decode_dictionary(
     ends.clear();
     content.clear();
     for index in indexes {
-        in_range("index", offset, index as u64, (distinct as u64).saturating_sub(1))?;
-        let value = values[index as usize];
+        // Where nothing is distinct, no index is in range.
+        let Some(value) = usize::try_from(index).ok().and_then(|index| values.get(index).copied()) else {
+            let max = (distinct as u64).saturating_sub(1);
+            return Err(EncodingError::OutOfRange { what: "index", offset, value: index as u64, max });
+        };
         in_range("length", offset, value.len() as u64, (content_max - content.len()) as u64)?;
         content.extend(value);
         ends.push(content.len() as u32);
@@ -271,6 +274,16 @@ mod tests {
         let (_, bytes) = encode(&vec![vec![b'x'; 1_000]; 100], Tier::Hot);
         let refused = decode_strings(&bytes, 100, 99_999, &mut Vec::new(), &mut Vec::new());
         assert!(matches!(refused, Err(EncodingError::OutOfRange { what: "length", .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn an_index_into_no_strings_is_refused() {
+        let mut bytes = vec![StringEncoding::Dictionary as u8, 0, 3];
+        // No distinct strings: lengths of none, and nothing else; then three indexes that are 0.
+        bytes.extend([2, 0, 0]);
+        bytes.extend([0, 0]);
+        let refused = decode_strings(&bytes, 3, 100, &mut Vec::new(), &mut Vec::new());
+        assert!(matches!(refused, Err(EncodingError::OutOfRange { what: "index", .. })), "{refused:?}");
     }
 
     fn any_strings() -> impl Strategy<Value = Vec<Vec<u8>>> {

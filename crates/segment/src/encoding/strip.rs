@@ -44,7 +44,8 @@ impl Strip {
         }
     }
 
-    /// The offsets, if all values are known to fit 31 bits without a sign.
+    /// The offsets, if the base and they are below 2^29 and so the values below 2^30; those below 0 come out as numbers of 32
+    /// bits that are larger than any row.
     pub fn small_offsets(&self) -> Option<&[u32; GROUP]> {
         let is_small = self.is_narrow && (0..1 << OFFSET_BITS).contains(&self.base);
         is_small.then_some(&self.offsets)
@@ -114,7 +115,8 @@ impl Strip {
         }
     }
 
-    /// Adds `other`, value by value. Neither may be the sum of others.
+    /// Adds `other`, value by value. Neither may be the sum of others: then offsets are below 2^29 each, and their sums
+    /// below 2^30.
     pub fn add(&mut self, other: &Self) {
         if self.is_narrow && other.is_narrow {
             self.base = self.base.wrapping_add(other.base);
@@ -129,7 +131,8 @@ impl Strip {
         }
     }
 
-    /// Makes its values those of `other` one place before; `before` is what stands before them all.
+    /// Makes its values those of `other` one place before; `before` is what stands before them all, and becomes an offset if
+    /// it is less than 2^28 from the base.
     pub fn set_previous(&mut self, other: &Self, before: i64) {
         let distance = before.wrapping_sub(other.base);
         if other.is_narrow && is_small(distance) {
@@ -151,7 +154,8 @@ impl Strip {
         }
     }
 
-    /// Adds the same to the values of some places. Makes the strip wide if it has to.
+    /// Adds the same to the values of some places, once to each place of a strip that was just decoded. Makes the strip wide
+    /// if it has to: offsets are below 2^28 then (see `Sums`), and below 2^29 with what is added.
     pub fn shift(&mut self, places: std::ops::Range<usize>, by: i64) {
         if self.is_narrow && !is_small(by) {
             self.widen();
@@ -179,4 +183,103 @@ fn widen(base: i64, offsets: &[u32; GROUP], out: &mut [i64; GROUP]) {
             }
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGEST: i64 = (1 << OFFSET_BITS) - 1;
+
+    /// A strip of these offsets in turn.
+    fn strip(base: i64, offsets: [i64; 2]) -> Strip {
+        let offsets = std::array::from_fn(|i| offsets[i % 2] as u32);
+        Strip { base, offsets, ..Strip::default() }
+    }
+
+    fn values(strip: &Strip) -> Vec<i64> {
+        (0..GROUP).map(|i| strip.value(i)).collect()
+    }
+
+    #[test]
+    fn the_largest_offsets_add_up() {
+        for (own, other) in [([LARGEST, -LARGEST], [LARGEST, -LARGEST]), ([LARGEST, 0], [-LARGEST, LARGEST])]
+        {
+            for base in [0, i64::MAX, i64::MIN] {
+                let (mut sum, other) = (strip(base, own), strip(3, other));
+                let expected: Vec<i64> =
+                    values(&sum).iter().zip(values(&other)).map(|(a, b)| a.wrapping_add(b)).collect();
+                sum.add(&other);
+                assert!(sum.is_narrow && values(&sum) == expected, "{base}");
+                sum.widen();
+                assert!(values(&sum) == expected, "{base}");
+            }
+        }
+    }
+
+    #[test]
+    fn shifts_are_narrow_below_their_bound() {
+        let room = (1 << (OFFSET_BITS - 1)) - 1;
+        for by in [room, room + 1, room + 2, i64::MAX, i64::MIN] {
+            for by in [by, by.wrapping_neg()] {
+                let mut moved = strip(-9, [room, -room]);
+                let expected: Vec<i64> = values(&moved)
+                    .iter()
+                    .enumerate()
+                    .map(|(i, value)| if i < 64 { *value } else { value.wrapping_add(by) })
+                    .collect();
+                moved.shift(64..GROUP, by);
+                assert!(values(&moved) == expected, "{by}");
+                assert_eq!(moved.is_narrow, by.unsigned_abs() <= room as u64, "{by}");
+            }
+        }
+    }
+
+    #[test]
+    fn short_groups_become_narrow_below_their_bound() {
+        for distance in [(1 << 28) - 1, 1 << 28, (1 << 28) + 1, i64::MIN] {
+            for base in [0, 7, i64::MIN, i64::MAX] {
+                let mut short = Strip { is_narrow: false, ..Strip::default() };
+                short.wide[0] = base;
+                short.wide[1] = base.wrapping_add(distance);
+                short.wide[2] = base.wrapping_sub(distance);
+                // Values that do not count may be any.
+                short.wide[3] = base.wrapping_add(1 << 60);
+                let expected = values(&short);
+                short.narrow(3);
+                assert_eq!(
+                    (short.is_narrow, &values(&short)[..3]),
+                    (distance.unsigned_abs() < 1 << 28, &expected[..3])
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_before_is_near_or_far() {
+        for distance in [(1 << 28) - 1, 1 << 28, (1 << 28) + 1, i64::MIN] {
+            for distance in [distance, distance.wrapping_neg()] {
+                let (mut previous, leader) = (Strip::default(), strip(1_000, [LARGEST, -LARGEST]));
+                let before = leader.base.wrapping_add(distance);
+                previous.set_previous(&leader, before);
+                assert_eq!(previous.is_narrow, distance.unsigned_abs() < 1 << 28);
+                assert_eq!(previous.value(0), before);
+                assert!(values(&previous)[1..] == values(&leader)[..GROUP - 1]);
+                previous.set_from(&leader, 5);
+                assert_eq!(previous.value(5), leader.value(5));
+            }
+        }
+    }
+
+    #[test]
+    fn small_offsets_have_a_small_base() {
+        for (base, is_small) in
+            [(-1, false), (0, true), (LARGEST, true), (LARGEST + 1, false), (i64::MIN, false)]
+        {
+            assert_eq!(strip(base, [0, LARGEST]).small_offsets().is_some(), is_small, "{base}");
+        }
+        let largest = strip(LARGEST, [LARGEST, 0]);
+        let sum = (largest.base as u32).wrapping_add(largest.offsets[0]);
+        assert_eq!(i64::from(sum), largest.value(0));
+    }
 }

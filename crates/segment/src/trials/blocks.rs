@@ -1,0 +1,203 @@
+//! One block: rows whole, by time, by symbol and by type, and columns.
+
+use super::Random;
+use crate::block::Block;
+use crate::builder::{BlockBuilder, BlockOptions, RowHeader};
+use crate::decoder::{ColumnValues, Decoder, Selection, Values};
+use crate::encoding::Tier;
+use crate::plan::{ColumnKind, Plan};
+use crate::reference;
+use crate::rows::Rows;
+
+/// A message.
+type Row = (RowHeader, Vec<u8>);
+
+/// A block of these rows.
+///
+/// # Panics
+/// When the rows are out of order, or too many.
+pub fn block_of<'a>(plan: &Plan, tier: Tier, rows: impl IntoIterator<Item = &'a Row>) -> Vec<u8> {
+    let options = BlockOptions { rows: usize::MAX, tier, ..BlockOptions::default() };
+    let (mut builder, mut bytes) = (BlockBuilder::new(options), Vec::new());
+    rows.into_iter().for_each(|(header, body)| builder.push(*header, body).expect("rows fit a block"));
+    builder.finish(plan, &mut bytes);
+    bytes
+}
+
+/// Compares all ways to read a block with the reference; gives its rows. Where the reference refuses the bytes, the others
+/// must only not panic.
+///
+/// # Panics
+/// When they differ.
+pub fn block(plan: &Plan, bytes: &[u8], random: &mut Random) -> Option<Vec<Row>> {
+    let mut block = Block::new();
+    let loaded = block.load(bytes);
+    let mut rows = Vec::new();
+    let reference = reference::rows(bytes, plan, |header, body| rows.push((header, body.to_vec())));
+    if loaded.is_err() {
+        assert!(reference.is_err(), "{loaded:?}, where the reference decodes");
+        return None;
+    }
+    let mut fast =
+        Fast { plan, block: &block, decoder: Decoder::new(), rows: Rows::new(), values: ColumnValues::new() };
+    let expected = reference.is_ok().then_some(&rows[..]);
+    fast.selected(expected, &Selection::default());
+    selections(&mut fast, expected, random);
+    fast.columns(bytes, expected, None);
+    if let Some(rows) = expected {
+        fast.own(rows);
+        let symbols = some_symbols(rows, random);
+        fast.columns(bytes, expected, Some(&symbols));
+    }
+    reference.is_ok().then_some(rows)
+}
+
+/// Some of the symbols that rows have, and one that none has.
+fn some_symbols(rows: &[Row], random: &mut Random) -> Vec<u32> {
+    let mut symbols: Vec<u32> =
+        (0..1 + random.below(4)).map(|_| rows[random.below(rows.len())].0.symbol).collect();
+    symbols.push(symbols[0] / 2 + 5);
+    symbols.sort_unstable();
+    symbols.dedup();
+    symbols
+}
+
+fn selections(fast: &mut Fast, expected: Option<&[Row]>, random: &mut Random) {
+    let Some(rows) = expected.filter(|rows| !rows.is_empty()) else {
+        let some = Selection { symbols: Some(&[0, 7]), ..Selection::default() };
+        return fast.selected(None, &some);
+    };
+    for round in 0..8 {
+        let (a, b) = (rows[random.below(rows.len())].0.time, rows[random.below(rows.len())].0.time);
+        let (symbols, types) = (some_symbols(rows, random), [rows[random.below(rows.len())].0.type_id]);
+        let one = [symbols[0]];
+        fast.selected(
+            expected,
+            &Selection {
+                from: if round % 2 == 1 { a.min(b) } else { i64::MIN },
+                last: if round % 2 == 1 { a.max(b) } else { i64::MAX },
+                symbols: [None, Some(&symbols[..]), Some(&one)][round % 3],
+                types: if round > 5 { Some(&types) } else { None },
+            },
+        );
+    }
+}
+
+struct Fast<'a> {
+    plan: &'a Plan,
+    block: &'a Block,
+    decoder: Decoder,
+    rows: Rows,
+    values: ColumnValues,
+}
+
+impl Fast<'_> {
+    fn selected(&mut self, expected: Option<&[Row]>, selection: &Selection<'_>) {
+        let done = self.decoder.rows(self.plan, self.block, selection, &mut self.rows);
+        let Some(expected) = expected else { return };
+        assert!(done.is_ok(), "{selection:?}: {done:?}, where the reference decodes");
+        let mut row = 0;
+        for (header, body) in expected.iter().filter(|(header, _)| is_wanted(selection, header)) {
+            assert!(row < self.rows.len(), "{selection:?}: {} rows are too few", self.rows.len());
+            assert_eq!(self.rows.header(row), *header, "{selection:?}: row {row}");
+            assert_eq!(self.rows.body(row), body, "{selection:?}: body of row {row}, {header:?}");
+            row += 1;
+        }
+        assert_eq!(self.rows.len(), row, "{selection:?}: too many rows");
+    }
+
+    /// Times and sequence numbers, in both orders.
+    fn own(&mut self, rows: &[Row]) {
+        let (mut out, mut memory) = (Vec::new(), Vec::new());
+        self.decoder.times(self.block, &mut out).expect("times decode");
+        assert!(out.iter().eq(rows.iter().map(|(header, _)| &header.time)), "times");
+        self.decoder.sequences(self.block, &mut out).expect("sequences decode");
+        assert!(
+            out.iter().map(|n| *n as u64).eq(rows.iter().map(|(header, _)| header.sequence)),
+            "sequences"
+        );
+        for group in &self.block.head().groups {
+            let of_type = rows.iter().filter(|(header, _)| header.type_id == group.type_id);
+            let mut expected: Vec<&RowHeader> = of_type.map(|(header, _)| header).collect();
+            expected.sort_by_key(|header| header.symbol);
+            self.decoder
+                .times_by_lane(self.block, group.type_id, None, &mut memory, &mut out)
+                .expect("times decode by lane");
+            assert!(out.iter().eq(expected.iter().map(|header| &header.time)), "times by lane");
+        }
+    }
+
+    /// Every column of every record type. What is expected of some symbols is what a block of their rows alone has: the
+    /// values of a column follow from the bodies, however they are encoded.
+    fn columns(&mut self, bytes: &[u8], expected: Option<&[Row]>, symbols: Option<&[u32]>) {
+        let is_wanted = |symbol: u32| symbols.is_none_or(|symbols| symbols.binary_search(&symbol).is_ok());
+        let own = match (expected, symbols) {
+            (Some(rows), Some(_)) => {
+                block_of(self.plan, Tier::Hot, rows.iter().filter(|(header, _)| is_wanted(header.symbol)))
+            }
+            _ => bytes.to_vec(),
+        };
+        let mut of_own = Block::new();
+        let loaded = of_own.load(&own);
+        let reference = reference::columns(&own, self.plan).ok().filter(|_| expected.is_some());
+        for type_id in 0..self.plan.layouts().records().len() as u16 {
+            let is_whole = |block: &Block| {
+                block.head().groups_of(type_id).any(|group| block.head().groups[group].is_whole)
+            };
+            let comparable = loaded.is_ok() && !is_whole(self.block) && !is_whole(&of_own);
+            let columns = self.plan.group(type_id).map_or(0, |plan| plan.columns().len());
+            for column in 0..columns as u16 {
+                let done =
+                    self.decoder.column(self.plan, self.block, (type_id, column), symbols, &mut self.values);
+                if let Some(reference) = reference.as_ref().filter(|_| comparable) {
+                    assert!(done.is_ok(), "column {column} of {type_id}, {symbols:?}: {done:?}");
+                    let groups = of_own.head().groups_of(type_id);
+                    let of_column = reference
+                        .iter()
+                        .filter(|found| found.column == column && groups.contains(&usize::from(found.group)));
+                    self.same_values((type_id, column), groups.len(), &of_column.collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    fn same_values(&self, (type_id, column): (u16, u16), groups: usize, expected: &[&reference::Column]) {
+        let what = format!("column {column} of record type {type_id}");
+        let kind = self.plan.group(type_id).and_then(|plan| plan.columns().get(usize::from(column)));
+        let is_presence = kind.is_some_and(|column| column.kind == ColumnKind::Presence);
+        let numbers = expected.iter().flat_map(|column| match &column.values {
+            reference::Values::Numbers(values) => &values[..],
+            reference::Values::Texts(_) => &[],
+        });
+        let texts = expected.iter().flat_map(|column| match &column.values {
+            reference::Values::Texts(texts) => texts.iter().collect::<Vec<&[u8]>>(),
+            reference::Values::Numbers(_) => Vec::new(),
+        });
+        match self.values.values() {
+            // Of groups in which all values are there, the reference has no column.
+            Values::Ints(ints) if is_presence && expected.len() < groups => {
+                let nulls =
+                    |values: &mut dyn Iterator<Item = &i64>| values.filter(|value| **value == 0).count();
+                assert_eq!(nulls(&mut ints.iter()), nulls(&mut numbers.clone()), "{what}: nulls");
+            }
+            Values::Ints(ints) => assert!(ints.iter().eq(numbers), "{what}"),
+            Values::F64s(floats) => {
+                assert!(floats.iter().map(|value| value.to_bits() as i64).eq(numbers.copied()), "{what}");
+            }
+            Values::F32s(floats) => {
+                assert!(floats.iter().map(|value| i64::from(value.to_bits())).eq(numbers.copied()), "{what}");
+            }
+            Values::Bytes(ends, content) => {
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let found = starts.zip(ends).map(|(start, end)| &content[start as usize..*end as usize]);
+                assert!(found.eq(texts), "{what}");
+            }
+        }
+    }
+}
+
+fn is_wanted(selection: &Selection<'_>, header: &RowHeader) -> bool {
+    (selection.from..=selection.last).contains(&header.time)
+        && selection.symbols.is_none_or(|symbols| symbols.contains(&header.symbol))
+        && selection.types.is_none_or(|types| types.contains(&header.type_id))
+}

@@ -42,6 +42,8 @@ pub const TARGETS: &[Target] = &[
     targets::batch::TARGET,
     targets::log_file::TARGET,
     targets::segment_file::TARGET,
+    targets::segment_columns::TARGET,
+    targets::segment_values::TARGET,
     targets::symbols_file::TARGET,
     targets::importers::TARGET,
     targets::wire::TARGET,

@@ -12,6 +12,8 @@ use tapedb_testing::{TARGETS, Target, target};
 const RUNS: u64 = 20_000;
 /// For targets that write or read files.
 const RUNS_ON_DISK: u64 = 2_000;
+/// For targets that compare in every way, at every level of SIMD.
+const RUNS_COMPARED: u64 = 1_000;
 
 /// The number in an environment variable.
 fn setting(name: &str, default: u64) -> u64 {
@@ -116,6 +118,16 @@ fn log_file() {
 #[test]
 fn segment_file() {
     fuzz("segment_file", RUNS_ON_DISK);
+}
+
+#[test]
+fn segment_columns() {
+    fuzz("segment_columns", RUNS_COMPARED);
+}
+
+#[test]
+fn segment_values() {
+    fuzz("segment_values", RUNS_COMPARED / 20);
 }
 
 #[test]

@@ -350,7 +350,7 @@ mod tests {
         for step in [(1 << 20) - 2, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, i64::MAX, i64::MIN] {
             for (base, divisor) in [(step, 1), (step.wrapping_neg(), 1), (1, step.max(1)), (-1, step.max(1))]
             {
-                let fits = i128::from(base).unsigned_abs() * divisor as u128 <= (1 << 20) - 1;
+                let fits = i128::from(base).unsigned_abs() * (divisor as u128) < (1 << 20);
                 for width in [0, 1] {
                     let (values, is_narrow) =
                         decoded(&group(base, width, width.into(), &[]), &[0], &[128], divisor);

@@ -5,7 +5,7 @@
 
 use super::column::{Kind, numbers, texts};
 use super::head::Head;
-use super::input::{at_most, beyond};
+use super::input::{at_most, beyond, little_endian};
 use super::pieces::Pieces;
 use super::runs::Runs;
 use super::{Column, Values};
@@ -161,9 +161,14 @@ impl<'h, 'b> Bodies<'h, 'b> {
             TypeLayout::Decimal64 => Kind::Decimal,
             _ => Kind::Field,
         };
+        let column = self.next as u16;
         let mut slots = Pieces::default();
         for value in self.numbers(kind, runs)? {
-            slots.push(&[&value.to_le_bytes()[..ty.width()]]);
+            let slot = &value.to_le_bytes()[..ty.width()];
+            if extended(slot, is_signed(ty)) != value {
+                return Err(self.flawed(column, beyond("bytes of a slot", ty.width() as u64, 8)));
+            }
+            slots.push(&[slot]);
         }
         Ok(slots)
     }
@@ -266,6 +271,19 @@ impl<'h, 'b> Bodies<'h, 'b> {
         }
         Ok(items)
     }
+}
+
+/// Whether slots are sign-extended to integers.
+fn is_signed(ty: &TypeLayout) -> bool {
+    use TypeLayout::{Decimal, I8, I16, I32, I64, TimeOfDay, Timestamp};
+    matches!(ty, I8 | I16 | I32 | I64 | Decimal(_) | Timestamp | TimeOfDay)
+}
+
+/// The integer of a slot.
+fn extended(slot: &[u8], is_signed: bool) -> i64 {
+    let spare = 64 - 8 * slot.len() as u32;
+    let high = little_endian(slot) << spare;
+    if is_signed { high as i64 >> spare } else { (high >> spare) as i64 }
 }
 
 /// A bit for each value, low bits first: 1 is null.

@@ -1,8 +1,12 @@
 //! Columns that look for trouble: what market data does at its worst, and what encodings are bad at.
 
-/// A generator of random numbers that are the same for the same seed: that of Steele, Lea and Flood.
+/// A generator of random numbers that are the same for the same seed: that of Steele, Lea and Flood. A fuzzer turns it where
+/// it likes: the bits of its input turn over those of the first numbers.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct Random {
+    state: u64,
+    turned: std::collections::VecDeque<u8>,
+}
 
 /// Values with the ends of their runs.
 #[derive(Debug, Clone, Default)]
@@ -16,16 +20,22 @@ pub struct Column {
 impl Random {
     /// A generator whose numbers depend on the seed alone.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self { state: seed, turned: [].into() }
+    }
+
+    /// A generator whose numbers depend on all of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self { state: 0, turned: bytes.to_vec().into() }
     }
 
     /// The next 64 bits.
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
         z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
+        let turned = (0..8).fold(0, |bits, _| bits << 8 | u64::from(self.turned.pop_front().unwrap_or(0)));
+        z ^ z >> 31 ^ turned
     }
 
     /// A number below `end`; 0 if `end` is 0.

@@ -9,6 +9,8 @@ pub mod kdb;
 pub mod log_file;
 pub mod row_layout;
 pub mod schema_text;
+pub mod segment_columns;
 pub mod segment_file;
+pub mod segment_values;
 pub mod symbols_file;
 pub mod wire;

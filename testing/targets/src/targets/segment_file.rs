@@ -3,6 +3,7 @@
 use crate::Target;
 use crate::blocks::messages;
 use crate::schemas::sample_layouts;
+use tapedb_segment::trials::{self, Random};
 use tapedb_segment::{
     Block, BlockOptions, ColumnValues, Decoder, Plan, RowHeader, Rows, Segment, SegmentHeader, SegmentWriter,
     Selection,
@@ -11,9 +12,9 @@ use tapedb_segment::{
 /// See the module.
 pub const TARGET: Target = Target { name: "segment_file", run, seed };
 
-/// Whatever the bytes: no panic, no row that the head does not count, columns as long as their rows; and where all checksums
-/// are right, rows of the checksum that the head tells of their content. Then with the checksums of bytes made right again, so
-/// that what lies behind them is reached.
+/// Whatever the bytes: no panic, no row that the head does not count, columns as long as their rows; where all checksums are
+/// right, rows of the checksum that the head tells of their content; and what the reference decoder gives of a block, in every
+/// way that there is to read it. Then with the checksums of bytes made right again, so that what lies behind them is reached.
 pub fn run(input: &[u8]) {
     read_all(input, false);
     let mut mended = input.to_vec();
@@ -29,7 +30,12 @@ fn read_all(input: &[u8], is_mended: bool) {
     let mut block = Block::new();
     for index in 0..segment.blocks().len() {
         match segment.read_block(index, &mut block) {
-            Ok(()) => read_block(segment.plan(), &block, is_mended),
+            Ok(()) => {
+                read_block(segment.plan(), &block, is_mended);
+                let (entry, mut random) = (&segment.blocks()[index], Random::new(index as u64));
+                let bytes = &input[entry.offset as usize..][..entry.len as usize];
+                trials::block(segment.plan(), bytes, &mut random);
+            }
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }

@@ -1,0 +1,4 @@
+//! See `testing/targets/src/targets/segment_columns.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| tapedb_testing::targets::segment_columns::run(input));

@@ -1,12 +1,13 @@
 //! `tapedb backup`: brings a copy of a database up to date.
 
+use crate::check::check_streams;
 use crate::failure::Failure;
 use crate::remote;
 use crate::ui::{self, Ui};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{BackedUp, Database, Deleted};
+use tapedb_engine::{BackedUp, CheckDepth, Database, Deleted};
 
 /// Bring a backup of a database up to date.
 ///
@@ -14,6 +15,8 @@ use tapedb_engine::{BackedUp, Database, Deleted};
 /// that was cut short; nothing that was in it is lost by that. Segments never change and are copied once; of log files only
 /// what is new is. Every checksum is verified. Works while another process writes to the database: each space is copied as it
 /// was at one moment. Do not write to a backup.
+///
+/// With --verify the backup is checked when it is up to date, as `tapedb check` does it: all of it, not only what was copied.
 ///
 /// Exit code: 0 when all is in the backup and whole, 1 when a stream could not be copied or has damage.
 ///
@@ -31,6 +34,10 @@ pub struct Args {
     /// Keep streams that have been deleted since the last backup; one whose name is used again is renamed.
     #[arg(long)]
     keep_deleted: bool,
+
+    /// Then check the whole backup: sealed messages are decoded and compared with the checksum of their content.
+    #[arg(long)]
+    verify: bool,
 }
 
 /// What was done, as programs see it.
@@ -48,7 +55,17 @@ struct Outcome {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let deleted = if args.keep_deleted { Deleted::Keep } else { Deleted::Delete };
     let (source, target) = (remote::directory(&args.source)?, remote::directory(&args.target)?);
-    copy(source, (target, target), deleted, ui)
+    let copied = copy(source, (target, target), deleted, ui);
+    // What could be copied is verified although a stream could not be.
+    let verified = if args.verify { verify(target, ui) } else { Ok(()) };
+    copied.and(verified)
+}
+
+/// Checks the whole backup.
+fn verify(target: &Path, ui: &Ui) -> Result<(), Failure> {
+    ui.check_interrupt()?;
+    let db = Database::open_read_only(target)?;
+    check_streams(&db, &db.streams()?, CheckDepth::Full, ui)
 }
 
 /// Copies a database, and says what came of it; `shown`: what the target will be called.

@@ -7,13 +7,15 @@ use crate::ui::{self, Ui};
 use serde::Serialize;
 use std::fs;
 use std::ops::ControlFlow;
-use tapedb_engine::{Checked, Checking, Database, Finding, Severity, StoredStream};
+use tapedb_engine::{CheckDepth, Checked, Checking, Database, Finding, Severity, StoredStream};
 
 /// Verify everything that is stored in a database, or in the streams named.
 ///
 /// Reads every byte: definitions, symbol files, manifests, segments with every column of every block, log files and their
 /// indexes, every batch's header, checksums, sequence numbers, times, symbols and types, every message's body, and the ledger
-/// of imports. Each place that is not as it should be is named:
+/// of imports. Sealed blocks are decoded, and the messages compared with the checksum that was computed of them before they were
+/// encoded; blocks that versions before 0.2.0 wrote have none, and are compared with what the reference decoder gives. The last
+/// lines say how many blocks were verified by which. Each place that is not as it should be is named:
 ///
 /// damage      something stored is lost or wrong: where, which messages, and what to do
 ///
@@ -36,9 +38,14 @@ pub struct Args {
     #[arg(value_name = "STREAM")]
     streams: Vec<String>,
 
-    /// Leave out the bodies of messages; everything else is verified.
-    #[arg(long)]
+    /// Leave out the bodies of messages, and comparing blocks of versions before 0.2.0; everything else is verified.
+    #[arg(long, conflicts_with = "thorough")]
     quick: bool,
+
+    /// Compare all sealed blocks with the reference decoder, which shares nothing with the one that reads, and every value with
+    /// the smallest and largest that is told of its column. Takes many times as long.
+    #[arg(long)]
+    thorough: bool,
 }
 
 /// A place, as programs see it.
@@ -65,6 +72,9 @@ struct Outcome<'a> {
     files: u64,
     segments: u64,
     blocks: u64,
+    blocks_by_content: u64,
+    blocks_by_reference: u64,
+    blocks_unproved: u64,
     bytes: u64,
     symbols: u32,
     damaged: u64,
@@ -77,9 +87,19 @@ struct Outcome<'a> {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let db = args.db.open_files_to_read()?;
     let names = if args.streams.is_empty() { db.streams()? } else { args.streams };
+    let depth = match (args.quick, args.thorough) {
+        (true, _) => CheckDepth::Quick,
+        (_, true) => CheckDepth::Thorough,
+        _ => CheckDepth::Full,
+    };
+    check_streams(&db, &names, depth, ui)
+}
+
+/// Verifies streams and prints what there is to say.
+pub fn check_streams(db: &Database, names: &[String], depth: CheckDepth, ui: &Ui) -> Result<(), Failure> {
     let mut damaged = 0;
-    for name in &names {
-        damaged += u64::from(!check_stream(&db, name, args.quick, ui)?);
+    for name in names {
+        damaged += u64::from(!check_stream(db, name, depth, ui)?);
     }
     match damaged {
         0 => Ok(()),
@@ -91,13 +111,13 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 }
 
 /// Verifies a stream and prints what there is to say; returns whether it has no damage.
-fn check_stream(db: &Database, name: &str, is_quick: bool, ui: &Ui) -> Result<bool, Failure> {
+fn check_stream(db: &Database, name: &str, depth: CheckDepth, ui: &Ui) -> Result<bool, Failure> {
     let stream = match db.stored(name) {
         Ok(stream) => stream,
         Err(error @ tapedb_engine::Error::NoStream { .. }) => return Err(error.into()),
         Err(error) => return unusable(db, name, &error, ui),
     };
-    let mut checked = verify(db, &stream, is_quick, ui)?;
+    let mut checked = verify(db, &stream, depth, ui)?;
     if let Err(failure) = Ledger::open(stream.path()) {
         let (path, what) = (stream.path().join(LEDGER_FILE), failure.to_string());
         let finding = Finding { path, what, now: "see docs/format/imports.md", ..nothing(db) };
@@ -108,11 +128,11 @@ fn check_stream(db: &Database, name: &str, is_quick: bool, ui: &Ui) -> Result<bo
     Ok(checked.damaged == 0 || checked.is_gone)
 }
 
-fn verify(db: &Database, stream: &StoredStream, is_quick: bool, ui: &Ui) -> Result<Checked, Failure> {
+fn verify(db: &Database, stream: &StoredStream, depth: CheckDepth, ui: &Ui) -> Result<Checked, Failure> {
     let (mut done, mut seen) = (0, 0);
     let mut progress = ui.progress(&format!("checking {:?}", stream.name()), bytes_in(stream));
     let mut failed = Ok(());
-    let checked = stream.check(is_quick, |checking| {
+    let checked = stream.check(depth, |checking| {
         let told = match checking {
             Checking::Progress { bytes, messages } => {
                 (done, seen) = (done + bytes, seen + messages);
@@ -186,6 +206,7 @@ fn out_of_reach(first_sequence: Option<u64>, messages: Option<u64>) -> String {
 
 fn print_outcome(stream: &str, checked: &Checked, ui: &Ui) -> Result<(), Failure> {
     let &Checked { messages, batches, files, segments, blocks, bytes, symbols, .. } = checked;
+    let &Checked { blocks_by_content, blocks_by_reference, blocks_unproved, .. } = checked;
     let &Checked { damaged, messages_damaged, unfinished, notes, is_gone, .. } = checked;
     let result = match (is_gone, damaged) {
         (true, _) => "deleted",
@@ -201,6 +222,9 @@ fn print_outcome(stream: &str, checked: &Checked, ui: &Ui) -> Result<(), Failure
             files,
             segments,
             blocks,
+            blocks_by_content,
+            blocks_by_reference,
+            blocks_unproved,
             bytes,
             symbols,
             damaged,
@@ -217,12 +241,30 @@ fn print_outcome(stream: &str, checked: &Checked, ui: &Ui) -> Result<(), Failure
     };
     let sealed = match segments {
         0 => String::new(),
-        _ => format!("{} blocks of {} segments, ", ui::thousands(blocks), ui::thousands(segments)),
+        _ => format!(
+            "{} blocks of {} segments{}, ",
+            ui::thousands(blocks),
+            ui::thousands(segments),
+            proved(checked)
+        ),
     };
     let bytes = ui::bytes(bytes);
     ui.print(&format!(
         "{stream}: {messages} messages in {sealed}{batches} batches, {files} files, {bytes}: {verdict}\n"
     ))
+}
+
+/// By what blocks were verified, in words.
+fn proved(checked: &Checked) -> String {
+    let &Checked { blocks_by_content, blocks_by_reference, blocks_unproved, .. } = checked;
+    let by = [
+        (blocks_by_content, "by checksum of content"),
+        (blocks_by_reference, "by reference decoder"),
+        (blocks_unproved, "by checksums of bytes only"),
+    ];
+    let said = by.iter().filter(|(count, _)| *count > 0);
+    let said: Vec<String> = said.map(|(count, by)| format!("{} {by}", ui::thousands(*count))).collect();
+    if said.is_empty() { String::new() } else { format!(" (verified: {})", said.join(", ")) }
 }
 
 /// Bytes of the files in a stream's spaces, as far as they can be looked at.

@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod check;
+pub(crate) mod check_blocks;
 pub(crate) mod check_segments;
 pub(crate) mod repair;
 pub(crate) mod stored;

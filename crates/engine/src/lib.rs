@@ -22,7 +22,7 @@ mod upstream;
 
 pub use batches::{BatchLoader, PendingBatch};
 pub use care::backup::{BackedUp, Deleted};
-pub use care::check::{Checked, Checking, Finding, Severity};
+pub use care::check::{CheckDepth, Checked, Checking, Finding, Severity};
 pub use care::repair::Repair;
 pub use care::stored::{SharedFile, StoredPart, StoredSegment, StoredStream};
 pub use database::{Access, Database};

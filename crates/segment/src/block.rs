@@ -71,6 +71,11 @@ impl Block {
         })
     }
 
+    /// The bytes of the block, as far as they were read.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// What the block holds.
     pub fn head(&self) -> &Head {
         &self.head

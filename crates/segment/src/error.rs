@@ -39,6 +39,8 @@ pub enum Flaw {
         /// The checksum that was written.
         have: u64,
     },
+    /// The reference decoder gives other rows of the bytes: one of the two is wrong.
+    Reference,
     /// Two things that must agree do not, or a number is beyond its limit.
     Mismatch {
         /// What the number is, as `docs/format/segment.md` calls it.
@@ -160,6 +162,10 @@ impl fmt::Display for Flaw {
                 f,
                 "content has checksum {have:#018x}, but is decoded to rows of {need:#018x}: it was encoded wrongly, or is \
                  decoded wrongly"
+            ),
+            Self::Reference => write!(
+                f,
+                "is decoded to other rows by the reference decoder; `tapedb check --thorough` says which"
             ),
             Self::Mismatch { what, need, have } => write!(f, "{what} is {have}, not {need}"),
             Self::Encoding(error) => write!(f, "{error}"),

@@ -90,7 +90,7 @@ fn compare_head(head: &Head, source: Source<'_>) -> Result<(), String> {
 }
 
 /// Compares all rows, their order and their bodies.
-fn compare_rows(rows: &Rows, source: Source<'_>) -> Result<(), String> {
+pub(crate) fn compare_rows(rows: &Rows, source: Source<'_>) -> Result<(), String> {
     if rows.len() != source.rows.len() {
         return Err(format!("it gives {} rows of {}", rows.len(), source.rows.len()));
     }

@@ -164,3 +164,65 @@ fn single_columns_are_read_alone() {
     }
     assert!(compared > 8);
 }
+
+/// Calls `each` with every block of some files, and all its rows.
+fn each_block(mut each: impl FnMut(&Segment<&Vec<u8>>, &Block, &Rows, &mut Decoder)) {
+    let (mut block, mut rows, mut decoder) = (Block::new(), Rows::new(), Decoder::new());
+    for seed in 0..24 {
+        let (_, bytes) = file(seed, 300, 100);
+        let segment = Segment::open(&bytes).unwrap();
+        for index in 0..segment.blocks().len() {
+            segment.read_block(index, &mut block).unwrap();
+            decoder.rows(segment.plan(), &block, &Selection::default(), &mut rows).unwrap();
+            each(&segment, &block, &rows, &mut decoder);
+        }
+    }
+}
+
+#[test]
+fn blocks_are_proved_by_their_content_and_by_the_reference_decoder() {
+    let (mut before, mut blocks) = (None, 0);
+    each_block(|segment, block, rows, _| {
+        assert_eq!(block.check_content(rows), Ok(true));
+        assert_eq!(block.check_reference(segment.plan(), rows), Ok(()));
+        assert_eq!(block.content_by_reference(segment.plan()).ok(), block.head().content);
+        let by_reference = block.rows_by_reference(segment.plan()).unwrap();
+        let row = |(row, (header, body)): (usize, &Message)| {
+            rows.header(row) == *header && rows.body(row) == &body[..]
+        };
+        assert!(by_reference.len() == rows.len() && by_reference.iter().enumerate().all(row));
+        // The rows of any other block are told from its own.
+        let other = Rows::new();
+        assert!(block.check_reference(segment.plan(), &other).is_err());
+        assert_ne!(before.replace(rows.content()), Some(rows.content()));
+        blocks += 1;
+    });
+    assert!(blocks > 60);
+}
+
+#[test]
+fn smallest_and_largest_values_are_those_that_heads_tell() {
+    let mut altered = 0;
+    each_block(|segment, block, _, decoder| {
+        assert_eq!(decoder.check_ranges(segment.plan(), block), Ok(()));
+        let file = block.bytes().to_vec();
+        let chunks = &block.head().chunks;
+        for (at, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.range.is_some()) {
+            // Those of lanes tell where rows are: other rows would come of other values.
+            if chunk.column >= u16::MAX - 3 {
+                continue;
+            }
+            for of_range in [16, 24] {
+                let place = block.head().bytes as usize - (chunks.len() - at) * 32 + of_range;
+                let mut bytes = file.clone();
+                bytes[place + 1] ^= 0x10;
+                tapedb_segment::mend_block(&mut bytes);
+                let mut other = Block::new();
+                other.load(&bytes).unwrap();
+                assert!(decoder.check_ranges(segment.plan(), &other).is_err(), "{chunk:?}");
+                altered += 1;
+            }
+        }
+    });
+    assert!(altered > 1_000, "{altered}");
+}

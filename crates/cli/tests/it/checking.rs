@@ -96,7 +96,13 @@ fn segments_are_shown_column_by_column_and_checked() {
     assert_eq!(stream.seal().unwrap(), 100);
     drop((stream, db));
     let text = place.run("check").good();
-    assert!(text.starts_with("ticks: 100 messages in 5 blocks of 5 segments, 0 batches, 1 files"), "{text}");
+    let by_content = "ticks: 100 messages in 5 blocks of 5 segments (verified: 5 by checksum of content), 0 batches, 1 files";
+    assert!(text.starts_with(by_content), "{text}");
+    let thorough = place.run("check --thorough").good();
+    assert!(thorough.contains("5 by checksum of content, 5 by reference decoder"), "{thorough}");
+    let outcome = &place.run("check --thorough --json").json()[0];
+    assert_eq!((&outcome["blocks_by_content"], &outcome["blocks_by_reference"]), (&5.into(), &5.into()));
+    assert_eq!(place.run("check --thorough --quick").code, 2);
     let text = place.run("inspect ticks").good();
     let price = text.lines().find(|line| line.contains(" price ")).unwrap();
     let price: Vec<&str> = price.split_whitespace().collect();
@@ -142,6 +148,39 @@ fn a_backup_is_restored_and_a_restored_database_is_whole() {
     assert!(out.starts_with("ticks: 100 messages"), "{out}");
     assert!(!to.with_file_name("db.restored.restoring").exists());
     assert_eq!(run(&["backup".as_ref(), from.as_ref(), from.as_ref()]).0, Some(2), "into itself");
+}
+
+/// Makes the checksum of the content of a segment's first block another one, and those of its bytes right again: so it looks
+/// where a decoder gives other messages than were sealed.
+fn make_wrong(segment: &PathBuf) {
+    let mut bytes = fs::read(segment).unwrap();
+    let block = bytes.windows(4).position(|bytes| bytes == b"TPK1").unwrap();
+    bytes[block + 64] ^= 1;
+    tapedb_segment::mend_block(&mut bytes[block..]);
+    fs::write(segment, bytes).unwrap();
+}
+
+#[test]
+fn a_backup_is_verified_on_request() {
+    let place = filled();
+    let db = Database::open_without_upkeep(place.db()).unwrap();
+    db.stream("ticks").unwrap().seal().unwrap();
+    drop(db);
+    let mut to = place.db().into_os_string();
+    to.push(".backup");
+    let backup = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tapedb"));
+        let out = command.arg("backup").args(more).arg(place.db()).arg(&to).output().unwrap();
+        (out.status.code(), String::from_utf8(out.stdout).unwrap())
+    };
+    let (code, out) = backup(&["--verify"]);
+    assert!(code == Some(0) && out.contains("(verified: 5 by checksum of content)"), "{out}");
+    let files = fs::read_dir(PathBuf::from(&to).join("streams/ticks/0")).unwrap();
+    let mut segments = files.map(|file| file.unwrap().path());
+    make_wrong(&segments.find(|path| path.extension().is_some_and(|e| e == "seg")).unwrap());
+    assert_eq!(backup(&[]).0, Some(0), "what is in the backup already is not decoded");
+    let (code, out) = backup(&["--verify"]);
+    assert!(code == Some(1) && out.contains("content has checksum"), "{out}");
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! Verifies the sealed history of a space: its manifest, its segments, and what lies beside them.
 
 use crate::care::check::{Checked, Checker, Checking, Finding, REPORT, Severity, failed};
+use crate::care::check_blocks::{Proved, Symbols};
 use crate::care::stored::{StoredPart, StoredSegment};
 use crate::error::Error;
 use crate::space::aside::DAMAGED_EXTENSION;
-use crate::space::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
+use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::manifest;
 use crate::upkeep::verify::DUMP_EXTENSION;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use tapedb_codec::dynamic::Layouts;
-use tapedb_segment::{Block, BlockEntry, Damage, Decoder, Rows, SegmentError, Selection};
+use tapedb_segment::{Damage, Tier};
 
 /// A space is looked at again when a writer has moved messages meanwhile, but not more often.
 const ATTEMPTS_MAX: u32 = 100;
@@ -22,16 +22,9 @@ const REWRITTEN: &str = "nothing: the next change writes it anew, or `tapedb rep
 const REMOVED: &str = "nothing: the next writer removes it, unless one is just making it";
 const DUMP: &str = "a dump of a block that did not come back as it was encoded; it was written plainly or not at all, and nothing is lost";
 const REPORT_DUMP: &str = "report it with this file, which has messages of the stream, then remove the file";
+const VERSION_1: &str = "see the changelog of 0.2.0 for who is affected; compare with the source, or load those messages anew, if it matters";
 const LOAD_ANEW: &str =
     "load those messages anew from their source; what is left of the log files is in *.log.damaged";
-
-/// What blocks are decoded with.
-#[derive(Default)]
-pub(crate) struct Tools {
-    decoder: Decoder,
-    block: Block,
-    rows: Rows,
-}
 
 impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
     /// Verifies a space: manifest, segments, log.
@@ -51,6 +44,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                 let (stream, space) = (self.stream, self.space);
                 let is_current = || is_last || stream.catalog(space).is_ok_and(|now| now == catalog);
                 if self.check_log(catalog.sealed, is_current)? {
+                    self.tell_of_version_1(&catalog, before.messages_of_version_1)?;
                     return self.check_leftovers(&catalog);
                 }
             }
@@ -128,7 +122,11 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
     fn count(&mut self, done: &Checked) {
         self.checked.segments += 1;
         self.checked.blocks += done.blocks;
+        self.checked.blocks_by_content += done.blocks_by_content;
+        self.checked.blocks_by_reference += done.blocks_by_reference;
+        self.checked.blocks_unproved += done.blocks_unproved;
         self.checked.messages += done.messages;
+        self.checked.messages_of_version_1 += done.messages_of_version_1;
         self.checked.bytes += done.bytes;
     }
 
@@ -167,13 +165,22 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
             self.check_counts(part, segment, path)?;
         }
         let mut done = Checked { bytes: segment.bytes(), ..Checked::default() };
-        let mut last = None;
+        let (mut last, mut symbols) = (None, Symbols::default());
         for (index, entry) in segment.blocks().iter().enumerate() {
-            if self.check_block(part, segment, index, &mut last)? {
+            if let Some(Proved { by_content, by_reference }) =
+                self.check_block(part, segment, index, &mut last, &mut symbols)?
+            {
                 done.blocks += 1;
+                done.blocks_by_content += u64::from(by_content);
+                done.blocks_by_reference += u64::from(by_reference);
+                done.blocks_unproved += u64::from(!by_content && !by_reference);
                 done.messages += u64::from(entry.count);
+                done.messages_of_version_1 += if by_content { 0 } else { u64::from(entry.count) };
             }
             self.progress(entry.len.into(), entry.count.into())?;
+        }
+        if damaged.is_empty() && done.blocks == segment.blocks().len() as u64 {
+            self.check_symbols_of(segment, &symbols, part)?;
         }
         ControlFlow::Continue(done)
     }
@@ -195,101 +202,22 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         self.find(Finding { now: REPORT, ..Finding::damage(path.into(), what) })
     }
 
-    /// Verifies a block; whether it is whole. `last`: time and sequence number of the message before it.
-    fn check_block(
-        &mut self,
-        part: &StoredPart,
-        segment: &StoredSegment,
-        index: usize,
-        last: &mut Option<(i64, u64)>,
-    ) -> ControlFlow<(), bool> {
-        let (entry, mut tools) = (segment.blocks()[index], std::mem::take(&mut self.tools));
-        let found = self.wrong_block(part, segment, index, &mut tools, last);
-        self.tools = tools;
-        let is_whole = found.is_empty();
-        let path = part.path.clone().unwrap_or_default();
-        for (offset, what, messages, now) in found {
-            let (bytes, first_sequence) = (entry.len.into(), Some(entry.sequence_min));
-            let finding = Finding { offset, bytes, now, ..Finding::damage(path.clone(), what) };
-            self.find(Finding { first_sequence, messages: Some(messages), ..finding })?;
+    /// Says of which messages nothing but their present form can be verified: those that version 1 of the format keeps may have
+    /// been read wrongly before they were merged or compressed.
+    fn tell_of_version_1(&mut self, catalog: &Catalog, before: u64) -> ControlFlow<()> {
+        let messages = self.checked.messages_of_version_1 - before;
+        if messages == 0 {
+            return ControlFlow::Continue(());
         }
-        ControlFlow::Continue(is_whole)
-    }
-
-    /// What is wrong with a block: where, what, for how many messages, and what to do.
-    fn wrong_block(
-        &mut self,
-        part: &StoredPart,
-        segment: &StoredSegment,
-        index: usize,
-        tools: &mut Tools,
-        last: &mut Option<(i64, u64)>,
-    ) -> Vec<(u64, String, u64, &'static str)> {
-        let entry = &segment.blocks()[index];
-        let Tools { decoder, block, rows } = tools;
-        let restore = Finding::damage(Default::default(), String::new()).now;
-        if let Err(error) = segment.read_block(index, block) {
-            let offset = match &error {
-                SegmentError::Damaged(damage) => damage.offset,
-                _ => entry.offset,
-            };
-            return vec![(offset, error.to_string(), entry.count.into(), restore)];
-        }
-        let damaged = block.damaged_columns();
-        if !damaged.is_empty() {
-            // Who wants other columns gets them; whole messages cannot be put together.
-            let messages = |i: usize| if i == 0 { entry.count.into() } else { 0 };
-            let told = damaged.iter().enumerate();
-            return told
-                .map(|(i, damage)| (damage.offset, damage.to_string(), messages(i), restore))
-                .collect();
-        }
-        if let Err(damage) = decoder.rows(segment.plan(), block, &Selection::default(), rows) {
-            return vec![(damage.offset, damage.to_string(), entry.count.into(), REPORT)];
-        }
-        if let Err(damage) = block.check_content(rows) {
-            return vec![(damage.offset, damage.to_string(), entry.count.into(), REPORT)];
-        }
-        match self.wrong_rows_of(part, (entry, segment.plan().layouts()), rows, last) {
-            Some((messages, what)) => vec![(entry.offset, what, messages, REPORT)],
-            None => Vec::new(),
-        }
-    }
-
-    /// How many messages of a block are wrong, and what is with the first.
-    fn wrong_rows_of(
-        &mut self,
-        part: &StoredPart,
-        (entry, layouts): (&BlockEntry, &Layouts),
-        rows: &Rows,
-        last: &mut Option<(i64, u64)>,
-    ) -> Option<(u64, String)> {
-        if rows.len() != entry.count as usize {
-            return Some((
-                entry.count.into(),
-                format!("has {} rows, its head says {}", rows.len(), entry.count),
-            ));
-        }
-        let (mut wrong, mut first) = (0, None);
-        for row in 0..rows.len() {
-            let header = rows.header(row);
-            let key = (header.time, header.sequence);
-            let what = if last.is_some_and(|last| key <= last) {
-                Some(format!("does not come behind the one before it, of time and sequence number {last:?}"))
-            } else if !(part.first_sequence..part.next_sequence).contains(&header.sequence) {
-                Some("is not among the segment's sequence numbers".into())
-            } else if !(entry.time_min..=entry.time_max).contains(&header.time) {
-                Some("is not in the times of its block".into())
-            } else {
-                self.wrong_message((header.symbol, header.type_id), rows.body(row), layouts)
-            };
-            *last = Some(key);
-            if let Some(what) = what {
-                wrong += 1;
-                first.get_or_insert_with(|| format!("message {}: {what}", header.sequence));
-            }
-        }
-        first.map(|what| (wrong, what))
+        let is_cold = |content: &&Content| content.tier == Tier::Cold;
+        let cold = catalog.contents().filter(is_cold).count();
+        let what = format!(
+            "{messages} sealed messages were written by TapeDB 0.1, without a checksum of their content. What of them it sealed \
+             from the log is right. What it merged, compressed ({cold} segments are of the cold tier) or rewrote it may have \
+             read wrongly before, which cannot be seen any more"
+        );
+        let path = self.stream.space_path(self.space);
+        self.find(Finding { severity: Severity::Note, now: VERSION_1, ..Finding::damage(path, what) })
     }
 
     /// Names the files that nobody needs.

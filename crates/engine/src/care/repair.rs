@@ -320,7 +320,8 @@ impl Repairer {
             let left: u64 = blocks.map(|index| reader.read(&segment, index).len() as u64).sum();
             let lost = content.messages.saturating_sub(left);
             let what = format!(
-                "is damaged: written anew with the {left} messages that can be read; the file is kept beside as .damaged"
+                "is damaged or decoded wrongly: written anew with the {left} messages that can be read rightly; the file is kept \
+                 beside as .damaged"
             );
             if !self.plan(path, what, lost) {
                 continue;
@@ -442,7 +443,18 @@ struct Reader {
 
 impl Reader {
     fn is_whole(&mut self, segment: &StoredSegment, index: usize) -> bool {
-        segment.read_block(index, &mut self.block).is_ok() && self.block.damaged_columns().is_empty()
+        segment.read_block(index, &mut self.block).is_ok()
+            && self.block.damaged_columns().is_empty()
+            && !self.is_misread(segment)
+    }
+
+    /// Whether the reference decoder alone gives the messages that were sealed. What no decoder gives is left to `tapedb
+    /// check`: writing it anew would lose it.
+    fn is_misread(&mut self, segment: &StoredSegment) -> bool {
+        let Self { decoder, block, rows } = self;
+        let decoded = decoder.rows(segment.plan(), block, &Selection::default(), rows);
+        let is_right = decoded.is_ok() && block.check_content(rows).is_ok();
+        !is_right && block.rows_by_reference(segment.plan()).is_some()
     }
 
     /// The messages of a block, of all record types or of those whose columns are whole, in order.
@@ -451,8 +463,13 @@ impl Reader {
         if segment.read_block(index, &mut self.block).is_err() {
             return found;
         }
-        if self.take(segment, &Selection::default(), &mut found) {
+        let is_decoded = self.take(segment, &Selection::default(), &mut found);
+        if is_decoded && self.block.check_content(&self.rows).is_ok() {
             return found;
+        }
+        if is_decoded || self.block.damaged_columns().is_empty() {
+            // Never other messages than were sealed.
+            return self.block.rows_by_reference(segment.plan()).unwrap_or_default();
         }
         let mut types: Vec<u16> = self.block.head().groups.iter().map(|group| group.type_id).collect();
         // A record type of many symbols is cut into several groups.

@@ -40,7 +40,8 @@ pub(crate) struct Tools {
     sharers_expected: usize,
     files: usize,
     limits: Limits,
-    /// Whether whole blocks are compared with the checksum of their content: what is read is written anew.
+    /// Whether whole blocks are compared with the checksum of their content, or with the reference decoder where they have
+    /// none: what is read is written anew.
     pub verifies: bool,
 }
 
@@ -196,7 +197,7 @@ impl Tools {
         let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
         decoded.map_err(|damage| failed(damage.into()))?;
         if self.verifies {
-            self.raw.check_content(rows).map_err(|damage| failed(damage.into()))?;
+            self.raw.prove_rows(segment.plan(), rows).map_err(|damage| failed(damage.into()))?;
         }
         let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
         deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));

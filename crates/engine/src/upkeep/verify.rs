@@ -137,7 +137,7 @@ pub(crate) fn is_wrong_content(error: &Error) -> bool {
     use tapedb_segment::Flaw;
     let Error::Segment(failure) = error else { return false };
     let SegmentFailure { error: SegmentError::Damaged(damage), .. } = &**failure else { return false };
-    matches!(damage.flaw, Flaw::Content { .. })
+    matches!(damage.flaw, Flaw::Content { .. } | Flaw::Reference)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{BackedUp, Checking, Database, Deleted, Severity};
+use tapedb_engine::{BackedUp, CheckDepth, Checking, Database, Deleted, Severity};
 use tapedb_schema::Timestamp;
 
 fn back_up(from: &Path, to: &Path, deleted: Deleted) -> BackedUp {
@@ -32,7 +32,7 @@ fn content(path: &Path) -> Vec<(String, BTreeSet<u64>)> {
     let names = db.streams().unwrap();
     let mut all = Vec::new();
     for name in names {
-        db.stored(&name).unwrap().check(false, |checking| {
+        db.stored(&name).unwrap().check(CheckDepth::Full, |checking| {
             if let Checking::Found(found) = checking {
                 assert_eq!(found.severity, Severity::Note, "{found:?}");
             }

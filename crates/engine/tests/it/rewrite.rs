@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tapedb_engine::{
-    Access, Checking, Cursor, Database, Durability, Error, LogError, Rewriter, Stream, StreamOptions,
+    Access, CheckDepth, Checking, Cursor, Database, Durability, Error, LogError, Rewriter, Stream,
+    StreamOptions,
 };
 use tapedb_log::sim::{SimStorage, Stop};
 use tapedb_schema::Timestamp;
@@ -66,7 +67,7 @@ fn messages_of_a_range_are_replaced() {
         let db = reopen(&directory.path().join("db"));
         check(&db.stream("s").unwrap());
         let mut findings = Vec::new();
-        db.stored("s").unwrap().check(false, |checking| {
+        db.stored("s").unwrap().check(CheckDepth::Full, |checking| {
             if let Checking::Found(found) = checking {
                 findings.push(format!("{found:?}"));
             }

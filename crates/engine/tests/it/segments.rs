@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
-use tapedb_engine::{Checked, Checking, Database, Finding, Severity};
+use tapedb_engine::{CheckDepth, Checked, Checking, Database, Finding, Severity};
 use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 40;
@@ -68,7 +68,7 @@ fn every_flipped_byte_of_a_segment_is_told_and_what_is_not_in_its_block_is_read(
 
 fn check(db: &Database) -> (Checked, Vec<Finding>) {
     let mut found = Vec::new();
-    let checked = db.stored("s").unwrap().check(false, |checking| {
+    let checked = db.stored("s").unwrap().check(CheckDepth::Full, |checking| {
         if let Checking::Found(finding) = checking {
             found.push(finding);
         }

@@ -7,7 +7,9 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
-use tapedb_engine::{Checked, Checking, Database, Error, Finding, SegmentError, Stream, StreamOptions};
+use tapedb_engine::{
+    CheckDepth, Checked, Checking, Database, Error, Finding, SegmentError, Stream, StreamOptions,
+};
 use tapedb_schema::Timestamp;
 use tapedb_segment::fault::with_fault;
 use tapedb_segment::{Block, Dump, mend_block};
@@ -54,8 +56,12 @@ fn assert_all_there(stream: &Stream, count: u64) {
 }
 
 fn check(db: &Database) -> (Checked, Vec<Finding>) {
+    check_to(db, CheckDepth::Full)
+}
+
+fn check_to(db: &Database, depth: CheckDepth) -> (Checked, Vec<Finding>) {
     let mut found = Vec::new();
-    let checked = db.stored("s").unwrap().check(false, |checking| {
+    let checked = db.stored("s").unwrap().check(depth, |checking| {
         if let Checking::Found(finding) = checking {
             found.push(finding);
         }
@@ -251,4 +257,64 @@ fn few_dumps_are_kept() {
     }
     assert_eq!(dumps(db.path()).len(), 4);
     assert_all_there(&stream, 6 * FILE);
+}
+
+/// Makes of a segment of one block what version 0.1 wrote: without a checksum of the content.
+fn make_version_1(segment: &Path) {
+    let mut bytes = fs::read(segment).unwrap();
+    bytes[8] = 1;
+    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes[..60]) as u32;
+    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+    let block = bytes.windows(4).position(|bytes| bytes == b"TPK1").unwrap();
+    bytes[block + 64..block + 80].fill(0);
+    mend_block(&mut bytes[block..]);
+    fs::write(segment, bytes).unwrap();
+}
+
+#[test]
+fn segments_of_version_1_are_verified_as_far_as_they_can_be() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = with_seven_segments(&db);
+    let segments = files(db.path(), "seg");
+    segments[..3].iter().for_each(|segment| make_version_1(segment));
+    let counts =
+        |checked: &Checked| (checked.blocks_by_content, checked.blocks_by_reference, checked.blocks_unproved);
+    for (depth, expected) in
+        [(CheckDepth::Quick, (4, 0, 3)), (CheckDepth::Full, (4, 3, 0)), (CheckDepth::Thorough, (4, 7, 0))]
+    {
+        let (checked, found) = check_to(&db, depth);
+        assert_eq!(
+            (counts(&checked), checked.damaged, checked.notes),
+            (expected, 0, 1),
+            "{depth:?}: {found:?}"
+        );
+        assert_eq!(checked.messages_of_version_1, 3 * FILE);
+        assert!(found[0].what.contains("1500 sealed messages were written by TapeDB 0.1"), "{found:?}");
+    }
+    // Merging compares them too, and what it writes has the checksum.
+    stream.seal().unwrap();
+    assert_eq!(files(db.path(), "seg").len(), 1);
+    assert_all_there(&stream, 8 * FILE);
+    let (checked, found) = check(&db);
+    assert_eq!((counts(&checked), found.len()), ((checked.blocks, 0, 0), 0), "{found:?}");
+}
+
+#[test]
+fn repair_never_gives_wrong_messages_a_checksum_of_their_own() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = stream_in(&db);
+    append_next(&stream);
+    stream.seal().unwrap();
+    let path = db.path().to_path_buf();
+    drop((stream, db));
+    let segment = files(&path, "seg").remove(0);
+    make_segment_wrong(&segment);
+    let db = reopen_without_upkeep(&path);
+    let before = fs::read(&segment).unwrap();
+    assert!(
+        db.repair("s", true).unwrap().is_empty(),
+        "no decoder gives what was sealed: it is left as it is"
+    );
+    assert_eq!(fs::read(&segment).unwrap(), before);
+    assert_eq!(check(&db).0.damaged, 1);
 }

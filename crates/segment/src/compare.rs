@@ -1,0 +1,81 @@
+//! Compares what the fast decoder gives of a block with what the reference decoder gives.
+
+use crate::block::Block;
+use crate::builder::RowHeader;
+use crate::content::Source;
+use crate::error::{Damage, Flaw, Part};
+use crate::plan::Plan;
+use crate::prove::compare_rows;
+use crate::reference;
+use crate::rows::Rows;
+use std::iter::once;
+
+impl Block {
+    /// Compares `rows`, all that a decoder gives of the block, with those that the reference decoder gives. The block must have
+    /// been read whole.
+    ///
+    /// # Errors
+    /// What is different, in words, or what the reference decoder refuses.
+    pub fn check_reference(&self, plan: &Plan, rows: &Rows) -> Result<(), String> {
+        let given = Given::of(self, plan).map_err(|damage| format!("it refuses {damage}"))?;
+        compare_rows(rows, given.source())
+    }
+
+    /// Compares `rows`, all that a decoder gives of the block, with the checksum of its content; where it has none, with what the
+    /// reference decoder gives: for those who write them anew.
+    ///
+    /// # Errors
+    /// When they are not the rows that were written, or the two decoders do not agree.
+    pub fn prove_rows(&self, plan: &Plan, rows: &Rows) -> Result<(), Damage> {
+        match self.check_content(rows)? {
+            true => Ok(()),
+            false => self
+                .check_reference(plan, rows)
+                .map_err(|_| self.placed(Damage::new(Part::Block, 0, Flaw::Reference))),
+        }
+    }
+
+    /// All rows with their bodies, as the reference decoder gives them, if they have the checksum of the block's content.
+    pub fn rows_by_reference(&self, plan: &Plan) -> Option<Vec<(RowHeader, Vec<u8>)>> {
+        let given = Given::of(self, plan).ok()?;
+        if Some(given.source().content()) != self.head().content {
+            return None;
+        }
+        let starts = once(0).chain(given.ends.iter().copied());
+        let body = |(start, end): (u32, &u32)| given.bodies[start as usize..*end as usize].to_vec();
+        Some(given.rows.iter().copied().zip(starts.zip(&given.ends).map(body)).collect())
+    }
+
+    /// The checksum of the content that the reference decoder gives.
+    ///
+    /// # Errors
+    /// When it refuses the block.
+    pub fn content_by_reference(&self, plan: &Plan) -> Result<u64, Damage> {
+        Given::of(self, plan).map(|given| given.source().content())
+    }
+}
+
+/// Rows as the reference decoder gives them.
+#[derive(Default)]
+struct Given {
+    rows: Vec<RowHeader>,
+    ends: Vec<u32>,
+    bodies: Vec<u8>,
+}
+
+impl Given {
+    fn of(block: &Block, plan: &Plan) -> Result<Self, Damage> {
+        let mut given = Self::default();
+        let Self { rows, ends, bodies } = &mut given;
+        let read = reference::rows(&block.bytes, plan, |row, body| {
+            rows.push(row);
+            bodies.extend_from_slice(body);
+            ends.push(bodies.len() as u32);
+        });
+        read.map(|()| given).map_err(|damage| block.placed(damage))
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source { rows: &self.rows, ends: &self.ends, bodies: &self.bodies }
+    }
+}

@@ -202,18 +202,33 @@ impl Line {
     /// # Errors
     /// As [`Line::link`].
     pub fn begin(&self, lasting: Weak<dyn Lasting>) -> Result<(), Error> {
+        self.on_current(|link, list| {
+            list.retain(|known| known.strong_count() > 0);
+            if let Some(lasting) = lasting.upgrade() {
+                lasting.restore(link);
+            }
+            list.push(lasting.clone());
+        })
+    }
+
+    /// Begins something anew that the server has ended.
+    ///
+    /// # Errors
+    /// As [`Line::link`].
+    pub fn again(&self, lasting: Arc<dyn Lasting>) -> Result<(), Error> {
+        self.on_current(|link, _| lasting.clone().restore(link))
+    }
+
+    /// Does something once, on the connection that is the line's while it is done.
+    fn on_current(&self, act: impl FnOnce(&Arc<Link>, &mut Vec<Weak<dyn Lasting>>)) -> Result<(), Error> {
         loop {
             let link = self.link()?;
-            // The keeper holds this while it restores: either it restores this too, or it has done so with the others.
+            // The keeper holds this while it restores: what is begun here it has not seen, or it has done so with the others.
             let mut list = locked(&self.shared.lasting);
             let is_current =
                 locked(&self.shared.state).link.as_ref().is_some_and(|now| Arc::ptr_eq(now, &link));
             if is_current {
-                list.retain(|known| known.strong_count() > 0);
-                if let Some(lasting) = lasting.upgrade() {
-                    lasting.restore(&link);
-                }
-                list.push(lasting);
+                act(&link, &mut list);
                 return Ok(());
             }
         }

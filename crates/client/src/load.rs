@@ -1,8 +1,10 @@
 //! A load: batches go out without waiting for the answers to those before.
 //!
-//! Always true: `unanswered` holds, in order and without holes, the batches that have been numbered and not answered; on
-//! the connection in `link` those of them that are not under way yet are being sent by whoever has `sending`. So after a
-//! lost connection they are sent again, and by producer and number the server knows those that it has.
+//! Always true: `unanswered` holds, in order and without holes, the batches that have been numbered and not answered; unless
+//! `halt` says why not, those of them that are not under way yet on the connection in `link` are being sent by whoever has
+//! `sending`. So after a lost connection they are sent again, and by producer and number the server knows those that it has.
+//! A batch that the server refuses stays, with those behind it: the error is told once (`failure`), and the next call sends them
+//! again. Only what is too late for its stream is given up, as it will be too late for ever.
 
 use crate::convert;
 use crate::line::{Lasting, Line, random};
@@ -10,7 +12,7 @@ use crate::link::{Link, Receiver};
 use crate::signal::{Signal, locked};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
-use tapedb_codec::batch::assign_producer;
+use tapedb_codec::batch::{BatchHeader, assign_producer};
 use tapedb_engine::{Error, Loading};
 use tapedb_wire::{FRAME_HEADER_BYTES, Parts, ToClient, ToServer, WireError, frame_header};
 
@@ -29,7 +31,6 @@ pub(crate) struct RemoteLoad {
 struct Load {
     stream_id: u64,
     space: u32,
-    producer: u64,
     /// Held while frames are sent, so that they go in order.
     sending: Mutex<()>,
     state: Mutex<State>,
@@ -40,6 +41,8 @@ struct Load {
 #[derive(Default)]
 struct State {
     link: Option<(Weak<Link>, u32)>,
+    /// By what the server knows batches that come again, with their numbers.
+    producer: u64,
     unanswered: VecDeque<(u64, Arc<Vec<u8>>)>,
     unanswered_bytes: usize,
     /// Number of the batch that was numbered last.
@@ -48,13 +51,23 @@ struct State {
     asked: u64,
     /// Sequence number after the last message that was acknowledged.
     next_sequence: u64,
-    /// Why batches were given up, until it is told.
+    /// What went wrong, until it is told.
     failure: Option<Parts>,
-    /// Why nothing can be loaded any more.
-    end: Option<Parts>,
+    halt: Option<Halt>,
     has_begun: bool,
     is_over: bool,
     spare: Vec<Vec<u8>>,
+}
+
+/// Why nothing is sent until somebody calls again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Halt {
+    /// The server has refused the batch of this number, and waits for it.
+    At(u64),
+    /// The server has ended the load.
+    Ended,
+    /// The server does not know any more what it has stored of this producer: what is left goes on as another's.
+    Forgotten,
 }
 
 impl std::fmt::Debug for Load {
@@ -70,14 +83,14 @@ impl RemoteLoad {
     /// # Errors
     /// What the server says; as [`Line::link`].
     pub fn begin(line: Arc<Line>, stream_id: u64, space: u32) -> Result<Self, Error> {
-        let producer = random().max(1);
-        let (sending, state) = (Mutex::default(), Mutex::default());
-        let load = Arc::new(Load { stream_id, space, producer, sending, state, answered: Signal::default() });
+        let state = State { producer: random().max(1), ..State::default() };
+        let (sending, state) = (Mutex::default(), Mutex::new(state));
+        let load = Arc::new(Load { stream_id, space, sending, state, answered: Signal::default() });
         let weak = Arc::downgrade(&load);
         line.begin(weak)?;
         let has_begun = || {
             let state = locked(&load.state);
-            state.has_begun || state.end.is_some()
+            state.has_begun || state.failure.is_some()
         };
         line.wait(&load.answered, &has_begun)?;
         locked(&load.state).check()?;
@@ -87,13 +100,30 @@ impl RemoteLoad {
     fn wait(&self, done: impl Fn(&State) -> bool) -> Result<(), Error> {
         let done = || {
             let state = locked(&self.load.state);
-            state.failure.is_some() || state.end.is_some() || done(&state)
+            state.failure.is_some() || done(&state)
         };
         if done() {
             return Ok(());
         }
         self.ask();
         self.line.wait(&self.load.answered, &done)
+    }
+
+    /// Tells of what has failed; where that has been told, sends again what is kept.
+    fn resume(&self) -> Result<(), Error> {
+        let halt = {
+            let mut state = locked(&self.load.state);
+            state.check()?;
+            state.halt
+        };
+        match halt {
+            None => Ok(()),
+            Some(Halt::At(_)) => {
+                self.load.send_again();
+                Ok(())
+            }
+            Some(Halt::Ended | Halt::Forgotten) => self.line.again(self.load.clone()),
+        }
     }
 
     /// Asks for the answers to what has been sent, which else may wait for others.
@@ -109,35 +139,45 @@ impl RemoteLoad {
 }
 
 impl Loading for RemoteLoad {
-    fn append(&mut self, mut batch: Vec<u8>) -> Result<Vec<u8>, Error> {
+    fn append(&mut self, batch: &mut Vec<u8>) -> Result<(), Error> {
+        self.resume()?;
         let window = self.line.options().load_window_bytes;
         let bytes = batch.len();
         self.wait(|state| state.unanswered_bytes == 0 || state.unanswered_bytes + bytes <= window)?;
         let _sending = locked(&self.load.sending);
-        let (number, link, batch, spare) = {
+        let (number, link, sent) = {
             let mut state = locked(&self.load.state);
             state.check()?;
             let number = state.last_number + 1;
-            assign_producer(&mut batch, self.load.producer, number)
-                .map_err(tapedb_engine::LogError::Batch)?;
+            assign_producer(batch, state.producer, number).map_err(tapedb_engine::LogError::Batch)?;
             state.last_number = number;
-            let batch = Arc::new(batch);
-            state.unanswered.push_back((number, batch.clone()));
+            let spare = state.spare.pop().unwrap_or_default();
+            let sent = Arc::new(std::mem::replace(batch, spare));
+            state.unanswered.push_back((number, sent.clone()));
             state.unanswered_bytes += bytes;
-            let link = state.link();
-            (number, link, batch, state.spare.pop().unwrap_or_default())
+            (number, state.link(), sent)
         };
         // Without a connection it is sent when there is one again.
         if let Some((link, channel)) = link {
-            send(&link, channel, number, &batch);
+            send(&link, channel, number, &sent);
         }
-        Ok(spare)
+        Ok(())
+    }
+
+    fn go_on(&mut self) -> Result<(), Error> {
+        self.resume()
     }
 
     fn flush(&mut self) -> Result<u64, Error> {
+        self.resume()?;
         self.wait(|state| state.unanswered.is_empty())?;
         let mut state = locked(&self.load.state);
         state.check().map(|()| state.next_sequence)
+    }
+
+    fn unacknowledged(&self) -> usize {
+        let messages = |batch: &[u8]| BatchHeader::parse(batch).map_or(0, |header| header.count as usize);
+        locked(&self.load.state).unanswered.iter().map(|(_, batch)| messages(batch)).sum()
     }
 }
 
@@ -158,13 +198,9 @@ impl State {
         self.link.as_ref().and_then(|(link, channel)| Some((link.upgrade()?, *channel)))
     }
 
-    /// Tells of what was given up, once; of an end always.
+    /// Tells of what went wrong, once.
     fn check(&mut self) -> Result<(), Error> {
-        match (self.failure.take(), &self.end) {
-            (Some(failure), _) => Err(convert::error(&failure)),
-            (None, Some(end)) => Err(convert::error(end)),
-            (None, None) => Ok(()),
-        }
+        self.failure.take().map_or(Ok(()), |failure| Err(convert::error(&failure)))
     }
 
     /// Batches up to a number are stored.
@@ -183,15 +219,64 @@ impl State {
         self.next_sequence = self.next_sequence.max(next_sequence);
     }
 
+    /// The batch of a number is refused.
+    fn refuse(&mut self, number: u64, failure: Parts) {
+        self.asked = self.asked.min(number.saturating_sub(1));
+        match convert::error(&failure) {
+            Error::Late { .. } => self.give_up(number),
+            _ => self.halt = Some(Halt::At(number)),
+        }
+        self.failure = Some(failure);
+    }
+
     /// Batches from a number on are given up.
-    fn give_up(&mut self, number: u64, failure: Parts) {
+    fn give_up(&mut self, number: u64) {
         while self.unanswered.back().is_some_and(|(sent, _)| *sent >= number) {
             let Some((_, batch)) = self.unanswered.pop_back() else { break };
             self.unanswered_bytes -= batch.len();
         }
         self.last_number = self.last_number.min(number.saturating_sub(1));
-        self.asked = self.asked.min(self.last_number);
-        self.failure = Some(failure);
+    }
+
+    /// The server has stored batches of this producer up to a number.
+    fn begin(&mut self, last_number: u64) {
+        self.has_begun = true;
+        let oldest = self.unanswered.front().map_or(self.last_number + 1, |(number, _)| *number);
+        if last_number.saturating_add(1) < oldest {
+            self.halt = Some(Halt::Forgotten);
+            self.failure = Some(forgotten());
+        }
+    }
+
+    /// Goes on under another name: what is left is numbered anew, from 1 on. Returns what the server is to be told that it has ended.
+    fn become_another(&mut self, producer: u64) -> Option<(Arc<Link>, u32)> {
+        self.producer = producer;
+        for (number, (known_as, batch)) in (1..).zip(&mut self.unanswered) {
+            *known_as = number;
+            // Its header has been good before, so this cannot fail.
+            let batch: &mut Vec<u8> = Arc::make_mut(batch);
+            let _ = assign_producer(batch, producer, number);
+        }
+        (self.last_number, self.asked) = (self.unanswered.len() as u64, 0);
+        self.link()
+    }
+}
+
+impl Load {
+    /// Sends batches again that the server has refused.
+    fn send_again(&self) {
+        let _sending = locked(&self.sending);
+        let (link, batches) = {
+            let mut state = locked(&self.state);
+            let Some(Halt::At(first)) = state.halt else { return };
+            state.halt = None;
+            // Without a connection all are sent when there is one again.
+            let Some(link) = state.link() else { return };
+            let refused = state.unanswered.iter().filter(|(number, _)| *number >= first);
+            (link, refused.cloned().collect::<Vec<_>>())
+        };
+        let (link, channel) = link;
+        batches.iter().for_each(|(number, batch)| send(&link, channel, *number, batch));
     }
 }
 
@@ -200,19 +285,13 @@ impl Receiver for Load {
         {
             let mut state = locked(&self.state);
             match message {
-                ToClient::Loading { last_number } => {
-                    state.has_begun = true;
-                    let oldest =
-                        state.unanswered.front().map_or(state.last_number + 1, |(number, _)| *number);
-                    if last_number.saturating_add(1) < oldest {
-                        let what =
-                            "the server does not know any more what it has acknowledged to this loader";
-                        state.end = Some(ended(what));
-                    }
-                }
+                ToClient::Loading { last_number } => state.begin(last_number),
                 ToClient::Appended { number, next_sequence, .. } => state.answer(number, next_sequence),
-                ToClient::AppendFailed { number, failure } => state.give_up(number, failure),
-                ToClient::Failed { failure } => state.end = Some(failure),
+                ToClient::AppendFailed { number, failure } => state.refuse(number, failure),
+                ToClient::Failed { failure } => {
+                    (state.halt, state.link) = (Some(Halt::Ended), None);
+                    state.failure = Some(failure);
+                }
                 _ => {}
             }
         }
@@ -228,14 +307,21 @@ impl Receiver for Load {
 impl Lasting for Load {
     fn restore(self: Arc<Self>, link: &Arc<Link>) {
         let _sending = locked(&self.sending);
-        let load = ToServer::Load { stream_id: self.stream_id, space: self.space, producer: self.producer };
-        {
+        let (producer, ended) = {
             let mut state = locked(&self.state);
-            if state.is_over || state.end.is_some() {
+            if state.is_over {
                 return;
             }
+            let is_told = state.failure.is_none();
+            let is_forgotten = state.halt.take() == Some(Halt::Forgotten);
+            let ended = if is_forgotten && is_told { state.become_another(random().max(1)) } else { None };
             state.link = None;
+            (state.producer, ended)
+        };
+        if let Some((link, channel)) = ended {
+            link.post(channel, &ToServer::Close {});
         }
+        let load = ToServer::Load { stream_id: self.stream_id, space: self.space, producer };
         let Ok(channel) = link.open_channel(&load, self.clone()) else { return };
         let unanswered = {
             let mut state = locked(&self.state);
@@ -260,6 +346,8 @@ fn send(link: &Link, channel: u32, number: u64, batch: &[u8]) {
     link.send(&head, batch);
 }
 
-fn ended(what: &str) -> Parts {
+fn forgotten() -> Parts {
+    let what = "the server does not know any more what it has stored of this loader, and may have lost some of it: look what is there; \
+                what the loader still has is sent when you flush again";
     convert::to_wire(Error::Protocol { what: what.into() }.to_parts())
 }

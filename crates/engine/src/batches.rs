@@ -79,6 +79,30 @@ impl BatchLoader {
     /// [`Error::Late`] in a stream that refuses late messages; [`Error::Deleted`]; what keeps the log from being written.
     pub fn write(&mut self, batch: &mut [u8]) -> Result<PendingBatch, Error> {
         let header = self.check(batch)?;
+        self.write_checked(&header, batch)
+    }
+
+    /// [`BatchLoader::write`] for a batch from somebody who is not believed: producer and number are these, whatever the batch says.
+    /// Producer 0 is none, whose batches are always new.
+    ///
+    /// # Errors
+    /// As [`BatchLoader::write`].
+    pub fn write_from(
+        &mut self,
+        batch: &mut [u8],
+        producer: u64,
+        number: u64,
+    ) -> Result<PendingBatch, Error> {
+        let header = self.check(batch)?;
+        let number = if producer == 0 { 0 } else { number };
+        if (header.producer, header.producer_number) != (producer, number) {
+            batch::assign_producer(batch, producer, number).map_err(LogError::Batch)?;
+        }
+        self.write_checked(&header, batch)
+    }
+
+    /// Writes a batch whose bytes have been checked; its producer and number are those in the bytes.
+    fn write_checked(&mut self, header: &BatchHeader, batch: &mut [u8]) -> Result<PendingBatch, Error> {
         let Self { stream, space, .. } = self;
         let turn = stream.turn(space, batch)?;
         if let Some(ticket) = turn.sent_before() {

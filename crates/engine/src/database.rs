@@ -186,6 +186,11 @@ impl Database {
         self.inner.lock.is_none() && self.inner.upstream.is_none()
     }
 
+    /// Whether this process has its directory open for writing.
+    pub(crate) fn is_writer(&self) -> bool {
+        self.inner.lock.is_some()
+    }
+
     /// Creates a stream.
     ///
     /// # Errors

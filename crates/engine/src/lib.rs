@@ -15,6 +15,7 @@ mod loader;
 mod names;
 mod options;
 mod read;
+mod secret;
 mod space;
 mod stream;
 mod upkeep;

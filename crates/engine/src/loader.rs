@@ -277,14 +277,15 @@ impl Loader {
     /// readers see it. Returns the sequence number after the last message appended by this loader.
     ///
     /// # Errors
-    /// What keeps the log from being written; nothing is lost, and the call can be made again once that is mended. In a
-    /// stream that refuses late messages, [`Error::Late`] when another loader has appended later ones meanwhile: this
+    /// What keeps the log from being written; nothing is lost, and the call can be made again once that is mended. Behind a
+    /// server too: a full disk, rights that were taken away or a server that is gone keep messages in the loader, and the next
+    /// call sends them again; whatever it takes, each is stored once. In a stream that refuses late messages, [`Error::Late`] when another loader has appended later ones meanwhile: this
     /// loader's messages that were waiting are then given up.
     pub fn flush(&mut self) -> Result<u64, Error> {
         self.send()?;
         if let Some(loading) = &mut self.loading {
             let flushed = loading.flush();
-            self.next_sequence = named(&self.stream, flushed)?;
+            self.next_sequence = self.told(flushed)?;
         }
         Ok(self.next_sequence)
     }
@@ -299,13 +300,20 @@ impl Loader {
         // What could not be sent before goes first.
         self.send_batch()?;
         if self.batch.finish(self.stream.definition.schema_version, &mut self.unsent) > 0 {
-            self.send_batch()?;
+            return self.send_batch();
         }
-        Ok(())
+        let went_on = self.loading.as_mut().map_or(Ok(()), |loading| loading.go_on());
+        self.told(went_on)
     }
 
-    /// Messages that wait for a flush.
+    /// Messages that have not been acknowledged: what a flush would wait for.
     pub fn pending(&self) -> usize {
+        self.unsent() + self.loading.as_ref().map_or(0, |loading| loading.unacknowledged())
+    }
+
+    /// Messages that have not been sent: those of the batch that is being built. Where the database is open in this process, what
+    /// is sent is acknowledged, and this is [`Loader::pending`].
+    pub fn unsent(&self) -> usize {
         let unsent = BatchHeader::parse(&self.unsent).map_or(0, |header| header.count as usize);
         unsent + self.batch.len()
     }
@@ -325,17 +333,15 @@ impl Loader {
         }
         if let Some(loading) = &mut self.loading {
             self.stream.check_not_deleted()?;
-            let sent = loading.append(std::mem::take(&mut self.unsent));
-            self.unsent = named(&self.stream, sent)?;
-            return Ok(());
+            let sent = loading.append(&mut self.unsent);
+            return self.told(sent);
         }
         let header = BatchHeader::parse(&self.unsent).map_err(LogError::Batch)?;
         let turn = self.stream.turn(&self.space, &mut self.unsent)?;
         // Once more, now that no other loader can come between.
         if let Err(error) = self.stream.refuse_late(&self.space, header.time_min) {
             drop(turn);
-            self.unsent.clear();
-            self.batch.clear();
+            self.give_up();
             return Err(error);
         }
         let committed = write(&self.space, turn, header.time_max).inspect_err(|_| self.stream.ring())?;
@@ -343,6 +349,19 @@ impl Loader {
         self.unsent.clear();
         self.next_sequence = committed.sequences.end;
         Ok(())
+    }
+
+    /// What a stream elsewhere says, by its name. What is too late for it stays so: it is given up.
+    fn told<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        if let Err(Error::Late { .. }) = result {
+            self.give_up();
+        }
+        named(&self.stream, result)
+    }
+
+    fn give_up(&mut self) {
+        self.unsent.clear();
+        self.batch.clear();
     }
 
     /// Makes room for one more message at `time`, and checks that the stream takes it.

@@ -227,16 +227,26 @@ pub trait Watching: Send + Sync + Debug {
 }
 
 /// Appends to one space of a stream. One thread uses it at a time. Dropping it gives up what has not been flushed.
+///
+/// Always true: a batch that was taken and not acknowledged is kept, whatever goes wrong: an error is told once, and the call after
+/// it sends all that is kept again, in order, under the numbers that it had. Only what is refused for good is given up:
+/// batches that are too late for the stream ([`Error::Late`]).
 pub trait Loading: Send + Debug {
-    /// Sends a batch: whole, encoded, without sequence numbers; a producer and its number, by which a batch that is sent
+    /// Takes a batch: whole, encoded, without sequence numbers; a producer and its number, by which a batch that is sent
     /// again is known, are the connection's to fill in (`docs/format/batch.md`). Does not wait for the answer, unless too
-    /// many batches wait for theirs. Returns an empty buffer to build the next batch in.
+    /// many batches wait for theirs. Leaves an empty buffer to build the next batch in.
     ///
     /// # Errors
-    /// That of an earlier batch which was refused ([`Error::Late`], [`Error::Deleted`], a full disk): that batch and
-    /// those sent behind it, this one included, are given up. A lost connection is an error only when the batches
-    /// cannot be sent again.
-    fn append(&mut self, batch: Vec<u8>) -> Result<Vec<u8>, Error>;
+    /// The batch is not taken, and stays where it is. That of an earlier batch which was refused ([`Error::Deleted`],
+    /// [`Error::Denied`], a full disk); with [`Error::Late`] those sent behind it are given up as well. A lost connection is
+    /// an error only when patience ends before there is another.
+    fn append(&mut self, batch: &mut Vec<u8>) -> Result<(), Error>;
+
+    /// Tells of a batch that has been refused; where that has been told, sends again what is kept. Does not wait.
+    ///
+    /// # Errors
+    /// As [`Loading::append`].
+    fn go_on(&mut self) -> Result<(), Error>;
 
     /// Waits until all batches are acknowledged; returns the sequence number after the last message of this loader, 0 when
     /// it has sent none.
@@ -244,6 +254,9 @@ pub trait Loading: Send + Debug {
     /// # Errors
     /// As [`Loading::append`].
     fn flush(&mut self) -> Result<u64, Error>;
+
+    /// Messages of batches that were taken, and are neither acknowledged nor given up.
+    fn unacknowledged(&self) -> usize;
 }
 
 /// Sends the messages that take the place of others. One thread uses it at a time. Dropping it gives them up, unless they have

@@ -16,6 +16,7 @@ mod metrics;
 mod noise;
 mod outbox;
 mod pattern;
+mod producers;
 mod rewrites;
 mod secret;
 mod server;

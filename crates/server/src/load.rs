@@ -56,6 +56,8 @@ struct Appended {
 struct Load {
     /// The stream's name.
     stream: String,
+    /// Under which its batches are stored: [`ProducerIds::id`](crate::producers::ProducerIds::id).
+    producer: u64,
     loader: BatchLoader,
     /// Whether acknowledging waits for the disk.
     is_synced: bool,
@@ -70,7 +72,7 @@ struct Held {
 }
 
 impl Loads {
-    /// Begins a load; number of the producer's last batch that is stored.
+    /// Begins a load of the producer that the server has given an id, or of 0; number of its last batch that is stored.
     ///
     /// # Errors
     /// As [`Stream::batches`].
@@ -78,7 +80,7 @@ impl Loads {
         let loader = stream.batches(space)?;
         let last = if producer == 0 { None } else { loader.last_of(producer) };
         let is_synced = stream.options().durability == Durability::Sync;
-        self.open.insert(channel, Load { stream: stream.name().into(), loader, is_synced });
+        self.open.insert(channel, Load { stream: stream.name().into(), producer, loader, is_synced });
         Ok(last.map_or(0, |(number, _)| number))
     }
 
@@ -107,7 +109,7 @@ impl Loads {
         }
         let Some(load) = self.open.get_mut(&channel) else { return };
         wire.note_append(channel, number);
-        match load.loader.write(batch) {
+        match load.loader.write_from(batch, load.producer, number) {
             Ok(pending) if load.is_synced => {
                 let start = self.held_bytes.len();
                 self.held_bytes.extend_from_slice(batch);

@@ -10,6 +10,7 @@ use crate::http::Http;
 use crate::login::Logins;
 use crate::noise::Kind;
 use crate::outbox::Outbox;
+use crate::producers::ProducerIds;
 use crate::rewrites::IDLE_MAX;
 use crate::secret;
 use crate::shared::Shared;
@@ -167,10 +168,11 @@ impl Server {
             .map_err(system(format!("open the audit log {}", path_of(config.audit_log.as_deref()))))?;
         open_streams(&db)?;
         let epoch = u64::from_le_bytes(secret::random().map_err(ConfigError)?);
+        let producers = ProducerIds::of(&db).map_err(ConfigError)?;
         let is_encrypted = encryption.is_some();
         let (acceptor, stop) = Acceptor::new(&config, encryption)?;
         let addresses = acceptor.addresses(is_encrypted);
-        let shared = Arc::new(Shared::new(config, db, audit, logins, epoch));
+        let shared = Arc::new(Shared::new(config, db, audit, logins, epoch, producers));
         let stop = Arc::new(stop);
         let accept = {
             let shared = shared.clone();

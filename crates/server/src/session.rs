@@ -225,6 +225,7 @@ impl Session {
             }
             ToServer::Load { stream_id, space, producer } => {
                 let stream = self.stream(stream_id, May::Write)?;
+                let producer = self.shared.producers.id(&self.admitted.user.name, producer);
                 let last_number = self.loads.open(channel, &stream, space, producer)?;
                 self.wire.open_load(channel, last_number + 1);
                 self.say(channel, &ToClient::Loading { last_number });

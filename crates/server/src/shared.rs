@@ -9,6 +9,7 @@ use crate::login::Logins;
 use crate::metrics::{Metrics, Page, resident_bytes};
 use crate::noise::{Kind, Noise};
 use crate::outbox::Outbox;
+use crate::producers::ProducerIds;
 use crate::rewrites::Owners;
 use crate::socket::Peer;
 use crate::watch::Watch;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub accounts: Accounts,
     /// Random at each start: files and watches of another epoch are gone.
     pub epoch: u64,
+    pub producers: ProducerIds,
     /// Connections that have not said who they are.
     pub handshakes: Arc<AtomicUsize>,
     /// Connections whose threads spin, and how many may.
@@ -123,10 +125,18 @@ impl Handle {
 }
 
 impl Shared {
-    pub fn new(config: Config, db: Database, audit: Audit, logins: Arc<Logins>, epoch: u64) -> Self {
+    pub fn new(
+        config: Config,
+        db: Database,
+        audit: Audit,
+        logins: Arc<Logins>,
+        epoch: u64,
+        producers: ProducerIds,
+    ) -> Self {
         Self {
             config,
             db,
+            producers,
             metrics: Metrics::default(),
             audit,
             logins,

@@ -16,6 +16,7 @@ mod over;
 mod plain;
 mod process;
 mod proxy;
+mod refused;
 mod rewriting;
 mod rights;
 mod served;

@@ -83,7 +83,7 @@ struct Connection {
     session: ServerSession,
     names: HashMap<u64, String>,
     files: HashMap<u32, Arc<dyn StorageFile>>,
-    loads: HashMap<u32, BatchLoader>,
+    loads: HashMap<u32, (BatchLoader, u64)>,
     watches: HashMap<u32, Arc<News>>,
 }
 
@@ -203,7 +203,7 @@ impl Connection {
             ToServer::Load { stream_id, space, producer } => {
                 let loader = self.stream(stream_id)?.batches(space)?;
                 let last = loader.last_of(producer).map_or(0, |(number, _)| number);
-                self.loads.insert(channel, loader);
+                self.loads.insert(channel, (loader, producer));
                 self.session.open_load(channel, last + 1);
                 Said::Loading(last)
             }
@@ -232,8 +232,10 @@ impl Connection {
             return Ok(());
         }
         self.session.note_append(channel, number);
-        let loader = self.loads.get_mut(&channel).unwrap();
-        let stored = loader.write(batch).and_then(|pending| loader.commit(pending, batch));
+        // As to a load that was ended.
+        let Some((loader, producer)) = self.loads.get_mut(&channel) else { return Ok(()) };
+        let stored =
+            loader.write_from(batch, *producer, number).and_then(|pending| loader.commit(pending, batch));
         match stored {
             Ok(sequences) => {
                 let (first_sequence, next_sequence) = (sequences.start, sequences.end);

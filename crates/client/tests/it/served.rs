@@ -104,6 +104,16 @@ impl<T: Transport> Home<T> {
         connect::<T>(server.insert(serve::<T>(reopen(&directory.join("db")), directory)))
     }
 
+    /// Ends the server.
+    pub fn close(&mut self) {
+        *self.server.get_mut().unwrap() = None;
+    }
+
+    /// Where the database is.
+    pub fn database_path(&self) -> PathBuf {
+        self.directory.path().join("db")
+    }
+
     /// A client of the server that runs.
     pub fn client(&self) -> Client {
         T::client(self.server.lock().unwrap().as_ref().unwrap().addresses())

@@ -252,6 +252,11 @@ fn describe_space(space: &Space, known: Option<&KnownSpace>) -> SpaceDescription
         granule.next_sequence() > from.min(snapshot.next_sequence()).max(catalog.sealed)
     };
     let same = known.is_some_and(|known| known.generation == catalog.generation);
+    // What has been sealed and trimmed since is still in what is told; who looks for its file asks again.
+    let mut files = space.log.files();
+    files.extend(snapshot.iter().filter(is_new).map(|granule| granule.file));
+    files.sort_unstable();
+    files.dedup();
     SpaceDescription {
         generation: catalog.generation,
         manifest: (!same).then(|| manifest::to_text(&catalog, space.owner).into_bytes()),
@@ -259,7 +264,7 @@ fn describe_space(space: &Space, known: Option<&KnownSpace>) -> SpaceDescription
             first_sequence: snapshot.first_sequence(),
             next_sequence: snapshot.next_sequence(),
             granules: snapshot.iter().filter(is_new).copied().collect(),
-            files: space.log.files(),
+            files,
         },
     }
 }

@@ -4,9 +4,10 @@
 use crate::support::Random;
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use tapedb_codec::batch::assign_producer;
+use tapedb_codec::batch::BatchHeader;
 use tapedb_engine::{
     BatchLoader, Command, Database, Description, Error, Grown, Known, Loading, LogError, Observer, Observing,
     Outcome, Replacement, Replacing, Span, StorageFile, Stream, TailPosition, Target, Upstream, Watcher,
@@ -92,8 +93,10 @@ impl Upstream for Loopback {
 
     fn load(&self, stream_id: u64, space: u32) -> Result<Box<dyn Loading>, Error> {
         let loader = crossed(self.stream(stream_id).and_then(|stream| stream.batches(space)))?;
-        let producer = Random::new().next() | 1;
-        Ok(Box::new(LoopbackLoading { loader, producer, number: 0, next_sequence: 0, failed: None }))
+        static PRODUCERS: AtomicU64 = AtomicU64::new(1);
+        let producer = PRODUCERS.fetch_add(1, Ordering::Relaxed);
+        let (kept, failed) = (VecDeque::new(), None);
+        Ok(Box::new(LoopbackLoading { loader, producer, number: 0, next_sequence: 0, kept, failed }))
     }
 
     fn replace(&self, replacement: &Replacement) -> Result<Box<dyn Replacing>, Error> {
@@ -159,6 +162,8 @@ struct LoopbackLoading {
     producer: u64,
     number: u64,
     next_sequence: u64,
+    /// Batches that were refused, and those behind them.
+    kept: VecDeque<Vec<u8>>,
     failed: Option<Error>,
 }
 
@@ -166,27 +171,48 @@ impl LoopbackLoading {
     fn send(&mut self, batch: &mut [u8]) -> Result<(), Error> {
         // As after a lost connection, some are sent twice.
         for _ in 0..=self.number % 2 {
-            let pending = self.loader.write(batch)?;
+            let pending = self.loader.write_from(batch, self.producer, self.number + 1)?;
             self.next_sequence = self.loader.commit(pending, batch)?.end;
         }
+        self.number += 1;
         Ok(())
+    }
+
+    fn send_kept(&mut self) {
+        while let Some(mut batch) = self.kept.pop_front() {
+            self.failed = crossed(self.send(&mut batch)).err();
+            match &self.failed {
+                None => {}
+                Some(Error::Late { .. }) => return self.kept.clear(),
+                Some(_) => return self.kept.push_front(batch),
+            }
+        }
     }
 }
 
 impl Loading for LoopbackLoading {
-    fn append(&mut self, mut batch: Vec<u8>) -> Result<Vec<u8>, Error> {
+    fn append(&mut self, batch: &mut Vec<u8>) -> Result<(), Error> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        self.number += 1;
-        assign_producer(&mut batch, self.producer, self.number).unwrap();
-        self.failed = crossed(self.send(&mut batch)).err();
-        batch.clear();
-        Ok(batch)
+        self.kept.push_back(std::mem::take(batch));
+        self.send_kept();
+        Ok(())
+    }
+
+    fn go_on(&mut self) -> Result<(), Error> {
+        if self.failed.is_none() {
+            self.send_kept();
+        }
+        self.failed.take().map_or(Ok(()), Err)
     }
 
     fn flush(&mut self) -> Result<u64, Error> {
-        self.failed.take().map_or(Ok(self.next_sequence), Err)
+        self.go_on().map(|()| self.next_sequence)
+    }
+
+    fn unacknowledged(&self) -> usize {
+        self.kept.iter().map(|batch| BatchHeader::parse(batch).unwrap().count as usize).sum()
     }
 }
 

@@ -207,11 +207,11 @@ impl World {
             0 => writer.loader.append(symbol, time, &Tick::of(row.number)).unwrap(),
             _ => writer.loader.append(symbol, time, &Quote::of(row.number)).unwrap(),
         }
-        if writer.loader.pending() <= writer.pending.len() {
+        if writer.loader.unsent() <= writer.pending.len() {
             self.stored[writer.stream].append(&mut writer.pending);
         }
         writer.pending.push(row);
-        assert_eq!(writer.loader.pending(), writer.pending.len());
+        assert_eq!(writer.loader.unsent(), writer.pending.len());
     }
 
     fn flush(&mut self) {

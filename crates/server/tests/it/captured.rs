@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::{env, fs};
 use tapedb_codec::batch::assign_producer;
 use tapedb_engine::Database;
-use tapedb_server::May;
+use tapedb_server::{Config, May};
 use tapedb_wire::{ClientSession, Decoder, Description, Login, PREFACE, Rest, ToClient, ToServer};
 
 const EPOCH: u64 = 0x5eed_0000_0000_0001;
@@ -25,7 +25,11 @@ const HEAD: &str = "\
 
 #[test]
 fn a_session_is_what_was_written_down() {
-    let served = serve_with(&[user("ann", "*", &[May::Read, May::Write])], |_| {});
+    // Of it the server makes the producer's id.
+    let keep_secret = |config: &mut Config| {
+        Database::open(&config.database).unwrap().secret([7; 32]).unwrap();
+    };
+    let served = serve_with(&[user("ann", "*", &[May::Read, May::Write])], keep_secret);
     let stream_id = create(served.server().database());
     let mut tape = Tape::new(socket(served.address()), stream_id);
     tape.hello(Login::Password { user: "ann", password: "secret-ann" });

@@ -1,11 +1,13 @@
 //! Batches that clients append, and that are pushed to others as they come.
 
 use crate::session::{Pushed, pushed, stream, watch};
-use crate::support::{Client, batch, batch_of, described};
+use crate::support::{Client, batch, batch_of, described, serve_with, user};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use tapedb_engine::Durability;
-use tapedb_wire::{Rest, ToClient, ToServer};
+use tapedb_codec::batch::{BatchHeader, assign_producer};
+use tapedb_engine::{Durability, StreamOptions};
+use tapedb_server::May;
+use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 #[test]
 fn batches_are_appended_and_their_file_read_as_it_lies_on_disk() {
@@ -74,6 +76,105 @@ fn a_bad_batch_is_refused_and_the_load_goes_on_with_its_number() {
         assert_eq!(served.metric("tapedb_appends_total"), 2);
         assert_eq!(served.metric("tapedb_appends_failed_total"), 2);
     }
+}
+
+/// Producer and number of each batch in a stream's first log file, and how many messages there are.
+fn stored<S: Read + Write>(client: &mut Client<S>, stream_id: u64) -> (Vec<(u64, u64)>, u64) {
+    let name = "0/00000000000000000000.log";
+    let file = client.answer(&ToServer::OpenFile { stream_id, name }, |answer| match answer {
+        ToClient::Opened { file, .. } => file,
+        other => panic!("{other:?}"),
+    });
+    let bytes = client.answer(&ToServer::ReadFile { file, offset: 0, len: 1 << 20 }, |answer| match answer {
+        ToClient::Bytes { bytes } => bytes.0.to_vec(),
+        other => panic!("{other:?}"),
+    });
+    let (mut producers, mut messages) = (Vec::new(), 0);
+    let mut rest = &bytes[bytes.windows(4).position(|bytes| bytes == b"TPB1").unwrap()..];
+    while let Ok(header) = BatchHeader::parse(rest) {
+        producers.push((header.producer, header.producer_number));
+        messages += u64::from(header.count);
+        rest = &rest[header.batch_bytes()..];
+    }
+    (producers, messages)
+}
+
+fn forged(producer: u64, number: u64) -> Vec<u8> {
+    let mut batch = batch(number as i64, 1);
+    assign_producer(&mut batch, producer, number).unwrap();
+    batch
+}
+
+#[test]
+fn nobody_can_have_anothers_batches_taken_for_repeats() {
+    let may = [May::Read, May::Write, May::Create];
+    let served = serve_with(&[user("ann", "*", &may), user("bob", "*", &may)], |_| {});
+    let mut ann = served.client_as(Login::Password { user: "ann", password: "secret-ann" });
+    let mut bob = served.client_as(Login::Password { user: "bob", password: "secret-bob" });
+    let stream_id = ann.create("s", StreamOptions::default()).unwrap();
+    ann.add_symbols(stream_id, &["A"]).unwrap();
+    bob.describe("s").unwrap();
+    let (load_of_ann, _) = load(&mut ann, stream_id, 7);
+    append(&mut ann, load_of_ann, 1, &forged(7, 1));
+    assert_eq!(appended(&mut ann, load_of_ann), (1, Ok((0, 1))));
+    let (producers, _) = stored(&mut bob, stream_id);
+    let [(producer, 1)] = producers[..] else { panic!("{producers:?}") };
+    assert!(producer != 0 && producer != 7, "what ann calls herself is not in the log");
+
+    // Bob says that he is her, as she calls herself and as the log calls her; and his batches say so too.
+    let mut next = 1;
+    for (claims, in_batch) in [(7, 7), (producer, producer), (0, producer), (0, 7), (9, producer)] {
+        let (load_of_bob, last_number) = load(&mut bob, stream_id, claims);
+        assert_eq!(last_number, 0, "nothing of hers is his");
+        for number in 1..=5 {
+            append(&mut bob, load_of_bob, number, &forged(in_batch, number * 1000));
+            assert_eq!(appended(&mut bob, load_of_bob), (number, Ok((next, next + 1))));
+            next += 1;
+        }
+        // A number that is far ahead is not taken at all.
+        append(&mut bob, load_of_bob, 1_000_000, &forged(in_batch, 1_000_000));
+        bob.say(load_of_bob, &ToServer::Close {});
+        bob.hear(|_, message| assert_eq!(message, ToClient::Closed {}));
+    }
+    for number in 2..=20 {
+        append(&mut ann, load_of_ann, number, &forged(7, number));
+        assert_eq!(appended(&mut ann, load_of_ann), (number, Ok((next, next + 1))), "stored, not a repeat");
+        next += 1;
+    }
+    // Sent again, they are not stored twice.
+    let mut again = served.client_as(Login::Token("tape_ann"));
+    again.describe("s").unwrap();
+    let (load_again, last_number) = load(&mut again, stream_id, 7);
+    assert_eq!(last_number, 20);
+    append(&mut again, load_again, 20, &forged(7, 20));
+    assert_eq!(appended(&mut again, load_again), (20, Ok((next - 1, next))));
+    let (producers, messages) = stored(&mut again, stream_id);
+    assert_eq!(messages, next);
+    assert_eq!(producers.iter().filter(|(of, _)| *of == producer).count(), 20);
+    assert!(producers.iter().all(|(of, number)| (*of == 0) == (*number == 0)), "{producers:?}");
+}
+
+#[test]
+fn who_loads_through_a_restart_of_the_server_stays_who_it_is() {
+    let mut served = serve_with(&[user("ann", "*", &[May::Write, May::Create])], |_| {});
+    let login = Login::Password { user: "ann", password: "secret-ann" };
+    let mut ann = served.client_as(login);
+    let stream_id = ann.create("s", StreamOptions::default()).unwrap();
+    ann.add_symbols(stream_id, &["A"]).unwrap();
+    let (channel, _) = load(&mut ann, stream_id, 7);
+    append(&mut ann, channel, 1, &batch(1, 10));
+    assert_eq!(appended(&mut ann, channel), (1, Ok((0, 10))));
+    drop(ann);
+    served.restart();
+    let mut ann = served.client_as(login);
+    ann.describe("s").unwrap();
+    let (channel, last_number) = load(&mut ann, stream_id, 7);
+    assert_eq!(last_number, 1);
+    append(&mut ann, channel, 1, &batch(1, 10));
+    assert_eq!(appended(&mut ann, channel), (1, Ok((0, 10))));
+    append(&mut ann, channel, 2, &batch(2, 10));
+    assert_eq!(appended(&mut ann, channel), (2, Ok((10, 20))));
+    assert_eq!(described(&served, "s").spaces[0].log.next_sequence, 20);
 }
 
 #[test]

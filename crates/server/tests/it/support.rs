@@ -16,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Served {
     pub server: Option<Server>,
     pub directory: TempDir,
+    config: Config,
 }
 
 /// Starts a server that listens on a free port of this machine.
@@ -40,7 +41,7 @@ pub fn serve_with(users: &[User], change: impl FnOnce(&mut Config)) -> Served {
         config.users = Some(path);
     }
     change(&mut config);
-    Served { server: Some(Server::start(config).unwrap()), directory }
+    Served { server: Some(Server::start(config.clone()).unwrap()), directory, config }
 }
 
 /// A user with the password `secret-NAME`, the token `tape_NAME` and one right.
@@ -57,6 +58,12 @@ pub fn user(name: &str, streams: &str, may: &[tapedb_server::May]) -> User {
 impl Served {
     pub fn server(&self) -> &Server {
         self.server.as_ref().unwrap()
+    }
+
+    /// Ends the server, and starts another one, which may listen elsewhere.
+    pub fn restart(&mut self) {
+        self.server = None;
+        self.server = Some(Server::start(self.config.clone()).unwrap());
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -69,7 +69,7 @@ def read_manifest(root):
 def check_format(tapedb, root, form, manifest, db):
     """Imports one format, reads it back, compares."""
     begin = time.monotonic()
-    run = [tapedb, "import", "--db", db, "--stream", form, "--format", form, os.path.join(root, form)]
+    run = [tapedb, "import", "--db", db, "--create", "--stream", form, "--format", form, os.path.join(root, form)]
     imported = subprocess.run(run, capture_output=True, text=True)
     if imported.returncode:
         print(f"{form}: import failed with exit code {imported.returncode}\n{imported.stderr}")

@@ -39,6 +39,7 @@ def bars(tapedb: Path, rows: int, folder: Path) -> Dataset:
         "generate",
         "--db",
         db,
+        "--create",
         "--stream",
         "bars",
         "--kind",

@@ -1,5 +1,6 @@
 //! Arguments that several commands share, and how counts and durations are written.
 
+use crate::creation;
 use crate::failure::Failure;
 use crate::remote::{self, ConnectArgs};
 use crate::ui::Ui;
@@ -8,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tapedb_engine::{CursorBuilder, Database, Stream};
-use tapedb_schema::Timestamp;
+use tapedb_schema::{TimeUnit, Timestamp};
 
 thread_local! {
     /// A database that is kept open for the commands to come, as the shell does.
@@ -42,8 +43,14 @@ impl DatabaseArgs {
         }
     }
 
-    /// Opens the database for writing; makes it if it is not there.
+    /// Opens a database that is there for writing.
     pub fn open_to_write(&self) -> Result<Database, Failure> {
+        self.open_or_create(false)
+    }
+
+    /// Opens the database for writing; makes it if it is not there and that is asked for.
+    pub fn open_or_create(&self, create: bool) -> Result<Database, Failure> {
+        creation::check(&self.db, create)?;
         match remote::url_of(&self.db) {
             Some(_) => self.open_to_read(),
             None => Ok(Database::open(&self.db)?),
@@ -231,19 +238,35 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     scaled(digits, nanos).map(Duration::from_nanos).ok_or_else(bad)
 }
 
-/// Bare numbers below this (in 1973) are more likely dates, seconds or milliseconds than nanoseconds since 1970.
-const BARE_NANOS_MIN: u64 = 100_000_000_000_000_000;
-
-/// A time as [`Timestamp`] reads it, but for bare numbers that hardly count nanoseconds.
+/// A time as [`Timestamp`] reads it, but for bare numbers that hardly count nanoseconds; also numbers with their unit, such as
+/// `1381156202s` and `1381156202123.5ms`.
 pub fn time(text: &str) -> Result<Timestamp, String> {
-    const FORMS: &str =
-        "write 2024-01-02, 2024-01-02T14:30:00.5Z or nanoseconds since 1970; UTC unless it says else";
-    if text.parse::<i64>().is_ok_and(|number| number.unsigned_abs() < BARE_NANOS_MIN) {
+    const FORMS: &str = "write 2024-01-02, 2024-01-02T14:30:00.5Z (UTC unless it says else), nanoseconds since 1970, or a number with its \
+         unit, such as 1704205800s or 1704205800000ms";
+    if let Ok(number) = text.parse::<i64>()
+        && !TimeUnit::Nanos.is_plausible(number)
+    {
+        let guess = TimeUnit::of(number)
+            .map(|unit| format!("; for {}, write {text}{unit}", unit.name()))
+            .unwrap_or_default();
+        let in_nanos = Timestamp(number);
         return Err(format!(
-            "a bare number counts nanoseconds since 1970, and {text} of them end before 1974; {FORMS}"
+            "a bare number counts nanoseconds since 1970, which makes {in_nanos} of this{guess}; or {FORMS}"
         ));
     }
+    if let Some(time) = with_unit(text) {
+        return time
+            .ok_or_else(|| format!("{text:?} is out of the range of times, or finer than a nanosecond"));
+    }
     text.parse().map_err(|error| format!("{error}; {FORMS}"))
+}
+
+/// The time of a number with its unit; `None` if the text is no such thing.
+fn with_unit(text: &str) -> Option<Option<Timestamp>> {
+    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit: TimeUnit = text[number.len()..].parse().ok()?;
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit() || b"-.".contains(&byte));
+    is_number.then(|| unit.parse(number))
 }
 
 /// `digits`, with or without a fraction, times `unit`, exactly.
@@ -294,6 +317,21 @@ mod tests {
         }
         for text in ["20240102", "1704205805", "1704205805000", "2024", "0", "-5", "noon"] {
             assert!(time(text).unwrap_err().contains("write 2024-01-02"), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_of_numbers_name_their_unit() {
+        let at = |text: &str| time(text).map(|time| time.to_string());
+        for text in ["1381156202s", "1381156202000ms", "1381156202000000us", "1381156202000000000ns"] {
+            assert_eq!(at(text).unwrap(), "2013-10-07T14:30:02Z", "{text}");
+        }
+        assert_eq!(at("1381156202.25s").unwrap(), "2013-10-07T14:30:02.250Z");
+        assert_eq!(at("-1s").unwrap(), "1969-12-31T23:59:59Z");
+        assert!(at("1381156202").unwrap_err().contains("for seconds, write 1381156202s"));
+        assert!(at("1381156202000").unwrap_err().contains("for milliseconds, write 1381156202000ms"));
+        for text in ["99999999999s", "1.5ns", "1.2.3s", "s", "1m", "1h", "1381156202 s"] {
+            assert!(at(text).is_err(), "{text}");
         }
     }
 

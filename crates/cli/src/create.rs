@@ -2,6 +2,7 @@
 
 use crate::args::{self, DatabaseArgs};
 use crate::failure::Failure;
+use crate::input::StandardInput;
 use crate::settings::SettingsArgs;
 use crate::streams::Summary;
 use crate::ui::Ui;
@@ -57,7 +58,7 @@ enum DurabilityArg {
 
 /// Creates the stream.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let schema = read_schema(&args.schema)?;
+    let schema = read_schema(&args.schema, ui)?;
     let durability = match args.durability {
         DurabilityArg::Transient => Durability::Transient,
         DurabilityArg::Async => Durability::Async,
@@ -67,7 +68,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let bytes_max = args.bytes_max.unwrap_or(default.bytes_max);
     let options = StreamOptions { durability, spaces: args.spaces, bytes_max, ..default };
     let options = args.settings.on(options);
-    let db = args.db.open_to_write()?;
+    let db = args.db.open_or_create(true)?;
     let stream = db.create_stream(&args.stream, schema, options)?;
     if ui.json() {
         return ui.print_json(&Summary::of(&stream)?);
@@ -76,19 +77,21 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 }
 
 /// The schema in a file, or in standard input where that is `-`.
-pub fn read_schema(path: &Path) -> Result<Schema, Failure> {
-    let text = read_text(path).map_err(|error| {
+pub fn read_schema(path: &Path, ui: &Ui) -> Result<Schema, Failure> {
+    let text = read_text(path, ui);
+    ui.check_interrupt()?;
+    let text = text.map_err(|error| {
         Failure::new(format!("cannot read the schema {}: {error}; see --schema", path.display()))
     })?;
     text.parse().map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
 /// The file's text; more than a schema may have is not looked at.
-fn read_text(path: &Path) -> std::io::Result<String> {
+fn read_text(path: &Path, ui: &Ui) -> std::io::Result<String> {
     let mut text = String::new();
     let limit = MAX_TEXT_BYTES as u64 + 1;
     if path == Path::new("-") {
-        std::io::stdin().lock().take(limit).read_to_string(&mut text)?;
+        StandardInput::new(ui).take(limit).read_to_string(&mut text)?;
     } else {
         std::fs::File::open(path)?.take(limit).read_to_string(&mut text)?;
     }

@@ -38,7 +38,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     // Looked at for reading first: that makes no database where there was none, and tells what would go.
     let content = content(&args.db.open_to_read()?, &args.stream, ui)?;
     let subject = format!("stream {:?}", args.stream);
-    if !args.yes && !confirm(&format!("Delete {subject} ({content})"), &subject)? {
+    if !args.yes && !confirm(&format!("Delete {subject} ({content})"), &subject, ui)? {
         return Err(Failure::new("nothing was deleted; answer yes if you mean it"));
     }
     args.db.open_to_write()?.delete_stream(&args.stream)?;

@@ -7,6 +7,7 @@
 use crate::args::count;
 use crate::checksum::Checksum;
 use crate::failure::Failure;
+use crate::output::{Format, write_plain};
 use crate::ui::{self, Ui, per_second, thousands};
 use serde::Serialize;
 use std::fs::File;
@@ -19,6 +20,8 @@ use tapedb_engine::{Database, Error, Loader, Message, Stream, StreamOptions};
 use tapedb_market::Package;
 use tapedb_market::feed::{Feed, FeedConfig};
 
+/// Characters of a message that are shown.
+const LINE_LENGTH_MAX: usize = 160;
 /// The demo's stream.
 const STREAM: &str = "demo";
 /// An empty file in the stream's directory that says who made the stream.
@@ -32,8 +35,9 @@ const SILENCES_MAX: u32 = 50;
 
 /// Record a generated feed, replay it with four readers while it grows, and prove that nothing is lost.
 ///
-/// Makes the database if it is not there, and in it a stream "demo". A stream "demo" from an earlier demo is replaced;
-/// one that something else made is refused, and other streams are left alone.
+/// Makes the database if it is not there, and in it a stream "demo", shows some of its messages, and removes what it has made
+/// when it ends, unless --keep leaves it to look around in. A stream "demo" from an earlier demo is replaced; one that something
+/// else made is refused, and other streams are left alone.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Directory of the database.
@@ -59,6 +63,10 @@ pub struct Args {
     /// Seed of the generated feed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+
+    /// Leave what was recorded, to look around in it.
+    #[arg(long)]
+    keep: bool,
 }
 
 /// What the writer has written, or a reader has seen.
@@ -125,13 +133,30 @@ struct Summary {
     proven: bool,
 }
 
-/// Runs the demo.
+/// Messages that are shown of the beginning and of the end.
+const SHOWN: u64 = 3;
+
+/// Runs the demo, and removes what it has made.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let was_there = args.db.exists();
+    let outcome = demonstrate(&args, ui);
+    match &outcome {
+        // What went wrong can be seen there.
+        Err(Failure::Failed(_)) => outcome,
+        Ok(()) if args.keep => look_around(&args, ui),
+        _ if args.keep => outcome,
+        _ => remove(&args, was_there, ui).and(outcome),
+    }
+}
+
+/// Records, replays and proves.
+fn demonstrate(args: &Args, ui: &Ui) -> Result<(), Failure> {
     let db = Database::open(&args.db)?;
     let stream = new_stream(&db)?;
     let mut writer = Writer::new(args.seed)?;
-    let (load_rate, bytes_per_message) = record(&stream, &mut writer, &args, ui)?;
-    let readings = replay(&stream, &mut writer, &args, ui)?;
+    let (load_rate, bytes_per_message) = record(&stream, &mut writer, args, ui)?;
+    show(&stream, ui)?;
+    let readings = replay(&stream, &mut writer, args, ui)?;
     let written = &writer.written;
     let summary = Summary {
         messages: written.messages,
@@ -145,7 +170,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     };
     report(&summary, &readings, written, ui)?;
     match summary.proven {
-        true => look_around(&args, ui),
+        true => say(ui, "Proven: every reader saw every message once, in order, bit for bit."),
         false => Err(Failure::new(
             "a reader did not see what was written; please report this with the lines above",
         )),
@@ -165,9 +190,39 @@ fn report(summary: &Summary, readings: &[Reading], written: &Tally, ui: &Ui) -> 
     say(ui, &format!("  all readers together: {rate} messages/s of history, every field decoded"))
 }
 
+/// Prints the first messages and the last ones.
+fn show(stream: &Stream, ui: &Ui) -> Result<(), Failure> {
+    let ends = [("The first messages:", stream.cursor()), ("The last ones:", stream.cursor().last(SHOWN))];
+    for (what, cursor) in ends {
+        let (mut cursor, mut lines) = (cursor.open()?, Vec::new());
+        for _ in 0..SHOWN {
+            let Some(message) = cursor.next()? else { break };
+            write_plain(Format::Text, message.symbol(), message.time(), message.record()?, &mut lines);
+        }
+        say(ui, what)?;
+        for line in String::from_utf8_lossy(&lines).lines() {
+            let end = line.char_indices().nth(LINE_LENGTH_MAX);
+            say(ui, &end.map_or(format!("  {line}"), |(end, _)| format!("  {} …", &line[..end])))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the stream, and the database if the demo has made it.
+fn remove(args: &Args, was_there: bool, ui: &Ui) -> Result<(), Failure> {
+    if was_there {
+        return Ok(Database::open(&args.db)?.delete_stream(STREAM)?);
+    }
+    std::fs::remove_dir_all(&args.db).map_err(|error| {
+        let database = args.db.display();
+        Failure::new(format!("cannot remove {database}, which the demo has made: {error}; remove it by hand"))
+    })?;
+    say(ui, &format!("{} is removed again; --keep leaves it to look around in.", args.db.display()))
+}
+
 /// Says what to do next.
 fn look_around(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    say(ui, "Proven: every reader saw every message once, in order, bit for bit.\n\nLook around:")?;
+    say(ui, "\nLook around:")?;
     let database = args.db.display().to_string();
     let program = std::env::args().next().unwrap_or_else(|| "tapedb".into());
     for command in ["streams --db DB", "desc --db DB demo", "tail --db DB demo --last 3 --for 1s"] {
@@ -405,6 +460,7 @@ mod tests {
             live_rate: u64::MAX,
             live_time: Duration::from_millis(1),
             seed: 1,
+            keep: false,
         };
         thread::scope(|scope| {
             for panics in [true, false] {

@@ -2,10 +2,11 @@
 
 use crate::args::{DatabaseArgs, open_stream};
 use crate::failure::Failure;
+use crate::input;
 use crate::streams::Summary;
 use crate::ui::Ui;
 use serde::Serialize;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use tapedb_engine::{Error, Stream};
 
 /// What the commands that delete messages have in common.
@@ -41,7 +42,7 @@ impl EraseArgs {
         // Looked at for reading first: that makes no database where there was none, and tells what is there.
         let content = Summary::of(&open_stream(&self.db.open_to_read()?, name, ui)?)?.content();
         let subject = format!("{what} of stream {name:?}");
-        if !self.yes && !confirm(&format!("Delete {subject} ({content})"), &subject)? {
+        if !self.yes && !confirm(&format!("Delete {subject} ({content})"), &subject, ui)? {
             return Err(Failure::new("nothing was deleted; answer yes if you mean it"));
         }
         let db = self.db.open_to_write()?;
@@ -54,15 +55,11 @@ impl EraseArgs {
 }
 
 /// Asks whether to go on; somebody must be there to answer.
-pub fn confirm(question: &str, subject: &str) -> Result<bool, Failure> {
+pub fn confirm(question: &str, subject: &str, ui: &Ui) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::new(format!("{subject} not deleted: nobody to ask; add --yes if you mean it")));
+        return Err(Failure::new(format!(
+            "{subject}: nothing was changed, for there is nobody to ask; add --yes if you mean it"
+        )));
     }
-    eprint!("{question}? Type yes: ");
-    let _ = io::stderr().flush();
-    let mut answer = String::new();
-    io::stdin()
-        .read_line(&mut answer)
-        .map_err(|error| Failure::new(format!("no answer: {error}; add --yes")))?;
-    Ok(answer.trim().eq_ignore_ascii_case("yes"))
+    input::is_yes(question, ui)
 }

@@ -1,5 +1,6 @@
 //! How a command ends when it does not end well: what is printed, and the exit code.
 
+use serde_json::json;
 use std::process::ExitCode;
 use std::{fmt, io};
 
@@ -52,10 +53,11 @@ impl Failure {
         }
     }
 
-    /// Prints what there is to say, and gives the exit code.
-    pub fn report(&self) -> ExitCode {
+    /// Prints what there is to say, for people or as an object, and gives the exit code.
+    pub fn report(&self, json: bool) -> ExitCode {
         match self {
             Self::OutputClosed | Self::Interrupted { .. } => {}
+            told if json => eprintln!("{}", json!({ "error": told.to_string(), "code": told.code() })),
             // One line, whatever the parts of the message are.
             told => eprintln!("tapedb: {}", told.to_string().replace('\n', "; ")),
         }
@@ -85,6 +87,15 @@ impl fmt::Display for Failure {
 impl From<tapedb_engine::Error> for Failure {
     fn from(error: tapedb_engine::Error) -> Self {
         Self::Failed(error.to_string())
+    }
+}
+
+/// What the parser of the command line refuses, in one line: its first, without what it begins with.
+impl From<clap::Error> for Failure {
+    fn from(error: clap::Error) -> Self {
+        let text = error.to_string();
+        let paragraph: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+        Self::Usage(paragraph.join(" ").trim_start_matches("error: ").to_string())
     }
 }
 

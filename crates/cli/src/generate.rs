@@ -1,6 +1,7 @@
 //! `tapedb generate`: realistic data from a seed.
 
 use crate::args::{self, DatabaseArgs, open_stream};
+use crate::creation::CreateArgs;
 use crate::failure::Failure;
 use crate::streams::Summary;
 use crate::ui::{self, Progress, Ui};
@@ -30,6 +31,9 @@ const CHECK_INTERVAL: u64 = 4096;
 pub struct Args {
     #[command(flatten)]
     db: DatabaseArgs,
+
+    #[command(flatten)]
+    creation: CreateArgs,
 
     /// The stream to write to.
     #[arg(long)]
@@ -71,7 +75,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  tapedb generate --db demo.tape --stream feed
+  tapedb generate --db demo.tape --create --stream feed
   tapedb generate --db demo.tape --stream bars --kind bars --contracts 500 --messages 1M --interval 1s";
 
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +160,7 @@ impl Args {
 
     /// The stream, made if it is not there.
     fn open<T: Record + 'static>(&self, ui: &Ui) -> Result<(Database, Stream), Failure> {
-        let db = self.db.open_to_write()?;
+        let db = self.db.open_or_create(self.creation.create)?;
         let stream = if db.streams()?.contains(&self.stream) {
             open_stream(&db, &self.stream, ui)?
         } else {

@@ -14,6 +14,7 @@ mod checksum;
 mod clear;
 mod copies;
 mod create;
+mod creation;
 mod delete;
 mod demo;
 mod desc;
@@ -21,9 +22,10 @@ mod erase;
 mod failure;
 mod generate;
 mod import;
+mod input;
 mod inspect;
-mod jsonl;
 mod load;
+mod manual;
 mod output;
 mod purge;
 mod read;
@@ -37,6 +39,7 @@ mod sealed;
 mod server;
 mod settings;
 mod shell;
+mod signals;
 mod streams;
 mod symbols;
 mod tail;
@@ -56,9 +59,9 @@ use ui::Ui;
 /// A database is a directory of streams; a stream is a durable, time-ordered sequence of typed messages. One process
 /// writes to a database at a time; any number may read it meanwhile.
 #[derive(Parser, Debug)]
-#[command(name = "tapedb", version, max_term_width = 110, after_long_help = EXAMPLES)]
+#[command(name = "tapedb", version = VERSION, max_term_width = 110, after_long_help = EXAMPLES)]
 struct Cli {
-    /// Print what a program reads: one JSON object per line.
+    /// Print what a program reads: one JSON object per line, also for errors and warnings (on standard error).
     #[arg(long, global = true)]
     json: bool,
 
@@ -66,9 +69,12 @@ struct Cli {
     command: Command,
 }
 
+/// The version, and the commit that the program was built of, as far as it is known.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("TAPEDB_COMMIT"));
+
 const EXAMPLES: &str = "\
 Examples:
-  tapedb generate --db demo.tape --stream feed --messages 1M
+  tapedb generate --db demo.tape --create --stream feed --messages 1M
   tapedb streams --db demo.tape
   tapedb read --db demo.tape feed --limit 5
   tapedb tail --db demo.tape feed
@@ -106,14 +112,25 @@ enum Command {
     Shell(shell::Args),
     Demo(demo::Args),
     Bench(bench::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() && json_is_wanted() => return Failure::from(error).report(true),
+        Err(error) => error.exit(),
+    };
     match Ui::new(cli.json).and_then(|ui| run(cli.command, &ui)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(cli.json),
     }
+}
+
+/// Whether a program reads what is printed, of a command line that cannot be parsed.
+fn json_is_wanted() -> bool {
+    std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
 fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
@@ -147,6 +164,8 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Shell(args) => shell::run(args, ui),
         Command::Demo(args) => demo::run(args, ui),
         Command::Bench(args) => bench::run(args, ui),
+        Command::Completions(args) => manual::completions(args, ui),
+        Command::Man(args) => manual::man(&args, ui),
     }
 }
 

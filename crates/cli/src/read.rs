@@ -43,8 +43,8 @@ pub struct Args {
     #[arg(long, value_parser = args::time, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Timestamp>,
 
-    /// Only the last so many messages, for example 10 or 500k; in time order.
-    #[arg(long, value_parser = args::count, value_name = "N", conflicts_with_all = ["reverse", "last_values"])]
+    /// Only the last so many messages, for example 10 or 500k; in time order, or with --reverse the latest first.
+    #[arg(long, value_parser = args::count, value_name = "N", conflicts_with = "last_values")]
     last: Option<u64>,
 
     /// Begin with the message of this sequence number, and go on in order of arrival. One number for each space of each
@@ -68,11 +68,12 @@ pub struct Args {
     #[arg(long, value_parser = args::count, value_name = "N")]
     limit: Option<u64>,
 
-    /// How messages are printed [default: text, json with --json].
+    /// How messages are printed [default: what the name of --out says; else text, json with --json].
     #[arg(long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 
-    /// Write into this file, which must not be there yet, instead of to standard output.
+    /// Write into this file, which must not be there yet, instead of to standard output. The end of its name says the format:
+    /// .csv, .json or .jsonl, .txt.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -93,6 +94,7 @@ const EXAMPLES: &str = "\
 Examples:
   tapedb read --db demo.tape feed --from 2024-01-02T14:30:05 --to 2024-01-02T14:30:06 --symbols AAAH4
   tapedb read --db demo.tape feed --last 1 --output json
+  tapedb read --db demo.tape bars --from 2024-01-02 --out bars.csv
   tapedb read --db demo.tape feed --last-values --to 2024-01-02T15:00
   tapedb read --db demo.tape feed --output none --readers 2";
 
@@ -111,7 +113,7 @@ struct Summary {
 /// Reads.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     // With --json, what `none` prints is an object; every other format is what it says.
-    let format = Format::chosen(args.output, ui);
+    let format = args.format(ui)?;
     if format != Format::None && args.readers != 1 {
         return Err(Failure::usage("--readers measures; use it with --output none"));
     }
@@ -156,7 +158,8 @@ impl Args {
         if let Some(to) = self.to {
             cursor = cursor.to(to);
         }
-        if let Some(last) = self.last {
+        // Backwards, the last messages are the first ones: see `limit`.
+        if let Some(last) = self.last.filter(|_| !self.reverse) {
             cursor = cursor.last(last);
         }
         if !self.from_sequence.is_empty() {
@@ -166,7 +169,21 @@ impl Args {
     }
 
     fn limit(&self) -> u64 {
-        self.limit.unwrap_or(u64::MAX)
+        let last = self.last.filter(|_| self.reverse);
+        self.limit.unwrap_or(u64::MAX).min(last.unwrap_or(u64::MAX))
+    }
+
+    /// The format that was asked for, or that the name of the file says; both must agree.
+    fn format(&self, ui: &Ui) -> Result<Format, Failure> {
+        let named = self.out.as_deref().and_then(Format::of_name);
+        match (self.output, named, &self.out) {
+            (Some(wanted), Some(named), Some(out)) if wanted != named => Err(Failure::usage(format!(
+                "{} is named as a file of {named}, and --output asks for {wanted}; name one or the other",
+                out.display()
+            ))),
+            (Some(format), _, _) | (None, Some(format), _) => Ok(format),
+            (None, None, _) => Ok(Format::chosen(None, ui)),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::args;
 use crate::failure::Failure;
-use crate::ui;
+use crate::signals;
 use std::env;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ fn client(url: &str, how: &ConnectArgs) -> Result<Client, Failure> {
     if let Ok(text) = env::var("TAPEDB_SPIN_US") {
         client = client.spin(spin(&text)?);
     }
-    Ok(client.wait(how.wait.unwrap_or_default()).give_up_when(ui::interrupted()))
+    Ok(client.wait(how.wait.unwrap_or_default()).give_up_when(signals::interrupted()))
 }
 
 /// A number of seconds, with or without a fraction.

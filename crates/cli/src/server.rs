@@ -2,6 +2,7 @@
 
 use crate::awake;
 use crate::copies::Copies;
+use crate::creation;
 use crate::failure::Failure;
 use crate::remote;
 use crate::ui::Ui;
@@ -26,14 +27,14 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serve a database over TCP, TLS and Unix sockets.
 ///
-/// Without options: the database in ./tapedb (made if it is not there) on 127.0.0.1:7847, health and metrics on
+/// Without options: the database in ./tapedb (--create makes it) on 127.0.0.1:7847, health and metrics on
 /// http://127.0.0.1:7848. Whatever is an option here can also be a variable of the environment (TAPEDB_SERVER_LISTEN) or
 /// a line of a TOML file (listen = "0.0.0.0:7847"); options win over variables, variables over the file. The file also has
 /// limits: --print-config shows all. Users, rights and limits: see docs/SERVER.md.
 ///
 /// SIGHUP reads the users again; SIGTERM and Ctrl-C end in good order.
 ///
-/// Example: tapedb server --db demo.tape --listen 0.0.0.0:7847 --users users.toml
+/// Example: tapedb server --db demo.tape --create --listen 0.0.0.0:7847 --users users.toml
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// TOML file with settings.
@@ -43,6 +44,10 @@ pub struct Args {
     /// Directory of the database.
     #[arg(long, value_name = "DIR", env = "TAPEDB_SERVER_DB")]
     db: Option<PathBuf>,
+
+    /// Make the database if there is none.
+    #[arg(long, env = "TAPEDB_SERVER_CREATE")]
+    create: bool,
 
     /// Where clients connect over TCP; port 0 for any that is free, or off.
     #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_LISTEN")]
@@ -235,6 +240,10 @@ impl Args {
         config.limits.connections_max = self.connections_max.unwrap_or(config.limits.connections_max);
         config.spin_us = self.spin_us.unwrap_or(config.spin_us);
         config.shutdown_grace_seconds = self.shutdown_grace_seconds.unwrap_or(config.shutdown_grace_seconds);
+        config.create |= self.create;
+        if !self.print_config {
+            creation::check(&config.database, config.create)?;
+        }
         config.keep_awake |= self.keep_awake;
         config.insecure_allow_anyone |= self.insecure_allow_anyone;
         if !self.copy_topic.is_empty() {

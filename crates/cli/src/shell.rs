@@ -9,12 +9,13 @@ mod rates;
 mod settings;
 
 use crate::failure::Failure;
+use crate::input::ScriptLines;
 use crate::ui::Ui;
 use clap::Parser;
 use line::Line;
 use prompt::Prompt;
 use settings::Settings;
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, IsTerminal};
 use tapedb_engine::Database;
 
 /// Type commands one after the other, on a database and streams chosen once.
@@ -70,7 +71,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if io::stdin().is_terminal() && !ui.json() {
         return shell.converse();
     }
-    shell.script(io::stdin().lock().lines(), args.keep_going)
+    shell.script(ScriptLines::new(ui)?, args.keep_going)
 }
 
 impl Shell<'_> {
@@ -83,7 +84,7 @@ impl Shell<'_> {
                 Ok(Next::Quit) => break,
                 Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
                 Err(failure) => {
-                    failure.report();
+                    failure.report(self.ui.json());
                     // Ctrl-C has ended the command, not the shell.
                     self.ui.forget_interrupt();
                 }
@@ -101,6 +102,8 @@ impl Shell<'_> {
     ) -> Result<(), Failure> {
         let mut failed = 0_u64;
         for (number, line) in lines.enumerate() {
+            // A signal has ended the waiting for a line.
+            self.ui.check_interrupt()?;
             let line =
                 line.map_err(|error| Failure::new(format!("cannot read the script: {error}; check it")))?;
             match self.carry_out(&line) {
@@ -108,7 +111,7 @@ impl Shell<'_> {
                 Ok(Next::Quit) => break,
                 Err(failure @ (Failure::OutputClosed | Failure::Interrupted { .. })) => return Err(failure),
                 Err(failure) if keep_going => {
-                    failure.report();
+                    failure.report(self.ui.json());
                     failed += 1;
                 }
                 Err(failure) => return Err(failure.in_line(number + 1)),
@@ -150,9 +153,8 @@ impl Shell<'_> {
             // Help that was asked for is no failure.
             Err(error) if !error.use_stderr() => self.ui.print(&error.to_string()),
             Err(error) => {
-                let text = error.to_string();
-                let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-                Err(Failure::usage(format!("{first}; `help` says what can be said here")))
+                let refused = Failure::from(error);
+                Err(Failure::usage(format!("{refused}; `help` says what can be said here")))
             }
         }
     }

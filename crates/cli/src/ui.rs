@@ -1,21 +1,11 @@
-//! What people and programs see: lines, tables, progress; and what they do: Ctrl-C.
+//! What people and programs see: lines, tables, progress.
 
 use crate::failure::Failure;
+use crate::signals::Signals;
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use serde_json::json;
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
-
-/// Whether Ctrl-C was pressed, for what has no [`Ui`].
-static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-
-/// Raised once Ctrl-C was pressed.
-pub fn interrupted() -> Arc<AtomicBool> {
-    INTERRUPTED.clone()
-}
 
 /// How often progress is drawn.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -26,24 +16,14 @@ pub struct Ui {
     json: bool,
     /// Whether somebody watches standard error.
     watched: bool,
-    interrupted: Arc<AtomicBool>,
-    signal: Arc<AtomicUsize>,
+    signals: Signals,
 }
 
 impl Ui {
     /// Prepares for one command. The first Ctrl-C (or SIGTERM) asks the command to come to an end, the second ends
     /// the process at once.
     pub fn new(json: bool) -> Result<Self, Failure> {
-        let (interrupted, signal) = (interrupted(), Arc::new(AtomicUsize::new(0)));
-        for number in [SIGINT, SIGTERM] {
-            let code = 128 + number;
-            // In this order: the first signal finds the flag down and raises it.
-            flag::register_conditional_shutdown(number, code, interrupted.clone())
-                .and_then(|_| flag::register_usize(number, signal.clone(), code as usize))
-                .and_then(|_| flag::register(number, interrupted.clone()))
-                .map_err(|error| Failure::new(format!("cannot listen for Ctrl-C: {error}; try again")))?;
-        }
-        Ok(Self { json, watched: io::stderr().is_terminal(), interrupted, signal })
+        Ok(Self { json, watched: io::stderr().is_terminal(), signals: Signals::listen()? })
     }
 
     /// Whether a program reads the output.
@@ -51,10 +31,15 @@ impl Ui {
         self.json
     }
 
+    /// Ctrl-C and its like.
+    pub fn signals(&self) -> &Signals {
+        &self.signals
+    }
+
     /// Whether Ctrl-C was pressed.
     #[inline]
     pub fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.signals.is_interrupted()
     }
 
     /// [`Failure::Interrupted`] once Ctrl-C was pressed.
@@ -65,18 +50,20 @@ impl Ui {
 
     /// Forgets a Ctrl-C that has been heeded.
     pub fn forget_interrupt(&self) {
-        self.interrupted.store(false, Ordering::Relaxed);
+        self.signals.forget();
     }
 
     #[cold]
     fn interruption(&self) -> Failure {
-        let code = self.signal.load(Ordering::Relaxed);
-        Failure::Interrupted { code: u8::try_from(code).ok().filter(|code| *code > 0).unwrap_or(130) }
+        Failure::Interrupted { code: self.signals.code() }
     }
 
     /// Says something on standard error that the output does not hold.
     pub fn warn(&self, what: &str) {
-        eprintln!("tapedb: warning: {}", what.replace('\n', "; "));
+        match self.json {
+            true => eprintln!("{}", json!({ "warning": what })),
+            false => eprintln!("tapedb: warning: {}", what.replace('\n', "; ")),
+        }
     }
 
     /// Says how it goes on standard error, to people only.

@@ -1,10 +1,11 @@
 //! `tapedb user`: the users of a server.
 
 use crate::failure::Failure;
+use crate::input;
 use crate::ui::{self, Ui};
 use clap::Subcommand;
 use serde::Serialize;
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use tapedb_server::{
     ANONYMOUS, ConfigError, May, Right, Token, User, Users, hash_password, hash_token, new_token,
@@ -119,7 +120,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
                     "there is a user {name:?} already; see `tapedb user passwd`"
                 )));
             }
-            let password = if no_password || name == ANONYMOUS { None } else { Some(read_password(&name)?) };
+            let password =
+                if no_password || name == ANONYMOUS { None } else { Some(read_password(&name, ui)?) };
             let said = format!("added user {name:?}\n");
             users.users.push(User {
                 name,
@@ -135,7 +137,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         }
         Action::Passwd { name } => {
             known(&mut users, &name)?;
-            let password = read_password(&name)?;
+            let password = read_password(&name, ui)?;
             known(&mut users, &name)?.password = Some(password);
             format!("user {name:?} has another password\n")
         }
@@ -174,7 +176,7 @@ fn known<'a>(users: &'a mut Users, name: &str) -> Result<&'a mut User, Failure> 
 }
 
 /// The hash of a password that is typed twice, or is the first line of standard input.
-fn read_password(name: &str) -> Result<String, Failure> {
+fn read_password(name: &str, ui: &Ui) -> Result<String, Failure> {
     let told =
         |error: io::Error| Failure::new(format!("cannot read the password: {error}; type it, or pipe it in"));
     let password = if io::stdin().is_terminal() {
@@ -184,9 +186,7 @@ fn read_password(name: &str) -> Result<String, Failure> {
         }
         password
     } else {
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line).map_err(told)?;
-        line.trim_end_matches(['\r', '\n']).to_string()
+        input::line(ui)?
     };
     hash_password(&password).map_err(Failure::usage)
 }

@@ -58,7 +58,7 @@ pub struct Trade {
     pub aggressor: Option<Aggressor>,
     /// The venue's trade number.
     pub id: Option<u64>,
-    /// The venue's sale conditions, as written.
+    /// The venue's sale conditions, as written; longer ones are a message of their own, [`TradeCondition`].
     pub condition: Option<Ascii<8>>,
     /// The vendor marks the trade as doubtful.
     pub suspicious: bool,
@@ -192,6 +192,39 @@ pub struct Bar {
     pub volume: Decimal64,
 }
 
+/// What a derivative is worth to its venue, for margins and funding; the message's time is when it was received.
+#[derive(Record, Debug, Clone, Copy, PartialEq, Default)]
+#[record(message)]
+pub struct MarkPrice {
+    /// Mark price.
+    pub mark: Decimal64,
+    /// Price of the index.
+    pub index: Option<Decimal64>,
+    /// Estimated settlement price.
+    pub settlement: Option<Decimal64>,
+    /// Average of the mark price, as the venue takes it.
+    pub average: Option<Decimal64>,
+    /// Funding rate; null where there is no funding.
+    pub funding_rate: Option<Decimal64>,
+    /// When funding is next; null where there is none.
+    pub next_funding: Option<Timestamp>,
+    /// When the venue sent it.
+    pub source_time: Option<Timestamp>,
+    /// Venue, where it differs from message to message.
+    pub exchange: Option<Ascii<8>>,
+}
+
+/// The condition of a trade that [`Trade::condition`] has no room for, which is then null: the message before it, of the same
+/// time and symbol, has the trade.
+#[derive(Record, Debug, Clone, PartialEq, Eq, Default)]
+#[record(message)]
+pub struct TradeCondition {
+    /// The venue's trade number.
+    pub id: Option<u64>,
+    /// The venue's sale conditions, as written.
+    pub condition: String,
+}
+
 /// The layout of the records is a format: on disk, on the wire, in other languages. What changes it does not compile.
 const fn lies<R: Record>(fixed: usize, offsets: &[usize]) -> bool {
     let mut same = R::FIXED == fixed && R::OFFSETS.len() == offsets.len();
@@ -210,6 +243,8 @@ const _: () = assert!(lies::<Level2Update>(33, &[1, 2, 3, 5, 13, 21, 25]));
 const _: () = assert!(lies::<SequenceRange>(17, &[1, 9]));
 const _: () = assert!(lies::<Package>(30, &[1, 2, 10, 18, 26]));
 const _: () = assert!(lies::<Bar>(40, &[0, 8, 16, 24, 32]));
+const _: () = assert!(lies::<MarkPrice>(65, &[1, 9, 17, 25, 33, 41, 49, 57]));
+const _: () = assert!(lies::<TradeCondition>(13, &[1, 9]));
 
 #[cfg(test)]
 mod tests {
@@ -229,7 +264,8 @@ mod tests {
 
     #[test]
     fn the_interpreter_finds_the_fields_at_the_same_offsets() {
-        let schema = SchemaBuilder::new().with::<Package>().with::<Bar>().finish();
+        let schema = SchemaBuilder::new().with::<Package>().with::<Bar>().with::<MarkPrice>();
+        let schema = schema.with::<TradeCondition>().finish();
         let layouts = Layouts::new(schema).unwrap();
         let offsets = |name: &str| {
             let (id, _) = layouts.schema().record(name).unwrap();
@@ -247,6 +283,8 @@ mod tests {
             compiled::<SequenceRange>(),
             compiled::<Package>(),
             compiled::<Bar>(),
+            compiled::<MarkPrice>(),
+            compiled::<TradeCondition>(),
         ];
         assert_eq!(all.len(), layouts.records().len());
         for (name, compiled) in all {

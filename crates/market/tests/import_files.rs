@@ -182,12 +182,14 @@ fn a_bad_line_stops_or_is_skipped_and_counted() {
 
 #[test]
 fn a_row_that_no_stream_can_hold_is_a_bad_line() {
-    let trade = |symbol: &str| format!(r#"17 {{"e":"trade","s":"{symbol}","t":1,"p":"1","q":"1","m":true}}"#);
+    let trade = |symbol: &str| {
+        format!(r#"1723161255000000000 {{"e":"trade","s":"{symbol}","t":1,"p":"1","q":"1","m":true}}"#)
+    };
     let depth = |levels: usize| {
         let level = vec![r#"["1","2"]"#; levels].join(",");
-        format!(r#"17 {{"e":"depthUpdate","s":"A","U":1,"u":2,"b":[{level}],"a":[]}}"#)
+        format!(r#"1723161255000000000 {{"e":"depthUpdate","s":"A","U":1,"u":2,"b":[{level}],"a":[]}}"#)
     };
-    let snapshot = r#"17 {"lastUpdateId":1,"bids":[],"asks":[]}"#.to_string();
+    let snapshot = r#"1723161255000000000 {"lastUpdateId":1,"bids":[],"asks":[]}"#.to_string();
     let folder = Folder::new();
     for (bad, expected) in [
         (trade(""), "line 2: expected a symbol of 1 to 255 bytes"),
@@ -228,13 +230,13 @@ fn an_error_of_one_source_leaves_the_others_going() {
 fn binance_frames_of_all_kinds() {
     let folder = Folder::new();
     let text = concat!(
-        r#"17 {"stream":"btcusd_perp@trade","data":{"e":"trade","E":1,"T":1,"s":"BTCUSD_PERP","t":1,"p":"2","q":"3","m":false}}"#,
+        r#"1723161255000000000 {"stream":"btcusd_perp@trade","data":{"e":"trade","E":1723161256299,"T":1723161256299,"s":"BTCUSD_PERP","t":1,"p":"2","q":"3","m":false}}"#,
         "\n",
-        r#"18 {"lastUpdateId":9,"bids":[["1","2"]],"asks":[]}"#,
+        r#"1723161255000000018 {"lastUpdateId":9,"bids":[["1","2"]],"asks":[]}"#,
         "\n",
-        r#"19 {"stream":"btcusd_perp@markPrice","data":{}}"#,
+        r#"1723161255000000019 {"stream":"btcusd_perp@aggTrade","data":{}}"#,
         "\n",
-        r#"20 {"stream":"btcusd_perp@bookTicker","data":{"u":1,"s":"BTCUSD_PERP","b":"1","B":"1","a":"2","A":"1"}}"#,
+        r#"1723161255000000020 {"stream":"btcusd_perp@bookTicker","data":{"u":1,"s":"BTCUSD_PERP","b":"1","B":"1","a":"2","A":"1"}}"#,
     );
     let (first, second) = text.as_bytes().split_at(150);
     let mut parts = gzip(first);
@@ -244,12 +246,12 @@ fn binance_frames_of_all_kinds() {
     let (mut package, mut kinds) = (Package::default(), Vec::new());
     while let Some(row) = source.next(&mut package).unwrap() {
         assert_eq!(row.symbol, "BTCUSD_PERP");
-        kinds.push((row.time.nanos(), package.kind, package.entries.len()));
+        kinds.push((row.time.nanos() - 1_723_161_255_000_000_000, package.kind, package.entries.len()));
     }
     let (update, snapshot) = (PackageKind::Update, PackageKind::Snapshot);
-    assert_eq!(kinds, [(17, update, 1), (18, snapshot, 1), (20, update, 2)]);
+    assert_eq!(kinds, [(0, update, 1), (18, snapshot, 1), (20, update, 2)]);
     assert_eq!(source.counters().rows, 3);
-    assert_eq!(source.counters().unknown_kinds["markPrice"], 1);
+    assert_eq!(source.counters().unknown_kinds["aggTrade"], 1);
 }
 
 #[test]
@@ -284,8 +286,9 @@ fn a_file_cut_anywhere_is_an_error_and_never_passes_for_whole() {
         let error = find(Format::UsEquityTicks, &path).unwrap_err();
         assert!(error.to_string().contains("not a zip file, or cut short"), "{error}");
     }
-    let frames = |n: usize| {
-        (0..n).map(|i| format!("{i} {{\"result\":{}}}\n", i * 7_919)).collect::<String>().into_bytes()
+    let frames = |n: u64| {
+        let line = |i| format!("{} {{\"result\":{}}}\n", 1_723_161_255_000_000_000 + i, i * 7_919);
+        (0..n).map(line).collect::<String>().into_bytes()
     };
     let whole = gzip(&frames(2_000));
     for length in (0..whole.len()).step_by(997).chain([whole.len() - 1]) {

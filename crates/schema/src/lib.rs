@@ -10,6 +10,7 @@ mod fixed;
 mod text;
 mod time;
 mod types;
+mod unit;
 
 pub use ascii::{Ascii, AsciiError, is_valid_ascii};
 pub use decimal64::{Decimal64, DecimalError};
@@ -18,3 +19,4 @@ pub use fixed::Fixed;
 pub use text::MAX_TEXT_BYTES;
 pub use time::{TimeError, TimeOfDay, Timestamp};
 pub use types::*;
+pub use unit::TimeUnit;

@@ -29,8 +29,10 @@ pub const HTTP_PORT: u16 = 7848;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Directory of the database; made if it is not there.
+    /// Directory of the database. [`Server::start`](crate::Server::start) makes it if it is not there.
     pub database: PathBuf,
+    /// Whether the command may make the database.
+    pub create: bool,
     /// Where clients connect over TCP: `host:port`, port 0 for any that is free, or `off`.
     pub listen: Endpoint,
     /// A Unix socket for clients on this machine; its file is made with mode 0600.
@@ -133,6 +135,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             database: "tapedb".into(),
+            create: false,
             listen: Endpoint::loopback(PORT),
             unix_socket: None,
             http: Endpoint::loopback(HTTP_PORT),
@@ -411,7 +414,7 @@ mod tests {
     #[test]
     fn what_is_printed_is_read_again() {
         let text = "
-            database = 'db'\nlisten = '0.0.0.0:1'\nunix_socket = '/run/t.sock'\nhttp = 'off'\nusers = 'users.toml'
+            database = 'db'\ncreate = true\nlisten = '0.0.0.0:1'\nunix_socket = '/run/t.sock'\nhttp = 'off'\nusers = 'users.toml'
             audit_log = 'audit.jsonl'\ndurability_min = 'sync'\nshutdown_grace_seconds = 3
             copy_topics = ['quotes', 'trades=us.trades']
             [tls]\ncertificate = 'c.pem'\nkey = 'k.pem'

@@ -31,7 +31,7 @@ pub fn run(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
     if sources.is_empty() {
         ui.note("the files have no tables");
     }
-    let db = args.db.open_to_write()?;
+    let db = args.db.open_or_create(args.creation.create)?;
     for source in &sources {
         let name = stream_name(args, source, sources.len());
         if source.has_no_names {

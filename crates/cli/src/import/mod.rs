@@ -8,6 +8,7 @@ mod plan;
 mod transfer;
 
 use crate::args::{self, DatabaseArgs, open_stream};
+use crate::creation::CreateArgs;
 use crate::failure::Failure;
 use crate::ui::{self, Ui};
 use clap::ValueEnum;
@@ -22,11 +23,12 @@ use std::str::FromStr;
 use std::time::Instant;
 use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Database, Stream, StreamOptions};
-use tapedb_market::Package;
 use tapedb_market::import::{
-    Counters, Format, FxProvider, ImportError, ImportOptions, Merge, OnBadLine, SourceFile, UnknownFormat,
-    discover,
+    Beside, Counters, Format, FxProvider, ImportError, ImportOptions, Merge, OnBadLine, SourceFile,
+    UnknownFormat, discover,
 };
+use tapedb_market::{MarkPrice, Package, TradeCondition};
+use tapedb_schema::{Schema, TimeUnit};
 use transfer::Transfer;
 
 /// Messages between two looks at Ctrl-C and progress.
@@ -35,7 +37,8 @@ const CHECK_INTERVAL: u64 = 1024;
 /// Import files of venues and vendors, merged by time.
 ///
 /// Reads files, and folders through and through, and writes one `Package` for each row. The stream is made if it is
-/// not there. A file is open only while its day is read, so memory does not grow with the days; files whose names tell
+/// not there. (Mark prices, and conditions of trades that are longer than eight characters, are messages of types of their own,
+/// which streams made for binance-raw-ws have.) A file is open only while its day is read, so memory does not grow with the days; files whose names tell
 /// no day, such as HistData's, are all open at once.
 ///
 /// The stream remembers which files it has, by their content. A file that it has is refused unless --again says
@@ -49,6 +52,9 @@ const CHECK_INTERVAL: u64 = 1024;
 pub struct Args {
     #[command(flatten)]
     db: DatabaseArgs,
+
+    #[command(flatten)]
+    creation: CreateArgs,
 
     /// The stream to write to. Of kdb+'s files: the stream of the one table in them, or what the names of their streams
     /// begin with, as in STREAM/quote [default: the table's name].
@@ -88,6 +94,11 @@ pub struct Args {
     #[arg(long, value_name = "SYMBOL")]
     fx_symbol: Option<String>,
 
+    /// What the times of receipt in captures (binance-raw-ws) count since 1970: s, ms, us or ns [default: the unit in which the
+    /// first time of a file is not before 1973].
+    #[arg(long, value_name = "UNIT")]
+    time_unit: Option<TimeUnit>,
+
     /// Of kdb+'s files only these tables, for example trade,quote [default: all].
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     tables: Vec<String>,
@@ -107,7 +118,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  tapedb import --db ticks.tape --stream us --format us-equity-ticks us-equity-ticks/
+  tapedb import --db ticks.tape --create --stream us --format us-equity-ticks us-equity-ticks/
   tapedb import --db ticks.tape --stream eurusd --format fx-ticks fxcm-eurusd/*.zip --again skip
   tapedb import --db tape://loader@ticks:7847 --stream us --format us-equity-ticks us-equity-ticks/
   tapedb import --db ticks.tape --stream tp --format kdb-log --schema sym.q tplog/sym2022.06.16
@@ -173,6 +184,9 @@ struct Totals {
     resumed: u64,
     bad_lines: u64,
     ignored: BTreeMap<String, u64>,
+    /// Units in which times of receipt were taken to be, where they are not nanoseconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    guessed_units: Vec<&'static str>,
     seconds: f64,
     messages_per_second: f64,
 }
@@ -207,8 +221,8 @@ fn packages(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
     let options = args.options();
     let found = discover(format, &args.paths, &options).map_err(|error| failed(&error))?;
     let mut inputs = identify(found, ui)?;
-    let db = args.db.open_to_write()?;
-    let stream = open(&db, name, ui)?;
+    let db = args.db.open_or_create(args.creation.create)?;
+    let stream = open(&db, name, format, ui)?;
     let home = Home::of(args, &stream)?;
     let mut ledger = home.ledger()?;
     let mut plan = plan(args.again, format, &inputs, &mut ledger, &stream)?;
@@ -230,6 +244,7 @@ impl Args {
             fx_provider: self.fx_provider,
             fx_utc_offset_seconds: self.fx_utc_offset_seconds,
             fx_symbol: self.fx_symbol.clone(),
+            receive_time_unit: self.time_unit,
         }
     }
 }
@@ -259,14 +274,23 @@ fn order_as_begun(inputs: &mut Vec<Input>, plan: &mut Plan) {
     (*inputs, plan.wanted) = pairs.into_iter().unzip();
 }
 
-fn open(db: &Database, name: &str, ui: &Ui) -> Result<Stream, Failure> {
+fn open(db: &Database, name: &str, format: Format, ui: &Ui) -> Result<Stream, Failure> {
     let stream = if db.streams()?.iter().any(|known| known == name) {
         open_stream(db, name, ui)?
     } else {
-        db.create_stream(name, SchemaBuilder::new().with::<Package>().finish(), StreamOptions::default())?
+        db.create_stream(name, schema(format), StreamOptions::default())?
     };
     stream.type_id_of::<Package>()?;
     Ok(stream)
+}
+
+/// The record types that files of a format have.
+fn schema(format: Format) -> Schema {
+    let packages = SchemaBuilder::new().with::<Package>();
+    match format {
+        Format::BinanceRawWs => packages.with::<MarkPrice>().with::<TradeCondition>().finish(),
+        _ => packages.finish(),
+    }
 }
 
 fn plan(
@@ -292,6 +316,7 @@ struct Outcome {
     found: u64,
     bad_lines: u64,
     ignored: BTreeMap<String, u64>,
+    guessed_units: Vec<&'static str>,
     seconds: f64,
 }
 
@@ -313,15 +338,19 @@ fn transfer(
     let mut bookkeeper = Bookkeeper { home, ledger, stream, format, files, id };
     let mut transfer = Transfer::new(stream, resumed, home)?;
     let mut messages = vec![0; merge.files().len()];
-    if let Err(failure) = move_all(&mut merge, &mut transfer, &mut bookkeeper, &mut messages, ui) {
+    let mut refused = BTreeMap::new();
+    let moved = move_all(&mut merge, &mut transfer, &mut bookkeeper, &mut messages, &mut refused, ui);
+    if let Err(failure) = moved {
         return Err(stop(failure, &mut transfer, ui));
     }
     bookkeeper.begin()?;
     transfer.finish()?;
     bookkeeper.end(messages.iter().sum())?;
-    let Counters { bad_lines, unknown_kinds: ignored, .. } = merge.counters();
+    let Counters { bad_lines, unknown_kinds: mut ignored, guessed_units, .. } = merge.counters();
+    ignored.extend(refused);
     let seconds = start.elapsed().as_secs_f64();
-    Ok(Outcome { messages, found: transfer.found, bad_lines, ignored, seconds })
+    let guessed_units = guessed_units.into_iter().collect();
+    Ok(Outcome { messages, found: transfer.found, bad_lines, ignored, guessed_units, seconds })
 }
 
 /// Tells the ledger of an import.
@@ -358,12 +387,13 @@ impl Bookkeeper<'_> {
     }
 }
 
-/// Moves all messages; counts those of each source.
+/// Moves all messages; counts those of each source, and those that the stream has no record type for.
 fn move_all(
     merge: &mut Merge,
     transfer: &mut Transfer,
     bookkeeper: &mut Bookkeeper<'_>,
     messages: &mut [u64],
+    refused: &mut BTreeMap<String, u64>,
     ui: &Ui,
 ) -> Result<(), Failure> {
     let mut progress = ui.progress("importing", merge.progress().1);
@@ -371,8 +401,15 @@ fn move_all(
     while let Some(row) = merge.next(&mut package).map_err(|error| stopped(&error, total))? {
         // Not before there is a message: a file that cannot be read at all leaves no trace.
         bookkeeper.begin()?;
-        transfer.take(row.symbol, row.time, &package)?;
-        messages[row.source] += 1;
+        let refusal = match row.beside {
+            None => transfer.take(row.symbol, row.time, &package)?,
+            Some(Beside::MarkPrice(mark)) => transfer.take(row.symbol, row.time, mark)?,
+            Some(Beside::TradeCondition(condition)) => transfer.take(row.symbol, row.time, condition)?,
+        };
+        match refusal {
+            None => messages[row.source] += 1,
+            Some(kind) => *refused.entry(kind).or_default() += 1,
+        }
         total += 1;
         if total % CHECK_INTERVAL == 0 {
             progress.update(merge.progress().0, total);
@@ -404,6 +441,7 @@ fn print(stream: &str, files: &[FileReport], outcome: &Outcome, ui: &Ui) -> Resu
         resumed: outcome.found,
         bad_lines: outcome.bad_lines,
         ignored: outcome.ignored.clone(),
+        guessed_units: outcome.guessed_units.clone(),
         seconds: outcome.seconds,
         messages_per_second: ui::per_second(messages, outcome.seconds),
     };
@@ -452,6 +490,9 @@ impl Totals {
         }
         if self.bad_lines > 0 {
             text.push_str(&format!("{} bad lines passed over\n", ui::thousands(self.bad_lines)));
+        }
+        for unit in &self.guessed_units {
+            text.push_str(&format!("times of receipt were taken for {unit}, for their size\n"));
         }
         for (kind, count) in &self.ignored {
             text.push_str(&format!("{} lines of kind {kind:?} are not imported\n", ui::thousands(*count)));

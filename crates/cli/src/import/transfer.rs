@@ -5,7 +5,7 @@ use super::home::Home;
 use super::ledger::Import;
 use crate::failure::Failure;
 use std::time::Duration;
-use tapedb_codec::encode;
+use tapedb_codec::{Record, encode};
 use tapedb_engine::{Cursor, Loader, Position, Stream};
 use tapedb_market::Package;
 use tapedb_schema::Timestamp;
@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// Always true: all messages taken so far are in the stream or in the loader, from `first_sequence` on without a gap.
 pub struct Transfer {
+    stream: Stream,
     loader: Loader,
     /// What the import wrote before it was cut short; `None` when all of it has been seen.
     written: Option<Written>,
@@ -40,18 +41,37 @@ impl Transfer {
     /// Into a stream, from its end on or behind what `resumed` has written.
     pub fn new(stream: &Stream, resumed: Option<&Import>, home: &Home) -> Result<Self, Failure> {
         let written = resumed.map(|import| Written::open(stream, import, home)).transpose()?.flatten();
-        Ok(Self { loader: stream.loader()?, written, body: Vec::new(), found: 0, appended: 0 })
+        Ok(Self {
+            stream: stream.clone(),
+            loader: stream.loader()?,
+            written,
+            body: Vec::new(),
+            found: 0,
+            appended: 0,
+        })
     }
 
-    /// Takes the next message of the files.
-    pub fn take(&mut self, symbol: &str, time: Timestamp, package: &Package) -> Result<(), Failure> {
-        if self.written.is_some() && self.is_there(symbol, time, package)? {
-            self.found += 1;
-            return Ok(());
+    /// Takes the next message of the files; gives its kind, if the stream has no record type for it.
+    pub fn take<T: Record + 'static>(
+        &mut self,
+        symbol: &str,
+        time: Timestamp,
+        record: &T,
+    ) -> Result<Option<String>, Failure> {
+        if T::NAME != Package::NAME && !self.has_type::<T>() {
+            return Ok(Some(format!("{}, which the stream has no record type for", T::NAME)));
         }
-        self.loader.append(symbol, time, package)?;
+        if self.written.is_some() && self.is_there(symbol, time, record)? {
+            self.found += 1;
+            return Ok(None);
+        }
+        self.loader.append(symbol, time, record)?;
         self.appended += 1;
-        Ok(())
+        Ok(None)
+    }
+
+    fn has_type<T: Record + 'static>(&self) -> bool {
+        self.stream.type_id_of::<T>().is_ok()
     }
 
     /// Takes the next message of the files, encoded.
@@ -90,10 +110,10 @@ impl Transfer {
         Ok(())
     }
 
-    fn is_there(&mut self, symbol: &str, time: Timestamp, package: &Package) -> Result<bool, Failure> {
+    fn is_there<T: Record>(&mut self, symbol: &str, time: Timestamp, record: &T) -> Result<bool, Failure> {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
-        encode(package, &mut body);
+        encode(record, &mut body);
         let is_there = self.has_body(symbol, time, &body);
         self.body = body;
         is_there

@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::ui::Ui;
 use clap::ValueEnum;
 pub use counter::{Counter, Totals};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -43,6 +44,27 @@ impl Format {
     /// What was asked for, by the command's own option or by `--json`.
     pub fn chosen(own: Option<Self>, ui: &Ui) -> Self {
         own.unwrap_or(if ui.json() { Self::Json } else { Self::Text })
+    }
+
+    /// What the end of a file's name says.
+    pub fn of_name(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "csv" => Some(Self::Csv),
+            "json" | "jsonl" | "ndjson" => Some(Self::Json),
+            "txt" => Some(Self::Text),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::None => "none",
+        })
     }
 }
 

@@ -3,7 +3,9 @@
 use super::settings::{NAMES, Settings};
 use crate::args;
 use crate::failure::Failure;
+use crate::output::Format;
 use clap::CommandFactory;
+use std::path::Path;
 
 /// A line that has been understood.
 #[derive(Debug, PartialEq, Eq)]
@@ -113,7 +115,7 @@ fn words_of(command: &str, rest: &[String], settings: &Settings) -> Result<Vec<S
         }
         ("export", [file]) => {
             let mut words = chosen("read", settings, None)?;
-            words.extend(own(&["--out", file, "--output", format_of(file)?]));
+            words.extend(own(&["--out", file, "--output", &format_of(file)?]));
             words
         }
         ("export", _) => return Err(Failure::usage("into which file? export FILE.csv")),
@@ -159,15 +161,11 @@ fn limit_of(rest: &[String]) -> Result<Option<u64>, Failure> {
     }
 }
 
-fn format_of(file: &str) -> Result<&'static str, Failure> {
-    match file.rsplit_once('.').map(|(_, extension)| extension) {
-        Some("csv") => Ok("csv"),
-        Some("json" | "jsonl" | "ndjson") => Ok("json"),
-        Some("txt") => Ok("text"),
-        _ => Err(Failure::usage(format!(
-            "{file:?} should end in .csv, .json, .jsonl or .txt, to say in which form"
-        ))),
-    }
+fn format_of(file: &str) -> Result<String, Failure> {
+    let unnamed = || {
+        Failure::usage(format!("{file:?} should end in .csv, .json, .jsonl or .txt, to say in which form"))
+    };
+    Format::of_name(Path::new(file)).map(|format| format.to_string()).ok_or_else(unnamed)
 }
 
 /// Whether a command of `tapedb` works on a database named by `--db`.

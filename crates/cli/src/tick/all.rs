@@ -17,7 +17,7 @@ use tapedb_tick::{Hdb, Rdb, RdbOptions, TickError};
 /// Feeds and subscribers reach the plant over the network as they reach one of its own. Where there are several plants, the
 /// first one by name has the RDB.
 ///
-/// Example: tapedb tick all --db tp.tape --hdb hdb.tape --tables sym.q
+/// Example: tapedb tick all --db tp.tape --hdb hdb.tape --create --tables sym.q
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub struct Args {
@@ -43,8 +43,13 @@ pub struct Args {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.server.config()?;
     let db = Database::open(&config.database)?;
-    let hdb = args.hdb.as_deref().map(place::open_to_write).transpose()?.map(Hdb::new);
-    let plants = args.plants.open(&db, hdb.clone())?;
+    let hdb = args
+        .hdb
+        .as_deref()
+        .map(|place| place::open_to_write(place, config.create))
+        .transpose()?
+        .map(Hdb::new);
+    let plants = args.plants.open(&db, hdb.clone(), config.create)?;
     let Some((name, plant)) = plants.plants.iter().next() else {
         return Err(Failure::usage("no plant is named; name one with --tables"));
     };

@@ -18,7 +18,7 @@ pub const ASK_PORT: &str = "127.0.0.1:7852";
 ///
 /// RDBs hand days over to it; whoever can read streams can read them, by date or by time.
 ///
-/// Example: tapedb tick hdb --db hdb.tape --listen 127.0.0.1:7849 --http off
+/// Example: tapedb tick hdb --db hdb.tape --create --listen 127.0.0.1:7849 --http off
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub struct Args {

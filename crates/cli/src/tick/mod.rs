@@ -22,11 +22,11 @@ use crate::ui::Ui;
 /// docs/TICK.md has the picture.
 ///
 /// Examples:
-///   tapedb tick plant --db tp.tape --tables sym.q
-///   tapedb tick rdb --plant tape://localhost:7847 --hdb hdb.tape
+///   tapedb tick plant --db tp.tape --create --tables sym.q
+///   tapedb tick rdb --plant tape://localhost:7847 --hdb hdb.tape --create
 ///   tapedb tick feed --plant tape://localhost:7847 --table trade
 ///   tapedb tick query trade --symbols S0001 --last
-///   tapedb tick all --db tp.tape --hdb hdb.tape --tables sym.q
+///   tapedb tick all --db tp.tape --hdb hdb.tape --create --tables sym.q
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

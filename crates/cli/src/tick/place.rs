@@ -1,7 +1,8 @@
 //! Where plants and HDBs are.
 
+use crate::creation;
 use crate::failure::Failure;
-use crate::remote;
+use crate::remote::{self, ConnectArgs};
 use std::path::{Path, PathBuf};
 use tapedb_engine::Database;
 use tapedb_tick::Plan;
@@ -19,13 +20,16 @@ pub struct PlantAt {
     /// Name of the plant.
     #[arg(long, value_name = "NAME", default_value = PLANT)]
     pub name: String,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
 }
 
 impl PlantAt {
     /// The plant, to be read.
     pub fn open(&self) -> Result<Plan, Failure> {
         let db = match remote::url_of(&self.plant) {
-            Some(url) => remote::connect(url)?,
+            Some(url) => remote::connect_telling(url, &self.connect)?,
             None => Database::open_read_only(&self.plant)?,
         };
         Ok(Plan::open(&db, &self.name)?)
@@ -33,12 +37,17 @@ impl PlantAt {
 
     /// The plant, to be written.
     pub fn open_to_write(&self) -> Result<Plan, Failure> {
-        Ok(Plan::open(&open_to_write(&self.plant)?, &self.name)?)
+        let db = match remote::url_of(&self.plant) {
+            Some(url) => remote::connect_telling(url, &self.connect)?,
+            None => open_to_write(&self.plant, false)?,
+        };
+        Ok(Plan::open(&db, &self.name)?)
     }
 }
 
-/// A database, to be written: behind a server, or made here if it is not there.
-pub fn open_to_write(place: &Path) -> Result<Database, Failure> {
+/// A database, to be written: behind a server, or here, where it is made if it is not there and that is asked for.
+pub fn open_to_write(place: &Path, create: bool) -> Result<Database, Failure> {
+    creation::check(place, create)?;
     match remote::url_of(place) {
         Some(url) => remote::connect(url),
         None => Ok(Database::open(place)?),

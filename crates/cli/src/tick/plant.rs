@@ -33,7 +33,7 @@ pub const ASK_PORT: &str = "127.0.0.1:7850";
 ///
 /// Tables are defined by a file: a schema with one `message` for each table, or what a kdb+tick installation has in its sym.q.
 ///
-/// Example: tapedb tick plant --db tp.tape --tables sym.q --day-ends 17:00 --zone America/New_York
+/// Example: tapedb tick plant --db tp.tape --create --tables sym.q --day-ends 17:00 --zone America/New_York
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub struct Args {
@@ -109,7 +109,7 @@ pub struct Plants {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.server.config()?;
     let db = Database::open(&config.database)?;
-    let plants = args.plants.open(&db, None)?;
+    let plants = args.plants.open(&db, None, config.create)?;
     let serving = args.server.start(&config, Some(db), ui)?;
     let asked = ask::serve(args.ask, Arc::new(Asked(plants.plants.clone())))?;
     plants.tell(ask::told(asked.as_ref()), ui)?;
@@ -120,9 +120,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 
 impl PlantArgs {
     /// Opens the plants.
-    pub fn open(&self, db: &Database, hdb: Option<Hdb>) -> Result<Plants, Failure> {
+    pub fn open(&self, db: &Database, hdb: Option<Hdb>, create: bool) -> Result<Plants, Failure> {
         let mut plants = Plants { plants: BTreeMap::new(), timers: Vec::new(), stopping: Arc::default() };
-        let options = self.options(hdb)?;
+        let options = self.options(hdb, create)?;
         for named in &self.tables {
             let (name, file) = named.split_once('=').unwrap_or((PLANT, named));
             let tables = tables(&read(Path::new(file))?)
@@ -136,7 +136,7 @@ impl PlantArgs {
         Ok(plants)
     }
 
-    fn options(&self, hdb: Option<Hdb>) -> Result<PlantOptions, Failure> {
+    fn options(&self, hdb: Option<Hdb>, create: bool) -> Result<PlantOptions, Failure> {
         let durability = match self.durability {
             DurabilityArg::Transient => Durability::Transient,
             DurabilityArg::Async => Durability::Async,
@@ -148,7 +148,7 @@ impl PlantArgs {
             (None, None) => Publish::Each,
         };
         let hdb = match &self.kept_in {
-            Some(place) => Some(Hdb::new(place::open_to_write(place)?)),
+            Some(place) => Some(Hdb::new(place::open_to_write(place, create)?)),
             None => hdb,
         };
         Ok(PlantOptions {

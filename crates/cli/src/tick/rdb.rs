@@ -4,6 +4,7 @@ use super::ask::{self, Answers, Question, Reply, asked};
 use super::kdb::KdbArgs;
 use super::place::{PlantAt, open_to_write};
 use crate::awake::{self, AwakeArgs};
+use crate::creation::CreateArgs;
 use crate::failure::Failure;
 use crate::ui::Ui;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// On start it replays the day, over the network if the plant is elsewhere, and goes on live. When a day ends it is handed over
 /// to the HDB, while queries go on; days that the HDB missed meanwhile are handed over first.
 ///
-/// Example: tapedb tick rdb --plant tape://localhost:7847 --hdb hdb.tape
+/// Example: tapedb tick rdb --plant tape://localhost:7847 --hdb hdb.tape --create
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -38,6 +39,9 @@ pub struct Args {
     /// The HDB: URL of a server, or a directory that this process opens for writing. Without, days are dropped when they end.
     #[arg(long, value_name = "DIR|URL")]
     hdb: Option<PathBuf>,
+
+    #[command(flatten)]
+    creation: CreateArgs,
 
     /// Where it is asked (`tapedb tick query`), or off.
     #[arg(long, value_name = "HOST:PORT", default_value = ASK_PORT)]
@@ -69,7 +73,12 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         }
         plan = plan.only(&args.tables)?;
     }
-    let hdb = args.hdb.as_deref().map(open_to_write).transpose()?.map(Hdb::new);
+    let hdb = args
+        .hdb
+        .as_deref()
+        .map(|place| open_to_write(place, args.creation.create))
+        .transpose()?
+        .map(Hdb::new);
     let known = plan.clone();
     let rdb = Arc::new(Rdb::start(plan, RdbOptions { hdb: hdb.clone(), ..RdbOptions::default() })?);
     let asked =

@@ -2,6 +2,7 @@
 
 use super::of_database;
 use crate::args::{self, DatabaseArgs};
+use crate::creation::CreateArgs;
 use crate::failure::Failure;
 use crate::remote;
 use crate::settings::SettingsArgs;
@@ -29,6 +30,9 @@ const WAIT: Duration = Duration::from_millis(100);
 pub struct Args {
     #[command(flatten)]
     db: DatabaseArgs,
+
+    #[command(flatten)]
+    creation: CreateArgs,
 
     /// Folder with the topics' files, where it is not the usual one.
     #[arg(long, value_name = "DIR")]
@@ -70,7 +74,8 @@ impl From<FeedError> for Failure {
 
 /// Copies until it is told to end.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let db = args.db.open_to_write()?;
+    ui.signals().give_time_to_finish()?;
+    let db = args.db.open_or_create(args.creation.create)?;
     let topic = find(&args)?;
     let stream = args.stream.as_deref().unwrap_or(&args.topic);
     let settings = args.settings.on(StreamOptions::default());

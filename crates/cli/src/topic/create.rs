@@ -55,7 +55,7 @@ enum DeliveryArg {
 
 /// Creates the topic.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let schema = read_schema(&args.schema)?;
+    let schema = read_schema(&args.schema, ui)?;
     let delivery = match args.delivery {
         DeliveryArg::Reliable => Delivery::Reliable,
         DeliveryArg::Lossy => Delivery::Lossy,

@@ -30,7 +30,7 @@ pub struct Args {
 /// Deletes the topic.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let subject = format!("topic {:?}", args.topic);
-    if !args.yes && !confirm(&format!("Delete {subject}"), &subject)? {
+    if !args.yes && !confirm(&format!("Delete {subject}"), &subject, ui)? {
         return Err(Failure::new("nothing was deleted; answer yes if you mean it"));
     }
     Topic::delete(&args.folder.folder()?, &args.topic)?;

@@ -3,11 +3,13 @@
 use super::FolderArgs;
 use crate::args;
 use crate::failure::Failure;
-use crate::jsonl::Input;
+use crate::input::{BadLineArgs, Input, Refusal, Sink};
 use crate::ui::{Ui, thousands};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use tapedb_topic::{Sent, Slowest};
+use tapedb_codec::dynamic::RecordValue;
+use tapedb_schema::Timestamp;
+use tapedb_topic::{Publisher, Sent, Slowest, TopicError};
 
 /// How long it waits before Ctrl-C is looked at.
 const WAIT: Duration = Duration::from_millis(100);
@@ -15,7 +17,9 @@ const WAIT: Duration = Duration::from_millis(100);
 /// Publish messages to a topic from lines of JSON, as `tapedb read --output json` writes them: from files or standard input.
 ///
 /// Each line is an object with "symbol", "timestamp", "$type" where the topic has several message types, and the fields of the
-/// record. At a line that is no such message it ends: what came before it has been published.
+/// record. Reads pipes as they come: each message can be seen at once. Ctrl-C and SIGTERM end it when all that had been sent by
+/// then is published. At a line that is no message it ends, unless --on-bad-line says otherwise: what came before it has been
+/// published.
 ///
 /// Example: tapedb read --db market.tape quotes --output json | tapedb topic publish quotes
 #[derive(clap::Args, Debug)]
@@ -30,6 +34,9 @@ pub struct Args {
     #[command(flatten)]
     input: Input,
 
+    #[command(flatten)]
+    bad: BadLineArgs,
+
     /// How long to wait for a reliable topic's slowest subscriber, before it is an error [default: for ever].
     #[arg(long, value_name = "DURATION", value_parser = args::duration)]
     patience: Option<Duration>,
@@ -37,25 +44,75 @@ pub struct Args {
 
 /// Publishes.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    ui.signals().give_time_to_finish()?;
     let topic = args.folder.open(&args.topic)?;
     let mut publisher = topic.publisher()?;
     publisher.set_patience(WAIT.min(args.patience.unwrap_or(WAIT)));
-    let messages = args.input.read(topic.layouts(), ui, |symbol, time, record| {
+    let mut sink = Publishing { publisher, patience: args.patience, published: 0, ui };
+    let mut bad = args.bad.open()?;
+    let read = args.input.read(topic.layouts(), &mut sink, &mut bad, Duration::MAX, ui);
+    let messages = sink.published;
+    match read {
+        Ok(taken) if taken.cut_bytes > 0 => {
+            let bytes = taken.cut_bytes;
+            ui.warn(&format!("the input was cut in a line: its first {bytes} bytes are not published"));
+        }
+        Ok(_) => {}
+        Err(Failure::Interrupted { .. }) => {
+            ui.warn("the topic was full: of what had been received, the rest is not published");
+        }
+        Err(Failure::Failed(what)) => {
+            let messages = thousands(messages);
+            return Err(Failure::new(format!("{what}; the {messages} messages before it are published")));
+        }
+        Err(failure) => return Err(failure),
+    }
+    if ui.json() {
+        ui.print_json(&json!({ "topic": args.topic, "messages": messages, "bad_lines": bad.count }))?;
+    } else {
+        let (messages, bad) = (thousands(messages), bad.summary());
+        ui.print(&format!("published {messages} messages to topic {:?}{bad}\n", args.topic))?;
+    }
+    bad.finish()?;
+    ui.check_interrupt()
+}
+
+/// The topic as it takes messages: each is seen at once.
+struct Publishing<'a> {
+    publisher: Publisher,
+    patience: Option<Duration>,
+    published: u64,
+    ui: &'a Ui,
+}
+
+impl Sink for Publishing<'_> {
+    fn take(&mut self, symbol: &str, time: Timestamp, record: &RecordValue) -> Result<(), Refusal> {
         let began = Instant::now();
         loop {
-            let Sent::BackPressured(slowest) = publisher.publish_value(symbol, time, record)? else {
+            let sent = self.publisher.publish_value(symbol, time, record).map_err(refusal)?;
+            let Sent::BackPressured(slowest) = sent else {
+                self.published += 1;
                 return Ok(());
             };
-            ui.check_interrupt()?;
-            if args.patience.is_some_and(|patience| began.elapsed() >= patience) {
-                return Err(is_full(&slowest));
+            // What fits is published, also after a signal.
+            self.ui.check_interrupt().map_err(Refusal::Sink)?;
+            if self.patience.is_some_and(|patience| began.elapsed() >= patience) {
+                return Err(Refusal::Sink(is_full(&slowest)));
             }
         }
-    })?;
-    if ui.json() {
-        return ui.print_json(&json!({ "topic": args.topic, "messages": messages }));
     }
-    ui.print(&format!("published {} messages to topic {:?}\n", thousands(messages), args.topic))
+}
+
+/// Whether it is about the message, or about the topic.
+#[cold]
+fn refusal(error: TopicError) -> Refusal {
+    use TopicError::{Encode, Symbol, SymbolsFull, TooLarge, Type};
+    match error {
+        Encode(_) | Symbol { .. } | SymbolsFull { .. } | TooLarge { .. } | Type { .. } => {
+            Refusal::Line(error.to_string())
+        }
+        error => Refusal::Sink(error.into()),
+    }
 }
 
 fn is_full(slowest: &Slowest) -> Failure {

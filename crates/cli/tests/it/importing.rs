@@ -124,11 +124,14 @@ fn an_import_cut_short_goes_on_whatever_the_order_of_its_files() {
 fn a_row_that_no_stream_can_hold_is_skipped_like_a_bad_line() {
     let place = Place::new();
     let trade = |symbol: &str| {
-        format!("17 {{\"e\":\"trade\",\"s\":\"{symbol}\",\"t\":1,\"p\":\"1\",\"q\":\"1\",\"m\":true}}\n")
+        format!(
+            "1723161255000000000 {{\"e\":\"trade\",\"s\":\"{symbol}\",\"t\":1,\"p\":\"1\",\"q\":\"1\",\"m\":true}}\n"
+        )
     };
     let level = vec!["[\"1\",\"2\"]"; 200_000].join(",");
-    let depth =
-        format!("17 {{\"e\":\"depthUpdate\",\"s\":\"A\",\"U\":1,\"u\":2,\"b\":[{level}],\"a\":[]}}\n");
+    let depth = format!(
+        "1723161255000000000 {{\"e\":\"depthUpdate\",\"s\":\"A\",\"U\":1,\"u\":2,\"b\":[{level}],\"a\":[]}}\n"
+    );
     let lines = [trade("A"), trade(""), trade(&"x".repeat(256)), depth, trade("B")].concat();
     let file = place.gzip("spot-a_20240808.gz", &lines);
     let error = place.import("--format binance-raw-ws", &[&file]).bad(1);
@@ -187,4 +190,50 @@ fn a_stream_of_other_things_is_refused() {
     let error = place.import(TRADES, &[&place.trades("aaa", 10)]).bad(1);
     assert!(error.contains("Package"), "{error}");
     assert_eq!(place.messages("s"), 10);
+}
+
+#[test]
+fn nothing_of_a_capture_is_lost_without_a_word() {
+    let place = Place::new();
+    let trade = |time: &str, kind: &str| {
+        format!(
+            "{time} {{\"e\":\"trade\",\"E\":1723161256299,\"s\":\"A\",\"t\":7,\"p\":\"1\",\"q\":\"1\",\"X\":\"{kind}\",\"m\":true}}\n"
+        )
+    };
+    let mark = "1723161255030316 {\"stream\":\"a@markPrice@1s\",\"data\":{\"e\":\"markPriceUpdate\",\"E\":1723161256299,\"s\":\"A\",\"p\":\"11794.15\",\"r\":\"0.0001\",\"T\":1723190400000}}\n";
+    let unknown = "1723161255030317 {\"stream\":\"a@forceOrder\",\"data\":{}}\n";
+    let text = trade("1723161255030314", "MARKET")
+        + &trade("1723161255030315", "INSURANCE_FUND")
+        + mark
+        + unknown
+        + &trade("17", "MARKET");
+    let file = place.gzip("usdm-a_20240808.gz", &text);
+    let error = place.import("--format binance-raw-ws", &[&file]).bad(1);
+    assert!(error.contains("line 5") && error.contains("in microseconds, as in the lines before"), "{error}");
+    let said = place.import("--format binance-raw-ws --on-bad-line skip", &[&file]).good();
+    assert!(said.contains("times of receipt were taken for microseconds"), "{said}");
+    assert!(
+        said.contains("1 bad lines passed over") && said.contains("1 lines of kind \"forceOrder\""),
+        "{said}"
+    );
+    let read = place.run("read s --json").json();
+    let types: Vec<_> = read.iter().map(|message| message["$type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["Package", "Package", "TradeCondition", "MarkPrice"]);
+    assert_eq!(read[0]["timestamp"], "2024-08-08T23:54:15.030314Z");
+    assert_eq!(read[0]["entries"][0]["condition"], "MARKET");
+    assert_eq!((&read[2]["condition"], &read[2]["id"]), (&"INSURANCE_FUND".into(), &7.into()));
+    assert_eq!((&read[3]["mark"], &read[3]["funding_rate"]), (&"11794.15".into(), &"0.0001".into()));
+
+    // A stream that was made before has packages alone: what it cannot hold is counted and told.
+    let old = Place::new();
+    old.run("generate --stream s --messages 1").good();
+    old.run("clear s --yes").good();
+    let said = old.import("--format binance-raw-ws --on-bad-line skip", &[&file]).good();
+    for kind in ["MarkPrice", "TradeCondition"] {
+        assert!(said.contains(&format!("{kind}, which the stream has no record type for")), "{said}");
+    }
+    assert_eq!(old.totals("s")["messages"], 2);
+
+    let unit = place.import("--format binance-raw-ws --time-unit ns --again import", &[&file]).good();
+    assert!(!unit.contains("were taken for"), "{unit}");
 }

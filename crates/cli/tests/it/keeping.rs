@@ -98,7 +98,7 @@ fn what_is_read_can_be_loaded_and_rewritten() {
     assert!(lines.len() > 2 && lines.len() < 200);
     let new = [&lines[1..2], &lines[1..]].concat().join("\n");
     std::fs::write(&file, &new).unwrap();
-    let rewrite = format!("rewrite copy {} --from {from} --to {to}", file.display());
+    let rewrite = format!("rewrite copy {} --from {from} --to {to} --yes", file.display());
     assert!(place.run(&rewrite).good().contains(&format!("{} messages", lines.len())));
     let found = place.run(&format!("read copy --from {from} --to {to} --output json")).good();
     assert_eq!(found.trim_end(), new);

@@ -8,11 +8,15 @@ fn the_demo_proves_what_it_says() {
     let place = Place::new();
     let line = "demo --messages 20k --live-rate 20k --live-time 100ms";
     let text = place.run(line).good();
+    assert!(!place.db().exists() && text.contains("is removed again"), "{text}");
+    assert_eq!(text.matches(" Package ").count(), 6, "the first three and the last three: {text}");
+    let text = place.run(&format!("{line} --keep")).good();
+    assert!(text.contains("Look around:"), "{text}");
     assert!(text.contains("Proven: every reader saw every message once"), "{text}");
     assert_eq!(text.matches(" ok\n").count(), 4, "{text}");
 
     // Once more over the same database, for a program.
-    let summary = place.run(&format!("{line} --readers 2 --json")).json().remove(0);
+    let summary = place.run(&format!("{line} --readers 2 --keep --json")).json().remove(0);
     assert_eq!((summary["readers"].as_u64(), summary["proven"].as_bool()), (Some(2), Some(true)));
     assert!(summary["messages"].as_u64() >= Some(20_000), "{summary}");
     // What the demo leaves is a database like any other.
@@ -29,9 +33,10 @@ fn the_demo_replaces_only_what_a_demo_made() {
     assert!(place.run(line).bad(1).contains("that no demo made"));
     assert_eq!((place.messages("demo"), place.messages("feed")), (10, 10));
     place.run("delete demo --yes").good();
+    place.run(&format!("{line} --keep")).good();
     place.run(line).good();
-    place.run(line).good();
-    assert_eq!(place.messages("feed"), 10);
+    let left = place.run("streams --json").json();
+    assert_eq!((left.len(), place.messages("feed")), (1, 10), "{left:?}");
 }
 
 #[test]

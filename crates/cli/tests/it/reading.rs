@@ -154,5 +154,41 @@ fn reading_begins_where_it_is_told() {
     let arrived = place.run("read feed --from-sequence 2990 --limit 4").good();
     assert!(arrived.lines().eq(lines[2990..2994].iter().copied()));
     assert!(place.run("read feed --from-sequence 3001").bad(1).contains("3000 messages"));
-    assert_eq!(place.run("read feed --last 7 --reverse").code, 2);
+    for (line, count) in [("--last 7", 7), ("--last 7 --limit 3", 3), ("--last 3 --limit 7", 3)] {
+        let reversed = place.run(&format!("read feed {line} --reverse")).good();
+        assert!(reversed.lines().eq(lines.iter().rev().take(count).copied()), "{line}");
+    }
+    let text = place.run("read feed --last 7 --reverse --output none --json").json().remove(0);
+    assert_eq!(text["messages"], 7);
+}
+
+#[test]
+fn the_name_of_a_file_says_its_form() {
+    let place = filled();
+    let read = |options: &str, name: &str| {
+        let path = place.path(name);
+        let run = place.run(&format!("read bars --limit 3 {options} --out {}", path.display()));
+        (run, std::fs::read_to_string(path).unwrap_or_default())
+    };
+    for (name, form) in [
+        ("a.csv", "csv"),
+        ("a.CSV", "csv"),
+        ("a.json", "json"),
+        ("a.jsonl", "json"),
+        ("a.txt", "text"),
+        ("a", "text"),
+    ] {
+        let (run, written) = read("", name);
+        run.good();
+        assert_eq!(written, place.run(&format!("read bars --limit 3 --output {form}")).good(), "{name}");
+        let (run, again) = read(&format!("--output {form}"), &format!("again-{name}"));
+        run.good();
+        assert_eq!(again, written);
+    }
+    let (run, written) = read("--json", "b.csv");
+    run.good();
+    assert!(written.starts_with("time,symbol"), "{written}");
+    let (run, written) = read("--output json", "c.csv");
+    assert!(run.bad(2).contains("a file of csv, and --output asks for json"));
+    assert!(written.is_empty() && !place.path("c.csv").exists());
 }

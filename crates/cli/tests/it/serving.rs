@@ -21,7 +21,16 @@ impl Served {
     /// Starts it, and waits until it says where it is.
     fn start(directory: &Path, more: &[&str]) -> (Self, Value) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
-        command.args(["--json", "server", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--db"]);
+        command.args([
+            "--json",
+            "server",
+            "--listen",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--create",
+            "--db",
+        ]);
         command.arg(directory.join("db")).args(more);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut served = Self(command.spawn().expect("the command runs"));

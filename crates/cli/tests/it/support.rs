@@ -34,10 +34,15 @@ impl Run {
         self.out
     }
 
-    /// Standard error of a run that failed with `code`, printed nothing, and said so in one line.
+    /// What a run said that failed with `code`, printed nothing, and said so in one line, with `--json` in an object.
     #[track_caller]
     pub fn bad(self, code: i32) -> String {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{}", self.err);
+        if self.err.starts_with('{') {
+            let object: Value = serde_json::from_str(&self.err).expect(&self.err);
+            assert_eq!(object["code"], code);
+            return object["error"].as_str().expect("a text").into();
+        }
         assert!(self.err.starts_with("tapedb: ") && self.err.lines().count() == 1, "{}", self.err);
         self.err
     }
@@ -67,10 +72,12 @@ impl Place {
         self.path("db")
     }
 
-    /// The command: words of `line`, then the database.
+    /// The command: words of `line`, then the database, which is made by those that make one.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
         command.args(line.split_whitespace()).arg("--db").arg(self.db()).stdin(Stdio::null());
+        let makes_one = ["generate ", "import ", "topic copy "].iter().any(|name| line.starts_with(name));
+        command.args(makes_one.then_some("--create"));
         command
     }
 

@@ -27,6 +27,7 @@ impl Role {
     pub fn start(line: &str, lines: usize) -> (Self, Value) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
         command.args(["--json", "tick"]).args(line.split_whitespace());
+        command.args((!line.starts_with("feed ")).then_some("--create"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut role = Self(command.spawn().expect("the command runs"));
         let mut out = BufReader::new(role.0.stdout.as_mut().expect("piped"));
@@ -210,7 +211,8 @@ fn what_cannot_be_is_refused() {
     let at = |name: &str| directory.path().join(name).display().to_string();
     std::fs::write(at("bad.q"), "system \"ls\"\ntrade:([]x:`long$())\n").unwrap();
     let refused =
-        Run::plain(&format!("tick plant --db {} --tables {} --listen off", at("db"), at("bad.q"))).bad(2);
+        Run::plain(&format!("tick plant --create --db {} --tables {} --listen off", at("db"), at("bad.q")))
+            .bad(2);
     assert!(refused.contains("line 1") && refused.contains("system"), "{refused}");
     let refused = Run::plain(&format!("tick rdb --plant {}", at("db"))).bad(1);
     assert!(refused.contains("no plant \"tp\""), "{refused}");

@@ -56,7 +56,8 @@ fn clients_of_kdb_reach_what_was_started() {
 fn options_for_clients_of_kdb_are_looked_at() {
     let directory = tempfile::tempdir().expect("a folder");
     let line = |options: &str| {
-        let line = plant_line(directory.path(), TABLES, &format!("--listen {ANY} --ask off {options}"));
+        let line =
+            plant_line(directory.path(), TABLES, &format!("--create --listen {ANY} --ask off {options}"));
         Run::plain(&format!("tick {line}"))
     };
     for (options, told) in [

@@ -24,6 +24,7 @@
 
 mod check;
 mod defaults;
+mod from_json;
 mod json;
 mod layouts;
 mod op;
@@ -33,6 +34,7 @@ mod test;
 mod value;
 mod write;
 
+pub use from_json::BareTimes;
 pub use json::JsonError;
 pub use layouts::{FieldLayout, ItemLayout, Layouts, RecordLayout, TypeLayout};
 pub use reference::{ArrayRef, AsciiRef, EnumRef, Items, RecordRef, ValueRef, Values};

@@ -19,7 +19,8 @@ pub struct EncodeError {
 
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: needs {}, has {}", self.path, self.need, self.have)
+        let colon = if self.path.is_empty() { "" } else { ": " };
+        write!(f, "{}{colon}needs {}, has {}", self.path, self.need, self.have)
     }
 }
 

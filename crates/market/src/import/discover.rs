@@ -163,7 +163,11 @@ fn add_file(
     };
     match format {
         Format::BinanceRawWs if gzip => {
-            add(None, metadata(path)?.len(), Detail::Binance(binance::Capture::of_path(path)));
+            add(
+                None,
+                metadata(path)?.len(),
+                Detail::Binance(binance::Capture::of_path(path, options.receive_time_unit)),
+            );
         }
         Format::FxTicks if gzip => {
             add(None, metadata(path)?.len(), Detail::Fx(fx::Day::of_gzip(path, options)?))

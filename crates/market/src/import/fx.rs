@@ -172,8 +172,8 @@ impl LineParser for Parser {
             if dated { "`YYYYMMDD HHMMSSmmm`" } else { "milliseconds below 86400000, at most 6 decimals" };
         let time = time.ok_or_else(|| fields.bad(format_args!("time as {form}")))?;
         let (bid, ask) = (fields.decimal("bid")?, fields.decimal("ask")?);
-        if dated {
-            fields.decimal("volume")?;
+        if dated && !matches!(fields.decimal("volume")?.parts(), Some((0, _))) {
+            return Err(fields.bad(format_args!("a volume of 0, for quotes of this format have none")));
         }
         fields.end()?;
         out.entries.extend([self.level(Side::Bid, bid), self.level(Side::Ask, ask)]);

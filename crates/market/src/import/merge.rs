@@ -3,7 +3,7 @@
 //! Always true: the heap holds every source that has not ended, except the one whose row was given out last; a source
 //! stands there with the time of its next row or, before it is opened, with a time that no row of it is before.
 
-use super::source::{Counters, Source};
+use super::source::{Beside, Counters, Source};
 use super::{ImportError, SourceFile};
 use crate::Package;
 use std::cmp::Reverse;
@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use tapedb_schema::Timestamp;
 
 /// Header of a merged row; borrowed from the merge until the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MergedRow<'a> {
     /// The message's time.
     pub time: Timestamp,
@@ -19,6 +19,8 @@ pub struct MergedRow<'a> {
     pub symbol: &'a str,
     /// Index of the source in the list that the merge was made from.
     pub source: usize,
+    /// The row, where it is no package.
+    pub beside: Option<&'a Beside>,
 }
 
 /// Merges rows by time; rows of the same time come in the order of their sources, then of their files.
@@ -45,6 +47,8 @@ struct Slot {
     source: Option<Box<dyn Source>>,
     package: Package,
     symbol: String,
+    /// The row, where it is no package.
+    beside: Option<Beside>,
 }
 
 impl Merge {
@@ -56,7 +60,7 @@ impl Merge {
         Self { files, sources, heap, taken: None, ended: Counters::default(), bytes_ended: 0, bytes_total }
     }
 
-    /// Replaces `out` by the next row; `None` at the end.
+    /// Replaces `out` by the next row, or by an empty package where the header has the row; `None` at the end.
     ///
     /// # Errors
     /// Those of [`SourceFile::open`] and [`Source::next`]. After an error the source that caused it has ended, the
@@ -74,7 +78,8 @@ impl Merge {
             self.taken = Some(index);
             let slot = &mut self.sources[index];
             std::mem::swap(out, &mut slot.package);
-            return Ok(Some(MergedRow { time, symbol: &slot.symbol, source: index }));
+            let beside = slot.beside.as_ref();
+            return Ok(Some(MergedRow { time, symbol: &slot.symbol, source: index, beside }));
         }
         out.clear();
         Ok(None)
@@ -120,6 +125,7 @@ impl Merge {
             Ok(Some(row)) => {
                 slot.symbol.clear();
                 slot.symbol.push_str(row.symbol);
+                slot.beside = row.beside.cloned();
                 self.heap.push(Reverse((row.time, index)));
                 return Ok(());
             }

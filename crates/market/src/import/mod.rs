@@ -9,7 +9,10 @@
 //! let files = discover(Format::UsEquityTicks, &["us-equity-ticks"], &ImportOptions::default())?;
 //! let (mut merge, mut package) = (Merge::new(files), Package::default());
 //! while let Some(row) = merge.next(&mut package)? {
-//!     println!("{} {} {}", row.time, row.symbol, package.entries.len());
+//!     // Mark prices and a few others are messages of their own, and the package is then empty.
+//!     if row.beside.is_none() {
+//!         println!("{} {} {}", row.time, row.symbol, package.entries.len());
+//!     }
 //! }
 //! # Ok::<(), tapedb_market::import::ImportError>(())
 //! ```
@@ -32,11 +35,12 @@ pub use error::{ImportError, MAX_EXCERPT_BYTES, Place};
 pub use fx::FxProvider;
 pub use lines::MAX_LINE_BYTES;
 pub use merge::{Merge, MergedRow};
-pub use source::{Counters, MAX_SYMBOL_BYTES, MAX_UNKNOWN_KINDS, RowHeader, Source};
+pub use source::{Beside, Counters, MAX_SYMBOL_BYTES, MAX_UNKNOWN_KINDS, RowHeader, Source};
 
 use source::LineParser;
 use std::fmt;
 use std::str::FromStr;
+use tapedb_schema::TimeUnit;
 
 /// A format that can be read; the modules of this folder describe each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -128,4 +132,6 @@ pub struct ImportOptions {
     pub fx_utc_offset_seconds: Option<i32>,
     /// Symbol of the FX quotes; default: what the file's or member's name tells.
     pub fx_symbol: Option<String>,
+    /// What the times of receipt in captures count since 1970; default: the unit that their size tells.
+    pub receive_time_unit: Option<TimeUnit>,
 }

@@ -5,15 +5,15 @@ use super::error::{Place, excerpt};
 use super::fields::BadLine;
 use super::lines::{Line, Lines, MAX_LINE_BYTES};
 use super::{ImportError, OnBadLine};
-use crate::Package;
-use std::collections::BTreeMap;
+use crate::{MarkPrice, Package, TradeCondition};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tapedb_codec::batch::MAX_MESSAGE_BYTES;
 use tapedb_codec::encode;
-use tapedb_schema::Timestamp;
+use tapedb_schema::{TimeUnit, Timestamp};
 
 /// Most kinds of unknown frames that are counted by name; further ones go under `other`.
 pub const MAX_UNKNOWN_KINDS: usize = 64;
@@ -24,12 +24,23 @@ pub const MAX_SYMBOL_BYTES: usize = 255;
 const ENTRY_BYTES_MAX: usize = 128;
 
 /// Header of a row; borrowed from its source until the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowHeader<'a> {
     /// The message's time.
     pub time: Timestamp,
     /// The symbol, in upper case; 1 to [`MAX_SYMBOL_BYTES`] bytes.
     pub symbol: &'a str,
+    /// The row, where it is no package.
+    pub beside: Option<&'a Beside>,
+}
+
+/// A row that is a message of another record type than [`Package`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Beside {
+    /// A mark price.
+    MarkPrice(MarkPrice),
+    /// What a trade's own condition has no room for; comes right behind the trade.
+    TradeCondition(TradeCondition),
 }
 
 /// What a source has counted so far.
@@ -41,6 +52,8 @@ pub struct Counters {
     pub bad_lines: u64,
     /// Lines of a kind that is not imported, passed over, by kind; at most [`MAX_UNKNOWN_KINDS`] and `other`.
     pub unknown_kinds: BTreeMap<String, u64>,
+    /// Units in which times of receipt were taken to be, for their size, where they are not those that the format has.
+    pub guessed_units: BTreeSet<&'static str>,
 }
 
 impl Counters {
@@ -51,6 +64,7 @@ impl Counters {
         for (kind, count) in &other.unknown_kinds {
             self.add_unknown(kind.clone(), *count);
         }
+        self.guessed_units.extend(&other.guessed_units);
     }
 
     fn add_unknown(&mut self, kind: String, count: u64) {
@@ -62,7 +76,7 @@ impl Counters {
 
 /// Rows of one file in the order of the file. A line whose row no stream could hold is a bad line.
 pub trait Source: Send {
-    /// Replaces `out` by the next row; `None` at the end.
+    /// Replaces `out` by the next row, or by an empty package where the header has the row; `None` at the end.
     ///
     /// # Errors
     /// [`ImportError::Line`] at a bad line that is not to be skipped, [`ImportError::Read`] if the bytes end too early
@@ -83,12 +97,21 @@ pub(super) trait LineParser: Send {
 
     /// Symbol of the last row.
     fn symbol(&self) -> &str;
+
+    /// The unit in which times were taken to be, for their size, where it is not the format's.
+    fn guessed_unit(&self) -> Option<TimeUnit> {
+        None
+    }
 }
 
 /// A line that is not bad.
 pub(super) enum Parsed {
-    /// A row with its time.
+    /// A package with its time.
     Row(Timestamp),
+    /// A row that is no package, with its time.
+    Beside(Timestamp, Beside),
+    /// A package, and a row right behind it.
+    Both(Timestamp, Beside),
     /// Something that is not imported, by the name of its kind.
     Unknown(String),
 }
@@ -102,6 +125,10 @@ pub(super) struct TextSource<P> {
     bytes_total: u64,
     on_bad_line: OnBadLine,
     counters: Counters,
+    /// The row that is given out, or the next one, if it is no package.
+    beside: Option<Beside>,
+    /// Time of `beside`, while that is the next row.
+    behind: Option<Timestamp>,
     ended: bool,
 }
 
@@ -121,12 +148,18 @@ impl<P: LineParser> TextSource<P> {
             bytes_total,
             on_bad_line,
             counters: Counters::default(),
+            beside: None,
+            behind: None,
             ended: false,
         }
     }
 
-    /// The time of the next row.
-    fn advance(&mut self, out: &mut Package) -> Result<Option<Timestamp>, ImportError> {
+    /// The time of the next row, and whether it is `beside`.
+    fn advance(&mut self, out: &mut Package) -> Result<Option<(Timestamp, bool)>, ImportError> {
+        if let Some(time) = self.behind.take() {
+            out.clear();
+            return Ok(Some((time, true)));
+        }
         loop {
             out.clear();
             let line = match self.lines.next() {
@@ -140,7 +173,15 @@ impl<P: LineParser> TextSource<P> {
                     (text, BadLine::new(0, format!("a line of at most {MAX_LINE_BYTES} bytes")))
                 }
                 Line::Whole(text) => match parse(&mut self.parser, text, out) {
-                    Ok(Parsed::Row(time)) => return Ok(Some(time)),
+                    Ok(Parsed::Row(time)) => return Ok(Some((time, false))),
+                    Ok(Parsed::Beside(time, row)) => {
+                        self.beside = Some(row);
+                        return Ok(Some((time, true)));
+                    }
+                    Ok(Parsed::Both(time, row)) => {
+                        (self.beside, self.behind) = (Some(row), Some(time));
+                        return Ok(Some((time, false)));
+                    }
                     Ok(Parsed::Unknown(kind)) => {
                         self.counters.add_unknown(kind, 1);
                         continue;
@@ -162,12 +203,14 @@ impl<P: LineParser> Source for TextSource<P> {
             return Ok(None);
         }
         match self.advance(out) {
-            Ok(Some(time)) => {
+            Ok(Some((time, is_beside))) => {
                 self.counters.rows += 1;
-                Ok(Some(RowHeader { time, symbol: self.parser.symbol() }))
+                let beside = self.beside.as_ref().filter(|_| is_beside);
+                Ok(Some(RowHeader { time, symbol: self.parser.symbol(), beside }))
             }
             end_or_error => {
                 self.ended = true;
+                self.counters.guessed_units.extend(self.parser.guessed_unit().map(TimeUnit::name));
                 out.clear();
                 end_or_error.map(|_| None)
             }
@@ -187,7 +230,7 @@ impl<P: LineParser> Source for TextSource<P> {
 #[inline]
 fn parse(parser: &mut impl LineParser, line: &[u8], out: &mut Package) -> Result<Parsed, BadLine> {
     let parsed = parser.parse(line, out)?;
-    if matches!(parsed, Parsed::Row(_)) {
+    if !matches!(parsed, Parsed::Unknown(_)) {
         if !is_symbol(parser.symbol()) {
             return Err(BadLine::anywhere(format!("a symbol of 1 to {MAX_SYMBOL_BYTES} bytes")));
         }

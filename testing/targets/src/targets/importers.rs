@@ -6,8 +6,8 @@ use flate2::{Compression, write::GzEncoder};
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use tapedb_codec::{encode, view};
-use tapedb_market::Package;
-use tapedb_market::import::{Format, ImportError, ImportOptions, Merge, OnBadLine, discover};
+use tapedb_market::import::{Beside, Format, ImportError, ImportOptions, Merge, OnBadLine, discover};
+use tapedb_market::{MarkPrice, Package, TradeCondition};
 use zip::write::{SimpleFileOptions, ZipWriter};
 
 /// See the module.
@@ -47,8 +47,20 @@ fn read(format: Format, path: &Path, options: &ImportOptions) -> Result<(), Impo
     while let Some(row) = merge.next(&mut package)? {
         assert!(!row.symbol.is_empty() || format == Format::BinanceRawWs);
         body.clear();
-        encode(&package, &mut body);
-        assert!(view::<Package>(&body).is_ok(), "{package:?}");
+        match row.beside {
+            None => {
+                encode(&package, &mut body);
+                assert!(view::<Package>(&body).is_ok(), "{package:?}");
+            }
+            Some(Beside::MarkPrice(mark)) => {
+                encode(mark, &mut body);
+                assert!(view::<MarkPrice>(&body).is_ok(), "{mark:?}");
+            }
+            Some(Beside::TradeCondition(condition)) => {
+                encode(condition, &mut body);
+                assert!(view::<TradeCondition>(&body).is_ok(), "{condition:?}");
+            }
+        }
         rows += 1;
     }
     assert_eq!(merge.counters().rows, rows);
@@ -103,7 +115,7 @@ const LINES: [&[&str]; 5] = [
     &[
         r#"1723161255030314667 {"stream":"btcusdt@depth@0ms","data":{"e":"depthUpdate","E":1723161256299,"T":1723161256298,"s":"BTCUSDT","U":5,"u":9,"pu":4,"b":[["58710.20","0.014"],["61510.90","0.000"]],"a":[["7","8"]]}}"#,
         r#"1723161255030314668 {"stream":"btcusdt@bookTicker","data":{"u":7,"s":"BTCUSDT","b":"0.00","B":"0.00","a":"2.50","A":"3"}}"#,
-        r#"1723161255030314669 {"stream":"btcusdt@trade","data":{"e":"trade","E":1,"T":2,"s":"BTCUSDT","t":3,"p":"4.0","q":"5","X":"INSURANCE_FUND","m":true}}"#,
+        r#"1723161255030314669 {"stream":"btcusdt@trade","data":{"e":"trade","E":1723161256299,"T":1723161256298,"s":"BTCUSDT","t":3,"p":"4.0","q":"5","X":"INSURANCE_FUND","m":true}}"#,
         r#"1723161255030314670 {"lastUpdateId":77,"bids":[["1","2"],["0.5","3"]],"asks":[["3","4"]]}"#,
     ],
 ];

@@ -1,0 +1,405 @@
+//! `binance-raw-ws`: recorded Binance WebSocket frames, one a line: `<local receive time, ns since epoch> <JSON>`.
+//!
+//! The message's time is the local receive time, `E` becomes `source_time` and `T` `match_time`. Kinds of frames:
+//!
+//! * depth diff: an update with `sequence` = `u`; first a [`SequenceRange`] (`U`, `pu`), then bids, then asks as
+//!   [`Level2Update`]s. A size of 0 is a delete with size null, and nothing else is: the frame can be written back.
+//! * book ticker: an update with `sequence` = `u` and two [`Level1`]; a price of 0 means that the side is empty.
+//! * trade: an update with one [`Trade`], without sequence; `m` (buyer is maker) means that the seller was the
+//!   aggressor; `X` becomes the condition, or where that has no room for it (`INSURANCE_FUND`) a [`TradeCondition`] behind the
+//!   trade.
+//! * mark price of one symbol: a [`MarkPrice`], no package.
+//! * REST depth snapshot (`lastUpdateId`): a snapshot of [`Level2Snapshot`]s with `sequence` = `lastUpdateId`. Where it
+//!   names no symbol, it is about the only one that the file had so far, else about the one in the file's name. The
+//!   diffs that bridge it stand **before** it in the file; whoever builds a book from it has to keep them.
+//!
+//! Frames of other kinds are counted by kind and passed over.
+//!
+//! Recorders write times of receipt in nanoseconds, and some in microseconds, milliseconds or seconds. The unit is what makes the
+//! first time of a file one from 1973 on, which is never more than one unit; the lines after it must fit. In the same way the
+//! venue's own times are told to be milliseconds or microseconds, each by itself.
+
+mod frames;
+#[cfg(test)]
+mod tests;
+
+use super::LineParser;
+use super::clock;
+use super::clock::DayClock;
+use super::fields::BadLine;
+use super::source::{Beside, Parsed, is_symbol};
+use crate::{
+    Aggressor, BookAction, Entry, Level1, Level2Snapshot, Level2Update, Package, PackageKind, SequenceRange,
+};
+use crate::{MarkPrice, Side, Trade, TradeCondition};
+use frames::{
+    Depth, Envelope, FundingTime, Head, MarkFrame, MaybeNumber, Number, Snapshot, Ticker, TradeFrame,
+};
+use serde::de;
+use std::path::Path;
+use tapedb_schema::{Ascii, TimeUnit, Timestamp};
+
+pub(super) const LOOKED_FOR: &str =
+    "gzip files `{usdm|cm|spot}-<symbol>_YYYYMMDD.gz` of lines `<nanoseconds since 1970> <JSON frame>`";
+
+/// Nanoseconds that a capture may begin before the day in its name: the day of whatever zone, and clocks that differ.
+const BEFORE_DAY_NS: i64 = 86_400_000_000_000;
+/// A level's place is a `u16`.
+const LEVELS_MAX: usize = 1 << 16;
+
+/// What the file's name tells.
+#[derive(Debug, Clone)]
+pub(super) struct Capture {
+    symbol: Option<String>,
+    exchange: Option<Ascii<8>>,
+    /// Midnight UTC of the day.
+    day: Option<Timestamp>,
+    /// What times of receipt count, where that has been said.
+    unit: Option<TimeUnit>,
+}
+
+impl Capture {
+    /// From `usdm-btcusdt_20240808.gz`.
+    pub(super) fn of_path(path: &Path, unit: Option<TimeUnit>) -> Self {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let stem = name.split('.').next().unwrap_or_default();
+        let (prefix, rest) = stem.split_once('-').unwrap_or(("", stem));
+        let (symbol, date) = rest.rsplit_once('_').unwrap_or((rest, ""));
+        let exchange = match prefix {
+            "usdm" => "BINUSDM",
+            "cm" => "BINCOINM",
+            _ => "BINANCE",
+        };
+        let symbol = (!symbol.is_empty()).then(|| symbol.to_ascii_uppercase());
+        let day = clock::date(date.as_bytes()).and_then(|date| DayClock::fixed(date, 0));
+        Self { symbol, exchange: Ascii::new(exchange).ok(), day: day.map(|day| day.start()), unit }
+    }
+
+    /// No row is before this: a day before the one in the name.
+    pub(super) fn start(&self) -> Timestamp {
+        self.day.map_or(Timestamp::MIN, |day| Timestamp(day.nanos().saturating_sub(BEFORE_DAY_NS)))
+    }
+
+    /// Whether a file found in a folder is a capture.
+    pub(super) fn is_named_so(path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let market = ["usdm-", "cm-", "spot-"].iter().any(|prefix| name.starts_with(prefix));
+        market && name.ends_with(".gz")
+    }
+
+    pub(super) fn parser(&self) -> Parser {
+        Parser { capture: self.clone(), guessed: None, symbol: String::new(), seen: Seen::None }
+    }
+}
+
+pub(super) struct Parser {
+    capture: Capture,
+    /// What times of receipt count, as the first one's size told.
+    guessed: Option<TimeUnit>,
+    /// Symbol of the last row.
+    symbol: String,
+    seen: Seen,
+}
+
+/// The symbols that frames have named so far.
+enum Seen {
+    None,
+    One(String),
+    Many,
+}
+
+impl LineParser for Parser {
+    fn symbol(&self) -> &str {
+        &self.symbol
+    }
+
+    fn guessed_unit(&self) -> Option<TimeUnit> {
+        self.guessed.filter(|unit| *unit != TimeUnit::Nanos)
+    }
+
+    fn parse(&mut self, line: &[u8], out: &mut Package) -> Result<Parsed, BadLine> {
+        let space = line.iter().position(|&byte| byte == b' ').ok_or_else(|| self.bad_time())?;
+        let time = std::str::from_utf8(&line[..space]).ok().and_then(|text| self.receive_time(text));
+        let time = time.ok_or_else(|| self.bad_time())?;
+        // Once for the line: the parser then need not look at every string.
+        let json = std::str::from_utf8(&line[space + 1..]);
+        let json =
+            json.map_err(|error| BadLine::new(space + 1 + error.valid_up_to(), "a JSON frame in UTF-8"))?;
+        match self.frame(json, out) {
+            Ok(Frame::Package) => Ok(Parsed::Row(time)),
+            Ok(Frame::Beside(row)) => Ok(Parsed::Beside(time, row)),
+            Ok(Frame::Both(row)) => Ok(Parsed::Both(time, row)),
+            Ok(Frame::Unknown(kind)) => Ok(Parsed::Unknown(kind)),
+            Err(Problem::Json(error)) => Err(bad_json(space + 1, &error)),
+            Err(Problem::NoSymbol) => Err(BadLine::new(space + 1, "a snapshot whose symbol is known")),
+            Err(Problem::TooDeep) => {
+                Err(BadLine::new(space + 1, "a snapshot of at most 65,536 levels a side"))
+            }
+        }
+    }
+}
+
+enum Problem {
+    Json(serde_json::Error),
+    NoSymbol,
+    TooDeep,
+}
+
+impl From<serde_json::Error> for Problem {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error)
+    }
+}
+
+fn bad_json(from: usize, error: &serde_json::Error) -> BadLine {
+    BadLine::new(from + error.column().saturating_sub(1), format!("a JSON frame ({error})"))
+}
+
+/// What has become of a frame.
+enum Frame {
+    Package,
+    Beside(Beside),
+    /// The package, and a row behind it.
+    Both(Beside),
+    /// Nothing; the name of its kind.
+    Unknown(String),
+}
+
+/// What a frame is, by its stream's name or its own `e`.
+#[derive(Clone, Copy)]
+enum Kind {
+    Depth,
+    BookTicker,
+    Trade,
+    MarkPrice,
+}
+
+impl Kind {
+    /// From `btcusdt@depth@0ms`. Partial books, `btcusdt@depth5`, are another kind of frame.
+    fn of_stream(stream: &str) -> Option<Self> {
+        match stream.split('@').nth(1)? {
+            "depth" => Some(Self::Depth),
+            "bookTicker" => Some(Self::BookTicker),
+            "trade" => Some(Self::Trade),
+            "markPrice" => Some(Self::MarkPrice),
+            _ => None,
+        }
+    }
+
+    fn of_event(event: &str) -> Option<Self> {
+        match event {
+            "depthUpdate" => Some(Self::Depth),
+            "bookTicker" => Some(Self::BookTicker),
+            "trade" => Some(Self::Trade),
+            "markPriceUpdate" => Some(Self::MarkPrice),
+            _ => None,
+        }
+    }
+}
+
+impl Parser {
+    /// The time of receipt; `None` if it is none, or not in the unit of the file.
+    fn receive_time(&mut self, text: &str) -> Option<Timestamp> {
+        if let Some(unit) = self.capture.unit {
+            return unit.parse(text);
+        }
+        let whole = text.split_once('.').map_or(text, |(whole, _)| whole).parse().ok()?;
+        let unit = self.guessed.or_else(|| TimeUnit::of(whole))?;
+        let time = unit.parse(text).filter(|_| unit.is_plausible(whole))?;
+        self.guessed = Some(unit);
+        Some(time)
+    }
+
+    #[cold]
+    fn bad_time(&self) -> BadLine {
+        let unit = match (self.capture.unit, self.guessed) {
+            (Some(unit), _) => format!("in {}", unit.name()),
+            (None, Some(unit)) => format!("in {}, as in the lines before,", unit.name()),
+            (None, None) => "since 1970 in nanoseconds (or us, ms, s), not before 1973,".into(),
+        };
+        BadLine::new(0, format!("local receive time {unit} and behind it a space and a JSON frame"))
+    }
+
+    /// Fills in the package, or makes another row.
+    fn frame(&mut self, json: &str, out: &mut Package) -> Result<Frame, Problem> {
+        match enveloped_stream(json) {
+            Some(stream) => match Kind::of_stream(stream) {
+                Some(kind) => self.enveloped(kind, json, out),
+                None => check_json(json).map(|()| Frame::Unknown(kind_name(stream))),
+            },
+            None => self.other_form(json, out),
+        }
+    }
+
+    fn enveloped(&mut self, kind: Kind, json: &str, out: &mut Package) -> Result<Frame, Problem> {
+        Ok(match kind {
+            Kind::Depth => self.depth(&serde_json::from_str::<Envelope<Depth<'_>>>(json)?.data, out),
+            Kind::BookTicker => self.ticker(&serde_json::from_str::<Envelope<Ticker<'_>>>(json)?.data, out),
+            Kind::Trade => self.trade(&serde_json::from_str::<Envelope<TradeFrame<'_>>>(json)?.data, out),
+            Kind::MarkPrice => self.mark(&serde_json::from_str::<Envelope<MarkFrame<'_>>>(json)?.data),
+        })
+    }
+
+    /// Snapshots, frames without envelope, and envelopes written in another way than Binance does.
+    fn other_form(&mut self, json: &str, out: &mut Package) -> Result<Frame, Problem> {
+        let head: Head<'_> = serde_json::from_str(json)?;
+        if head.last_update_id.is_some() {
+            return self.snapshot(&serde_json::from_str(json)?, out);
+        }
+        let bare = match (&head.stream, head.data) {
+            (Some(_), Some(data)) => data.get(),
+            _ => json,
+        };
+        let name = head.stream.as_deref().or(head.event.as_deref()).unwrap_or("without stream and event");
+        let kind = match &head.stream {
+            Some(stream) => Kind::of_stream(stream),
+            None => head.event.as_deref().and_then(Kind::of_event),
+        };
+        Ok(match kind {
+            None => Frame::Unknown(kind_name(name)),
+            Some(Kind::Depth) => self.depth(&serde_json::from_str(bare)?, out),
+            Some(Kind::BookTicker) => self.ticker(&serde_json::from_str(bare)?, out),
+            Some(Kind::Trade) => self.trade(&serde_json::from_str(bare)?, out),
+            Some(Kind::MarkPrice) => self.mark(&serde_json::from_str(bare)?),
+        })
+    }
+
+    fn depth(&mut self, frame: &Depth<'_>, out: &mut Package) -> Frame {
+        self.name(&frame.symbol);
+        (out.source_time, out.match_time) = (frame.event_time.time(), frame.match_time.time());
+        out.sequence = Some(frame.last);
+        out.entries
+            .push(Entry::SequenceRange(SequenceRange { first: frame.first, previous: frame.previous }));
+        for (side, levels) in [(Side::Bid, &frame.bids), (Side::Ask, &frame.asks)] {
+            out.entries.extend(levels.iter().map(|level| self.update(side, level)));
+        }
+        Frame::Package
+    }
+
+    fn update(&self, side: Side, &(price, size): &(Number, Number)) -> Entry {
+        let delete = size.is_zero();
+        Entry::Level2Update(Level2Update {
+            action: if delete { BookAction::Delete } else { BookAction::Set },
+            side,
+            price: price.0,
+            size: (!delete).then_some(size.0),
+            exchange: self.capture.exchange,
+            ..Level2Update::default()
+        })
+    }
+
+    fn ticker(&mut self, frame: &Ticker<'_>, out: &mut Package) -> Frame {
+        self.name(&frame.symbol);
+        (out.source_time, out.match_time) = (frame.event_time.time(), frame.match_time.time());
+        out.sequence = Some(frame.sequence);
+        let sides = [(Side::Bid, frame.bid, frame.bid_size), (Side::Ask, frame.ask, frame.ask_size)];
+        out.entries.extend(sides.map(|(side, price, size)| {
+            let known = !price.is_zero();
+            Entry::Level1(Level1 {
+                side,
+                price: known.then_some(price.0),
+                size: known.then_some(size.0),
+                exchange: self.capture.exchange,
+                ..Level1::default()
+            })
+        }));
+        Frame::Package
+    }
+
+    fn trade(&mut self, frame: &TradeFrame<'_>, out: &mut Package) -> Frame {
+        let condition = frame.kind.as_deref();
+        let short = condition.and_then(|condition| Ascii::new(condition).ok());
+        self.name(&frame.symbol);
+        (out.source_time, out.match_time) = (frame.event_time.time(), frame.match_time.time());
+        out.entries.push(Entry::Trade(Trade {
+            exchange: self.capture.exchange,
+            price: frame.price.0,
+            size: frame.size.0,
+            aggressor: Some(if frame.buyer_is_maker { Aggressor::Sell } else { Aggressor::Buy }),
+            id: Some(frame.id),
+            condition: short,
+            suspicious: false,
+        }));
+        match condition {
+            Some(condition) if short.is_none() => Frame::Both(Beside::TradeCondition(TradeCondition {
+                id: Some(frame.id),
+                condition: condition.into(),
+            })),
+            _ => Frame::Package,
+        }
+    }
+
+    fn mark(&mut self, frame: &MarkFrame<'_>) -> Frame {
+        self.name(&frame.symbol);
+        let number = |number: Option<MaybeNumber>| number.and_then(|number| number.0);
+        Frame::Beside(Beside::MarkPrice(MarkPrice {
+            mark: frame.mark.0,
+            index: number(frame.index),
+            settlement: number(frame.settlement),
+            average: number(frame.average),
+            funding_rate: number(frame.funding_rate),
+            next_funding: frame.next_funding.and_then(FundingTime::time),
+            source_time: frame.event_time.time(),
+            exchange: self.capture.exchange,
+        }))
+    }
+
+    fn snapshot(&mut self, frame: &Snapshot<'_>, out: &mut Package) -> Result<Frame, Problem> {
+        match (&frame.symbol, &self.seen, &self.capture.symbol) {
+            (Some(symbol), _, _) => self.name(symbol),
+            (None, Seen::One(symbol), _) | (None, _, Some(symbol)) => self.symbol.clone_from(symbol),
+            (None, _, None) => return Err(Problem::NoSymbol),
+        }
+        if frame.bids.len().max(frame.asks.len()) > LEVELS_MAX {
+            return Err(Problem::TooDeep);
+        }
+        out.kind = PackageKind::Snapshot;
+        (out.source_time, out.match_time) = (frame.event_time.time(), frame.match_time.time());
+        out.sequence = Some(frame.last_update_id);
+        for (side, levels) in [(Side::Bid, &frame.bids), (Side::Ask, &frame.asks)] {
+            let exchange = self.capture.exchange;
+            out.entries.extend(levels.iter().zip(0..=u16::MAX).map(|(&(price, size), level)| {
+                let (price, size) = (price.0, size.0);
+                Entry::Level2Snapshot(Level2Snapshot { side, level, price, size, orders: None, exchange })
+            }));
+        }
+        Ok(Frame::Package)
+    }
+
+    /// Notes the symbol that a frame names.
+    fn name(&mut self, symbol: &str) {
+        if self.symbol != symbol {
+            self.symbol.clear();
+            self.symbol.push_str(symbol);
+        }
+        if !is_symbol(symbol) {
+            // The line is bad: it tells nothing about the snapshots after it.
+            return;
+        }
+        match &self.seen {
+            Seen::One(one) if one == symbol => {}
+            Seen::Many => {}
+            Seen::None => self.seen = Seen::One(symbol.to_string()),
+            Seen::One(_) => self.seen = Seen::Many,
+        }
+    }
+}
+
+/// The stream's name if the frame begins as Binance writes it, so that the rest is read only once.
+fn enveloped_stream(json: &str) -> Option<&str> {
+    let rest = json.strip_prefix("{\"stream\":\"")?;
+    let length = rest.bytes().position(|byte| byte == b'"' || byte == b'\\')?;
+    (rest.as_bytes()[length] == b'"').then(|| &rest[..length])
+}
+
+/// A frame that is passed over has to be one.
+fn check_json(json: &str) -> Result<(), Problem> {
+    Ok(serde_json::from_str::<de::IgnoredAny>(json).map(|_| ())?)
+}
+
+/// The part of a stream's name that tells the kind, short enough to be counted by.
+fn kind_name(stream: &str) -> String {
+    // `!markPrice@arr` is about all symbols, and has no other name.
+    let kind = stream.split_once('@').filter(|_| !stream.starts_with('!')).map_or(stream, |(_, kind)| kind);
+    kind.chars().take(32).collect()
+}

@@ -22,6 +22,7 @@ mod error;
 pub mod fault;
 mod follow;
 mod format;
+mod former;
 mod gather;
 mod head;
 mod lanes;

@@ -94,6 +94,8 @@ pub struct Checked {
     pub blocks_unproved: u64,
     /// Messages in blocks without a checksum of their content, which versions before 0.2.0 wrote.
     pub messages_of_version_1: u64,
+    /// Messages among them in blocks of which version 0.1 gave other times or values than they have.
+    pub messages_misread_by_0_1: u64,
     /// Bytes of log files and segments, as far as they were looked at.
     pub bytes: u64,
     /// Symbols.

@@ -32,6 +32,8 @@ pub(crate) struct Proved {
     pub by_content: bool,
     /// The reference decoder, and what the head tells of its columns.
     pub by_reference: bool,
+    /// Version 0.1 wrote the block, and gave other values of it than it has.
+    pub was_misread: bool,
 }
 
 /// What is wrong with a block: where, what, for how many messages, and what to do.
@@ -121,7 +123,10 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
             })?;
             decoder.check_ranges(segment.plan(), block).map_err(|damage| wrong(damage, REPORT))?;
         }
-        Ok(Proved { by_content, by_reference })
+        let was_misread = !by_content
+            && self.depth != CheckDepth::Quick
+            && decoder.was_misread_by_0_1(segment.plan(), block).unwrap_or(false);
+        Ok(Proved { by_content, by_reference, was_misread })
     }
 
     /// What to do about a block whose rows are not those that were written: the bytes are right if the reference decoder makes

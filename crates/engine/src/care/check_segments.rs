@@ -44,7 +44,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                 let (stream, space) = (self.stream, self.space);
                 let is_current = || is_last || stream.catalog(space).is_ok_and(|now| now == catalog);
                 if self.check_log(catalog.sealed, is_current)? {
-                    self.tell_of_version_1(&catalog, before.messages_of_version_1)?;
+                    self.tell_of_version_1(&catalog, &before)?;
                     return self.check_leftovers(&catalog);
                 }
             }
@@ -127,6 +127,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         self.checked.blocks_unproved += done.blocks_unproved;
         self.checked.messages += done.messages;
         self.checked.messages_of_version_1 += done.messages_of_version_1;
+        self.checked.messages_misread_by_0_1 += done.messages_misread_by_0_1;
         self.checked.bytes += done.bytes;
     }
 
@@ -167,7 +168,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         let mut done = Checked { bytes: segment.bytes(), ..Checked::default() };
         let (mut last, mut symbols) = (None, Symbols::default());
         for (index, entry) in segment.blocks().iter().enumerate() {
-            if let Some(Proved { by_content, by_reference }) =
+            if let Some(Proved { by_content, by_reference, was_misread }) =
                 self.check_block(part, segment, index, &mut last, &mut symbols)?
             {
                 done.blocks += 1;
@@ -176,6 +177,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                 done.blocks_unproved += u64::from(!by_content && !by_reference);
                 done.messages += u64::from(entry.count);
                 done.messages_of_version_1 += if by_content { 0 } else { u64::from(entry.count) };
+                done.messages_misread_by_0_1 += if was_misread { u64::from(entry.count) } else { 0 };
             }
             self.progress(entry.len.into(), entry.count.into())?;
         }
@@ -204,8 +206,9 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
 
     /// Says of which messages nothing but their present form can be verified: those that version 1 of the format keeps may have
     /// been read wrongly before they were merged or compressed.
-    fn tell_of_version_1(&mut self, catalog: &Catalog, before: u64) -> ControlFlow<()> {
-        let messages = self.checked.messages_of_version_1 - before;
+    fn tell_of_version_1(&mut self, catalog: &Catalog, before: &Checked) -> ControlFlow<()> {
+        let messages = self.checked.messages_of_version_1 - before.messages_of_version_1;
+        let misread = self.checked.messages_misread_by_0_1 - before.messages_misread_by_0_1;
         if messages == 0 {
             return ControlFlow::Continue(());
         }
@@ -214,7 +217,8 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         let what = format!(
             "{messages} sealed messages were written by TapeDB 0.1, without a checksum of their content. What of them it sealed \
              from the log is right. What it merged, compressed ({cold} segments are of the cold tier) or rewrote it may have \
-             read wrongly before, which cannot be seen any more"
+             read wrongly before, which cannot be seen any more. {misread} of them are in blocks of which it gave wrong times or \
+             numbers to whoever read them"
         );
         let path = self.stream.space_path(self.space);
         self.find(Finding { severity: Severity::Note, now: VERSION_1, ..Finding::damage(path, what) })

@@ -288,7 +288,7 @@ fn segments_of_version_1_are_verified_as_far_as_they_can_be() {
             (expected, 0, 1),
             "{depth:?}: {found:?}"
         );
-        assert_eq!(checked.messages_of_version_1, 3 * FILE);
+        assert_eq!((checked.messages_of_version_1, checked.messages_misread_by_0_1), (3 * FILE, 0));
         assert!(found[0].what.contains("1500 sealed messages were written by TapeDB 0.1"), "{found:?}");
     }
     // Merging compares them too, and what it writes has the checksum.
@@ -317,4 +317,27 @@ fn repair_never_gives_wrong_messages_a_checksum_of_their_own() {
     );
     assert_eq!(fs::read(&segment).unwrap(), before);
     assert_eq!(check(&db).0.damaged, 1);
+}
+
+/// Messages at a few milliseconds from each other, but for 128 in the same one with a pause of five seconds among them.
+#[test]
+fn what_version_0_1_read_wrongly_is_told() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = stream_in(&db);
+    let (mut loader, mut time) = (stream.loader().unwrap(), 0);
+    for number in 0..5_248 {
+        time += match (number / 128, number % 128) {
+            (20, 64) => 5_000,
+            (20, _) => 0,
+            _ => number * number % 7,
+        } as i64;
+        loader.append("A", Timestamp(time * 1_000_000), &Tick::of(number)).unwrap();
+    }
+    loader.close().unwrap();
+    stream.seal().unwrap();
+    make_version_1(&files(db.path(), "seg")[0]);
+    let (checked, found) = check(&db);
+    assert_eq!((checked.messages_misread_by_0_1, checked.damaged), (5_248, 0), "{found:?}");
+    assert!(found[0].what.contains("5248 of them are in blocks of which it gave wrong times"), "{found:?}");
+    assert_eq!(check_to(&db, CheckDepth::Quick).0.messages_misread_by_0_1, 0, "it does not look");
 }

@@ -14,6 +14,7 @@ mod delta;
 mod dictionary;
 mod error;
 mod floats;
+mod former;
 mod groups;
 mod habit;
 mod ints;
@@ -31,6 +32,7 @@ pub use floats::{
     FloatEncoding, FloatHabit, decode_f32s, decode_f64s, encode_f32s, encode_f32s_again, encode_f64s,
     encode_f64s_again,
 };
+pub(crate) use former::misread;
 pub(crate) use groups::{GROUP, bounds};
 pub use habit::Habit;
 pub(crate) use ints::decode_ints_at;

@@ -9,7 +9,7 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
-.PHONY: demo check test bench bench-rivals bench-rivals-storage bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak miri loom clean help
+.PHONY: demo check test bench bench-rivals bench-rivals-storage bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -23,6 +23,7 @@ help:
 	@echo "make tick-storm  kill plant, RDB and feed in turn during ROWS=10000000"
 	@echo "make kdb-clients  clients of kdb+ that others wrote, with the one in Rust (compiles 100 crates, links OpenSSL)"
 	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
+	@echo "make trials      TRIALS=50 times as many columns and blocks that look for trouble, against the reference decoder"
 	@echo "make miri        run the tests of all code with unsafe under Miri (needs a nightly toolchain with miri)"
 	@echo "make loom        the rings of topics and pipes in every order of their memory operations (LOOM_MAX_PREEMPTIONS=3 for more)"
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
@@ -78,6 +79,10 @@ acceptance:
 
 soak:
 	$(CARGO) run --release -p tapedb-soak -- $(or $(MESSAGES),20000000)
+
+trials:
+	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-segment --lib trials
+	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-testing --test segment_trials
 
 sim:
 	SIM_SEED=$(or $(SEED),1) SIM_SEEDS=$(or $(SEEDS),20) \

@@ -61,7 +61,7 @@ pub use head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Chunk, Group, He
 #[doc(hidden)]
 pub use mend::{mend_block, mend_footer};
 pub use mismatch::{DUMP_BYTES_MAX, Dump, Mismatch};
-pub use plan::{COLUMNS_MAX, ColumnKind, ColumnPlan, GroupPlan, Plan};
+pub use plan::{COLUMNS_MAX, ColumnKind, ColumnPlan, GroupPlan, Plan, RECORDS_MAX};
 pub use prove::Proof;
 pub use rows::Rows;
 pub use segment::{ReadAt, Segment};

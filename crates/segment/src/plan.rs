@@ -5,13 +5,16 @@
 //! its items consist of; the fields of a record; the tag of a union and then the fields of each alternative. A record
 //! that holds itself would have no end, and alternatives in alternatives multiply: so a record content that is already
 //! being taken apart, that is nested deeper than a message can be, or that begins when [`COLUMNS_MAX`] columns have been
-//! numbered, stays in one piece as bytes.
+//! numbered or [`RECORDS_MAX`] records taken apart (those without fields have no columns), stays in one piece as bytes.
 
 use tapedb_codec::MAX_DEPTH;
 use tapedb_codec::dynamic::{ItemLayout, Layouts, RecordLayout, TypeLayout};
 
 /// Records and arrays that begin after this many columns of a record type are kept as bytes.
 pub const COLUMNS_MAX: usize = 1_000;
+
+/// Records that begin after this many records of a record type are kept as bytes.
+pub const RECORDS_MAX: usize = 10_000;
 
 /// The columns of every record type of a schema.
 #[derive(Debug, Clone)]
@@ -161,12 +164,12 @@ impl Plan {
 
 impl GroupPlan {
     fn new(layouts: &Layouts, type_id: u16) -> Self {
-        let mut maker = Maker { layouts, columns: Vec::new(), open: Vec::new(), records: 0 };
+        let mut maker = Maker { layouts, columns: Vec::new(), open: Vec::new(), slots: 0, records: 0 };
         let mut root = maker.record(type_id, "");
         // Records and items have no column of their own: their slots come behind those of the columns.
         let columns = maker.columns;
         shift_record(&mut root, columns.len());
-        Self { root, slots: columns.len() + maker.records, columns }
+        Self { root, slots: columns.len() + maker.slots, columns }
     }
 
     /// The columns by their numbers.
@@ -185,6 +188,8 @@ struct Maker<'a> {
     columns: Vec<ColumnPlan>,
     /// Types whose fields are being numbered.
     open: Vec<u16>,
+    slots: usize,
+    /// Records that have been taken apart.
     records: usize,
 }
 
@@ -195,14 +200,15 @@ impl Maker<'_> {
     }
 
     fn slot(&mut self) -> usize {
-        self.records += 1;
-        self.records - 1
+        self.slots += 1;
+        self.slots - 1
     }
 
     fn record(&mut self, type_id: u16, path: &str) -> RecordNode {
         let layouts = self.layouts;
         let layout = &layouts.records()[usize::from(type_id)];
         let slot = self.slot();
+        self.records += 1;
         self.open.push(type_id);
         let mut fields = Vec::with_capacity(layout.fields.len());
         for field in &layout.fields {
@@ -258,6 +264,7 @@ impl Maker<'_> {
 
     fn stays_whole(&self, types: &[u16]) -> bool {
         self.columns.len() >= COLUMNS_MAX
+            || self.records >= RECORDS_MAX
             || self.open.len() >= MAX_DEPTH as usize
             || types.iter().any(|id| self.open.contains(id))
     }
@@ -405,5 +412,17 @@ mod tests {
         }
         let columns = paths(&schema, "R30").len();
         assert!((COLUMNS_MAX..COLUMNS_MAX + 100).contains(&columns), "{columns}");
+    }
+
+    #[test]
+    fn what_multiplies_without_columns_ends() {
+        let mut schema = String::from("record R0 { }");
+        for i in 1..20 {
+            let below = i - 1;
+            schema += &format!(" message R{i} {{ a: record<R{below}>, b: record<R{below}> }}");
+        }
+        let plan = Plan::new(Layouts::new(schema.parse().unwrap()).unwrap());
+        let most = plan.groups.iter().map(|group| group.slots).max().unwrap();
+        assert!((RECORDS_MAX..2 * RECORDS_MAX).contains(&most), "{most}");
     }
 }

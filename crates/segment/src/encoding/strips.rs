@@ -95,7 +95,9 @@ impl<'a> Strips<'a> {
         }
     }
 
-    /// `false` if the scaled values do not fit a narrow strip, which is left as it was then.
+    /// `false` if the scaled values do not fit a narrow strip, which is left as it was then. A value is its run's scale of the
+    /// base, which is `distance` from that of the strip's first run, plus an offset times the divisor: both are looked at and
+    /// below 2^28, so offsets stay below 2^29. What lies behind a short group's end is looked at too, and may make it wide.
     fn scale_narrow(&self, strip: &mut Strip) -> bool {
         let reach = widest(
             #[inline(always)]

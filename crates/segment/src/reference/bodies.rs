@@ -10,7 +10,7 @@ use super::pieces::Pieces;
 use super::runs::Runs;
 use super::{Column, Values};
 use crate::error::{Damage, Flaw};
-use crate::plan::COLUMNS_MAX;
+use crate::plan::{COLUMNS_MAX, RECORDS_MAX};
 use tapedb_codec::MAX_DEPTH;
 use tapedb_codec::dynamic::{FieldLayout, ItemLayout, Layouts, TypeLayout};
 
@@ -21,6 +21,8 @@ pub(super) struct Bodies<'h, 'b> {
     layouts: &'h Layouts,
     /// Number of the next column.
     next: usize,
+    /// Records that have been taken apart.
+    records: usize,
     /// Record types that are being put together.
     open: Vec<u16>,
     /// Bytes that bodies may still have.
@@ -40,8 +42,16 @@ impl<'h, 'b> Bodies<'h, 'b> {
         columns: &'h mut Vec<Column>,
     ) -> Result<Pieces, Damage> {
         let about = &head.groups[group];
-        let mut bodies =
-            Self { head, group: group as u16, layouts, next: 0, open: Vec::new(), left: most, columns };
+        let mut bodies = Self {
+            head,
+            group: group as u16,
+            layouts,
+            next: 0,
+            records: 0,
+            open: Vec::new(),
+            left: most,
+            columns,
+        };
         if about.is_whole {
             return bodies.texts(&runs);
         }
@@ -113,6 +123,7 @@ impl<'h, 'b> Bodies<'h, 'b> {
         let slots: usize = layout.fields.iter().map(|field| field.ty.width()).sum();
         let nullable = layout.fields.iter().filter(|field| field.null_bit.is_some()).count();
         self.claim(runs.count(), nullable.div_ceil(8) + slots)?;
+        self.records += 1;
         self.open.push(type_id);
         let fields =
             layout.fields.iter().map(|field| self.field(field, runs)).collect::<Result<Vec<Field>, _>>()?;
@@ -149,6 +160,7 @@ impl<'h, 'b> Bodies<'h, 'b> {
     /// Whether a record's content is one text.
     fn stays_whole(&self, types: &[u16]) -> bool {
         self.next >= COLUMNS_MAX
+            || self.records >= RECORDS_MAX
             || self.open.len() >= MAX_DEPTH as usize
             || types.iter().any(|type_id| self.open.contains(type_id))
     }

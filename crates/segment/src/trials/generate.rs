@@ -90,13 +90,16 @@ impl Random {
         }
     }
 
-    /// A step between values: none, a unit, a tick; and sometimes a divisor at the edge of a width.
+    /// What steps are multiples of: units of time and ticks, and divisors at the edge of a width, most often of a width that
+    /// leaves narrow sums little room.
     fn unit(&mut self) -> i64 {
-        match self.below(4) {
+        match self.below(8) {
             0 => 1,
-            1 => self.pick(&[10, 25, 100, 1_000, 1_000_000, 1_000_000_000]),
+            1 => self.pick(&[10, 25, 100, 1_000_000_000]),
             2 => (1i64 << self.below(45)).wrapping_add(self.below(3) as i64 - 1).max(1),
-            _ => 1 + self.below(100_000) as i64,
+            3 => 1 + self.below(100_000) as i64,
+            4 | 5 => self.pick(&[1_000, 1_000_000]),
+            _ => (1i64 << (4 + self.below(18))).wrapping_add(self.below(3) as i64 - 1),
         }
     }
 }
@@ -121,7 +124,7 @@ impl Column {
 
 /// Where runs end: one, a few, at edges of groups, each group, each value.
 fn ends(random: &mut Random, count: usize) -> Vec<u32> {
-    let share = random.pick(&[usize::MAX, 300, 128, 40, 3, 1]);
+    let share = random.pick(&[usize::MAX, usize::MAX, usize::MAX, 300, 128, 40, 3, 1]);
     let is_grouped = random.below(3) == 0;
     let mut ends: Vec<u32> = (1..count)
         .filter(|end| match is_grouped {
@@ -139,7 +142,10 @@ fn ends(random: &mut Random, count: usize) -> Vec<u32> {
 
 type Kind = fn(&mut Random, usize, &mut Vec<i64>);
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 16] = [
+    pauses,
+    pauses,
+    pauses,
     pauses,
     jittered_pauses,
     walk,
@@ -167,10 +173,11 @@ fn steps(count: usize, values: &mut Vec<i64>, start: i64, mut step: impl FnMut(u
 /// A time of today, nanoseconds.
 const TODAY: i64 = 1_381_156_202_000_000_000;
 
-/// Bursts at one time, with some pauses among them, in units.
+/// Bursts at one time, with some pauses among them, in units: most often in milliseconds, of some seconds.
 fn pauses(random: &mut Random, count: usize, values: &mut Vec<i64>) {
-    let unit = random.unit();
-    let (share, width) = (1 + random.below(300), random.pick(&[1, 7, 8, 11, 12, 14, 15, 16, 17, 23, 31]));
+    let unit = if random.below(2) == 0 { 1_000_000 } else { random.unit() };
+    let share = random.pick(&[2, 10, 30, 60, 128, 300]);
+    let width = random.pick(&[1, 7, 8, 12, 13, 14, 15, 15, 16, 17, 23, 31]);
     steps(count, values, TODAY, |_| match random.below(share) {
         0 => unit.wrapping_mul(random.bits(width)),
         _ => 0,

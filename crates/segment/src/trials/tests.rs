@@ -7,7 +7,7 @@ use crate::reference;
 
 #[test]
 fn integers_come_back_in_every_encoding_and_way() {
-    each_seed("integers", 200, |seed| {
+    each_seed("integers", 300, |seed| {
         let mut random = Random::new(seed);
         let Column { values, ends } = Column::new(&mut random);
         for bytes in every_encoding(&values, &ends) {

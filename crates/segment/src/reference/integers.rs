@@ -35,7 +35,8 @@ pub fn integers(bytes: &[u8], count: usize, ends: &[u32]) -> Result<Vec<i64>, Fl
 /// Lengths of the runs.
 fn lengths_of(ends: &[u32], count: usize) -> Result<Vec<usize>, Flaw> {
     if count == 0 {
-        return Ok(Vec::new());
+        let end = ends.last().map_or(0, |end| u64::from(*end));
+        return at_most("end of the last run", 0, end).map(|()| Vec::new());
     }
     let one = [count as u32];
     let ends = if ends.is_empty() { &one } else { ends };

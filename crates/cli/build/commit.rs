@@ -8,10 +8,10 @@ const DIGITS: usize = 12;
 /// `git archive` puts the commit into it.
 const ARCHIVED: &str = include_str!("archive.txt");
 
-/// The commit, as far as it is known; `+` behind it: with changes.
-pub fn found() -> Option<String> {
+/// The commit that the environment or the archive says.
+pub fn told() -> Option<String> {
     let told = std::env::var("TAPEDB_BUILD_COMMIT").ok().and_then(|text| shortened(&text));
-    told.or_else(|| shortened(ARCHIVED)).or_else(of_git)
+    told.or_else(|| shortened(ARCHIVED))
 }
 
 /// The first digits of a commit; `None` if the text is none.
@@ -21,7 +21,8 @@ pub fn shortened(text: &str) -> Option<String> {
     is_commit.then(|| text[..DIGITS].to_string())
 }
 
-fn of_git() -> Option<String> {
+/// The commit that git says; `+` behind it: with changes.
+pub fn of_git() -> Option<String> {
     // Not of a repository that the sources of a package happen to lie in.
     git(&["ls-files", "--error-unmatch", "build/archive.txt"])?;
     let commit = shortened(&git(&["rev-parse", "HEAD"])?)?;

@@ -52,7 +52,8 @@ impl DatabaseArgs {
     pub fn open_or_create(&self, create: bool) -> Result<Database, Failure> {
         creation::check(&self.db, create)?;
         match remote::url_of(&self.db) {
-            Some(_) => self.open_to_read(),
+            // Also says when the server is gone, and when it is back.
+            Some(_) => self.open_to_follow(),
             None => Ok(Database::open(&self.db)?),
         }
     }

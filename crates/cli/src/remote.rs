@@ -3,6 +3,7 @@
 use crate::args;
 use crate::failure::Failure;
 use crate::signals;
+use crate::ui;
 use std::env;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ pub fn connect_with(url: &str, how: &ConnectArgs) -> Result<Database, Failure> {
 
 /// Opens the database behind a server; says on standard error when a connection is lost, and when it is there again.
 pub fn connect_telling(url: &str, how: &ConnectArgs) -> Result<Database, Failure> {
-    open(client(url, how)?.on_connection(|event| eprintln!("tapedb: {event}")))
+    open(client(url, how)?.on_connection(|event| ui::tell_event(&event.to_string())))
 }
 
 fn open(client: Client) -> Result<Database, Failure> {

@@ -3,9 +3,25 @@
 use crate::failure::Failure;
 use crate::signals::Signals;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Whether a program reads standard error, for what has no [`Ui`].
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// Says on standard error what happens meanwhile, from whatever thread.
+pub fn tell_event(what: &str) {
+    tell(JSON.load(Ordering::Relaxed), what, json!({ "event": what }));
+}
+
+fn tell(json: bool, what: &str, object: Value) {
+    match json {
+        true => eprintln!("{object}"),
+        false => eprintln!("tapedb: {}", what.replace('\n', "; ")),
+    }
+}
 
 /// How often progress is drawn.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -23,6 +39,7 @@ impl Ui {
     /// Prepares for one command. The first Ctrl-C (or SIGTERM) asks the command to come to an end, the second ends
     /// the process at once.
     pub fn new(json: bool) -> Result<Self, Failure> {
+        JSON.store(json, Ordering::Relaxed);
         Ok(Self { json, watched: io::stderr().is_terminal(), signals: Signals::listen()? })
     }
 
@@ -60,10 +77,7 @@ impl Ui {
 
     /// Says something on standard error that the output does not hold.
     pub fn warn(&self, what: &str) {
-        match self.json {
-            true => eprintln!("{}", json!({ "warning": what })),
-            false => eprintln!("tapedb: warning: {}", what.replace('\n', "; ")),
-        }
+        tell(self.json, &format!("warning: {what}"), json!({ "warning": what }));
     }
 
     /// Says how it goes on standard error, to people only.

@@ -235,7 +235,8 @@ impl<S: Sink> Reading<'_, S> {
     /// Names the option where a number was no time.
     #[cold]
     fn explain(&self, what: String) -> String {
-        let is_about_unit = self.times == BareTimes::PlausibleNanos && what.contains("in nanoseconds is ");
+        let says = ["in nanoseconds is ", "which may count "].iter().any(|text| what.contains(text));
+        let is_about_unit = self.times == BareTimes::PlausibleNanos && says;
         if is_about_unit { format!("{what}; name the unit with --time-unit s, ms, us or ns") } else { what }
     }
 

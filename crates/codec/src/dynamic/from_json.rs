@@ -9,7 +9,7 @@ use super::write::{EncodeError, need};
 use crate::layout::MAX_DEPTH;
 use serde_json::{Map, Value as Json};
 use std::str::FromStr;
-use tapedb_schema::{Ascii, TimeUnit, Timestamp};
+use tapedb_schema::{Ascii, TimeOfDay, TimeUnit, Timestamp};
 
 /// How the bare numbers of times are read, in JSON and in texts of digits alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -170,7 +170,9 @@ impl Reader<'_> {
                 scaled(&x.to_string(), *scale).ok_or_else(bad)?
             }
             (TypeLayout::Timestamp, json) => Value::Timestamp(self.time(json)?),
-            (TypeLayout::TimeOfDay, Json::String(x)) => Value::TimeOfDay(x.parse().map_err(|_| bad())?),
+            (TypeLayout::TimeOfDay, Json::String(x)) => {
+                Value::TimeOfDay(self.time_of_day(x)?.ok_or_else(bad)?)
+            }
             (TypeLayout::Char, Json::String(x)) => Value::Char(single(x).ok_or_else(bad)?),
             (TypeLayout::Ascii(_), Json::String(x)) => Value::Ascii(Ascii::new(x).map_err(|_| bad())?),
             (TypeLayout::String, Json::String(x)) => Value::Text(x.clone()),
@@ -221,6 +223,21 @@ impl Reader<'_> {
         }
     }
 
+    /// A time of day; bare numbers count what they are told to count. Where nothing is told, those that could count seconds,
+    /// milliseconds or microseconds are refused.
+    fn time_of_day(&self, text: &str) -> Result<Option<TimeOfDay>, EncodeError> {
+        if let (true, BareTimes::In(unit)) = (is_bare(text), self.times) {
+            return Ok(unit.parse(text).and_then(|time| TimeOfDay::from_nanos(time.nanos())));
+        }
+        let time: Option<TimeOfDay> = text.parse().ok();
+        let micros_of_day = TimeOfDay::MAX.nanos() / TimeUnit::Micros.nanos();
+        let is_doubtful = is_bare(text) && self.times == BareTimes::PlausibleNanos;
+        match time {
+            Some(time) if is_doubtful && time.nanos() <= micros_of_day => Err(doubtful_time_of_day(text)),
+            time => Ok(time),
+        }
+    }
+
     /// The time, unless it is of a bare number that hardly counts nanoseconds.
     fn plausible(&self, time: Timestamp, is_bare: bool) -> Result<Timestamp, EncodeError> {
         let is_doubtful = is_bare && self.times == BareTimes::PlausibleNanos;
@@ -242,6 +259,15 @@ fn doubtful(time: Timestamp) -> EncodeError {
     EncodeError::new(
         "a time such as \"2013-10-07T13:30:00.123Z\", or ns since 1970 from 1973 on",
         format!("{number}, which in nanoseconds is {time}{guess}"),
+    )
+}
+
+#[cold]
+fn doubtful_time_of_day(text: &str) -> EncodeError {
+    let need = "a time of day such as \"09:30:00.123\"";
+    EncodeError::new(
+        need,
+        format!("{text}, which may count seconds, milliseconds, microseconds or nanoseconds"),
     )
 }
 
@@ -354,6 +380,27 @@ mod tests {
         // A text says what it is, however old.
         assert_eq!(read("\"1970-01-01\"").unwrap(), "1970-01-01T00:00:00Z");
         assert_eq!(time("7", BareTimes::Nanos).unwrap(), "1970-01-01T00:00:00.000000007Z");
+    }
+
+    #[test]
+    fn bare_times_of_day_are_not_guessed_either() {
+        let layouts = Layouts::new("message Tick { at: time_of_day }".parse().unwrap()).unwrap();
+        let read = |text: &str, times| {
+            let text = format!(r#"{{"symbol": "A", "timestamp": "2013-10-07", "at": "{text}"}}"#);
+            let (_, _, record) = layouts.message_from_json_with(&text, times).ok()?;
+            match &record.fields[0] {
+                Value::TimeOfDay(time) => Some(time.to_string()),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(read("09:30", BareTimes::PlausibleNanos).unwrap(), "09:30:00");
+        assert_eq!(read("34200000000000", BareTimes::PlausibleNanos).unwrap(), "09:30:00");
+        for text in ["34200", "34200000", "34200000000"] {
+            assert_eq!(read(text, BareTimes::PlausibleNanos), None, "{text}");
+        }
+        assert_eq!(read("34200000", BareTimes::In(TimeUnit::Millis)).unwrap(), "09:30:00");
+        assert_eq!(read("34200", BareTimes::Nanos).unwrap(), "00:00:00.000034200");
+        assert_eq!(read("86400", BareTimes::In(TimeUnit::Seconds)), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod args;
 mod awake;
 mod backup;
 mod bench;
+mod cert;
 mod check;
 mod checksum;
 mod clear;
@@ -106,7 +107,8 @@ enum Command {
     Read(read::Args),
     Tail(tail::Args),
     Topic(topic::Args),
-    Server(Box<server::Args>),
+    Server(Box<server::ServerCommand>),
+    Cert(cert::Args),
     User(user::Args),
     Tick(Box<tick::Args>),
     Shell(shell::Args),
@@ -159,6 +161,7 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Tail(args) => tail::run(args, ui),
         Command::Topic(args) => topic::run(args, ui),
         Command::Server(args) => server::run(*args, ui),
+        Command::Cert(args) => cert::run(args, ui),
         Command::User(args) => user::run(args, ui),
         Command::Tick(args) => tick::run(*args, ui),
         Command::Shell(args) => shell::run(args, ui),

@@ -1,5 +1,7 @@
 //! `tapedb server`: a database for clients elsewhere.
 
+mod status;
+
 use crate::awake;
 use crate::copies::Copies;
 use crate::creation;
@@ -119,6 +121,22 @@ pub struct Args {
     print_config: bool,
 }
 
+/// Serving, or looking at a server that serves.
+#[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ServerCommand {
+    #[command(subcommand)]
+    look: Option<Look>,
+
+    #[command(flatten)]
+    args: Args,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Look {
+    Status(status::Args),
+}
+
 fn durability(text: &str) -> Result<DurabilityMin, String> {
     match text {
         "transient" => Ok(DurabilityMin::Transient),
@@ -137,8 +155,11 @@ struct Ready {
     http: Option<String>,
 }
 
-/// Serves until a signal comes.
-pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+/// Serves until a signal comes, or shows how a server is.
+pub fn run(ServerCommand { look, args }: ServerCommand, ui: &Ui) -> Result<(), Failure> {
+    if let Some(Look::Status(args)) = &look {
+        return status::run(args, ui);
+    }
     let config = args.config()?;
     if args.print_config {
         config.check().map_err(usage)?;
@@ -284,7 +305,7 @@ fn tell(config: &Config, addresses: &Addresses, ui: &Ui) -> Result<(), Failure> 
         text.push_str(&format!("  tape+unix://{path}, or through shared memory tape+shm://{path}\n"));
     }
     if let Some(address) = http {
-        text.push_str(&format!("  http://{address}/health and /metrics\n"));
+        text.push_str(&format!("  http://{address}/health, /status and /metrics\n"));
     }
     if config.users.is_none() {
         text.push_str("  no users: whoever can connect may do everything (see `tapedb user`)\n");

@@ -23,6 +23,7 @@ mod link;
 mod load;
 mod memory;
 mod options;
+mod pinned;
 mod rewrite;
 mod signal;
 mod slot;

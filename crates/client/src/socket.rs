@@ -3,6 +3,7 @@
 use crate::address::Address;
 use crate::memory::{Asked, MemorySocket};
 use crate::options::Options;
+use crate::pinned::Pinned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
 use rustls::pki_types::pem::PemObject;
@@ -288,23 +289,27 @@ fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
 }
 
 fn tls_config(options: &Options) -> io::Result<Arc<ClientConfig>> {
-    let mut roots = RootCertStore::empty();
-    match &options.tls_roots {
-        Some(path) => {
-            for certificate in CertificateDer::pem_file_iter(path).map_err(io::Error::other)? {
-                roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
-            }
-        }
-        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
-    }
-    if roots.is_empty() {
-        return Err(io::Error::other(
-            "there is no certificate of an authority to trust; name a PEM file of some",
-        ));
-    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
     let builder = builder.map_err(io::Error::other)?;
+    let none =
+        || io::Error::other("there is no certificate of an authority to trust; name a PEM file of some");
+    if let Some(path) = &options.tls_roots {
+        let certificates =
+            CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let certificates = certificates.map_err(io::Error::other)?;
+        if certificates.is_empty() {
+            return Err(none());
+        }
+        let pinned = Pinned::new(certificates, provider).map_err(io::Error::other)?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(pinned));
+        return Ok(Arc::new(builder.with_no_client_auth()));
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(none());
+    }
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 

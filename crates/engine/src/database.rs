@@ -11,7 +11,7 @@ use crate::stream::{Opened, Stream, StreamInner};
 use crate::upkeep::keeper::Keeper;
 use crate::upstream::rewrites::Rewrites;
 use crate::upstream::storage::NoStorage;
-use crate::upstream::{Command, Upstream};
+use crate::upstream::{Command, Outcome, Upstream};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -408,6 +408,19 @@ impl Database {
     fn no_stream(&self, name: &str) -> Error {
         let known = self.streams().unwrap_or_default().into_iter().take(10).collect();
         Error::NoStream { name: name.into(), known }
+    }
+
+    /// How the server is that the database is behind: one JSON object, as `docs/SERVER.md` describes it. `None`: there is no
+    /// server.
+    ///
+    /// # Errors
+    /// Those of the connection; what a server says that is older than this question.
+    pub fn server_status(&self) -> Result<Option<String>, Error> {
+        let Some(upstream) = &self.inner.upstream else { return Ok(None) };
+        match upstream.command(&Command::ServerStatus)? {
+            Outcome::Text(status) => Ok(status),
+            other => Err(other.unexpected()),
+        }
     }
 
     /// Names of all streams, sorted.

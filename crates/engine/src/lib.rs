@@ -35,6 +35,7 @@ pub use read::chunks::SymbolRun;
 pub use read::columns::{Chunk, Column, ColumnBuilder, ColumnCursor, Step};
 pub use read::cursor::{Cursor, CursorBuilder, Message};
 pub use read::position::Position;
+pub use stream::census::Census;
 pub use stream::observe::{Observer, Observing};
 pub use stream::rewrite::{REWRITE_BYTES_MAX, Rewriter};
 pub use stream::{Stream, StreamRecovery, StreamStats};

@@ -1,6 +1,7 @@
 //! A stream: its definition, its symbols, its spaces.
 
 pub(crate) mod binding;
+pub(crate) mod census;
 pub(crate) mod copies;
 pub(crate) mod definition;
 pub(crate) mod edit;
@@ -40,7 +41,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
-use tapedb_codec::evolve::Evolution;
+use tapedb_codec::evolve::{Change, Evolution};
 use tapedb_log::{
     Committed, Damage, Dictionary, Hold, LogError, LogOptions, MemoryStorage, Recovery, Storage, StorageLock,
     SymbolFile, SymbolRecovery, Turn,
@@ -238,6 +239,16 @@ impl Stream {
             Some(_) => Ok(()),
             None => self.inner.alter(options),
         }
+    }
+
+    /// What would change if the stream got another schema ([`Database::change_schema`](crate::Database::change_schema)): types and
+    /// fields that are added, dropped and converted, and what of stored messages cannot be read any more then. Empty: nothing
+    /// that matters to messages. Changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`Database::change_schema`](crate::Database::change_schema), which would fail too.
+    pub fn compare_schema(&self, schema: &Schema) -> Result<Vec<Change>, Error> {
+        self.inner.compare_schema(schema)
     }
 
     /// When the stream was created.
@@ -655,11 +666,7 @@ impl StreamInner {
         let version = current.schema_version.checked_add(1).ok_or(Error::Options {
             what: "the schema has had 65,535 versions, which is the most; create another stream",
         })?;
-        for older in 1..current.schema_version {
-            let written = versions::read(&*self.storage, &self.directory, older)?;
-            versions::check_change(&self.name, &Layouts::new(written)?, &layouts)?;
-        }
-        versions::check_change(&self.name, &Layouts::new(current.schema.clone())?, &layouts)?;
+        self.check_versions(&current, &layouts)?;
         let hold = self.hold_writers()?;
         self.check_not_deleted()?;
         versions::keep(&*self.storage, &self.directory, current.schema_version, &current.schema)?;
@@ -670,6 +677,26 @@ impl StreamInner {
         drop((current, hold));
         self.observers.changed();
         Ok(self.with(changed, layouts))
+    }
+
+    /// Checks that whatever was written under any version of the schema can be read under a new one.
+    fn check_versions(&self, current: &Definition, layouts: &Layouts) -> Result<(), Error> {
+        for older in 1..current.schema_version {
+            let written = versions::read(&*self.storage, &self.directory, older)?;
+            versions::check_change(&self.name, &Layouts::new(written)?, layouts)?;
+        }
+        versions::check_change(&self.name, &Layouts::new(current.schema.clone())?, layouts)
+    }
+
+    /// What would change with another schema.
+    fn compare_schema(&self, schema: &Schema) -> Result<Vec<Change>, Error> {
+        schema.validate()?;
+        self.refresh()?;
+        let layouts = Layouts::new(schema.clone())?;
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.check_versions(&current, &layouts)?;
+        let changes = Evolution::changes(&Layouts::new(current.schema)?, &layouts);
+        changes.map_err(|error| Error::Version { stream: (*self.name).into(), error: Box::new(error) })
     }
 
     /// Whether the stream has got another schema since it was opened.

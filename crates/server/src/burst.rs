@@ -5,7 +5,7 @@
 //! add meanwhile goes out too.
 
 use crate::shared::Handle;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,6 +17,8 @@ const WAITING_BYTES_MAX: usize = 64 << 10;
 thread_local! {
     /// To whom this thread has pushed since its burst began; `None`: there is none.
     static PUSHED_TO: RefCell<Option<Vec<Arc<Handle>>>> = const { RefCell::new(None) };
+    /// Whether this thread has pushed anything since its burst began.
+    static HAS_PUSHED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A burst of this thread, until it is dropped.
@@ -26,7 +28,14 @@ pub(crate) struct Burst(());
 impl Burst {
     pub fn begin() -> Self {
         PUSHED_TO.with_borrow_mut(|handles| handles.get_or_insert_default().clear());
+        HAS_PUSHED.set(false);
         Self(())
+    }
+
+    /// Ends it; whether anything was pushed.
+    pub fn end(self) -> bool {
+        drop(self);
+        HAS_PUSHED.get()
     }
 }
 
@@ -39,6 +48,7 @@ impl Drop for Burst {
 
 /// Sends the parts, at the end of the burst if there is one.
 pub(crate) fn push(handle: &Arc<Handle>, parts: &[&[u8]]) {
+    HAS_PUSHED.set(true);
     let bytes: usize = parts.iter().map(|part| part.len()).sum();
     let is_held =
         bytes <= HELD_BYTES_MAX && PUSHED_TO.with_borrow_mut(|handles| hold(handle, parts, handles));

@@ -39,6 +39,8 @@ const SPINS_MAX: u32 = 64;
 const HELLO_BYTES_MAX: usize = 64 << 10;
 /// How long a wrong login waits for its answer.
 const REFUSAL_DELAY: Duration = Duration::from_millis(250);
+/// What is kept of what a client calls itself.
+const PROGRAM_LETTERS_MAX: usize = 80;
 /// How long what was said last has to get through.
 const FAREWELL_MS: u64 = 1000;
 
@@ -64,6 +66,8 @@ pub(crate) struct Connection {
     began: Instant,
     /// Milliseconds from then to the last look at the socket. What came since has not been heard, and is not missed.
     now: u64,
+    /// The millisecond in which it was measured last how long appending takes.
+    measured: Option<u64>,
     pulse: Pulse,
     written: u64,
     phase: Phase,
@@ -115,6 +119,7 @@ impl Connection {
             room_bytes: ROOM_BYTES_MIN,
             began: Instant::now(),
             now: 0,
+            measured: None,
             pulse,
             written: 0,
             phase: Phase::Hello { preface: false, _place: place },
@@ -339,6 +344,9 @@ impl Connection {
         if let Phase::Hello { .. } = self.phase {
             self.take_hello()?;
         }
+        // Once in a millisecond at most: looking at the clock takes longer than writing a short batch.
+        let is_measured = self.measured != Some(self.now);
+        let began = is_measured.then(Instant::now);
         let Phase::In { session, .. } = &mut self.phase else { return Ok(()) };
         let burst = Burst::begin();
         let ended = loop {
@@ -359,7 +367,15 @@ impl Connection {
             }
         };
         session.commit();
-        drop(burst);
+        let stored = session.take_stored();
+        if let (Some(began), Some(durability)) = (began, stored) {
+            self.measured = Some(self.now);
+            self.shared.metrics.append(durability).record(began.elapsed());
+        }
+        let has_pushed = burst.end();
+        if let (Some(began), Some(_), true) = (began, stored, has_pushed) {
+            self.shared.metrics.delivery.record(began.elapsed());
+        }
         // What was appended is acknowledged, however the connection goes on.
         self.answers = session.finish();
         ended
@@ -398,6 +414,8 @@ impl Connection {
         let admitted = log_in(&self.shared, &self.handle, login)?;
         let user = admitted.user.clone();
         let _ = self.handle.user.set(user.name.clone());
+        // Cut short, for anybody can say anything.
+        let _ = self.handle.program.set(program.chars().take(PROGRAM_LETTERS_MAX).collect());
         let Some((account, place)) = self.shared.accounts.open(&user, &self.shared.config.limits) else {
             let why = format!("user {:?} has all the connections that he may have; close some", user.name);
             return Err(End::Refused { kind: Kind::Full, why });

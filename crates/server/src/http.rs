@@ -1,4 +1,4 @@
-//! Health and metrics over HTTP: two pages, a request each, then the connection is closed.
+//! Health, status and metrics over HTTP: three pages, a request each, then the connection is closed.
 //!
 //! There is no login, so nothing here says more than numbers and names. Always true: at most [`REQUESTS_MAX`] requests are
 //! under way, none of them for longer than [`TIME_MAX`] in all.
@@ -22,6 +22,8 @@ const HEADERS_MAX: usize = 64;
 pub(crate) trait Pages: Send + Sync + 'static {
     /// Whether all is well, and a JSON object that says more.
     fn health(&self) -> (bool, String);
+    /// How all is, as a JSON object.
+    fn status(&self) -> String;
     /// The metrics, as Prometheus reads them.
     fn metrics(&self) -> String;
 }
@@ -117,8 +119,9 @@ fn respond(method: &str, path: &str, pages: &impl Pages) -> String {
             let status = if is_well { "200 OK" } else { "503 Service Unavailable" };
             response(status, "application/json", &json, has_body)
         }
+        Some("/status") => response("200 OK", "application/json", &pages.status(), has_body),
         Some("/metrics") => response("200 OK", "text/plain; version=0.0.4", &pages.metrics(), has_body),
-        _ => response("404 Not Found", "text/plain", "there is /health and /metrics\n", has_body),
+        _ => response("404 Not Found", "text/plain", "there is /health, /status and /metrics\n", has_body),
     }
 }
 
@@ -148,6 +151,10 @@ mod tests {
             (false, "{\"status\":\"ill\"}".into())
         }
 
+        fn status(&self) -> String {
+            "{}\n".into()
+        }
+
         fn metrics(&self) -> String {
             "tapedb_up 1\n".into()
         }
@@ -164,13 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn two_pages_and_no_more() {
+    fn three_pages_and_no_more() {
         let health = ask("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(
             health.starts_with("HTTP/1.1 503 ") && health.ends_with("\r\n\r\n{\"status\":\"ill\"}"),
             "{health}"
         );
         assert!(ask("GET /metrics?x=1 HTTP/1.0\r\n\r\n").ends_with("\r\n\r\ntapedb_up 1\n"));
+        assert!(ask("GET /status HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n{}\n"));
         let head = ask("HEAD /metrics HTTP/1.1\r\n\r\n");
         assert!(head.contains("Content-Length: 12\r\n") && head.ends_with("\r\n\r\n"), "{head}");
         assert!(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));

@@ -8,6 +8,7 @@
 //! is much, or old.
 
 use crate::convert;
+use crate::flows::Flow;
 use crate::metrics::Metrics;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -31,6 +32,8 @@ pub(crate) struct Loads {
     /// The batches that are held, one behind the other.
     held_bytes: Vec<u8>,
     unanswered: Unanswered,
+    /// The durability of the batch that was stored last, since it was asked for.
+    stored: Option<Durability>,
 }
 
 /// Batches that are acknowledged, and the client has not been told.
@@ -59,8 +62,16 @@ struct Load {
     /// Under which its batches are stored: [`ProducerIds::id`](crate::producers::ProducerIds::id).
     producer: u64,
     loader: BatchLoader,
+    durability: Durability,
+    /// What has been appended.
+    flow: Flow,
+}
+
+impl Load {
     /// Whether acknowledging waits for the disk.
-    is_synced: bool,
+    fn is_synced(&self) -> bool {
+        self.durability == Durability::Sync
+    }
 }
 
 #[derive(Debug)]
@@ -76,11 +87,17 @@ impl Loads {
     ///
     /// # Errors
     /// As [`Stream::batches`].
-    pub fn open(&mut self, channel: u32, stream: &Stream, space: u32, producer: u64) -> Result<u64, Error> {
+    pub fn open(
+        &mut self,
+        channel: u32,
+        (stream, space): (&Stream, u32),
+        producer: u64,
+        flow: Flow,
+    ) -> Result<u64, Error> {
         let loader = stream.batches(space)?;
         let last = if producer == 0 { None } else { loader.last_of(producer) };
-        let is_synced = stream.options().durability == Durability::Sync;
-        self.open.insert(channel, Load { stream: stream.name().into(), producer, loader, is_synced });
+        let durability = stream.options().durability;
+        self.open.insert(channel, Load { stream: stream.name().into(), producer, loader, durability, flow });
         Ok(last.map_or(0, |(number, _)| number))
     }
 
@@ -110,7 +127,7 @@ impl Loads {
         let Some(load) = self.open.get_mut(&channel) else { return };
         wire.note_append(channel, number);
         match load.loader.write_from(batch, load.producer, number) {
-            Ok(pending) if load.is_synced => {
+            Ok(pending) if load.is_synced() => {
                 let start = self.held_bytes.len();
                 self.held_bytes.extend_from_slice(batch);
                 self.held.push(Held { channel, number, pending, bytes: start..start + batch.len() });
@@ -121,6 +138,10 @@ impl Loads {
             Ok(pending) => {
                 let is_new = pending.is_new();
                 let committed = load.loader.commit(pending, batch);
+                if is_new && let Ok(sequences) = &committed {
+                    load.flow.count(sequences.end - sequences.start, batch.len());
+                    self.stored = Some(load.durability);
+                }
                 let told = Told { channel, number, bytes: is_new.then_some(batch.len()) };
                 told.note(committed, &mut self.unanswered, wire, metrics, out);
             }
@@ -131,6 +152,11 @@ impl Loads {
                 told.note(Err(error), &mut self.unanswered, wire, metrics, out);
             }
         }
+    }
+
+    /// The durability of the batch that was stored last since this was asked before; `None`: none was.
+    pub fn take_stored(&mut self) -> Option<Durability> {
+        self.stored.take()
     }
 
     /// The client waits for its answers.
@@ -167,8 +193,13 @@ impl Loads {
             let batch = &self.held_bytes[bytes];
             let is_new = pending.is_new();
             let committed = load.loader.commit(pending, batch);
-            if committed.is_err() {
-                failed.push(channel);
+            match &committed {
+                Ok(sequences) if is_new => {
+                    load.flow.count(sequences.end - sequences.start, batch.len());
+                    self.stored = Some(load.durability);
+                }
+                Ok(_) => {}
+                Err(_) => failed.push(channel),
             }
             let told = Told { channel, number, bytes: is_new.then_some(batch.len()) };
             told.note(committed, &mut self.unanswered, wire, metrics, out);
@@ -198,11 +229,6 @@ impl Told {
         let Self { channel, number, bytes } = self;
         match committed {
             Ok(sequences) => {
-                if let Some(bytes) = bytes {
-                    metrics.appends.one();
-                    metrics.append_messages.add(sequences.end - sequences.start);
-                    metrics.append_bytes.add(bytes as u64);
-                }
                 unanswered.note(Appended { channel, number, sequences }, bytes.unwrap_or(0));
             }
             Err(error) => {

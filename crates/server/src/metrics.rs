@@ -1,7 +1,9 @@
 //! What the server counts, and the text in which Prometheus reads it.
 
+use crate::histogram::Histogram;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
+use tapedb_engine::Durability;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -35,9 +37,6 @@ pub(crate) struct Metrics {
     pub bytes_received: Counter,
     /// Of connections that have ended.
     pub bytes_sent: Counter,
-    pub appends: Counter,
-    pub append_messages: Counter,
-    pub append_bytes: Counter,
     pub appends_failed: Counter,
     pub file_reads: Counter,
     pub file_bytes: Counter,
@@ -45,13 +44,45 @@ pub(crate) struct Metrics {
     pub pushes_inline: Counter,
     /// Pushed by the connection's own thread, from files.
     pub pushes_from_files: Counter,
-    pub push_bytes: Counter,
     /// Messages that were gone before they could be pushed.
     pub messages_lost: Counter,
     pub watches_too_slow: Counter,
+    /// From when a batch was read to when it was as durable as its stream promises, by [`Durability`]: see
+    /// [`Metrics::append`].
+    append: [Histogram; 3],
+    /// From when a batch was read to when it was written to those who follow the stream.
+    pub delivery: Histogram,
+    /// From when a live cursor fell behind to when it had caught up.
+    pub catch_up: Histogram,
 }
 
 impl Metrics {
+    /// How long appending takes in streams of a durability.
+    pub fn append(&self, durability: Durability) -> &Histogram {
+        &self.append[durability as usize]
+    }
+
+    /// The same, of each durability, with its name.
+    pub fn append_latencies(&self) -> [(&'static str, &Histogram); 3] {
+        let [transient, asynchronous, sync] = &self.append;
+        [("transient", transient), ("async", asynchronous), ("sync", sync)]
+    }
+
+    /// Writes the distributions.
+    pub fn write_latencies(&self, page: &mut Page) {
+        page.histograms(
+            "append_seconds",
+            "From reading a batch to its being as durable as its stream promises; sampled.",
+        );
+        for (durability, histogram) in self.append_latencies() {
+            histogram.write(page, "append_seconds", &[("durability", durability)]);
+        }
+        page.histograms("delivery_seconds", "From reading a batch to writing it to live cursors; sampled.");
+        self.delivery.write(page, "delivery_seconds", &[]);
+        page.histograms("catch_up_seconds", "From when a live cursor fell behind to when it had caught up.");
+        self.catch_up.write(page, "catch_up_seconds", &[]);
+    }
+
     /// Writes all counters.
     pub fn write(&self, page: &mut Page) {
         let counters = [
@@ -65,9 +96,6 @@ impl Metrics {
             ("requests", "Requests that were taken.", &self.requests),
             ("requests_failed", "Requests that were answered with an error.", &self.requests_failed),
             ("requests_forbidden", "Requests without the right to them.", &self.requests_forbidden),
-            ("appends", "Batches that were appended.", &self.appends),
-            ("append_messages", "Messages that were appended.", &self.append_messages),
-            ("append_bytes", "Bytes of batches that were appended.", &self.append_bytes),
             ("appends_failed", "Batches that were not appended.", &self.appends_failed),
             ("file_reads", "Ranges of files that were sent.", &self.file_reads),
             ("file_bytes", "Bytes of files that were sent.", &self.file_bytes),
@@ -77,7 +105,6 @@ impl Metrics {
                 "Live batches read from log files for who was behind.",
                 &self.pushes_from_files,
             ),
-            ("push_bytes", "Bytes of live batches.", &self.push_bytes),
             (
                 "messages_lost",
                 "Messages of transient streams gone before they were pushed.",
@@ -104,6 +131,12 @@ impl Page {
         self.line(&format!("{name}_total"), &[], value);
     }
 
+    /// A number that only grows and is not whole; `_total` is added to its name.
+    pub fn counter_of(&mut self, name: &str, help: &str, value: impl fmt::Display) {
+        self.head(&format!("{name}_total"), help, "counter");
+        self.line(&format!("{name}_total"), &[], value);
+    }
+
     /// A number that goes up and down.
     pub fn gauge(&mut self, name: &str, help: &str, value: impl fmt::Display) {
         self.head(name, help, "gauge");
@@ -118,6 +151,11 @@ impl Page {
     /// Begins a gauge with several values, which [`line`](Self::line)s give.
     pub fn gauges(&mut self, name: &str, help: &str) {
         self.head(name, help, "gauge");
+    }
+
+    /// Begins a distribution, whose lines follow.
+    pub(crate) fn histograms(&mut self, name: &str, help: &str) {
+        self.head(name, help, "histogram");
     }
 
     /// One value, told apart by labels.
@@ -157,14 +195,6 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Memory of this process in bytes, where the system says it.
-pub(crate) fn resident_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,13 +221,8 @@ mod tests {
         metrics.write(&mut page);
         let text = page.into_text();
         // But for the two that are added to those of the open connections.
-        assert_eq!((text.matches("# TYPE").count() + 2) * size_of::<Counter>(), size_of::<Metrics>());
+        let counters = size_of::<Metrics>() - 5 * size_of::<Histogram>();
+        assert_eq!((text.matches("# TYPE").count() + 2) * size_of::<Counter>(), counters);
         assert!(text.contains("tapedb_pushes_inline_total 5\n"));
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn the_process_has_memory() {
-        assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 20));
     }
 }

@@ -8,6 +8,7 @@
 use crate::account::{Account, Place};
 use crate::config::DurabilityMin;
 use crate::convert;
+use crate::flows::Way;
 use crate::load::Loads;
 use crate::login::Admitted;
 use crate::shared::{Handle, Shared};
@@ -150,6 +151,11 @@ impl Session {
         self.loads.commit(&mut self.wire, &self.shared.metrics, &mut self.out);
     }
 
+    /// The durability of the batch that was stored last since this was asked before; `None`: none was.
+    pub fn take_stored(&mut self) -> Option<Durability> {
+        self.loads.take_stored()
+    }
+
     /// Acknowledges what has been appended, and sends what has been gathered. How long answers may wait that still do.
     pub fn finish(&mut self) -> Option<Duration> {
         self.loads.commit(&mut self.wire, &self.shared.metrics, &mut self.out);
@@ -226,7 +232,8 @@ impl Session {
             ToServer::Load { stream_id, space, producer } => {
                 let stream = self.stream(stream_id, May::Write)?;
                 let producer = self.shared.producers.id(&self.admitted.user.name, producer);
-                let last_number = self.loads.open(channel, &stream, space, producer)?;
+                let flow = self.shared.flows.begin(Way::In, stream.name(), &self.handle);
+                let last_number = self.loads.open(channel, (&stream, space), producer, flow)?;
                 self.wire.open_load(channel, last_number + 1);
                 self.say(channel, &ToClient::Loading { last_number });
             }
@@ -379,6 +386,12 @@ impl Session {
     fn command(&mut self, channel: u32, command: Command) -> Answer {
         self.check_command(&command)?;
         let command = self.shared.own_rewrite(self.handle.user(), command);
+        if command == Command::ServerStatus {
+            let status = self.shared.status_for(&self.admitted.user, self.handle.id);
+            let outcome = Outcome::Text(Some(status));
+            self.say(channel, &ToClient::Done { outcome: convert::parts(outcome.to_parts()) });
+            return Ok(());
+        }
         if matches!(command, Command::Stats { .. } | Command::UpkeepFailure { .. }) {
             let outcome = self.shared.db.execute(&command)?;
             self.say(channel, &ToClient::Done { outcome: convert::parts(outcome.to_parts()) });
@@ -429,6 +442,8 @@ impl Session {
             | Command::BeginRewrite(Replacement { stream, .. })
             | Command::CommitRewrite { stream, .. }
             | Command::DropRewrite { stream, .. } => self.check(May::Admin, &stream.name),
+            // It tells each what he may see.
+            Command::ServerStatus => Ok(()),
             Command::Stats { stream } | Command::UpkeepFailure { stream } => {
                 if self.admitted.user.may_see(&stream.name) {
                     Ok(())
@@ -584,6 +599,7 @@ fn described(command: &Command) -> (&'static str, &str, String) {
         }
         Command::CommitRewrite { stream, .. } => ("rewrite", &stream.name, String::new()),
         Command::DropRewrite { stream, .. } => ("drop-rewrite", &stream.name, String::new()),
+        Command::ServerStatus => ("status", "", String::new()),
         Command::Seal { stream } => ("seal", &stream.name, String::new()),
         Command::Stats { stream } => ("stats", &stream.name, String::new()),
         Command::UpkeepFailure { stream } => ("upkeep-failure", &stream.name, String::new()),

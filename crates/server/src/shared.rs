@@ -4,11 +4,14 @@ use crate::account::Accounts;
 use crate::audit::{Audit, Entry};
 use crate::companion::Companion;
 use crate::config::Config;
+use crate::flows::{Flows, Traffic};
 use crate::http::Pages;
 use crate::login::Logins;
-use crate::metrics::{Metrics, Page, resident_bytes};
+use crate::look::{Look, Sees};
+use crate::metrics::{Metrics, Page};
 use crate::noise::{Kind, Noise};
 use crate::outbox::Outbox;
+use crate::process::Process;
 use crate::producers::ProducerIds;
 use crate::rewrites::Owners;
 use crate::socket::Peer;
@@ -22,15 +25,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tapedb_engine::Database;
 use tapedb_schema::Timestamp;
 
-/// Connections, and streams, that have metrics of their own; beyond, only the sums tell of them.
-const LINES_MAX: usize = 200;
-
 /// The server, for its connections.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub config: Config,
     pub db: Database,
     pub metrics: Metrics,
+    pub flows: Arc<Flows>,
     pub audit: Audit,
     pub logins: Arc<Logins>,
     pub accounts: Accounts,
@@ -91,7 +92,12 @@ pub(crate) struct Handle {
     /// Wakes the connection's thread.
     pub waker: Waker,
     pub user: OnceLock<String>,
+    /// What the client calls itself.
+    pub program: OnceLock<String>,
+    pub since: Instant,
     pub received: AtomicU64,
+    /// What its flows have counted that have ended.
+    pub ended: Mutex<Traffic>,
     pub watches: Mutex<Vec<Weak<Watch>>>,
     /// Whether one of the watches has something to do for the connection's thread.
     pub has_due: AtomicBool,
@@ -117,7 +123,13 @@ impl Handle {
         }
     }
 
-    fn watches(&self) -> Vec<Arc<Watch>> {
+    /// What its flows have counted that have ended.
+    pub fn ended(&self) -> Traffic {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its live cursors.
+    pub fn watches(&self) -> Vec<Arc<Watch>> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         watches.retain(|watch| watch.strong_count() > 0);
         watches.iter().filter_map(Weak::upgrade).collect()
@@ -138,6 +150,7 @@ impl Shared {
             db,
             producers,
             metrics: Metrics::default(),
+            flows: Arc::default(),
             audit,
             logins,
             accounts: Accounts::default(),
@@ -171,8 +184,20 @@ impl Shared {
             return None;
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (user, received, watches, has_due, in_burst) = Default::default();
-        let handle = Arc::new(Handle { id, peer, outbox, waker, user, received, watches, has_due, in_burst });
+        let handle = Arc::new(Handle {
+            id,
+            peer,
+            outbox,
+            waker,
+            user: OnceLock::new(),
+            program: OnceLock::new(),
+            since: Instant::now(),
+            received: AtomicU64::new(0),
+            ended: Mutex::default(),
+            watches: Mutex::default(),
+            has_due: AtomicBool::new(false),
+            in_burst: AtomicBool::new(false),
+        });
         open.insert(id, handle.clone());
         Some(handle)
     }
@@ -226,15 +251,31 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handles(&self) -> Vec<Arc<Handle>> {
+    /// The connections, the oldest first.
+    pub fn handles(&self) -> Vec<Arc<Handle>> {
         self.open().values().cloned().collect()
     }
 
     /// What upkeep complains of, by stream, and what runs beside the server.
-    fn problems(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
+    pub fn problems(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
         let mut problems = self.upkeep_failures()?;
-        problems.extend(self.companions().iter().flat_map(|companion| companion.problems()));
+        problems.extend(self.problems_beside());
         Ok(problems)
+    }
+
+    /// What those complain of that run beside the server.
+    pub fn problems_beside(&self) -> Vec<(String, String)> {
+        self.companions().iter().flat_map(|companion| companion.problems()).collect()
+    }
+
+    /// How it is, in a word: `ok`, `degraded` (it serves, but somebody should look), `stopping` or `failed`.
+    pub fn condition(&self, found: &Result<BTreeMap<String, String>, tapedb_engine::Error>) -> &'static str {
+        match found {
+            _ if self.is_stopping() => "stopping",
+            Ok(problems) if problems.is_empty() => "ok",
+            Ok(_) => "degraded",
+            Err(_) => "failed",
+        }
     }
 
     /// What upkeep complains of, by stream.
@@ -260,7 +301,7 @@ fn now() -> Timestamp {
 /// What `/health` says.
 #[derive(Serialize)]
 struct Health {
-    /// `ok`, `degraded` (it serves, but somebody should look), `stopping` or `failed`.
+    /// See [`Shared::condition`].
     status: &'static str,
     version: &'static str,
     uptime_seconds: u64,
@@ -271,12 +312,7 @@ struct Health {
 impl Pages for Shared {
     fn health(&self) -> (bool, String) {
         let found = self.problems();
-        let status = match &found {
-            _ if self.is_stopping() => "stopping",
-            Ok(problems) if problems.is_empty() => "ok",
-            Ok(_) => "degraded",
-            Err(_) => "failed",
-        };
+        let status = self.condition(&found);
         let problems = found.unwrap_or_else(|error| [("database".to_string(), error.to_string())].into());
         let health = Health {
             status,
@@ -289,64 +325,21 @@ impl Pages for Shared {
         (matches!(status, "ok" | "degraded"), text + "\n")
     }
 
+    fn status(&self) -> String {
+        Self::status(self, &Sees::ALL)
+    }
+
     fn metrics(&self) -> String {
-        let (mut page, handles) = (Page::default(), self.handles());
+        let mut page = Page::default();
         self.metrics.write(&mut page);
-        let (mut received, mut sent) = (self.metrics.bytes_received.get(), self.metrics.bytes_sent.get());
-        for handle in &handles {
-            received += handle.received.load(Ordering::Relaxed);
-            sent += handle.outbox.written();
-        }
-        page.counter("received_bytes", "Bytes that came from clients, encrypted where they are.", received);
-        page.counter("sent_bytes", "Bytes that went to clients, encrypted where they are.", sent);
-        page.gauge("connections", "Connections now.", handles.len());
+        self.metrics.write_latencies(&mut page);
+        Look::at(self, &Sees::ALL).write(&mut page);
         page.gauge("uptime_seconds", "Since the server began.", self.started.elapsed().as_secs());
-        if let Some(bytes) = resident_bytes() {
-            page.gauge("resident_bytes", "Memory of the process.", bytes);
-        }
-        if let Ok(failures) = self.upkeep_failures() {
-            page.gauge("upkeep_failures", "Streams whose sealing or merging fails.", failures.len());
-        }
         let help =
             "Blocks that did not come back as they were made, and were written plainly or left as they were.";
         page.counter("seal_mismatches", help, tapedb_engine::seal_mismatches());
-        write_watches(&mut page, &handles);
-        write_connections(&mut page, &handles);
+        Process::look(&self.config.database).write(&mut page);
         self.companions().iter().for_each(|companion| companion.metrics(&mut page));
         page.into_text()
-    }
-}
-
-/// Watches in all, and the slowest of each stream.
-fn write_watches(page: &mut Page, handles: &[Arc<Handle>]) {
-    let (mut count, mut lags) = (0, BTreeMap::<String, u64>::new());
-    for watch in handles.iter().flat_map(|handle| handle.watches()) {
-        count += 1;
-        let lag = lags.entry(watch.stream_name().into()).or_default();
-        *lag = watch.lag().max(*lag);
-    }
-    page.gauge("watches", "Live cursors now.", count);
-    page.gauges(
-        "watch_lag_messages_max",
-        "Messages that the slowest live cursor of a stream has not been sent.",
-    );
-    for (stream, lag) in lags.iter().take(LINES_MAX) {
-        page.line("watch_lag_messages_max", &[("stream", stream)], lag);
-    }
-}
-
-fn write_connections(page: &mut Page, handles: &[Arc<Handle>]) {
-    let shown = &handles[..handles.len().min(LINES_MAX)];
-    page.gauges("connection_waiting_bytes", "Bytes that wait to be taken by a client.");
-    for handle in shown {
-        let (id, address) = (handle.id.to_string(), handle.peer.to_string());
-        let labels = [("connection", &*id), ("user", handle.user()), ("address", &address)];
-        page.line("connection_waiting_bytes", &labels, handle.outbox.waiting());
-    }
-    page.gauges("connection_lag_messages", "Messages that a connection's live cursors have not been sent.");
-    for handle in shown {
-        let (id, lag) =
-            (handle.id.to_string(), handle.watches().iter().map(|watch| watch.lag()).sum::<u64>());
-        page.line("connection_lag_messages", &[("connection", &id), ("user", handle.user())], lag);
     }
 }

@@ -9,6 +9,7 @@
 use crate::account::{Account, Place};
 use crate::burst;
 use crate::convert::{SYMBOL_BYTES_MAX, within};
+use crate::flows::{Flow, Way};
 use crate::shared::{Handle, Shared};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,8 @@ pub(crate) struct Watch {
     /// It ends when it is so many bytes behind; 0: never.
     lag_bytes_max: u64,
     state: Mutex<State>,
+    /// What has been pushed; counted under the lock of `state`.
+    flow: Flow,
     /// Whether the connection's thread has something to do.
     is_due: AtomicBool,
 }
@@ -59,6 +62,8 @@ struct Lane {
     live: bool,
     /// Bytes that came since it fell behind, without those that were pushed since.
     behind_bytes: u64,
+    /// When it fell behind; `None` while it is live, and before it was for the first time.
+    behind_since: Option<Instant>,
 }
 
 /// What begins a watch.
@@ -141,7 +146,7 @@ impl Watch {
         let head = grown_head(self.channel, [file, offset, first_sequence], space, batches.len());
         burst::push(&self.handle, &[&head, batches]);
         self.account.meter.count(batches.len() as u64, Instant::now);
-        self.shared.metrics.push_bytes.add(batches.len() as u64);
+        self.flow.count(span.count, batches.len());
         state.lanes[space as usize].next = span.next_sequence();
     }
 
@@ -203,6 +208,7 @@ impl Observer for Watch {
             self.shared.metrics.pushes_inline.one();
         } else {
             (lane.live, lane.behind_bytes) = (false, batch.len() as u64);
+            lane.behind_since = Some(Instant::now());
             drop(state);
             self.wake();
         }
@@ -239,7 +245,7 @@ impl Follower {
             symbols,
             place,
         } = beginning;
-        let lane = |next: &u64| Lane { next: *next, live: false, behind_bytes: 0 };
+        let lane = |next: &u64| Lane { next: *next, live: false, behind_bytes: 0, behind_since: None };
         let state = State {
             lanes: from.iter().map(lane).collect(),
             symbols,
@@ -247,7 +253,9 @@ impl Follower {
             gone: None,
             ended: false,
         };
+        let flow = shared.flows.begin(Way::Out, stream.name(), &handle);
         let watch = Arc::new(Watch {
+            flow,
             shared,
             handle,
             account,
@@ -368,6 +376,9 @@ impl Watch {
             let mut state = self.lock();
             let lane = &mut state.lanes[space];
             (lane.live, lane.behind_bytes) = (true, 0);
+            if let Some(since) = lane.behind_since.take() {
+                self.shared.metrics.catch_up.record(since.elapsed());
+            }
             lane.next
         };
         let (_, end) = self.stream.log_begins(space as u32)?;

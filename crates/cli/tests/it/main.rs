@@ -1,5 +1,7 @@
 //! The `tapedb` command as people and programs use it: the built binary, over generated data.
 
+mod altering;
+mod certifying;
 mod checking;
 mod importing;
 mod importing_kdb;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A server that is running, ended when dropped.
-struct Served(Child);
+pub struct Served(Child);
 
 impl Drop for Served {
     fn drop(&mut self) {
@@ -19,7 +19,7 @@ impl Drop for Served {
 
 impl Served {
     /// Starts it, and waits until it says where it is.
-    fn start(directory: &Path, more: &[&str]) -> (Self, Value) {
+    pub fn start(directory: &Path, more: &[&str]) -> (Self, Value) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
         command.args([
             "--json",
@@ -259,6 +259,12 @@ fn every_command_takes_the_url_of_a_server_or_says_why_not() {
         r#"{"symbol":"A","timestamp":"2026-01-02T00:00:00Z","price":1.5}"#,
     )
     .unwrap();
+    std::fs::write(place.path("wider.schema"), "message Tick { price: f64, size: u32? }").unwrap();
+    std::fs::write(
+        place.path("b.jsonl"),
+        r#"{"symbol":"B","timestamp":"2026-01-02T00:00:00Z","price":1.75,"size":3}"#,
+    )
+    .unwrap();
     for line in [
         "create ticks --schema s.schema",
         "load ticks ticks.jsonl",
@@ -269,6 +275,12 @@ fn every_command_takes_the_url_of_a_server_or_says_why_not() {
         "read bars --limit 3",
         "tail bars --for 10ms",
         "alter ticks --late refuse",
+        "alter ticks --schema wider.schema --dry-run",
+        "alter ticks --schema wider.schema",
+        "rename ticks --symbol A B",
+        "server status {} --interval 0s",
+        "server status {} --interval 10ms",
+        "rewrite ticks b.jsonl --from 2026-01-01 --to 2026-01-03",
         "seal bars",
         "truncate bars --from 2024-01-03 --yes",
         "purge bars --before 2024-01-02T14:31 --yes",
@@ -346,4 +358,32 @@ fn the_settings_that_come_with_the_unit_are_settings() {
     std::fs::write(place.path("server.toml"), open).unwrap();
     let line = format!("server --print-config --config {}", place.path("server.toml").display());
     assert!(Run::plain(&line).good().contains("listen = \"0.0.0.0:7847\""));
+}
+
+#[test]
+fn a_status_is_shown_over_http_and_with_a_login() {
+    let place = Place::new();
+    let users = place.path("users.toml");
+    assert_eq!(user(&users, "add ann --may read,write,create,admin --streams *", "secret\n").0, 0);
+    let (_served, ready) = Served::start(&place.path("."), &["--users", users.to_str().unwrap()]);
+    let http = format!("http://{}", ready["http"].as_str().unwrap());
+    let status = Run::plain(&format!("server status {http} --interval 0s")).good();
+    for part in ["tapedb ", ", ok, up ", "connections  0 of 1000", "no streams", "no clients"] {
+        assert!(status.contains(part), "{status} lacks {part:?}");
+    }
+    let url = format!("tape://ann@{}", ready["tcp"].as_str().unwrap());
+    let as_ann = |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
+        command.args(line.split_whitespace()).env("TAPEDB_PASSWORD", "secret").stdin(Stdio::null());
+        run(command)
+    };
+    as_ann(&format!("generate --db {url} --stream bars --kind bars --messages 1k")).good();
+    let status = as_ann(&format!("server status {url} --interval 20ms")).good();
+    assert!(status.contains("bars") && status.contains("1,000") && status.contains("ann"), "{status}");
+    let json = as_ann(&format!("server status {url} --json")).json().remove(0);
+    assert_eq!((&json["streams"][0]["name"], &json["appended"]["messages"]), (&"bars".into(), &1000.into()));
+    assert!(as_ann("server status nowhere").bad(2).contains("is no URL"));
+    assert!(as_ann("server status http://127.0.0.1:1").bad(1).contains("cannot be reached"));
+    let wrong = format!("server status http://{}", ready["tcp"].as_str().unwrap());
+    assert!(as_ann(&wrong).bad(1).contains("health and metrics"));
 }

@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod changes;
 mod convert;
 mod error;
 mod lower;
@@ -30,6 +31,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
+pub use changes::{Change, ChangeKind, Loss, Unknown};
 pub use error::{EvolveError, IncompatibleSchema};
 pub use reader::Reader;
 
@@ -64,6 +66,15 @@ impl Evolution {
     pub fn new(written: &Layouts, read: &Layouts) -> Result<Self, IncompatibleSchema> {
         let plans = plan::plans(written, read)?;
         Ok(Self { plans, written: written.schema().clone(), read: read.schema().clone() })
+    }
+
+    /// What differs between what was written under `written` and what is read under `read`: by type and field, with what cannot
+    /// be read any more. Order, documentation and names of enums make no difference.
+    ///
+    /// # Errors
+    /// As [`Evolution::new`].
+    pub fn changes(written: &Layouts, read: &Layouts) -> Result<Vec<Change>, IncompatibleSchema> {
+        changes::changes(written, read)
     }
 
     /// The type id in the reading schema that messages of the written type `type_id` get; `None` where the reading

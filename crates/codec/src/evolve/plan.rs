@@ -215,7 +215,8 @@ pub(super) fn plans(
     Ok(drafts.iter().enumerate().map(lowered).collect())
 }
 
-struct Planner<'a> {
+/// Finds out where each reading field comes from.
+pub(super) struct Planner<'a> {
     written: &'a Layouts,
     read: &'a Layouts,
     /// Reading type ids by written type id.
@@ -225,7 +226,8 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(written: &'a Layouts, read: &'a Layouts) -> Self {
+    /// Compares no field yet.
+    pub fn new(written: &'a Layouts, read: &'a Layouts) -> Self {
         let target = |layout: &RecordLayout| read.schema().record(&layout.name).map(|(id, _)| id);
         let targets: Vec<_> = written.records().iter().map(target).collect();
         let met = vec![None; targets.len()];
@@ -233,7 +235,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Drafts all record types: messages, then what lies in them, so that errors name the way from a message.
-    fn drafts(&mut self) -> Result<Vec<Option<Draft>>, IncompatibleSchema> {
+    pub fn drafts(&mut self) -> Result<Vec<Option<Draft>>, IncompatibleSchema> {
         let count = self.targets.len();
         let (messages, records): (Vec<usize>, Vec<usize>) =
             (0..count).partition(|&id| self.written.records()[id].message);

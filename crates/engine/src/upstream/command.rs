@@ -101,6 +101,8 @@ pub enum Command {
         /// [`Replacement::rewrite`].
         rewrite: u64,
     },
+    /// [`Database::server_status`](crate::Database::server_status).
+    ServerStatus,
 }
 
 /// Which messages are to be replaced by others.
@@ -139,7 +141,7 @@ pub enum Outcome {
     Messages(u64),
     /// Of [`Command::Stats`].
     Stats(StreamStats),
-    /// A text, if there is one: of [`Command::UpkeepFailure`].
+    /// A text, if there is one: of [`Command::UpkeepFailure`] and [`Command::ServerStatus`].
     Text(Option<String>),
     /// Sequence numbers: of [`Command::CommitRewrite`], those of the new messages.
     Sequences(Range<u64>),
@@ -160,6 +162,7 @@ mod command_code {
     pub const BEGIN_REWRITE: u16 = 11;
     pub const COMMIT_REWRITE: u16 = 12;
     pub const DROP_REWRITE: u16 = 13;
+    pub const SERVER_STATUS: u16 = 14;
 }
 
 /// Codes of outcomes.
@@ -198,6 +201,7 @@ impl Command {
                 stream.put(COMMIT_REWRITE).number(*rewrite).number(*last_number)
             }
             Self::DropRewrite { stream, rewrite } => stream.put(DROP_REWRITE).number(*rewrite),
+            Self::ServerStatus => Parts::new(SERVER_STATUS),
         }
     }
 
@@ -238,6 +242,7 @@ impl Command {
                 Self::CommitRewrite { stream, rewrite, last_number: from.number()? }
             }
             DROP_REWRITE => Self::DropRewrite { stream: Target::take(from)?, rewrite: from.number()? },
+            SERVER_STATUS => Self::ServerStatus,
             _ => return None,
         })
     }
@@ -258,6 +263,7 @@ impl Command {
             | Self::BeginRewrite(Replacement { stream, .. })
             | Self::CommitRewrite { stream, .. }
             | Self::DropRewrite { stream, .. } => &stream.name,
+            Self::ServerStatus => "",
         }
     }
 
@@ -293,6 +299,7 @@ impl Command {
             Self::BeginRewrite(_) => "begin rewrite",
             Self::CommitRewrite { .. } => "rewrite",
             Self::DropRewrite { .. } => "drop rewrite",
+            Self::ServerStatus => "server status",
         }
     }
 }
@@ -423,11 +430,12 @@ mod tests {
             Command::BeginRewrite(replacement(Some(vec!["A".into(), String::new()]))),
             Command::CommitRewrite { stream: stream(), rewrite: u64::MAX, last_number: 3 },
             Command::DropRewrite { stream: stream(), rewrite: 7 },
+            Command::ServerStatus,
         ];
         for command in commands {
             let parts = command.to_parts();
             assert_eq!(Command::from_parts(&parts).unwrap(), command);
-            assert_eq!(command.stream(), "bars");
+            assert_eq!(command.stream(), if command == Command::ServerStatus { "" } else { "bars" });
             let more = parts.clone().number(1);
             assert!(matches!(Command::from_parts(&more), Err(Error::Protocol { .. })), "{command:?}");
         }

@@ -212,3 +212,33 @@ fn a_renamed_stream_is_the_same_stream() {
     assert_error(db.rename_stream("b", "a/new"), |e| matches!(e, Error::StreamExists { .. }), "already");
     assert_error(db.rename_stream("none", "x"), |e| matches!(e, Error::NoStream { .. }), "a/new");
 }
+
+#[test]
+fn what_a_new_schema_changes_is_told_before() {
+    let (_home, db) = new_database();
+    let first = "message Tick { price: i32, note: string? }";
+    let stream = db.create_stream("s", first.parse().unwrap(), StreamOptions::default()).unwrap();
+    let second = "message Tick { price: i64, note: string = \"none\", size: u32? }".parse().unwrap();
+    let told: Vec<String> = stream.compare_schema(&second).unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "Tick.price is converted: i32 becomes i64",
+            "Tick.note is converted: string? becomes string",
+            "Tick.size is added: u32?, null in messages of before"
+        ]
+    );
+    assert_eq!(db.stream("s").unwrap().schema(), stream.schema(), "nothing has changed");
+    let changed = db.change_schema("s", second.clone()).unwrap();
+    assert!(changed.compare_schema(&second).unwrap().is_empty());
+    assert!(stream.compare_schema(&second).unwrap().is_empty(), "an older handle looks at what there is now");
+    // It would fit what there is, but not what was written first.
+    let third = "message Tick { price: i64, note: string = \"none\", size: string }".parse().unwrap();
+    let refused = changed.compare_schema(&third);
+    assert_error(refused, |e| matches!(e, Error::Version { .. }), "size");
+    assert_error(
+        changed.compare_schema(&"message Tack { x: u8 }".parse().unwrap()),
+        |e| matches!(e, Error::Type { .. }),
+        "Tick",
+    );
+}

@@ -4,5 +4,6 @@ mod captured;
 mod hostile;
 mod life;
 mod load;
+mod observing;
 mod session;
 mod support;

@@ -1,0 +1,96 @@
+//! `tapedb cert`, and certificates that openssl makes: clients reach an encrypted server with them, and no other.
+
+use crate::serving::Served;
+use crate::support::{Place, Run};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Lists the streams of a server whose certificate is good for `localhost`, trusting those in a file.
+fn streams(ready: &Value, host: &str, ca: &Path) -> Run {
+    let port = ready["tcp"].as_str().unwrap().rsplit(':').next().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
+    command
+        .args(["streams", "--db", &format!("tapes://{host}:{port}")])
+        .env("TAPEDB_CA", ca)
+        .stdin(Stdio::null());
+    Run::of(command.output().expect("the command runs"))
+}
+
+fn start(place: &Place, certificate: &Path, key: &Path) -> (Served, Value) {
+    let [certificate, key] = [certificate, key].map(|path| path.to_str().unwrap().to_string());
+    Served::start(&place.path("."), &["--tls-certificate", &certificate, "--tls-key", &key])
+}
+
+#[test]
+fn a_private_authority_signs_certificates_that_its_clients_take() {
+    let place = Place::new();
+    let tls = place.path("tls");
+    let cert = |more: &str| Run::plain(&format!("cert {} {more}", tls.display()));
+    let made = cert("--json").json().remove(0);
+    assert_eq!((&made["authority_is_new"], made["hosts"].as_array().unwrap().len()), (&true.into(), 3));
+    assert!(cert("").bad(1).contains("--force replaces it"));
+    let [ca, certificate, key] = ["ca.pem", "server.pem", "server.key"].map(|name| tls.join(name));
+    {
+        let (_served, ready) = start(&place, &certificate, &key);
+        assert_eq!(ready["encrypted"], true);
+        streams(&ready, "localhost", &ca).good();
+        streams(&ready, "127.0.0.1", &ca).good();
+    }
+    #[cfg(unix)]
+    for name in ["ca.key", "server.key"] {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(tls.join(name)).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+    }
+    // Another certificate of the same authority; an authority of its own is another one.
+    let authority = std::fs::read(&ca).unwrap();
+    let made = cert("--force --host localhost --days 30 --json").json().remove(0);
+    assert_eq!((&made["authority_is_new"], std::fs::read(&ca).unwrap()), (&false.into(), authority));
+    Run::plain(&format!("cert {}", place.path("other").display())).good();
+    let (_served, ready) = start(&place, &certificate, &key);
+    streams(&ready, "localhost", &ca).good();
+    assert!(streams(&ready, "127.0.0.1", &ca).bad(1).contains("NotValidForName"));
+    assert!(!streams(&ready, "localhost", &place.path("other").join("ca.pem")).err.is_empty());
+
+    std::fs::remove_file(tls.join("ca.key")).unwrap();
+    assert!(cert("--force").bad(1).contains("needs both"));
+    assert!(Run::plain("cert /proc/none").bad(1).contains("cannot create"));
+    assert_eq!(Run::plain("cert x --days 0").code, 2);
+}
+
+/// Makes a certificate as the world does; `None`: there is no openssl.
+fn openssl(place: &Place, name: &str, more: &[&str]) -> Option<[std::path::PathBuf; 2]> {
+    let [certificate, key] = ["pem", "key"].map(|end| place.path(&format!("{name}.{end}")));
+    let mut command = Command::new("openssl");
+    command.args("req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=localhost".split(' ')).args(more);
+    command.arg("-keyout").arg(&key).arg("-out").arg(&certificate).stdin(Stdio::null());
+    let made = command.output().ok()?;
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Some([certificate, key])
+}
+
+#[test]
+fn a_certificate_of_openssl_is_taken_by_those_who_name_it() {
+    let place = Place::new();
+    let Some([certificate, key]) = openssl(&place, "plain", &[]) else {
+        return tapedb_skipped::skipped("openssl is not installed");
+    };
+    let [other, other_key] = openssl(&place, "other", &[]).unwrap();
+    let [named, named_key] = openssl(&place, "named", &["-addext", "subjectAltName=DNS:localhost"]).unwrap();
+    {
+        let (_served, ready) = start(&place, &certificate, &key);
+        streams(&ready, "localhost", &certificate).good();
+        // It has no names, and is known by itself.
+        streams(&ready, "127.0.0.1", &certificate).good();
+        // Of the same name, and another key.
+        assert!(streams(&ready, "localhost", &other).code != 0);
+    }
+    {
+        let (_served, ready) = start(&place, &named, &named_key);
+        streams(&ready, "localhost", &named).good();
+        assert!(streams(&ready, "127.0.0.1", &named).bad(1).contains("NotValidForName"));
+    }
+    // What is not in the file is not taken, though an authority in it has signed another.
+    let (_served, ready) = start(&place, &other, &other_key);
+    assert!(streams(&ready, "localhost", &named).code != 0);
+}

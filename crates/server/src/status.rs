@@ -1,0 +1,142 @@
+//! How the server is, as one JSON object: at `/status`, and for clients who ask over the protocol.
+
+use crate::flows::Traffic;
+use crate::histogram::Histogram;
+use crate::look::{ClientRow, Look, Sees, StreamRow};
+use crate::process::Process;
+use crate::shared::Shared;
+use crate::users::{May, User};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Beyond this share of a limit somebody should look.
+const NEARLY: f64 = 0.9;
+/// Less than this share of the disk is little.
+const DISK_FREE_MIN: f64 = 0.05;
+
+#[derive(Serialize)]
+struct Status {
+    /// As `/health` says.
+    status: &'static str,
+    version: &'static str,
+    uptime_seconds: u64,
+    process: Process,
+    connections: usize,
+    connections_max: usize,
+    watches: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
+    appended: crate::flows::Counts,
+    delivered: crate::flows::Counts,
+    /// How long appending takes, by durability; sending what was appended; catching up.
+    append: BTreeMap<&'static str, Latency>,
+    delivery: Latency,
+    catch_up: Latency,
+    streams: Vec<StreamRow>,
+    clients: Vec<ClientRow>,
+    warnings: Vec<String>,
+}
+
+/// A distribution in short: ends of the ranges in which these shares lie, in seconds.
+#[derive(Serialize)]
+struct Latency {
+    count: u64,
+    p50_seconds: Option<f64>,
+    p99_seconds: Option<f64>,
+    p999_seconds: Option<f64>,
+}
+
+impl Latency {
+    fn of(histogram: &Histogram) -> Self {
+        let quantile = |share| histogram.quantile(share).map(|duration| duration.as_secs_f64());
+        Self {
+            count: histogram.count(),
+            p50_seconds: quantile(0.5),
+            p99_seconds: quantile(0.99),
+            p999_seconds: quantile(0.999),
+        }
+    }
+}
+
+impl Shared {
+    /// The status, as far as a user may see it: the streams he may see, and his own connection; all of them if he may administer
+    /// all streams.
+    pub fn status_for(&self, user: &User, connection: u64) -> String {
+        let own = connection.to_string();
+        let sees_all = user.may(May::Admin, "*");
+        self.status(&Sees {
+            stream: &|name| user.may_see(name),
+            connection: &|connection| sees_all || connection == own,
+        })
+    }
+
+    /// The status, as far as somebody may see it.
+    pub fn status(&self, sees: &Sees<'_>) -> String {
+        let look = Look::at(self, sees);
+        let process = Process::look(&self.config.database);
+        let warnings = self.warnings(&look, &process, sees);
+        let Look { streams, clients, total, watches, received_bytes, sent_bytes, connections, .. } = look;
+        let Traffic { appended, delivered } = total;
+        let metrics = &self.metrics;
+        let append =
+            metrics.append_latencies().map(|(durability, histogram)| (durability, Latency::of(histogram)));
+        let status = Status {
+            status: self.condition(&self.problems()),
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_seconds: self.started.elapsed().as_secs(),
+            process,
+            connections,
+            connections_max: self.config.limits.connections_max,
+            watches,
+            received_bytes,
+            sent_bytes,
+            appended,
+            delivered,
+            append: append.into_iter().collect(),
+            delivery: Latency::of(&metrics.delivery),
+            catch_up: Latency::of(&metrics.catch_up),
+            streams,
+            clients,
+            warnings,
+        };
+        serde_json::to_string(&status).unwrap_or_default() + "\n"
+    }
+
+    fn warnings(&self, look: &Look, process: &Process, sees: &Sees<'_>) -> Vec<String> {
+        let mut warnings = look.warnings();
+        let problems = self.problems_beside();
+        warnings.extend(
+            problems
+                .into_iter()
+                .filter(|(name, _)| (sees.stream)(name))
+                .map(|(name, why)| format!("{name}: {why}")),
+        );
+        let lost = self.metrics.messages_lost.get();
+        if lost > 0 {
+            warnings.push(format!(
+                "{lost} messages of transient streams were gone before live cursors were sent them"
+            ));
+        }
+        let mismatches = tapedb_engine::seal_mismatches();
+        if mismatches > 0 {
+            warnings.push(format!(
+                "{mismatches} blocks did not come back as they were made; see the log, and report it"
+            ));
+        }
+        let most = self.config.limits.connections_max;
+        if look.connections as f64 >= most as f64 * NEARLY {
+            warnings.push(format!("{} of {most} connections are in use", look.connections));
+        }
+        if let (Some(open), Some(most)) = (process.open_files, process.open_files_max)
+            && open as f64 >= most as f64 * NEARLY
+        {
+            warnings.push(format!("{open} of {most} files are open; raise the limit (ulimit -n)"));
+        }
+        if let (Some(free), Some(total)) = (process.disk_free_bytes, process.disk_total_bytes)
+            && (free as f64) < total as f64 * DISK_FREE_MIN
+        {
+            warnings.push(format!("{free} bytes are free on the disk of the database, of {total}"));
+        }
+        warnings
+    }
+}

@@ -177,7 +177,9 @@ impl Shown<'_> {
             None => format!("{open} files"),
         }));
         parts.extend(counted("disk_free_bytes").map(|free| format!("{} free on the disk", ui::bytes(free))));
-        head.push_str(&format!("process      {}\n", parts.join(", ")));
+        if !parts.is_empty() {
+            head.push_str(&format!("process      {}\n", parts.join(", ")));
+        }
         let (connections, most) = (number(&now["connections"]), number(&now["connections_max"]));
         let watches = number(&now["watches"]);
         head.push_str(&format!("connections  {connections} of {most}, {watches} live cursors\n"));
@@ -331,7 +333,7 @@ mod tests {
             assert!(shown.contains(part), "{shown} lacks {part:?}");
         }
         let alone = Shown { now: &now, before: None, seconds: 0.0 }.text();
-        assert!(!alone.contains("cores") && alone.contains("      -      -  "), "{alone}");
+        assert!(!alone.contains("cores") && alone.contains("   -      -  "), "{alone}");
         assert_eq!([59, 60, 90_000].map(elapsed), ["59 s", "1 min 0 s", "1 d 1 h"]);
     }
 }

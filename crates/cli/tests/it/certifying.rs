@@ -49,7 +49,7 @@ fn a_private_authority_signs_certificates_that_its_clients_take() {
     Run::plain(&format!("cert {}", place.path("other").display())).good();
     let (_served, ready) = start(&place, &certificate, &key);
     streams(&ready, "localhost", &ca).good();
-    assert!(streams(&ready, "127.0.0.1", &ca).bad(1).contains("NotValidForName"));
+    assert!(streams(&ready, "127.0.0.1", &ca).bad(1).contains("not valid for name"));
     assert!(!streams(&ready, "localhost", &place.path("other").join("ca.pem")).err.is_empty());
 
     std::fs::remove_file(tls.join("ca.key")).unwrap();
@@ -88,7 +88,7 @@ fn a_certificate_of_openssl_is_taken_by_those_who_name_it() {
     {
         let (_served, ready) = start(&place, &named, &named_key);
         streams(&ready, "localhost", &named).good();
-        assert!(streams(&ready, "127.0.0.1", &named).bad(1).contains("NotValidForName"));
+        assert!(streams(&ready, "127.0.0.1", &named).bad(1).contains("not valid for name"));
     }
     // What is not in the file is not taken, though an authority in it has signed another.
     let (_served, ready) = start(&place, &other, &other_key);

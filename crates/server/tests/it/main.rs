@@ -5,5 +5,6 @@ mod hostile;
 mod life;
 mod load;
 mod observing;
+mod rewriting;
 mod session;
 mod support;

@@ -61,14 +61,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     }
     // For reading first: that makes no database where there was none.
     let stream = open_stream(&args.db.open_to_read()?, &args.stream, ui)?;
-    let altering = args.schema.compare(&stream)?;
+    let altering = args.schema.compare(&stream, ui)?;
     if let Some(altering) = &altering {
         altering.show(ui)?;
         if args.schema.is_dry() {
             return altering.end_dry(&args.stream, ui);
         }
         altering.check_losses(&args.schema, &stream)?;
-        altering.ask(&args.schema, &args.stream)?;
+        altering.ask(&args.schema, &args.stream, ui)?;
     }
     drop(stream);
     let db = args.db.open_to_write()?;

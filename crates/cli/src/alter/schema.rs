@@ -2,10 +2,11 @@
 
 use crate::create::read_schema;
 use crate::failure::Failure;
+use crate::input;
 use crate::ui::Ui;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use tapedb_codec::evolve::{Change, ChangeKind, Loss};
 use tapedb_engine::{Database, Stream};
@@ -52,9 +53,9 @@ impl SchemaArgs {
     }
 
     /// What the schema changes; `None`: none was chosen.
-    pub fn compare(&self, stream: &Stream) -> Result<Option<Altering>, Failure> {
+    pub fn compare(&self, stream: &Stream, ui: &Ui) -> Result<Option<Altering>, Failure> {
         let Some(path) = &self.schema else { return Ok(None) };
-        let schema = read_schema(path)?;
+        let schema = read_schema(path, ui)?;
         let told = |error: tapedb_engine::Error| Failure::new(format!("{error}; nothing was changed"));
         let changes = stream.compare_schema(&schema).map_err(told)?;
         Ok(Some(Altering { schema, changes }))
@@ -144,19 +145,12 @@ impl Altering {
     }
 
     /// Asks whoever sits at the terminal.
-    pub fn ask(&self, args: &SchemaArgs, stream: &str) -> Result<(), Failure> {
-        if args.yes || !io::stdin().is_terminal() {
-            return Ok(());
+    pub fn ask(&self, args: &SchemaArgs, stream: &str, ui: &Ui) -> Result<(), Failure> {
+        let may_ask = !args.yes && io::stdin().is_terminal();
+        if may_ask && !input::is_yes(&format!("Change the schema of stream {stream:?}"), ui)? {
+            return Err(Failure::new("nothing was changed; answer yes if you mean it"));
         }
-        eprint!("Change the schema of stream {stream:?}? Type yes: ");
-        let _ = io::stderr().flush();
-        let mut answer = String::new();
-        let read = io::stdin().read_line(&mut answer);
-        read.map_err(|error| Failure::new(format!("no answer: {error}; add --yes")))?;
-        match answer.trim().to_lowercase().as_str() {
-            "y" | "yes" => Ok(()),
-            _ => Err(Failure::new("nothing was changed; answer yes if you mean it")),
-        }
+        Ok(())
     }
 
     /// Makes the change.

@@ -5,6 +5,7 @@ use crate::ui::{self, Ui};
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::path::Path;
 use tapedb_engine::{StoredPart, StoredSegment, StoredStream};
 use tapedb_schema::{Decimal64, Timestamp};
 use tapedb_segment::{Block, BlockEntry, Chunk, ColumnKind, Head, Plan};
@@ -40,6 +41,10 @@ struct SegmentSum {
     symbols: u64,
     lost: u64,
     damaged: u64,
+    /// Blocks that have a checksum of their content: all, in segments since version 2 of the format.
+    blocks_with_content: u64,
+    /// The dump of a block that did not come back when the segment was written, if there was one.
+    mismatch_dump: Option<String>,
 }
 
 /// A column of a record type, in all segments together.
@@ -88,6 +93,12 @@ struct BlockLine<'a> {
     to: String,
 }
 
+/// The name of the dump beside a segment, if there is one.
+fn dump_of(segment: &Path) -> Option<String> {
+    let name = format!("{}.mismatch", segment.file_name()?.to_str()?);
+    segment.with_file_name(&name).exists().then_some(name)
+}
+
 /// The smallest or the largest value of a column.
 #[derive(Debug, Clone, Copy)]
 enum Bound {
@@ -115,6 +126,7 @@ impl Sealed {
                     for index in 0..segment.blocks().len() {
                         ui.check_interrupt()?;
                         sum.damaged += self.add_block(&segment, index);
+                        sum.blocks_with_content += u64::from(self.block.head().content.is_some());
                         let entry = &segment.blocks()[index];
                         (done, seen) = (done + u64::from(entry.len), seen + u64::from(entry.count));
                         progress.update(done, seen);
@@ -225,6 +237,8 @@ impl SegmentSum {
             symbols: 0,
             lost: part.lost,
             damaged: 0,
+            blocks_with_content: 0,
+            mismatch_dump: part.path.as_deref().and_then(dump_of),
         }
     }
 

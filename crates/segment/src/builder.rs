@@ -198,7 +198,7 @@ impl BlockBuilder {
         };
         let cut = cut(&lanes);
         let is_cut = cut.windows(2).any(|pair| pair[0][0].type_id == pair[1][0].type_id);
-        self.write_order(is_cut, &mut chunks);
+        let counts_up = self.write_order(is_cut, &mut chunks);
         let by_lane =
             lanes.len() > 1 && (is_cut || !self.write_lane_of(&lanes, &lane_of, &order, &mut chunks));
         let (mut groups, mut rest) = (Vec::new(), &order[..]);
@@ -219,14 +219,14 @@ impl BlockBuilder {
                 first_symbol: first.symbol,
             });
         }
-        let sequences = || self.rows.iter().map(|row| row.sequence);
+        let (sequence_min, sequence_max) = self.sequence_bounds(counts_up);
         let head = Head {
             count: self.rows.len() as u32,
             body_bytes: self.bodies.len() as u32,
             time_min: self.rows.first().map_or(0, |row| row.time),
             time_max: self.rows.last().map_or(0, |row| row.time),
-            sequence_min: sequences().min().unwrap_or(0),
-            sequence_max: sequences().max().unwrap_or(0),
+            sequence_min,
+            sequence_max,
             content,
             groups,
             chunks: chunks.list,
@@ -291,16 +291,28 @@ impl BlockBuilder {
         start..self.ends[row]
     }
 
-    /// Writes times and sequence numbers.
-    fn write_order(&self, is_cut: bool, chunks: &mut Chunks) {
+    /// Smallest and largest sequence number.
+    fn sequence_bounds(&self, counts_up: bool) -> (u64, u64) {
+        let sequences = || self.rows.iter().map(|row| row.sequence);
+        let bounds = match counts_up {
+            true => (sequences().next(), sequences().next_back()),
+            false => (sequences().min(), sequences().max()),
+        };
+        (bounds.0.unwrap_or(0), bounds.1.unwrap_or(0))
+    }
+
+    /// Writes times, and sequence numbers unless they count up from row to row; tells whether they do.
+    fn write_order(&self, is_cut: bool, chunks: &mut Chunks) -> bool {
         let mut level = Level::default();
         level.of_rows(self.rows.len(), is_cut);
         let times: Vec<i64> = self.rows.iter().map(|row| row.time).collect();
         chunks.add_ints(OWN, own::TIME.into(), &times, &level.ends);
-        if self.rows.windows(2).any(|pair| pair[0].sequence.wrapping_add(1) != pair[1].sequence) {
+        let counts_up = self.rows.windows(2).all(|pair| pair[0].sequence.wrapping_add(1) == pair[1].sequence);
+        if !counts_up {
             let sequences: Vec<i64> = self.rows.iter().map(|row| row.sequence as i64).collect();
             chunks.add_ints(OWN, own::SEQUENCE.into(), &sequences, &level.ends);
         }
+        counts_up
     }
 
     /// Writes the times of a group in the order of lanes too, where those of each symbol come at even steps. That takes next

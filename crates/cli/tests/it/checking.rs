@@ -111,6 +111,8 @@ fn segments_are_shown_column_by_column_and_checked() {
     let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
     assert_eq!((of("segment").len(), of("block").len(), of("type").len()), (5, 5, 1));
     assert_eq!((&of("type")[0]["messages"], &of("segment")[0]["messages"]), (&100.into(), &20.into()));
+    let segment = of("segment")[0];
+    assert_eq!((&segment["blocks_with_content"], &segment["mismatch_dump"]), (&1.into(), &Value::Null));
     let bytes =
         |objects: &[&Value]| objects.iter().map(|object| object["bytes"].as_u64().unwrap()).sum::<u64>();
     let head = of("block")[0]["head_bytes"].as_u64().unwrap();

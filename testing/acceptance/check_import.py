@@ -56,7 +56,8 @@ def main():
             manifest = shorten(args.data, root, manifest, args.only)
         for form in sorted(readers.FORMATS):
             if args.only in (None, form):
-                good &= check_format(args.tapedb, root, form, manifest, os.path.join(folder, "db"))
+                size = stages.FILE_SIZE_QUICK if args.quick else stages.FILE_SIZE
+                good &= check_format(args.tapedb, root, form, manifest, os.path.join(folder, "db"), size)
     print("no difference" if good else "DIFFERENT")
     sys.exit(0 if good else 1)
 
@@ -78,13 +79,13 @@ def read_manifest(root):
     return rows
 
 
-def check_format(tapedb, root, form, manifest, db):
+def check_format(tapedb, root, form, manifest, db, file_size):
     """Imports one format, seals, merges and chills it, reads it back, compares."""
     begin = time.monotonic()
     found = Found()
     paths = readers.files(root, form)
     try:
-        stream = stages.Stream(tapedb, db, form)
+        stream = stages.Stream(tapedb, db, form, file_size)
         stream.create_for(os.path.join(root, paths[0]))
         stream.run("import", "--stream", form, "--format", form, os.path.join(root, form))
         import_seconds = time.monotonic() - begin

@@ -4,8 +4,9 @@ each stage they must be what they were."""
 import json
 import subprocess
 
-# Small, so that even the first lines of the files make segments that are merged.
-FILE_SIZE = "256KiB"
+# Of log files: small, so that much is sealed and merged; smaller where there are few messages.
+FILE_SIZE = "4MiB"
+FILE_SIZE_QUICK = "256KiB"
 
 
 class Failed(Exception):
@@ -15,8 +16,8 @@ class Failed(Exception):
 class Stream:
     """A stream of a temporary database."""
 
-    def __init__(self, tapedb, db, name):
-        self.tapedb, self.db, self.name = tapedb, db, name
+    def __init__(self, tapedb, db, name, file_size=FILE_SIZE):
+        self.tapedb, self.db, self.name, self.file_size = tapedb, db, name, file_size
 
     def run(self, command, *args):
         """Runs a command of the binary on the database; gives what it printed."""
@@ -33,7 +34,7 @@ class Stream:
         schema = self.db + ".schema"
         with open(schema, "w", encoding="utf-8") as out:
             out.write(first.run("desc", self.name))
-        self.run("create", self.name, "--schema", schema, "--file-size", FILE_SIZE)
+        self.run("create", self.name, "--schema", schema, "--file-size", self.file_size)
 
     def through_all_stages(self):
         """Takes the stream from stage to stage; yields what is different after one, in words."""

@@ -126,6 +126,36 @@ proptest! {
     }
 }
 
+/// Each column is as narrow as its largest value: at, below and above each width.
+#[test]
+fn columns_at_the_bounds_of_their_widths_come_back() {
+    let widths = [(0u64, 0), (1, 1), (0xff, 1), (0x100, 2), (0xffff, 2), (0x1_0000, 4), (0xffff_ffff, 4)];
+    let wide = [(0x1_0000_0000, 8), (u64::MAX, 8)];
+    for (range, width) in widths.into_iter().chain(wide) {
+        for first in [0, -5, i64::MIN] {
+            let last = first.wrapping_add_unsigned(range);
+            let symbol = u32::try_from(range).unwrap_or(7);
+            let type_id = u16::try_from(range).unwrap_or(7);
+            let length = range.min(0x1_0001) as usize;
+            let messages = [(first, 0, 0, vec![]), (last.max(first), symbol, type_id, vec![1; length])];
+            let batch = build(&messages);
+            let (header, mut rows) = (check(&batch).unwrap(), Rows::default());
+            if last >= first {
+                assert_eq!(header.time_width, width, "{range:#x}");
+            }
+            if u32::try_from(range).is_ok() {
+                assert_eq!(header.symbol_width, width, "{range:#x}");
+            }
+            rows.load(&batch).unwrap();
+            for (i, (time, symbol, type_id, body)) in messages.iter().enumerate() {
+                let row = rows.row(i);
+                assert_eq!((row.time, row.symbol, row.type_id), (*time, *symbol, *type_id), "{range:#x}");
+                assert_eq!(&batch[row.body], &body[..], "{range:#x}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_flipped_bit_is_found() {
     let batch = golden_batch();

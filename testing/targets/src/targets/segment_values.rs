@@ -27,10 +27,14 @@ pub fn compare(plan: &Plan, messages: &[Message], random: &mut Random) {
     let mut builder = BlockBuilder::new(BlockOptions { rows: usize::MAX, tier, ..BlockOptions::default() });
     let mut rest = messages;
     while !rest.is_empty() {
-        let here = if random.below(2) == 0 { rest.len() } else { 1 + random.below(rest.len()) };
-        let (here, behind) = rest.split_at(here);
+        let most = if random.below(2) == 0 { rest.len() } else { 1 + random.below(rest.len()) };
+        let mut count = 0;
+        while count < most && !builder.is_full() {
+            push_all(&mut builder, &rest[count..count + 1]);
+            count += 1;
+        }
+        let (here, behind) = rest.split_at(count);
         rest = behind;
-        push_all(&mut builder, here);
         let mut bytes = Vec::new();
         builder.finish(plan, &mut bytes);
         at_every_level(|level| {

@@ -280,7 +280,7 @@ fn every_command_takes_the_url_of_a_server_or_says_why_not() {
         "rename ticks --symbol A B",
         "server status {} --interval 0s",
         "server status {} --interval 10ms",
-        "rewrite ticks b.jsonl --from 2026-01-01 --to 2026-01-03",
+        "rewrite ticks b.jsonl --from 2026-01-01 --to 2026-01-03 --yes",
         "seal bars",
         "truncate bars --from 2024-01-03 --yes",
         "purge bars --before 2024-01-02T14:31 --yes",

@@ -18,6 +18,9 @@ use tapedb_engine::{BackedUp, CheckDepth, Database, Deleted};
 ///
 /// With --verify the backup is checked when it is up to date, as `tapedb check` does it: all of it, not only what was copied.
 ///
+/// A backup belongs to one database: another one's is refused, and so is a database of its own, unless --adopt says that it
+/// is meant. Streams that have been deleted in the database are deleted in the backup too, but never all of them.
+///
 /// Exit code: 0 when all is in the backup and whole, 1 when a stream could not be copied or has damage.
 ///
 /// Example: tapedb backup demo.tape /mnt/backup/demo.tape
@@ -38,6 +41,15 @@ pub struct Args {
     /// Then check the whole backup: sealed messages are decoded and compared with the checksum of their content.
     #[arg(long)]
     verify: bool,
+
+    /// Go on where the backup would lose all its streams, for the database has none of them any more.
+    #[arg(long, conflicts_with = "keep_deleted")]
+    allow_loss: bool,
+
+    /// Make DEST the backup of this database though it is another one's backup, or a database of its own: what is not in this
+    /// database is deleted there.
+    #[arg(long)]
+    adopt: bool,
 }
 
 /// What was done, as programs see it.
@@ -53,8 +65,16 @@ struct Outcome {
 
 /// Brings the backup up to date.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let deleted = if args.keep_deleted { Deleted::Keep } else { Deleted::Delete };
+    let deleted = match (args.keep_deleted, args.allow_loss) {
+        (true, _) => Deleted::Keep,
+        (_, true) => Deleted::DeleteAll,
+        _ => Deleted::Delete,
+    };
     let (source, target) = (remote::directory(&args.source)?, remote::directory(&args.target)?);
+    if args.adopt {
+        refuse_itself(source, target)?;
+        Database::open_read_only(source)?.adopt_backup(target)?;
+    }
     let copied = copy(source, (target, target), deleted, ui);
     // What could be copied is verified although a stream could not be.
     let verified = if args.verify { verify(target, ui) } else { Ok(()) };
@@ -76,11 +96,7 @@ pub fn copy(
     ui: &Ui,
 ) -> Result<(), Failure> {
     let db = Database::open_read_only(source)?;
-    if let (Ok(source), Ok(target)) = (source.canonicalize(), target.canonicalize())
-        && (source.starts_with(&target) || target.starts_with(&source))
-    {
-        return Err(Failure::usage("a database cannot be copied into itself; name another directory"));
-    }
+    refuse_itself(source, target)?;
     let mut progress = ui.progress(&format!("copying {}", source.display()), bytes_in(source));
     let mut copied = 0;
     let done = db.backup(target, deleted, |bytes| {
@@ -91,6 +107,15 @@ pub fn copy(
     ui.check_interrupt()?;
     drop(progress);
     report(&done?, shown, ui)
+}
+
+fn refuse_itself(source: &Path, target: &Path) -> Result<(), Failure> {
+    match (source.canonicalize(), target.canonicalize()) {
+        (Ok(source), Ok(target)) if source.starts_with(&target) || target.starts_with(&source) => {
+            Err(Failure::usage("a database cannot be copied into itself; name another directory"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn report(done: &BackedUp, target: &Path, ui: &Ui) -> Result<(), Failure> {

@@ -98,10 +98,17 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 /// Verifies streams and prints what there is to say.
 pub fn check_streams(db: &Database, names: &[String], depth: CheckDepth, ui: &Ui) -> Result<(), Failure> {
     let mut damaged = 0;
+    let identity = db.check_identity();
+    if let Some(finding) = &identity {
+        print_finding(db, "", finding, ui)?;
+    }
     for name in names {
         damaged += u64::from(!check_stream(db, name, depth, ui)?);
     }
     match damaged {
+        0 if identity.is_some() => {
+            Err(Failure::new("the identity of the database is damaged, as listed; all messages can be read"))
+        }
         0 => Ok(()),
         _ => Err(Failure::new(format!(
             "{damaged} of {} streams damaged, as listed; what is not listed can be read",

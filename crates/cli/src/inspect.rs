@@ -139,7 +139,7 @@ impl Sums {
                     self.add_damage();
                 }
                 Found::Room { bytes, .. } => self.leave_out(bytes),
-                Found::Tail(_) | Found::Index { .. } => {}
+                Found::Tail(_) | Found::Index { .. } | Found::NotBelieved { .. } => {}
             }
         }
         Ok(())

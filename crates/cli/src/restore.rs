@@ -38,6 +38,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if matches!(copied, Err(Failure::Interrupted { .. })) || !is_whole {
         return copied;
     }
+    Database::open_read_only(&backup)?.restore_identity(&draft)?;
     fs::rename(&draft, &target).map_err(|error| {
         Failure::new(format!("cannot rename {} to {}: {error}", draft.display(), target.display()))
     })?;

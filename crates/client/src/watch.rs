@@ -293,7 +293,7 @@ impl Lasting for Watch {
 fn end_of(mut batches: &[u8]) -> Option<u64> {
     let mut end = None;
     while !batches.is_empty() {
-        let header = BatchHeader::parse(batches).ok()?;
+        let header = BatchHeader::parse_stored(batches).ok()?;
         end = Some(header.next_sequence());
         batches = batches.get(header.batch_bytes()..)?;
     }

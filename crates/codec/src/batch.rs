@@ -29,7 +29,9 @@ mod rows;
 pub use alike::Alike;
 pub use builder::{BatchBuilder, PushError};
 pub use error::BatchError;
-pub use header::{BatchHeader, assign_producer, assign_sequence, check, verify_payload};
+pub use header::{
+    BatchHeader, assign_mark, assign_producer, assign_sequence, check, check_stored, verify_payload,
+};
 pub use rows::{Row, Rows};
 
 /// Bytes of a batch header.

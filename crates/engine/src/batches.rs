@@ -105,7 +105,7 @@ impl BatchLoader {
     fn write_checked(&mut self, header: &BatchHeader, batch: &mut [u8]) -> Result<PendingBatch, Error> {
         let Self { stream, space, .. } = self;
         let turn = stream.turn(space, batch)?;
-        if let Some(ticket) = turn.sent_before() {
+        if let Some(ticket) = turn.sent_before()? {
             return Ok(PendingBatch { ticket, is_new: false });
         }
         stream.refuse_late(space, header.time_min)?;

@@ -1,11 +1,15 @@
 //! A database: a directory of streams, open in one process for writing and in any number for reading.
 
 use crate::bell::Bell;
+use crate::care::belonging::{self, Belonging};
 use crate::error::Error;
 use crate::files::{is_there, sync_dir};
+use crate::ids::NamesById;
+use crate::lock::WriterLock;
 use crate::names;
 use crate::options::StreamOptions;
 use crate::read::cursor::CursorBuilder;
+use crate::space::reserve;
 use crate::stream::definition::Definition;
 use crate::stream::{Opened, Stream, StreamInner};
 use crate::upkeep::keeper::Keeper;
@@ -18,9 +22,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tapedb_log::{DiskStorage, Kind, Storage, StorageLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tapedb_log::{DiskStorage, Kind, Storage};
 use tapedb_schema::{Schema, Timestamp};
 
 /// Says what the directory is.
@@ -29,9 +32,6 @@ const MARKER: &str = "tapedb-database 1\n";
 /// No marker is longer, of whatever version.
 const MARKER_BYTES_MAX: u64 = 1 << 10;
 const LOCK_FILE: &str = "lock";
-/// How often, and at what intervals, the lock is tried before the database counts as locked.
-const LOCK_ATTEMPTS: u32 = 10;
-const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 const STREAMS_DIRECTORY: &str = "streams";
 
 /// An open database. Cheap to clone; all clones are the same database, which closes with the last of them and of the
@@ -70,12 +70,14 @@ pub struct Database {
 struct DatabaseInner {
     storage: Arc<dyn Storage>,
     path: PathBuf,
-    /// Held while the database is open for writing; the system lets go of it when the process ends, however it ends.
-    lock: Option<Arc<StorageLock>>,
+    /// Held while the database is open for writing.
+    lock: Option<Arc<WriterLock>>,
     bell: Arc<Bell>,
     keeper: Arc<Keeper>,
     /// Whether log files are sealed in the background.
     upkeep: bool,
+    /// Names by id.
+    ids: NamesById,
     /// Streams that have been opened.
     streams: Mutex<BTreeMap<String, Arc<StreamInner>>>,
     /// Where the database is, if it is not here.
@@ -149,6 +151,7 @@ impl Database {
             bell: Arc::default(),
             keeper: Arc::default(),
             upkeep: access == Access::Write,
+            ids: NamesById::default(),
             streams: Mutex::default(),
             upstream: None,
             rewrites: Rewrites::default(),
@@ -169,6 +172,7 @@ impl Database {
             bell: Arc::default(),
             keeper: Arc::default(),
             upkeep: false,
+            ids: NamesById::default(),
             streams: Mutex::default(),
             upstream: Some(upstream),
             rewrites: Rewrites::default(),
@@ -218,6 +222,7 @@ impl Database {
             return self.stream(&name);
         }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        self.look_at_lock()?;
         let directory = self.directory_of(name);
         if is_there(&**self.storage(), &directory)? {
             return Err(Error::StreamExists { name: name.into() });
@@ -225,6 +230,7 @@ impl Database {
         let definition =
             Definition { id: random(), created: now(), revision: 0, options, schema_version: 1, schema };
         StreamInner::create(&**self.storage(), &self.streams_directory(), &directory, &definition)?;
+        self.inner.ids.forget();
         self.open_stream(&mut open, name)
     }
 
@@ -388,6 +394,11 @@ impl Database {
         Ok(self.put(&mut open, name, changed))
     }
 
+    /// Checks that no other writer can have been let in.
+    fn look_at_lock(&self) -> Result<(), Error> {
+        self.inner.lock.as_ref().map_or(Ok(()), |lock| lock.look())
+    }
+
     /// The directory of a stream that exists.
     pub(crate) fn existing_directory_of(&self, name: &str) -> Result<PathBuf, Error> {
         names::check(name)?;
@@ -398,6 +409,11 @@ impl Database {
     /// The rewrites that clients elsewhere have under way.
     pub(crate) fn rewrites(&self) -> &Rewrites {
         &self.inner.rewrites
+    }
+
+    /// The names of streams, by their ids, as far as they are known.
+    pub(crate) fn names_by_id(&self) -> &NamesById {
+        &self.inner.ids
     }
 
     /// Where the database is.
@@ -452,6 +468,7 @@ impl Database {
             return self.end_remote(upstream, &Command::DeleteStream { name: name.into() }, None);
         }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        self.look_at_lock()?;
         let (storage, directory) = (self.storage(), self.directory_of(name));
         if !is_there(&**storage, &directory)? {
             return Err(self.no_stream(name));
@@ -463,6 +480,7 @@ impl Database {
             None => renamed()?,
         }
         open.remove(name);
+        self.inner.ids.forget();
         sync_dir(&**storage, &self.streams_directory())?;
         storage.remove_dir_all(&doomed).map_err(Error::io("delete", &doomed))
     }
@@ -498,6 +516,7 @@ impl Database {
             return self.stream(new);
         }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        self.look_at_lock()?;
         let (storage, directory, to) = (self.storage(), self.directory_of(name), self.directory_of(new));
         if !is_there(&**storage, &directory)? {
             return Err(self.no_stream(name));
@@ -515,6 +534,7 @@ impl Database {
             None => rename()?,
         }
         open.remove(name);
+        self.inner.ids.forget();
         sync_dir(&**storage, &self.streams_directory())?;
         self.open_stream(&mut open, new)
     }
@@ -570,7 +590,7 @@ fn settled(
 }
 
 /// Makes a directory a database that can be written, if it is none yet; returns the lock.
-fn prepare(storage: &dyn Storage, path: &Path) -> Result<StorageLock, Error> {
+fn prepare(storage: &dyn Storage, path: &Path) -> Result<WriterLock, Error> {
     let streams = path.join(STREAMS_DIRECTORY);
     let is_new = !is_there(storage, &path.join(MARKER_FILE))?;
     if is_new {
@@ -579,24 +599,37 @@ fn prepare(storage: &dyn Storage, path: &Path) -> Result<StorageLock, Error> {
         check_marker(storage, path)?;
     }
     storage.create_dir_all(&streams).map_err(Error::io("create", &streams))?;
-    let lock = lock(storage, path)?;
+    let lock = WriterLock::take(storage, path, LOCK_FILE)?;
+    let lock = if is_new { lock } else { lock.with_marker(storage, MARKER_FILE)? };
     // Names that an earlier writer made or removed, and died before it had put them on the disk: what is acknowledged
     // from now on stands on them.
     sync_dir(storage, &streams)?;
     remove_leftovers(storage, &streams)?;
-    match is_new {
-        true => make_marker(storage, path)?,
-        false => sync_dir(storage, path)?,
+    if is_new {
+        make_marker(storage, path)?;
+        let lock = lock.with_marker(storage, MARKER_FILE)?;
+        Belonging::read_or_make(storage, path)?;
+        reserve::make(storage, path);
+        return Ok(lock);
     }
-    Ok(lock)
+    sync_dir(storage, path)?;
+    reserve::make(storage, path);
+    // A damaged one is no reason not to write; who copies the database is told.
+    match Belonging::read_or_make(storage, path) {
+        // Nor is a full disk: the next writer makes it.
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => Ok(lock),
+        Err(error @ Error::Io { .. }) => Err(error),
+        _ => Ok(lock),
+    }
 }
 
 /// A directory becomes a database only if there is nothing in it but what a half-made database has.
 fn refuse_foreign(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
     create_directories(storage, path)?;
     for entry in storage.entries(path).map_err(Error::io("list", path))? {
-        // The marker: another process may be making the same database.
-        if ![STREAMS_DIRECTORY, LOCK_FILE, MARKER_FILE].contains(&&*entry.name) {
+        // The marker: another process may be making the same database. What comes after it: the marker has been lost.
+        let ours = [STREAMS_DIRECTORY, LOCK_FILE, MARKER_FILE, belonging::FILE, reserve::FILE];
+        if !ours.contains(&&*entry.name) {
             let why = "it holds other files; name an empty or new directory to make a database there";
             return Err(Error::NotADatabase { path: path.into(), why });
         }
@@ -607,7 +640,11 @@ fn refuse_foreign(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
 /// Creates a directory, and those above it that are not there, so that a power cut leaves their names.
 fn create_directories(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
     let changed = above_missing(storage, path)?;
-    storage.create_dir_all(path).map_err(Error::io("create", path))?;
+    storage.create_dir_all(above(path)).map_err(Error::io("create", path))?;
+    match storage.create_private_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => created.map_err(Error::io("create", path))?,
+    }
     for directory in path.ancestors().filter(|path| !path.as_os_str().is_empty()).map(above) {
         let synced = sync_dir(storage, directory);
         if changed.contains(&directory) {
@@ -665,20 +702,6 @@ fn check_marker(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
         Err(_) => "it has no marker file; check the path",
     };
     Err(Error::NotADatabase { path: path.into(), why })
-}
-
-fn lock(storage: &dyn Storage, path: &Path) -> Result<StorageLock, Error> {
-    let file = path.join(LOCK_FILE);
-    // A child process that is just being started holds a copy of a lock that this process has let go of.
-    for attempt in 0..LOCK_ATTEMPTS {
-        if attempt > 0 {
-            thread::sleep(LOCK_INTERVAL);
-        }
-        if let Some(lock) = storage.try_lock(&file).map_err(Error::io("lock", &file))? {
-            return Ok(lock);
-        }
-    }
-    Err(Error::Locked { path: path.into() })
 }
 
 /// Removes what a killed process left of a stream that it was creating or deleting.

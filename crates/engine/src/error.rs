@@ -23,6 +23,13 @@ pub enum Error {
         /// What is there instead.
         why: &'static str,
     },
+    /// A directory is not to be made the backup of the database. Nothing was changed.
+    Backup {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
     /// Another process, or another handle in this one, has the database open for writing.
     Locked {
         /// The database.
@@ -430,6 +437,12 @@ impl fmt::Display for Error {
             Self::NotADatabase { path, why } => {
                 write!(f, "{} is not a TapeDB database: {why}", path.display())
             }
+            Self::Backup { path, what } => write!(
+                f,
+                "{} is not overwritten: {what}; name another directory, or say that it is meant \
+                 (`tapedb backup --adopt`, `--allow-loss`)",
+                path.display()
+            ),
             Self::Locked { path } => write!(
                 f,
                 "{} is open for writing elsewhere; open it for reading only, or close the other writer first",

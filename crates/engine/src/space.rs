@@ -10,6 +10,7 @@ pub(crate) mod deletion;
 pub(crate) mod lost;
 pub(crate) mod manifest;
 pub(crate) mod missing;
+pub(crate) mod reserve;
 pub(crate) mod salvage;
 
 use crate::error::{Error, SegmentFailure};

@@ -16,6 +16,7 @@ use crate::database::random;
 use crate::error::Error;
 use crate::files::{bytes_of, check_there, sync_dir};
 use crate::loader::Loader;
+use crate::lock::WriterLock;
 use crate::options::{Settings, StreamOptions};
 use crate::read::columns::ColumnBuilder;
 use crate::read::cursor::CursorBuilder;
@@ -35,7 +36,7 @@ use crate::upstream::remote::{Remote, Shared, definition_of};
 use crate::upstream::storage::UpstreamStorage;
 use crate::upstream::{Command, Outcome, Target, Upstream};
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,13 +44,15 @@ use tapedb_codec::Record;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_codec::evolve::{Change, Evolution};
 use tapedb_log::{
-    Committed, Damage, Dictionary, Hold, LogError, LogOptions, MemoryStorage, Recovery, Storage, StorageLock,
-    SymbolFile, SymbolRecovery, Turn,
+    Committed, Damage, Dictionary, Hold, LogError, LogOptions, MemoryStorage, Recovery, Storage, SymbolFile,
+    SymbolRecovery, Turn,
 };
 use tapedb_schema::{Schema, Timestamp};
 
 /// The symbol file in a stream's directory.
 pub(crate) const SYMBOLS_FILE: &str = "symbols";
+/// So many new symbols are added at once; of more, others may add some in between.
+const SYMBOLS_AT_ONCE: usize = 4096;
 
 /// The directory of a space in the directory of its stream.
 pub(crate) fn space_directory(space: u32) -> String {
@@ -170,7 +173,7 @@ pub(crate) struct StreamInner {
     /// Whether batches can be appended through this handle's database.
     pub is_writable: bool,
     /// The database stays locked while one of its streams is in use.
-    _lock: Option<Arc<StorageLock>>,
+    lock: Option<Arc<WriterLock>>,
     /// What the Rust types are that loaders and cursors have asked for.
     bound: Mutex<HashMap<TypeId, Option<Binding>>>,
     recovery: StreamRecovery,
@@ -187,7 +190,7 @@ pub(crate) struct Opened {
     pub storage: Arc<dyn Storage>,
     pub bell: Arc<Bell>,
     /// If there is one, the stream is open for writing.
-    pub lock: Option<Arc<StorageLock>>,
+    pub lock: Option<Arc<WriterLock>>,
 }
 
 impl Stream {
@@ -342,6 +345,7 @@ impl Stream {
         if !self.inner.is_writable {
             return Err(Error::ReadOnly);
         }
+        self.inner.check_lock()?;
         self.check_not_outdated()?;
         if self.inner.definition.options.is_transient() {
             // It has no segments.
@@ -400,6 +404,22 @@ impl Stream {
     }
 }
 
+impl Drop for StreamInner {
+    /// Notes where the logs end, while the database is locked still. A stream that is gone has other files, or none.
+    fn drop(&mut self) {
+        let holds = self.lock.as_ref().is_some_and(|lock| lock.look().is_ok());
+        if !self.is_writable || !holds || self.is_gone() {
+            return;
+        }
+        // Other handles of the stream have the same spaces.
+        let last = self.spaces.iter().filter(|space| Arc::strong_count(space) == 1);
+        for writer in last.filter_map(|space| space.writer.as_ref()) {
+            // Without it damage to the end is taken for an append that was not finished, as after a crash.
+            let _ = writer.close();
+        }
+    }
+}
+
 impl StreamInner {
     /// Opens a stream's files; the database's lock, if there is one, makes it the writer, which also recovers them.
     pub fn open(name: &str, directory: PathBuf, opened: Opened) -> Result<Self, Error> {
@@ -407,6 +427,8 @@ impl StreamInner {
         let (identity, definition, copies) = Identity::open(storage.clone(), &directory)?;
         let layouts = Layouts::new(definition.schema.clone())?;
         let writing = lock.is_some();
+        // Opening mends files.
+        lock.as_ref().map_or(Ok(()), |lock| lock.look())?;
         let observers: Arc<Observers> = Arc::default();
         let Files { symbols, spaces, mut recovery } =
             Files::open(&storage, &directory, &definition, (writing, &observers))?;
@@ -432,7 +454,7 @@ impl StreamInner {
             symbols: Some(Arc::new(Mutex::new(symbols))),
             versions: Versions::default(),
             is_writable: writing,
-            _lock: lock,
+            lock,
             bound: Mutex::default(),
             recovery,
             run: random(),
@@ -504,7 +526,7 @@ impl StreamInner {
             symbols: None,
             remote: Some(remote),
             is_writable: false,
-            _lock: None,
+            lock: None,
             bound: Mutex::default(),
             recovery: StreamRecovery::default(),
             definition,
@@ -608,7 +630,14 @@ impl StreamInner {
         let turn = space.writer.as_ref().ok_or(Error::ReadOnly)?.turn(batch);
         // Looked at under the lock, which whoever deletes holds too.
         self.check_not_deleted()?;
+        self.check_lock()?;
         Ok(turn)
+    }
+
+    /// Checks that no other process can have been let in as a writer: see [`WriterLock`].
+    #[inline]
+    pub fn check_lock(&self) -> Result<(), Error> {
+        self.lock.as_ref().map_or(Ok(()), |lock| lock.check())
     }
 
     /// Takes the stream out of use while `remove` takes its files away: nothing is written meanwhile. (A sync that is
@@ -739,7 +768,7 @@ impl StreamInner {
             symbols: self.symbols.clone(),
             remote: self.remote.clone(),
             is_writable: self.is_writable,
-            _lock: self._lock.clone(),
+            lock: self.lock.clone(),
             bound: Mutex::default(),
             recovery: self.recovery.clone(),
         }
@@ -762,6 +791,7 @@ impl StreamInner {
 
     /// Keeps everybody from appending.
     fn hold_writers(&self) -> Result<Vec<Hold<'_>>, Error> {
+        self.check_lock()?;
         let writers = self.spaces.iter().map(|space| Some(space.writer.as_ref()?.hold()));
         writers.collect::<Option<_>>().ok_or(Error::ReadOnly)
     }
@@ -860,14 +890,22 @@ impl StreamInner {
         if let Some(ids) = names.iter().map(id).collect() {
             return Ok(ids);
         }
-        let mut symbols = self.symbol_file()?;
-        let mut new: Vec<&str> = names.iter().copied().filter(|name| id(name).is_none()).collect();
-        new.sort_unstable();
-        new.dedup();
-        // In the order in which they are named.
-        new.sort_by_key(|name| names.iter().position(|named| named == name));
-        symbols.append(&new)?;
+        // In the order in which they are named, and before the file is held: others add symbols meanwhile.
+        let mut seen = HashSet::new();
+        let new: Vec<&str> =
+            names.iter().copied().filter(|name| id(name).is_none() && seen.insert(*name)).collect();
+        new.chunks(SYMBOLS_AT_ONCE).try_for_each(|new| self.add_symbols(new))?;
         Ok(names.iter().filter_map(id).collect())
+    }
+
+    /// Gives ids to those symbols that have none, each of which is named once.
+    fn add_symbols(&self, names: &[&str]) -> Result<(), Error> {
+        let mut symbols = self.symbol_file()?;
+        // Another loader may have come first.
+        let is_new = |name: &&str| self.dictionary.id(name).is_none();
+        let new: Vec<&str> = names.iter().copied().filter(is_new).collect();
+        symbols.append(&new)?;
+        Ok(())
     }
 
     /// Id of a symbol, given one if it is new.

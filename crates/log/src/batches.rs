@@ -1,11 +1,12 @@
 //! Walks the batches in bytes read from a log, checking each.
 
 use crate::error::LogError;
+use crate::files::LogDir;
 use crate::format::log_name;
 use crate::granule::Span;
+use crate::marks::Marks;
 use crate::report::{Damage, Reason};
-use crate::scan::{Search, after_bad};
-use std::path::Path;
+use crate::search::{Region, Search};
 use tapedb_codec::batch::{self, BatchError, BatchHeader};
 
 /// One whole batch whose header and payload checksums are right.
@@ -13,7 +14,7 @@ use tapedb_codec::batch::{self, BatchError, BatchHeader};
 pub struct BatchSlice<'a> {
     /// Its header.
     pub header: BatchHeader,
-    /// Header and payload.
+    /// Header and payload, as they lie in the file: with the mark of the place instead of the magic.
     pub bytes: &'a [u8],
     /// Where it begins in its log file.
     pub offset: u64,
@@ -23,7 +24,7 @@ pub struct BatchSlice<'a> {
 /// goes on after it.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
-    dir: &'a Path,
+    dir: &'a LogDir,
     span: Span,
     bytes: &'a [u8],
     at: usize,
@@ -32,7 +33,7 @@ pub struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
-    pub(crate) fn new(dir: &'a Path, span: Span, bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(dir: &'a LogDir, span: Span, bytes: &'a [u8]) -> Self {
         Self { dir, span, bytes, at: 0, next_sequence: span.first_sequence, search: Search::default() }
     }
 
@@ -54,9 +55,13 @@ impl<'a> Batches<'a> {
     /// Moves to the next whole batch, or to the end of the span.
     fn pass(&mut self, error: BatchError) -> LogError {
         let (start, expected) = (self.at, self.next_sequence);
-        let from = after_bad(self.bytes, start);
+        // Asked for only here: who reads what is whole need not know.
+        let Span { file, offset, .. } = self.span;
+        let marks = self.dir.marks_of(file).unwrap_or(Marks::Unknown);
+        let next = self.search.next(Region { file, offset, marks }, self.bytes, start, expected);
+        let is_within = |header: &BatchHeader| header.next_sequence() <= self.span.next_sequence();
         let next =
-            self.search.next(self.bytes, from, expected).map(|(at, header)| (at, header.first_sequence));
+            next.filter(|(_, header)| is_within(header)).map(|(at, header)| (at, header.first_sequence));
         let missing_end = (self.span.len as usize).max(self.bytes.len());
         (self.at, self.next_sequence) =
             next.unwrap_or((missing_end, self.span.next_sequence().max(expected)));
@@ -74,7 +79,7 @@ impl<'a> Batches<'a> {
             count: Some(self.next_sequence - first_sequence),
             reason,
         };
-        LogError::Damaged { path: self.dir.join(log_name(self.span.file)), damage: Box::new(damage) }
+        LogError::Damaged { path: self.dir.path.join(log_name(self.span.file)), damage: Box::new(damage) }
     }
 }
 
@@ -86,7 +91,12 @@ impl<'a> Iterator for Batches<'a> {
             return None;
         }
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        Some(match batch::check(rest) {
+        Some(match batch::check_stored(rest) {
+            // The index knows better than a number that is behind the span.
+            Ok(header) if header.first_sequence >= self.span.next_sequence() => {
+                let (field, need, have) = ("first_sequence", "one of its span", header.first_sequence);
+                Err(self.pass(BatchError::Field { offset: 16, field, need, have }))
+            }
             Ok(header) => self.deliver(header),
             Err(error) => Err(self.pass(error)),
         })

@@ -162,7 +162,7 @@ impl Log {
 
 /// The header of the whole batch at the start of `bytes`, which must have this sequence number.
 fn whole_batch(bytes: &[u8], sequence: u64) -> Result<BatchHeader, LogError> {
-    let header = BatchHeader::parse(bytes).map_err(LogError::Batch)?;
+    let header = BatchHeader::parse_stored(bytes).map_err(LogError::Batch)?;
     let (need, have) = (header.batch_bytes(), bytes.len());
     if have < need {
         return Err(LogError::Batch(BatchError::Truncated { offset: 0, need, have }));

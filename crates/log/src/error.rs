@@ -73,6 +73,12 @@ pub enum LogError {
         /// First number in this log.
         first_sequence: u64,
     },
+    /// A producer has sent another batch of a number that it has in the log. Nothing was written: what came of the first one was not
+    /// known to it.
+    Resent {
+        /// The producer's number of the batch.
+        producer_number: u64,
+    },
     /// The sequence numbers of the space are used up.
     SequencesExhausted,
     /// The writer has stopped for good after an error that left the file in doubt. Readers go on; opening the
@@ -153,6 +159,11 @@ impl fmt::Display for LogError {
             Self::Trimmed { sequence, first_sequence } => {
                 write!(f, "sequence {sequence} is no longer in the log, which begins with {first_sequence}")
             }
+            Self::Resent { producer_number } => write!(
+                f,
+                "batch {producer_number} of this load is stored with another content, and this one is not; see what is there, and \
+                 send the rest in a new load"
+            ),
             Self::SequencesExhausted => f.write_str("the sequence numbers of this space are used up"),
             Self::Poisoned { cause } => {
                 write!(f, "the log takes no more appends since an earlier failure ({cause}); open it anew")

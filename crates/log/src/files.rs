@@ -1,14 +1,18 @@
 //! Opens the log files of a directory and finds out what they hold: by index where it can be trusted, else by
 //! scan.
 
+use crate::end::{self, Noted};
 use crate::error::LogError;
 use crate::format::{
-    FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, index_bytes, index_bytes_max, index_name,
+    FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, index_bytes, index_bytes_max, index_header, index_name,
     index_of_name, log_name, log_of_name, parse_index,
 };
 use crate::granule::Granule;
+use crate::marks::Marks;
+use crate::producers;
 use crate::report::{Damage, Reason};
 use crate::scan::{Scan, scan_file, scan_region, zeros_at_end};
+use crate::search::Region;
 use crate::storage::{Storage, StorageFile, read_into};
 use crate::writer::FILE_BYTES_MAX;
 use std::path::{Path, PathBuf};
@@ -65,7 +69,8 @@ impl LogDir {
         names.sort_unstable();
         let is_older = |file: Option<u64>| file.is_some_and(|file| file < first_file);
         for name in &names {
-            if name.ends_with(".idx.tmp") || is_older(index_of_name(name)) {
+            let is_draft = name.ends_with(".idx.tmp") || [end::DRAFT, producers::DRAFT].contains(&&**name);
+            if is_draft || is_older(index_of_name(name)) {
                 self.remove(&self.path.join(name))?;
             } else if let Some(file) = log_of_name(name).filter(|&file| file < first_file) {
                 self.check_is_ours(file)?;
@@ -111,7 +116,9 @@ impl LogDir {
             return Ok(LoadedFile { file, bytes, scan, by_index: true });
         }
         let content = self.read(&*handle, file, 0, bytes)?;
-        let scan = self.believed((&*handle, file, 0), &content, |bytes| scan_file(bytes, file, expected))?;
+        let region = Region { file, offset: 0, marks: self.marks(file, header.as_ref(), &content) };
+        let scan =
+            self.believed((&*handle, file, 0), &content, |bytes| scan_file(bytes, region, expected))?;
         // A writer may have taken room away since the size was asked for.
         let bytes = content.len() as u64;
         Ok(LoadedFile { file, bytes, scan, by_index: false })
@@ -142,20 +149,65 @@ impl LogDir {
         if zeros_at_end(&content) < content.len() {
             content = self.read(&*handle, file, offset, rest)?;
         }
-        let scan = |bytes: &[u8]| scan_region(bytes, file, offset, expected);
+        let region = Region { file, offset, marks: self.marks_of(file)? };
+        let scan = |bytes: &[u8]| scan_region(bytes, region, expected);
         let scan = self.believed((&*handle, file, offset), &content, scan)?;
         Ok(LoadedFile { file, bytes, scan, by_index: false })
     }
 
-    /// Writes the index of a log file beside its place and renames it there: it is whole or it is not there.
+    /// The marks of a log file that begins with `content`, which has this header. One that has none says by its first batch
+    /// whether it has the marks of the other files of the log.
+    pub(crate) fn marks(&self, file: u64, header: Option<&FileHeader>, content: &[u8]) -> Marks {
+        if let Some(header) = header {
+            return Marks::of(header);
+        }
+        let known = self.salt().map(|salt| Marks::salted(salt, file));
+        Marks::by_first_batch(known.into_iter().chain([Marks::Magic]), content)
+    }
+
+    /// [`LogDir::marks`] of a file of which nothing has been read.
+    pub(crate) fn marks_of(&self, file: u64) -> Result<Marks, LogError> {
+        let handle = self.open_read(file)?;
+        let content = self.read(&*handle, file, 0, FILE_HEADER_BYTES + HEADER_BYTES as u64)?;
+        Ok(self.marks(file, FileHeader::parse(FileKind::Log, &content).as_ref(), &content))
+    }
+
+    /// The log's salt, from whichever file still says it; `None` when none does.
+    pub(crate) fn salt(&self) -> Option<u64> {
+        let noted = Noted::read(self).ok().and_then(Noted::end).map(|end| end.salt);
+        noted.or_else(|| {
+            let files = self.logs().ok()?;
+            files.iter().rev().find_map(|&file| self.salt_of(file))
+        })
+    }
+
+    /// The salt in the header of a log file, or of its index.
+    fn salt_of(&self, file: u64) -> Option<u64> {
+        let owner = FileHeader::new(self.stream_id, self.space, file);
+        let log = || {
+            let head = self.read(&*self.open_read(file).ok()?, file, 0, FILE_HEADER_BYTES).ok()?;
+            FileHeader::parse(FileKind::Log, &head)
+        };
+        let index = || {
+            let bytes = self.storage.read(&self.path.join(index_name(file)), index_bytes_max(LOG_BYTES_MAX));
+            index_header(&bytes.ok()?)
+        };
+        let is_salted = |header: &FileHeader| header.is_of(&owner) && header.is_salted();
+        let header = log().filter(is_salted).or_else(|| index().filter(is_salted))?;
+        Some(header.salt)
+    }
+
+    /// Writes the index of a log file beside its place and renames it there: it is whole or it is not there. `salt`: the
+    /// log's, which the index has too where the log file has it.
     pub(crate) fn write_index(
         &self,
-        file: u64,
+        (file, salt): (u64, Option<u64>),
         log_bytes: u64,
         granules: &[Granule],
         sync: bool,
     ) -> io::Result<()> {
         let header = FileHeader::new(self.stream_id, self.space, file);
+        let header = salt.map_or(header, |salt| header.salted(salt));
         let temporary = self.path.join(format!("{}.tmp", index_name(file)));
         let written = self.write_new(&temporary, &index_bytes(&header, log_bytes, granules), sync);
         let placed =

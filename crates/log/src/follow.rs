@@ -4,6 +4,7 @@
 //! What is missing when a log is opened is damage. What vanishes while a reader looks has been trimmed, for a writer
 //! removes whole files, the oldest first, and never its last.
 
+use crate::end::Noted;
 use crate::error::LogError;
 use crate::files::{LogDir, split_stale};
 use crate::log::{Log, State};
@@ -37,19 +38,20 @@ impl Log {
         let mut begin = first_sequence;
         loop {
             let dir = LogDir { storage: Arc::clone(&storage), path: dir.to_path_buf(), stream_id, space };
+            let noted = Noted::read(&dir)?;
             let files = dir.logs()?;
             if tries < TRIES_MAX {
                 begin = files.first().copied().unwrap_or(0).max(first_sequence);
             }
             let log = Self::empty(dir, begin, false);
-            match log.load_all(&files) {
+            match log.load_all(&files, noted) {
                 Err(error) if error.is_not_found() && tries > 0 => tries -= 1,
                 loaded => return loaded.map(|recovery| (Arc::new(log), recovery)),
             }
         }
     }
 
-    fn load_all(&self, files: &[u64]) -> Result<Recovery, LogError> {
+    fn load_all(&self, files: &[u64], noted: Noted) -> Result<Recovery, LogError> {
         let mut recovery = Recovery::default();
         let (_, files) = split_stale(files, self.first_sequence());
         for (i, &file) in files.iter().enumerate() {
@@ -59,6 +61,7 @@ impl Log {
                 self.take_file(&loaded, is_last, &mut recovery);
             }
         }
+        self.miss(noted, &mut recovery);
         self.finish(&mut recovery);
         Ok(recovery)
     }

@@ -5,8 +5,11 @@ use tapedb_codec::batch;
 
 /// Bytes before the first batch of a log file; also the header of index and symbol files.
 pub const FILE_HEADER_BYTES: u64 = 64;
-/// The newest format version of log, index and symbol files this program reads, and the one it writes.
-pub(crate) const VERSION: u16 = 1;
+/// The newest format version of log, index, end and symbol files this program reads.
+pub(crate) const VERSION: u16 = 2;
+/// Log files from this version on have a salt, and their batches marks made with it; it is the one that is written. Symbol
+/// files and files of producers are of version 1.
+pub(crate) const VERSION_OF_MARKS: u16 = 2;
 /// Bytes of one granule in an index file.
 pub(crate) const INDEX_ENTRY_BYTES: usize = 48;
 
@@ -19,6 +22,7 @@ pub(crate) enum FileKind {
     Index,
     Symbols,
     Producers,
+    End,
 }
 
 impl FileKind {
@@ -28,6 +32,7 @@ impl FileKind {
             Self::Index => b"TAPEIDX1",
             Self::Symbols => b"TAPESYM1",
             Self::Producers => b"TAPEPRD1",
+            Self::End => b"TAPEEND1",
         }
     }
 }
@@ -43,7 +48,7 @@ pub(crate) mod at {
     pub const LOG_BYTES: usize = 32;
     pub const NEXT_SEQUENCE: usize = 40;
     pub const GRANULE_COUNT: usize = 48;
-    pub const RESERVED_B: usize = 52;
+    pub const SALT: usize = 52;
     pub const HEADER_CRC: usize = 60;
 }
 
@@ -59,7 +64,7 @@ pub(crate) const HEADER_LAYOUT: [(usize, usize, &str); 11] = [
     (at::LOG_BYTES, 8, "log_bytes"),
     (at::NEXT_SEQUENCE, 8, "next_sequence"),
     (at::GRANULE_COUNT, 4, "granule_count"),
-    (at::RESERVED_B, 8, "reserved_b"),
+    (at::SALT, 8, "salt"),
     (at::HEADER_CRC, 4, "header_crc"),
 ];
 
@@ -101,11 +106,31 @@ pub struct FileHeader {
     pub stream_id: u64,
     /// Sequence number of the first message; also the file's name.
     pub first_sequence: u64,
+    /// A random number that all files of the log have, from version 2 on; else 0.
+    pub(crate) salt: u64,
 }
 
 impl FileHeader {
+    /// Version 1.
     pub(crate) fn new(stream_id: u64, space: u32, first_sequence: u64) -> Self {
-        Self { version: VERSION, space, stream_id, first_sequence }
+        Self { version: 1, space, stream_id, first_sequence, salt: 0 }
+    }
+
+    /// Version 2.
+    pub(crate) fn salted(self, salt: u64) -> Self {
+        Self { version: VERSION_OF_MARKS, salt, ..self }
+    }
+
+    /// Whether batches in the file have marks that are made with the salt.
+    pub(crate) fn is_salted(&self) -> bool {
+        self.version >= VERSION_OF_MARKS
+    }
+
+    /// Whether both are of one file of one log, of whichever version.
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        let Self { space, stream_id, first_sequence, .. } = *self;
+        self.version <= VERSION
+            && (space, stream_id, first_sequence) == (other.space, other.stream_id, other.first_sequence)
     }
 
     /// Reads the header of a log or symbol file; `None` when it is damaged or not there.
@@ -130,6 +155,7 @@ impl FileHeader {
             space: u32_at(bytes, at::SPACE),
             stream_id: u64_at(bytes, at::STREAM_ID),
             first_sequence: u64_at(bytes, at::FIRST_SEQUENCE),
+            salt: u64_at(bytes, at::SALT),
         }
     }
 
@@ -141,6 +167,7 @@ impl FileHeader {
         put(&mut out, at::SPACE, &self.space.to_le_bytes());
         put(&mut out, at::STREAM_ID, &self.stream_id.to_le_bytes());
         put(&mut out, at::FIRST_SEQUENCE, &self.first_sequence.to_le_bytes());
+        put(&mut out, at::SALT, &self.salt.to_le_bytes());
         out
     }
 }
@@ -165,11 +192,18 @@ pub(crate) fn index_bytes_max(log_bytes: u64) -> u64 {
     FILE_HEADER_BYTES + log_bytes / batch::HEADER_BYTES as u64 * INDEX_ENTRY_BYTES as u64
 }
 
+/// The header of an index file, which has the salt of its log too; `None` when the file is damaged.
+pub(crate) fn index_header(bytes: &[u8]) -> Option<FileHeader> {
+    let head = bytes.get(..HEADER)?;
+    let whole = head.starts_with(FileKind::Index.magic()) && u32_at(head, at::HEADER_CRC) == index_crc(bytes);
+    whole.then(|| FileHeader::decode(head))
+}
+
 /// The granules of an index file; `None` when it is damaged or not about this very log file.
 pub(crate) fn parse_index(bytes: &[u8], header: &FileHeader, log_bytes: u64) -> Option<Vec<Granule>> {
     let (head, entries) = bytes.split_at_checked(HEADER)?;
-    let whole = head.starts_with(FileKind::Index.magic()) && u32_at(head, at::HEADER_CRC) == index_crc(bytes);
-    let ours = FileHeader::decode(head) == *header && u64_at(head, at::LOG_BYTES) == log_bytes;
+    let whole = index_header(bytes).is_some_and(|found| found.is_of(header));
+    let ours = u64_at(head, at::LOG_BYTES) == log_bytes;
     let (entries, rest) = entries.as_chunks::<INDEX_ENTRY_BYTES>();
     if !whole || !ours || !rest.is_empty() || entries.len() != u32_at(head, at::GRANULE_COUNT) as usize {
         return None;
@@ -291,6 +325,8 @@ mod tests {
         bytes.chunks(16).enumerate().map(line).collect()
     }
 
+    const SALT: u64 = 0x0123_4567_89ab_cdef;
+
     fn golden_granule() -> Granule {
         Granule {
             file: 42,
@@ -315,16 +351,17 @@ mod tests {
 
     #[test]
     fn the_page_shows_the_golden_bytes() {
-        let header = FileHeader::new(7, 1, 42);
+        let header = FileHeader::new(7, 1, 42).salted(SALT);
         let index = index_bytes(&header, 162, &[golden_granule()]);
-        for dump in [hex_dump(&header.bytes(FileKind::Log)), hex_dump(&index)] {
+        let end = include_bytes!("../../../testing/vectors/log_end_v2.bin");
+        for dump in [hex_dump(&header.bytes(FileKind::Log)), hex_dump(&index), hex_dump(end)] {
             assert!(page().contains(&dump), "docs/format/log.md must show:\n{dump}");
         }
     }
 
     #[test]
     fn an_index_is_believed_only_whole_and_for_its_own_file() {
-        let header = FileHeader::new(7, 1, 42);
+        let header = FileHeader::new(7, 1, 42).salted(SALT);
         let index = index_bytes(&header, 162, &[golden_granule()]);
         assert_eq!(parse_index(&index, &header, 162), Some(vec![golden_granule()]));
         assert_eq!(parse_index(&index, &header, 163), None);

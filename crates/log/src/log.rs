@@ -2,6 +2,7 @@
 
 use crate::batches::Batches;
 use crate::described::Window;
+use crate::end::Noted;
 use crate::error::LogError;
 use crate::files::{LoadedFile, LogDir};
 use crate::format::FILE_HEADER_BYTES;
@@ -148,7 +149,7 @@ impl Log {
     /// The batches in the bytes of a span (of a [`Granule::span`], or from [`read_from`](Self::read_from)),
     /// each checked; what is damaged is an `Err` item, and the batches after it follow.
     pub fn batches<'a>(&'a self, span: &Span, bytes: &'a [u8]) -> Batches<'a> {
-        Batches::new(&self.dir.path, *span, bytes)
+        Batches::new(&self.dir, *span, bytes)
     }
 
     /// A log without files.
@@ -204,6 +205,20 @@ impl Log {
         recovery.batches_scanned += scan.batches;
         recovery.files += 1;
         self.take_quietly(loaded);
+    }
+
+    /// Reports messages that the log had when it was closed, and that are not in its files; whether there are any. The next
+    /// message does not get the number of one of them.
+    pub(crate) fn miss(&self, noted: Noted, recovery: &mut Recovery) -> bool {
+        let first_sequence = self.next_sequence();
+        let Some(end) = noted.end().filter(|end| end.next_sequence > first_sequence) else { return false };
+        let known = self.active_end();
+        let (file, offset) = known.map_or((end.file, end.offset), |known| (known.file, known.end));
+        let bytes = if file == end.file { end.offset.saturating_sub(offset) } else { 0 };
+        let (count, reason) = (Some(end.next_sequence - first_sequence), Reason::Gone);
+        recovery.damaged.push(Damage { file, offset, bytes, first_sequence, count, reason });
+        self.publish(&[], offset, end.next_sequence);
+        true
     }
 
     /// Takes in a file.

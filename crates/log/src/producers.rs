@@ -16,11 +16,18 @@ use tapedb_codec::batch::BatchHeader;
 /// Producers that are remembered: those who appended last.
 pub const PRODUCERS_MAX: usize = 4096;
 
-const FILE: &str = "producers";
-const DRAFT: &str = "producers.tmp";
-/// Bytes of one producer in the file.
-const ENTRY_BYTES: usize = 32;
+/// Name of the file that says who has sent which batch last.
+pub const PRODUCERS_FILE: &str = "producers";
+pub(crate) const DRAFT: &str = "producers.tmp";
+/// The version of the file that is written: with what tells a batch from another of its number.
+const VERSION: u16 = 2;
+/// Bytes of one producer in the file, and in one of version 1.
+const ENTRY_BYTES: usize = 40;
+const ENTRY_BYTES_1: usize = 32;
 const FILE_MAX: u64 = FILE_HEADER_BYTES + (PRODUCERS_MAX * ENTRY_BYTES) as u64;
+
+/// In the file, of a batch of which only the number is known: no payload has so many bytes.
+const UNKNOWN: Content = Content { bytes: u32::MAX, crc: 0 };
 
 /// The last batch of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +35,31 @@ pub(crate) struct LastBatch {
     pub(crate) number: u64,
     pub(crate) first_sequence: u64,
     pub(crate) next_sequence: u64,
+    pub(crate) content: Option<Content>,
+}
+
+/// What tells a batch from another one of its number: bytes of its payload, and their checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    bytes: u32,
+    crc: u32,
+}
+
+impl Content {
+    fn of(header: &BatchHeader) -> Self {
+        Self { bytes: header.payload_len, crc: header.payload_crc }
+    }
+}
+
+/// What is known of a batch that a producer sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It is new.
+    New,
+    /// It is in the log, with these sequence numbers; of one before the producer's last, the empty range where that begins.
+    Stored(Range<u64>),
+    /// Another one of its number is in the log.
+    Other,
 }
 
 /// The last batch of each producer. Always true: there are at most [`PRODUCERS_MAX`].
@@ -45,7 +77,8 @@ impl Producers {
             return;
         }
         let Range { start: first_sequence, end: next_sequence } = header.sequences();
-        let batch = LastBatch { number: header.producer_number, first_sequence, next_sequence };
+        let content = Some(Content::of(header));
+        let batch = LastBatch { number: header.producer_number, first_sequence, next_sequence, content };
         self.add(header.producer, batch);
     }
 
@@ -59,14 +92,17 @@ impl Producers {
         self.last.retain(|_, batch| batch.next_sequence <= next_sequence);
     }
 
-    /// The sequence numbers of a batch that is in the log; of one before the producer's last the empty range where that
-    /// begins. `None`: it is new.
-    pub(crate) fn sequences(&self, header: &BatchHeader) -> Option<Range<u64>> {
-        let last = self.last.get(&header.producer).filter(|_| header.producer != 0)?;
+    /// What is known of a batch.
+    pub(crate) fn known(&self, header: &BatchHeader) -> Known {
+        let Some(last) = self.last.get(&header.producer).filter(|_| header.producer != 0) else {
+            return Known::New;
+        };
+        let is_other = || last.content.is_some_and(|content| content != Content::of(header));
         match header.producer_number {
-            number if number == last.number => Some(last.first_sequence..last.next_sequence),
-            number if number < last.number => Some(last.first_sequence..last.first_sequence),
-            _ => None,
+            number if number == last.number && is_other() => Known::Other,
+            number if number == last.number => Known::Stored(last.first_sequence..last.next_sequence),
+            number if number < last.number => Known::Stored(last.first_sequence..last.first_sequence),
+            _ => Known::New,
         }
     }
 
@@ -91,9 +127,19 @@ impl Producers {
 
     /// Reads the file; without a good one nothing is known.
     pub(crate) fn read(dir: &LogDir) -> Self {
-        let file = dir.storage.open_read(&dir.path.join(FILE));
+        let file = dir.storage.open_read(&dir.path.join(PRODUCERS_FILE));
         let content = file.and_then(|file| read_all(&*file, FILE_MAX)).unwrap_or_default();
         Self::parse(&content, &FileHeader::new(dir.stream_id, dir.space, 0)).unwrap_or_default()
+    }
+
+    /// Whether the file is not there, or whole and of this log.
+    pub(crate) fn is_sound(dir: &LogDir) -> bool {
+        let file = match dir.storage.open_read(&dir.path.join(PRODUCERS_FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
+            file => file,
+        };
+        let content = file.and_then(|file| read_all(&*file, FILE_MAX)).unwrap_or_default();
+        Self::parse(&content, &FileHeader::new(dir.stream_id, dir.space, 0)).is_some()
     }
 
     /// Writes the file if there is something new to say, whole or not at all, and puts it on the disk.
@@ -101,9 +147,11 @@ impl Producers {
         if !self.changed {
             return Ok(());
         }
-        let path = dir.path.join(FILE);
-        let bytes = self.bytes(&FileHeader::new(dir.stream_id, dir.space, 0));
-        replace(&*dir.storage, &dir.path, &path, &bytes).map_err(|e| LogError::io("write", &path, e))?;
+        let path = dir.path.join(PRODUCERS_FILE);
+        let header = FileHeader { version: VERSION, ..FileHeader::new(dir.stream_id, dir.space, 0) };
+        let bytes = self.bytes(&header);
+        replace(&*dir.storage, (&dir.path, DRAFT), &path, &bytes)
+            .map_err(|e| LogError::io("write", &path, e))?;
         self.changed = false;
         Ok(())
     }
@@ -113,10 +161,13 @@ impl Producers {
         put(&mut out, at::GRANULE_COUNT, &(self.last.len() as u32).to_le_bytes());
         let mut entries: Vec<_> = self.last.iter().collect();
         entries.sort_unstable_by_key(|(producer, _)| **producer);
-        for (producer, LastBatch { number, first_sequence, next_sequence }) in entries {
+        for (producer, LastBatch { number, first_sequence, next_sequence, content }) in entries {
             for field in [producer, number, first_sequence, next_sequence] {
                 out.extend_from_slice(&field.to_le_bytes());
             }
+            let Content { bytes, crc } = content.unwrap_or(UNKNOWN);
+            out.extend_from_slice(&bytes.to_le_bytes());
+            out.extend_from_slice(&crc.to_le_bytes());
         }
         let checksum = index_crc(&out);
         put(&mut out, at::HEADER_CRC, &checksum.to_le_bytes());
@@ -125,23 +176,33 @@ impl Producers {
 
     fn parse(bytes: &[u8], header: &FileHeader) -> Option<Self> {
         let (head, entries) = bytes.split_at_checked(HEADER)?;
-        let (entries, rest) = entries.as_chunks::<ENTRY_BYTES>();
+        let found = FileHeader::decode(head);
+        let entry_bytes = if found.version < VERSION { ENTRY_BYTES_1 } else { ENTRY_BYTES };
         let whole = head.starts_with(FileKind::Producers.magic())
             && u32_at(head, at::HEADER_CRC) == index_crc(bytes)
-            && FileHeader::decode(head) == *header
-            && entries.len() == u32_at(head, at::GRANULE_COUNT) as usize
-            && rest.is_empty();
-        let entry = |entry: &[u8; ENTRY_BYTES]| {
+            && found.version <= VERSION
+            && found.is_of(header)
+            && entries.len() == u32_at(head, at::GRANULE_COUNT) as usize * entry_bytes;
+        let entry = |entry: &[u8]| {
             let [producer, number, first_sequence, next_sequence] =
                 [0, 8, 16, 24].map(|at| u64_at(entry, at));
-            (producer, LastBatch { number, first_sequence, next_sequence })
+            let content = (entry.len() == ENTRY_BYTES)
+                .then(|| Content { bytes: u32_at(entry, 32), crc: u32_at(entry, 36) })
+                .filter(|content| *content != UNKNOWN);
+            (producer, LastBatch { number, first_sequence, next_sequence, content })
         };
-        whole.then(|| Self { last: entries.iter().map(entry).collect(), changed: false })
+        whole.then(|| Self { last: entries.chunks_exact(entry_bytes).map(entry).collect(), changed: false })
     }
 }
 
-fn replace(storage: &dyn Storage, dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = dir.join(DRAFT);
+/// Replaces a file in one step, by way of a draft, and puts it on the disk.
+pub(crate) fn replace(
+    storage: &dyn Storage,
+    (dir, draft): (&Path, &str),
+    path: &Path,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let draft = dir.join(draft);
     storage.write(&draft, bytes)?;
     storage.sync_file(&draft)?;
     storage.rename(&draft, path)?;
@@ -157,20 +218,40 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_are_there_are_known_by_their_number() {
+    fn batches_that_are_there_are_known_by_their_number_and_content() {
         let mut producers = Producers::default();
         producers.note(&header(7, 1, 0));
         producers.note(&header(7, 2, 10));
         producers.note(&header(0, 0, 20));
-        assert_eq!(producers.sequences(&header(7, 2, 0)), Some(10..20));
-        assert_eq!(producers.sequences(&header(7, 1, 0)), Some(10..10));
-        assert_eq!(
-            (producers.sequences(&header(7, 3, 0)), producers.sequences(&header(8, 1, 0))),
-            (None, None)
-        );
-        assert_eq!(producers.sequences(&header(0, 0, 0)), None);
+        assert_eq!(producers.known(&header(7, 2, 0)), Known::Stored(10..20));
+        assert_eq!(producers.known(&header(7, 1, 0)), Known::Stored(10..10));
+        for other in [
+            BatchHeader { payload_crc: 5, ..header(7, 2, 0) },
+            BatchHeader { payload_len: 5, ..header(7, 2, 0) },
+        ] {
+            assert_eq!(producers.known(&other), Known::Other);
+        }
+        for new in [header(7, 3, 0), header(8, 1, 0), header(0, 0, 0)] {
+            assert_eq!(producers.known(&new), Known::New);
+        }
         producers.end_at(19);
-        assert_eq!(producers.sequences(&header(7, 2, 0)), None);
+        assert_eq!(producers.known(&header(7, 2, 0)), Known::New);
+    }
+
+    #[test]
+    fn a_file_of_version_1_knows_numbers_alone() {
+        let owner = FileHeader::new(7, 1, 0);
+        let mut bytes = owner.open_bytes(FileKind::Producers).to_vec();
+        put(&mut bytes, at::GRANULE_COUNT, &1_u32.to_le_bytes());
+        [5_u64, 3, 42, 44].iter().for_each(|field| bytes.extend_from_slice(&field.to_le_bytes()));
+        let checksum = index_crc(&bytes);
+        put(&mut bytes, at::HEADER_CRC, &checksum.to_le_bytes());
+        let producers = Producers::parse(&bytes, &owner).unwrap();
+        assert_eq!(producers.known(&header(5, 3, 0)), Known::Stored(42..44));
+        // It stays unknown when it is written again.
+        let owner = FileHeader { version: VERSION, ..owner };
+        let again = Producers::parse(&producers.bytes(&owner), &owner).unwrap();
+        assert_eq!((again.last(5), again.last), (producers.last(5), producers.last));
     }
 
     #[test]
@@ -187,7 +268,7 @@ mod tests {
     fn a_file_is_believed_only_whole_and_for_its_own_log() {
         let mut producers = Producers::default();
         producers.note(&header(0x0123_4567_89ab_cdef, 3, 42));
-        let owner = FileHeader::new(7, 1, 0);
+        let owner = FileHeader { version: VERSION, ..FileHeader::new(7, 1, 0) };
         let bytes = producers.bytes(&owner);
         assert_eq!(Producers::parse(&bytes, &owner).unwrap().last, producers.last);
         assert!(Producers::parse(&bytes, &FileHeader::new(7, 2, 0)).is_none());

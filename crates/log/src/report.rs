@@ -16,6 +16,8 @@ pub enum Reason {
     Duplicate,
     /// The index knows nothing readable there (found when the file was indexed).
     Unindexed,
+    /// It was there when the log was closed, and is no more.
+    Gone,
 }
 
 impl fmt::Display for Reason {
@@ -26,6 +28,7 @@ impl fmt::Display for Reason {
             Self::Gap => f.write_str("messages are missing before the next batch"),
             Self::Duplicate => f.write_str("the batch repeats sequence numbers seen before it"),
             Self::Unindexed => f.write_str("not readable when the file was indexed"),
+            Self::Gone => f.write_str("what was there when the log was closed is gone"),
         }
     }
 }

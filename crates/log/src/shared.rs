@@ -2,6 +2,7 @@
 
 use crate::error::LogError;
 use crate::log::Log;
+use crate::producers::Known;
 use crate::writer::{Durability, LogWriter};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -170,6 +171,14 @@ impl SharedWriter {
         Hold { shared: self, state: self.lock() }
     }
 
+    /// [`LogWriter::close`]: waits for a running sync, and syncs what waits for one.
+    ///
+    /// # Errors
+    /// As [`LogWriter::close`].
+    pub fn close(&self) -> Result<(), LogError> {
+        self.hold_still().state.writer.close()
+    }
+
     /// [`SharedWriter::hold`] when no sync runs, and none does while it is held.
     pub fn hold_still(&self) -> Hold<'_> {
         let mut state = self.lock();
@@ -280,10 +289,18 @@ impl<'w> Turn<'w, '_> {
     /// The ticket of the same batch where its producer has sent it before, or a later one: it is in the log, and writing it
     /// again would store it twice. What it says of the batch's place means nothing. Of a batch before the producer's last the
     /// sequence numbers are not known any more: they are the empty range where the last one begins.
-    pub fn sent_before(&self) -> Option<Ticket> {
-        let header = BatchHeader::parse(self.batch).ok()?;
-        let sequences = self.state.writer.producers().sequences(&header)?;
-        Some(Ticket { sequences, place: (0, 0), sync: self.state.begun + 1, shown: false })
+    ///
+    /// # Errors
+    /// [`LogError::Resent`] when the last batch of its producer has its number and another content: it is not what was stored.
+    pub fn sent_before(&self) -> Result<Option<Ticket>, LogError> {
+        let Ok(header) = BatchHeader::parse(self.batch) else { return Ok(None) };
+        match self.state.writer.producers().known(&header) {
+            Known::New => Ok(None),
+            Known::Stored(sequences) => {
+                Ok(Some(Ticket { sequences, place: (0, 0), sync: self.state.begun + 1, shown: false }))
+            }
+            Known::Other => Err(LogError::Resent { producer_number: header.producer_number }),
+        }
     }
 
     /// Numbers the messages of the batch and writes it.

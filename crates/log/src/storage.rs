@@ -1,11 +1,12 @@
 //! The narrow door to the disk. [`DiskStorage`] is the real one; [`SimStorage`](crate::sim::SimStorage)
 //! breaks things, and [`MemoryStorage`](crate::MemoryStorage) forgets all with the process.
 
+use crate::lock::LockedFile;
 use crate::room::GrowingFile;
 use std::any::Any;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::{fmt, io};
@@ -29,6 +30,11 @@ pub trait Storage: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Creates a directory, which must not exist yet, in one that does.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Creates a directory, which must not exist yet, in one that does, that nobody but its owner may enter, where the storage
+    /// knows of owners.
+    fn create_private_dir(&self, dir: &Path) -> io::Result<()> {
+        self.create_dir(dir)
+    }
     /// Creates a directory and those above it; it may exist.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Removes a directory and all in it, one after the other, itself last: interrupted it leaves a part.
@@ -118,12 +124,28 @@ impl FileId {
 }
 
 /// A lock that is held until this is dropped.
-pub struct StorageLock(#[expect(dead_code, reason = "held, not used")] Box<dyn Any + Send + Sync>);
+pub struct StorageLock {
+    _held: Box<dyn Any + Send + Sync>,
+    /// `None`: a storage where nobody else can take the lock's name.
+    file: Option<Arc<LockedFile>>,
+}
 
 impl StorageLock {
     /// A lock that dropping `held` lets go of.
     pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
-        Self(Box::new(held))
+        Self { _held: Box::new(held), file: None }
+    }
+
+    /// Whether the lock was found lost: its file has been removed, or another file has its name, so that another process may have
+    /// the lock too. It is looked for twice a second, and by [`look`](Self::look). Cheap.
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.is_lost())
+    }
+
+    /// Looks whether the lock holds, now: one call to the system.
+    pub fn look(&self) -> bool {
+        self.file.as_ref().is_none_or(|file| file.look())
     }
 }
 
@@ -225,7 +247,11 @@ impl Storage for DiskStorage {
         let mut entries = Vec::new();
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
-            let kind = kind_of(&entry)?;
+            let kind = match kind_of(&entry) {
+                // It has been removed since the directory was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                kind => kind?,
+            };
             entries.extend(entry.file_name().into_string().ok().map(|name| Entry { name, kind }));
         }
         Ok(entries)
@@ -252,6 +278,10 @@ impl Storage for DiskStorage {
         fs::create_dir(dir)
     }
 
+    fn create_private_dir(&self, dir: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(dir)
+    }
+
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         fs::create_dir_all(dir)
     }
@@ -265,12 +295,8 @@ impl Storage for DiskStorage {
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>> {
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(StorageLock::new(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        let locked = LockedFile::lock(path)?;
+        Ok(locked.map(|file| StorageLock { _held: Box::new(()), file: Some(file) }))
     }
 
     fn size(&self, path: &Path) -> io::Result<u64> {

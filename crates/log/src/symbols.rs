@@ -3,7 +3,7 @@
 
 use crate::dictionary::Dictionary;
 use crate::error::LogError;
-use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, VERSION, crc, put, take, u32_at};
+use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, crc, put, take, u32_at};
 use crate::storage::{Storage, StorageFile, read_into};
 use crate::writer::Durability;
 use std::collections::HashSet;
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
+/// The newest format version of symbol files.
+const VERSION: u16 = 1;
 /// Longest symbol, in bytes.
 pub const MAX_SYMBOL_BYTES: usize = 255;
 /// Most symbols in one stream: 16 Mi.
@@ -153,7 +155,8 @@ impl SymbolFile {
         let content = read_all(&*file, path, 0)?;
         let mut symbols = Self::on(file, path, None);
         if is_unfinished_header(&content) {
-            return Ok((symbols, SymbolRecovery::default()));
+            // Nor is it being made: it is whole when its stream gets its name.
+            return Ok((symbols, SymbolRecovery { is_header_damaged: true, ..SymbolRecovery::default() }));
         }
         check_header(&content, path, stream_id)?;
         let mut recovery = symbols.take_in(&content[FILE_HEADER_BYTES as usize..]);

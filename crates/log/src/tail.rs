@@ -89,7 +89,7 @@ impl Log {
         }
         // The first batch is larger than asked for, or damaged: then the rest of the granule shows where it
         // goes on.
-        let first = BatchHeader::parse(buf).ok().filter(|h| h.first_sequence == rest.first_sequence);
+        let first = BatchHeader::parse_stored(buf).ok().filter(|h| h.first_sequence == rest.first_sequence);
         let span = first.map_or(rest, |h| before(&rest, h.batch_bytes().min(len), h.next_sequence()));
         self.read_bytes(span.file, span.offset, span.len as usize, buf)?;
         Ok(span)
@@ -101,7 +101,7 @@ impl Log {
 fn walk(bytes: &[u8], first_sequence: u64, go_on: impl Fn(&BatchHeader, usize) -> bool) -> (usize, u64) {
     let (mut at, mut sequence) = (0, first_sequence);
     while let Some(rest) = bytes.get(at..)
-        && let Ok(header) = BatchHeader::parse(rest)
+        && let Ok(header) = BatchHeader::parse_stored(rest)
     {
         let end = at + header.batch_bytes();
         if header.first_sequence != sequence || end > bytes.len() || !go_on(&header, end) {

@@ -7,23 +7,28 @@
 //! Damage is found and named as a scan at opening would (`scan.rs`).
 
 use crate::batches::BatchSlice;
+use crate::end::{self, End, Noted};
 use crate::error::LogError;
 use crate::files::{LogDir, split_stale};
 use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, index_bytes_max, index_name, parse_index};
 use crate::granule::{self, Granule};
+use crate::marks::Marks;
+use crate::producers::{self, Producers};
 use crate::report::{Cut, Damage, Reason};
-use crate::scan::{Search, zeros_at_end};
+use crate::scan::zeros_at_end;
+use crate::search::{Behind, Region, Search};
 use crate::storage::{Storage, StorageFile, read_full, read_into};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use tapedb_codec::batch::{self, BatchError, BatchHeader, HEADER_BYTES, MAX_BATCH_BYTES};
+use tapedb_codec::batch::{BatchError, BatchHeader, HEADER_BYTES, MAX_BATCH_BYTES};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
-const BATCH_BYTES_MAX: usize = HEADER_BYTES + MAX_BATCH_BYTES;
+/// The largest batch, and the header of the next one.
+const BATCH_BYTES_MAX: usize = HEADER_BYTES + MAX_BATCH_BYTES + HEADER_BYTES;
 /// Bytes in memory while looking for the next whole batch behind damage.
 const SEARCH_BYTES: usize = BATCH_BYTES_MAX + 4 * READ_BYTES;
 
@@ -61,6 +66,12 @@ pub enum Found<'a> {
         first_sequence: u64,
         /// How many those are; `None` when no file follows that could tell.
         count: Option<u64>,
+    },
+    /// A file beside the log files, of where the log ended or of producers, is damaged, or of another log. Nobody believes it,
+    /// and a writer makes it anew.
+    NotBelieved {
+        /// Its name.
+        name: &'static str,
     },
     /// Something about the index of the file that was last.
     Index {
@@ -104,6 +115,10 @@ pub struct Walk {
     /// Files that have been begun.
     begun: usize,
     next_sequence: u64,
+    /// Where the log ended when it was last closed.
+    end: Option<End>,
+    /// Where the last file ended that was walked to its end.
+    reached: u64,
     current: Option<Current>,
     window: Window,
     /// What has been found and not told.
@@ -113,6 +128,7 @@ pub struct Walk {
 /// The file that is being walked.
 struct Current {
     file: u64,
+    marks: Marks,
     handle: Arc<dyn StorageFile>,
     /// Where the next batch begins.
     at: u64,
@@ -146,10 +162,28 @@ impl Walk {
     /// When the directory cannot be listed.
     pub fn open(storage: Arc<dyn Storage>, dir: &Path, stream_id: u64, space: u32) -> Result<Self, LogError> {
         let dir = LogDir { storage, path: dir.to_path_buf(), stream_id, space };
+        let noted = Noted::read(&dir)?;
         let files = dir.logs()?;
         let next_sequence = files.first().copied().unwrap_or(0);
-        let (window, found) = (Window::default(), VecDeque::new());
-        Ok(Self { dir, files, begun: 0, next_sequence, current: None, window, found })
+        let mut found: VecDeque<_> = (noted == Noted::Damaged)
+            .then_some(Found::NotBelieved { name: end::END_FILE })
+            .into_iter()
+            .collect();
+        found.extend(
+            (!Producers::is_sound(&dir)).then_some(Found::NotBelieved { name: producers::PRODUCERS_FILE }),
+        );
+        let (end, window) = (noted.end(), Window::default());
+        Ok(Self {
+            dir,
+            files,
+            begun: 0,
+            next_sequence,
+            end,
+            reached: FILE_HEADER_BYTES,
+            current: None,
+            window,
+            found,
+        })
     }
 
     /// Walks the log as it is when it begins with message `first_sequence`: files that hold only messages below it are
@@ -191,7 +225,9 @@ impl Walk {
                 return Some(found);
             }
             if self.current.is_none() {
-                self.begin_file()?;
+                if self.begin_file().is_none() {
+                    self.miss_end()?;
+                }
                 continue;
             }
             match self.step() {
@@ -222,13 +258,15 @@ impl Walk {
         let bytes = self.dir.size(&*handle, file)?;
         let is_last = self.begun == self.files.len();
         self.window.begin(bytes);
-        let head = self.window.read(&*handle, 0, FILE_HEADER_BYTES as usize);
+        let head = self.window.read(&*handle, 0, FILE_HEADER_BYTES as usize + HEADER_BYTES);
         let head = head.map_err(|e| LogError::io("read", &self.dir.log_path(file), e))?;
         let header = FileHeader::parse(FileKind::Log, head);
         self.dir.check_owner(file, header.as_ref())?;
+        let marks = self.dir.marks(file, header.as_ref(), head);
         self.found.push_back(Found::File { file, bytes });
         // A last file without a batch may be one that is being made.
-        let is_damaged = header.is_none() && !(is_last && bytes <= FILE_HEADER_BYTES);
+        let was_closed = self.end.is_some_and(|end| end.file == file);
+        let is_damaged = header.is_none() && !(is_last && bytes <= FILE_HEADER_BYTES && !was_closed);
         if is_damaged {
             let (bytes, count, reason) = (bytes.min(FILE_HEADER_BYTES), Some(0), Reason::FileHeader);
             self.found.push_back(Found::Damage(Damage {
@@ -242,6 +280,7 @@ impl Walk {
         }
         Ok(Current {
             file,
+            marks,
             handle,
             at: FILE_HEADER_BYTES,
             search: Search::default(),
@@ -364,10 +403,14 @@ impl Walk {
     /// Looks at what is behind the last batch of a file, and at its index.
     fn end_file(&mut self, mut current: Current, error: Option<BatchError>) {
         let (file, offset) = (current.file, current.at);
+        self.reached = offset;
         let bytes = self.window.len.saturating_sub(offset);
         let error = error.filter(|_| bytes > 0);
+        let is_missing = self.end.is_some_and(|end| end.next_sequence > self.next_sequence);
         if current.is_last {
-            if let Some(error) = error {
+            if let Some(error) = error
+                && !is_missing
+            {
                 let reason = Reason::Batch(error);
                 self.found.push_back(Found::Tail(Cut { file, offset, bytes, reason }));
             }
@@ -381,6 +424,25 @@ impl Walk {
             self.damage(&mut current, 0, next, Reason::Gap);
         }
         self.check_index(&current);
+    }
+
+    /// Tells of messages that the log had when it was closed, and that are not in its files; `None`: there are none, or they
+    /// have been told.
+    fn miss_end(&mut self) -> Option<()> {
+        let end = self.end.take()?;
+        let first_sequence = self.next_sequence;
+        let missing = end.next_sequence.saturating_sub(first_sequence);
+        if missing == 0 && self.files.iter().any(|file| *file >= end.file) {
+            return None;
+        }
+        let count = Some(missing);
+        let file = self.files.last().copied().unwrap_or(end.file);
+        let offset = if file == end.file { self.reached.min(end.offset) } else { 0 };
+        let bytes = if file == end.file { end.offset - offset } else { 0 };
+        self.next_sequence += missing;
+        let reason = Reason::Gone;
+        self.found.push_back(Found::Damage(Damage { file, offset, bytes, first_sequence, count, reason }));
+        Some(())
     }
 
     /// The file after the one that was begun last.
@@ -447,8 +509,9 @@ impl Current {
                 return Ok(Step::End);
             }
             let head = window.read(&*self.handle, self.at, HEADER_BYTES)?;
-            let bytes = BatchHeader::parse(head).map_or(HEADER_BYTES, |header| header.batch_bytes());
-            match batch::check(window.read(&*self.handle, self.at, bytes)?) {
+            let bytes = BatchHeader::parse_stored(head).map_or(HEADER_BYTES, |header| header.batch_bytes());
+            let region = self.region(self.at);
+            match region.check(window.read(&*self.handle, self.at, bytes)?, 0) {
                 Ok(header) => return Ok(Step::Batch(header, self.at)),
                 // A writer may have cut and rewritten the end of the file while it was being read.
                 Err(_) if self.is_last && self.read_again != Some(self.at) => {
@@ -460,23 +523,40 @@ impl Current {
         }
     }
 
+    fn region(&self, offset: u64) -> Region {
+        Region { file: self.file, offset, marks: self.marks }
+    }
+
     /// The next whole batch behind the bad one at `at`, as [`Search::next`] finds it.
     fn next_whole(&mut self, window: &mut Window, expected: u64) -> io::Result<Option<(u64, BatchHeader)>> {
-        // Behind its payload when its header is whole: see `scan::after_bad`.
-        let head = window.read(&*self.handle, self.at, HEADER_BYTES)?;
-        let mut from = self.at + BatchHeader::parse(head).map_or(1, |header| header.batch_bytes() as u64);
+        let behind = Behind { expected, offset: self.at };
+        let mut from = self.after_bad(window, expected)?;
         while from < window.len {
             let bytes = window.read(&*self.handle, from, SEARCH_BYTES)?;
             let have = bytes.len();
             // A batch that begins before this is in memory to its end.
             let is_end = have < SEARCH_BYTES;
             let to = if is_end { have } else { have - BATCH_BYTES_MAX + 1 };
-            match self.search.next_before(bytes, 0, to, expected) {
+            let region = Region { file: self.file, offset: from, marks: self.marks };
+            match self.search.next_before(region, bytes, 0..to, behind) {
                 Ok((at, header)) => return Ok(Some((from + at as u64, header))),
                 Err(at) => from += at.max(1) as u64,
             }
         }
         Ok(None)
+    }
+
+    /// [`Region::after_bad`] of the bad batch at `at`, a batch at a time.
+    fn after_bad(&self, window: &mut Window, expected: u64) -> io::Result<u64> {
+        let (mut at, mut expected) = (self.at, expected);
+        while at < window.len {
+            let bytes = window.read(&*self.handle, at, BATCH_BYTES_MAX)?;
+            match self.region(at).step_behind_bad(bytes, at == self.at, expected) {
+                Some(header) => (at, expected) = (at + header.batch_bytes() as u64, header.next_sequence()),
+                None => break,
+            }
+        }
+        Ok(at.max(self.at + 1))
     }
 }
 
@@ -555,7 +635,7 @@ mod tests {
     use crate::scan::scan_file;
     use crate::sim::SimStorage;
     use proptest::prelude::*;
-    use tapedb_codec::batch::{BatchBuilder, assign_sequence};
+    use tapedb_codec::batch::{BatchBuilder, assign_sequence, check};
 
     const STREAM: u64 = 7;
 
@@ -586,7 +666,7 @@ mod tests {
         while let Some(found) = walk.next_found() {
             match found {
                 Found::Batch(batch) => {
-                    assert_eq!(batch::check(batch.bytes), Ok(batch.header));
+                    assert_eq!(check(batch.bytes), Ok(batch.header));
                     offsets.push(batch.offset);
                 }
                 Found::Damage(damage) if damage.reason == Reason::FileHeader => {}
@@ -600,7 +680,8 @@ mod tests {
     }
 
     fn check_like_a_scan(bytes: &[u8]) {
-        let scan = scan_file(bytes, 0, 0);
+        let marks = Marks::of(&FileHeader::new(STREAM, 0, 0));
+        let scan = scan_file(bytes, Region { file: 0, offset: 0, marks }, 0);
         let (offsets, damaged, tail, next_sequence) = walked(bytes);
         assert_eq!(offsets.len() as u64, scan.batches);
         assert_eq!(damaged, scan.damaged);
@@ -660,15 +741,15 @@ mod tests {
         let open = || Walk::open(Arc::new(disk.clone()), dir, STREAM, 0).unwrap();
         let before = disk.looks();
         assert_eq!(told(open()), ["file 0", "batch 0", "room 3145728"]);
-        // The first looks are at the directory and at the file's beginning.
-        let in_file = 3..disk.looks() - before;
+        // The first looks are at where the log ended, at the directory and at the file's beginning.
+        let in_file = 4..disk.looks() - before;
         for look in in_file.clone() {
             disk.fail_look_at(disk.looks() + look, io::ErrorKind::Other, true);
             let told = told(open());
             disk.mend();
             assert!(told.iter().any(|told| told.starts_with("unreadable 0")), "look {look}: {told:?}");
         }
-        assert!(in_file.count() > 3);
+        assert!(in_file.count() > 1);
     }
 
     #[test]
@@ -708,6 +789,7 @@ mod tests {
                 Found::Index { file, fault } => format!("index {file} {fault:?}"),
                 Found::Tail(cut) => format!("tail {}", cut.bytes),
                 Found::Room { bytes, .. } => format!("room {bytes}"),
+                Found::NotBelieved { name } => name.into(),
             });
         }
         told

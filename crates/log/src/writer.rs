@@ -1,13 +1,15 @@
 //! The write side of a log.
 
+use crate::end::{self, End, Noted};
 use crate::error::LogError;
 use crate::files::{LoadedFile, LogDir, split_stale};
 use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind};
 use crate::granule::{self, Granule};
 use crate::log::Log;
+use crate::marks::Marks;
 use crate::producers::Producers;
 use crate::report::{Cut, Reason, Recovery};
-use crate::storage::{Storage, StorageFile};
+use crate::storage::{Storage, StorageFile, read_into};
 use crate::symbols::SymbolFile;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,9 @@ const ROOM_BYTES_MIN: u64 = 256;
 
 /// Room is asked for in steps of so many bytes at most, when less than half a step is left.
 const ROOM_BYTES_MAX: u64 = 2 << 20;
+
+/// So much is written anew at once.
+const PIECE_BYTES: u64 = 1 << 20;
 
 /// A log whose bytes are bounded has about this many files, so that what goes at once is a small part.
 const BOUNDED_FILES: u64 = 8;
@@ -101,6 +106,8 @@ pub struct LogWriter {
     options: LogOptions,
     active: Arc<dyn StorageFile>,
     file: u64,
+    /// What the batches of the active file are marked with.
+    marks: Marks,
     end: u64,
     /// Where the room ends that was asked for in the active file.
     room_end: u64,
@@ -108,6 +115,10 @@ pub struct LogWriter {
     staged: Vec<Granule>,
     /// A roll failed half-way: the active file must not grow any more, for the next file's name is taken.
     must_roll: bool,
+    /// In every file of the log.
+    salt: u64,
+    /// What the log's directory says of its end.
+    noted: Noted,
     /// By which batches that are sent again are known.
     producers: Producers,
     /// On the disk before a file is rolled.
@@ -137,7 +148,9 @@ impl LogWriter {
         make_dir(&*storage, dir, sync).map_err(|e| LogError::io("create", dir, e))?;
         let LogOptions { stream_id, space, mut first_sequence, .. } = options;
         let dir = LogDir { storage, path: dir.to_path_buf(), stream_id, space };
+        let noted = Noted::read(&dir)?;
         let files = dir.logs()?;
+        let salt = dir.salt().unwrap_or_else(end::random_salt);
         if options.bytes_max.is_some() {
             first_sequence = files.first().map_or(first_sequence, |&file| file.max(first_sequence));
         }
@@ -147,10 +160,13 @@ impl LogWriter {
         log.dir.remove_left_over(files.first().copied().unwrap_or(first_sequence))?;
         let mut producers = Producers::read(&log.dir);
         let opened = match files.split_last() {
-            None => open_first(&log, &options)?,
+            None => {
+                log.miss(noted, &mut recovery);
+                open_first(&log, &options, salt)?
+            }
             Some((&last, older)) => {
                 recover_older(&log, older, &options, (&mut recovery, &mut producers))?;
-                recover_last(&log, last, &options, (&mut recovery, &mut producers))?
+                recover_last(&log, last, (&options, salt, noted), (&mut recovery, &mut producers))?
             }
         };
         producers.end_at(log.next_sequence());
@@ -158,7 +174,7 @@ impl LogWriter {
             log.trim_to(bytes)?;
         }
         log.finish(&mut recovery);
-        Ok((Self::on(log, options, opened, producers), recovery))
+        Ok((Self::on(log, options, opened, (producers, noted, salt)), recovery))
     }
 
     /// The read side, kept current by this writer.
@@ -261,11 +277,39 @@ impl LogWriter {
     /// the log promises, and readers see it. No sync may be pending.
     pub(crate) fn begin_file(&mut self) -> Result<bool, LogError> {
         self.check_healthy()?;
-        let holds_batches = self.end > FILE_HEADER_BYTES;
-        if holds_batches {
+        // Or had some when the log was closed.
+        let held_batches = self.end > FILE_HEADER_BYTES || self.next_sequence > self.file;
+        if held_batches {
             self.roll()?;
         }
-        Ok(holds_batches)
+        Ok(held_batches)
+    }
+
+    /// Puts down where the log ends, so that damage to its end is known for what it is when it is opened next
+    /// (`end.rs`), and takes the room away that is left at the end of the active file. To be called when nothing more will be
+    /// appended, by who knows that no other writer has the directory; what was written is not synced by it.
+    ///
+    /// # Errors
+    /// What the system refuses. Nothing is lost by it.
+    pub fn close(&mut self) -> Result<(), LogError> {
+        if self.poisoned.is_none() && !self.staged.is_empty() {
+            self.sync()?;
+        }
+        let is_known =
+            self.options.durability != Durability::Transient && self.poisoned.is_none() && !self.must_roll;
+        let (file, offset, next_sequence, salt) = (self.file, self.end, self.next_sequence, self.salt);
+        let noted = Noted::End(End { file, offset, next_sequence, salt });
+        if !is_known {
+            return Ok(());
+        }
+        self.give_room_back();
+        if let Noted::End(end) = noted
+            && noted != self.noted
+        {
+            end.write(&self.log.dir)?;
+            self.noted = noted;
+        }
+        Ok(())
     }
 
     /// Writes nothing more.
@@ -286,18 +330,26 @@ impl LogWriter {
         self.log.publish(&[], self.end, self.next_sequence);
     }
 
-    fn on(log: Log, options: LogOptions, opened: OpenFile, producers: Producers) -> Self {
+    fn on(
+        log: Log,
+        options: LogOptions,
+        opened: OpenFile,
+        (producers, noted, salt): (Producers, Noted, u64),
+    ) -> Self {
         let next_sequence = log.next_sequence();
         Self {
             log: Arc::new(log),
             options,
             active: opened.handle,
             file: opened.file,
+            marks: opened.marks,
             end: opened.end,
             room_end: opened.end,
             next_sequence,
             staged: Vec::new(),
-            must_roll: false,
+            must_roll: opened.is_full,
+            salt,
+            noted,
             producers,
             symbols: None,
             poisoned: None,
@@ -311,7 +363,11 @@ impl LogWriter {
         if self.must_roll_for(batch.len()) {
             self.roll()?;
         }
-        if let Err(error) = self.active.write_at(batch, self.end) {
+        batch::assign_mark(batch, self.marks.at(self.end).unwrap_or(batch::MAGIC));
+        let written = self.active.write_at(batch, self.end);
+        // The caller's batch has its magic, whatever lies in the file.
+        batch::assign_mark(batch, batch::MAGIC);
+        if let Err(error) = written {
             return Err(self.take_back(error));
         }
         granule::extend(&mut self.staged, Granule::of(self.file, self.end, &header));
@@ -397,13 +453,15 @@ impl LogWriter {
             self.producers.write(&self.log.dir)?;
         }
         self.must_roll = true;
-        let opened = create_file(&self.log.dir, self.next_sequence, sync)?;
+        let opened = create_file(&self.log.dir, (self.next_sequence, self.salt), sync)?;
         self.must_roll = false;
         let granules = self.log.active_granules();
+        let salt = (self.marks != Marks::Magic).then_some(self.salt);
         // One that cannot be written is made anew when the log is opened next, which says so.
-        let _ = self.log.dir.write_index(self.file, self.end, &granules, sync);
+        let _ = self.log.dir.write_index((self.file, salt), self.end, &granules, sync);
         self.log.start_file(opened.file);
         (self.active, self.file, self.end) = (opened.handle, opened.file, opened.end);
+        self.marks = opened.marks;
         self.room_end = self.end;
         // A file that cannot be removed is forgotten, and tried again when the log is opened next.
         let _ = self.options.bytes_max.map(|bytes| self.log.trim_to(bytes));
@@ -440,7 +498,10 @@ impl PendingSync {
 struct OpenFile {
     handle: Arc<dyn StorageFile>,
     file: u64,
+    marks: Marks,
     end: u64,
+    /// It takes no more batches: the next one goes into a new file.
+    is_full: bool,
 }
 
 /// Makes the directory if it is not there; synced, so that a power cut does not take it with all that is in it.
@@ -460,36 +521,38 @@ fn make_dir(storage: &dyn Storage, dir: &Path, sync: bool) -> io::Result<()> {
     })
 }
 
-fn open_first(log: &Log, options: &LogOptions) -> Result<OpenFile, LogError> {
-    let opened = create_file(&log.dir, options.first_sequence, options.durability == Durability::Sync)?;
+fn open_first(log: &Log, options: &LogOptions, salt: u64) -> Result<OpenFile, LogError> {
+    let opened = create_file(&log.dir, (log.next_sequence(), salt), options.durability == Durability::Sync)?;
     log.start_file(opened.file);
     Ok(opened)
 }
 
 /// Makes a log file with its header. One of that name holds no batch: an earlier attempt left it.
-fn create_file(dir: &LogDir, file: u64, sync: bool) -> Result<OpenFile, LogError> {
+fn create_file(dir: &LogDir, (file, salt): (u64, u64), sync: bool) -> Result<OpenFile, LogError> {
     let path = dir.log_path(file);
     let created = match dir.storage.create_new(&path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => dir.storage.open_write(&path),
         created => created,
     };
     let handle = created.map_err(|e| LogError::io("create", &path, e))?;
-    let made =
-        write_header(dir, &*handle, file).and_then(|()| if sync { sync_new(dir, &*handle) } else { Ok(()) });
+    let made = write_header(dir, &*handle, (file, salt))
+        .and_then(|()| if sync { sync_new(dir, &*handle) } else { Ok(()) });
     if let Err(error) = made {
         // Left over it is taken for what it is: a file without batches.
         let _ = dir.storage.remove(&path);
         return Err(LogError::io("create", &path, error));
     }
-    Ok(OpenFile { handle, file, end: FILE_HEADER_BYTES })
+    let marks = Marks::salted(salt, file);
+    Ok(OpenFile { handle, file, marks, end: FILE_HEADER_BYTES, is_full: false })
 }
 
-fn write_header(dir: &LogDir, handle: &dyn StorageFile, file: u64) -> io::Result<()> {
+fn write_header(dir: &LogDir, handle: &dyn StorageFile, (file, salt): (u64, u64)) -> io::Result<()> {
     // See `Storage::write`: closing the file would keep whoever appends waiting for the disk.
     if handle.len()? > 0 {
         handle.truncate(0)?;
     }
-    handle.write_at(&FileHeader::new(dir.stream_id, dir.space, file).bytes(FileKind::Log), 0)
+    let header = FileHeader::new(dir.stream_id, dir.space, file).salted(salt);
+    handle.write_at(&header.bytes(FileKind::Log), 0)
 }
 
 fn sync_new(dir: &LogDir, handle: &dyn StorageFile) -> io::Result<()> {
@@ -512,7 +575,8 @@ fn recover_older(
         if !loaded.by_index {
             // Without it the next open scans again; nothing else is lost.
             let sync = options.durability == Durability::Sync;
-            let _ = log.dir.write_index(file, loaded.bytes, &loaded.scan.granules, sync);
+            let salt = loaded.scan.header.filter(FileHeader::is_salted).map(|header| header.salt);
+            let _ = log.dir.write_index((file, salt), loaded.bytes, &loaded.scan.granules, sync);
         }
     }
     Ok(())
@@ -535,7 +599,7 @@ fn take_room_away(log: &Log, loaded: &mut LoadedFile) {
 fn recover_last(
     log: &Log,
     file: u64,
-    options: &LogOptions,
+    (options, salt, noted): (&LogOptions, u64, Noted),
     (recovery, producers): (&mut Recovery, &mut Producers),
 ) -> Result<OpenFile, LogError> {
     let path = log.dir.log_path(file);
@@ -543,33 +607,65 @@ fn recover_last(
     producers.extend(&loaded.scan.producers);
     if log.is_before_start(&loaded) {
         // The new one first: for readers in other processes a log is never without files.
-        let opened = open_first(log, options)?;
+        log.miss(noted, recovery);
+        let opened = open_first(log, options, salt)?;
         log.dir.remove_log(file)?;
         return Ok(opened);
     }
     let handle = log.dir.storage.open_write(&path).map_err(|e| LogError::io("open", &path, e))?;
-    cut_tail(&log.dir, &*handle, &mut loaded, recovery).map_err(|e| LogError::io("cut", &path, e))?;
+    let is_missed = noted.end().is_some_and(|end| end.next_sequence > loaded.scan.next_sequence);
+    if !is_missed {
+        let cut = cut_tail(&log.dir, &*handle, (&mut loaded, salt), recovery);
+        cut.map_err(|e| LogError::io("cut", &path, e))?;
+    }
     if options.durability == Durability::Sync {
+        let proven = noted.end().filter(|end| end.file == file).map_or(0, |end| end.offset);
+        write_anew(&*handle, proven..loaded.scan.end).map_err(|e| LogError::io("write", &path, e))?;
         sync_new(&log.dir, &*handle).map_err(|e| LogError::io("sync", &path, e))?;
     }
     log.take_file(&loaded, true, recovery);
-    Ok(OpenFile { handle, file, end: loaded.scan.end })
+    let missed = log.miss(noted, recovery);
+    // What is damaged at the end stays, and so does a file of version 1: what comes next is in a new file.
+    let marks = Marks::salted(salt, file);
+    let is_full = missed || loaded.scan.header.is_none_or(|header| Marks::of(&header) != marks);
+    let end = if missed { loaded.bytes } else { loaded.scan.end };
+    Ok(OpenFile { handle, file, marks, end, is_full })
+}
+
+/// Writes a part of a file once more, as it is. After a failed sync the system may have given up what it could not write: it is read
+/// back, and another sync says that all is well. What is written again is synced.
+fn write_anew(handle: &dyn StorageFile, range: Range<u64>) -> io::Result<()> {
+    let (mut at, mut piece) = (range.start, Vec::new());
+    while at < range.end {
+        read_into(handle, &mut piece, at, (range.end - at).min(PIECE_BYTES) as usize)?;
+        if piece.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        handle.write_at(&piece, at)?;
+        at += piece.len() as u64;
+    }
+    Ok(())
 }
 
 fn cut_tail(
     dir: &LogDir,
     handle: &dyn StorageFile,
-    loaded: &mut LoadedFile,
+    (loaded, salt): (&mut LoadedFile, u64),
     recovery: &mut Recovery,
 ) -> io::Result<()> {
     let (file, scan, bytes) = (loaded.file, &mut loaded.scan, loaded.bytes);
-    if scan.header.is_none() && scan.granules.is_empty() {
-        // Died while making the file. There is nothing in it to lose.
-        write_header(dir, handle, file)?;
+    let is_whole = scan.header.is_some_and(|header| header.is_salted());
+    if !is_whole && scan.granules.is_empty() {
+        // Died while making the file, or of version 1. There is nothing in it to lose.
+        write_header(dir, handle, (file, salt))?;
+        let was_whole = scan.header.is_some() && scan.tail.is_none();
         scan.end = FILE_HEADER_BYTES;
-        if bytes > 0 {
-            recovery.cut.push(Cut { file, offset: 0, bytes, reason: Reason::FileHeader });
+        if bytes > 0 && !was_whole {
+            let reason =
+                scan.tail.filter(|_| scan.header.is_some()).map_or(Reason::FileHeader, Reason::Batch);
+            recovery.cut.push(Cut { file, offset: 0, bytes, reason });
         }
+        scan.header = Some(FileHeader::new(dir.stream_id, dir.space, file).salted(salt));
     } else if let Some(error) = scan.tail {
         handle.truncate(scan.end)?;
         recovery.cut.push(Cut {

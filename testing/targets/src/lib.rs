@@ -41,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     targets::evolve::TARGET,
     targets::batch::TARGET,
     targets::log_file::TARGET,
+    targets::log_recovery::TARGET,
     targets::segment_file::TARGET,
     targets::segment_columns::TARGET,
     targets::segment_values::TARGET,

@@ -116,6 +116,11 @@ fn log_file() {
 }
 
 #[test]
+fn log_recovery() {
+    fuzz("log_recovery", RUNS);
+}
+
+#[test]
 fn segment_file() {
     fuzz("segment_file", RUNS_ON_DISK);
 }

@@ -91,14 +91,69 @@ fn folder(args: &Args) -> Result<PathBuf, Failure> {
     })
 }
 
+/// Syncs all files in a directory and those below it. Maintenance may replace files by others meanwhile: what takes a file's
+/// place is on the disk before that goes, so a file that is gone needs nothing.
 fn sync_tree(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            sync_tree(&entry.path())?;
-        } else {
-            File::open(entry.path())?.sync_all()?;
+    sync_tree_with(directory, &|path| File::open(path)?.sync_all())
+}
+
+fn sync_tree_with(directory: &Path, sync: &impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    let Some(entries) = unless_gone(fs::read_dir(directory))? else { return Ok(()) };
+    for entry in entries {
+        let Some(entry) = unless_gone(entry)? else { continue };
+        match unless_gone(entry.file_type())? {
+            Some(kind) if kind.is_dir() => sync_tree_with(&entry.path(), sync)?,
+            Some(_) => {
+                unless_gone(sync(&entry.path()))?;
+            }
+            None => {}
         }
     }
-    File::open(directory)?.sync_all()
+    unless_gone(sync(directory)).map(drop)
+}
+
+/// `None` for what is not there any more.
+fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
+    match looked {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        looked => looked.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn files_that_go_meanwhile_are_left_out_and_all_others_synced() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        for name in ["0", "1"] {
+            fs::create_dir(root.join(name)).unwrap();
+            ["a", "b", "c"].iter().for_each(|file| fs::write(root.join(name).join(file), "x").unwrap());
+        }
+        let synced = RefCell::new(Vec::new());
+        let sync = |path: &Path| {
+            // Maintenance takes all other files and directories away while the first is synced.
+            if synced.borrow().is_empty() {
+                for other in ["0/a", "0/b", "1/b", "1/c"].map(|name| root.join(name)) {
+                    if other != path {
+                        fs::remove_file(other).unwrap();
+                    }
+                }
+            }
+            synced.borrow_mut().push(path.to_path_buf());
+            File::open(path)?.sync_all()
+        };
+        sync_tree_with(root, &sync).unwrap();
+        for name in ["0/c", "1/a", "0", "1", ""] {
+            assert!(synced.borrow().contains(&root.join(name)), "{name}: {synced:?}");
+        }
+        let refused = |path: &Path| match path.ends_with("c") {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => Ok(()),
+        };
+        assert_eq!(sync_tree_with(root, &refused).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
 }

@@ -117,13 +117,23 @@ impl BatchHeader {
     /// checked without the payload: magic, checksum, limits, that the columns fit `payload_len`, reserved
     /// bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, BatchError> {
+        if let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() {
+            let magic = u32_at(bytes, at::MAGIC);
+            if magic != MAGIC {
+                return Err(BatchError::Magic { have: magic });
+            }
+        }
+        Self::parse_stored(bytes)
+    }
+
+    /// [`parse`](Self::parse) of a batch as it lies in a log file, where its first four bytes are not the magic but the
+    /// mark of its place (`docs/format/log.md`): they are not looked at. For bytes of which it is known that a batch
+    /// begins there.
+    #[inline]
+    pub fn parse_stored(bytes: &[u8]) -> Result<Self, BatchError> {
         let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(BatchError::Truncated { offset: 0, need: HEADER_BYTES, have: bytes.len() });
         };
-        let magic = u32_at(bytes, at::MAGIC);
-        if magic != MAGIC {
-            return Err(BatchError::Magic { have: magic });
-        }
         let (need, have) = (crc(&bytes[at::PAYLOAD_LEN..]), u32_at(bytes, at::HEADER_CRC));
         if need != have {
             return Err(BatchError::HeaderChecksum { need, have });
@@ -309,6 +319,23 @@ pub fn check(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
     let end = header.batch_bytes().min(bytes.len());
     verify_payload(&header, &bytes[HEADER_BYTES..end])?;
     Ok(header)
+}
+
+/// [`check`] of a batch as it lies in a log file: see [`BatchHeader::parse_stored`].
+pub fn check_stored(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
+    let header = BatchHeader::parse_stored(bytes)?;
+    let end = header.batch_bytes().min(bytes.len());
+    verify_payload(&header, &bytes[HEADER_BYTES..end])?;
+    Ok(header)
+}
+
+/// Sets the first four bytes of a batch, which no checksum covers: to the mark of its place in a log file, or back to
+/// [`MAGIC`]. Does nothing to fewer than four bytes.
+#[inline]
+pub fn assign_mark(batch: &mut [u8], mark: u32) {
+    if let Some(start) = batch.first_chunk_mut() {
+        *start = mark.to_le_bytes();
+    }
 }
 
 /// Sets the first sequence number of a batch in place and renews the header's checksum; the payload stays

@@ -8,6 +8,7 @@
 //! The source may be written meanwhile: a space is copied as one manifest says, and the log up to the last batch that was
 //! whole. When a writer has taken files away, its new manifest is read and the rest is copied by that.
 
+use crate::care::belonging::Belonging;
 use crate::care::stored::{StoredPart, StoredStream};
 use crate::database::{Access, Database, random};
 use crate::error::Error;
@@ -17,11 +18,12 @@ use crate::space::catalog::{Catalog, DRAFT_EXTENSION, SEGMENT_EXTENSION};
 use crate::space::manifest::{self, FILES};
 use crate::stream::definition;
 use crate::stream::{SYMBOLS_FILE, space_directory};
+use std::collections::HashSet;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tapedb_log::{Cut, Found, Storage, StorageFile, Walk};
+use tapedb_log::{Cut, END_FILE, Found, PRODUCERS_FILE, Storage, StorageFile, Walk, note_end};
 use tapedb_segment::Block;
 
 /// Bytes that are copied at once.
@@ -36,9 +38,12 @@ const SMALL_BYTES_MAX: u64 = 1 << 30;
 /// What a backup does about streams that have been deleted since the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Deleted {
-    /// They are deleted in the backup too, when all others are in it.
+    /// They are deleted in the backup too, when all others are in it; but where none of those in the backup would be left, nothing
+    /// is done ([`Error::Backup`]).
     #[default]
     Delete,
+    /// They are deleted in the backup too, also when none would be left.
+    DeleteAll,
     /// They stay. If another stream has the name, the old one is called by its name, a dot and its id.
     Keep,
 }
@@ -68,6 +73,7 @@ impl Database {
     /// ends the work by breaking; what is done by then stays, and the next call goes on.
     ///
     /// # Errors
+    /// [`Error::Backup`] when `to` is the backup of another database ([`Database::adopt_backup`]), or would lose all its streams.
     /// When `to` is no database and not one to be made, or is open for writing. What keeps single streams from being copied is
     /// in [`BackedUp::failed`].
     pub fn backup(
@@ -79,6 +85,10 @@ impl Database {
         let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutUpkeep)?;
         let mut done = BackedUp::default();
         let names = self.streams()?;
+        self.check_is_backup(&target)?;
+        if deleted == Deleted::Delete {
+            check_keeps_some(&names, &target)?;
+        }
         for name in &names {
             let mut copier = Copier {
                 storage: self.storage().clone(),
@@ -97,7 +107,7 @@ impl Database {
                 Err(error) => done.failed.push((name.clone(), error)),
             }
         }
-        if deleted == Deleted::Delete && done.failed.is_empty() {
+        if deleted != Deleted::Keep && done.failed.is_empty() {
             let now = self.streams()?;
             for name in target.streams()?.into_iter().filter(|name| !now.contains(name)) {
                 target.delete_stream(&name)?;
@@ -106,6 +116,78 @@ impl Database {
         }
         Ok(done)
     }
+}
+
+impl Database {
+    /// Makes a database in the directory `to` the backup of this one, whatever it was before: the next [`Database::backup`] brings it up to
+    /// date, and deletes what is not here.
+    ///
+    /// # Errors
+    /// When `to` is no database, or is open for writing; what keeps the file from being written that says so.
+    pub fn adopt_backup(&self, to: impl AsRef<Path>) -> Result<(), Error> {
+        let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutUpkeep)?;
+        target.belong_to(self.belonging()?.id)
+    }
+
+    /// Gives the database in `to`, to which this backup has been copied, the identity that the database had of which this is a
+    /// backup: the same backups go on with it.
+    ///
+    /// # Errors
+    /// When `to` is no database, or is open for writing; what keeps the file from being written that says so.
+    pub fn restore_identity(&self, to: impl AsRef<Path>) -> Result<(), Error> {
+        let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutUpkeep)?;
+        let original = Belonging::read(&**self.storage(), self.path()).ok().flatten();
+        let id = original.and_then(|belonging| belonging.backup_of).unwrap_or_else(random);
+        Belonging { id, backup_of: None }.write(&**self.storage(), target.path())
+    }
+
+    fn belonging(&self) -> Result<Belonging, Error> {
+        Belonging::read_or_make(&**self.storage(), self.path())
+    }
+
+    fn belong_to(&self, original: u64) -> Result<(), Error> {
+        let id = self.belonging().map_or_else(|_| random(), |belonging| belonging.id);
+        Belonging { id, backup_of: Some(original) }.write(&**self.storage(), self.path())
+    }
+
+    /// Checks that a database is a backup of this one, or holds nothing; and makes it one.
+    fn check_is_backup(&self, target: &Self) -> Result<(), Error> {
+        let theirs = target.stream_ids()?;
+        let id = match self.belonging() {
+            Ok(belonging) => belonging.id,
+            // An old backup on a medium that cannot be written is restored.
+            Err(Error::Io { .. }) if theirs.is_empty() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let there = target.belonging()?;
+        let refuse = |what: &str| Err(Error::Backup { path: target.path().into(), what: what.into() });
+        match there.backup_of {
+            Some(original) if original == id => return Ok(()),
+            Some(_) => return refuse("it is the backup of another database"),
+            None => {}
+        }
+        // Made just now, or a backup of an earlier version, which has streams of this database.
+        if theirs.is_empty() || !theirs.is_disjoint(&self.stream_ids()?) {
+            return target.belong_to(id);
+        }
+        refuse("it is a database of its own, with other streams")
+    }
+
+    /// The ids of all streams whose definition can be read.
+    fn stream_ids(&self) -> Result<HashSet<u64>, Error> {
+        let names = self.streams()?;
+        Ok(names.iter().filter_map(|name| Some(self.stored(name).ok()?.id())).collect())
+    }
+}
+
+/// Refuses to take all streams that a backup has: their database is not what it was.
+fn check_keeps_some(names: &[String], target: &Database) -> Result<(), Error> {
+    let there = target.streams()?;
+    if there.is_empty() || there.iter().any(|name| names.contains(name)) {
+        return Ok(());
+    }
+    let what = format!("it would lose all of its {} streams, for the database has none of them", there.len());
+    Err(Error::Backup { path: target.path().into(), what })
 }
 
 /// Copies files of one stream.
@@ -214,6 +296,8 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
     fn space(&mut self, stream: &StoredStream, space: u32, to: &Path) -> Result<(), Error> {
         let (from, target) = (stream.space_path(space), to.join(space_directory(space)));
         let catalog = stream.catalog(space)?;
+        // Before the log is looked at: it may be closed meanwhile, and have more by then than is copied.
+        let noted = self.small(&from.join(END_FILE))?;
         let seen = Seen::of(stream.walk_from(space, catalog.sealed)?)?;
         let ends = &seen.ends;
         // Names come before what uses them: so those of all that was just seen are there.
@@ -228,6 +312,9 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         if !matches!(there, Ok(Some(there)) if there == catalog) {
             manifest::write(&*self.storage, &target, stream.owner(space), &catalog)?;
         }
+        // What it says holds for what is there, and not for what is being put there.
+        self.remove(&target.join(END_FILE))?;
+        self.replace(&from.join(PRODUCERS_FILE), &target.join(PRODUCERS_FILE))?;
         for (file, end) in ends {
             let log = crate::space::aside::log_name(*file);
             self.extend(&from.join(&log), &target.join(&log), *end)?;
@@ -241,10 +328,19 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         }
         self.keep_damaged(&from, &target)?;
         self.remove_others(&target, &needed)?;
+        if let Some(noted) = noted {
+            self.put(&target.join(END_FILE), &noted)?;
+        }
         let copied = Walk::open(self.storage.clone(), &target, stream.id(), space)?;
         let copied = Seen::of(copied.beginning_with(catalog.sealed))?;
         if copied != seen {
             return Err(differs(&target));
+        }
+        if seen.damaged == 0
+            && let Some((file, end)) = seen.ends.last()
+        {
+            let end = (*file, *end, seen.next_sequence);
+            note_end(self.storage.clone(), &target, (stream.id(), space), end)?;
         }
         self.done.damaged = self.done.damaged.saturating_add(damaged);
         Ok(())
@@ -309,13 +405,34 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         names.iter().try_for_each(|name| self.replace(&from.join(name), &to.join(name)))
     }
 
-    /// Makes a small file what it is in the source; one that the source does not have is left as it is.
-    fn replace(&mut self, from: &Path, to: &Path) -> Result<(), Error> {
-        let read = |path: &Path| match self.storage.read(path, SMALL_BYTES_MAX) {
+    /// A small file; `None`: it is not there.
+    fn small(&self, path: &Path) -> Result<Option<Vec<u8>>, Error> {
+        match self.storage.read(path, SMALL_BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             bytes => bytes.map(Some).map_err(Error::io("read", path)),
-        };
-        match (read(from)?, read(to)?) {
+        }
+    }
+
+    /// Makes a small file of bytes, whole or not at all.
+    fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+        let draft = draft_of(path);
+        self.storage.write(&draft, bytes).map_err(Error::io("write", &draft))?;
+        self.storage.sync_file(&draft).map_err(Error::io("sync", &draft))?;
+        self.storage.rename(&draft, path).map_err(Error::io("rename", &draft))?;
+        self.sync_above(path)
+    }
+
+    /// Removes a file, which need not be there.
+    fn remove(&self, path: &Path) -> Result<(), Error> {
+        match self.storage.remove(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a small file what it is in the source; one that the source does not have is left as it is.
+    fn replace(&mut self, from: &Path, to: &Path) -> Result<(), Error> {
+        match (self.small(from)?, self.small(to)?) {
             (None, _) => Ok(()),
             (Some(bytes), Some(there)) if bytes == there => Ok(()),
             _ => self.copy(from, to, u64::MAX),
@@ -345,15 +462,8 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
     fn copy(&mut self, from: &Path, to: &Path, end: u64) -> Result<(), Error> {
         let source = self.storage.open_read(from).map_err(Error::io("open", from))?;
         let end = end.min(source.len().map_err(Error::io("read", from))?);
-        let mut name = to.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{DRAFT_EXTENSION}"));
-        let draft = to.with_file_name(name);
-        match self.storage.remove(&draft) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("remove", &draft)(error));
-            }
-            _ => {}
-        }
+        let draft = draft_of(to);
+        self.remove(&draft)?;
         let copy = self.storage.create_new(&draft).map_err(Error::io("create", &draft))?;
         self.pour((&*source, from), (&*copy, &draft), 0..end)?;
         copy.sync_data().map_err(Error::io("sync", &draft))?;
@@ -400,6 +510,7 @@ struct Seen {
     ends: Vec<(u64, u64)>,
     messages: u64,
     damaged: u64,
+    next_sequence: u64,
 }
 
 impl Seen {
@@ -417,9 +528,10 @@ impl Seen {
                     }
                 }
                 Found::Unreadable { error, .. } => return Err((*error).into()),
-                Found::Index { .. } => {}
+                Found::Index { .. } | Found::NotBelieved { .. } => {}
             }
         }
+        seen.next_sequence = walk.next_sequence();
         Ok(seen)
     }
 }
@@ -439,6 +551,13 @@ fn damaged_places(stream: &StoredStream, part: &StoredPart) -> Result<u64, Error
         read.map_or(1, |()| block.damaged_columns().len() as u64)
     };
     Ok(damaged.len() as u64 + (0..segment.blocks().len()).map(in_block).sum::<u64>())
+}
+
+/// The name under which a file is written before it is whole.
+fn draft_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{DRAFT_EXTENSION}"));
+    path.with_file_name(name)
 }
 
 /// A copy is not what was copied.

@@ -1,7 +1,9 @@
 //! Verifies everything that is stored of a stream, in bounded memory, beside a writer, changing nothing.
 
+use crate::care::belonging::{self, Belonging};
 use crate::care::check_blocks::Tools;
 use crate::care::stored::StoredStream;
+use crate::database::Database;
 use crate::error::Error;
 use crate::space::aside::log_name;
 use crate::stream::versions;
@@ -119,6 +121,15 @@ const REBUILT: &str = "nothing: the next writer makes it anew";
 const REMOVE_INDEX: &str = "remove the index file; the next writer makes it anew";
 pub(crate) const REPORT: &str =
     "read on with care, load those messages anew from their source, and report how they were written";
+
+impl Database {
+    /// Looks at the file that says which database this is, and whose backup; `None`: it is whole, or there is none.
+    pub fn check_identity(&self) -> Option<Finding> {
+        let error = Belonging::read(&**self.storage(), self.path()).err()?;
+        let now = "messages are not concerned, and backups are refused until then";
+        Some(Finding { now, ..Finding::damage(self.path().join(belonging::FILE), error.to_string()) })
+    }
+}
 
 impl StoredStream {
     /// Verifies the symbol file; both copies of each manifest; headers, indexes and all columns of segments, that they hold
@@ -269,6 +280,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                     self.find(Finding { first_sequence: Some(first_sequence), messages: count, ..finding })?;
                 }
                 Found::Index { file, fault } => self.find(self.index(file, fault))?,
+                Found::NotBelieved { name } => self.find(self.not_believed(name))?,
             }
         }
         ControlFlow::Continue(true)
@@ -418,6 +430,12 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
             IndexFault::Wrong => Finding { now: REMOVE_INDEX, ..finding },
             IndexFault::WithoutSuccessor => Finding { messages: None, ..finding },
         }
+    }
+
+    fn not_believed(&self, name: &str) -> Finding {
+        let path = self.stream.space_path(self.space).join(name);
+        let what = "the file is damaged, and nobody believes it".into();
+        Finding { severity: Severity::Note, now: REBUILT, ..Finding::damage(path, what) }
     }
 
     fn log_file(&self, file: u64) -> PathBuf {

@@ -11,6 +11,7 @@ use crate::upkeep::verify::DUMP_EXTENSION;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
+use tapedb_log::{END_FILE, PRODUCERS_FILE};
 use tapedb_segment::{Damage, Tier};
 
 /// A space is looked at again when a writer has moved messages meanwhile, but not more often.
@@ -234,7 +235,9 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         for name in names {
             let path = directory.join(&name);
             let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-            let is_known = manifest::FILES.contains(&&*name) || known.contains(&path);
+            let is_known = manifest::FILES.contains(&&*name)
+                || [END_FILE, PRODUCERS_FILE].contains(&&*name)
+                || known.contains(&path);
             let (what, now) = match extension {
                 _ if is_known => continue,
                 "log" | "idx" | DAMAGED_EXTENSION => continue,

@@ -386,7 +386,7 @@ impl Block {
             } else {
                 translate((&header, batch), lane, &mut self.bytes, errors);
             }
-            while let Some(Ok(header)) = self.bytes.get(at..).map(BatchHeader::parse) {
+            while let Some(Ok(header)) = self.bytes.get(at..).map(BatchHeader::parse_stored) {
                 let end = at + header.batch_bytes();
                 self.batches.push(BatchAt { start: at as u32, end: end as u32, header });
                 at = end;

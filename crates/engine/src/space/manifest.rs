@@ -18,6 +18,7 @@
 use crate::error::Error;
 use crate::space::catalog::{Catalog, Content, Part};
 use crate::space::deletion::Deletion;
+use crate::space::reserve;
 use crate::stream::copies;
 use std::fmt::Write;
 use std::ops::Range;
@@ -80,7 +81,19 @@ pub(crate) fn write(
     catalog: &Catalog,
 ) -> Result<(), Error> {
     let text = to_text(catalog, owner);
-    copies::replace(storage, directory, FILES[0], TEMPORARY, &text)?;
+    let replace = || copies::replace(storage, directory, FILES[0], TEMPORARY, &text);
+    match replace() {
+        Err(Error::Io { source, .. }) if reserve::is_full(&source) => {
+            // The first copy is good, and there all the time; what a manifest takes away may be what makes room.
+            let _ = storage.remove(&directory.join(TEMPORARY));
+            let _ = storage.remove(&directory.join(FILES[1]));
+            replace().or_else(|error| match reserve::release(storage, directory) {
+                true => storage.remove(&directory.join(TEMPORARY)).map_or_else(|_| replace(), |()| replace()),
+                false => Err(error),
+            })?;
+        }
+        replaced => replaced?,
+    }
     // What the first copy says holds.
     if copies::replace(storage, directory, FILES[1], TEMPORARY, &text).is_err() {
         let _ = storage.remove(&directory.join(FILES[1]));

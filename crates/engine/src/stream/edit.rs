@@ -158,6 +158,7 @@ pub(crate) fn ids<S: AsRef<str>>(stream: &StreamInner, symbols: impl IntoIterato
 }
 
 fn delete_in(lane: Lane<'_>, deletion: Deletion) -> Result<(), Error> {
+    lane.stream.check_lock()?;
     let writer = lane.space.writer.as_ref().ok_or(Error::ReadOnly)?;
     // Nobody appends meanwhile, so that what is late afterwards is decided by what is left.
     let _hold = writer.hold();

@@ -116,7 +116,7 @@ impl Observers {
 
     #[cold]
     fn tell_committed(&self, space: u32, committed: &Committed, batch: &[u8]) {
-        let Ok(header) = BatchHeader::parse(batch) else { return };
+        let Ok(header) = BatchHeader::parse_stored(batch) else { return };
         let Committed { sequences, file, offset, .. } = committed;
         let span = Span {
             file: *file,

@@ -52,16 +52,19 @@ impl Database {
         }
     }
 
-    /// The name that the stream of an id has now; `None` when there is none of that id. Looks at the definitions of all.
+    /// The name that the stream of an id has now; `None` when there is none of that id. The process that writes reads the
+    /// definitions of all streams only where one has been created, deleted or renamed since.
     ///
     /// # Errors
     /// When the streams cannot be listed.
     pub fn name_of_id(&self, stream_id: u64) -> Result<Option<String>, Error> {
-        let is_it = |name: &String| {
-            let found = definition::read(&**self.storage(), &self.directory_of(name));
-            matches!(found, Ok(Some(found)) if found.definition.id == stream_id)
-        };
-        Ok(self.streams()?.into_iter().find(is_it))
+        let read = |name: &str| definition::read(&**self.storage(), &self.directory_of(name));
+        self.names_by_id().find(stream_id, !self.is_read_only(), || {
+            let names = self.streams()?;
+            let of_name =
+                |name: String| (read(&name).map(|found| found.map(|found| found.definition.id)), name);
+            Ok(names.into_iter().map(of_name).collect())
+        })
     }
 
     /// Does what a command says: the answer to [`Upstream::command`](crate::Upstream::command).

@@ -108,6 +108,7 @@ impl Shared {
 
 /// One piece of work in a space; `false`: there is none.
 fn work(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
+    lane.stream.check_lock()?;
     if lane.space.number == 0 {
         retire(lane.stream)?;
     }

@@ -119,6 +119,7 @@ impl Error {
             | Self::Encode(_)
             | Self::Decode { .. }
             | Self::Segment(_)
+            | Self::Backup { .. }
             | Self::Lost(_) => Parts::new(OTHER).text(self.to_string()),
         }
     }

@@ -205,3 +205,81 @@ fn damage_is_copied_as_it_is_and_told() {
     let copy = to.join(segment.strip_prefix(&from).unwrap());
     assert_eq!(fs::read(copy).unwrap(), bytes);
 }
+
+/// What is refused changes nothing.
+fn refused(from: &Path, to: &Path, deleted: Deleted, text: &str) {
+    let before = content(to);
+    let source = Database::open_read_only(from).unwrap();
+    let refused = source.backup(to, deleted, |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(matches!(refused, tapedb_engine::Error::Backup { .. }), "{refused:?}");
+    assert!(refused.to_string().contains(text), "{refused}");
+    assert_eq!(content(to), before);
+}
+
+#[test]
+fn a_backup_belongs_to_one_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let [a, b, to] = ["a", "b", "to"].map(|name| directory.path().join(name));
+    for path in [&a, &b] {
+        let db = Database::open_without_upkeep(path).unwrap();
+        append_ticks(&db.create_stream("s", schema(), small_files()).unwrap(), 0..50);
+    }
+    back_up(&a, &to, Deleted::Delete);
+    back_up(&a, &to, Deleted::Delete);
+    for deleted in [Deleted::Delete, Deleted::DeleteAll, Deleted::Keep] {
+        refused(&b, &to, deleted, "the backup of another database");
+        // Nor is a database with streams of its own overwritten.
+        refused(&a, &b, deleted, "a database of its own");
+    }
+    Database::open_read_only(&b).unwrap().adopt_backup(&to).unwrap();
+    refused(&a, &to, Deleted::Delete, "the backup of another database");
+    back_up(&b, &to, Deleted::Delete);
+    assert_eq!(content(&to), content(&b));
+}
+
+#[test]
+fn a_database_that_has_lost_its_streams_takes_none_of_its_backup() {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
+    let db = Database::open_without_upkeep(&from).unwrap();
+    append_ticks(&db.create_stream("s", schema(), small_files()).unwrap(), 0..50);
+    back_up(&from, &to, Deleted::Delete);
+    db.delete_stream("s").unwrap();
+    refused(&from, &to, Deleted::Delete, "lose all of its 1 streams");
+    append_ticks(&db.create_stream("t", schema(), small_files()).unwrap(), 0..50);
+    refused(&from, &to, Deleted::Delete, "lose all of its 1 streams");
+    let done = back_up(&from, &to, Deleted::DeleteAll);
+    assert_eq!((done.removed, content(&to).len()), (vec!["s".into()], 1));
+}
+
+/// Databases and backups of earlier versions have no identity.
+#[test]
+fn an_old_backup_is_gone_on_with() {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
+    let db = Database::open_without_upkeep(&from).unwrap();
+    let stream = db.create_stream("s", schema(), small_files()).unwrap();
+    append_ticks(&stream, 0..50);
+    back_up(&from, &to, Deleted::Delete);
+    for path in [&from, &to] {
+        fs::remove_file(path.join("identity")).unwrap();
+    }
+    append_ticks(&stream, 50..60);
+    back_up(&from, &to, Deleted::Delete);
+    assert_eq!(content(&to), content(&from));
+    assert!(fs::read_to_string(to.join("identity")).unwrap().contains("backup-of"));
+}
+
+#[test]
+fn a_restored_database_goes_on_with_its_backups() {
+    let directory = tempfile::tempdir().unwrap();
+    let [from, to, again] = ["db", "backup", "again"].map(|name| directory.path().join(name));
+    let db = Database::open_without_upkeep(&from).unwrap();
+    append_ticks(&db.create_stream("s", schema(), small_files()).unwrap(), 0..50);
+    back_up(&from, &to, Deleted::Delete);
+    back_up(&to, &again, Deleted::Delete);
+    Database::open_read_only(&to).unwrap().restore_identity(&again).unwrap();
+    append_ticks(&reopen_without_upkeep(&again).stream("s").unwrap(), 50..60);
+    back_up(&again, &to, Deleted::Delete);
+    assert_eq!(content(&to), content(&again));
+}

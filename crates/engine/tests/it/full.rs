@@ -127,3 +127,64 @@ fn wait_until(done: impl Fn() -> bool) {
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// What frees room writes a manifest first: it finds room on a disk without a free byte.
+#[test]
+fn a_purge_a_truncation_and_a_deletion_succeed_on_a_full_disk_and_free_room() {
+    fn used(disk: &SimStorage) -> u64 {
+        disk.paths().iter().map(|path| disk.content(path).unwrap().len() as u64).sum()
+    }
+    let frees: [fn(&Database); 4] = [
+        |db| db.stream("s").unwrap().purge(Timestamp(250)).unwrap(),
+        |db| db.stream("s").unwrap().truncate(Timestamp(150)).unwrap(),
+        |db| db.stream("s").unwrap().clear().unwrap(),
+        |db| db.delete_stream("s").unwrap(),
+    ];
+    for (i, frees) in frees.iter().enumerate() {
+        for is_reopened in [false, true] {
+            let disk = SimStorage::new(i as u64);
+            let open =
+                || Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutUpkeep).unwrap();
+            let mut db = open();
+            let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+            for round in 0..4 {
+                append_ticks(&stream, round * 100..round * 100 + 100);
+                stream.seal().unwrap();
+            }
+            append_ticks(&stream, 400..420);
+            let mut loader = stream.loader().unwrap();
+            drop(stream);
+            if is_reopened {
+                drop((loader, db));
+                db = open();
+                loader = db.stream("s").unwrap().loader().unwrap();
+            }
+            let before = used(&disk);
+            disk.set_capacity(Some(before));
+            // What was preallocated is used up first.
+            let mut end = 420;
+            loop {
+                loader.append("A", Timestamp(end as i64), &Tick::of(end)).unwrap();
+                end += 1;
+                if loader.flush().is_err() {
+                    break;
+                }
+            }
+            frees(&db);
+            assert!(used(&disk) + 1000 < before, "case {i}: {} of {before} bytes", used(&disk));
+            if db.streams().unwrap().is_empty() {
+                continue;
+            }
+            loader.flush().unwrap();
+            let left = drain(&mut db.stream("s").unwrap().cursor().open().unwrap());
+            let first = end - 1;
+            let expected = [(250..end).collect(), (0..150).chain([first]).collect::<Vec<_>>(), vec![first]];
+            assert_eq!(left, expected[i], "case {i}");
+            // The next writer makes the reserve anew.
+            drop((loader, db));
+            disk.set_capacity(None);
+            drop(open());
+            assert_eq!(disk.content(Path::new("/db/reserve")).map(|content| content.len()), Some(64 << 10));
+        }
+    }
+}

@@ -6,6 +6,7 @@
 mod backup;
 mod batches;
 mod child;
+mod closed;
 mod codes;
 mod counting;
 mod damage;
@@ -16,6 +17,7 @@ mod gate;
 mod here;
 mod kill;
 mod last;
+mod locking;
 mod loopback;
 mod process;
 mod renaming;

@@ -126,3 +126,23 @@ fn names_that_cannot_be_are_refused() {
     db.delete_stream("s").unwrap();
     assert_error(stream.rename_symbol("A", "C"), |e| matches!(e, Error::Deleted { .. }), "deleted");
 }
+
+/// Where each new name was looked for in all others, these took an hour.
+#[test]
+fn very_many_new_symbols_at_once_get_their_ids_in_order() {
+    let (_directory, db) = new_database_without_upkeep();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    stream.symbol_ids(&["B7", "B3"]).unwrap();
+    let names: Vec<String> = (0..400_000).map(|i| format!("B{}", i % 300_000)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let ids = stream.symbol_ids(&names).unwrap();
+    let expected = |i: u32| match i % 300_000 {
+        7 => 0,
+        3 => 1,
+        i => i + 2 - u32::from(i > 3) - u32::from(i > 7),
+    };
+    assert!(ids.iter().copied().eq((0..400_000).map(expected)));
+    assert_eq!(stream.symbol_count(), 300_000);
+    assert_eq!(stream.symbol_ids(&names).unwrap(), ids);
+    assert!(stream.symbol_ids(&["new", ""]).is_err());
+}

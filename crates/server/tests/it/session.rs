@@ -99,7 +99,7 @@ fn who_comes_late_gets_what_was_from_files_and_then_what_comes() {
         assert_eq!(first_sequence, next);
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            let header = tapedb_codec::batch::BatchHeader::parse(rest).unwrap();
+            let header = tapedb_codec::batch::BatchHeader::parse_stored(rest).unwrap();
             assert_eq!(header.first_sequence, next);
             next += u64::from(header.count);
             rest = &rest[header.batch_bytes()..];
@@ -145,7 +145,7 @@ fn without_credit_nothing_is_pushed_and_nobody_waits() {
         let mut rest = &bytes[..];
         last = first_sequence;
         while !rest.is_empty() {
-            let header = tapedb_codec::batch::BatchHeader::parse(rest).unwrap();
+            let header = tapedb_codec::batch::BatchHeader::parse_stored(rest).unwrap();
             last += u64::from(header.count);
             rest = &rest[header.batch_bytes()..];
         }

@@ -35,7 +35,7 @@ fn scanned(input: &[u8]) {
         assert!(granule.offset >= end && granule.count > 0);
         end = granule.offset + u64::from(granule.len);
         assert!(end <= scan.end);
-        assert!(BatchHeader::parse(&input[granule.offset as usize..]).is_ok());
+        assert!(BatchHeader::parse_stored(&input[granule.offset as usize..]).is_ok());
     }
     if let Some(whole) = input.get(..scan.end as usize) {
         let again = scan_bytes(whole);

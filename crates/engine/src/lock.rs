@@ -1,0 +1,72 @@
+//! What keeps a second writer out of a database.
+//!
+//! A writer locks two files: `lock`, and the marker, which nobody removes by mistake and without which a directory is no
+//! database. So one that is let in by a `lock` that was removed finds the marker locked. Where a locked file no longer has its
+//! name all the same, the writer stops: somebody else may be writing by now.
+
+use crate::error::Error;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use tapedb_log::{LogError, Storage, StorageLock};
+
+/// How often, and at what intervals, a lock is tried before the database counts as locked.
+const ATTEMPTS: u32 = 10;
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Held by who writes a database; the system lets go of it when the process ends, however it ends.
+#[derive(Debug)]
+pub(crate) struct WriterLock {
+    path: PathBuf,
+    lock: StorageLock,
+    marker: Option<StorageLock>,
+}
+
+impl WriterLock {
+    /// Locks a file of the database at `path`.
+    pub fn take(storage: &dyn Storage, path: &Path, file: &str) -> Result<Self, Error> {
+        Ok(Self { path: path.into(), lock: try_lock(storage, path, file)?, marker: None })
+    }
+
+    /// Locks the marker as well.
+    pub fn with_marker(self, storage: &dyn Storage, file: &str) -> Result<Self, Error> {
+        Ok(Self { marker: Some(try_lock(storage, &self.path, file)?), ..self })
+    }
+
+    /// Checks that the locks were not found lost. Cheap: asked before every append.
+    #[inline]
+    pub fn check(&self) -> Result<(), Error> {
+        let is_lost = self.lock.is_lost() || self.marker.as_ref().is_some_and(StorageLock::is_lost);
+        if is_lost { Err(self.lost()) } else { Ok(()) }
+    }
+
+    /// [`WriterLock::check`] that looks, now.
+    pub fn look(&self) -> Result<(), Error> {
+        let holds = self.lock.look() && self.marker.as_ref().is_none_or(StorageLock::look);
+        if holds { Ok(()) } else { Err(self.lost()) }
+    }
+
+    #[cold]
+    fn lost(&self) -> Error {
+        let cause = format!(
+            "the lock of {} was removed or replaced, so that another process may be writing; see that there is one writer, and \
+             that nothing touches its lock",
+            self.path.display()
+        );
+        LogError::Poisoned { cause }.into()
+    }
+}
+
+fn try_lock(storage: &dyn Storage, path: &Path, file: &str) -> Result<StorageLock, Error> {
+    let file = path.join(file);
+    // A child process that is just being started holds a copy of a lock that this process has let go of.
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            thread::sleep(INTERVAL);
+        }
+        if let Some(lock) = storage.try_lock(&file).map_err(Error::io("lock", &file))? {
+            return Ok(lock);
+        }
+    }
+    Err(Error::Locked { path: path.into() })
+}

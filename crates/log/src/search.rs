@@ -1,0 +1,285 @@
+//! Looks for the next whole batch behind damage. Pure, as `scan.rs`.
+//!
+//! The bytes that are looked through may be a body, which may be anything, also a batch with all its checksums. What keeps a
+//! body from being believed:
+//!
+//! * A batch must have the mark of its place (`marks.rs`). In a file of version 2 that is proof.
+//! * Its sequence numbers are not below the expected one, nor further above it than the bytes in between can hold.
+//! * Where marks are no proof (version 1, and files whose header is lost), a header in which one bit is wrong is put right,
+//!   which tells how long the damaged batch is: its body is not looked at. And what is found must be continued: by a
+//!   batch with the next sequence number, by spare capacity, or by the end of the file.
+
+use crate::format::{FILE_HEADER_BYTES, u32_at, u64_at};
+use crate::marks::{MARK_BYTES, Marks};
+use std::ops::{Range, RangeInclusive};
+use tapedb_codec::batch::{self, BatchError, BatchHeader, HEADER_BYTES, MAX_BATCH_MESSAGES};
+
+/// Bytes of bad payloads that one search looks through after it has checked them: four of the largest batches.
+pub(crate) const SEARCH_BYTES: usize = 4 * batch::MAX_BATCH_BYTES;
+
+/// Where bytes lie that are looked at: in this log file, from this offset on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Region {
+    pub file: u64,
+    pub offset: u64,
+    pub marks: Marks,
+}
+
+impl Region {
+    /// The whole batch at `at`: with its mark, both checksums, and a sequence number that the file can have come to there.
+    pub fn check(&self, bytes: &[u8], at: usize) -> Result<BatchHeader, BatchError> {
+        let header = self.header(bytes, at)?;
+        let end = header.batch_bytes().min(bytes.len() - at);
+        batch::verify_payload(&header, &bytes[at + HEADER_BYTES..at + end])?;
+        Ok(header)
+    }
+
+    fn header(&self, bytes: &[u8], at: usize) -> Result<BatchHeader, BatchError> {
+        let (rest, offset) = (&bytes[at..], self.offset + at as u64);
+        if rest.len() >= MARK_BYTES && !self.marks.fits(offset, rest) {
+            return Err(BatchError::Magic { have: u32_at(rest, 0) });
+        }
+        let header = BatchHeader::parse_stored(rest)?;
+        let first_sequence = header.first_sequence;
+        let before = offset.saturating_sub(FILE_HEADER_BYTES);
+        if first_sequence > self.file.saturating_add(messages_max(before)) {
+            let (field, need) = ("first_sequence", "one that the file can have come to");
+            return Err(BatchError::Field { offset: 16, field, need, have: first_sequence });
+        }
+        Ok(header)
+    }
+
+    /// The header of the bad batch at `at`, where it is whole, or can be put right: it tells where the batch ends.
+    fn header_of_bad(&self, bytes: &[u8], at: usize, expected: u64) -> Option<BatchHeader> {
+        let rest = &bytes[at..];
+        let found = BatchHeader::parse_stored(rest).ok();
+        found.or_else(|| (!self.marks.prove()).then(|| put_right(rest, expected)).flatten())
+    }
+
+    /// The first place behind the bad one at `at` that may begin a batch: no body is looked at where it is known how long it
+    /// is.
+    fn after_bad(&self, bytes: &[u8], mut at: usize, mut expected: u64) -> usize {
+        let bad = at;
+        while at < bytes.len() {
+            let region = Self { offset: self.offset + at as u64, ..*self };
+            match region.step_behind_bad(&bytes[at..], at == bad, expected) {
+                Some(header) => (at, expected) = (at + header.batch_bytes(), header.next_sequence()),
+                None => break,
+            }
+        }
+        at.max(bad + 1)
+    }
+
+    /// The header of the batch at the start of `bytes` if it is bad, as the first one is, and it is known how long it is.
+    pub fn step_behind_bad(&self, bytes: &[u8], is_first: bool, expected: u64) -> Option<BatchHeader> {
+        if !is_first && self.check(bytes, 0).is_ok() {
+            return None;
+        }
+        self.header_of_bad(bytes, 0, expected)
+    }
+
+    /// Whether a batch that ends at `end` is continued there: see the module.
+    fn is_continued(&self, bytes: &[u8], end: usize, next_sequence: u64) -> bool {
+        let rest = bytes.get(end..).unwrap_or_default();
+        if rest.iter().take(HEADER_BYTES).all(|byte| *byte == 0) {
+            return true;
+        }
+        let Ok(header) = self.header(bytes, end) else {
+            // The first part of a header: an append that was not finished.
+            let offset = self.offset + end as u64;
+            return rest.len() < HEADER_BYTES
+                && rest.len() >= 24
+                && self.marks.fits(offset, rest)
+                && u64_at(rest, 16) == next_sequence;
+        };
+        header.first_sequence == next_sequence
+    }
+}
+
+/// So many messages fit so many bytes at most.
+fn messages_max(bytes: u64) -> u64 {
+    (bytes / HEADER_BYTES as u64).saturating_mul(MAX_BATCH_MESSAGES as u64)
+}
+
+/// The header at the start of `bytes` with the one bit put right that makes it whole, if then it is the expected one and its
+/// payload is right too.
+fn put_right(bytes: &[u8], expected: u64) -> Option<BatchHeader> {
+    let mut head = *bytes.first_chunk::<HEADER_BYTES>()?;
+    (MARK_BYTES * 8..HEADER_BYTES * 8).find_map(|bit| {
+        head[bit / 8] ^= 1 << (bit % 8);
+        let header = BatchHeader::parse_stored(&head);
+        head[bit / 8] ^= 1 << (bit % 8);
+        let header = header.ok().filter(|header| header.first_sequence == expected)?;
+        let payload = bytes.get(HEADER_BYTES..header.batch_bytes())?;
+        batch::verify_payload(&header, payload).ok().map(|()| header)
+    })
+}
+
+/// What a batch behind damage may be numbered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Behind {
+    /// The sequence number that the damage begins with.
+    pub expected: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+}
+
+impl Behind {
+    /// Of a search for any batch at all.
+    const ANY: Self = Self { expected: u64::MAX, offset: 0 };
+
+    fn is_any(&self) -> bool {
+        self.expected == u64::MAX
+    }
+
+    fn sequences(&self, offset: u64) -> RangeInclusive<u64> {
+        if self.is_any() {
+            return 0..=u64::MAX;
+        }
+        self.expected..=self.expected.saturating_add(messages_max(offset - self.offset))
+    }
+}
+
+/// Looks for whole batches behind damage.
+#[derive(Clone, Debug)]
+pub(crate) struct Search {
+    /// Bytes of payloads that may still be checked in vain, and then looked through for other batches.
+    budget: usize,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { budget: SEARCH_BYTES }
+    }
+}
+
+impl Search {
+    /// The next whole batch behind the bad place at `bad`; `expected`: the sequence number that the damage begins with.
+    pub fn next(
+        &mut self,
+        region: Region,
+        bytes: &[u8],
+        bad: usize,
+        expected: u64,
+    ) -> Option<(usize, BatchHeader)> {
+        let behind = Behind { expected, offset: region.offset + bad as u64 };
+        let from = region.after_bad(bytes, bad, expected);
+        self.next_before(region, bytes, from..bytes.len(), behind).ok()
+    }
+
+    /// The first whole batch there is, whatever its sequence number.
+    pub fn first(&mut self, region: Region, bytes: &[u8]) -> Option<(usize, BatchHeader)> {
+        self.next_before(region, bytes, 0..bytes.len(), Behind::ANY).ok()
+    }
+
+    /// [`Search::next`] that begins within a range; else the first place that was not looked at.
+    pub fn next_before(
+        &mut self,
+        region: Region,
+        bytes: &[u8],
+        range: Range<usize>,
+        behind: Behind,
+    ) -> Result<(usize, BatchHeader), usize> {
+        let mut at = range.start;
+        while let Some(found) = next_marked(region, bytes, at..range.end) {
+            at = found;
+            at += match region.header(bytes, at) {
+                Ok(header)
+                    if behind.sequences(region.offset + at as u64).contains(&header.first_sequence) =>
+                {
+                    match believe((region, behind.is_any()), bytes, at, &header) {
+                        true => return Ok((at, header)),
+                        false => self.step_after(&header, bytes.len() - at),
+                    }
+                }
+                _ => 1,
+            };
+        }
+        Err(at.max(range.end))
+    }
+
+    /// How far to go on from a good header with a bad payload. A header may be part of a message, so batches may lie
+    /// in what it says is its payload; but a file full of such headers would have every byte checked as often as
+    /// there are headers before it. So once the budget is used up, the header is believed.
+    fn step_after(&mut self, header: &BatchHeader, have: usize) -> usize {
+        let bytes = header.batch_bytes();
+        if bytes > have {
+            // Nothing was checked: the payload is not all there.
+            return 1;
+        }
+        match self.budget.checked_sub(bytes) {
+            Some(left) => {
+                self.budget = left;
+                1
+            }
+            None => bytes,
+        }
+    }
+}
+
+/// Whether a batch with a good header, found by searching, is one.
+fn believe((region, is_any): (Region, bool), bytes: &[u8], at: usize, header: &BatchHeader) -> bool {
+    let end = at + header.batch_bytes();
+    let Some(payload) = bytes.get(at + HEADER_BYTES..end) else { return false };
+    batch::verify_payload(header, payload).is_ok()
+        && (is_any || region.marks.prove() || region.is_continued(bytes, end, header.next_sequence()))
+}
+
+/// The first place in a range with the mark of a batch.
+fn next_marked(region: Region, bytes: &[u8], range: Range<usize>) -> Option<usize> {
+    let end = range.end.min((bytes.len() + 1).saturating_sub(MARK_BYTES));
+    match region.marks {
+        Marks::Magic => {
+            let magic = batch::MAGIC.to_le_bytes();
+            let starts = bytes.get(range.start..(end + MARK_BYTES - 1).min(bytes.len()))?;
+            starts.windows(MARK_BYTES).position(|window| window == magic).map(|at| range.start + at)
+        }
+        Marks::Keyed(_) => {
+            (range.start..end).find(|&at| region.marks.fits(region.offset + at as u64, &bytes[at..]))
+        }
+        Marks::Unknown => (range.start..end).find(|&at| bytes[at] != 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tapedb_codec::batch::{BatchBuilder, assign_sequence};
+
+    fn one_batch(first_sequence: u64, body_bytes: usize) -> Vec<u8> {
+        let (mut builder, mut out) = (BatchBuilder::new(), Vec::new());
+        builder.push_bytes(0, 0, 0, &vec![0; body_bytes]).unwrap();
+        builder.finish(1, &mut out);
+        assign_sequence(&mut out, first_sequence).unwrap();
+        out
+    }
+
+    fn next(search: &mut Search, bytes: &[u8]) -> Option<(usize, BatchHeader)> {
+        search.next(Region { file: 0, offset: 64, marks: Marks::Magic }, bytes, 0, 0)
+    }
+
+    /// Headers that each promise the next mebibyte, with batches that can be read at the start and the end.
+    fn forged(headers: usize) -> Vec<u8> {
+        let promise = one_batch(1, 1 << 20);
+        let mut bytes = vec![0xff; 10];
+        for _ in 0..headers {
+            bytes.extend_from_slice(&promise[..HEADER_BYTES]);
+        }
+        bytes.extend(one_batch(2, 50));
+        bytes.resize(bytes.len() + (2 << 20), 0);
+        bytes
+    }
+
+    #[test]
+    fn a_search_looks_into_what_forged_headers_promise_until_that_costs_too_much() {
+        let few = forged(20);
+        let mut search = Search::default();
+        assert_eq!(next(&mut search, &few).map(|(_, header)| header.first_sequence), Some(2));
+        assert!(search.budget < SEARCH_BYTES);
+        let mut many = forged(10_000);
+        many.extend(one_batch(3, 50));
+        let mut search = Search::default();
+        assert_eq!(next(&mut search, &many).map(|(_, header)| header.first_sequence), Some(3));
+        assert!(search.budget < 2 << 20);
+    }
+}

@@ -109,7 +109,7 @@ impl BatchLoader {
             return Ok(PendingBatch { ticket, is_new: false });
         }
         stream.refuse_late(space, header.time_min)?;
-        let written = turn.write().inspect_err(|_| stream.ring())?;
+        let written = stream.write(turn).inspect_err(|_| stream.ring())?;
         // Under the lock still, so that the next batch is compared with it, even before this one is acknowledged.
         space.last_time.fetch_max(header.time_max, Ordering::Relaxed);
         Ok(PendingBatch { ticket: written.unlock(), is_new: true })

@@ -39,6 +39,7 @@ pub use read::cursor::{Cursor, CursorBuilder, Message};
 pub use read::position::Position;
 pub use stream::census::Census;
 pub use stream::observe::{Observer, Observing};
+pub use stream::order::{Order, Ordered};
 pub use stream::rewrite::{REWRITE_BYTES_MAX, Rewriter};
 pub use stream::{Stream, StreamRecovery, StreamStats};
 pub use tapedb_log::{Durability, Granule, LogError, Span, Storage, StorageFile, TailPosition};

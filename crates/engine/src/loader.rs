@@ -318,6 +318,15 @@ impl Loader {
         unsent + self.batch.len()
     }
 
+    /// Gives up the messages that wait for a flush, as after one that failed: they are not appended later. Returns how many.
+    /// (Through a server, what has been sent is no longer here.)
+    pub fn discard(&mut self) -> usize {
+        let pending = self.pending();
+        self.unsent.clear();
+        self.batch.clear();
+        pending
+    }
+
     /// Flushes and ends the loader. (Dropping it flushes too, but cannot tell you of an error.)
     ///
     /// # Errors
@@ -344,7 +353,8 @@ impl Loader {
             self.give_up();
             return Err(error);
         }
-        let committed = write(&self.space, turn, header.time_max).inspect_err(|_| self.stream.ring())?;
+        let committed = write(&self.stream, &self.space, turn, header.time_max);
+        let committed = committed.inspect_err(|_| self.stream.ring())?;
         self.stream.announce(self.space.number, &committed, Some(&self.unsent));
         self.unsent.clear();
         self.next_sequence = committed.sequences.end;
@@ -408,11 +418,16 @@ fn named<T>(stream: &StreamInner, result: Result<T, Error>) -> Result<T, Error> 
 }
 
 /// Writes a batch and waits until it is as durable as the stream promises.
-fn write(space: &Space, turn: Turn<'_, '_>, time_max: i64) -> Result<Committed, LogError> {
-    let written = turn.write()?;
+fn write(
+    stream: &StreamInner,
+    space: &Space,
+    turn: Turn<'_, '_>,
+    time_max: i64,
+) -> Result<Committed, Error> {
+    let written = stream.write(turn)?;
     // Under the lock still, so that the next batch is compared with it, even before this one is acknowledged.
     space.last_time.fetch_max(time_max, Ordering::Relaxed);
-    written.commit()
+    Ok(written.commit()?)
 }
 
 /// Where a symbol is in [`Loader::recent`]: by its length and its last eight bytes, where symbols differ most.

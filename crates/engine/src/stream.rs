@@ -7,6 +7,7 @@ pub(crate) mod definition;
 pub(crate) mod edit;
 pub(crate) mod identity;
 pub(crate) mod observe;
+pub(crate) mod order;
 pub(crate) mod rewrite;
 pub(crate) mod serve;
 pub(crate) mod versions;

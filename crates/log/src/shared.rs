@@ -286,6 +286,11 @@ impl State {
 }
 
 impl<'w> Turn<'w, '_> {
+    /// The sequence number that the batch's first message gets if it is written now.
+    pub fn next_sequence(&self) -> u64 {
+        self.state.writer.next_sequence()
+    }
+
     /// The ticket of the same batch where its producer has sent it before, or a later one: it is in the log, and writing it
     /// again would store it twice. What it says of the batch's place means nothing. Of a batch before the producer's last the
     /// sequence numbers are not known any more: they are the empty range where the last one begins.
@@ -327,6 +332,11 @@ impl<'w> Turn<'w, '_> {
 }
 
 impl Written<'_> {
+    /// The sequence numbers of the batch's messages.
+    pub fn sequences(&self) -> Range<u64> {
+        self.ticket.sequences()
+    }
+
     /// Lets go of the lock and waits as [`SharedWriter::commit`] does.
     ///
     /// # Errors

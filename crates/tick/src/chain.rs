@@ -1,9 +1,10 @@
 //! A chained plant: subscribes to a plant anywhere and publishes again, in a plant of its own.
 //!
 //! Always true: the rows of a table on a day are the source's rows of that day, in their order. So where a chain goes on after
-//! it was ended is counted: as many rows into the source's day as it has of its own.
+//! it was ended is counted: as many rows into the source's day as it has of its own. Rows of all tables come in the source's
+//! order, but for those that a chain had lost when it was ended.
 
-use crate::calendar::{self, CALENDAR, Day, day_of};
+use crate::calendar::{self, CALENDAR, Day};
 use crate::error::{TickError, asked};
 use crate::plan::{self, Plan};
 use crate::plant::write_day;
@@ -12,10 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tapedb_engine::{Cursor, Database, Loader, Message, Stream, StreamOptions};
+use crate::arrivals::sequencer::Sequenced;
+use crate::arrivals::{self, ARRIVALS, Place, Sequencer, Step, Subscription};
+use tapedb_engine::{Database, Loader, Stream, StreamOptions};
 
 /// How long it waits for messages before it looks whether it shall stop.
 const WAIT: Duration = Duration::from_millis(50);
+/// Rows between two looks at the clock while more come.
+const LOOK_ROWS: u64 = 1024;
 /// Pause before it tries again what has failed.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -56,8 +61,11 @@ impl Chain {
         let days = source.days()?;
         let begun = make(&source, db, name, &options, &days)?;
         let plan = Plan::open(db, name)?;
+        let sequenced = Sequencer::start(&plan)?;
+        // On a timer, rows are shown then and not before.
+        plan.tables().iter().for_each(|(_, stream)| stream.hold_back(options.every.is_some()));
         let shared = Arc::new(Shared::default());
-        let mut link = Link::new(source, &plan, begun, days, options.every, shared.clone())?;
+        let mut link = Link::new(source, &plan, sequenced, begun, days, options.every, shared.clone())?;
         let work = move || link.run();
         let thread = std::thread::Builder::new().name("tape-chain".into()).spawn(work);
         match thread {
@@ -114,9 +122,11 @@ fn make(
     }
     let calendar =
         db.open_or_create_stream(&plan::stream_name(name, CALENDAR), calendar::schema(), options.stream)?;
+    let arrivals = plan::stream_name(name, ARRIVALS);
+    let arrivals = db.open_or_create_stream(&arrivals, arrivals::schema(), arrivals::options(options.stream))?;
     let Some(day) = calendar::days(&calendar)?.pop() else {
         let today = days.len() - 1;
-        let mut first = Vec::new();
+        let mut first = vec![(ARRIVALS.to_string(), arrivals.seen_end())];
         for (table, _) in source.tables() {
             let stream = db.stream(&plan::stream_name(name, table.name()))?;
             first.push((table.name().to_string(), stream.stats()?.next_sequence));
@@ -138,9 +148,12 @@ fn make(
 /// What carries rows from a plant to another.
 struct Link {
     source: Plan,
-    name: String,
-    calendar: Stream,
+    sequenced: Sequenced,
     tables: Vec<Lane>,
+    /// The one that may have rows that are not logged.
+    unlogged: usize,
+    /// Where the day that is here begins at the source.
+    place: Place,
     /// Days of the source that have begun there and not here.
     upcoming: VecDeque<Day>,
     /// The day here.
@@ -154,41 +167,41 @@ struct Link {
 /// One table.
 struct Lane {
     name: String,
-    stream: String,
+    here: Stream,
     loader: Loader,
     /// The source's next sequence number, and what it would be here.
     next: u64,
     next_here: u64,
-    has_rows: bool,
 }
 
 impl Link {
     fn new(
         source: Plan,
         plan: &Plan,
+        sequenced: Sequenced,
         (day, at): (Day, usize),
         days: Vec<Day>,
         every: Option<Duration>,
         shared: Arc<Shared>,
     ) -> Result<Self, TickError> {
         let mut tables = Vec::new();
-        for (table, stream) in source.tables() {
+        for (table, _) in source.tables() {
             let (_, here) = plan.table(table.name())?;
             let next_here = here.stats()?.next_sequence;
             let rows = next_here.saturating_sub(day.first_of(table.name()));
             tables.push(Lane {
                 name: table.name().into(),
-                stream: stream.name().into(),
                 loader: here.loader()?,
+                here: here.clone(),
                 next: days[at].first_of(table.name()) + rows,
                 next_here,
-                has_rows: false,
             });
         }
         Ok(Self {
-            name: plan.name().into(),
-            calendar: plan.calendar().clone(),
+            sequenced,
             tables,
+            unlogged: 0,
+            place: Place::of_day(&days[at]),
             next_day: days.len() as u64,
             upcoming: days[at + 1..].iter().cloned().collect(),
             day,
@@ -218,42 +231,46 @@ impl Link {
 
     fn follow(&mut self) -> Result<(), TickError> {
         self.roll()?;
-        let mut cursor = self.open()?;
+        let nexts: Vec<u64> = self.tables.iter().map(|lane| lane.next).collect();
+        let mut plant = Subscription::open(&self.source, &nexts, self.next_day, self.place)?;
         while !self.is_stopping() {
-            while let Some(message) = cursor.next()? {
-                self.take(&message)?;
+            match plant.advance()? {
+                Step::Row(table) => self.take(table, &plant)?,
+                Step::Day(day) => {
+                    self.next_day += 1;
+                    self.upcoming.push_back(day);
+                    self.roll()?;
+                }
+                Step::Nothing => {
+                    self.flush_if_due()?;
+                    let left = self.every.map_or(WAIT, |every| every.saturating_sub(self.flushed.elapsed()));
+                    plant.wait(left.clamp(Duration::from_micros(50), WAIT))?;
+                }
             }
-            let is_due = self.every.is_none_or(|every| self.flushed.elapsed() >= every);
-            if is_due {
-                self.flush()?;
-            }
-            let left = self.every.map_or(WAIT, |every| every.saturating_sub(self.flushed.elapsed()));
-            cursor.wait(left.clamp(Duration::from_micros(50), WAIT))?;
+            self.place = plant.place();
         }
         Ok(())
     }
 
-    fn open(&self) -> Result<Cursor, TickError> {
-        let calendar = self.source.calendar().name();
-        let names = self.tables.iter().map(|lane| &*lane.stream).chain([calendar]);
-        let nexts = self.tables.iter().map(|lane| lane.next).chain([self.next_day]);
-        Ok(self.source.database().cursor(names)?.from_sequences(nexts).live().open()?)
-    }
-
-    fn take(&mut self, message: &Message<'_>) -> Result<(), TickError> {
-        let stream = message.stream().name();
-        let Some(lane) = self.tables.iter_mut().find(|lane| lane.stream == stream) else {
-            self.next_day = message.sequence() + 1;
-            self.upcoming.push_back(day_of(message)?);
-            return self.roll();
-        };
+    fn take(&mut self, table: usize, plant: &Subscription) -> Result<(), TickError> {
+        let Some(message) = plant.message(table) else { return Ok(()) };
+        if table != self.unlogged {
+            // What came before is logged before.
+            self.tables[self.unlogged].loader.flush()?;
+            self.unlogged = table;
+        }
+        let is_time_to_look = self.every.is_some() && message.sequence() % LOOK_ROWS == 0;
+        let lane = &mut self.tables[table];
         if message.sequence() != lane.next {
             let missed = message.sequence().saturating_sub(lane.next);
             self.shared.missed.fetch_add(missed, Ordering::Relaxed);
         }
         lane.loader.append_body(message.symbol(), message.time(), message.type_id(), message.body())?;
-        (lane.next, lane.next_here, lane.has_rows) = (message.sequence() + 1, lane.next_here + 1, true);
+        (lane.next, lane.next_here) = (message.sequence() + 1, lane.next_here + 1);
         self.shared.rows.fetch_add(1, Ordering::Release);
+        if is_time_to_look {
+            self.flush_if_due()?;
+        }
         if self.upcoming.is_empty() { Ok(()) } else { self.roll() }
     }
 
@@ -263,24 +280,37 @@ impl Link {
             if self.tables.iter().any(|lane| lane.next < next.first_of(&lane.name)) {
                 return Ok(());
             }
-            // Rows of the new day may be here already.
+            // Rows of the new day may be here already, if it began before its source noted arrivals.
             let edge = |lane: &Lane| {
                 let later = lane.next - next.first_of(&lane.name);
                 (lane.name.clone(), lane.next_here.saturating_sub(later))
             };
-            let day = Day { first: self.tables.iter().map(edge).collect(), ..next.clone() };
+            let edges: Vec<(String, u64)> = self.tables.iter().map(edge).collect();
+            let next = next.clone();
             self.flush()?;
-            write_day(&self.calendar, &self.name, &day, Some(self.day.date))?;
-            self.day = day;
+            let make = |first: Vec<(String, u64)>| {
+                let arrivals = first.into_iter().filter(|(name, _)| name == ARRIVALS);
+                Day { first: edges.into_iter().chain(arrivals).collect(), ..next }
+            };
+            self.day = self.sequenced.sequencer.begin_day(self.day.date, make)?;
             self.upcoming.pop_front();
         }
         Ok(())
     }
 
+    fn flush_if_due(&mut self) -> Result<(), TickError> {
+        match self.every {
+            Some(every) if self.flushed.elapsed() < every => Ok(()),
+            _ => self.flush(),
+        }
+    }
+
     fn flush(&mut self) -> Result<(), TickError> {
-        for lane in self.tables.iter_mut().filter(|lane| lane.has_rows) {
+        if let Some(lane) = self.tables.get_mut(self.unlogged) {
             lane.loader.flush()?;
-            lane.has_rows = false;
+        }
+        if self.every.is_some() {
+            self.tables.iter().for_each(|lane| lane.here.publish());
         }
         self.flushed = Instant::now();
         Ok(())

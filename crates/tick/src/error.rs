@@ -38,6 +38,24 @@ pub enum TickError {
         /// What does not fit.
         what: String,
     },
+    /// An update could not be logged. What of it is not stored will not be.
+    NotLogged {
+        /// The table.
+        table: String,
+        /// Rows of the update; 0: of several that nobody waits for.
+        rows: u64,
+        /// How many of them, from the first on, are stored all the same.
+        stored: u64,
+        /// Why.
+        cause: Box<tapedb_engine::Error>,
+    },
+    /// A table is there with columns that a new definition of it would lose.
+    Columns {
+        /// The table's stream.
+        stream: String,
+        /// What would be lost.
+        what: String,
+    },
     /// Something that cannot be asked.
     Asked {
         /// What, and what to ask instead.
@@ -61,6 +79,20 @@ impl fmt::Display for TickError {
                 write!(f, "table {table} has no column {name:?}; it has {}", known.join(", "))
             }
             Self::Update { table, what } => write!(f, "update of table {table}: {what}"),
+            Self::NotLogged { table, rows: 0, cause, .. } => {
+                write!(f, "updates of table {table} are not stored, send them again: {cause}")
+            }
+            Self::NotLogged { table, stored: 0, cause, .. } => {
+                write!(f, "update of table {table}: nothing of it is stored, send it again: {cause}")
+            }
+            Self::NotLogged { table, rows, stored, cause } => write!(
+                f,
+                "update of table {table}: the first {stored} of its {rows} rows are stored, send the others again: {cause}"
+            ),
+            Self::Columns { stream, what } => write!(
+                f,
+                "stream {stream}: {what}, and what is stored of it would be lost; define it as it is, or change the stream with `tapedb alter {stream} --schema FILE`"
+            ),
             Self::Asked { what } => f.write_str(what),
         }
     }
@@ -70,6 +102,7 @@ impl std::error::Error for TickError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Database(error) => Some(error),
+            Self::NotLogged { cause, .. } => Some(cause),
             _ => None,
         }
     }

@@ -1,26 +1,39 @@
 //! The HDB: days that have ended, in a database of their own.
 //!
 //! Each table is a stream `PLANT/TABLE`, in time order within each day; the stream `PLANT/days` has a message for each day that
-//! is there whole, which says where it is. A day is found by that, not by the times of its messages.
+//! is there whole, which says where it is. A day is found by that, not by the times of its messages. What else is in the
+//! tables' streams, as history that was imported, is found by its times (UTC).
 //!
-//! Always true: what is in a table's stream behind the last day that is whole is a beginning of the next one, left by a
-//! hand-over that did not come to its end; the next attempt goes on behind it.
+//! Always true: where `PLANT/days` says that a day is, there are the rows of that day and no others: they were read again and
+//! compared before it was said. Who hands a day over has claimed it in `PLANT/handovers` ([`claims`]). Of two messages of
+//! `PLANT/days` for one date the last one counts.
+
+mod claims;
+mod handover;
+
+pub(crate) use claims::Claimant;
+pub(crate) use handover::{Handing, Rows, TakeRow};
 
 use crate::answer::{Answer, Collect};
 use crate::cell::Cells;
+use crate::content::Content;
 use crate::date::Date;
 use crate::error::{TickError, asked};
 use crate::plan::stream_name;
 use crate::query::Query;
 use crate::table::Table;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use tapedb_codec::{Record, SchemaBuilder};
-use tapedb_engine::{Database, Error, Stream, StreamOptions};
+use tapedb_engine::{Database, Error, Stream};
 use tapedb_schema::{Schema, Timestamp};
 
 /// Name of the stream that says which days are there.
-const DAYS: &str = "days";
+pub(crate) const DAYS: &str = "days";
+/// Name of the stream that says who is handing over what.
+pub(crate) const HANDOVERS: &str = "handovers";
 
-/// A day is there whole.
+/// A day is there whole. The message's symbol is its date as people write it.
 #[derive(Record, Debug, Clone, Default, PartialEq)]
 #[record(message)]
 struct Stored {
@@ -47,23 +60,16 @@ struct Part {
     time_max: Timestamp,
 }
 
+impl Part {
+    fn sequences(&self) -> Range<u64> {
+        self.first..self.first.saturating_add(self.rows)
+    }
+}
+
 /// A database of days. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Hdb {
     db: Database,
-}
-
-/// Takes a row: time, symbol and body.
-pub(crate) type TakeRow<'a> = &'a mut dyn FnMut(Timestamp, &str, &[u8]) -> Result<(), TickError>;
-
-/// Rows of one table that are handed over, in time order.
-pub(crate) trait Rows {
-    /// How many.
-    fn len(&self) -> u64;
-    /// Earliest and latest time; none if there is no row.
-    fn times(&self) -> Option<(Timestamp, Timestamp)>;
-    /// Gives rows from one on, in time order, those of equal times as they came: time, symbol and body, until it says stop.
-    fn each(&self, from: u64, row: TakeRow<'_>) -> Result<(), TickError>;
 }
 
 impl Hdb {
@@ -77,22 +83,24 @@ impl Hdb {
         &self.db
     }
 
-    /// The days of a plant that are there whole, in the order in which they came.
+    /// The days of a plant that are there, in order: those that were handed over whole, and the dates (UTC) of what was imported.
     ///
     /// # Errors
     /// What keeps them from being read.
     pub fn dates(&self, plant: &str) -> Result<Vec<Date>, TickError> {
-        Ok(self.stored(plant)?.iter().map(|day| Date(day.date)).collect())
+        let days = self.days(plant)?;
+        let mut dates: BTreeSet<Date> = days.stored.keys().copied().collect();
+        for table in self.tables(plant)? {
+            let (_, stream) = self.table(plant, table.name())?;
+            dates.extend(days.imported(table.name(), &stream)?);
+        }
+        Ok(dates.into_iter().collect())
     }
 
-    /// The first of some days that is not there.
-    pub(crate) fn missing(
-        &self,
-        plant: &str,
-        dates: impl Iterator<Item = Date>,
-    ) -> Result<Option<Date>, TickError> {
-        let stored = self.dates(plant)?;
-        Ok(dates.filter(|date| !stored.contains(date)).min())
+    /// The days that were handed over, with how many rows each has of each table.
+    pub(crate) fn handed_over(&self, plant: &str) -> Result<BTreeMap<Date, Vec<(String, u64)>>, TickError> {
+        let rows = |day: Stored| day.tables.into_iter().map(|part| (part.table, part.rows)).collect();
+        Ok(self.stored(plant)?.into_iter().map(|(date, day)| (date, rows(day))).collect())
     }
 
     /// The tables of a plant.
@@ -103,7 +111,8 @@ impl Hdb {
         let prefix = stream_name(plant, "");
         let mut tables = Vec::new();
         for name in self.db.streams()? {
-            if let Some(table) = name.strip_prefix(&prefix).filter(|table| *table != DAYS) {
+            let table = name.strip_prefix(&prefix);
+            if let Some(table) = table.filter(|table| crate::plan::check_table(table).is_ok()) {
                 tables.push(Table::of_schema(self.db.stream(&name)?.schema())?.named(table));
             }
         }
@@ -117,18 +126,51 @@ impl Hdb {
     /// from being read.
     pub fn query(&self, plant: &str, date: Option<Date>, query: &Query) -> Result<Answer, TickError> {
         let (table, stream) = self.table(plant, &query.table)?;
-        let stored = self.stored(plant)?;
-        let days: Vec<&Stored> =
-            stored.iter().filter(|day| date.is_none_or(|date| day.date == date.0)).collect();
-        if let (Some(date), true) = (date, days.is_empty()) {
-            return asked(format!("the HDB does not have {date} of plant {plant}; see the dates it has"));
-        }
+        let days = self.days(plant)?;
+        let dates = match date {
+            Some(date) if !days.stored.contains_key(&date) && !self.dates(plant)?.contains(&date) => {
+                return asked(format!(
+                    "the HDB does not have {date} of plant {plant}; see the dates it has (`tapedb tick query --status`)"
+                ));
+            }
+            Some(date) => BTreeSet::from([date]),
+            None => {
+                let imported = days.imported(table.name(), &stream)?;
+                days.stored.keys().copied().chain(imported).collect()
+            }
+        };
         let mut collect = Collect::new(&table, Cells::of(&table, stream.layouts()), query)?;
-        for day in days {
-            let Some(part) = day.tables.iter().find(|part| part.table == query.table) else { continue };
-            collect_part(&stream, part, day.midnight, query, &mut collect)?;
+        for date in dates {
+            match days.stored.get(&date) {
+                Some(day) => {
+                    let parts = day.tables.iter().filter(|part| part.table == query.table);
+                    for part in parts {
+                        collect_part(&stream, part, day.midnight, query, &mut collect)?;
+                    }
+                }
+                None => days.collect_imported(&stream, date, query, &mut collect)?,
+            }
         }
         collect.finish()
+    }
+
+    /// What a day of a table says that was handed over; `None`: it has not been, or has other columns by now.
+    pub(crate) fn content(&self, plant: &str, date: Date, table: &Table) -> Result<Option<Content>, TickError> {
+        let stored = self.stored(plant)?;
+        let Some(day) = stored.get(&date) else { return Ok(None) };
+        let parts: Vec<&Part> = day.tables.iter().filter(|part| part.table == table.name()).collect();
+        if parts.is_empty() {
+            return Ok(Some(Content::default()));
+        }
+        let (there, stream) = self.table(plant, table.name())?;
+        if there.columns() != table.columns() {
+            return Ok(None);
+        }
+        let mut content = Content::default();
+        for part in parts {
+            add_content(&stream, part.sequences(), &mut content)?;
+        }
+        Ok(Some(content))
     }
 
     fn table(&self, plant: &str, name: &str) -> Result<(Table, Stream), TickError> {
@@ -144,50 +186,25 @@ impl Hdb {
         }
     }
 
-    fn stored(&self, plant: &str) -> Result<Vec<Stored>, TickError> {
-        let stream = match self.db.stream(&stream_name(plant, DAYS)) {
-            Err(Error::NoStream { .. }) => return Ok(Vec::new()),
-            found => found?,
-        };
-        let mut cursor = stream.cursor().open()?;
-        let mut days = Vec::new();
-        while let Some(message) = cursor.next()? {
-            days.push(message.decode()?);
-        }
-        Ok(days)
+    fn days(&self, plant: &str) -> Result<Days, TickError> {
+        let stored = self.stored(plant)?;
+        // What is being handed over, or was to be, is no day yet, and was not imported either.
+        let claimed = claims::dates(&self.db, plant)?;
+        Ok(Days { hidden: stored.keys().copied().chain(claimed).collect(), stored })
     }
 
-    /// Takes a day of all tables, unless it is there; what an earlier attempt has written is not written again.
-    pub(crate) fn store(
-        &self,
-        plant: &str,
-        day: (Date, Timestamp),
-        tables: &[(Table, &dyn Rows)],
-        options: StreamOptions,
-    ) -> Result<(), TickError> {
-        let (date, midnight) = day;
-        let stored = self.stored(plant)?;
-        if stored.iter().any(|day| day.date == date.0) {
-            return Ok(());
+    fn stored(&self, plant: &str) -> Result<BTreeMap<Date, Stored>, TickError> {
+        let stream = match self.db.stream(&stream_name(plant, DAYS)) {
+            Err(Error::NoStream { .. }) => return Ok(BTreeMap::new()),
+            found => found?,
+        };
+        let mut cursor = stream.cursor().from_sequence(0).open()?;
+        let mut days = BTreeMap::new();
+        while let Some(message) = cursor.next()? {
+            let day: Stored = message.decode()?;
+            days.insert(Date(day.date), day);
         }
-        let mut parts = Vec::new();
-        for (table, rows) in tables {
-            let stream =
-                self.db.open_or_create_stream(&stream_name(plant, table.name()), table.schema(), options)?;
-            let before =
-                stored.iter().rev().flat_map(|day| &day.tables).find(|part| part.table == table.name());
-            let first = before.map_or(0, |part| part.first + part.rows);
-            let type_id = Cells::of(table, stream.layouts()).type_id;
-            write_rows(&stream, first, type_id, *rows)?;
-            stream.seal()?;
-            let (time_min, time_max) = rows.times().unwrap_or_default();
-            parts.push(Part { table: table.name().into(), first, rows: rows.len(), time_min, time_max });
-        }
-        let days = self.db.open_or_create_stream(&stream_name(plant, DAYS), days_schema(), options)?;
-        let mut loader = days.loader()?;
-        loader.append(plant, crate::plant::now(), &Stored { date: date.0, midnight, tables: parts })?;
-        loader.close()?;
-        Ok(())
+        Ok(days)
     }
 }
 
@@ -195,23 +212,61 @@ fn days_schema() -> Schema {
     SchemaBuilder::new().with::<Stored>().finish()
 }
 
-/// Writes what is not there of the rows that begin at a sequence number.
-fn write_rows(stream: &Stream, first: u64, type_id: u16, rows: &dyn Rows) -> Result<(), TickError> {
-    let have = stream.stats()?.next_sequence.saturating_sub(first);
-    if have > rows.len() {
-        return asked(format!(
-            "stream {} of the HDB has {have} messages behind its last whole day, where the plant has {}; somebody else writes there",
-            stream.name(),
-            rows.len()
-        ));
+/// What is where in the tables of a plant.
+struct Days {
+    stored: BTreeMap<Date, Stored>,
+    /// Dates that are found in `stored` or not at all, whatever times other rows have.
+    hidden: BTreeSet<Date>,
+}
+
+impl Days {
+    /// Where days are in a table, sorted.
+    fn parts(&self, table: &str) -> Vec<Range<u64>> {
+        let parts = self.stored.values().flat_map(|day| &day.tables).filter(|part| part.table == table);
+        let mut parts: Vec<Range<u64>> = parts.map(Part::sequences).collect();
+        parts.sort_by_key(|part| part.start);
+        parts
     }
-    let mut loader = stream.loader()?;
-    rows.each(have, &mut |time, symbol, body| {
-        let symbol = loader.symbol(symbol)?;
-        Ok(loader.append_body_by_id(symbol, time, type_id, body)?)
-    })?;
-    loader.close()?;
-    Ok(())
+
+    /// The dates of rows of a table that were not handed over.
+    fn imported(&self, table: &str, stream: &Stream) -> Result<Vec<Date>, TickError> {
+        let handed_over: u64 = self.parts(table).iter().map(|part| part.end - part.start).sum();
+        let mut dates = Vec::new();
+        if handed_over >= stream.stats()?.next_sequence {
+            return Ok(dates);
+        }
+        let mut cursor = stream.cursor().open()?;
+        while let Some(message) = cursor.next()? {
+            let date = Date::of(message.time());
+            if !self.hidden.contains(&date) {
+                dates.push(date);
+            }
+            if date.next() == date {
+                break;
+            }
+            cursor.seek(date.next().midnight())?;
+        }
+        Ok(dates)
+    }
+
+    /// Rows of a date that were not handed over.
+    fn collect_imported(
+        &self,
+        stream: &Stream,
+        date: Date,
+        query: &Query,
+        collect: &mut Collect,
+    ) -> Result<(), TickError> {
+        let parts = self.parts(&query.table);
+        let is_in_day = |sequence: u64| {
+            let at = parts.partition_point(|part| part.start <= sequence);
+            at.checked_sub(1).is_some_and(|at| parts[at].contains(&sequence))
+        };
+        let times = (date.midnight(), date.next().midnight());
+        collect_times(stream, times, query, |sequence, time, symbol, body| {
+            is_in_day(sequence) || collect.push(time.0, symbol, body, date.midnight().0)
+        })
+    }
 }
 
 fn collect_part(
@@ -221,18 +276,46 @@ fn collect_part(
     query: &Query,
     collect: &mut Collect,
 ) -> Result<(), TickError> {
-    let from = query.from.unwrap_or(part.time_min).max(part.time_min);
-    let to = query.to.unwrap_or(Timestamp::MAX).min(Timestamp(part.time_max.0.saturating_add(1)));
+    let times = (part.time_min, Timestamp(part.time_max.0.saturating_add(1)));
+    let rows = part.sequences();
+    collect_times(stream, times, query, |sequence, time, symbol, body| {
+        !rows.contains(&sequence) || collect.push(time.0, symbol, body, midnight.0)
+    })
+}
+
+/// Gives the rows between two times that a query wants, until they are enough: sequence number, time, symbol and body.
+fn collect_times(
+    stream: &Stream,
+    (from, to): (Timestamp, Timestamp),
+    query: &Query,
+    mut row: impl FnMut(u64, Timestamp, &str, &[u8]) -> bool,
+) -> Result<(), TickError> {
+    let from = query.from.unwrap_or(from).max(from);
+    let to = query.to.unwrap_or(Timestamp::MAX).min(to);
     let mut cursor = stream.cursor().from(from).to(to);
     if let Some(symbols) = query.stream_symbols() {
         cursor = cursor.symbols(symbols);
     }
     let mut cursor = cursor.open()?;
     while let Some(message) = cursor.next()? {
-        let in_day = (part.first..part.first + part.rows).contains(&message.sequence());
-        if in_day && !collect.push(message.time().0, message.symbol(), message.body(), midnight.0) {
+        if !row(message.sequence(), message.time(), message.symbol(), message.body()) {
             break;
         }
+    }
+    Ok(())
+}
+
+/// Adds what rows of a stream say.
+fn add_content(stream: &Stream, rows: Range<u64>, content: &mut Content) -> Result<(), TickError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut cursor = stream.cursor().from_sequence(rows.start).open()?;
+    while let Some(message) = cursor.next()? {
+        if message.sequence() >= rows.end {
+            break;
+        }
+        content.add(message.time(), message.symbol(), message.body());
     }
     Ok(())
 }

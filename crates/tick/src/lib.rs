@@ -7,10 +7,12 @@
 //! has the picture.
 
 mod answer;
+mod arrivals;
 mod calendar;
 mod cell;
 mod chain;
 mod column;
+mod content;
 mod date;
 mod definition;
 mod error;
@@ -27,6 +29,7 @@ mod rdb;
 mod table;
 
 pub use answer::Answer;
+pub use arrivals::{ARRIVALS, Step, Subscription};
 pub use calendar::{CALENDAR, Day, DayEnd, day_of};
 pub use chain::{Chain, ChainOptions};
 pub use column::{Column, Texts};

@@ -1,5 +1,6 @@
 //! What a plant consists of, wherever its database is: the streams of its tables and its calendar.
 
+use crate::arrivals::ARRIVALS;
 use crate::calendar::{self, CALENDAR, Day};
 use crate::error::{TickError, asked};
 use crate::table::Table;
@@ -8,14 +9,18 @@ use tapedb_engine::{Database, Error, Stream};
 /// Most bytes of a plant's name.
 pub const PLANT_NAME_BYTES_MAX: usize = 32;
 
-/// A plant as those know it who read from it, or write into it: its tables, each a stream `PLANT/TABLE`, and its calendar,
-/// the stream `PLANT/calendar`.
+/// Names of a plant's streams, and of an HDB's, that are no tables.
+const RESERVED: [&str; 4] = [CALENDAR, ARRIVALS, crate::hdb::DAYS, crate::hdb::HANDOVERS];
+
+/// A plant as those know it who read from it, or write into it: its tables, each a stream `PLANT/TABLE`, its calendar,
+/// the stream `PLANT/calendar`, and the order in which rows arrived, the stream `PLANT/arrivals`.
 #[derive(Debug, Clone)]
 pub struct Plan {
     name: String,
     db: Database,
     tables: Vec<(Table, Stream)>,
     calendar: Stream,
+    arrivals: Option<Stream>,
 }
 
 impl Plan {
@@ -29,15 +34,19 @@ impl Plan {
             found => found?,
         };
         let prefix = stream_name(name, "");
-        let mut tables = Vec::new();
+        let (mut tables, mut arrivals) = (Vec::new(), None);
         for stream in db.streams()? {
-            let Some(table) = stream.strip_prefix(&prefix).filter(|table| *table != CALENDAR) else {
-                continue;
-            };
-            let stream = db.stream(&stream)?;
-            tables.push((Table::of_schema(stream.schema())?.named(table), stream));
+            let Some(table) = stream.strip_prefix(&prefix) else { continue };
+            match table {
+                ARRIVALS => arrivals = Some(db.stream(&stream)?),
+                table if RESERVED.contains(&table) => {}
+                table => {
+                    let stream = db.stream(&stream)?;
+                    tables.push((Table::of_schema(stream.schema())?.named(table), stream));
+                }
+            }
         }
-        Ok(Self { name: name.into(), db: db.clone(), tables, calendar })
+        Ok(Self { name: name.into(), db: db.clone(), tables, calendar, arrivals })
     }
 
     /// Names of the plants of a database, sorted.
@@ -97,6 +106,21 @@ impl Plan {
         &self.calendar
     }
 
+    /// The stream that says in which order rows arrived over all tables; a [`Subscription`](crate::Subscription) reads it.
+    ///
+    /// # Errors
+    /// [`TickError::Asked`] for a plant that was last opened by a version that did not note it.
+    pub fn arrivals(&self) -> Result<&Stream, TickError> {
+        match &self.arrivals {
+            Some(arrivals) => Ok(arrivals),
+            None => asked(format!(
+                "plant {} has no stream {}: it notes the order of its rows from when this version opens it (`tapedb tick plant`)",
+                self.name,
+                stream_name(&self.name, ARRIVALS)
+            )),
+        }
+    }
+
     /// All days so far, the last one being today.
     ///
     /// # Errors
@@ -113,6 +137,17 @@ impl Plan {
 /// Name of a stream of a plant.
 pub(crate) fn stream_name(plant: &str, table: &str) -> String {
     format!("{plant}/{table}")
+}
+
+/// Checks the name of a table: it is not one of the streams beside the tables.
+pub(crate) fn check_table(name: &str) -> Result<(), TickError> {
+    match RESERVED.contains(&name) {
+        true => asked(format!(
+            "no table can be called {name}: plants and HDBs keep other things in streams of the names {}",
+            RESERVED.join(", ")
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Checks the name of a plant.

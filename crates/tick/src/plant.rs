@@ -4,17 +4,23 @@
 //! streams through a server need nothing of this module, which is for updates from within the process that has the database.
 //!
 //! Always true: rows that were accepted before a day ended have sequence numbers below the edges in the calendar's message,
-//! those accepted after it, others. A message of the calendar is written once per day.
+//! those accepted after it, others. A message of the calendar is written once per day. Rows of all tables are logged in the
+//! order in which they came, which the [`Sequencer`] notes. An update that was answered with an error is not stored, nor later.
 
+mod keeping;
+pub(crate) mod widen;
+
+use crate::arrivals::sequencer::Sequenced;
+use crate::arrivals::{self, ARRIVALS, Sequencer};
 use crate::calendar::{self, CALENDAR, Day, DayEnd};
 use crate::cell::Cells;
 use crate::column::{Column, Texts};
 use crate::date::Date;
 use crate::error::{TickError, asked};
 use crate::hdb::Hdb;
-use crate::kind::NANOS_PER_DAY;
 use crate::plan::{self, Plan};
 use crate::table::{NO_SYMBOL, Table};
+use keeping::Keeping;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tapedb_engine::{Database, Loader, Stream, StreamOptions};
@@ -69,34 +75,38 @@ impl Default for PlantOptions {
 pub struct Plant {
     plan: Plan,
     options: PlantOptions,
-    feeds: Vec<Feed>,
+    sequenced: Sequenced,
+    writers: Mutex<Writers>,
     /// Held for writing while a day ends.
     day: RwLock<Arc<Day>>,
-    /// Before this date everything has been purged.
-    purged: Mutex<Option<Date>>,
+    keeping: Keeping,
+}
+
+/// What writes into the tables. Always true: only table `unlogged` has rows that are taken and not logged, so that rows are
+/// logged in the order in which they came.
+#[derive(Debug)]
+struct Writers {
+    tables: Vec<Writer>,
+    unlogged: Option<usize>,
 }
 
 /// What writes into one table.
 #[derive(Debug)]
-struct Feed {
-    cells: Cells,
-    writer: Mutex<Writer>,
-}
-
-#[derive(Debug)]
 struct Writer {
+    table: String,
+    cells: Cells,
     loader: Loader,
-    /// The symbol and the body at hand.
-    body: Vec<u8>,
+    /// The bodies at hand.
+    bodies: Vec<u8>,
 }
 
 impl Plant {
-    /// Opens a plant, and makes it, or tables that it does not have yet, if need be. If its day ended while it was closed,
-    /// that day is ended now.
+    /// Opens a plant, and makes it, or tables that it does not have yet, if need be; tables that have got columns get them here.
+    /// If its day ended while it was closed, that day is ended now.
     ///
     /// # Errors
-    /// For a name that no plant has; [`tapedb_engine::Error::Type`] for a table that is there with other columns; what keeps
-    /// its streams from being opened.
+    /// For a name that no plant or table has; [`TickError::Columns`] for a table that is there with columns that would be lost;
+    /// what keeps its streams from being opened.
     pub fn open(
         db: &Database,
         name: &str,
@@ -105,29 +115,19 @@ impl Plant {
     ) -> Result<Self, TickError> {
         plan::check_name(name)?;
         for table in tables {
-            if table.name() == CALENDAR {
-                return asked(format!(
-                    "no table can be called {CALENDAR}: that is where a plant keeps its days"
-                ));
-            }
-            db.open_or_create_stream(&plan::stream_name(name, table.name()), table.schema(), options.stream)?;
+            plan::check_table(table.name())?;
+            widen::open(db, &plan::stream_name(name, table.name()), table, options.stream)?;
         }
-        let kept_for_ever = StreamOptions { retention: Default::default(), ..options.stream };
-        let calendar =
-            db.open_or_create_stream(&plan::stream_name(name, CALENDAR), calendar::schema(), kept_for_ever)?;
-        if calendar::days(&calendar)?.is_empty() {
-            let day_end = options.day_end.clone().unwrap_or_default();
-            let date = day_end.date_at(now());
-            let midnight = day_end.midnight(date);
-            write_day(&calendar, name, &Day { date, midnight, first: Vec::new() }, None)?;
-        }
-        let plan = Plan::open(db, name)?;
+        let plan = make(db, name, &options)?;
+        let sequenced = Sequencer::start(&plan)?;
         let day = plan.days()?.pop().map(Arc::new);
         let Some(day) = day else { return asked(format!("the calendar of {name} is empty")) };
-        let holds_back = matches!(options.publish, Publish::Every(_));
+        let holds_back = !matches!(options.publish, Publish::Each);
         plan.tables().iter().for_each(|(_, stream)| stream.hold_back(holds_back));
-        let feeds = plan.tables().iter().map(Feed::new).collect::<Result<_, _>>()?;
-        let plant = Self { plan, options, feeds, day: RwLock::new(day), purged: Mutex::new(None) };
+        let tables = plan.tables().iter().map(Writer::new).collect::<Result<_, _>>()?;
+        let writers = Mutex::new(Writers { tables, unlogged: None });
+        let keeping = Keeping::default();
+        let plant = Self { plan, options, sequenced, writers, day: RwLock::new(day), keeping };
         plant.tick(now())?;
         Ok(plant)
     }
@@ -147,80 +147,92 @@ impl Plant {
         self.day.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes an update of a table: its columns, all of them in order, or all but `time`, which is then now. Nulls in `time` are
-    /// now too. Logged and published when this returns, if the plant does so with each update. Returns the sequence number
-    /// after its last row.
+    /// Takes an update of a table: its columns, all of them in order, or all but `time`, which is then now. Logged and published
+    /// when this returns, if the plant does so with each update. Returns the sequence number after its last row.
     ///
     /// # Errors
-    /// [`TickError::NoTable`]; [`TickError::Update`] for columns that are not the table's; what keeps it from being logged.
+    /// [`TickError::NoTable`]; [`TickError::Update`] for columns that are not the table's, and for a time that is null: nothing
+    /// of it is stored. [`TickError::NotLogged`] when it cannot be logged: it says what of it is stored, and no more of it will be.
     pub fn update(&self, table: &str, columns: &[Column]) -> Result<u64, TickError> {
-        let mut writer = self.take(table, columns)?;
-        self.log_of(&mut writer)
+        let day = self.day.read().unwrap_or_else(PoisonError::into_inner);
+        let mut writers = self.writers();
+        let at = self.take(&day, &mut writers, table, columns)?;
+        match self.options.publish {
+            Publish::LogEvery(_) => Ok(0),
+            _ => {
+                writers.unlogged = None;
+                let rows = columns.last().map_or(0, Column::len) as u64;
+                writers.tables[at].flush(rows)
+            }
+        }
     }
 
-    /// As [`Plant::update`], but not logged yet: with the next update of the table, or at [`Plant::log`], whichever is first.
-    /// So updates that came together are logged together.
+    /// As [`Plant::update`], but not logged yet: with the next update of the table, before one of another table, or at
+    /// [`Plant::log`], whichever is first. So updates that came together are logged together.
     ///
     /// # Errors
     /// As [`Plant::update`].
     pub fn collect(&self, table: &str, columns: &[Column]) -> Result<(), TickError> {
-        self.take(table, columns).map(drop)
+        let day = self.day.read().unwrap_or_else(PoisonError::into_inner);
+        self.take(&day, &mut self.writers(), table, columns).map(drop)
     }
 
-    /// Logs and publishes what [`Plant::collect`] has taken of a table, if the plant does so with each update. Returns the
-    /// sequence number after its last row.
+    /// Logs and publishes what [`Plant::collect`] has taken, if the plant does so with each update.
     ///
     /// # Errors
-    /// [`TickError::NoTable`]; what keeps it from being logged.
-    pub fn log(&self, table: &str) -> Result<u64, TickError> {
-        self.log_of(&mut self.feed(table)?.1.lock())
-    }
-
-    fn log_of(&self, writer: &mut Writer) -> Result<u64, TickError> {
+    /// [`TickError::NotLogged`]: what of it is not stored is given up.
+    pub fn log(&self) -> Result<(), TickError> {
         match self.options.publish {
-            Publish::LogEvery(_) => Ok(0),
-            _ => Ok(writer.loader.flush()?),
+            Publish::LogEvery(_) => Ok(()),
+            _ => self.writers().log(),
         }
     }
 
-    /// Has rows ready to be logged, all of them or none.
-    fn take(&self, table: &str, columns: &[Column]) -> Result<MutexGuard<'_, Writer>, TickError> {
-        let (table, feed) = self.feed(table)?;
-        let (times, symbols, fields) = split(table, &feed.cells, columns)?;
-        feed.cells.check(fields, symbols.len())?;
-        let day = self.day.read().unwrap_or_else(PoisonError::into_inner);
-        let mut writer = feed.lock();
-        let Writer { loader, body } = &mut *writer;
+    /// Has rows ready to be logged, all of them or none, in the table of this place.
+    fn take(
+        &self,
+        day: &Day,
+        writers: &mut Writers,
+        table: &str,
+        columns: &[Column],
+    ) -> Result<usize, TickError> {
+        let at = self.place(table)?;
+        let table = &self.plan.tables()[at].0;
+        if writers.unlogged.is_some_and(|unlogged| unlogged != at) {
+            // What came before is logged before.
+            writers.log()?;
+        }
         let clock = Clock { kind: table.time_kind(), midnight: day.midnight.0, now: now().0 };
-        // All bodies first: an update is taken whole or not at all.
-        let bodies = encode(&feed.cells, fields, symbols, body)?;
-        let ids = (0..symbols.len()).map(|row| loader.symbol(symbol_of(symbols, row)));
-        let ids = ids.collect::<Result<Vec<_>, _>>()?;
-        for (row, end) in bodies.iter().enumerate() {
-            let start = if row == 0 { 0 } else { bodies[row - 1] };
-            let time = Timestamp(clock.time(times.map(|times| times[row])));
-            loader.append_body_by_id(ids[row], time, feed.cells.type_id, &body[start..*end])?;
-        }
-        Ok(writer)
+        writers.tables[at].take(table, columns, &clock)?;
+        writers.unlogged = Some(at);
+        Ok(at)
     }
 
-    /// Rows of a table that have been logged today.
+    /// Rows of a table that have been taken today: logged, but for those that are [logged on a timer](Publish::LogEvery).
     ///
     /// # Errors
-    /// [`TickError::NoTable`]; what keeps its stream from being looked at.
+    /// [`TickError::NoTable`]; what keeps what has been collected from being logged.
     pub fn rows(&self, table: &str) -> Result<u64, TickError> {
-        let (table, stream) = self.plan.table(table)?;
+        let at = self.place(table)?;
+        let (table, stream) = &self.plan.tables()[at];
         let day = self.day.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(stream.stats()?.next_sequence.saturating_sub(day.first_of(table.name())))
+        let mut writers = self.writers();
+        if !matches!(self.options.publish, Publish::LogEvery(_)) {
+            writers.log()?;
+        }
+        let waiting = writers.tables[at].loader.pending() as u64;
+        Ok((stream.seen_end() + waiting).saturating_sub(day.first_of(table.name())))
     }
 
     /// Logs and publishes what has been collected, and publishes what has been logged.
     ///
     /// # Errors
-    /// What keeps it from being logged.
+    /// What keeps it from being logged; it is kept, and the call can be made again.
     pub fn flush(&self) -> Result<(), TickError> {
-        for feed in &self.feeds {
-            feed.lock().loader.flush()?;
+        let mut writers = self.writers();
+        if let Some(at) = writers.unlogged {
+            writers.tables[at].loader.flush()?;
+            writers.unlogged = None;
         }
         self.plan.tables().iter().for_each(|(_, stream)| stream.publish());
         Ok(())
@@ -255,64 +267,111 @@ impl Plant {
         if date <= day.date {
             return Ok(day.clone());
         }
-        let mut first = Vec::new();
-        for ((table, stream), feed) in self.plan.tables().iter().zip(&self.feeds) {
-            feed.lock().loader.flush()?;
-            first.push((table.name().to_string(), stream.stats()?.next_sequence));
-        }
+        self.writers().log()?;
         let day_end = self.options.day_end.clone().unwrap_or_default();
-        let new = Day { date, midnight: day_end.midnight(date), first };
-        write_day(self.plan.calendar(), self.plan.name(), &new, Some(day.date))?;
-        *day = Arc::new(new);
+        let make = |first| Day { date, midnight: day_end.midnight(date), first };
+        let begun = self.sequenced.sequencer.begin_day(day.date, make)?;
+        *day = Arc::new(begun);
         Ok(day.clone())
     }
 
-    /// Purges days that are not kept and, if there is an HDB, are there.
     fn purge(&self) -> Result<(), TickError> {
-        let Some(keep) = self.options.keep_days else { return Ok(()) };
-        let first_kept = Date(self.day().date.0.saturating_sub(keep as i32));
-        let mut purged = self.purged.lock().unwrap_or_else(PoisonError::into_inner);
-        if purged.is_some_and(|date| date >= first_kept) {
-            return Ok(());
+        match self.options.keep_days {
+            Some(keep) => self.keeping.purge(&self.plan, self.options.hdb.as_ref(), self.day().date, keep),
+            None => Ok(()),
         }
-        let days = self.plan.days()?;
-        let old = days.iter().filter(|day| day.date < first_kept);
-        let missing = match &self.options.hdb {
-            Some(hdb) => hdb.missing(self.plan.name(), old.map(|day| day.date))?,
-            None => None,
-        };
-        let first_kept = missing.map_or(first_kept, |missing| missing.min(first_kept));
-        if let Some(kept) = days.iter().find(|day| day.date >= first_kept) {
-            for (table, stream) in self.plan.tables() {
-                purge_before(stream, kept, kept.first_of(table.name()))?;
-            }
-        }
-        *purged = missing.is_none().then_some(first_kept);
-        Ok(())
     }
 
-    fn feed(&self, table: &str) -> Result<(&Table, &Feed), TickError> {
-        let (known, stream) = self.plan.table(table)?;
-        let at = self.plan.tables().iter().position(|(_, other)| other.name() == stream.name());
-        match at.and_then(|at| self.feeds.get(at)) {
-            Some(feed) => Ok((known, feed)),
-            None => asked(format!("table {table} has no loader")),
+    /// Which day is kept though it is older than the days to keep, and why; `None`: no day is.
+    pub fn kept_back(&self) -> Option<String> {
+        self.keeping.kept_back()
+    }
+
+    fn writers(&self) -> MutexGuard<'_, Writers> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self, table: &str) -> Result<usize, TickError> {
+        let place = self.plan.tables().iter().position(|(known, _)| known.name() == table);
+        match place {
+            Some(place) => Ok(place),
+            None => self.plan.table(table).map(|_| 0),
         }
     }
 }
 
-impl Feed {
+/// Makes the streams of a plant beside its tables, if need be.
+fn make(db: &Database, name: &str, options: &PlantOptions) -> Result<Plan, TickError> {
+    let beside = arrivals::options(options.stream);
+    db.open_or_create_stream(&plan::stream_name(name, ARRIVALS), arrivals::schema(), beside)?;
+    let kept_for_ever = StreamOptions { retention: Default::default(), ..options.stream };
+    let calendar = plan::stream_name(name, CALENDAR);
+    let calendar = db.open_or_create_stream(&calendar, calendar::schema(), kept_for_ever)?;
+    let plan = Plan::open(db, name)?;
+    if calendar::days(&calendar)?.is_empty() {
+        let day_end = options.day_end.clone().unwrap_or_default();
+        let date = day_end.date_at(now());
+        // What is in the tables already was imported, say: it is no part of any day.
+        let first = plan.tables().iter().map(|(table, stream)| (table.name().to_string(), stream.seen_end()));
+        let first = first.chain([(ARRIVALS.into(), plan.arrivals()?.seen_end())]).collect();
+        write_day(&calendar, name, &Day { date, midnight: day_end.midnight(date), first }, None)?;
+    }
+    Ok(plan)
+}
+
+impl Writers {
+    /// Logs what has been taken.
+    fn log(&mut self) -> Result<(), TickError> {
+        match self.unlogged.take() {
+            Some(at) => self.tables[at].flush(0).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Writer {
     fn new((table, stream): &(Table, Stream)) -> Result<Self, TickError> {
         let cells = Cells::of(table, stream.layouts());
         let mut loader = stream.loader()?;
         // Updates are seen whole, up to this size.
         loader.set_batch_bytes(UPDATE_BYTES);
-        let writer = Mutex::new(Writer { loader, body: Vec::new() });
-        Ok(Self { cells, writer })
+        Ok(Self { table: table.name().into(), cells, loader, bodies: Vec::new() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Appends the rows of an update to what waits to be logged.
+    fn take(&mut self, table: &Table, columns: &[Column], clock: &Clock) -> Result<(), TickError> {
+        let Self { cells, loader, bodies, .. } = self;
+        let (times, symbols, fields) = split(table, cells, columns)?;
+        cells.check(fields, symbols.len())?;
+        // All bodies first: an update is taken whole or not at all.
+        let ends = encode(cells, fields, symbols, bodies)?;
+        let ids = (0..symbols.len()).map(|row| loader.symbol(symbol_of(symbols, row)));
+        let ids = ids.collect::<Result<Vec<_>, _>>()?;
+        for (row, end) in ends.iter().enumerate() {
+            let start = if row == 0 { 0 } else { ends[row - 1] };
+            let time = Timestamp(clock.time(times.map(|times| times[row])));
+            let appended = loader.append_body_by_id(ids[row], time, cells.type_id, &bodies[start..*end]);
+            if let Err(cause) = appended {
+                return Err(self.give_up(row as u64, ends.len() as u64, cause));
+            }
+        }
+        Ok(())
+    }
+
+    /// Logs what waits, the last `rows` of it being one update. What cannot be logged is given up: whoever is told so sends it
+    /// again.
+    fn flush(&mut self, rows: u64) -> Result<u64, TickError> {
+        match self.loader.flush() {
+            Ok(next) => Ok(next),
+            Err(cause) => Err(self.give_up(rows, rows, cause)),
+        }
+    }
+
+    /// Gives up what waits; of an update of `rows`, `appended` had been.
+    fn give_up(&mut self, appended: u64, rows: u64, cause: tapedb_engine::Error) -> TickError {
+        let lost = self.loader.discard() as u64;
+        let stored = appended.saturating_sub(lost);
+        TickError::NotLogged { table: self.table.clone(), rows, stored, cause: Box::new(cause) }
     }
 }
 
@@ -326,7 +385,7 @@ struct Clock {
 impl Clock {
     fn time(&self, value: Option<i64>) -> i64 {
         match value {
-            None | Some(i64::MIN) => self.now,
+            None => self.now,
             Some(value) => self.kind.nanos_of_time(value, self.midnight),
         }
     }
@@ -349,6 +408,11 @@ fn split<'a>(table: &Table, cells: &Cells, columns: &'a [Column]) -> Result<Spli
     };
     if times.is_some_and(|times| times.len() != symbols.len()) {
         return Err(cells.refused("time and sym have different numbers of rows".into()));
+    }
+    if let Some(row) = times.and_then(|times| times.iter().position(|time| *time == i64::MIN)) {
+        return Err(cells.refused(format!(
+            "row {row}: time is null, which no message's can be; send a time, or leave the column time out for the plant's clock"
+        )));
     }
     Ok((times, symbols, fields))
 }
@@ -395,18 +459,6 @@ pub(crate) fn write_day(
     loader.append(plant, now(), &day.roll(ended))?;
     loader.close()?;
     Ok(())
-}
-
-/// Purges what is older than a day that is kept: than its midnight, the day before it, and its first message.
-fn purge_before(stream: &Stream, kept: &Day, first: u64) -> Result<(), TickError> {
-    let mut before = kept.midnight.0.saturating_sub(NANOS_PER_DAY);
-    if first < stream.stats()?.next_sequence {
-        let mut cursor = stream.cursor().from_sequence(first).open()?;
-        if let Some(message) = cursor.next()? {
-            before = before.min(message.time().0);
-        }
-    }
-    Ok(stream.purge(Timestamp(before))?)
 }
 
 /// The clock.

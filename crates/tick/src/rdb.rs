@@ -340,10 +340,20 @@ impl Shared {
     }
 }
 
-/// The first day that has to be replayed: today, or one before it that the HDB has not.
+/// The first day that has to be replayed: today, or one before it that the HDB has not, or not with as many rows.
 fn first_day(plan: &Plan, days: &[Day], hdb: Option<&Hdb>) -> Result<usize, TickError> {
-    let ended = &days[..days.len() - 1];
-    let Some(hdb) = hdb else { return Ok(ended.len()) };
-    let stored = hdb.dates(plan.name())?;
-    Ok(ended.iter().position(|day| !stored.contains(&day.date)).unwrap_or(ended.len()))
+    let today = days.len() - 1;
+    let Some(hdb) = hdb else { return Ok(today) };
+    let stored = hdb.handed_over(plan.name())?;
+    let is_there = |at: usize| {
+        let (day, next) = (&days[at], &days[at + 1]);
+        stored.get(&day.date).is_some_and(|parts| {
+            parts.iter().all(|(table, rows)| {
+                // What is no table of the plant any more is not looked for.
+                let is_known = plan.table(table).is_ok();
+                !is_known || *rows == next.first_of(table).saturating_sub(day.first_of(table))
+            })
+        })
+    };
+    Ok((0..today).find(|at| !is_there(*at)).unwrap_or(today))
 }

@@ -555,7 +555,7 @@ impl Cursor {
         // One stream alone is not woken by the others'.
         let bell = if self.sources.len() == 1 { &inner.own_bell } else { &*inner.bell };
         let rings = bell.rings();
-        if self.lead.is_some() || !self.unstepped.is_empty() || self.sources.iter().any(Source::has_more) {
+        if self.has_more() {
             return Ok(());
         }
         if self.is_stale() {
@@ -569,6 +569,42 @@ impl Cursor {
             bell.wait(rings, timeout);
         }
         Ok(())
+    }
+
+    /// [`Cursor::wait`] for the first of several live cursors of one database.
+    ///
+    /// # Errors
+    /// As [`Cursor::wait`].
+    pub fn wait_for_any(cursors: &mut [&mut Self], timeout: Duration) -> Result<(), Error> {
+        let Some(source) = cursors.iter().find_map(|cursor| cursor.sources.first()) else {
+            std::thread::sleep(timeout);
+            return Ok(());
+        };
+        let bell = source.stream.inner.bell.clone();
+        let rings = bell.rings();
+        if cursors.iter().any(|cursor| cursor.has_more()) {
+            return Ok(());
+        }
+        if let Some(stale) = cursors.iter().find(|cursor| cursor.is_stale()) {
+            return stale.refresh_stale();
+        }
+        if cursors.iter().any(|cursor| cursor.reads_only) {
+            std::thread::sleep(timeout.min(POLL_INTERVAL));
+            return cursors.iter_mut().try_for_each(|cursor| cursor.poll());
+        }
+        // Pushes of all come over one connection, and ring the database's bell.
+        let at_connection = cursors.iter().find(|cursor| !cursor.watches.is_empty());
+        let waited =
+            at_connection.is_some_and(|at| at.wait_at_connection(&|| bell.rings() != rings, timeout));
+        if !waited {
+            bell.wait(rings, timeout);
+        }
+        Ok(())
+    }
+
+    /// Whether there may be a message that has not been given.
+    fn has_more(&self) -> bool {
+        self.lead.is_some() || !self.unstepped.is_empty() || self.sources.iter().any(Source::has_more)
     }
 
     /// Waits where pushes come in, if all of them come over one connection: `false` if not.

@@ -1,6 +1,7 @@
 //! Telling others what happens to a stream, as it happens: for those who pass it on.
 
 use crate::stream::Stream;
+use crate::stream::order::Slot;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -65,6 +66,8 @@ pub(crate) struct Observers {
     held: AtomicBool,
     /// Whether there are some that were not.
     has_held: AtomicBool,
+    /// Who decides when batches are written.
+    pub(super) order: Slot,
     list: RwLock<List>,
 }
 

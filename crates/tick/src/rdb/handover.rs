@@ -2,7 +2,8 @@
 
 use super::{InMemory, Part, Shared};
 use crate::error::{TickError, asked};
-use crate::hdb::{Hdb, Rows, TakeRow};
+use crate::calendar::Day;
+use crate::hdb::{Claimant, Handing, Rows, TakeRow};
 use crate::memory::{Selection, View};
 use crate::rdb::names::Names;
 use std::time::Duration;
@@ -13,9 +14,14 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Hands over until it shall stop.
 pub(super) fn run(shared: &Shared) {
+    let mut claimant = Claimant::new();
     while !shared.is_stopping() {
-        let ended = shared.read().ended.first().cloned();
-        match ended.map(|day| hand_over(shared, &day)) {
+        let ended = {
+            let state = shared.read();
+            let next = state.ended.get(1).unwrap_or(&state.today).day.clone();
+            state.ended.first().cloned().map(|day| (day, next))
+        };
+        match ended.map(|(day, next)| hand_over(shared, &mut claimant, &day, &next)) {
             None => shared.pause(PAUSE),
             Some(Ok(())) => {
                 shared.write().ended.remove(0);
@@ -29,21 +35,23 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-fn hand_over(shared: &Shared, day: &InMemory) -> Result<(), TickError> {
+fn hand_over(
+    shared: &Shared,
+    claimant: &mut Claimant,
+    day: &InMemory,
+    next: &Day,
+) -> Result<(), TickError> {
     let Some(hdb) = &shared.options.hdb else { return Ok(()) };
-    store(hdb, shared, day)
-}
-
-fn store(hdb: &Hdb, shared: &Shared, day: &InMemory) -> Result<(), TickError> {
     let handed: Vec<Handed<'_>> = day.tables.iter().zip(&shared.names).map(Handed::new).collect();
-    let tables: Vec<_> = day
-        .tables
-        .iter()
-        .zip(&handed)
-        .map(|(memory, handed)| (memory.table.clone(), handed as &dyn Rows))
-        .collect();
-    let date = (day.day.date, day.day.midnight);
-    hdb.store(shared.plan.name(), date, &tables, shared.options.hdb_stream)
+    let tables = day.tables.iter().zip(&handed);
+    let tables: Vec<_> =
+        tables.map(|(memory, handed)| (memory.table.clone(), handed as &dyn Rows)).collect();
+    let is_whole = tables.iter().all(|(table, rows)| {
+        let first = day.day.first_of(table.name());
+        rows.len() == next.first_of(table.name()).saturating_sub(first)
+    });
+    let (plant, options) = (shared.plan.name(), shared.options.hdb_stream);
+    hdb.take(claimant, &Handing { plant, day: &day.day, tables: &tables, is_whole, options })
 }
 
 /// The rows of a day that will not change any more.

@@ -20,6 +20,10 @@ use tapedb_schema::Timestamp;
 /// Most cells of an answer.
 const ANSWER_CELLS_MAX: u64 = 64_000_000;
 
+/// What there is in `.u` of a tickerplant.
+const NAMES_OF_U: [&str; 13] =
+    ["", "add", "d", "del", "end", "endofday", "i", "j", "l", "L", "sub", "t", "upd"];
+
 /// Answers one connection.
 pub(super) struct Answerer<'a> {
     pub served: &'a Served,
@@ -28,8 +32,8 @@ pub(super) struct Answerer<'a> {
     pub rights: &'a dyn Rights,
     /// Whether the client waits for the answer: then what it sends is logged before it is told so.
     pub is_asked: bool,
-    /// Tables of which rows have been taken that are still to be logged.
-    pub collected: Vec<&'a str>,
+    /// Whether rows have been taken that are still to be logged.
+    pub collected: bool,
     /// Rows that have been taken.
     pub rows: usize,
     /// Nothing is published while a request that subscribes is answered: what it is told belongs together.
@@ -103,7 +107,11 @@ impl<'a> Answerer<'a> {
                 let mut values: Vec<Value> = values.collect::<Result<_, _>>()?;
                 if values.len() == 1 { Ok(values.remove(0)) } else { Ok(Value::collect(values)) }
             }
-            ("tables" | "key", _) => Ok(self.tables().into()),
+            ("key", [of]) => {
+                let of = self.name_of(of)?;
+                self.names_in(&of)
+            }
+            ("tables", _) => Ok(self.tables().into()),
             ("cols", [table]) => Ok(names_of(self.table(&self.name_of(table)?)?).into()),
             ("meta", [table]) => Ok(meta(self.table(&self.name_of(table)?)?)),
             ("count", [Ask::Select(select)]) => self.count(&select.clone()),
@@ -113,6 +121,17 @@ impl<'a> Answerer<'a> {
             }
             (".z.p" | ".z.P" | ".z.d" | ".z.D", []) => self.named(name),
             _ => Err(format!("{name}: not known here with {} arguments", arguments.len())),
+        }
+    }
+
+    /// `` key `.u `` and the like: the names in a namespace; of a table, itself.
+    fn names_in(&self, of: &str) -> Answered {
+        match of {
+            ".u" if self.hub.is_some() => Ok(NAMES_OF_U.into_iter().collect::<Symbols>().into()),
+            "" | "." => Ok(self.tables().into()),
+            table if self.table(table).is_ok() => Ok(Value::symbol(table)),
+            // As q has it of a name that nothing has.
+            _ => Ok(Value::list(Vec::new())),
         }
     }
 
@@ -210,7 +229,7 @@ impl<'a> Answerer<'a> {
             plant.update(name, &columns).map_err(|error| error.to_string())?;
         } else if rows > 0 {
             plant.collect(name, &columns).map_err(|error| error.to_string())?;
-            self.collected.push(table.name());
+            self.collected = true;
         }
         self.rows += rows;
         Ok(Value::nothing())
@@ -289,6 +308,14 @@ impl<'a> Answerer<'a> {
     fn count(&mut self, select: &Select) -> Answered {
         let (table, query) = (self.table(&select.table)?, self.query(select)?);
         self.may(|rights, stream| rights.may_read(stream), table.name(), "read")?;
+        if select.counts_all()
+            && let Some(plant) = &self.served.plant
+        {
+            // What is logged, whether it is published, and an RDB has it, or not: a feed that comes again goes on there.
+            self.state = None;
+            let rows = plant.rows(table.name()).map_err(|error| error.to_string())?;
+            return Ok((rows as i64).into());
+        }
         match (&self.served.rdb, self.hub) {
             (Some(rdb), _) => {
                 // What takes long must not keep others from being published to.
@@ -296,15 +323,9 @@ impl<'a> Answerer<'a> {
                 let count = rdb.count(&query).map_err(|error| error.to_string())?;
                 Ok((count as i64).into())
             }
-            (None, Some(_)) if select.conditions.is_empty() => {
-                let rows = match &self.served.plant {
-                    // What is logged, whether it is published or not: a feed that comes again knows where to go on.
-                    Some(plant) => plant.rows(table.name()).map_err(|error| error.to_string())?,
-                    None => {
-                        let place = self.place(table.name())?;
-                        self.state()?.rows(place)
-                    }
-                };
+            (None, Some(_)) if select.counts_all() => {
+                let place = self.place(table.name())?;
+                let rows = self.state()?.rows(place);
                 Ok((rows as i64).into())
             }
             _ => Err("the plant answers no selections: ask the RDB".into()),

@@ -37,6 +37,13 @@ pub(super) struct Select {
     pub limit: Option<i64>,
 }
 
+impl Select {
+    /// Whether it is of all rows, as in `count trade`.
+    pub fn counts_all(&self) -> bool {
+        self.conditions.is_empty() && !self.by_symbol && self.limit.is_none()
+    }
+}
+
 /// A condition on a column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Condition {

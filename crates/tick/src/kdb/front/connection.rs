@@ -158,8 +158,7 @@ fn end(shared: &Shared, why: &str) {
 
 /// Updates that are taken and not logged yet. What is answered comes after them.
 #[derive(Default)]
-struct Unlogged<'a> {
-    tables: Vec<&'a str>,
+struct Unlogged {
     updates: usize,
     rows: usize,
     bytes: usize,
@@ -167,13 +166,8 @@ struct Unlogged<'a> {
     took: Duration,
 }
 
-impl<'a> Unlogged<'a> {
-    fn add(&mut self, tables: &[&'a str], rows: usize, bytes: usize, took: Duration) {
-        for table in tables {
-            if !self.tables.contains(table) {
-                self.tables.push(table);
-            }
-        }
+impl Unlogged {
+    fn add(&mut self, rows: usize, bytes: usize, took: Duration) {
         self.updates += 1;
         self.rows += rows;
         self.bytes += bytes;
@@ -187,25 +181,23 @@ impl<'a> Unlogged<'a> {
     fn log(&mut self, shared: &Shared) {
         let Some(plant) = shared.served.plant.as_ref().filter(|_| self.updates > 0) else { return };
         let begun = Instant::now();
-        for table in self.tables.drain(..) {
-            if let Err(error) = plant.log(table) {
-                shared.note_error(&error.to_string());
-            }
+        if let Err(error) = plant.log() {
+            shared.note_error(&error.to_string());
         }
         if let Some(probe) = &shared.options.probe {
             probe.logged(self.rows, self.took + begun.elapsed());
         }
-        *self = Self { tables: std::mem::take(&mut self.tables), ..Self::default() };
+        *self = Self::default();
     }
 }
 
 /// Takes a message, and answers it if it wants an answer.
-fn take<'a>(
-    shared: &'a Shared,
+fn take(
+    shared: &Shared,
     request: &Message<'_>,
-    connection: &'a Connection,
-    rights: &'a dyn Rights,
-    unlogged: &mut Unlogged<'a>,
+    connection: &Connection,
+    rights: &dyn Rights,
+    unlogged: &mut Unlogged,
 ) {
     let is_asked = request.kind == Kind::Synchronous;
     if is_asked || unlogged.is_much() {
@@ -217,12 +209,12 @@ fn take<'a>(
     let begun = Instant::now();
     let (served, hub) = (&shared.served, shared.hub());
     let mut answerer =
-        Answerer { served, hub, connection, rights, is_asked, collected: Vec::new(), rows: 0, state: None };
+        Answerer { served, hub, connection, rights, is_asked, collected: false, rows: 0, state: None };
     let answer = request.value(&shared.options.limits).map_err(|error| error.to_string());
     let answer = answer.and_then(|value| answerer.answer(value));
     let (collected, rows) = (answerer.collected, answerer.rows);
-    if !collected.is_empty() {
-        unlogged.add(&collected, rows, request.payload.len(), begun.elapsed());
+    if collected {
+        unlogged.add(rows, request.payload.len(), begun.elapsed());
     } else if rows > 0
         && let Some(probe) = &shared.options.probe
     {

@@ -2,13 +2,15 @@
 //!
 //! Always true, under the lock: all rows below `nexts` are in the log and were given to all subscribers of that time, and no
 //! others were; so who subscribes and looks at the count in one step can replay so many records and has no gap and nothing
-//! twice. Rows of a day are in its log, and reach subscribers before they are told of its end.
+//! twice. Rows are in the log, and reach subscribers, in the order in which they arrived at the plant, over all tables; rows of a
+//! day are in its log, and reach subscribers before they are told of its end.
 
 use super::FrontOptions;
 use super::FrontProbe;
 use super::journal::Journal;
 use super::publisher::Publisher;
 use super::subscriber::{Connection, Filter, Slow, Subscriber};
+use crate::arrivals::Place;
 use crate::date::Date;
 use crate::error::{TickError, asked};
 use crate::plan::Plan;
@@ -58,6 +60,10 @@ pub(super) struct State {
     pub(super) midnight: i64,
     /// For each table the sequence number after the last row published.
     pub(super) nexts: Vec<u64>,
+    /// Sequence number of the first message of the calendar that has not been published.
+    pub(super) next_day: u64,
+    /// Where that is in the order of arrival.
+    pub(super) place: Place,
     /// Where the day began.
     pub firsts: Vec<u64>,
     pub(super) journal: Option<Journal>,
@@ -70,18 +76,20 @@ impl Hub {
         let days = plan.days()?;
         let Some(day) = days.last() else { return asked("the calendar is empty") };
         let firsts: Vec<u64> = plan.tables().iter().map(|(table, _)| day.first_of(table.name())).collect();
-        let (journal, nexts) = match &options.log_folder {
+        let (journal, nexts, place) = match &options.log_folder {
             Some(folder) => {
                 let (journal, nexts) = Journal::open(folder, plan.name(), day.date, &names(&plan), &firsts)?;
-                (Some(journal), nexts)
+                (Some(journal), nexts, Place::of_day(day))
             }
             None => {
+                // First the place: what comes meanwhile is not before it.
+                let place = Place::now(&plan)?;
                 let end = |(_, stream): &(Table, Stream)| Ok(stream.stats()?.next_sequence);
-                (None, plan.tables().iter().map(end).collect::<Result<_, TickError>>()?)
+                (None, plan.tables().iter().map(end).collect::<Result<_, TickError>>()?, place)
             }
         };
-        let (date, midnight) = (day.date, day.midnight.0);
-        let state = State { date, midnight, nexts, firsts, journal, subscribers: Vec::new() };
+        let (date, midnight, next_day) = (day.date, day.midnight.0, days.len() as u64);
+        let state = State { date, midnight, nexts, next_day, place, firsts, journal, subscribers: Vec::new() };
         let shared = Arc::new(Shared {
             plan,
             state: Mutex::new(state),
@@ -90,9 +98,9 @@ impl Hub {
             counters: Counters::default(),
             probe: options.probe.clone(),
         });
-        let (running, next_day) = (shared.clone(), days.len() as u64);
+        let running = shared.clone();
         let thread = std::thread::Builder::new().name("kdb-hub".into());
-        match thread.spawn(move || Publisher::new(running, next_day).run()) {
+        match thread.spawn(move || Publisher::new(running).run()) {
             Ok(thread) => Ok(Self { shared, thread: Some(thread) }),
             Err(error) => asked(format!("cannot begin a thread: {error}; try again")),
         }

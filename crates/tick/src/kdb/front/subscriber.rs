@@ -4,10 +4,10 @@ use super::hub::Counters;
 use super::outbox::Outbox;
 use super::publisher::{PIECE_BYTES, PIECE_ROWS};
 use super::update::{Update, bytes_of, end_message, joined, last_of_each, picked};
-use crate::calendar::Day;
+use crate::arrivals::Place;
 use crate::date::Date;
 use crate::table::Table;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tapedb_engine::Stream;
@@ -88,9 +88,10 @@ impl Filter {
 #[derive(Debug, Clone)]
 pub(super) struct Lag {
     pub(super) nexts: Vec<u64>,
+    pub(super) next_day: u64,
+    pub(super) place: Place,
+    pub(super) date: Date,
     pub(super) midnight: i64,
-    /// Days that have ended meanwhile: their dates, where the next began in each table, and its midnight.
-    pub(super) ends: VecDeque<(Date, Vec<u64>, i64)>,
 }
 
 /// Who subscribes.
@@ -111,7 +112,7 @@ impl Subscriber {
     }
 
     /// Sends rows of a table, or does with them what is done when it is slow. `before`: where it was before them.
-    pub(super) fn give(&mut self, table: usize, update: &Update, before: &Before<'_>, counters: &Counters) {
+    pub(super) fn give(&mut self, table: usize, update: &Update, before: &Lag, counters: &Counters) {
         let Some(filter) = &self.filters[table] else { return };
         if self.lag.is_some() {
             return;
@@ -138,8 +139,7 @@ impl Subscriber {
             }
             Slow::Replay => {
                 counters.replayed.fetch_add(1, Ordering::Relaxed);
-                let (nexts, midnight) = (before.nexts.to_vec(), before.midnight);
-                self.lag = Some(Lag { nexts, midnight, ends: VecDeque::new() });
+                self.lag = Some(before.clone());
                 self.outbox.set_behind(true);
             }
             Slow::Conflate => self.conflate(table, update, rows.as_deref(), counters),
@@ -196,16 +196,9 @@ impl Subscriber {
     }
 
     /// Tells that a day has ended, behind what waits of it.
-    pub(super) fn end(
-        &mut self,
-        date: Date,
-        day: &Day,
-        firsts: &[u64],
-        tables: &[(Table, Stream)],
-        counters: &Counters,
-    ) {
-        if let Some(lag) = &mut self.lag {
-            lag.ends.push_back((date, firsts.to_vec(), day.midnight.0));
+    pub(super) fn end(&mut self, date: Date, tables: &[(Table, Stream)], counters: &Counters) {
+        if self.lag.is_some() {
+            // It reads that for itself too.
             return;
         }
         for (table, (def, _)) in tables.iter().enumerate() {
@@ -235,10 +228,4 @@ impl Pending {
         self.bytes = bytes_of(&self.columns);
         (self.rows_kept, self.bytes_kept) = (kept.len(), self.bytes);
     }
-}
-
-/// Where a subscriber was before an update.
-pub(super) struct Before<'a> {
-    pub nexts: &'a [u64],
-    pub midnight: i64,
 }

@@ -418,12 +418,7 @@ fn named<T>(stream: &StreamInner, result: Result<T, Error>) -> Result<T, Error> 
 }
 
 /// Writes a batch and waits until it is as durable as the stream promises.
-fn write(
-    stream: &StreamInner,
-    space: &Space,
-    turn: Turn<'_, '_>,
-    time_max: i64,
-) -> Result<Committed, Error> {
+fn write(stream: &StreamInner, space: &Space, turn: Turn<'_, '_>, time_max: i64) -> Result<Committed, Error> {
     let written = stream.write(turn)?;
     // Under the lock still, so that the next batch is compared with it, even before this one is acknowledged.
     space.last_time.fetch_max(time_max, Ordering::Relaxed);

@@ -4,6 +4,8 @@
 //! it was ended is counted: as many rows into the source's day as it has of its own. Rows of all tables come in the source's
 //! order, but for those that a chain had lost when it was ended.
 
+use crate::arrivals::sequencer::Sequenced;
+use crate::arrivals::{self, ARRIVALS, Place, Sequencer, Step, Subscription};
 use crate::calendar::{self, CALENDAR, Day};
 use crate::error::{TickError, asked};
 use crate::plan::{self, Plan};
@@ -13,8 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use crate::arrivals::sequencer::Sequenced;
-use crate::arrivals::{self, ARRIVALS, Place, Sequencer, Step, Subscription};
 use tapedb_engine::{Database, Loader, Stream, StreamOptions};
 
 /// How long it waits for messages before it looks whether it shall stop.
@@ -123,7 +123,8 @@ fn make(
     let calendar =
         db.open_or_create_stream(&plan::stream_name(name, CALENDAR), calendar::schema(), options.stream)?;
     let arrivals = plan::stream_name(name, ARRIVALS);
-    let arrivals = db.open_or_create_stream(&arrivals, arrivals::schema(), arrivals::options(options.stream))?;
+    let arrivals =
+        db.open_or_create_stream(&arrivals, arrivals::schema(), arrivals::options(options.stream))?;
     let Some(day) = calendar::days(&calendar)?.pop() else {
         let today = days.len() - 1;
         let mut first = vec![(ARRIVALS.to_string(), arrivals.seen_end())];

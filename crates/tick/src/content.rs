@@ -42,7 +42,9 @@ mod tests {
     fn rows_are_compared_in_any_order_and_as_often_as_they_are_there() {
         let (a, b): ((i64, &str, &[u8]), (i64, &str, &[u8])) = ((1, "A", b"x"), (2, "B", b"y"));
         assert_eq!(content(&[a, b]), content(&[b, a]));
-        for other in [&[a, a, b][..], &[a], &[a, (2, "B", b"z")], &[a, (3, "B", b"y")], &[a, (2, "By", b"")], &[a, a]] {
+        for other in
+            [&[a, a, b][..], &[a], &[a, (2, "B", b"z")], &[a, (3, "B", b"y")], &[a, (2, "By", b"")], &[a, a]]
+        {
             assert_ne!(content(&[a, b]), content(other), "{other:?}");
         }
     }

@@ -155,7 +155,12 @@ impl Hdb {
     }
 
     /// What a day of a table says that was handed over; `None`: it has not been, or has other columns by now.
-    pub(crate) fn content(&self, plant: &str, date: Date, table: &Table) -> Result<Option<Content>, TickError> {
+    pub(crate) fn content(
+        &self,
+        plant: &str,
+        date: Date,
+        table: &Table,
+    ) -> Result<Option<Content>, TickError> {
         let stored = self.stored(plant)?;
         let Some(day) = stored.get(&date) else { return Ok(None) };
         let parts: Vec<&Part> = day.tables.iter().filter(|part| part.table == table.name()).collect();

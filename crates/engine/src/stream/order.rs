@@ -89,7 +89,8 @@ impl StreamInner {
     }
 }
 
-const UNWRITTEN: Error = Error::Options { what: "the stream's order did not write the batch, or wrote it twice" };
+const UNWRITTEN: Error =
+    Error::Options { what: "the stream's order did not write the batch, or wrote it twice" };
 
 #[cfg(test)]
 mod tests {

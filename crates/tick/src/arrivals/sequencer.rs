@@ -80,9 +80,8 @@ impl Sequencer {
             Arc::new(Self { plant: plan.name().into(), streams, arrivals, state: Mutex::new(state) });
         sequencer.catch_up(days.last())?;
         let lanes = 0..sequencer.streams.len() - 1;
-        let order = |at: usize| {
-            sequencer.streams[at].1.order_by(Arc::new(Lane { sequencer: sequencer.clone(), at }))
-        };
+        let order =
+            |at: usize| sequencer.streams[at].1.order_by(Arc::new(Lane { sequencer: sequencer.clone(), at }));
         Ok(Sequenced { _ordered: lanes.map(order).collect(), sequencer })
     }
 
@@ -136,8 +135,7 @@ impl Sequencer {
     /// Waits until all rows can be read: no further one is written meanwhile.
     fn wait_for_syncs(&self, state: &State) -> Result<(), TickError> {
         let begun = Instant::now();
-        let is_behind =
-            |(at, (_, stream)): (usize, &(String, Stream))| stream.seen_end() < state.ends[at];
+        let is_behind = |(at, (_, stream)): (usize, &(String, Stream))| stream.seen_end() < state.ends[at];
         while self.streams.iter().enumerate().any(is_behind) {
             if begun.elapsed() > SYNC_WAIT_MAX {
                 return asked("the disk does not sync what was appended; the day goes on until it does");

@@ -92,7 +92,8 @@ impl Hdb {
     ) -> Result<(), TickError> {
         let date = handing.day.date;
         let parts = while_held(claimant, claims, date, |lost| {
-            let parts = handing.tables.iter().map(|(table, rows)| self.take_table(handing, table, *rows, lost));
+            let parts =
+                handing.tables.iter().map(|(table, rows)| self.take_table(handing, table, *rows, lost));
             parts.collect::<Result<Vec<Part>, _>>()
         })?;
         let name = stream_name(handing.plant, DAYS);
@@ -133,7 +134,9 @@ impl Hdb {
         if there != content_of(rows)? {
             return asked(format!(
                 "{} rows of stream {name} from {first} on are not those of {}, of which there are {}: somebody else writes there; it is written again behind them",
-                there.rows, handing.day.date, rows.len()
+                there.rows,
+                handing.day.date,
+                rows.len()
             ));
         }
         let (time_min, time_max) = rows.times().unwrap_or_default();

@@ -6,6 +6,7 @@
 
 mod answer;
 mod ask;
+mod budget;
 mod catch_up;
 mod connection;
 mod hub;
@@ -21,6 +22,7 @@ use crate::error::{TickError, asked};
 use crate::plan::Plan;
 use crate::plant::Plant;
 use crate::rdb::Rdb;
+use budget::Budget;
 use hub::Hub;
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -136,6 +138,8 @@ pub struct FrontOptions {
     pub message_timeout: Duration,
     /// Bytes that may wait to be sent to one client before it counts as slow.
     pub waiting_bytes_max: usize,
+    /// Bytes that may wait to be sent to all clients together; beyond, the client for which most waits is cut off.
+    pub all_waiting_bytes_max: usize,
     /// What is done with slow subscribers that say nothing else of themselves.
     pub slow: Slow,
     /// Is told how long updates take.
@@ -143,7 +147,7 @@ pub struct FrontOptions {
 }
 
 impl FrontOptions {
-    /// At an address; everybody may come in, 256 at once; 64 MiB may wait for each; no logs.
+    /// At an address; everybody may come in, 256 at once; 64 MiB may wait for each and 1 GiB for all; no logs.
     pub fn at(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -154,6 +158,7 @@ impl FrontOptions {
             greeting_timeout: Duration::from_secs(5),
             message_timeout: Duration::from_secs(60),
             waiting_bytes_max: 64 << 20,
+            all_waiting_bytes_max: 1 << 30,
             slow: Slow::default(),
             probe: None,
         }
@@ -187,6 +192,10 @@ pub struct FrontStatus {
     pub slow_replayed: u64,
     /// Rows that slow subscribers were not sent because later ones of their symbols were there.
     pub slow_conflated_rows: u64,
+    /// Bytes that wait to be sent, to all clients.
+    pub waiting_bytes: u64,
+    /// Clients that were cut off because too much waited for all together, and most for them.
+    pub cut_off: u64,
     /// What keeps it from publishing; it goes on trying.
     pub failure: Option<String>,
 }
@@ -205,6 +214,7 @@ struct Shared {
     served: Served,
     options: FrontOptions,
     hub: Option<Hub>,
+    budget: Arc<Budget>,
     is_stopping: AtomicBool,
     connections: AtomicUsize,
     last_id: AtomicU64,
@@ -237,6 +247,7 @@ impl Front {
             false => None,
         };
         let shared = Arc::new(Shared {
+            budget: Budget::new(options.all_waiting_bytes_max),
             served,
             options,
             hub,
@@ -270,6 +281,8 @@ impl Front {
             hostile: shared.hostile.load(Ordering::Relaxed),
             errors: shared.errors.load(Ordering::Relaxed),
             last_error: shared.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            waiting_bytes: shared.budget.bytes() as u64,
+            cut_off: shared.budget.cut_off(),
             ..FrontStatus::default()
         };
         if let Some(hub) = shared.hub.as_ref().map(Hub::shared) {

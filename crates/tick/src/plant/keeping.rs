@@ -141,7 +141,12 @@ impl Shared {
             let what = match there {
                 None => "the HDB does not have it whole yet".into(),
                 Some(there) if there.rows != here.rows => {
-                    format!("table {} has {} rows here and {} in the HDB", table.name(), here.rows, there.rows)
+                    format!(
+                        "table {} has {} rows here and {} in the HDB",
+                        table.name(),
+                        here.rows,
+                        there.rows
+                    )
                 }
                 Some(there) if there != here => {
                     format!("the {} rows of table {} are others in the HDB", here.rows, table.name())

@@ -3,7 +3,7 @@
 use crate::error::TickError;
 use crate::table::Table;
 use tapedb_engine::{Database, Error, Stream, StreamOptions};
-use tapedb_schema::Schema;
+use tapedb_schema::{Decimal64, Field, FieldType, Literal, Schema};
 
 /// Opens the stream of a table, which is made if it is not there, and gets the columns that it does not have.
 ///
@@ -20,12 +20,9 @@ pub(crate) fn open(
         Err(Error::NoStream { .. }) => return Ok(db.create_stream(name, table.schema(), options)?),
         found => found?,
     };
-    if *stream.schema() == table.schema() {
-        return Ok(stream);
-    }
-    let there = Table::of_schema(stream.schema())?;
-    check(name, &there, table)?;
-    Ok(db.change_schema(name, renamed(table.schema(), there.record_name()))?)
+    check(name, &Table::of_schema(stream.schema())?, table)?;
+    // Of what is there nothing changes, so that a stream whose columns are all there stays as it is.
+    Ok(db.change_schema(name, widened(stream.schema(), table.schema()))?)
 }
 
 /// Checks that nothing of a table would be lost.
@@ -34,8 +31,9 @@ fn check(stream: &str, there: &Table, wanted: &Table) -> Result<(), TickError> {
         let found = wanted.columns().iter().find(|other| other.name == column.name);
         let what = match found {
             None => format!("the definition has no column {}", column.name),
-            Some(found) if found.ty != column.ty || found.nullable != column.nullable || found.kind != column.kind => {
-                format!("column {} is a {}, and defined as a {}", column.name, column.kind.name(), found.kind.name())
+            Some(found) if found.ty != column.ty || found.kind != column.kind => {
+                let (is, defined) = (column.kind.name(), found.kind.name());
+                format!("column {} is a {is}, and defined as a {defined}", column.name)
             }
             Some(_) => continue,
         };
@@ -44,8 +42,31 @@ fn check(stream: &str, there: &Table, wanted: &Table) -> Result<(), TickError> {
     Ok(())
 }
 
-/// A stream keeps the name of its message type.
-fn renamed(mut schema: Schema, record: &str) -> Schema {
-    schema.records.iter_mut().filter(|other| other.message).for_each(|other| other.name = record.into());
+/// The columns of `wanted`, in its order; those that are there as they are.
+fn widened(there: &Schema, wanted: Schema) -> Schema {
+    let (mut schema, known) = (there.clone(), there.enums.iter().map(|e| e.name.clone()).collect::<Vec<_>>());
+    schema.enums.extend(wanted.enums.into_iter().filter(|e| !known.contains(&e.name)));
+    let record = schema.records.iter_mut().find(|record| record.message);
+    if let (Some(record), Some(wanted)) = (record, wanted.records.into_iter().find(|record| record.message)) {
+        let there = std::mem::take(&mut record.fields);
+        let field = |field: Field| match there.iter().find(|known| known.name == field.name) {
+            Some(known) => known.clone(),
+            None => with_null(field),
+        };
+        record.fields = wanted.fields.into_iter().map(field).collect();
+    }
     schema
+}
+
+/// A field that has a value for messages from before it: null, or what stands for it in kdb+.
+fn with_null(field: Field) -> Field {
+    if field.nullable || field.default.is_some() {
+        return field;
+    }
+    match field.ty {
+        FieldType::String => Field { default: Some(Literal::Text(String::new())), ..field },
+        FieldType::Bool => Field { default: Some(Literal::Bool(false)), ..field },
+        FieldType::U8 => Field { default: Some(Literal::Number(Decimal64::ZERO)), ..field },
+        _ => Field { nullable: true, ..field },
+    }
 }

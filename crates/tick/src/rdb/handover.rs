@@ -1,8 +1,8 @@
 //! Hands days that have ended over to the HDB, while queries are answered from memory.
 
 use super::{InMemory, Part, Shared};
-use crate::error::{TickError, asked};
 use crate::calendar::Day;
+use crate::error::{TickError, asked};
 use crate::hdb::{Claimant, Handing, Rows, TakeRow};
 use crate::memory::{Selection, View};
 use crate::rdb::names::Names;
@@ -35,17 +35,11 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-fn hand_over(
-    shared: &Shared,
-    claimant: &mut Claimant,
-    day: &InMemory,
-    next: &Day,
-) -> Result<(), TickError> {
+fn hand_over(shared: &Shared, claimant: &mut Claimant, day: &InMemory, next: &Day) -> Result<(), TickError> {
     let Some(hdb) = &shared.options.hdb else { return Ok(()) };
     let handed: Vec<Handed<'_>> = day.tables.iter().zip(&shared.names).map(Handed::new).collect();
     let tables = day.tables.iter().zip(&handed);
-    let tables: Vec<_> =
-        tables.map(|(memory, handed)| (memory.table.clone(), handed as &dyn Rows)).collect();
+    let tables: Vec<_> = tables.map(|(memory, handed)| (memory.table.clone(), handed as &dyn Rows)).collect();
     let is_whole = tables.iter().all(|(table, rows)| {
         let first = day.day.first_of(table.name());
         rows.len() == next.first_of(table.name()).saturating_sub(first)

@@ -14,7 +14,7 @@ use tapedb_tick::Plant;
 use tapedb_tick::kdb::front::{Access, Everyone, Front, FrontOptions, FrontStatus, Rights, Served, Slow};
 
 /// One end of a connection, as a q process has it.
-struct Client {
+pub struct Client {
     socket: TcpStream,
     session: Session,
     /// Asynchronous messages that came while a response was waited for.
@@ -22,7 +22,7 @@ struct Client {
 }
 
 impl Client {
-    fn connect(address: SocketAddr) -> Self {
+    pub fn connect(address: SocketAddr) -> Self {
         Self::enter(address, "me", "secret").expect("let in")
     }
 
@@ -60,11 +60,11 @@ impl Client {
         }
     }
 
-    fn send(&mut self, kind: Kind, value: &Value) {
+    pub fn send(&mut self, kind: Kind, value: &Value) {
         self.socket.write_all(&message(kind, value).expect("a message")).expect("room");
     }
 
-    fn ask_value(&mut self, value: &Value) -> Value {
+    pub fn ask_value(&mut self, value: &Value) -> Value {
         self.send(Kind::Synchronous, value);
         loop {
             match self.next().expect("a response") {
@@ -74,12 +74,12 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, text: &str) -> Value {
+    pub fn ask(&mut self, text: &str) -> Value {
         self.ask_value(&Value::text(text))
     }
 
     /// The next update.
-    fn update(&mut self) -> Value {
+    pub fn update(&mut self) -> Value {
         match self.came.pop_front() {
             Some(came) => came,
             None => match self.next().expect("an update") {
@@ -114,19 +114,19 @@ fn sizes_of(update: &Value) -> Vec<i64> {
     }
 }
 
-fn options() -> FrontOptions {
+pub fn options() -> FrontOptions {
     FrontOptions::at("127.0.0.1:0".parse().expect("an address"))
 }
 
 /// A plant with a front.
-fn served(options: FrontOptions) -> (Place, Arc<Plant>, Front) {
+pub fn served(options: FrontOptions) -> (Place, Arc<Plant>, Front) {
     let place = place();
     let plant = Arc::new(plant(&place.db));
     let front = Front::start(Served::plant(plant.clone()), options).expect("a front");
     (place, plant, front)
 }
 
-fn wait_for(front: &Front, is_so: impl Fn(&FrontStatus) -> bool) {
+pub fn wait_for(front: &Front, is_so: impl Fn(&FrontStatus) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so(&front.status()) {
         assert!(Instant::now() < deadline, "{:?}", front.status());

@@ -3,9 +3,13 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod days;
+mod effect;
+mod handover;
 mod kdb;
 mod kdb_clients;
+mod order;
 mod over;
 mod shapes;
 mod support;
 mod updates;
+mod widened;

@@ -9,14 +9,14 @@ use tapedb_tick::{
 };
 
 /// A server over a database, and its address.
-fn serve(place: &Place) -> (Server, String) {
+pub fn serve(place: &Place) -> (Server, String) {
     let config = Config { listen: Endpoint::loopback(0), http: Endpoint::OFF, ..Config::default() };
     let server = Server::start_with(config, place.db.clone()).unwrap();
     let address = server.addresses().tcp.unwrap();
     (server, format!("tape://{address}"))
 }
 
-fn connect(url: &str) -> Database {
+pub fn connect(url: &str) -> Database {
     tapedb_client::open(url).unwrap()
 }
 

@@ -71,7 +71,7 @@ fn nulls_are_nulls_in_the_stream_and_come_back() {
     let plant = Plant::open(&place.db, "tp", &tables(text).unwrap(), PlantOptions::default()).unwrap();
     let rdb = rdb(&place.db, None);
     let columns = [
-        Column::Long(vec![5, i64::MIN]),
+        Column::Long(vec![5, 6]),
         Column::Text(["", "x"].into_iter().collect::<Texts>()),
         Column::Long(vec![i64::MIN, i64::MAX]),
         Column::Float(vec![f64::NAN, f64::INFINITY]),
@@ -112,6 +112,9 @@ fn what_does_not_fit_is_refused_whole() {
     bad = good.clone();
     bad[4] = Column::Text([&b"\xff"[..], b"x"].into_iter().collect());
     assert!(refused("trade", &bad).contains("UTF-8"));
+    bad = good.clone();
+    bad[0] = Column::Long(vec![5, i64::MIN]);
+    assert!(refused("trade", &bad).contains("row 1: time is null"));
     assert_eq!(plant.update("trade", &good[1..]).unwrap(), 2, "nothing of the others was taken");
 }
 

@@ -2,8 +2,8 @@
 //! memory and delays nobody.
 
 use super::hub::{Shared, State};
-use super::publisher::{PIECE_BYTES, PIECE_ROWS};
 use super::outbox::Outbox;
+use super::publisher::{PIECE_BYTES, PIECE_ROWS};
 use super::subscriber::{Filter, Lag};
 use super::update::{Update, end_message};
 use crate::arrivals::{Step, Subscription};

@@ -5,6 +5,7 @@ use super::Shared;
 use super::answer::Answerer;
 use super::catch_up::CatchUp;
 use super::outbox::Outbox;
+
 use super::subscriber::Connection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -86,7 +87,7 @@ fn talk(
     mut session: Session,
     rights: &dyn Rights,
 ) {
-    let outbox = Arc::new(Outbox::new(shared.options.waiting_bytes_max));
+    let outbox = shared.budget.outbox(shared.options.waiting_bytes_max);
     let compresses = !peer.ip().is_loopback();
     let connection = Connection { id, outbox: outbox.clone(), slow: shared.options.slow, compresses };
     std::thread::scope(|scope| {

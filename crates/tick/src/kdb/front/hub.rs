@@ -89,7 +89,8 @@ impl Hub {
             }
         };
         let (date, midnight, next_day) = (day.date, day.midnight.0, days.len() as u64);
-        let state = State { date, midnight, nexts, next_day, place, firsts, journal, subscribers: Vec::new() };
+        let state =
+            State { date, midnight, nexts, next_day, place, firsts, journal, subscribers: Vec::new() };
         let shared = Arc::new(Shared {
             plan,
             state: Mutex::new(state),

@@ -1,5 +1,6 @@
 //! What waits to be sent on one connection: bounded, in one order, and with no update between a request and its response.
 
+use super::budget::Budget;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,9 +12,11 @@ pub(super) type Bytes = Arc<[u8]>;
 /// Most bytes that are written together.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// See the module. Always true: `bytes` is the length of all that is in `queue` and `held`.
+/// See the module. Always true: `bytes` is the length of all that is in `queue` and `held`, or was taken and is being written; it
+/// counts in the budget, and so does `kept`.
 #[derive(Debug)]
 pub(super) struct Outbox {
+    budget: Arc<Budget>,
     inner: Mutex<Inner>,
     changed: Condvar,
     bytes_max: usize,
@@ -26,14 +29,17 @@ struct Inner {
     /// Updates that came while a request was being answered: some clients take what comes first for the response.
     held: VecDeque<Bytes>,
     bytes: usize,
+    /// Bytes of rows that are kept elsewhere until there is room.
+    kept: usize,
     is_answering: bool,
     is_closed: bool,
 }
 
 impl Outbox {
     /// That takes updates while fewer bytes wait.
-    pub fn new(bytes_max: usize) -> Self {
+    pub fn new(bytes_max: usize, budget: Arc<Budget>) -> Self {
         Self {
+            budget,
             inner: Mutex::default(),
             changed: Condvar::new(),
             bytes_max,
@@ -49,13 +55,14 @@ impl Outbox {
     /// Sends a response, and the updates that waited for it.
     pub fn answer(&self, response: Bytes) {
         let mut inner = self.lock();
-        inner.bytes += response.len();
+        self.count(&mut inner, response.len());
         inner.queue.push_back(response);
         inner.is_answering = false;
         let held = std::mem::take(&mut inner.held);
         inner.queue.extend(held);
         drop(inner);
         self.changed.notify_all();
+        self.budget.keep();
     }
 
     /// Sends an update; `false`: too much waits already, or the connection is closed.
@@ -64,25 +71,58 @@ impl Outbox {
         if inner.is_closed || (inner.bytes > 0 && inner.bytes + update.len() > self.bytes_max) {
             return false;
         }
-        inner.bytes += update.len();
+        self.count(&mut inner, update.len());
         if inner.is_answering {
             inner.held.push_back(update.clone());
+            drop(inner);
         } else {
             inner.queue.push_back(update.clone());
             drop(inner);
             self.changed.notify_all();
         }
+        self.budget.keep();
         true
     }
 
     /// Sends what must not be refused, and is small: what a subscriber reads for itself, and that a day has ended.
     pub fn force(&self, update: Bytes) {
         let mut inner = self.lock();
-        inner.bytes += update.len();
+        self.count(&mut inner, update.len());
         let queue = if inner.is_answering { &mut inner.held } else { &mut inner.queue };
         queue.push_back(update);
         drop(inner);
         self.changed.notify_all();
+        self.budget.keep();
+    }
+
+    /// Notes how many bytes of rows are kept for it elsewhere.
+    pub fn set_kept(&self, bytes: usize) {
+        let mut inner = self.lock();
+        self.budget.take(std::mem::take(&mut inner.kept));
+        if !inner.is_closed {
+            self.budget.add(bytes);
+            inner.kept = bytes;
+        }
+        drop(inner);
+        self.budget.keep();
+    }
+
+    /// Ends the connection and forgets what waits.
+    pub fn cut_off(&self) {
+        let mut inner = self.lock();
+        inner.is_closed = true;
+        let waiting: usize = inner.queue.drain(..).map(|message| message.len()).sum();
+        let held: usize = inner.held.drain(..).map(|message| message.len()).sum();
+        // What has been taken is being written, and counts until it is.
+        inner.bytes = inner.bytes.saturating_sub(waiting + held);
+        self.budget.take(waiting + held + std::mem::take(&mut inner.kept));
+        drop(inner);
+        self.changed.notify_all();
+    }
+
+    fn count(&self, inner: &mut Inner, bytes: usize) {
+        inner.bytes += bytes;
+        self.budget.add(bytes);
     }
 
     /// Notes whether its subscriber reads for itself, because it could not keep up.
@@ -116,12 +156,20 @@ impl Outbox {
     /// To be called when what [`take`](Self::take) gave is written: until then it counts.
     pub fn written(&self, bytes: usize) {
         let mut inner = self.lock();
-        inner.bytes = inner.bytes.saturating_sub(bytes);
+        let bytes = bytes.min(inner.bytes);
+        inner.bytes -= bytes;
+        self.budget.take(bytes);
     }
 
-    /// Bytes that wait.
-    pub fn waiting(&self) -> usize {
+    /// Bytes of messages that wait.
+    pub fn queued(&self) -> usize {
         self.lock().bytes
+    }
+
+    /// Bytes that wait, in messages or as rows.
+    pub fn waiting(&self) -> usize {
+        let inner = self.lock();
+        inner.bytes + inner.kept
     }
 
     /// Takes nothing more. What waits may still be written.
@@ -137,6 +185,13 @@ impl Outbox {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.budget.take(inner.bytes + inner.kept);
     }
 }
 
@@ -157,7 +212,7 @@ mod tests {
 
     #[test]
     fn no_update_comes_between_a_request_and_its_response() {
-        let outbox = Outbox::new(100);
+        let outbox = Outbox::new(100, Budget::new(1000));
         assert!(outbox.update(&bytes("a")));
         outbox.begin_answer();
         assert!(outbox.update(&bytes("c")) && outbox.update(&bytes("d")));
@@ -170,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_bounded() {
-        let outbox = Outbox::new(10);
+        let outbox = Outbox::new(10, Budget::new(1000));
         // One update always fits, however long, so that none can never be sent.
         assert!(outbox.update(&bytes("longer than that")));
         assert!(!outbox.update(&bytes("b")));

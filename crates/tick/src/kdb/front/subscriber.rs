@@ -174,12 +174,17 @@ impl Subscriber {
             self.outbox.close();
         }
         self.pending[table] = Some(pending);
+        self.note_kept();
+    }
+
+    fn note_kept(&self) {
+        self.outbox.set_kept(self.pending.iter().flatten().map(|pending| pending.bytes).sum());
     }
 
     /// Sends what waits, if there is room again.
     pub(super) fn send_pending(&mut self, tables: &[(Table, Stream)], counters: &Counters) {
         for (table, (def, _)) in tables.iter().enumerate() {
-            if self.outbox.waiting() > 0 {
+            if self.outbox.queued() > 0 {
                 return;
             }
             self.force_pending(table, def, counters);
@@ -189,6 +194,7 @@ impl Subscriber {
     /// Sends what waits of a table, which is little.
     fn force_pending(&mut self, table: usize, def: &Table, counters: &Counters) {
         let Some(mut pending) = self.pending[table].take() else { return };
+        self.note_kept();
         pending.leave_last(counters);
         if let Some(bytes) = Update::new(def, pending.columns).bytes(self.compresses) {
             self.outbox.force(bytes);

@@ -1,0 +1,108 @@
+//! What may wait for all connections of a front together. Each has a bound of its own ([`Outbox`]), and many that are slow at
+//! the same time would still fill the memory.
+//!
+//! Always true: `bytes` is what waits in all outboxes, rows that are kept for slow subscribers included. When that is more than
+//! there may be, the connection for which most waits is cut off, whatever was chosen for slow subscribers.
+
+use super::outbox::Outbox;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Budget {
+    bytes: AtomicUsize,
+    bytes_max: usize,
+    outboxes: Mutex<Vec<Weak<Outbox>>>,
+    cut_off: AtomicU64,
+}
+
+impl Budget {
+    pub fn new(bytes_max: usize) -> Arc<Self> {
+        let (bytes, outboxes, cut_off) = Default::default();
+        Arc::new(Self { bytes, bytes_max, outboxes, cut_off })
+    }
+
+    /// An outbox whose bytes count.
+    pub fn outbox(self: &Arc<Self>, bytes_max: usize) -> Arc<Outbox> {
+        let outbox = Arc::new(Outbox::new(bytes_max, self.clone()));
+        let mut outboxes = self.outboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        outboxes.retain(|known| known.strong_count() > 0);
+        outboxes.push(Arc::downgrade(&outbox));
+        outbox
+    }
+
+    /// Bytes that wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Connections that were cut off.
+    pub fn cut_off(&self) -> u64 {
+        self.cut_off.load(Ordering::Relaxed)
+    }
+
+    pub fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn take(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Cuts off those for which most waits, until there is no more than there may be. To be called without the lock of any outbox.
+    #[inline]
+    pub fn keep(&self) {
+        if self.bytes() > self.bytes_max {
+            self.cut_off_slowest();
+        }
+    }
+
+    #[cold]
+    fn cut_off_slowest(&self) {
+        let outboxes: Vec<Arc<Outbox>> = {
+            let outboxes = self.outboxes.lock().unwrap_or_else(PoisonError::into_inner);
+            outboxes.iter().filter_map(Weak::upgrade).collect()
+        };
+        while self.bytes() > self.bytes_max {
+            let slowest = outboxes.iter().filter(|outbox| !outbox.is_closed());
+            let Some(slowest) = slowest.max_by_key(|outbox| outbox.waiting()) else { return };
+            slowest.cut_off();
+            self.cut_off.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_all_together_have_too_much_the_slowest_is_cut_off() {
+        let budget = Budget::new(100);
+        let outboxes: Vec<_> = (0..4).map(|_| budget.outbox(60)).collect();
+        let bytes = |len: usize| Arc::<[u8]>::from(vec![0; len]);
+        assert!(
+            outboxes[0].update(&bytes(20))
+                && outboxes[1].update(&bytes(50))
+                && outboxes[2].update(&bytes(20))
+        );
+        assert_eq!((budget.bytes(), budget.cut_off()), (90, 0));
+        // Whoever gets the last drop is not the one.
+        assert!(outboxes[3].update(&bytes(15)));
+        let closed: Vec<bool> = outboxes.iter().map(|outbox| outbox.is_closed()).collect();
+        assert_eq!((closed, budget.bytes(), budget.cut_off()), (vec![false, true, false, false], 55, 1));
+        // Answers count, and rows that are kept for later.
+        outboxes[0].answer(bytes(40));
+        assert_eq!((budget.bytes(), budget.cut_off()), (95, 1));
+        outboxes[2].set_kept(30);
+        assert_eq!((budget.bytes(), budget.cut_off()), (65, 2));
+        // What is written or gone does not.
+        let mut out = Vec::new();
+        outboxes[3].take(&mut out, std::time::Duration::ZERO);
+        outboxes[3].written(out.len());
+        assert_eq!(budget.bytes(), 50);
+        drop(outboxes);
+        assert_eq!(budget.bytes(), 0);
+    }
+}

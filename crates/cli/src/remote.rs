@@ -7,8 +7,10 @@ use crate::ui;
 use std::env;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tapedb_client::{Address, Client, Login};
+use tapedb_client::{Address, Client, ConnectionEvent, Login};
 use tapedb_engine::Database;
 
 /// The URL that is written where a directory could be.
@@ -56,6 +58,14 @@ pub fn connect_with(url: &str, how: &ConnectArgs) -> Result<Database, Failure> {
 /// Opens the database behind a server; says on standard error when a connection is lost, and when it is there again.
 pub fn connect_telling(url: &str, how: &ConnectArgs) -> Result<Database, Failure> {
     open(client(url, how)?.on_connection(|event| ui::tell_event(&event.to_string())))
+}
+
+/// [`connect_telling`]; notes in `is_lost` whether there is no connection now.
+pub fn connect_noting(url: &str, how: &ConnectArgs, is_lost: Arc<AtomicBool>) -> Result<Database, Failure> {
+    open(client(url, how)?.on_connection(move |event| {
+        is_lost.store(!matches!(event, ConnectionEvent::Regained { .. }), Ordering::Release);
+        eprintln!("tapedb: {event}");
+    }))
 }
 
 fn open(client: Client) -> Result<Database, Failure> {

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 use tapedb_engine::Database;
 use tapedb_server::{
-    Addresses, Config, CopyTopic, DurabilityMin, Endpoint, Entrance, Server, ServerError, Tls,
+    Addresses, Companion, Config, CopyTopic, DurabilityMin, Endpoint, Entrance, Server, ServerError, Tls,
 };
 use tapedb_topic::Awake;
 use tracing::Level;
@@ -182,6 +182,11 @@ impl Serving {
     /// The same users for another protocol.
     pub fn entrance(&self) -> Entrance {
         self.server.entrance()
+    }
+
+    /// Has something seen with the server that runs beside it; it ends with the server.
+    pub fn accompany(&self, companion: Arc<dyn Companion>) {
+        self.server.accompany(companion);
     }
 
     /// Serves until a signal comes, and ends in good order. Meanwhile `work` is called many times a second; what keeps it from

@@ -9,7 +9,6 @@ use crate::ui::Ui;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tapedb_engine::Database;
-use tapedb_server::Endpoint;
 use tapedb_tick::{Hdb, Rdb, RdbOptions, TickError};
 
 /// Plant, RDB and HDB in one process.
@@ -31,9 +30,8 @@ pub struct Args {
     #[command(flatten)]
     server: server::Args,
 
-    /// Where it is asked and told (`tapedb tick query`, `eod`), or off.
-    #[arg(long, value_name = "HOST:PORT", default_value = rdb::ASK_PORT)]
-    ask: Endpoint,
+    #[command(flatten)]
+    ask: ask::AskArgs,
 
     #[command(flatten)]
     kdb: KdbArgs,
@@ -58,16 +56,17 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let serving = args.server.start(&config, Some(db), ui)?;
     let answers = Asked {
         plants: plant::Asked(plants.plants.clone()),
-        rdb: rdb::Asked { rdb: rdb.clone(), hdb, plant: name.clone() },
+        rdb: rdb::Asked { rdb: rdb.clone(), hdb, plant: name.clone(), is_lost: Arc::default() },
     };
-    let asked = ask::serve(args.ask, Arc::new(answers))?;
+    let asked = args.ask.serve("all", Arc::new(answers))?;
     plants.tell(ask::told(asked.as_ref()), ui)?;
     let served = |wanted: Option<&str>| {
         let served = plants.served(wanted)?;
         // The RDB is of one plant.
         Ok(if wanted.is_none_or(|wanted| wanted == name) { served.with_rdb(rdb.clone()) } else { served })
     };
-    let _fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
+    let fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
+    serving.accompany(fronts);
     let mut told = None;
     serving.run(ui, || {
         rdb::watch(&rdb, &mut told, ui);

@@ -1,21 +1,23 @@
 //! Questions to a running plant, RDB or HDB: a line of JSON for each question; the answer is a line of JSON that says what it is,
 //! and behind it a line for each row. docs/TICK.md has the forms.
 //!
-//! It listens on this machine alone, for it knows no passwords. At most [`CONNECTIONS_MAX`] ask at once; a question has at most
-//! [`QUESTION_BYTES_MAX`]; who says nothing for [`SILENCE_MAX`], or takes nothing, is let go.
+//! It listens on a Unix socket that only its user can open, in a folder that only its user can enter: no other user, no other
+//! machine and no web page reaches it. At most [`CONNECTIONS_MAX`] ask at once; a question has at most [`QUESTION_BYTES_MAX`];
+//! a connection that is silent for [`SILENCE_MAX`], or takes nothing, is ended, and so is one whose first line is no question.
 
+use super::socket;
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tapedb_schema::Timestamp;
-use tapedb_server::Endpoint;
 use tapedb_tick::{Answer, Column, ColumnDef, Date, Kind, Query, TickError};
 
 /// Most connections at once.
@@ -26,6 +28,27 @@ pub const QUESTION_BYTES_MAX: u64 = 1 << 20;
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// How often it is looked whether it shall end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Where questions are listened for.
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+pub struct AskArgs {
+    /// Unix socket on which it is asked and told (`tapedb tick query`, `eod`), or off; unless said, one in a folder of the user's.
+    #[arg(long, value_name = "PATH")]
+    ask: Option<PathBuf>,
+}
+
+impl AskArgs {
+    /// Listens for questions to a role, unless they are off.
+    pub fn serve(&self, role: &str, answers: Arc<dyn Answers>) -> Result<Option<Service>, Failure> {
+        let place = match &self.ask {
+            Some(off) if off.as_os_str() == "off" => return Ok(None),
+            Some(path) => path.clone(),
+            None => socket::of_role(role)?,
+        };
+        serve(&place, answers).map(Some)
+    }
+}
 
 /// A question.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -120,37 +143,26 @@ pub trait Answers: Send + Sync {
 
 /// Something that listens for questions; it ends when it is dropped.
 pub struct Service {
-    address: SocketAddr,
+    place: PathBuf,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    _claim: socket::Claim,
 }
 
-/// Listens for questions, unless the endpoint is off.
-pub fn serve(endpoint: Endpoint, answers: Arc<dyn Answers>) -> Result<Option<Service>, Failure> {
-    let Some(address) = endpoint.address() else { return Ok(None) };
-    if !address.ip().is_loopback() {
-        let what = format!(
-            "{address} can be reached by others, and questions need no password; listen on 127.0.0.1"
-        );
-        return Err(Failure::usage(what));
-    }
-    let failed =
-        |error: io::Error| Failure::new(format!("cannot listen for questions on {address}: {error}"));
-    let listener = TcpListener::bind(address).map_err(failed)?;
+fn serve(place: &Path, answers: Arc<dyn Answers>) -> Result<Service, Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(format!(
+            "cannot listen for questions on {}: {error}; name a socket with --ask",
+            place.display()
+        ))
+    };
+    let (listener, claim) = socket::listen(place)?;
     listener.set_nonblocking(true).map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
     let stopping = Arc::new(AtomicBool::new(false));
     let stop = stopping.clone();
     let listen = move || listen(&listener, &answers, &stop);
     let thread = thread::Builder::new().name("tape-ask".into()).spawn(listen).map_err(failed)?;
-    Ok(Some(Service { address, stopping, thread: Some(thread) }))
-}
-
-impl Service {
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
+    Ok(Service { place: place.into(), stopping, thread: Some(thread), _claim: claim })
 }
 
 impl Drop for Service {
@@ -163,7 +175,7 @@ impl Drop for Service {
     }
 }
 
-fn listen(listener: &TcpListener, answers: &Arc<dyn Answers>, stopping: &AtomicBool) {
+fn listen(listener: &UnixListener, answers: &Arc<dyn Answers>, stopping: &AtomicBool) {
     let open = Arc::new(AtomicUsize::new(0));
     while !stopping.load(Ordering::Acquire) {
         let Ok((socket, _)) = listener.accept() else {
@@ -186,7 +198,7 @@ fn listen(listener: &TcpListener, answers: &Arc<dyn Answers>, stopping: &AtomicB
     }
 }
 
-fn converse(socket: &TcpStream, answers: &dyn Answers) -> io::Result<()> {
+fn converse(socket: &UnixStream, answers: &dyn Answers) -> io::Result<()> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(SILENCE_MAX))?;
     socket.set_write_timeout(Some(SILENCE_MAX))?;
@@ -198,8 +210,15 @@ fn converse(socket: &TcpStream, answers: &dyn Answers) -> io::Result<()> {
         if !line.ends_with('\n') {
             return Ok(());
         }
-        let question = serde_json::from_str(&line).map_err(|error| asked(format!("no question: {error}")));
-        match question.and_then(|question| answers.answer(question)) {
+        let question = match serde_json::from_str(&line) {
+            Ok(question) => question,
+            Err(error) => {
+                // Whoever speaks something else is not listened to any further.
+                writeln!(out, "{}", json!({ "error": format!("no question: {error}") }))?;
+                return out.flush();
+            }
+        };
+        match answers.answer(question) {
             Ok(Reply::Object(object)) => writeln!(out, "{object}")?,
             Ok(Reply::Rows(answer)) => write_rows(&answer, &mut out)?,
             Err(error) => writeln!(out, "{}", json!({ "error": error.to_string() }))?,
@@ -245,22 +264,17 @@ fn value(values: &Column, row: usize, kind: Kind) -> Value {
 
 /// Asks, and gives the lines of the answer to `line` until it says stop.
 pub fn ask(
-    address: &str,
+    place: &Path,
     question: &Question,
     mut line: impl FnMut(&str) -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     let failed = |error: io::Error| {
-        let what = match error.kind() {
-            io::ErrorKind::InvalidData => {
-                "what answers there takes no questions; see `--ask` of what you ask"
-            }
-            _ => {
-                "is it running there? (A plant is asked on port 7850, an RDB and `tick all` on 7851, an HDB on 7852; see --at)"
-            }
-        };
-        Failure::new(format!("cannot ask {address}: {error}; {what}"))
+        Failure::new(format!(
+            "cannot ask {}: {error}; is it running there, and as the same user? (it says where it is asked when it starts; see --at)",
+            place.display()
+        ))
     };
-    let mut socket = TcpStream::connect(address).map_err(failed)?;
+    let mut socket = UnixStream::connect(place).map_err(failed)?;
     let text = serde_json::to_string(question).map_err(|error| Failure::new(error.to_string()))?;
     writeln!(socket, "{text}").map_err(failed)?;
     for text in BufReader::new(socket).lines() {
@@ -274,10 +288,10 @@ pub fn ask(
             return Ok(());
         }
     }
-    Err(Failure::new(format!("{address} ended the connection; is it still running?")))
+    Err(Failure::new(format!("{} ended the connection; is it still running?", place.display())))
 }
 
 /// Where questions are listened for.
 pub fn told(service: Option<&Service>) -> Option<String> {
-    service.map(|service| service.address().to_string())
+    service.map(|service| service.place.display().to_string())
 }

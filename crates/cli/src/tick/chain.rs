@@ -68,7 +68,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         ui.print_json(&json!({ "chain": name }))?;
     }
     let served = |_: Option<&str>| Ok(Served::chained(Plan::open(&chained, name)?));
-    let _fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
+    let fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
+    serving.accompany(fronts);
     let mut told = None;
     serving.run(ui, || {
         let failure = chain.failure();

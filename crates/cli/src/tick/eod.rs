@@ -1,18 +1,22 @@
 //! `tapedb tick eod`: ends a day.
 
 use super::ask::{Question, ask};
-use super::plant::ASK_PORT;
+use super::socket;
 use crate::failure::Failure;
 use crate::ui::Ui;
+use std::path::PathBuf;
 
 /// End a day of a plant now: tomorrow begins, and whoever subscribes is told.
 ///
-/// Example: tapedb tick eod; beside `tapedb tick all`: tapedb tick eod --at 127.0.0.1:7851
+/// It is asked on this machine, by the user that runs the plant. From elsewhere, a client of kdb+ with the right to write the
+/// calendar sends .u.end (see --kdb of the plant).
+///
+/// Example: tapedb tick eod
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where the plant is asked; `tapedb tick all` is asked on port 7851.
-    #[arg(long, value_name = "HOST:PORT", default_value = ASK_PORT)]
-    at: String,
+    /// Socket on which the plant is asked, as it says when it starts; unless said, that of this user's plant or `tick all`.
+    #[arg(long, value_name = "PATH")]
+    at: Option<PathBuf>,
 
     /// Name of the plant, where there are several.
     #[arg(long, value_name = "NAME")]
@@ -26,5 +30,6 @@ pub struct Args {
 /// Ends a day.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let question = Question::EndOfDay { plant: args.name, date: args.date };
-    ask(&args.at, &question, |line| ui.print(&format!("{line}\n")).map(|()| false))
+    let at = args.at.map_or_else(|| socket::of_some_role(&["plant", "all"]), Ok)?;
+    ask(&at, &question, |line| ui.print(&format!("{line}\n")).map(|()| false))
 }

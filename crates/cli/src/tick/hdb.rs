@@ -8,11 +8,7 @@ use crate::ui::Ui;
 use serde_json::json;
 use std::sync::Arc;
 use tapedb_engine::Database;
-use tapedb_server::Endpoint;
 use tapedb_tick::{Hdb, TickError};
-
-/// Port on which HDBs are asked.
-pub const ASK_PORT: &str = "127.0.0.1:7852";
 
 /// An HDB: a server over a database of days that have ended.
 ///
@@ -25,9 +21,8 @@ pub struct Args {
     #[command(flatten)]
     server: server::Args,
 
-    /// Where it is asked (`tapedb tick query`), or off.
-    #[arg(long, value_name = "HOST:PORT", default_value = ASK_PORT)]
-    ask: Endpoint,
+    #[command(flatten)]
+    ask: ask::AskArgs,
 }
 
 /// Runs an HDB until a signal comes.
@@ -35,7 +30,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.server.config()?;
     let db = Database::open(&config.database)?;
     let serving = args.server.start(&config, Some(db.clone()), ui)?;
-    let asked = ask::serve(args.ask, Arc::new(Asked(Hdb::new(db))))?;
+    let asked = args.ask.serve("hdb", Arc::new(Asked(Hdb::new(db))))?;
     let address = ask::told(asked.as_ref());
     match (ui.json(), &address) {
         (true, _) => ui.print_json(&json!({ "ask": address }))?,

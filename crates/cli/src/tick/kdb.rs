@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use tapedb_server::{Endpoint, Entrance, May, Visitor};
-use tapedb_tick::kdb::front::{Access, Front, FrontOptions, Rights, Served, Slow};
+use tapedb_server::{Companion, Endpoint, Entrance, May, Page, Visitor};
+use tapedb_tick::kdb::front::{Access, Front, FrontOptions, FrontStatus, Rights, Served, Slow};
 
 /// Where clients of kdb+ connect.
 #[derive(clap::Args, Debug)]
@@ -27,6 +27,11 @@ pub struct KdbArgs {
     /// disconnected, or get only the last row of each symbol. They may say it themselves, with .u.slow.
     #[arg(long, value_enum, default_value = "replay", requires = "kdb")]
     kdb_slow: SlowArg,
+
+    /// What may wait to be sent to all clients of kdb+ together (1GiB, say). Beyond, the client for which most waits is cut off,
+    /// whatever is done with slow ones; each has at most 64MiB.
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::size, default_value = "1GiB", requires = "kdb")]
+    kdb_memory: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -63,7 +68,7 @@ impl KdbArgs {
         has_users: bool,
         served: impl Fn(Option<&str>) -> Result<Served, Failure>,
         ui: &Ui,
-    ) -> Result<Vec<Front>, Failure> {
+    ) -> Result<Arc<Fronts>, Failure> {
         let mut fronts = Vec::new();
         for KdbAt { plant, at } in &self.kdb {
             let Some(address) = at.address() else { continue };
@@ -76,7 +81,7 @@ impl KdbArgs {
             tell(&front, ui)?;
             fronts.push(front);
         }
-        Ok(fronts)
+        Ok(Arc::new(Fronts(fronts)))
     }
 
     fn options(&self, address: SocketAddr, entrance: &Entrance) -> FrontOptions {
@@ -86,7 +91,55 @@ impl KdbArgs {
             SlowArg::Conflate => Slow::Conflate,
         };
         let access = Arc::new(Door(entrance.clone()));
-        FrontOptions { log_folder: self.kdb_log.clone(), access, slow, ..FrontOptions::at(address) }
+        FrontOptions {
+            log_folder: self.kdb_log.clone(),
+            access,
+            slow,
+            all_waiting_bytes_max: usize::try_from(self.kdb_memory).unwrap_or(usize::MAX),
+            ..FrontOptions::at(address)
+        }
+    }
+}
+
+/// The addresses at which clients of kdb+ connect.
+#[derive(Debug)]
+pub struct Fronts(Vec<Front>);
+
+impl Companion for Fronts {
+    fn metrics(&self, page: &mut Page) {
+        let statuses: Vec<(String, FrontStatus)> =
+            self.0.iter().map(|front| (front.address().to_string(), front.status())).collect();
+        let gauges: [(&str, &str, fn(&FrontStatus) -> u64); 2] = [
+            ("kdb_connections", "Clients of kdb+ that are connected.", |status| status.connections as u64),
+            ("kdb_waiting_bytes", "Bytes that wait to be sent to clients of kdb+.", |status| {
+                status.waiting_bytes
+            }),
+        ];
+        for (name, help, value) in gauges.into_iter().filter(|_| !statuses.is_empty()) {
+            page.gauges(name, help);
+            statuses.iter().for_each(|(at, status)| page.line(name, &[("address", at)], value(status)));
+        }
+        let counters: [(&str, &str, fn(&FrontStatus) -> u64); 4] = [
+            ("kdb_updates", "Updates published to clients of kdb+.", |status| status.published),
+            ("kdb_cut_off", "Clients of kdb+ cut off because too much waited for all together.", |status| {
+                status.cut_off
+            }),
+            ("kdb_slow_disconnected", "Clients of kdb+ disconnected for being slow.", |status| {
+                status.slow_disconnected
+            }),
+            ("kdb_errors", "Requests of clients of kdb+ that came to an error.", |status| status.errors),
+        ];
+        for (name, help, value) in counters.into_iter().filter(|_| !statuses.is_empty()) {
+            page.counters(name, help);
+            let name = format!("{name}_total");
+            statuses.iter().for_each(|(at, status)| page.line(&name, &[("address", at)], value(status)));
+        }
+    }
+
+    fn problems(&self) -> Vec<(String, String)> {
+        let failure =
+            |front: &Front| Some((format!("kdb+ clients on {}", front.address()), front.status().failure?));
+        self.0.iter().filter_map(failure).collect()
     }
 }
 

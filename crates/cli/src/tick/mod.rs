@@ -11,6 +11,7 @@ mod place;
 mod plant;
 mod query;
 mod rdb;
+mod socket;
 
 use crate::failure::Failure;
 use crate::ui::Ui;

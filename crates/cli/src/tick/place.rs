@@ -4,6 +4,8 @@ use crate::creation;
 use crate::failure::Failure;
 use crate::remote::{self, ConnectArgs};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tapedb_engine::Database;
 use tapedb_tick::Plan;
 
@@ -33,6 +35,16 @@ impl PlantAt {
             None => Database::open_read_only(&self.plant)?,
         };
         Ok(Plan::open(&db, &self.name)?)
+    }
+
+    /// The plant, to be read; and whether the connection to it is lost, now and later.
+    pub fn open_noting(&self) -> Result<(Plan, Arc<AtomicBool>), Failure> {
+        let is_lost = Arc::new(AtomicBool::new(false));
+        let Some(url) = remote::url_of(&self.plant) else { return Ok((self.open()?, is_lost)) };
+        let db = remote::connect_noting(url, &self.connect, is_lost.clone())?;
+        // What it waited for at first is there.
+        is_lost.store(false, Ordering::Release);
+        Ok((Plan::open(&db, &self.name)?, is_lost))
     }
 
     /// The plant, to be written.

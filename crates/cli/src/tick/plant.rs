@@ -11,20 +11,16 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tapedb_engine::{Database, Durability, StreamOptions};
 use tapedb_schema::{TimeOfDay, Timestamp};
-use tapedb_server::Endpoint;
 use tapedb_tick::kdb::front::Served;
 use tapedb_tick::{
     DEFINITION_BYTES_MAX, Date, DayEnd, Hdb, Plan, Plant, PlantOptions, Publish, TickError, tables,
 };
-
-/// Port on which plants are asked.
-pub const ASK_PORT: &str = "127.0.0.1:7850";
 
 /// A tickerplant: takes updates from feeds, logs and publishes them, and ends days.
 ///
@@ -43,9 +39,8 @@ pub struct Args {
     #[command(flatten)]
     server: server::Args,
 
-    /// Where it is asked and told (`tapedb tick query`, `eod`), or off.
-    #[arg(long, value_name = "HOST:PORT", default_value = ASK_PORT)]
-    ask: Endpoint,
+    #[command(flatten)]
+    ask: ask::AskArgs,
 
     #[command(flatten)]
     kdb: KdbArgs,
@@ -103,6 +98,8 @@ pub struct Plants {
     pub plants: BTreeMap<String, Arc<Plant>>,
     timers: Vec<thread::JoinHandle<()>>,
     stopping: Arc<AtomicBool>,
+    /// What was said last of days that are kept back, by plant.
+    kept_back: Mutex<BTreeMap<String, String>>,
 }
 
 /// Runs plants until a signal comes.
@@ -111,17 +108,23 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let db = Database::open(&config.database)?;
     let plants = args.plants.open(&db, None, config.create)?;
     let serving = args.server.start(&config, Some(db), ui)?;
-    let asked = ask::serve(args.ask, Arc::new(Asked(plants.plants.clone())))?;
+    let asked = args.ask.serve("plant", Arc::new(Asked(plants.plants.clone())))?;
     plants.tell(ask::told(asked.as_ref()), ui)?;
     let served = |name: Option<&str>| plants.served(name);
-    let _fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
+    let fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
+    serving.accompany(fronts);
     serving.run(ui, || plants.tick(ui))
 }
 
 impl PlantArgs {
     /// Opens the plants.
     pub fn open(&self, db: &Database, hdb: Option<Hdb>, create: bool) -> Result<Plants, Failure> {
-        let mut plants = Plants { plants: BTreeMap::new(), timers: Vec::new(), stopping: Arc::default() };
+        let mut plants = Plants {
+            plants: BTreeMap::new(),
+            timers: Vec::new(),
+            stopping: Arc::default(),
+            kept_back: Mutex::default(),
+        };
         let options = self.options(hdb, create)?;
         for named in &self.tables {
             let (name, file) = named.split_once('=').unwrap_or((PLANT, named));
@@ -195,8 +198,22 @@ impl Plants {
                 Ok(Some(day)) => tracing::info!(plant = name, date = %day.date, "a day has begun"),
                 Err(error) => ui.warn(&format!("plant {name}: {error}")),
             }
+            self.tell_kept_back(name, plant.kept_back(), ui);
         }
         Ok(())
+    }
+
+    /// Says which day does not go, and why, once.
+    fn tell_kept_back(&self, name: &str, what: Option<String>, ui: &Ui) {
+        let mut told = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
+        match what {
+            None => drop(told.remove(name)),
+            Some(what) if told.get(name) == Some(&what) => {}
+            Some(what) => {
+                ui.warn(&format!("plant {name}: {what}; it is compared again"));
+                told.insert(name.into(), what);
+            }
+        }
     }
 
     fn start_timer(&mut self, plant: Arc<Plant>) -> Result<(), Failure> {

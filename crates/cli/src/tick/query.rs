@@ -1,17 +1,18 @@
 //! `tapedb tick query`: asks a running RDB or HDB.
 
 use super::ask::{Question, Rows, ask};
-use super::rdb::ASK_PORT;
+use super::socket;
 use crate::failure::Failure;
 use crate::ui::{self, Ui};
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 
 /// Ask a running RDB (or HDB, or how a plant is doing).
 ///
 /// Examples:
 ///   tapedb tick query trade --symbols AIG,BAC --limit -10
 ///   tapedb tick query trade --last
-///   tapedb tick query trade --at 127.0.0.1:7852 --date 2026-11-20 --count
+///   tapedb tick query trade --at hdb.sock --date 2026-11-20 --count
 ///   tapedb tick query --status
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment)]
@@ -20,9 +21,10 @@ pub struct Args {
     #[arg(value_name = "TABLE", required_unless_present = "status")]
     table: Option<String>,
 
-    /// Where it is asked: 127.0.0.1:7851 is an RDB's port, 7852 an HDB's, 7850 a plant's.
-    #[arg(long, value_name = "HOST:PORT", default_value = ASK_PORT)]
-    at: String,
+    /// Socket on which it is asked, as it says when it starts; unless said, that of this user's RDB, else of `tick all`, the HDB,
+    /// the plant.
+    #[arg(long, value_name = "PATH")]
+    at: Option<PathBuf>,
 
     /// Only these columns, for example time,price.
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
@@ -67,8 +69,9 @@ pub struct Args {
 
 /// Asks, and prints the answer.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let at = args.at.map_or_else(|| socket::of_some_role(&["rdb", "all", "hdb", "plant"]), Ok)?;
     let Some(table) = args.table.filter(|_| !args.status) else {
-        return ask(&args.at, &Question::Status, |line| ui.print(&format!("{line}\n")).map(|()| false));
+        return ask(&at, &Question::Status, |line| ui.print(&format!("{line}\n")).map(|()| false));
     };
     let rows = Rows {
         table,
@@ -87,13 +90,13 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
             Ok(object) if !ui.json() => ui.print(&format!("{}\n", object["rows"])).map(|()| false),
             _ => ui.print(&format!("{line}\n")).map(|()| false),
         };
-        return ask(&args.at, &Question::Query(Box::new(rows)), show);
+        return ask(&at, &Question::Query(Box::new(rows)), show);
     }
-    print_rows(&args.at, rows, ui)
+    print_rows(&at, rows, ui)
 }
 
 /// Prints rows: as objects, or as a table.
-fn print_rows(at: &str, rows: Rows, ui: &Ui) -> Result<(), Failure> {
+fn print_rows(at: &Path, rows: Rows, ui: &Ui) -> Result<(), Failure> {
     let mut head: Option<(Vec<String>, u64)> = None;
     let mut table = Vec::new();
     let mut seen = 0;

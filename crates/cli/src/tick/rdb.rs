@@ -10,14 +10,13 @@ use crate::ui::Ui;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use tapedb_server::{Endpoint, Entrance};
+use tapedb_server::Entrance;
 use tapedb_tick::kdb::front::Served;
 use tapedb_tick::{Hdb, Rdb, RdbOptions, RdbStatus, TickError};
 
-/// Port on which RDBs are asked.
-pub const ASK_PORT: &str = "127.0.0.1:7851";
 /// How often it is looked how it is doing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -43,9 +42,8 @@ pub struct Args {
     #[command(flatten)]
     creation: CreateArgs,
 
-    /// Where it is asked (`tapedb tick query`), or off.
-    #[arg(long, value_name = "HOST:PORT", default_value = ASK_PORT)]
-    ask: Endpoint,
+    #[command(flatten)]
+    ask: ask::AskArgs,
 
     #[command(flatten)]
     kdb: KdbArgs,
@@ -64,7 +62,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if let Some(awake) = &awake {
         ui.note(&awake::told(awake));
     }
-    let mut plan = args.plant.open()?;
+    let (mut plan, is_lost) = args.plant.open_noting()?;
     if !args.tables.is_empty() {
         if args.hdb.is_some() {
             return Err(Failure::usage(
@@ -81,8 +79,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         .map(Hdb::new);
     let known = plan.clone();
     let rdb = Arc::new(Rdb::start(plan, RdbOptions { hdb: hdb.clone(), ..RdbOptions::default() })?);
-    let asked =
-        ask::serve(args.ask, Arc::new(Asked { rdb: rdb.clone(), hdb, plant: args.plant.name.clone() }))?;
+    let asked = args
+        .ask
+        .serve("rdb", Arc::new(Asked { rdb: rdb.clone(), hdb, plant: args.plant.name.clone(), is_lost }))?;
     tell(&rdb, ask::told(asked.as_ref()), ui)?;
     let entrance = Entrance::open(args.users.clone()).map_err(|error| Failure::usage(error.to_string()))?;
     let served = |_: Option<&str>| Ok(Served::rdb(known.clone(), rdb.clone()));
@@ -124,12 +123,17 @@ pub struct Asked {
     pub rdb: Arc<Rdb>,
     pub hdb: Option<Hdb>,
     pub plant: String,
+    /// Whether the connection to the plant is lost.
+    pub is_lost: Arc<AtomicBool>,
 }
 
 impl Answers for Asked {
     fn answer(&self, question: Question) -> Result<Reply, TickError> {
         let rows = match question {
-            Question::Status => return Ok(Reply::Object(status(&self.rdb.status()))),
+            Question::Status => {
+                let is_lost = self.is_lost.load(Ordering::Acquire);
+                return Ok(Reply::Object(status(&self.rdb.status(), is_lost)));
+            }
             Question::EndOfDay { .. } => return Err(asked("a plant ends days; ask it")),
             Question::Query(rows) => rows,
         };
@@ -151,12 +155,13 @@ impl Answers for Asked {
     }
 }
 
-fn status(status: &RdbStatus) -> Value {
+fn status(status: &RdbStatus, is_lost: bool) -> Value {
     let table = |(table, rows, next): &(String, u64, u64)| json!({ "table": table, "rows": rows, "next_sequence": next });
     let tables: Vec<Value> = status.tables.iter().map(table).collect();
     let ending: Vec<String> = status.ending.iter().map(ToString::to_string).collect();
     json!({
-        "date": status.date.to_string(), "tables": tables, "ending": ending, "live": status.is_live,
+        "date": status.date.to_string(), "tables": tables, "ending": ending, "live": status.is_live && !is_lost,
+        "connected": !is_lost,
         "bytes": status.bytes, "missed": status.missed, "failure": status.failure,
     })
 }

@@ -108,9 +108,10 @@ fn whoever_is_killed_nothing_acknowledged_is_lost() {
             "plant --db {db} --tables {tables} --http off --log error --by-hand --listen {listen} --ask {ask}"
         )
     };
-    let (plant, told) = Role::start(&plant_line("127.0.0.1:0", "127.0.0.1:0"), 2);
+    let (plant, told) = Role::start(&plant_line("127.0.0.1:0", &at("plant.sock").display().to_string()), 2);
     let (listen, ask) = (text(&told, "tcp"), text(&told, "ask"));
-    let rdb_line = format!("rdb --plant tape://{listen} --hdb {} --ask 127.0.0.1:0", hdb.display());
+    let rdb_line =
+        format!("rdb --plant tape://{listen} --hdb {} --ask {}", hdb.display(), at("rdb.sock").display());
     let (rdb, _) = Role::start(&rdb_line, 1);
     let rows = rows();
     let feed_line = |first: u64| {
@@ -163,11 +164,12 @@ fn one_process_does_all() {
     let at = |name: &str| directory.path().join(name).display().to_string();
     std::fs::write(at("sym.q"), TABLES).unwrap();
     let line = format!(
-        "all --db {} --hdb {} --tables {} --tables fx={} --http off --log error --by-hand --listen 127.0.0.1:0 --ask 127.0.0.1:0",
+        "all --db {} --hdb {} --tables {} --tables fx={} --http off --log error --by-hand --listen 127.0.0.1:0 --ask {}",
         at("db"),
         at("hdb"),
         at("sym.q"),
-        at("sym.q")
+        at("sym.q"),
+        at("all.sock")
     );
     let (_all, told) = Role::start(&line, 2);
     let (listen, ask) = (text(&told, "tcp"), text(&told, "ask"));
@@ -188,7 +190,7 @@ fn one_process_does_all() {
     }
     // The first one by name has the RDB.
     wait_for(&ask, "trade --count", |answer| answer["rows"] == 1000);
-    let behind = format!("rdb --plant tape://{} --name tp --ask 127.0.0.1:0", text(&chained, "tcp"));
+    let behind = format!("rdb --plant tape://{} --name tp --ask {}", text(&chained, "tcp"), at("rdb.sock"));
     let (behind, told) = Role::start(&behind, 1);
     wait_for(&text(&told, "ask"), "trade --count", |answer| answer["rows"] == 1000);
     let run = Run::plain(&format!(
@@ -216,6 +218,48 @@ fn what_cannot_be_is_refused() {
     assert!(refused.contains("line 1") && refused.contains("system"), "{refused}");
     let refused = Run::plain(&format!("tick rdb --plant {}", at("db"))).bad(1);
     assert!(refused.contains("no plant \"tp\""), "{refused}");
-    let refused = Run::plain("tick query trade --at 127.0.0.1:1").bad(1);
+    let refused = Run::plain("tick query trade --at nowhere.sock").bad(1);
     assert!(refused.contains("is it running there?"), "{refused}");
+}
+
+#[test]
+fn questions_reach_a_role_from_its_user_alone_and_not_from_web_pages() {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(at("sym.q"), TABLES).unwrap();
+    let line = |ask: &str| {
+        let (db, tables) = (at("db"), at("sym.q"));
+        format!(
+            "all --create --db {db} --tables {tables} --http off --log error --by-hand --listen 127.0.0.1:0 --ask {ask}"
+        )
+    };
+    // No port, however it is asked for.
+    let refused = Run::plain(&format!("tick {}", line("127.0.0.1:7850"))).bad(2);
+    assert!(refused.contains("Unix socket"), "{refused}");
+    let (_all, told) = Role::start(&line(&at("all.sock")), 2);
+    let ask = text(&told, "ask");
+    assert_eq!(std::fs::metadata(&ask).unwrap().permissions().mode() & 0o777, 0o600);
+    let today = wait_for(&ask, "--status", |status| status["date"].is_string())["date"].clone();
+    let question = "{\"ask\":\"end_of_day\"}\n";
+    let post = format!(
+        "POST / HTTP/1.1\r\nOrigin: http://evil.example\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{question}",
+        question.len()
+    );
+    let mut answers = Vec::new();
+    let mut at_socket = UnixStream::connect(&ask).unwrap();
+    at_socket.write_all(post.as_bytes()).unwrap();
+    let mut answer = String::new();
+    // It is ended while there is more to be read, which a system may tell as a reset.
+    let _ = at_socket.read_to_string(&mut answer);
+    answers.push(answer);
+    let mut at_port = std::net::TcpStream::connect(text(&told, "tcp")).unwrap();
+    at_port.write_all(post.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    let _ = at_port.read_to_end(&mut answer);
+    answers.push(String::from_utf8_lossy(&answer).into_owned());
+    assert!(answers.iter().all(|answer| !answer.contains("ended")), "{answers:?}");
+    assert_eq!(wait_for(&ask, "--status", |status| status["date"].is_string())["date"], today);
 }

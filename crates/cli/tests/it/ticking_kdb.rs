@@ -24,9 +24,11 @@ fn plant_line(folder: &Path, tables: &str, options: &str) -> String {
 fn clients_of_kdb_reach_what_was_started() {
     let directory = tempfile::tempdir().expect("a folder");
     let log = directory.path().join("tplog");
-    let options = format!("--listen {ANY} --ask {ANY} --kdb {ANY} --kdb-log {}", log.display());
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let options =
+        format!("--listen {ANY} --ask {} --kdb {ANY} --kdb-log {}", at("plant.sock"), log.display());
     let (_plant, told) = Role::start(&plant_line(directory.path(), TABLES, &options), 3);
-    let rdb = format!("rdb --plant tape://{} --ask {ANY} --kdb {ANY}", text(&told, "tcp"));
+    let rdb = format!("rdb --plant tape://{} --ask {} --kdb {ANY}", text(&told, "tcp"), at("rdb.sock"));
     let (_rdb, of_rdb) = Role::start(&rdb, 2);
     let mut feed = KdbClient::connect(&text(&told, "kdb"));
     let mut subscriber = KdbClient::connect(&text(&told, "kdb"));
@@ -50,6 +52,24 @@ fn clients_of_kdb_reach_what_was_started() {
     wait_for(&text(&of_rdb, "ask"), "trade --count", |answer| answer["rows"] == 15);
     let last = asking.ask("select[-1] size from trade").expect("an answer").to_string();
     assert_eq!(last, "+(,`size)!,,14");
+}
+
+#[test]
+fn a_feed_of_one_process_that_does_all_goes_on_where_it_is() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let options = format!("--create --listen {ANY} --ask off --kdb {ANY}");
+    let line = plant_line(directory.path(), TABLES, &options).replacen("plant", "all", 1);
+    let (_all, told) = Role::start(&line, 3);
+    let mut feed = KdbClient::connect(&text(&told, "kdb"));
+    for round in 0..20 {
+        for update in 0..5 {
+            feed.send(&trades(round * 5_000 + update * 1_000, 1_000)).expect("sent");
+        }
+        assert_eq!(feed.long("count trade").expect("an answer"), (round + 1) * 5_000);
+    }
+    // Names of a namespace are not tables.
+    let names = feed.ask("key `.u").expect("an answer").to_string();
+    assert!(names.contains("`sub`") && !names.contains("trade"), "{names}");
 }
 
 #[test]
@@ -88,7 +108,7 @@ fn notes(update: i64) -> Value {
 /// What a subscriber gets that did not read while all was published.
 fn slow(how: &str) -> io::Result<Vec<i64>> {
     let directory = tempfile::tempdir().expect("a folder");
-    let options = format!("--listen {ANY} --ask {ANY} --kdb {ANY} --kdb-slow {how}");
+    let options = format!("--listen {ANY} --ask off --kdb {ANY} --kdb-slow {how}");
     let (_plant, told) = Role::start(&plant_line(directory.path(), NOTES, &options), 3);
     let address = text(&told, "kdb");
     let (mut idle, mut quick) = (KdbClient::connect(&address), KdbClient::connect(&address));
@@ -225,12 +245,12 @@ fn whoever_is_killed_clients_of_kdb_find_all_rows_once() {
     let directory = tempfile::tempdir().expect("a folder");
     let log = directory.path().join("tplog");
     let line = |listen: &str, kdb: &str| {
-        let options = format!("--listen {listen} --ask {ANY} --kdb {kdb} --kdb-log {}", log.display());
+        let options = format!("--listen {listen} --ask off --kdb {kdb} --kdb-log {}", log.display());
         plant_line(directory.path(), TABLES, &options)
     };
     let (plant, told) = Role::start(&line(ANY, ANY), 3);
     let (listen, kdb) = (text(&told, "tcp"), text(&told, "kdb"));
-    let rdb_line = |at: &str| format!("rdb --plant tape://{listen} --ask {ANY} --kdb {at}");
+    let rdb_line = |at: &str| format!("rdb --plant tape://{listen} --ask off --kdb {at}");
     let (rdb, of_rdb) = Role::start(&rdb_line(ANY), 2);
     let at_rdb = text(&of_rdb, "kdb");
     let (rows, fed) = (rows() / 100 * 100, Fed::default());

@@ -40,7 +40,8 @@ impl Stream {
     /// Sequence number after the last message that readers in this process see now; of a stream elsewhere, after the last that
     /// is known here. It asks nobody.
     pub fn seen_end(&self) -> u64 {
-        self.inner.spaces.iter().map(|space| space.next_sequence()).sum()
+        // What cursors look at, too: a snapshot of the index may be ahead of it for a moment.
+        self.inner.spaces.iter().map(|space| space.log.next_sequence()).sum()
     }
 }
 

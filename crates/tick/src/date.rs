@@ -5,7 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use tapedb_schema::Timestamp;
 
-/// A date, as days since 1970-01-01. As text `2026-11-21`; read is also kdb+'s `2026.11.21`.
+/// A date, as days since 1970-01-01. As text `2026-11-21`; read are also kdb+'s `2026.11.21`, and
+/// the number that the messages of `PLANT/days` and of the calendar have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date(pub i32);
 
@@ -48,6 +49,9 @@ impl FromStr for Date {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no date; write it as 2026-11-21");
+        if text.len() >= 4 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return text.parse().map(Self).map_err(|_| wrong());
+        }
         let mut parts = text.split(['-', '.']);
         let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
         let (Some(year), Some(month), Some(day)) = (part(), part(), part()) else { return Err(wrong()) };
@@ -68,7 +72,8 @@ mod tests {
         let date: Date = "2026.11.21".parse().unwrap();
         assert_eq!(date.to_kdb(), 9_821);
         assert_eq!(Date::of_kdb(date.to_kdb()), date);
-        for text in ["", "2026-11", "2026-13-01", "2026-11-21-1", "x"] {
+        assert_eq!(date.0.to_string().parse(), Ok(date));
+        for text in ["", "99999999999", "2026-11", "2026-13-01", "2026-11-21-1", "x"] {
             assert!(text.parse::<Date>().is_err(), "{text}");
         }
     }

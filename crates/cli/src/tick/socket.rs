@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Keeps a socket from being taken by another process; the socket goes with it.
@@ -27,12 +27,13 @@ pub fn of_role(role: &str) -> Result<PathBuf, Failure> {
     Ok(folder()?.join(format!("tick-{role}.sock")))
 }
 
-/// Where the role is asked that somebody means who names none: the one socket there is, or the RDB's where there are several.
+/// Where it is asked unless said: at the first of some roles that is running, or was last.
 pub fn of_some_role(roles: &[&str]) -> Result<PathBuf, Failure> {
     let folder = folder()?;
     let places = roles.iter().map(|role| folder.join(format!("tick-{role}.sock")));
     let places: Vec<PathBuf> = places.collect();
-    let found = places.iter().find(|place| place.exists()).or(places.first()).cloned();
+    let answers = |place: &&PathBuf| UnixStream::connect(place).is_ok();
+    let found = places.iter().find(answers).or(places.first()).cloned();
     found.ok_or_else(|| Failure::usage("name what is asked with --at"))
 }
 

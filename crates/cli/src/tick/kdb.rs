@@ -105,11 +105,14 @@ impl KdbArgs {
 #[derive(Debug)]
 pub struct Fronts(Vec<Front>);
 
+/// Name, help and value of a metric.
+type Number = (&'static str, &'static str, fn(&FrontStatus) -> u64);
+
 impl Companion for Fronts {
     fn metrics(&self, page: &mut Page) {
         let statuses: Vec<(String, FrontStatus)> =
             self.0.iter().map(|front| (front.address().to_string(), front.status())).collect();
-        let gauges: [(&str, &str, fn(&FrontStatus) -> u64); 2] = [
+        let gauges: [Number; 2] = [
             ("kdb_connections", "Clients of kdb+ that are connected.", |status| status.connections as u64),
             ("kdb_waiting_bytes", "Bytes that wait to be sent to clients of kdb+.", |status| {
                 status.waiting_bytes
@@ -119,7 +122,7 @@ impl Companion for Fronts {
             page.gauges(name, help);
             statuses.iter().for_each(|(at, status)| page.line(name, &[("address", at)], value(status)));
         }
-        let counters: [(&str, &str, fn(&FrontStatus) -> u64); 4] = [
+        let counters: [Number; 4] = [
             ("kdb_updates", "Updates published to clients of kdb+.", |status| status.published),
             ("kdb_cut_off", "Clients of kdb+ cut off because too much waited for all together.", |status| {
                 status.cut_off

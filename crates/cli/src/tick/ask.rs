@@ -34,7 +34,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 #[group(skip)]
 pub struct AskArgs {
     /// Unix socket on which it is asked and told (`tapedb tick query`, `eod`), or off; unless said, one in a folder of the user's.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = socket::path)]
     ask: Option<PathBuf>,
 }
 
@@ -270,7 +270,7 @@ pub fn ask(
 ) -> Result<(), Failure> {
     let failed = |error: io::Error| {
         Failure::new(format!(
-            "cannot ask {}: {error}; is it running there, and as the same user? (it says where it is asked when it starts; see --at)",
+            "cannot ask {}: {error}; is it running there? (As the same user; it says where it is asked when it starts. See --at)",
             place.display()
         ))
     };

@@ -62,12 +62,6 @@ fn folder() -> Result<PathBuf, Failure> {
 pub fn listen(place: &Path) -> Result<(UnixListener, Claim), Failure> {
     let told =
         |what: String| Failure::new(format!("cannot listen for questions on {}: {what}", place.display()));
-    if is_address(place) {
-        return Err(Failure::usage(format!(
-            "{}: questions are asked on a Unix socket, for a port could be reached by any program of this machine; name a path, or off",
-            place.display()
-        )));
-    }
     let mut beside = place.as_os_str().to_owned();
     beside.push(".lock");
     let lock = File::options().create(true).truncate(false).write(true).open(&beside);
@@ -101,10 +95,14 @@ fn private(place: &Path) -> std::io::Result<UnixListener> {
     Ok(listener)
 }
 
-fn is_address(place: &Path) -> bool {
-    let text = place.to_string_lossy();
-    !text.contains('/')
-        && text.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
+/// A socket on a command line, where an address will not do.
+pub fn path(text: &str) -> Result<PathBuf, String> {
+    let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_address = !text.contains('/') && text.rsplit_once(':').is_some_and(|(_, port)| is_number(port));
+    if is_address {
+        return Err("questions are asked on a Unix socket, for a port could be reached by any program of this machine; name a path, or off".into());
+    }
+    Ok(text.into())
 }
 
 #[cfg(test)]
@@ -126,6 +124,7 @@ mod tests {
         fs::write(&place, "notes").unwrap();
         assert!(listen(&place).unwrap_err().to_string().contains("something else"));
         assert_eq!(fs::read(&place).unwrap(), b"notes");
-        assert!(listen(Path::new("127.0.0.1:7850")).unwrap_err().to_string().contains("Unix socket"));
+        assert!(path("127.0.0.1:7850").unwrap_err().contains("Unix socket"));
+        assert_eq!(path("/run/a:1"), Ok("/run/a:1".into()));
     }
 }

@@ -57,7 +57,7 @@ fn clients_of_kdb_reach_what_was_started() {
 #[test]
 fn a_feed_of_one_process_that_does_all_goes_on_where_it_is() {
     let directory = tempfile::tempdir().expect("a folder");
-    let options = format!("--create --listen {ANY} --ask off --kdb {ANY}");
+    let options = format!("--listen {ANY} --ask off --kdb {ANY}");
     let line = plant_line(directory.path(), TABLES, &options).replacen("plant", "all", 1);
     let (_all, told) = Role::start(&line, 3);
     let mut feed = KdbClient::connect(&text(&told, "kdb"));

@@ -89,7 +89,7 @@ fn a_day_is_kept_until_its_copy_has_been_compared() {
     let first = hdb_place.db.stream("tp/trade").expect("a stream");
     first.delete(.., None::<[&str; 0]>).expect("deleted");
     wait("the day is compared", || {
-        plant.tick(tapedb_schema::Timestamp(1)).expect("looked");
+        plant.tick(Timestamp(1)).expect("looked");
         plant.kept_back().is_some()
     });
     let told = plant.kept_back().expect("told");
@@ -106,7 +106,7 @@ fn a_day_is_kept_until_its_copy_has_been_compared() {
     );
     assert_eq!(hdb.query("tp", Some(today), &Query::table("trade")).expect("an answer").rows(), 100);
     wait("the day goes", || {
-        plant.tick(tapedb_schema::Timestamp(1)).expect("looked");
+        plant.tick(Timestamp(1)).expect("looked");
         plant.kept_back().is_none()
             && trade
                 .cursor()

@@ -152,7 +152,7 @@ fn a_native_feed_and_chained_plants_keep_the_order() {
         append(loader, number);
         loader.send().expect("sent");
     }
-    loaders.iter_mut().for_each(|loader| drop(loader.flush().expect("acknowledged")));
+    loaders.iter_mut().for_each(|loader| assert!(loader.flush().expect("acknowledged") > 0));
     for (what, subscription) in [("near", &mut near), ("far", &mut far), ("behind a chain", &mut behind)] {
         assert_eq!(subscribed(subscription, ROWS as usize, |_| "size"), in_order(ROWS), "{what}");
     }
@@ -232,7 +232,7 @@ fn the_log_and_the_calendar_cut_days_at_the_same_row_under_native_feeds() {
         let records = logged(&folder.path().join(name));
         for table in ["quote", "trade"] {
             let of_table = records.iter().filter(|record| record.item(1) == Some(Value::symbol(table)));
-            let in_log: usize = of_table.map(|record| numbers_of_sizes(record)).sum();
+            let in_log: usize = of_table.map(numbers_of_sizes).sum();
             let in_calendar = pair[1].first_of(table) - pair[0].first_of(table);
             assert_eq!(in_log as u64, in_calendar, "{table} on {}", pair[0].date);
             rows += in_log;

@@ -32,7 +32,9 @@ impl Content {
 mod tests {
     use super::*;
 
-    fn content(rows: &[(i64, &str, &[u8])]) -> Content {
+    type Row = (i64, &'static str, &'static [u8]);
+
+    fn content(rows: &[Row]) -> Content {
         let mut content = Content::default();
         rows.iter().for_each(|(time, symbol, body)| content.add(Timestamp(*time), symbol, body));
         content
@@ -40,7 +42,7 @@ mod tests {
 
     #[test]
     fn rows_are_compared_in_any_order_and_as_often_as_they_are_there() {
-        let (a, b): ((i64, &str, &[u8]), (i64, &str, &[u8])) = ((1, "A", b"x"), (2, "B", b"y"));
+        let (a, b): (Row, Row) = ((1, "A", b"x"), (2, "B", b"y"));
         assert_eq!(content(&[a, b]), content(&[b, a]));
         for other in
             [&[a, a, b][..], &[a], &[a, (2, "B", b"z")], &[a, (3, "B", b"y")], &[a, (2, "By", b"")], &[a, a]]

@@ -9,10 +9,11 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
-.PHONY: demo check test bench bench-rivals bench-rivals-storage bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials miri loom clean help
+.PHONY: demo package check test bench bench-rivals bench-rivals-storage bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
+	@echo "make package     an archive of the command with completions, manual pages, the systemd unit and the documentation"
 	@echo "make check       the quick inner loop: types, lints, unit tests; lists the tests that were skipped"
 	@echo "make test        all tests, formatting, lints, documentation; lists the tests that were skipped"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md, and draw plots (PLOTS=bench/plots)"
@@ -33,6 +34,9 @@ demo:
 
 # Runs tests and lists those that could not run (no recorded data, no Java, …).
 TESTING := testing/skipped/report $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped-tests.txt
+
+package:
+	packaging/package
 
 check:
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings

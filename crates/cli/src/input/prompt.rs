@@ -36,7 +36,7 @@ impl Read for StandardInput<'_> {
 /// Asks a question on standard error, and gives whether the answer is yes.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub fn is_yes(question: &str, ui: &Ui) -> Result<bool, Failure> {
     eprint!("{question}? [y/N] ");
     let _ = io::stderr().flush();

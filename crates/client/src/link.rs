@@ -99,7 +99,12 @@ impl Link {
         let heartbeat = match greeting.shake_hands(options) {
             Ok(Ok(heartbeat)) => heartbeat,
             Ok(Err(refusal)) => return Err(convert::refused(address, refusal)),
-            Err(error) => return Err(unreachable(format!("it has not let the client in: {error}"))),
+            Err(error) => {
+                let why = mismatch(address, &error, greeting.decoder.pending());
+                let refused = |why| Error::Refused { place: address.to_string(), why };
+                let not_let_in = || unreachable(format!("it has not let the client in: {error}"));
+                return Err(why.map_or_else(not_let_in, refused));
+            }
         };
         let Greeting { decoder, session, .. } = greeting;
         Ok(Self {
@@ -428,6 +433,27 @@ impl Drop for Link {
             self.post(0, &ToServer::Goodbye { reason: "the client is done" });
             self.socket.shutdown();
         }
+    }
+}
+
+/// Why there is no use in trying again: what answers is not what the URL says. `came` is what has come of it.
+fn mismatch(address: &Address, error: &io::Error, came: &[u8]) -> Option<String> {
+    let of_tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    if let (Address::Tls { host, port }, Some(rustls::Error::InvalidMessage(_))) = (address, of_tls) {
+        let plain = Address::Tcp { host: host.clone(), port: *port };
+        return Some(format!(
+            "what answers there speaks no TLS; for a server without it write {plain} (its HTTP port is for browsers alone)"
+        ));
+    }
+    match came {
+        [b'H', b'T', b'T', b'P', ..] => Some(
+            "that is an HTTP port, as a server has for health and metrics; its clients connect to another, 7847 unless changed".into(),
+        ),
+        [0x15 | 0x16, 3, ..] => {
+            let Address::Tcp { host, port } = address else { return None };
+            Some(format!("it speaks TLS; write {}", Address::Tls { host: host.clone(), port: *port }))
+        }
+        _ => None,
     }
 }
 

@@ -32,6 +32,10 @@ const MARKER: &str = "tapedb-database 1\n";
 /// No marker is longer, of whatever version.
 const MARKER_BYTES_MAX: u64 = 1 << 10;
 const LOCK_FILE: &str = "lock";
+/// Says where the server is that has the database open, if one has.
+const SERVER_FILE: &str = "server";
+/// No URL is longer.
+const URL_BYTES_MAX: u64 = 4 << 10;
 const STREAMS_DIRECTORY: &str = "streams";
 
 /// An open database. Cheap to clone; all clones are the same database, which closes with the last of them and of the
@@ -193,6 +197,18 @@ impl Database {
     /// Whether this process has its directory open for writing.
     pub(crate) fn is_writer(&self) -> bool {
         self.inner.lock.is_some()
+    }
+
+    /// Says in the directory at which URL a server has this database open, for who tries to open it too; `None`: at none any more. For
+    /// people alone: where it cannot be written, [`Error::Locked`] says less.
+    pub fn announce(&self, url: Option<&str>) {
+        if self.is_writer() {
+            let path = self.path().join(SERVER_FILE);
+            let _ = match url {
+                Some(url) => self.storage().write(&path, format!("{url}\n").as_bytes()),
+                None => self.storage().remove(&path),
+            };
+        }
     }
 
     /// Creates a stream.
@@ -599,8 +615,10 @@ fn prepare(storage: &dyn Storage, path: &Path) -> Result<WriterLock, Error> {
         check_marker(storage, path)?;
     }
     storage.create_dir_all(&streams).map_err(Error::io("create", &streams))?;
-    let lock = WriterLock::take(storage, path, LOCK_FILE)?;
+    let lock = WriterLock::take(storage, path, LOCK_FILE).map_err(|error| with_server(storage, error))?;
     let lock = if is_new { lock } else { lock.with_marker(storage, MARKER_FILE)? };
+    // A server that was killed is not there any more.
+    let _ = storage.remove(&path.join(SERVER_FILE));
     // Names that an earlier writer made or removed, and died before it had put them on the disk: what is acknowledged
     // from now on stands on them.
     sync_dir(storage, &streams)?;
@@ -702,6 +720,20 @@ fn check_marker(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
         Err(_) => "it has no marker file; check the path",
     };
     Err(Error::NotADatabase { path: path.into(), why })
+}
+
+/// Says of a database that is open elsewhere which server has it, as that has said.
+fn with_server(storage: &dyn Storage, error: Error) -> Error {
+    match error {
+        Error::Locked { path, .. } => Error::Locked { server: served_at(storage, &path), path },
+        error => error,
+    }
+}
+
+/// The URL of the server that has a database open, as it has said.
+fn served_at(storage: &dyn Storage, path: &Path) -> Option<String> {
+    let text = String::from_utf8(storage.read(&path.join(SERVER_FILE), URL_BYTES_MAX).ok()?).ok()?;
+    text.lines().next().filter(|url| url.contains("://")).map(str::to_string)
 }
 
 /// Removes what a killed process left of a stream that it was creating or deleting.

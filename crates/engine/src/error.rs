@@ -34,6 +34,8 @@ pub enum Error {
     Locked {
         /// The database.
         path: PathBuf,
+        /// URL of the server that has it open, if it is one.
+        server: Option<String>,
     },
     /// The database was opened for reading only.
     ReadOnly,
@@ -443,7 +445,12 @@ impl fmt::Display for Error {
                  (`tapedb backup --adopt`, `--allow-loss`)",
                 path.display()
             ),
-            Self::Locked { path } => write!(
+            Self::Locked { path, server: Some(url) } => write!(
+                f,
+                "{} is open for writing elsewhere, in a server: write {url} in its place, or open it for reading only",
+                path.display()
+            ),
+            Self::Locked { path, server: None } => write!(
                 f,
                 "{} is open for writing elsewhere; open it for reading only, or close the other writer first",
                 path.display()

@@ -68,5 +68,5 @@ fn try_lock(storage: &dyn Storage, path: &Path, file: &str) -> Result<StorageLoc
             return Ok(lock);
         }
     }
-    Err(Error::Locked { path: path.into() })
+    Err(Error::Locked { path: path.into(), server: None })
 }

@@ -101,10 +101,13 @@ pub struct Limits {
     pub connections_per_user_max: usize,
     /// Connections at once that have not said who they are. Further ones are closed.
     pub handshakes_max: usize,
+    /// Of those, connections of one address (of IPv6, a network of 64 bits; the Unix socket counts as one). Further ones are closed.
+    pub handshakes_per_address_max: usize,
     /// Milliseconds until a connection must have said who it is; else it is closed.
     pub handshake_ms_max: u64,
-    /// Failed logins that one address has free; then one every [`login_failure_ms`](Self::login_failure_ms). Beyond, logins
-    /// from there are refused without a look at them.
+    /// Failed passwords that a user has free from one address; then one every [`login_failure_ms`](Self::login_failure_ms). Beyond,
+    /// logins as this user from there wait for up to 5 s, or are refused without a look at them. Tokens, and clients of this machine,
+    /// have any number.
     pub login_failures_max: u32,
     /// Milliseconds after which a failed login is forgotten.
     pub login_failure_ms: u64,
@@ -159,6 +162,7 @@ impl Default for Limits {
             connections_max: 1000,
             connections_per_user_max: 1000,
             handshakes_max: 256,
+            handshakes_per_address_max: 64,
             handshake_ms_max: 10_000,
             login_failures_max: 5,
             login_failure_ms: 10_000,
@@ -247,6 +251,7 @@ impl Limits {
             ("connections_max", self.connections_max as u64, 1),
             ("connections_per_user_max", self.connections_per_user_max as u64, 1),
             ("handshakes_max", self.handshakes_max as u64, 1),
+            ("handshakes_per_address_max", self.handshakes_per_address_max as u64, 1),
             ("handshake_ms_max", self.handshake_ms_max, 100),
             ("login_failures_max", self.login_failures_max.into(), 1),
             ("login_failure_ms", self.login_failure_ms, 1),

@@ -8,6 +8,7 @@
 use crate::account::Place;
 use crate::burst::Burst;
 use crate::convert;
+use crate::handshakes::Handshake;
 use crate::login::{Admitted, Credentials, Refusal};
 use crate::noise::Kind;
 use crate::session::Session;
@@ -75,7 +76,7 @@ pub(crate) struct Connection {
 
 enum Phase {
     /// It has not said who it is; the place is one among those who may be so.
-    Hello { preface: bool, _place: Place },
+    Hello { preface: bool, _place: Handshake },
     /// It is let in; the place is one among the user's.
     In { session: Box<Session>, account: Arc<crate::account::Account>, _place: Place },
 }
@@ -103,7 +104,7 @@ impl From<WireError> for End {
 
 impl Connection {
     /// A connection that has just been accepted.
-    pub fn new(shared: Arc<Shared>, handle: Arc<Handle>, poll: Poll, place: Place) -> Self {
+    pub fn new(shared: Arc<Shared>, handle: Arc<Handle>, poll: Poll, place: Handshake) -> Self {
         let pulse = Pulse::new(shared.config.limits.heartbeat_ms, 0);
         Self {
             shared,
@@ -606,7 +607,7 @@ fn log_in(shared: &Shared, handle: &Handle, login: Login<'_>) -> Result<Admitted
     let why = match refusal {
         Refusal::Wrong => "user, password or token is wrong",
         Refusal::Missing => "a login is needed: name a user and a password, or a token",
-        Refusal::TooOften => "too many logins from this address were wrong; try again later",
+        Refusal::TooOften => "too many logins as this user were wrong from this address; try again later",
     };
     // Cut short, for anybody can say anything.
     let name: String = name.chars().take(80).collect();

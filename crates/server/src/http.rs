@@ -1,17 +1,19 @@
 //! Health, status and metrics over HTTP: three pages, a request each, then the connection is closed.
 //!
-//! There is no login, so nothing here says more than numbers and names. Always true: at most [`REQUESTS_MAX`] requests are
-//! under way, none of them for longer than [`TIME_MAX`] in all.
+//! There is no login, so nothing here says more than numbers and names. Always true: at most [`REQUESTS_MAX`] connections are
+//! open, none of them for longer than [`TIME_MAX`] in all. Where there are more, the oldest that is not being answered goes: who says
+//! nothing keeps nobody out.
 
 use httparse::{Request, Status};
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Requests at once; further ones are closed.
+/// Connections at once.
 const REQUESTS_MAX: usize = 16;
 /// Time for a request to come and for its answer to go.
 const TIME_MAX: Duration = Duration::from_secs(2);
@@ -31,40 +33,69 @@ pub(crate) trait Pages: Send + Sync + 'static {
 /// Answers requests, each on a thread of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Http {
-    under_way: Arc<AtomicUsize>,
+    open: Arc<Mutex<VecDeque<Arc<Open>>>>,
+}
+
+/// An open connection.
+#[derive(Debug)]
+struct Open {
+    socket: TcpStream,
+    /// Its request is there, and is being answered.
+    is_answering: AtomicBool,
 }
 
 impl Http {
     /// Answers the request that comes over `socket`.
     pub fn serve<P: Pages>(&self, socket: TcpStream, pages: Arc<P>) {
-        if self.under_way.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX {
-            self.under_way.fetch_sub(1, Ordering::Relaxed);
-            return;
-        }
-        let place = Place(self.under_way.clone());
+        let open = Arc::new(Open { socket, is_answering: AtomicBool::new(false) });
+        let Some(place) = self.place(&open) else { return };
         let answer = move || {
             let _place = place;
             // Who asked has gone, or was too slow: there is nobody to tell.
-            let _ = answer(socket, &*pages);
+            let _ = answer(&open, &*pages);
         };
         if let Err(error) = thread::Builder::new().name("http".into()).spawn(answer) {
             tracing::warn!(%error, "no thread for an HTTP request");
         }
     }
-}
 
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+    /// A place for a connection, if need be that of an older one; `None` when all are being answered.
+    fn place(&self, new: &Arc<Open>) -> Option<Place> {
+        let mut open = locked(&self.open);
+        if open.len() >= REQUESTS_MAX {
+            let idle = open.iter().position(|open| !open.is_answering.load(Ordering::Acquire))?;
+            if let Some(displaced) = open.remove(idle) {
+                // Its thread, which waits for it, ends.
+                let _ = displaced.socket.shutdown(Shutdown::Both);
+            }
+        }
+        open.push_back(new.clone());
+        Some(Place { of: self.open.clone(), open: new.clone() })
     }
 }
 
-fn answer(mut socket: TcpStream, pages: &impl Pages) -> io::Result<()> {
-    let end = Instant::now() + TIME_MAX;
+/// A place among the open connections, until it is dropped or another has it.
+struct Place {
+    of: Arc<Mutex<VecDeque<Arc<Open>>>>,
+    open: Arc<Open>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        locked(&self.of).retain(|open| !Arc::ptr_eq(open, &self.open));
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn answer(open: &Open, pages: &impl Pages) -> io::Result<()> {
+    let (end, mut socket) = (Instant::now() + TIME_MAX, &open.socket);
     socket.set_nonblocking(false)?;
-    let text = match read_request(&mut socket, end)? {
+    let request = read_request(socket, end)?;
+    open.is_answering.store(true, Ordering::Release);
+    let text = match request {
         Some((method, path)) => respond(&method, &path, pages),
         None => response("400 Bad Request", "text/plain", "this is no HTTP request\n", true),
     };
@@ -72,6 +103,7 @@ fn answer(mut socket: TcpStream, pages: &impl Pages) -> io::Result<()> {
     socket.write_all(text.as_bytes())?;
     // What the other side still sends would reset the connection, and take the answer with it.
     socket.shutdown(Shutdown::Write)?;
+    open.is_answering.store(false, Ordering::Release);
     let mut rest = [0; HEAD_BYTES_MAX];
     while let Ok(time) = left(end) {
         socket.set_read_timeout(Some(time))?;
@@ -83,7 +115,7 @@ fn answer(mut socket: TcpStream, pages: &impl Pages) -> io::Result<()> {
 }
 
 /// Method and path; `None` for what is no request.
-fn read_request(socket: &mut TcpStream, end: Instant) -> io::Result<Option<(String, String)>> {
+fn read_request(mut socket: &TcpStream, end: Instant) -> io::Result<Option<(String, String)>> {
     let (mut head, mut length) = ([0; HEAD_BYTES_MAX], 0);
     while length < head.len() {
         socket.set_read_timeout(Some(left(end)?))?;
@@ -193,19 +225,23 @@ mod tests {
     }
 
     #[test]
-    fn there_are_places_for_some_at_once_and_they_become_free() {
+    fn who_says_nothing_keeps_nobody_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (http, mut clients) = (Http::default(), Vec::new());
-        for _ in 0..REQUESTS_MAX + 3 {
-            clients.push(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let (http, mut silent) = (Http::default(), Vec::new());
+        let connect = |http: &Http| {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             http.serve(listener.accept().unwrap().0, Arc::new(Ill));
+            client
+        };
+        for _ in 0..REQUESTS_MAX * 4 {
+            silent.push(connect(&http));
+            let mut client = connect(&http);
+            client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            let mut text = String::new();
+            client.read_to_string(&mut text).unwrap();
+            assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+            assert!(locked(&http.open).len() <= REQUESTS_MAX);
         }
-        for client in &mut clients[REQUESTS_MAX..] {
-            assert_eq!(client.read(&mut [0; 10]).unwrap_or(0), 0, "closed");
-        }
-        let mut text = String::new();
-        clients[0].write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-        clients[0].read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+        assert_eq!(silent[0].read(&mut [0; 10]).unwrap_or(0), 0, "the oldest is closed");
     }
 }

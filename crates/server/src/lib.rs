@@ -10,6 +10,7 @@ mod connection;
 mod convert;
 mod entrance;
 mod flows;
+mod handshakes;
 mod histogram;
 mod http;
 mod load;

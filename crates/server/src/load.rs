@@ -10,8 +10,11 @@
 use crate::convert;
 use crate::flows::Flow;
 use crate::metrics::Metrics;
+use crate::session::without_secrets;
+use crate::users::User;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tapedb_engine::{BatchLoader, Durability, Error, PendingBatch, Stream};
 use tapedb_wire::{Arrived, ServerSession, ToClient};
@@ -25,8 +28,10 @@ const UNANSWERED_BYTES_MAX: usize = 256 << 10;
 const ANSWER_WAIT_MAX: Duration = Duration::from_millis(10);
 
 /// Loads that are open, by channel, and batches that are written and not acknowledged.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Loads {
+    /// Whose they are.
+    user: Arc<User>,
     open: HashMap<u32, Load>,
     held: Vec<Held>,
     /// The batches that are held, one behind the other.
@@ -57,8 +62,7 @@ struct Appended {
 
 #[derive(Debug)]
 struct Load {
-    /// The stream's name.
-    stream: String,
+    stream: Stream,
     /// Under which its batches are stored: [`ProducerIds::id`](crate::producers::ProducerIds::id).
     producer: u64,
     loader: BatchLoader,
@@ -83,6 +87,17 @@ struct Held {
 }
 
 impl Loads {
+    /// None of a user's, so far.
+    pub fn new(user: Arc<User>) -> Self {
+        let (open, held, held_bytes, unanswered, stored) = Default::default();
+        Self { user, open, held, held_bytes, unanswered, stored }
+    }
+
+    /// The user has other rights by now.
+    pub fn renew(&mut self, user: &Arc<User>) {
+        self.user = user.clone();
+    }
+
     /// Begins a load of the producer that the server has given an id, or of 0; number of its last batch that is stored.
     ///
     /// # Errors
@@ -97,13 +112,13 @@ impl Loads {
         let loader = stream.batches(space)?;
         let last = if producer == 0 { None } else { loader.last_of(producer) };
         let durability = stream.options().durability;
-        self.open.insert(channel, Load { stream: stream.name().into(), producer, loader, durability, flow });
+        self.open.insert(channel, Load { stream: stream.clone(), producer, loader, durability, flow });
         Ok(last.map_or(0, |(number, _)| number))
     }
 
-    /// The loads, and the names of their streams.
-    pub fn streams(&self) -> impl Iterator<Item = (u32, &str)> {
-        self.open.iter().map(|(channel, load)| (*channel, load.stream.as_str()))
+    /// The loads, and their streams.
+    pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
+        self.open.iter().map(|(channel, load)| (*channel, &load.stream))
     }
 
     /// Ends a load; what is held must be committed.
@@ -142,6 +157,7 @@ impl Loads {
                     load.flow.count(sequences.end - sequences.start, batch.len());
                     self.stored = Some(load.durability);
                 }
+                let committed = committed.map_err(|error| without_secrets(&self.user, error));
                 let told = Told { channel, number, bytes: is_new.then_some(batch.len()) };
                 told.note(committed, &mut self.unanswered, wire, metrics, out);
             }
@@ -149,7 +165,7 @@ impl Loads {
                 // Those before it are answered first.
                 self.commit(wire, metrics, out);
                 let told = Told { channel, number, bytes: None };
-                told.note(Err(error), &mut self.unanswered, wire, metrics, out);
+                told.note(Err(without_secrets(&self.user, error)), &mut self.unanswered, wire, metrics, out);
             }
         }
     }
@@ -201,6 +217,7 @@ impl Loads {
                 Ok(_) => {}
                 Err(_) => failed.push(channel),
             }
+            let committed = committed.map_err(|error| without_secrets(&self.user, error));
             let told = Told { channel, number, bytes: is_new.then_some(batch.len()) };
             told.note(committed, &mut self.unanswered, wire, metrics, out);
         }

@@ -1,7 +1,7 @@
 //! Who it is that connects: names and secrets against the users file, and how often one may be wrong.
 //!
-//! Always true: at most one password is compared at a time, whoever asks, so that logins take no more than one core; an
-//! address that has been wrong too often is refused without any comparison; what was found right is remembered (as a
+//! Always true: at most one password is compared at a time, whoever asks, so that logins take no more than one core; a
+//! user who has been wrong too often from an address waits there, or is refused without any comparison; what was found right is remembered (as a
 //! hash under a key of this process), so that a thousand programs which connect again do not queue. Who has been let in
 //! keeps the proof of it: when the users are read again, it shows whether he would still be.
 
@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
 use std::time::Instant;
 
 /// Right passwords that are remembered; beyond, they are compared anew.
@@ -37,7 +38,7 @@ pub(crate) enum Refusal {
     Wrong,
     /// Nothing was said, and nobody may be nobody.
     Missing,
-    /// Too many logins from his address were wrong.
+    /// Too many passwords of that user were wrong from his address.
     TooOften,
 }
 
@@ -123,15 +124,11 @@ impl Logins {
             let anonymous = users.get(ANONYMOUS).cloned().ok_or(Refusal::Missing);
             return anonymous.map(|user| admitted(user, Proof::None));
         }
-        self.check_allowed(address)?;
         let found = match credentials {
             Credentials::Password { user, password } => self.by_password(&users, address, user, password)?,
             Credentials::Token(token) => by_token(&users, token),
             Credentials::None => None,
         };
-        if found.is_none() {
-            self.throttle().failed(address, Instant::now());
-        }
         found.map(|(user, proof)| admitted(user, proof)).ok_or(Refusal::Wrong)
     }
 
@@ -170,23 +167,28 @@ impl Logins {
         name: &str,
         password: &str,
     ) -> Result<Option<(User, Proof)>, Refusal> {
+        let wait = self.throttle().admit(name, address, Instant::now()).ok_or(Refusal::TooOften)?;
+        thread::sleep(wait);
         let user = users.get(name);
         let hash = user.and_then(|user| user.password.as_deref()).unwrap_or(&self.nobody);
         let is_right = self.remembers(hash, password) || {
             let _one = self.comparing.lock().unwrap_or_else(PoisonError::into_inner);
-            // Those who waited beside it may have failed meanwhile.
-            self.check_allowed(address)?;
+            // Those who waited beside it may have failed meanwhile. (Who has waited has been counted.)
+            if wait.is_zero() && !self.throttle().left(name, address, Instant::now()).is_zero() {
+                return Err(Refusal::TooOften);
+            }
             secret::is_password(password, hash)
         };
+        let user = user.filter(|user| is_right && user.password.is_some());
+        match (&user, wait.is_zero()) {
+            (Some(_), _) => self.throttle().succeeded(name, address),
+            (None, true) => self.throttle().failed(name, address, Instant::now()),
+            (None, false) => {}
+        }
         if is_right {
             self.remember(hash, password);
         }
-        let user = user.filter(|user| is_right && user.password.is_some());
         Ok(user.map(|user| (user.clone(), Proof::Password(hash.into()))))
-    }
-
-    fn check_allowed(&self, address: Option<IpAddr>) -> Result<(), Refusal> {
-        if self.throttle().allows(address, Instant::now()) { Ok(()) } else { Err(Refusal::TooOften) }
     }
 
     fn remembers(&self, hash: &str, password: &str) -> bool {
@@ -253,7 +255,7 @@ mod tests {
         login.map(|admitted| admitted.user.name.clone())
     }
 
-    const HERE: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
+    const HERE: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)));
     const RIGHT: Credentials<'_> = Credentials::Password { user: "ann", password: "secret" };
     const WRONG: Credentials<'_> = Credentials::Password { user: "ann", password: "Secret" };
 
@@ -273,13 +275,20 @@ mod tests {
     fn who_is_wrong_too_often_is_not_listened_to() {
         let directory = tempfile::tempdir().unwrap();
         let logins = logins(&directory);
-        let wrong =
-            [WRONG, Credentials::Token("tape_2"), Credentials::Password { user: "bob", password: "secret" }];
-        for credentials in wrong {
-            assert_eq!(name(logins.login(HERE, credentials)), Err(Refusal::Wrong));
+        for _ in 0..3 {
+            assert_eq!(name(logins.login(HERE, WRONG)), Err(Refusal::Wrong));
         }
         assert_eq!(name(logins.login(HERE, RIGHT)), Err(Refusal::TooOften));
-        assert_eq!(name(logins.login(None, RIGHT)), Ok("ann".into()), "from elsewhere");
+        let elsewhere = Some("192.0.2.2".parse().unwrap());
+        assert_eq!(name(logins.login(elsewhere, RIGHT)), Ok("ann".into()), "from elsewhere");
+        let bob = Credentials::Password { user: "bob", password: "secret" };
+        assert_eq!(name(logins.login(HERE, bob)), Err(Refusal::Wrong), "who is looked at");
+        for _ in 0..10 {
+            assert_eq!(name(logins.login(HERE, Credentials::Token("tape_2"))), Err(Refusal::Wrong));
+            assert_eq!(name(logins.login(None, WRONG)), Err(Refusal::Wrong), "on this machine");
+        }
+        assert_eq!(name(logins.login(HERE, Credentials::Token("tape_1"))), Ok("program".into()));
+        assert_eq!(name(logins.login(None, RIGHT)), Ok("ann".into()));
     }
 
     #[test]

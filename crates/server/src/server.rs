@@ -1,11 +1,11 @@
 //! The server: opens the database, listens, gives every connection its thread, and ends all of them in good order.
 
-use crate::account::Place;
 use crate::audit::Audit;
 use crate::companion::Companion;
 use crate::config::{Config, ConfigError};
 use crate::connection::{Connection, SOCKET, WAKER, no_place};
 use crate::entrance::Entrance;
+use crate::handshakes::Handshake;
 use crate::http::Http;
 use crate::login::Logins;
 use crate::noise::Kind;
@@ -22,7 +22,7 @@ use mio::net::UnixListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,6 +39,23 @@ const STOP: Token = Token(13);
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
 /// What ends after the grace does so within this, or is left behind.
 const LAST_WAIT: Duration = Duration::from_millis(500);
+
+impl Addresses {
+    /// A URL for clients of this machine; `None`: it listens nowhere.
+    pub fn url(&self) -> Option<String> {
+        let tcp = self.tcp.map(|mut address| {
+            if address.ip().is_unspecified() {
+                address.set_ip(if address.is_ipv4() {
+                    Ipv4Addr::LOCALHOST.into()
+                } else {
+                    Ipv6Addr::LOCALHOST.into()
+                });
+            }
+            format!("{}://{address}", if self.is_encrypted { "tapes" } else { "tape" })
+        });
+        tcp.or_else(|| Some(format!("tape+unix://{}", self.unix.as_ref()?.display())))
+    }
+}
 
 /// A server that is running. It ends when it is [shut down](Server::shutdown) or dropped.
 ///
@@ -172,6 +189,7 @@ impl Server {
         let is_encrypted = encryption.is_some();
         let (acceptor, stop) = Acceptor::new(&config, encryption)?;
         let addresses = acceptor.addresses(is_encrypted);
+        db.announce(addresses.url().as_deref());
         let shared = Arc::new(Shared::new(config, db, audit, logins, epoch, producers));
         let stop = Arc::new(stop);
         let accept = {
@@ -232,6 +250,7 @@ impl Server {
         // Its thread looks up now and then if it cannot be woken.
         let _ = self.stop.wake();
         let _ = acceptor.join();
+        self.shared.db.announce(None);
         self.shared.stop(self.shared.config.shutdown_grace() + LAST_WAIT)
     }
 }
@@ -380,13 +399,9 @@ impl Acceptor {
     fn take_in(&self, shared: &Arc<Shared>, socket: Socket, peer: Peer) {
         shared.metrics.connections_accepted.one();
         let limits = &shared.config.limits;
-        let Some(place) = Place::take(&shared.handshakes, limits.handshakes_max) else {
-            return self.turn_away(
-                shared,
-                &socket,
-                peer,
-                "too many others have not said yet who they are; try again later",
-            );
+        let place = match shared.handshakes.take(peer.ip(), limits) {
+            Ok(place) => place,
+            Err(why) => return self.turn_away(shared, &socket, peer, why),
         };
         if shared.connections() >= limits.connections_max {
             return self.turn_away(
@@ -401,7 +416,13 @@ impl Acceptor {
         }
     }
 
-    fn begin(&self, shared: &Arc<Shared>, mut socket: Socket, peer: Peer, place: Place) -> io::Result<()> {
+    fn begin(
+        &self,
+        shared: &Arc<Shared>,
+        mut socket: Socket,
+        peer: Peer,
+        place: Handshake,
+    ) -> io::Result<()> {
         socket.set_no_delay()?;
         let tls = match (&self.encryption, peer) {
             (Some(config), Peer::Tcp(_)) => {

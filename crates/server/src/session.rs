@@ -1,8 +1,8 @@
 //! What a connection's client asks for after it has been let in, and what it gets.
 //!
 //! Answers are gathered and sent together when all requests that have arrived are done ([`Session::finish`]). Always true:
-//! everything that a client does is checked against its user's rights here, by the stream's name at that moment; what it
-//! may not see looks like what is not there. When the users have been read again, what has become forbidden ends before the
+//! everything that a client does is checked against its user's rights here, by the name that the stream itself has at that moment,
+//! whatever it was called when it was opened; what it may not see looks like what is not there, in every error too. When the users have been read again, what has become forbidden ends before the
 //! next request ([`Session::review`]).
 
 use crate::account::{Account, Place};
@@ -12,7 +12,7 @@ use crate::flows::Way;
 use crate::load::Loads;
 use crate::login::Admitted;
 use crate::shared::{Handle, Shared};
-use crate::users::May;
+use crate::users::{May, User};
 use crate::watch::{Beginning, Follower, Step};
 use std::collections::HashMap;
 use std::io;
@@ -67,7 +67,7 @@ struct Known {
 
 /// A file, and the stream it is of.
 struct OpenFile {
-    stream: String,
+    stream: Stream,
     file: Arc<dyn StorageFile>,
 }
 
@@ -81,6 +81,7 @@ impl Session {
             Limits { channels_max: shared.config.limits.channels_max as u32, credit_max: CREDIT_MAX };
         let mut wire = ServerSession::new(limits);
         wire.welcome();
+        let loads = Loads::new(admitted.user.clone());
         Self {
             shared,
             handle,
@@ -90,7 +91,7 @@ impl Session {
             streams: HashMap::new(),
             files: HashMap::new(),
             next_file: 1,
-            loads: Loads::default(),
+            loads,
             watches: HashMap::new(),
             commands: Arc::default(),
             out: Vec::new(),
@@ -106,16 +107,16 @@ impl Session {
         }
         let Some(admitted) = self.shared.logins.review(&self.admitted) else { return false };
         self.account.renew(&admitted.user, &self.shared.config.limits);
+        self.loads.renew(&admitted.user);
         self.admitted = admitted;
-        let watched =
-            |(channel, watch): (&u32, &Follower)| (*channel, May::Read, watch.stream_name().to_string());
+        let watched = |(channel, watch): (&u32, &Follower)| (*channel, May::Read, watch.stream().clone());
         let mut held: Vec<_> = self.watches.iter().map(watched).collect();
-        held.extend(self.loads.streams().map(|(channel, name)| (channel, May::Write, name.to_string())));
+        held.extend(self.loads.streams().map(|(channel, stream)| (channel, May::Write, stream.clone())));
         for (channel, what, stream) in held {
-            if let Err(error) = self.check(what, &stream) {
+            if let Err(error) = self.check_still(what, &stream) {
                 self.end_load(channel);
                 self.end_watch(channel);
-                self.fail(channel, &error);
+                self.fail(channel, error);
             }
         }
         self.send();
@@ -138,7 +139,7 @@ impl Session {
             self.shared.metrics.requests.one();
         }
         if let Err(error) = self.answer(channel, message) {
-            self.fail(channel, &error);
+            self.fail(channel, error);
         }
         if self.out.len() >= ANSWER_BYTES {
             self.send();
@@ -174,13 +175,13 @@ impl Session {
         let mut is_more = false;
         for channel in due {
             let Some(follower) = self.watches.get_mut(&channel) else { continue };
-            match follower.step(&mut self.buffer) {
+            match follower.step(&mut self.buffer, &self.admitted.user) {
                 Ok(Step::Idle) => {}
                 Ok(Step::More) => is_more = true,
                 Ok(Step::Ended) => self.end_watch(channel),
                 Err(error) => {
                     self.end_watch(channel);
-                    self.fail(channel, &error);
+                    self.fail(channel, error);
                 }
             }
         }
@@ -265,8 +266,7 @@ impl Session {
             return Err(self.no_stream(name));
         }
         let known = known.map(convert::known);
-        let described = self.shared.db.describe(name, known.as_ref());
-        let description = described.map_err(|error| self.without_secrets(error))?;
+        let description = self.shared.db.describe(name, known.as_ref())?;
         let stream = self.shared.db.stream(name)?;
         let described = convert::description(&description);
         let symbols = Some(described.symbols_from + described.symbols.len() as u32);
@@ -288,7 +288,7 @@ impl Session {
             self.next_file = self.next_file.wrapping_add(1);
         }
         self.say(channel, &ToClient::Opened { file: self.next_file, len, identity });
-        self.files.insert(self.next_file, OpenFile { stream: stream.name().into(), file });
+        self.files.insert(self.next_file, OpenFile { stream, file });
         self.next_file = self.next_file.wrapping_add(1);
         Ok(())
     }
@@ -402,9 +402,9 @@ impl Session {
                 format!("the connection has {COMMANDS_MAX} commands under way, which is all that it may");
             return Err(Error::Refused { place: self.place(), why });
         };
-        let (shared, handle) = (self.shared.clone(), self.handle.clone());
+        let (shared, handle, user) = (self.shared.clone(), self.handle.clone(), self.admitted.user.clone());
         let run = move || {
-            let outcome = shared.db.execute(&command);
+            let outcome = shared.db.execute(&command).map_err(|error| without_secrets(&user, error));
             tell_command(&shared, &handle, channel, &command, outcome);
             drop(place);
             // It may be ending, and wait for this.
@@ -471,7 +471,7 @@ impl Session {
             .name_of_id(stream_id)?
             .filter(|name| self.admitted.user.may_see(name))
             .ok_or_else(gone)?;
-        self.stream_named(stream_id, name, what).map_err(|error| self.without_secrets(error))
+        self.stream_named(stream_id, name, what)
     }
 
     fn stream_named(&mut self, stream_id: u64, name: String, what: May) -> Result<Stream, Error> {
@@ -495,36 +495,33 @@ impl Session {
     }
 
     fn no_stream(&self, name: &str) -> Error {
-        self.without_secrets(Error::NoStream {
-            name: name.into(),
-            known: self.shared.db.streams().unwrap_or_default(),
-        })
+        Error::NoStream { name: name.into(), known: self.shared.db.streams().unwrap_or_default() }
     }
 
-    /// An error without the names of streams that the user may not see.
-    fn without_secrets(&self, error: Error) -> Error {
-        match error {
-            Error::NoStream { name, known } => {
-                let known =
-                    known.into_iter().filter(|name| self.admitted.user.may_see(name)).take(10).collect();
-                Error::NoStream { name, known }
-            }
-            Error::Renamed { name, new } if !self.admitted.user.may_see(&new) => Error::Deleted { name },
-            error => error,
+    /// [`Session::check`] of a stream that was opened before: it may have another name by now, and the user other rights. Of one that
+    /// has been deleted since, under the name that it was opened by, what is open may be read to its end.
+    fn check_still(&self, what: May, stream: &Stream) -> Answer {
+        let Some(renamed) = stream.gone() else { return self.check(what, stream.name()) };
+        let deleted = || Error::Deleted { name: stream.name().into() };
+        match self.shared.db.name_of_id(stream.id())? {
+            Some(name) if self.admitted.user.may_see(&name) => self.check(what, &name),
+            Some(_) => Err(deleted()),
+            None if renamed.is_some() => Err(deleted()),
+            None => self.check(what, stream.name()),
         }
     }
 
     fn file(&self, file: u32) -> Result<&Arc<dyn StorageFile>, Error> {
         let not_open = || Error::Protocol { what: format!("file {file} is not open") };
         let OpenFile { stream, file } = self.files.get(&file).ok_or_else(not_open)?;
-        // The right may have been taken away since.
-        self.check(May::Read, stream)?;
+        self.check_still(May::Read, stream)?;
         Ok(file)
     }
 
-    fn fail(&mut self, channel: u32, error: &Error) {
+    fn fail(&mut self, channel: u32, error: Error) {
         self.shared.metrics.requests_failed.one();
-        self.say(channel, &ToClient::Failed { failure: convert::failure(error) });
+        let error = without_secrets(&self.admitted.user, error);
+        self.say(channel, &ToClient::Failed { failure: convert::failure(&error) });
     }
 
     fn say(&mut self, channel: u32, message: &ToClient<'_>) {
@@ -550,6 +547,18 @@ impl Drop for Session {
         for (_, follower) in self.watches.drain() {
             follower.end();
         }
+    }
+}
+
+/// An error without the names of streams that a user may not see.
+pub(crate) fn without_secrets(user: &User, error: Error) -> Error {
+    match error {
+        Error::NoStream { name, known } => {
+            let known = known.into_iter().filter(|name| user.may_see(name)).take(10).collect();
+            Error::NoStream { name, known }
+        }
+        Error::Renamed { name, new } if !user.may_see(&new) => Error::Deleted { name },
+        error => error,
     }
 }
 

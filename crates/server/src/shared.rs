@@ -5,6 +5,7 @@ use crate::audit::{Audit, Entry};
 use crate::companion::Companion;
 use crate::config::Config;
 use crate::flows::{Flows, Traffic};
+use crate::handshakes::Handshakes;
 use crate::http::Pages;
 use crate::login::Logins;
 use crate::look::{Look, Sees};
@@ -39,7 +40,7 @@ pub(crate) struct Shared {
     pub epoch: u64,
     pub producers: ProducerIds,
     /// Connections that have not said who they are.
-    pub handshakes: Arc<AtomicUsize>,
+    pub handshakes: Arc<Handshakes>,
     /// Connections whose threads spin, and how many may.
     pub spinners: Spinners,
     /// The server is ending: connections end too.

@@ -1,47 +1,87 @@
-//! How often an address may be wrong: each has some failures free, and gets one back every so often.
+//! How often a password may be wrong: a user has some failures free from each address, and gets one back every so often.
+//!
+//! It is counted by user and address: who is wrong keeps out neither other users behind the same address (a gateway's, a proxy's) nor the
+//! user elsewhere. Clients of this machine are not counted: what one program gets wrong shall not stop another's. Nor are tokens, which
+//! nobody can guess. Who has none free waits, one after the other, rather than being refused; only behind many who wait already it is.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// Addresses whose failures are counted; beyond, those that have been quiet for longest are forgotten.
-const ADDRESSES_MAX: usize = 4096;
+/// Pairs whose failures are counted; beyond, those that have been quiet for longest are forgotten.
+const PAIRS_MAX: usize = 4096;
+/// Nobody waits longer: clients would not wait for the answer.
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Failures by address. An IPv6 address counts as its network of 64 bits, all of which one machine can have.
+/// Failures by user and address. An IPv6 address counts as its network of 64 bits, all of which one machine can have.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     failures_max: u32,
     forgotten_after: Duration,
-    /// When each address will have all its failures back: the more of them, the later.
-    full_at: HashMap<Option<IpAddr>, Instant>,
+    /// When each pair will have all its failures back: the more of them, the later.
+    full_at: HashMap<Pair, Instant>,
+    /// Names may be long.
+    names: RandomState,
 }
+
+/// A user, hashed, and an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Pair(u64, IpAddr);
 
 impl Throttle {
     pub fn new(failures_max: u32, forgotten_after_ms: u64) -> Self {
         let forgotten_after = Duration::from_millis(forgotten_after_ms);
-        Self { failures_max, forgotten_after, full_at: HashMap::new() }
+        Self { failures_max, forgotten_after, full_at: HashMap::new(), names: RandomState::new() }
     }
 
-    /// Whether the address has a failure left.
-    pub fn allows(&self, address: Option<IpAddr>, now: Instant) -> bool {
-        let Some(full_at) = self.full_at.get(&network(address)) else { return true };
-        let spent = full_at.saturating_duration_since(now);
-        spent <= self.forgotten_after.saturating_mul(self.failures_max.saturating_sub(1))
+    /// How long a login has to wait; `None`: it is refused. Who has to wait has counted as a failure already.
+    pub fn admit(&mut self, user: &str, address: Option<IpAddr>, now: Instant) -> Option<Duration> {
+        let left = self.left(user, address, now);
+        if left > WAIT_MAX {
+            return None;
+        }
+        if !left.is_zero() {
+            self.failed(user, address, now);
+        }
+        Some(left)
+    }
+
+    /// How long it takes until the user has a failure free there.
+    pub fn left(&self, user: &str, address: Option<IpAddr>, now: Instant) -> Duration {
+        let full_at = self.pair(user, address).and_then(|pair| self.full_at.get(&pair));
+        let spent = full_at.map_or(Duration::ZERO, |full_at| full_at.saturating_duration_since(now));
+        let free = self.forgotten_after.saturating_mul(self.failures_max.saturating_sub(1));
+        spent.saturating_sub(free)
     }
 
     /// Counts a failure.
-    pub fn failed(&mut self, address: Option<IpAddr>, now: Instant) {
-        if self.full_at.len() >= ADDRESSES_MAX {
+    pub fn failed(&mut self, user: &str, address: Option<IpAddr>, now: Instant) {
+        let Some(pair) = self.pair(user, address) else { return };
+        if self.full_at.len() >= PAIRS_MAX {
             self.forget(now);
         }
-        let full_at = self.full_at.entry(network(address)).or_insert(now);
+        let full_at = self.full_at.entry(pair).or_insert(now);
         *full_at = (*full_at).max(now) + self.forgotten_after;
+    }
+
+    /// The user was right: what was wrong there before was his mistake.
+    pub fn succeeded(&mut self, user: &str, address: Option<IpAddr>) {
+        if let Some(pair) = self.pair(user, address) {
+            self.full_at.remove(&pair);
+        }
+    }
+
+    /// What is counted for; `None`: nothing.
+    fn pair(&self, user: &str, address: Option<IpAddr>) -> Option<Pair> {
+        let address = network(address).filter(|_| !is_here(address))?;
+        Some(Pair(self.names.hash_one(user), address))
     }
 
     /// Forgets who is in the clear; if nobody is, the half that is nearest to it.
     fn forget(&mut self, now: Instant) {
         self.full_at.retain(|_, full_at| *full_at > now);
-        if self.full_at.len() >= ADDRESSES_MAX {
+        if self.full_at.len() >= PAIRS_MAX {
             let mut times: Vec<Instant> = self.full_at.values().copied().collect();
             let middle = times.len() / 2;
             let (_, median, _) = times.select_nth_unstable(middle);
@@ -51,7 +91,13 @@ impl Throttle {
     }
 }
 
-fn network(address: Option<IpAddr>) -> Option<IpAddr> {
+/// Whether it is an address of this machine alone.
+fn is_here(address: Option<IpAddr>) -> bool {
+    address.is_none_or(|address| address.to_canonical().is_loopback())
+}
+
+/// What counts as one address.
+pub(crate) fn network(address: Option<IpAddr>) -> Option<IpAddr> {
     Some(match address?.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -65,40 +111,67 @@ fn network(address: Option<IpAddr>) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn address(text: &str) -> Option<IpAddr> {
+        Some(text.parse().unwrap())
+    }
+
     #[test]
     fn failures_come_back_with_time() {
-        let (now, ms) = (Instant::now(), Duration::from_millis);
+        let now = Instant::now();
         let mut throttle = Throttle::new(2, 100);
-        let address = Some("192.0.2.1".parse().unwrap());
-        assert!(throttle.allows(address, now));
-        throttle.failed(address, now);
-        assert!(throttle.allows(address, now));
-        throttle.failed(address, now);
-        assert!(!throttle.allows(address, now) && !throttle.allows(address, now + ms(99)));
-        assert!(throttle.allows(address, now + ms(100)), "one is back");
-        throttle.failed(address, now + ms(100));
-        assert!(!throttle.allows(address, now + ms(199)));
-        assert!(throttle.allows(Some("192.0.2.2".parse().unwrap()), now));
+        let there = address("192.0.2.1");
+        throttle.failed("ann", there, now);
+        assert_eq!(throttle.admit("ann", there, now), Some(MS(0)));
+        throttle.failed("ann", there, now);
+        assert_eq!(throttle.left("ann", there, now), MS(100));
+        assert_eq!(throttle.left("ann", there, now + MS(100)), MS(0), "one is back");
+        for (user, from) in [("bob", there), ("ann", address("192.0.2.2"))] {
+            assert_eq!(throttle.left(user, from, now), MS(0), "{user} from {from:?}");
+        }
+        throttle.succeeded("ann", there);
+        assert_eq!(throttle.left("ann", there, now), MS(0));
+    }
+
+    #[test]
+    fn who_waits_waits_behind_those_who_do_and_not_for_long() {
+        let now = Instant::now();
+        let mut throttle = Throttle::new(1, 2000);
+        let there = address("192.0.2.1");
+        throttle.failed("ann", there, now);
+        let waits: Vec<_> = (0..4).map(|_| throttle.admit("ann", there, now)).collect();
+        assert_eq!(waits, [Some(MS(2000)), Some(MS(4000)), None, None]);
+    }
+
+    #[test]
+    fn clients_of_this_machine_are_not_counted() {
+        let now = Instant::now();
+        let mut throttle = Throttle::new(1, 1_000_000);
+        for here in [None, address("127.0.0.1"), address("::1"), address("::ffff:127.0.0.1")] {
+            throttle.failed("ann", here, now);
+            assert_eq!(throttle.admit("ann", here, now), Some(MS(0)), "{here:?}");
+        }
     }
 
     #[test]
     fn an_ipv6_network_is_one_address() {
         let now = Instant::now();
         let mut throttle = Throttle::new(1, 100);
-        throttle.failed(Some("2001:db8::1".parse().unwrap()), now);
-        assert!(!throttle.allows(Some("2001:db8::2".parse().unwrap()), now));
-        assert!(throttle.allows(Some("2001:db8:0:1::1".parse().unwrap()), now));
-        throttle.failed(Some("::ffff:192.0.2.1".parse().unwrap()), now);
-        assert!(!throttle.allows(Some("192.0.2.1".parse().unwrap()), now));
+        throttle.failed("ann", address("2001:db8::1"), now);
+        assert_eq!(throttle.left("ann", address("2001:db8::2"), now), MS(100));
+        assert_eq!(throttle.left("ann", address("2001:db8:0:1::1"), now), MS(0));
+        throttle.failed("ann", address("::ffff:192.0.2.1"), now);
+        assert_eq!(throttle.left("ann", address("192.0.2.1"), now), MS(100));
     }
 
     #[test]
-    fn many_addresses_take_bounded_memory() {
+    fn many_pairs_take_bounded_memory() {
         let now = Instant::now();
         let mut throttle = Throttle::new(1, 100);
         for i in 0..20_000u32 {
-            throttle.failed(Some(IpAddr::V4(i.into())), now + Duration::from_micros(i.into()));
+            throttle.failed("ann", Some(IpAddr::V4(i.into())), now + Duration::from_micros(i.into()));
         }
-        assert!(throttle.full_at.len() <= ADDRESSES_MAX, "{}", throttle.full_at.len());
+        assert!(throttle.full_at.len() <= PAIRS_MAX, "{}", throttle.full_at.len());
     }
 }

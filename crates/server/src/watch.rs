@@ -11,6 +11,7 @@ use crate::burst;
 use crate::convert::{SYMBOL_BYTES_MAX, within};
 use crate::flows::{Flow, Way};
 use crate::shared::{Handle, Shared};
+use crate::users::{May, User};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -119,6 +120,17 @@ impl Watch {
         let nexts: Vec<u64> = self.lock().lanes.iter().map(|lane| lane.next).collect();
         let end = |space: usize| self.stream.log_begins(space as u32).map_or(0, |(_, end)| end);
         nexts.iter().enumerate().map(|(space, next)| end(space).saturating_sub(*next)).sum()
+    }
+
+    /// Whether the stream has got a name under which the user may not read it.
+    fn is_out_of_reach(&self, user: &User) -> bool {
+        matches!(&self.lock().gone, Some(Some(name)) if !user.may(May::Read, name))
+    }
+
+    /// Says that the stream is not there any more, under its name. Nothing follows.
+    fn tell_gone(&self, renamed: Option<&str>) {
+        self.lock().ended = true;
+        self.tell(&ToClient::Gone { renamed });
     }
 
     /// Has the connection's thread look at it.
@@ -274,9 +286,9 @@ impl Follower {
         Self { watch, positions, _observing, _place: place }
     }
 
-    /// The name of the stream that is followed.
-    pub fn stream_name(&self) -> &str {
-        self.watch.stream_name()
+    /// The stream that is followed.
+    pub fn stream(&self) -> &Stream {
+        &self.watch.stream
     }
 
     /// Whether there may be something to do.
@@ -293,9 +305,13 @@ impl Follower {
     ///
     /// # Errors
     /// What ends the watch; the client has not been told.
-    pub fn step(&mut self, buffer: &mut Vec<u8>) -> Result<Step, Error> {
+    pub fn step(&mut self, buffer: &mut Vec<u8>, user: &User) -> Result<Step, Error> {
         // Before anything is looked at: what happens meanwhile raises it again.
         self.watch.is_due.store(false, Ordering::Release);
+        if self.watch.is_out_of_reach(user) {
+            self.watch.tell_gone(None);
+            return Ok(Step::Ended);
+        }
         for space in 0..self.positions.len() {
             for reads in 0.. {
                 if reads == READS_MAX {
@@ -309,8 +325,8 @@ impl Follower {
         }
         let mut state = self.watch.lock();
         if let Some(renamed) = state.gone.take() {
-            state.ended = true;
-            self.watch.tell(&ToClient::Gone { renamed: renamed.as_deref() });
+            drop(state);
+            self.watch.tell_gone(renamed.as_deref().filter(|name| user.may_see(name)));
             return Ok(Step::Ended);
         }
         if state.changed && self.watch.handle.outbox.has_room(FRAME_HEADER_BYTES) {

@@ -1,7 +1,7 @@
 //! The first connection, and what is told of those that are lost.
 
 use crate::plain::{Plain, lock, new_database};
-use crate::served::{Home, Unix, serve};
+use crate::served::{Home, Transport, Unix, serve};
 use crate::support::*;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_client::{Client, ConnectionEvent, OpenError};
 use tapedb_engine::{Error, StreamOptions};
+use tapedb_server::{Config, Server};
 
 /// A client that writes down what it is told of its connections.
 fn telling(client: Client) -> (Client, Arc<Mutex<Vec<ConnectionEvent>>>) {
@@ -54,6 +55,51 @@ fn who_is_refused_is_not_tried_again() {
     let server = Plain::start(db);
     let client = Client::at(server.url()).login(tapedb_client::Login::token("wrong")).wait(Duration::MAX);
     assert!(matches!(client.connect(), Err(OpenError::Engine(Error::Refused { .. }))));
+}
+
+#[test]
+fn what_answers_otherwise_than_the_url_says_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = |tls: Option<&str>, name: &str| {
+        let mut config = Config { http: "127.0.0.1:0".parse().unwrap(), ..Config::default() };
+        match tls {
+            Some(_) => crate::served::Tls::listen(&mut config, directory.path()),
+            None => crate::served::Tcp::listen(&mut config, directory.path()),
+        }
+        Server::start_with(config, reopen(&directory.path().join(name))).unwrap()
+    };
+    let (plain, encrypted) = (start(None, "plain"), start(Some("tls"), "encrypted"));
+    let port = |server: &Server| server.addresses().tcp.unwrap().port();
+    let http = plain.addresses().http.unwrap().port();
+    let wait = Duration::MAX;
+    for (url, told) in [
+        (
+            format!("tape://localhost:{}", port(&encrypted)),
+            format!("write tapes://localhost:{}", port(&encrypted)),
+        ),
+        (format!("tapes://localhost:{}", port(&plain)), format!("write tape://localhost:{}", port(&plain))),
+        (format!("tape://localhost:{http}"), "that is an HTTP port".to_string()),
+        (format!("tapes://localhost:{http}"), "speaks no TLS".to_string()),
+    ] {
+        // Nor is it waited for.
+        let error = Client::at(&url).wait(wait).connect().unwrap_err().to_string();
+        assert!(error.contains(&told), "{url}: {error}");
+    }
+}
+
+#[test]
+fn who_opens_the_database_of_a_server_is_told_where_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let server = serve::<crate::served::Tcp>(reopen(&path), directory.path());
+    let url = format!("tape://{}", server.addresses().tcp.unwrap());
+    let error = tapedb_engine::Database::open(&path).unwrap_err();
+    assert!(error.to_string().contains(&url), "{error}");
+    drop(server);
+    let db = reopen(&path);
+    let error = tapedb_engine::Database::open(&path).unwrap_err();
+    assert!(matches!(&error, Error::Locked { server: None, .. }), "{error}");
+    drop(db);
 }
 
 #[test]

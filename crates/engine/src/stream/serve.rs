@@ -134,6 +134,13 @@ impl Stream {
         self.inner.definition.id
     }
 
+    /// Whether the stream has been deleted or renamed, as far as this process knows: `None`, it is here; else the name that it got,
+    /// if it did not go for good.
+    pub fn gone(&self) -> Option<Option<String>> {
+        let renamed = || self.inner.renamed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.inner.is_deleted().then(renamed)
+    }
+
     /// What the stream is now, beyond what is `known` of it.
     ///
     /// # Errors

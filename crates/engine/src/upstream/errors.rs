@@ -67,7 +67,8 @@ impl Error {
         use code::*;
         match self {
             Self::NotADatabase { path, why } => Parts::new(NOT_A_DATABASE).text(text_of(path)).text(*why),
-            Self::Locked { path } => Parts::new(LOCKED).text(text_of(path)),
+            // Whoever is told of it has a server that was not asked for.
+            Self::Locked { path, .. } => Parts::new(LOCKED).text(text_of(path)),
             Self::ReadOnly => Parts::new(READ_ONLY),
             Self::StreamName { name, rule } => Parts::new(STREAM_NAME).text(name).text(*rule),
             Self::NoStream { name, known } => Parts::new(NO_STREAM).text(name).texts(known),
@@ -165,7 +166,7 @@ fn take(code: u16, from: &mut Taker<'_>) -> Option<Error> {
     use code::*;
     Some(match code {
         NOT_A_DATABASE => Error::NotADatabase { path: path(from)?, why: fixed(from)? },
-        LOCKED => Error::Locked { path: path(from)? },
+        LOCKED => Error::Locked { path: path(from)?, server: None },
         READ_ONLY => Error::ReadOnly,
         STREAM_NAME => Error::StreamName { name: from.text()?, rule: fixed(from)? },
         NO_STREAM => Error::NoStream { name: from.text()?, known: from.texts() },
@@ -300,7 +301,7 @@ mod tests {
         let log = |error: LogError| Error::from(error);
         vec![
             Error::NotADatabase { path: "/db".into(), why: "there is no such directory" },
-            Error::Locked { path: "/db".into() },
+            Error::Locked { path: "/db".into(), server: None },
             Error::ReadOnly,
             Error::StreamName { name: "\n".into(), rule: "it has a control character" },
             Error::NoStream { name: "x".into(), known: vec!["a".into(), "b".into()] },

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tapedb_client::{Address, Client, ConnectionEvent, Login};
+use tapedb_client::{Address, Client, ConnectionEvent, Login, Validate};
 use tapedb_engine::Database;
 
 /// The URL that is written where a directory could be.
@@ -43,6 +43,10 @@ pub struct ConnectArgs {
     /// Seconds that a server which cannot be reached yet is waited for [default: it is tried once].
     #[arg(long, value_name = "SECONDS", env = "TAPEDB_WAIT", value_parser = seconds)]
     wait: Option<Duration>,
+    /// Compare messages of a server with their schema before they are used: auto does so for servers on other machines, and makes
+    /// columns from rows there.
+    #[arg(long, value_name = "WHEN", env = "TAPEDB_VALIDATE", value_parser = validate, default_value = "auto", hide_default_value = true)]
+    validate: Validate,
 }
 
 /// Opens the database behind a server, which is to be there.
@@ -92,7 +96,17 @@ fn client(url: &str, how: &ConnectArgs) -> Result<Client, Failure> {
     if let Ok(text) = env::var("TAPEDB_SPIN_US") {
         client = client.spin(spin(&text)?);
     }
-    Ok(client.wait(how.wait.unwrap_or_default()).give_up_when(signals::interrupted()))
+    Ok(client.validate(how.validate).wait(how.wait.unwrap_or_default()).give_up_when(signals::interrupted()))
+}
+
+/// When messages of a server are compared with their schema.
+fn validate(text: &str) -> Result<Validate, String> {
+    match text {
+        "auto" => Ok(Validate::Auto),
+        "always" => Ok(Validate::Always),
+        "never" => Ok(Validate::Never),
+        _ => Err("it is one of auto, always and never".into()),
+    }
 }
 
 /// A number of seconds, with or without a fraction.

@@ -2,6 +2,7 @@
 
 use crate::Login;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The port of a server where the URL names none.
@@ -83,6 +84,16 @@ impl Address {
             )),
         };
         Ok((address?, login))
+    }
+
+    /// Whether it is on this machine for sure: a directory, a Unix socket, shared memory, or a loopback address.
+    pub fn is_here(&self) -> bool {
+        match self {
+            Self::Directory(_) | Self::Unix(_) | Self::Memory(_) => true,
+            Self::Tcp { host, .. } | Self::Tls { host, .. } => {
+                host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+            }
+        }
     }
 
     /// Whether the text is a URL of a server, and not the path of a directory.

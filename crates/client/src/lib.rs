@@ -33,7 +33,7 @@ mod watch;
 
 pub use address::{Address, AddressError, PORT};
 pub use event::{ConnectionEvent, Listener};
-pub use options::{Login, Options};
+pub use options::{Login, Options, Validate};
 pub use tapedb_engine::Database;
 
 use std::fmt;
@@ -97,6 +97,13 @@ impl Client {
     /// chosen. A server that answers and refuses the client is not tried again.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait = wait;
+        self
+    }
+
+    /// Whether messages are compared with their schema as they come, before readers get them:
+    /// [`Validate::Auto`] unless chosen.
+    pub fn validate(mut self, validate: Validate) -> Self {
+        self.options.validate = validate;
         self
     }
 

@@ -1,5 +1,6 @@
 //! What is chosen for a client.
 
+use crate::Address;
 use crate::event::Listener;
 use std::fmt;
 use std::path::PathBuf;
@@ -51,6 +52,29 @@ impl fmt::Debug for Login {
     }
 }
 
+/// Whether messages are compared with their schema as they come, before readers get them. Checksums are compared always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Validate {
+    /// Those of servers on other machines: over TCP and TLS, but for loopback addresses.
+    #[default]
+    Auto,
+    /// Those of every server.
+    Always,
+    /// None: the server is believed to send what it has checked itself.
+    Never,
+}
+
+impl Validate {
+    /// Whether messages of a server at this address are compared with their schema.
+    pub fn applies_to(self, address: &Address) -> bool {
+        match self {
+            Self::Auto => !address.is_here(),
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
 /// What is chosen for a client beyond the address.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -66,6 +90,9 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// How long a server that cannot be reached at first is tried again. A server that refuses the client is not.
     pub wait: Duration,
+    /// Whether messages are compared with their schema before readers get them. What is wrong is left out, with an error for each
+    /// batch and block; columns are then made of rows, and come at the rate of these.
+    pub validate: Validate,
     /// Ends [`Options::wait`] early once it is true, as after Ctrl-C.
     pub give_up: Option<Arc<AtomicBool>>,
     /// Is told when a connection is lost, and when it is there again.
@@ -90,6 +117,7 @@ impl Default for Options {
             tls_roots: None,
             connect_timeout: Duration::from_secs(10),
             wait: Duration::ZERO,
+            validate: Validate::Auto,
             give_up: None,
             on_connection: None,
             patience: Duration::from_secs(30),
@@ -110,6 +138,30 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_on_other_machines_are_not_believed() {
+        let applies = |validate: Validate, url: &str| validate.applies_to(&Address::parse(url).unwrap().0);
+        for here in [
+            "tape://localhost",
+            "tapes://127.0.0.2:9",
+            "tape://[::1]",
+            "tape+unix:///a",
+            "tape+shm:///a",
+            "a.tapedb",
+        ] {
+            assert!(!applies(Validate::Auto, here), "{here}");
+            assert!(applies(Validate::Always, here) && !applies(Validate::Never, here), "{here}");
+        }
+        for there in [
+            "tape://ticks.example.com",
+            "tapes://10.0.0.1",
+            "tape://localhost.example.com",
+            "tape://[fe80::1]",
+        ] {
+            assert!(applies(Validate::Auto, there) && !applies(Validate::Never, there), "{there}");
+        }
+    }
 
     #[test]
     fn secrets_are_not_shown() {

@@ -27,6 +27,8 @@ pub(crate) struct RemoteDatabase {
     /// The first is for what is short; files, watches and loads are spread over all.
     lines: Vec<Arc<Line>>,
     next: AtomicUsize,
+    /// Whether messages need not be compared with their schema.
+    is_trusted: bool,
 }
 
 impl RemoteDatabase {
@@ -38,7 +40,8 @@ impl RemoteDatabase {
         let reporter = Arc::new(Reporter::new(address.to_string(), options.on_connection.clone()));
         let open = |_| Line::open(address.clone(), options.clone(), &reporter).map(Arc::new);
         let lines = (0..options.connections.clamp(1, 64)).map(open).collect::<Result<_, _>>()?;
-        Ok(Self { lines, next: AtomicUsize::new(0) })
+        let is_trusted = !options.validate.applies_to(address);
+        Ok(Self { lines, next: AtomicUsize::new(0), is_trusted })
     }
 
     fn first(&self) -> &Line {
@@ -54,6 +57,10 @@ impl RemoteDatabase {
 impl Upstream for RemoteDatabase {
     fn place(&self) -> String {
         self.first().address().to_string()
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.is_trusted
     }
 
     fn streams(&self) -> Result<Vec<String>, Error> {

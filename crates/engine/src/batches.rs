@@ -192,6 +192,22 @@ impl BatchLoader {
     }
 }
 
+/// Checks the messages of a batch whose bytes have been checked; the first row that is wrong, and what is wrong with it. `rows`:
+/// memory that is used again.
+pub(crate) fn check_batch_rows(
+    header: &BatchHeader,
+    batch: &[u8],
+    rows: &mut Rows,
+    layouts: &Layouts,
+    symbols: u32,
+) -> Result<(), (usize, String)> {
+    if are_plainly_right(header, batch, layouts, symbols) {
+        return Ok(());
+    }
+    rows.load_parsed(header, batch).map_err(|error| (0, error.to_string()))?;
+    check_rows(rows, batch, layouts, symbols)
+}
+
 /// Whether all rows are right, where they are so alike that this can be told without finding each.
 fn are_plainly_right(header: &BatchHeader, batch: &[u8], layouts: &Layouts, symbols: u32) -> bool {
     let Some(Alike { symbol_max, bodies_start }) = Alike::of(header, batch) else { return false };

@@ -14,3 +14,4 @@ pub(crate) mod start;
 pub(crate) mod tail;
 pub(crate) mod tools;
 pub(crate) mod translate;
+pub(crate) mod untrusted;

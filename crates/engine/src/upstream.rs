@@ -41,6 +41,13 @@ pub trait Upstream: Send + Sync + Debug {
     /// What to call the place, as in `tape://host:4650`: the beginning of paths in errors.
     fn place(&self) -> String;
 
+    /// Whether what comes from there is believed. Where it is not, readers check every message against the schema, and its
+    /// symbol against those that were described, before they give it; what is wrong is left out with an error. Checksums are
+    /// compared either way.
+    fn is_trusted(&self) -> bool {
+        true
+    }
+
     /// Names of the streams that the user may see, sorted.
     ///
     /// # Errors

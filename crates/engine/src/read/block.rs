@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::read::filter::Filter;
 use crate::read::translate::{not_converted, translate};
+use crate::read::untrusted::{check_batch, check_row, is_untrusted};
 use crate::space::Lane;
 use crate::space::deletion::Deletion;
 use std::collections::VecDeque;
@@ -369,6 +370,9 @@ impl Block {
         if self.batches.iter().any(|batch| batch.header.schema_version != version) {
             self.translate(lane, errors);
         }
+        if is_untrusted(lane) {
+            self.leave_out_wrong(lane, errors);
+        }
         if !in_order && self.order != Order::Arrival {
             self.gather((filter, lane), errors);
         }
@@ -392,6 +396,37 @@ impl Block {
                 at = end;
             }
         }
+    }
+
+    /// Lets go of batches with messages that are not of the schema.
+    #[cold]
+    fn leave_out_wrong(&mut self, lane: Lane<'_>, errors: &mut VecDeque<Error>) {
+        let Self { bytes, batches, rows, .. } = self;
+        batches.retain(|BatchAt { start, end, header }| {
+            let batch = &bytes[*start as usize..*end as usize];
+            check_batch(header, batch, rows, lane).map_err(|error| errors.push_back(error)).is_ok()
+        });
+    }
+
+    /// Checks the rows of a block of a segment, which have been loaded.
+    ///
+    /// # Errors
+    /// The first that is not of the schema.
+    #[cold]
+    pub fn check_rows(&self, lane: Lane<'_>) -> Result<(), Error> {
+        if self.held == Held::Columns {
+            let count = self.columns.len();
+            let mut rows = 0..count;
+            return rows.try_for_each(|row| {
+                check_row(self.columns.header(row), self.columns.body(row), count, lane)
+            });
+        }
+        let count = self.gathered.len();
+        self.gathered.iter().try_for_each(|row| {
+            let Gathered { time, sequence, symbol, type_id, body: (start, end) } = *row;
+            let header = segment::RowHeader { time, sequence, symbol, type_id };
+            check_row(header, &self.bytes[start as usize..end as usize], count, lane)
+        })
     }
 
     /// [`Block::load_columns`], where the rows are of another version of the schema, and their types have not been

@@ -13,6 +13,7 @@ use crate::read::fields::Fields;
 use crate::read::filter::Filter;
 use crate::read::history::Feed;
 use crate::read::tools::Tools;
+use crate::read::untrusted::is_untrusted;
 use crate::space::catalog::Part;
 use crate::space::deletion::Deletion;
 use crate::space::missing;
@@ -142,6 +143,10 @@ impl ColumnLane {
     /// # Errors
     /// As [`Space::deletions_of_part`].
     fn wants_whole(&self, feed: &Feed, index: usize, taken: usize) -> Result<bool, Error> {
+        if is_untrusted(Lane { stream: &self.stream.inner, space: &self.space }) {
+            // Rows are checked, columns are not.
+            return Ok(false);
+        }
         let deletions = self.space.deletions_of_part(&feed.part)?;
         let Some(entry) = feed.segment.segment.blocks().get(index) else { return Ok(false) };
         let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);

@@ -10,6 +10,7 @@ use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
 use crate::read::history::Feed;
+use crate::read::untrusted::is_untrusted;
 use crate::space::Lane;
 use std::collections::VecDeque;
 use tapedb_segment as segment;
@@ -208,6 +209,12 @@ impl Tools {
             block.load_converted(&evolution, bounds, (filter, lane), errors);
         } else {
             block.load_columns(bounds, entry.sequence_max);
+        }
+        if is_untrusted(lane)
+            && let Err(error) = block.check_rows(lane)
+        {
+            block.empty();
+            errors.push_back(error);
         }
         Ok(())
     }

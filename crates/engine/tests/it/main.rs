@@ -34,4 +34,5 @@ mod storm;
 mod support;
 mod symbols;
 mod transient;
+mod untrusted;
 mod verifying;

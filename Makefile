@@ -32,11 +32,11 @@ help:
 demo:
 	$(CARGO) run --release -p tapedb-cli -- demo
 
-# Runs tests and lists those that could not run (no recorded data, no Java, …).
-TESTING := testing/skipped/report $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped-tests.txt
-
 package:
 	packaging/package
+
+# Runs tests and lists those that could not run (no recorded data, no Java, …).
+TESTING := testing/skipped/report $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped-tests.txt
 
 check:
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings

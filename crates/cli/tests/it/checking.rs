@@ -209,8 +209,22 @@ fn a_damaged_ledger_is_found() {
 }
 
 #[test]
-fn a_torn_tail_is_no_damage() {
+fn a_torn_tail_is_damage_where_the_log_was_closed() {
     let place = filled();
+    let path = log(&place, 80);
+    let bytes = fs::read(&path).unwrap();
+    let torn = bytes.iter().rposition(|byte| *byte != 0).unwrap() - 5;
+    fs::write(&path, &bytes[..torn]).unwrap();
+    let found = one_place(&place, 1, "damage");
+    assert_eq!((&found["first_sequence"], &found["messages"]), (&90.into(), &10.into()));
+    assert!(found["what"].as_str().unwrap().contains("when the log was closed"), "{found}");
+}
+
+#[test]
+fn a_torn_tail_is_no_damage_where_the_writer_was_killed() {
+    let place = filled();
+    // What closing leaves.
+    fs::remove_file(place.db().join("streams/ticks/0/end")).unwrap();
     let path = log(&place, 80);
     let bytes = fs::read(&path).unwrap();
     // There may be room behind the last batch, which is nothing but zeros.
@@ -256,9 +270,11 @@ fn a_missing_file_is_a_hole() {
     fs::remove_file(log(&place, 0)).unwrap();
     fs::remove_file(log(&place, 80)).unwrap();
     let (found, code) = places(&place);
-    assert_eq!((found.len(), code), (3, 1), "{found:?}");
+    assert_eq!((found.len(), code), (4, 1), "{found:?}");
     assert_eq!((&found[0]["first_sequence"], &found[0]["messages"]), (&0.into(), &20.into()));
     assert!(found[2]["what"].as_str().unwrap().contains("it is missing"), "{found:?}");
+    // Closing noted how far the log went.
+    assert_eq!((&found[3]["first_sequence"], &found[3]["messages"]), (&80.into(), &20.into()));
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn a_topic_is_created_seen_copied_and_deleted() {
 fn the_topic_benchmark_reports_every_case() {
     let place = Place::new();
     let folder = place.path("topics");
-    let line = format!("bench topic --runs 1 --time 5ms --ring 256KiB --json --folder {}", folder.display());
+    let line = format!("bench topic --runs 1 --time 25ms --ring 256KiB --json --folder {}", folder.display());
     let rows = crate::support::Run::plain(&line).json();
     let cases = [
         "topic.latency.40.50k",

@@ -70,16 +70,18 @@ mod tests {
         assert_eq!(stream.census().unwrap(), Census::default());
         for space in 0..2 {
             let mut loader = stream.loader_in(space).unwrap();
-            for time in 0..3 {
+            for time in 0..6 {
                 loader.append_body("A", Timestamp(time), 0, &[0; 8]).unwrap();
-                // A file each.
-                loader.flush().unwrap();
+                if time % 2 == 1 {
+                    // A file for each two.
+                    loader.flush().unwrap();
+                }
             }
         }
         let census = stream.census().unwrap();
         assert!(census.log_bytes > 0);
         let expected =
-            Census { log_messages: 6, files_waiting: 4, next_sequence: 6, symbols: 1, ..Census::default() };
+            Census { log_messages: 12, files_waiting: 4, next_sequence: 12, symbols: 1, ..Census::default() };
         assert_eq!(Census { log_bytes: 0, ..census }, expected);
         stream.seal().unwrap();
         stream.delete(Timestamp(1)..Timestamp(2), None::<[&str; 0]>).unwrap();
@@ -90,7 +92,7 @@ mod tests {
         );
         assert_eq!(
             (census.sealed_messages, census.log_messages, census.log_bytes, census.files_waiting),
-            (6, 0, 0, 0)
+            (12, 0, 0, 0)
         );
         db.delete_stream("s").unwrap();
         assert!(stream.census().is_err());

@@ -31,8 +31,8 @@ fn batches_are_appended_and_their_file_read_as_it_lies_on_disk() {
     };
     let whole = read(&mut client, 0, 1 << 20);
     assert!(whole.len() as u64 >= len);
-    let begins = whole.windows(4).position(|bytes| bytes == b"TPB1").unwrap();
-    // But for the sequence number and the checksum it is what was sent.
+    let begins = FILE_HEADER_BYTES;
+    // But for its mark, the sequence number and the checksum it is what was sent.
     let sent = batch(100, 10);
     assert_eq!(whole[begins..begins + sent.len()][80..], sent[80..]);
     assert_eq!(read(&mut client, 100, 50), whole[100..150]);
@@ -78,6 +78,9 @@ fn a_bad_batch_is_refused_and_the_load_goes_on_with_its_number() {
     }
 }
 
+/// Where the first batch of a log file begins: `docs/format/log.md`.
+const FILE_HEADER_BYTES: usize = 64;
+
 /// Producer and number of each batch in a stream's first log file, and how many messages there are.
 fn stored<S: Read + Write>(client: &mut Client<S>, stream_id: u64) -> (Vec<(u64, u64)>, u64) {
     let name = "0/00000000000000000000.log";
@@ -90,8 +93,8 @@ fn stored<S: Read + Write>(client: &mut Client<S>, stream_id: u64) -> (Vec<(u64,
         other => panic!("{other:?}"),
     });
     let (mut producers, mut messages) = (Vec::new(), 0);
-    let mut rest = &bytes[bytes.windows(4).position(|bytes| bytes == b"TPB1").unwrap()..];
-    while let Ok(header) = BatchHeader::parse(rest) {
+    let mut rest = &bytes[FILE_HEADER_BYTES..];
+    while let Ok(header) = BatchHeader::parse_stored(rest) {
         producers.push((header.producer, header.producer_number));
         messages += u64::from(header.count);
         rest = &rest[header.batch_bytes()..];

@@ -98,9 +98,8 @@ struct Loading {
 impl Sink for Loading {
     #[inline]
     fn take(&mut self, symbol: &str, time: Timestamp, record: &RecordValue) -> Result<(), Refusal> {
-        let waiting = self.loader.pending();
         if let Err(error) = self.loader.append_value(symbol, time, record) {
-            self.refused(error, waiting)?;
+            self.refused(error)?;
             // It was about those before it.
             self.loader.append_value(symbol, time, record).map_err(refusal)?;
         }
@@ -109,10 +108,9 @@ impl Sink for Loading {
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
-        let waiting = self.loader.pending();
         match self.loader.flush() {
             Ok(_) => Ok(()),
-            Err(error) => self.refused(error, waiting).map_err(|refusal| match refusal {
+            Err(error) => self.refused(error).map_err(|refusal| match refusal {
                 Refusal::Line(what) => Failure::new(what),
                 Refusal::Sink(failure) => failure,
             }),
@@ -123,9 +121,10 @@ impl Sink for Loading {
 impl Loading {
     /// Fails, unless messages that waited have been given up, because another loader had appended later ones.
     #[cold]
-    fn refused(&mut self, error: Error, waiting: usize) -> Result<(), Refusal> {
-        if matches!(error, Error::Late { .. }) && waiting > 0 && self.loader.pending() == 0 {
-            self.given_up += waiting as u64;
+    fn refused(&mut self, error: Error) -> Result<(), Refusal> {
+        let given_up = self.loader.given_up();
+        if matches!(error, Error::Late { .. }) && given_up > self.given_up {
+            self.given_up = given_up;
             return Ok(());
         }
         Err(refusal(error))

@@ -45,6 +45,8 @@ struct State {
     producer: u64,
     unanswered: VecDeque<(u64, Arc<Vec<u8>>)>,
     unanswered_bytes: usize,
+    /// Messages that were too late for the stream.
+    given_up: u64,
     /// Number of the batch that was numbered last.
     last_number: u64,
     /// Answers up to this batch's have been asked for.
@@ -176,9 +178,17 @@ impl Loading for RemoteLoad {
     }
 
     fn unacknowledged(&self) -> usize {
-        let messages = |batch: &[u8]| BatchHeader::parse(batch).map_or(0, |header| header.count as usize);
-        locked(&self.load.state).unanswered.iter().map(|(_, batch)| messages(batch)).sum()
+        locked(&self.load.state).unanswered.iter().map(|(_, batch)| messages(batch) as usize).sum()
     }
+
+    fn given_up(&self) -> u64 {
+        locked(&self.load.state).given_up
+    }
+}
+
+/// Messages of a batch.
+fn messages(batch: &[u8]) -> u64 {
+    BatchHeader::parse(batch).map_or(0, |header| u64::from(header.count))
 }
 
 impl Drop for RemoteLoad {
@@ -234,6 +244,7 @@ impl State {
         while self.unanswered.back().is_some_and(|(sent, _)| *sent >= number) {
             let Some((_, batch)) = self.unanswered.pop_back() else { break };
             self.unanswered_bytes -= batch.len();
+            self.given_up += messages(&batch);
         }
         self.last_number = self.last_number.min(number.saturating_sub(1));
     }

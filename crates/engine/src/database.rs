@@ -635,7 +635,7 @@ fn prepare(storage: &dyn Storage, path: &Path) -> Result<WriterLock, Error> {
     // A damaged one is no reason not to write; who copies the database is told.
     match Belonging::read_or_make(storage, path) {
         // Nor is a full disk: the next writer makes it.
-        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => Ok(lock),
+        Err(Error::Io { source, .. }) if reserve::is_full(&source) => Ok(lock),
         Err(error @ Error::Io { .. }) => Err(error),
         _ => Ok(lock),
     }

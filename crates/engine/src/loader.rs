@@ -58,6 +58,8 @@ pub struct Loader {
     last_type: Option<(TypeId, Binding)>,
     /// Latest time this loader has taken.
     last_time: i64,
+    /// Messages that were too late for the stream.
+    given_up: u64,
     next_sequence: u64,
 }
 
@@ -85,6 +87,7 @@ impl Loader {
             renames,
             last_type: None,
             last_time: i64::MIN,
+            given_up: 0,
             next_sequence: 0,
         })
     }
@@ -311,6 +314,12 @@ impl Loader {
         self.unsent() + self.loading.as_ref().map_or(0, |loading| loading.unacknowledged())
     }
 
+    /// Messages that were given up since the loader was made: those that waited when a stream refused them as late. They are stored
+    /// nowhere.
+    pub fn given_up(&self) -> u64 {
+        self.given_up + self.loading.as_ref().map_or(0, |loading| loading.given_up())
+    }
+
     /// Messages that have not been sent: those of the batch that is being built. Where the database is open in this process, what
     /// is sent is acknowledged, and this is [`Loader::pending`].
     pub fn unsent(&self) -> usize {
@@ -370,6 +379,7 @@ impl Loader {
     }
 
     fn give_up(&mut self) {
+        self.given_up += self.unsent() as u64;
         self.unsent.clear();
         self.batch.clear();
     }

@@ -264,6 +264,11 @@ pub trait Loading: Send + Debug {
 
     /// Messages of batches that were taken, and are neither acknowledged nor given up.
     fn unacknowledged(&self) -> usize;
+
+    /// Messages of batches that were taken and given up, since it began.
+    fn given_up(&self) -> u64 {
+        0
+    }
 }
 
 /// Sends the messages that take the place of others. One thread uses it at a time. Dropping it gives them up, unless they have

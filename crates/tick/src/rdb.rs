@@ -23,11 +23,12 @@ use crate::query::Query;
 use crate::table::Table;
 use names::Names;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tapedb_engine::StreamOptions;
+use tapedb_engine::{Error, Stream, StreamOptions};
 use tapedb_schema::Timestamp;
 
 /// What is chosen for an RDB.
@@ -350,10 +351,31 @@ fn first_day(plan: &Plan, days: &[Day], hdb: Option<&Hdb>) -> Result<usize, Tick
         stored.get(&day.date).is_some_and(|parts| {
             parts.iter().all(|(table, rows)| {
                 // What is no table of the plant any more is not looked for.
-                let is_known = plan.table(table).is_ok();
-                !is_known || *rows == next.first_of(table).saturating_sub(day.first_of(table))
+                let range = day.first_of(table)..next.first_of(table);
+                match plan.table(table) {
+                    Ok((_, stream)) => {
+                        *rows == range.end.saturating_sub(range.start) || has_all(stream, range, *rows)
+                    }
+                    Err(_) => true,
+                }
             })
         })
     };
     Ok((0..today).find(|at| !is_there(*at)).unwrap_or(today))
+}
+
+/// Whether the HDB has as many rows of a day as there are here: numbers of the plant's table may be missing.
+fn has_all(stream: &Stream, numbers: Range<u64>, stored: u64) -> bool {
+    let count = || -> Result<u64, Error> {
+        let (mut rows, mut cursor) = (0, stream.cursor().from_sequence(numbers.start).open()?);
+        while let Some(message) = cursor.next()? {
+            if message.sequence() >= numbers.end {
+                break;
+            }
+            rows += 1;
+        }
+        Ok(rows)
+    };
+    // What cannot be counted is replayed, and tells why.
+    count().is_ok_and(|rows| rows <= stored)
 }

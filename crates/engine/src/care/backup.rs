@@ -23,7 +23,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tapedb_log::{Cut, END_FILE, Found, PRODUCERS_FILE, Storage, StorageFile, Walk, note_end};
+use tapedb_log::{Cut, END_FILE, FILE_HEADER_BYTES, Found, PRODUCERS_FILE, Storage, StorageFile, Walk, note_end};
 use tapedb_segment::Block;
 
 /// Bytes that are copied at once.
@@ -299,6 +299,10 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         // Before the log is looked at: it may be closed meanwhile, and have more by then than is copied.
         let noted = self.small(&from.join(END_FILE))?;
         let seen = Seen::of(stream.walk_from(space, catalog.sealed)?)?;
+        if seen.damaged > 0 && stream.catalog(space)? != catalog {
+            // What is missing from the log may have been sealed meanwhile: both are to be looked at again.
+            return Err(Error::io("read", &from)(io::ErrorKind::NotFound.into()));
+        }
         let ends = &seen.ends;
         // Names come before what uses them: so those of all that was just seen are there.
         self.extend(&stream.path().join(SYMBOLS_FILE), &to.join(SYMBOLS_FILE), u64::MAX)?;
@@ -516,12 +520,21 @@ struct Seen {
 impl Seen {
     /// Verifies all batches.
     fn of(mut walk: Walk) -> Result<Self, Error> {
-        let mut seen = Self::default();
+        let (mut seen, mut reached) = (Self::default(), 0);
         while let Some(found) = walk.next_found() {
             match found {
-                Found::File { file, bytes } => seen.ends.push((file, bytes)),
-                Found::Batch(batch) => seen.messages += u64::from(batch.header.count),
-                Found::Damage(_) => seen.damaged += 1,
+                Found::File { file, bytes } => {
+                    seen.ends.push((file, bytes));
+                    reached = FILE_HEADER_BYTES;
+                }
+                Found::Batch(batch) => {
+                    seen.messages += u64::from(batch.header.count);
+                    reached = batch.offset + batch.bytes.len() as u64;
+                }
+                Found::Damage(damage) => {
+                    seen.damaged += 1;
+                    reached = reached.max(damage.offset + damage.bytes);
+                }
                 Found::Tail(Cut { offset, .. }) | Found::Room { offset, .. } => {
                     if let Some(last) = seen.ends.last_mut() {
                         last.1 = last.1.min(offset);
@@ -530,6 +543,10 @@ impl Seen {
                 Found::Unreadable { error, .. } => return Err((*error).into()),
                 Found::Index { .. } | Found::NotBelieved { .. } => {}
             }
+        }
+        // A writer may have cut the spare capacity off while it was looked at, and then nothing tells of it.
+        if let Some(last) = seen.ends.last_mut() {
+            last.1 = last.1.min(reached);
         }
         seen.next_sequence = walk.next_sequence();
         Ok(seen)

@@ -64,9 +64,15 @@ impl Budget {
             let outboxes = self.outboxes.lock().unwrap_or_else(PoisonError::into_inner);
             outboxes.iter().filter_map(Weak::upgrade).collect()
         };
-        while self.bytes() > self.bytes_max {
-            let slowest = outboxes.iter().filter(|outbox| !outbox.is_closed());
-            let Some(slowest) = slowest.max_by_key(|outbox| outbox.waiting()) else { return };
+        // What is being written counts until it is, also of those who have been cut off.
+        let closed = outboxes.iter().filter(|outbox| outbox.is_closed());
+        let ending: usize = closed.map(|outbox| outbox.waiting()).sum();
+        let mut excess = self.bytes().saturating_sub(self.bytes_max).saturating_sub(ending);
+        while excess > 0 {
+            let open = outboxes.iter().filter(|outbox| !outbox.is_closed());
+            let slowest = open.map(|outbox| (outbox.waiting(), outbox)).max_by_key(|(waiting, _)| *waiting);
+            let Some((waiting @ 1.., slowest)) = slowest else { return };
+            excess = excess.saturating_sub(waiting);
             slowest.cut_off();
             self.cut_off.fetch_add(1, Ordering::Relaxed);
         }
@@ -76,6 +82,23 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_being_written_costs_nobody_else_the_connection() {
+        let budget = Budget::new(100);
+        let outboxes: Vec<_> = (0..3).map(|_| budget.outbox(1_000)).collect();
+        let bytes = |len: usize| Arc::<[u8]>::from(vec![0; len]);
+        outboxes[0].answer(bytes(90));
+        // It has been handed to the writer, and the client does not read.
+        let mut out = Vec::new();
+        outboxes[0].take(&mut out, std::time::Duration::ZERO);
+        for _ in 0..3 {
+            outboxes[1].update(&bytes(5));
+            outboxes[2].update(&bytes(5));
+        }
+        let closed: Vec<bool> = outboxes.iter().map(|outbox| outbox.is_closed()).collect();
+        assert_eq!((closed, budget.cut_off()), (vec![true, false, false], 1));
+    }
 
     #[test]
     fn when_all_together_have_too_much_the_slowest_is_cut_off() {

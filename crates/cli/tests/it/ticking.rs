@@ -233,7 +233,7 @@ fn questions_reach_a_role_from_its_user_alone_and_not_from_web_pages() {
     let line = |ask: &str| {
         let (db, tables) = (at("db"), at("sym.q"));
         format!(
-            "all --create --db {db} --tables {tables} --http off --log error --by-hand --listen 127.0.0.1:0 --ask {ask}"
+            "all --db {db} --tables {tables} --http off --log error --by-hand --listen 127.0.0.1:0 --ask {ask}"
         )
     };
     // No port, however it is asked for.

@@ -23,7 +23,9 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tapedb_log::{Cut, END_FILE, FILE_HEADER_BYTES, Found, PRODUCERS_FILE, Storage, StorageFile, Walk, note_end};
+use tapedb_log::{
+    Cut, END_FILE, FILE_HEADER_BYTES, Found, PRODUCERS_FILE, Storage, StorageFile, Walk, note_end,
+};
 use tapedb_segment::Block;
 
 /// Bytes that are copied at once.

@@ -1,7 +1,8 @@
 //! Writes the arrivals of a plant: all its streams are appended to in turns.
 //!
-//! Always true, under the lock: `ends` has for each stream the number after its last message, synced or not; the run of
-//! stream `last` is the last one that was begun, and `is_open` says whether it goes on.
+//! Always true, under the lock: `ends` has for each stream the number after its last message, synced or not (of the calendar also
+//! the message that a cut is going to have); the run of stream `last` is the last one that was begun, and `is_open` says
+//! whether it goes on. Nobody waits for a sync under the lock: those who append take it while they have their log to themselves.
 
 use super::{ARRIVALS, Run};
 use crate::calendar::{CALENDAR, Day};
@@ -23,6 +24,17 @@ pub(crate) struct Sequencer {
     streams: Vec<(String, Stream)>,
     arrivals: Stream,
     state: Mutex<State>,
+    /// A cut between two days that is not in the calendar yet. Held by whoever ends a day, never by those who append.
+    cut: Mutex<Option<Cut>>,
+}
+
+/// Where a day begins: it is taken under the lock, and written into the calendar when all rows below it are synced.
+#[derive(Debug)]
+struct Cut {
+    /// The numbers after the last rows before it, table by table.
+    ends: Vec<u64>,
+    /// The first run behind it.
+    arrivals: u64,
 }
 
 #[derive(Debug)]
@@ -76,8 +88,13 @@ impl Sequencer {
         let found = Found::read(&arrivals, &names, &days)?;
         let state =
             State { loader, symbols, ends: found.ends, last: found.last, is_open: found.last.is_some() };
-        let sequencer =
-            Arc::new(Self { plant: plan.name().into(), streams, arrivals, state: Mutex::new(state) });
+        let sequencer = Arc::new(Self {
+            plant: plan.name().into(),
+            streams,
+            arrivals,
+            state: Mutex::new(state),
+            cut: Mutex::default(),
+        });
         sequencer.catch_up(days.last())?;
         let lanes = 0..sequencer.streams.len() - 1;
         let order =
@@ -85,7 +102,7 @@ impl Sequencer {
         Ok(Sequenced { _ordered: lanes.map(order).collect(), sequencer })
     }
 
-    /// Notes what is in the streams and in no run.
+    /// Notes what is in the streams and in no run, and what is in a run and, after a power cut, not in its stream any more.
     fn catch_up(&self, today: Option<&Day>) -> Result<(), TickError> {
         let mut state = self.lock();
         // What the calendar says was noted may have been lost with the power.
@@ -96,53 +113,83 @@ impl Sequencer {
                 .try_for_each(|_| state.loader.append_by_id(symbol, now(), &Run::default()))?;
             state.loader.flush()?;
         }
+        let ends: Vec<u64> = self.streams.iter().map(|(_, stream)| stream.seen_end()).collect();
+        let noted = state.ends.clone();
+        // Below what is noted: such rows are lost, and no later run may say that they are there.
+        (0..ends.len()).for_each(|at| state.ends[at] = noted[at].min(ends[at]));
         if let Some(last) = state.last {
-            state.ends[last] = self.streams[last].1.seen_end();
+            state.ends[last] = ends[last];
         }
-        for (at, (_, stream)) in self.streams.iter().enumerate() {
-            let end = stream.seen_end();
-            if end > state.ends[at] {
+        let lost: Vec<usize> = (0..ends.len()).filter(|at| ends[*at] < noted[*at]).collect();
+        for (at, end) in ends.iter().enumerate() {
+            if *end > state.ends[at] {
                 state.begin(at, self)?;
-                state.ends[at] = end;
+                state.ends[at] = *end;
             }
+        }
+        // An empty run of each that lost rows: that it ends before an earlier one did tells subscriptions not to wait for them.
+        for at in &lost {
+            state.begin(*at, self)?;
+        }
+        if !lost.is_empty() {
+            state.begin(ends.len() - 1, self)?;
         }
         Ok(())
     }
 
     /// Begins a day between two appends: `make` makes it of where it begins in each stream. It is in the calendar when this
-    /// returns, and whoever reads one of its rows can read that.
+    /// returns, and all rows before it are synced. Readers of tables may see its first rows shortly before it is in the
+    /// calendar, if rows before it were being synced when it began; a subscription gives all in order.
     ///
     /// # Errors
-    /// What keeps the calendar from being written, or what came before from being synced: the day has not begun then.
+    /// What keeps the calendar from being written, or what came before from being synced: if rows had been cut apart by then,
+    /// the day begins at that cut when this is called again.
     pub fn begin_day(
         &self,
         ended: crate::Date,
         make: impl FnOnce(Vec<(String, u64)>) -> Day,
     ) -> Result<Day, TickError> {
-        let mut state = self.lock();
+        let mut pending = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
         let calendar = self.streams.len() - 1;
-        self.wait_for_syncs(&state)?;
-        state.begin(calendar, self)?;
-        let tables = self.streams[..calendar].iter().map(|(name, stream)| (name.clone(), stream.seen_end()));
-        let day = make(tables.chain([(ARRIVALS.into(), self.arrivals.seen_end())]).collect());
-        let written = write_day(&self.streams[calendar].1, &self.plant, &day, Some(ended));
-        state.ends[calendar] = self.streams[calendar].1.seen_end();
-        // So that a day's arrivals say by themselves whose run is the first.
-        state.is_open = false;
-        written.map(|()| day)
+        let mut state = self.lock();
+        if pending.is_none() {
+            state.begin(calendar, self)?;
+            // Nobody else writes there.
+            state.ends[calendar] = self.streams[calendar].1.seen_end() + 1;
+            // So that a day's arrivals say by themselves whose run is the first.
+            state.is_open = false;
+            // What was appended in no order, as by a rewrite, is there too.
+            let ends = self.streams[..calendar].iter().zip(&state.ends);
+            let ends = ends.map(|((_, stream), end)| stream.seen_end().max(*end)).collect();
+            *pending = Some(Cut { ends, arrivals: self.arrivals.seen_end() });
+        }
+        let Some(cut) = &*pending else { return asked("no day has begun") };
+        if self.is_behind(cut) {
+            // Not under the lock: whoever waits for it has a log to himself, and others may need that log to sync.
+            drop(state);
+            self.wait_for_syncs(cut)?;
+        }
+        let tables = self.streams.iter().zip(&cut.ends).map(|((name, _), end)| (name.clone(), *end));
+        let day = make(tables.chain([(ARRIVALS.into(), cut.arrivals)]).collect());
+        write_day(&self.streams[calendar].1, &self.plant, &day, Some(ended))?;
+        *pending = None;
+        Ok(day)
     }
 
-    /// Waits until all rows can be read: no further one is written meanwhile.
-    fn wait_for_syncs(&self, state: &State) -> Result<(), TickError> {
+    /// Waits until all rows before a cut can be read.
+    fn wait_for_syncs(&self, cut: &Cut) -> Result<(), TickError> {
         let begun = Instant::now();
-        let is_behind = |(at, (_, stream)): (usize, &(String, Stream))| stream.seen_end() < state.ends[at];
-        while self.streams.iter().enumerate().any(is_behind) {
+        while self.is_behind(cut) {
             if begun.elapsed() > SYNC_WAIT_MAX {
-                return asked("the disk does not sync what was appended; the day goes on until it does");
+                return asked("the disk does not sync what was appended; end the day again when it does");
             }
             std::thread::sleep(Duration::from_micros(100));
         }
         Ok(())
+    }
+
+    fn is_behind(&self, cut: &Cut) -> bool {
+        self.streams.iter().zip(&cut.ends).any(|((_, stream), end)| stream.seen_end() < *end)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -189,7 +236,8 @@ impl Found {
         while let Some(message) = cursor.next()? {
             let run: Run = message.decode()?;
             if let Some(ended) = at(&run.ended) {
-                ends[ended] = ends[ended].max(run.end);
+                // Not the largest: after a power cut a table goes on at a smaller number.
+                ends[ended] = run.end;
             }
             last = at(message.symbol());
         }

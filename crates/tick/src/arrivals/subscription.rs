@@ -4,8 +4,11 @@ use super::{ARRIVALS, Run};
 use crate::calendar::{CALENDAR, Day, day_of};
 use crate::error::TickError;
 use crate::plan::Plan;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tapedb_engine::{Cursor, Message, Stream};
+
+/// Rows that a run has and that do not come for so long may have been lost with the power.
+const LOST_AFTER: Duration = Duration::from_millis(100);
 
 /// What comes next.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +53,8 @@ pub struct Subscription {
     known: u64,
     /// Where the run ends, and whose is the next, if that has been read.
     closing: Option<(u64, Option<usize>)>,
+    /// Since when rows of a run that ended do not come, and what looks for a later run that knows why.
+    missing: Option<(Instant, Option<Cursor>)>,
     /// Whether it is known without asking what has arrived.
     is_here: bool,
 }
@@ -115,6 +120,7 @@ impl Subscription {
             open: place.open,
             known: 0,
             closing: None,
+            missing: None,
             is_here: arrivals.is_writable(),
             arrivals,
         })
@@ -129,13 +135,18 @@ impl Subscription {
             if let Some(at) = self.open
                 && self.step_in_run(at)?
             {
+                self.missing = None;
                 return self.stepped(at);
             }
             match self.closing {
                 Some((end, next)) if self.open.is_none_or(|at| self.lanes[at].next >= end) => {
                     (self.open, self.closing, self.known) = (next, None, 0);
+                    self.missing = None;
                 }
-                Some(_) => return Ok(Step::Nothing),
+                Some((end, next)) => match self.lost_from(end)? {
+                    Some(end) => self.closing = Some((end, next)),
+                    None => return Ok(Step::Nothing),
+                },
                 None => {
                     if !self.look()? {
                         return Ok(Step::Nothing);
@@ -195,6 +206,27 @@ impl Subscription {
             lane.next = limit;
         }
         Ok(false)
+    }
+
+    /// Where the run really ended, if rows of it were lost in a power cut: a plant that opens after one writes a later run of
+    /// the same table that ends at a smaller number, and otherwise these numbers only grow.
+    fn lost_from(&mut self, end: u64) -> Result<Option<u64>, TickError> {
+        let Some(lane) = self.open.map(|at| &self.lanes[at]) else { return Ok(None) };
+        let (since, later) = self.missing.get_or_insert_with(|| (Instant::now(), None));
+        if lane.cap <= lane.next || since.elapsed() < LOST_AFTER {
+            return Ok(None);
+        }
+        if later.is_none() {
+            *later = Some(self.arrivals.cursor().from_sequence(self.next_run).live().open()?);
+        }
+        let Some(later) = later else { return Ok(None) };
+        while let Some(message) = later.next()? {
+            let run: Run = message.decode()?;
+            if run.ended == lane.name && run.end < end {
+                return Ok(Some(run.end));
+            }
+        }
+        Ok(None)
     }
 
     fn stepped(&mut self, at: usize) -> Result<Step, TickError> {

@@ -9,6 +9,7 @@ mod kdb;
 mod kdb_clients;
 mod order;
 mod over;
+mod power;
 mod shapes;
 mod support;
 mod updates;

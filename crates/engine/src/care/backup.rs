@@ -23,6 +23,8 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 use tapedb_log::{
     Cut, END_FILE, FILE_HEADER_BYTES, Found, PRODUCERS_FILE, Storage, StorageFile, Walk, note_end,
 };
@@ -34,6 +36,10 @@ const COPY_BYTES: usize = 1 << 20;
 const COMPARED_BYTES: u64 = 64 << 10;
 /// A space whose files are taken away while it is copied is begun again, but not more often.
 const ATTEMPTS_MAX: u32 = 1_000;
+/// Damage to a log is believed when it has been seen so often.
+const ATTEMPTS_FOR_DAMAGE: u32 = 3;
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Files of a stream but for its symbols and spaces are small, and replaced whole.
 const SMALL_BYTES_MAX: u64 = 1 << 30;
 
@@ -216,8 +222,12 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         for space in 0..stream.spaces() {
             let mut attempts = 0..ATTEMPTS_MAX;
             loop {
-                match self.space(&stream, space, &to) {
-                    Err(error) if is_missing(&error) && attempts.next().is_some() && !stream.is_gone() => {}
+                // At first damage may be a file that a writer is just making.
+                let takes_damage = attempts.start >= ATTEMPTS_FOR_DAMAGE;
+                match self.space(&stream, space, &to, takes_damage) {
+                    Err(error) if is_missing(&error) && attempts.next().is_some() && !stream.is_gone() => {
+                        thread::sleep(PAUSE);
+                    }
                     copied => break copied?,
                 }
             }
@@ -295,14 +305,20 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
     }
 
     /// Copies a space as its manifest says now, and the log.
-    fn space(&mut self, stream: &StoredStream, space: u32, to: &Path) -> Result<(), Error> {
+    fn space(
+        &mut self,
+        stream: &StoredStream,
+        space: u32,
+        to: &Path,
+        takes_damage: bool,
+    ) -> Result<(), Error> {
         let (from, target) = (stream.space_path(space), to.join(space_directory(space)));
         let catalog = stream.catalog(space)?;
         // Before the log is looked at: it may be closed meanwhile, and have more by then than is copied.
         let noted = self.small(&from.join(END_FILE))?;
         let seen = Seen::of(stream.walk_from(space, catalog.sealed)?)?;
-        if seen.damaged > 0 && stream.catalog(space)? != catalog {
-            // What is missing from the log may have been sealed meanwhile: both are to be looked at again.
+        if seen.damaged > 0 && (!takes_damage || stream.catalog(space)? != catalog) {
+            // What is missing from the log may have been sealed meanwhile, or be about to be written: it is to be looked at again.
             return Err(Error::io("read", &from)(io::ErrorKind::NotFound.into()));
         }
         let ends = &seen.ends;
@@ -522,12 +538,12 @@ struct Seen {
 impl Seen {
     /// Verifies all batches.
     fn of(mut walk: Walk) -> Result<Self, Error> {
-        let (mut seen, mut reached) = (Self::default(), 0);
+        let (mut seen, mut reached, mut reached_before) = (Self::default(), 0, 0);
         while let Some(found) = walk.next_found() {
             match found {
                 Found::File { file, bytes } => {
                     seen.ends.push((file, bytes));
-                    reached = FILE_HEADER_BYTES;
+                    reached_before = std::mem::replace(&mut reached, FILE_HEADER_BYTES);
                 }
                 Found::Batch(batch) => {
                     seen.messages += u64::from(batch.header.count);
@@ -545,6 +561,11 @@ impl Seen {
                 Found::Unreadable { error, .. } => return Err((*error).into()),
                 Found::Index { .. } | Found::NotBelieved { .. } => {}
             }
+        }
+        // A file without a header is just being made, and holds nothing.
+        if seen.ends.last().is_some_and(|(_, end)| *end < FILE_HEADER_BYTES) {
+            seen.ends.pop();
+            reached = reached_before;
         }
         // A writer may have cut the spare capacity off while it was looked at, and then nothing tells of it.
         if let Some(last) = seen.ends.last_mut() {

@@ -44,7 +44,7 @@ struct Line<'a> {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     // Not made if it is not there.
     drop(args.db.open_files_to_read()?);
-    let db = Database::open_without_upkeep(args.db.directory()?)?;
+    let db = Database::open_without_maintenance(args.db.directory()?)?;
     let names = if args.streams.is_empty() { db.streams()? } else { args.streams };
     let mut count = 0;
     for name in &names {

@@ -2,10 +2,10 @@
 //! so what gets there is what encoding would have written.
 
 use crate::error::Error;
+use crate::maintenance::thread::Maintenance;
 use crate::space::Space;
 use crate::stream::versions;
 use crate::stream::{Stream, StreamInner};
-use crate::upkeep::keeper::Keeper;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct BatchLoader {
     stream: Arc<StreamInner>,
     space: Arc<Space>,
     /// Upkeep goes on while somebody uses the database.
-    _keeper: Arc<Keeper>,
+    _maintenance: Arc<Maintenance>,
     /// Other versions of the schema than the one that the stream was opened with.
     versions: HashMap<u16, Layouts>,
     rows: Rows,
@@ -58,8 +58,8 @@ impl Stream {
             return Err(Error::ReadOnly);
         }
         self.inner.check_not_deleted()?;
-        let (stream, _keeper) = (self.inner.clone(), self.keeper.clone());
-        Ok(BatchLoader { stream, space, _keeper, versions: HashMap::new(), rows: Rows::default() })
+        let (stream, _maintenance) = (self.inner.clone(), self.maintenance.clone());
+        Ok(BatchLoader { stream, space, _maintenance, versions: HashMap::new(), rows: Rows::default() })
     }
 }
 

@@ -1,18 +1,18 @@
 //! A database: a directory of streams, open in one process for writing and in any number for reading.
 
+use crate::admin::identity::{self, DatabaseIdentity};
 use crate::bell::Bell;
-use crate::care::belonging::{self, Belonging};
 use crate::error::Error;
 use crate::files::{is_there, sync_dir};
 use crate::ids::NamesById;
 use crate::lock::WriterLock;
+use crate::maintenance::thread::Maintenance;
 use crate::names;
 use crate::options::StreamOptions;
 use crate::read::cursor::CursorBuilder;
 use crate::space::reserve;
 use crate::stream::definition::Definition;
 use crate::stream::{Opened, Stream, StreamInner};
-use crate::upkeep::keeper::Keeper;
 use crate::upstream::rewrites::Rewrites;
 use crate::upstream::storage::NoStorage;
 use crate::upstream::{Command, Outcome, Upstream};
@@ -77,9 +77,9 @@ struct DatabaseInner {
     /// Held while the database is open for writing.
     lock: Option<Arc<WriterLock>>,
     bell: Arc<Bell>,
-    keeper: Arc<Keeper>,
+    maintenance: Arc<Maintenance>,
     /// Whether log files are sealed in the background.
-    upkeep: bool,
+    runs_maintenance: bool,
     /// Names by id.
     ids: NamesById,
     /// Streams that have been opened.
@@ -101,8 +101,8 @@ impl fmt::Debug for DatabaseInner {
 pub enum Access {
     /// Reading and writing, with upkeep in the background: as [`Database::open`].
     Write,
-    /// Reading and writing: as [`Database::open_without_upkeep`].
-    WriteWithoutUpkeep,
+    /// Reading and writing: as [`Database::open_without_maintenance`].
+    WriteWithoutMaintenance,
     /// Reading alone: as [`Database::open_read_only`].
     Read,
 }
@@ -121,8 +121,8 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::open`].
-    pub fn open_without_upkeep(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::open_on(Arc::new(DiskStorage), path, Access::WriteWithoutUpkeep)
+    pub fn open_without_maintenance(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_on(Arc::new(DiskStorage), path, Access::WriteWithoutMaintenance)
     }
 
     /// Opens a database that exists for reading, beside any number of readers and one writer in other processes.
@@ -146,15 +146,15 @@ impl Database {
                 check_marker(&*storage, path)?;
                 None
             }
-            Access::Write | Access::WriteWithoutUpkeep => Some(Arc::new(prepare(&*storage, path)?)),
+            Access::Write | Access::WriteWithoutMaintenance => Some(Arc::new(prepare(&*storage, path)?)),
         };
         let inner = DatabaseInner {
             storage,
             path: path.into(),
             lock,
             bell: Arc::default(),
-            keeper: Arc::default(),
-            upkeep: access == Access::Write,
+            maintenance: Arc::default(),
+            runs_maintenance: access == Access::Write,
             ids: NamesById::default(),
             streams: Mutex::default(),
             upstream: None,
@@ -174,8 +174,8 @@ impl Database {
             path: upstream.place().into(),
             lock: None,
             bell: Arc::default(),
-            keeper: Arc::default(),
-            upkeep: false,
+            maintenance: Arc::default(),
+            runs_maintenance: false,
             ids: NamesById::default(),
             streams: Mutex::default(),
             upstream: Some(upstream),
@@ -286,7 +286,7 @@ impl Database {
         if let Some(inner) = open.get(name) {
             // The writer's process may have deleted it, made it anew, or changed its schema.
             if !inner.is_gone() && !inner.is_outdated() {
-                return Ok(Stream { inner: inner.clone(), keeper: self.inner.keeper.clone() });
+                return Ok(Stream { inner: inner.clone(), maintenance: self.inner.maintenance.clone() });
             }
             if !inner.is_gone() {
                 let renewed = inner.renewed()?;
@@ -310,7 +310,7 @@ impl Database {
         if let Some(inner) = found {
             match inner.refresh() {
                 Ok(()) if !inner.is_outdated() => {
-                    return Ok(Stream { inner, keeper: self.inner.keeper.clone() });
+                    return Ok(Stream { inner, maintenance: self.inner.maintenance.clone() });
                 }
                 Ok(()) => {
                     let renewed = inner.renewed()?;
@@ -356,10 +356,10 @@ impl Database {
     fn put(&self, open: &mut BTreeMap<String, Arc<StreamInner>>, name: &str, inner: StreamInner) -> Stream {
         let inner = Arc::new(inner);
         open.insert(name.into(), inner.clone());
-        if self.inner.upkeep && !inner.definition.options.is_transient() {
-            self.inner.keeper.take(&inner);
+        if self.inner.runs_maintenance && !inner.definition.options.is_transient() {
+            self.inner.maintenance.take(&inner);
         }
-        Stream { inner, keeper: self.inner.keeper.clone() }
+        Stream { inner, maintenance: self.inner.maintenance.clone() }
     }
 
     /// Gives a stream another schema, without touching what is stored: messages that were written before are converted
@@ -626,14 +626,14 @@ fn prepare(storage: &dyn Storage, path: &Path) -> Result<WriterLock, Error> {
     if is_new {
         make_marker(storage, path)?;
         let lock = lock.with_marker(storage, MARKER_FILE)?;
-        Belonging::read_or_make(storage, path)?;
+        DatabaseIdentity::read_or_make(storage, path)?;
         reserve::make(storage, path);
         return Ok(lock);
     }
     sync_dir(storage, path)?;
     reserve::make(storage, path);
     // A damaged one is no reason not to write; who copies the database is told.
-    match Belonging::read_or_make(storage, path) {
+    match DatabaseIdentity::read_or_make(storage, path) {
         // Nor is a full disk: the next writer makes it.
         Err(Error::Io { source, .. }) if reserve::is_full(&source) => Ok(lock),
         Err(error @ Error::Io { .. }) => Err(error),
@@ -646,7 +646,7 @@ fn refuse_foreign(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
     create_directories(storage, path)?;
     for entry in storage.entries(path).map_err(Error::io("list", path))? {
         // The marker: another process may be making the same database. What comes after it: the marker has been lost.
-        let ours = [STREAMS_DIRECTORY, LOCK_FILE, MARKER_FILE, belonging::FILE, reserve::FILE];
+        let ours = [STREAMS_DIRECTORY, LOCK_FILE, MARKER_FILE, identity::FILE, reserve::FILE];
         if !ours.contains(&&*entry.name) {
             let why = "it holds other files; name an empty or new directory to make a database there";
             return Err(Error::NotADatabase { path: path.into(), why });

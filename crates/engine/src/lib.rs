@@ -5,32 +5,33 @@
 //! or many merged by time. There are no sockets here. Files are those of the operating system, or of another
 //! [`Storage`]: see [`Database::open_on`].
 
+mod admin;
 mod batches;
 mod bell;
-mod care;
 mod database;
 mod error;
 mod files;
 mod ids;
 mod loader;
 mod lock;
+mod maintenance;
 mod names;
 mod options;
 mod read;
 mod secret;
 mod space;
 mod stream;
-mod upkeep;
 mod upstream;
 
+pub use admin::backup::{BackedUp, Deleted};
+pub use admin::check::{CheckDepth, Checked, Checking, Finding, Severity};
+pub use admin::repair::Repair;
+pub use admin::stored::{SharedFile, StoredPart, StoredSegment, StoredStream};
 pub use batches::{BatchLoader, PendingBatch};
-pub use care::backup::{BackedUp, Deleted};
-pub use care::check::{CheckDepth, Checked, Checking, Finding, Severity};
-pub use care::repair::Repair;
-pub use care::stored::{SharedFile, StoredPart, StoredSegment, StoredStream};
 pub use database::{Access, Database};
 pub use error::{Error, LostMessages, SegmentFailure};
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, SymbolId};
+pub use maintenance::verify::seal_mismatches;
 pub use names::MAX_STREAM_NAME_BYTES;
 pub use options::{Late, Retention, SPACES_MAX, StreamOptions};
 pub use read::chunks::SymbolRun;
@@ -44,7 +45,6 @@ pub use stream::rewrite::{REWRITE_BYTES_MAX, Rewriter};
 pub use stream::{Stream, StreamRecovery, StreamStats};
 pub use tapedb_log::{Durability, Granule, LogError, Span, Storage, StorageFile, TailPosition};
 pub use tapedb_segment::{ColumnKind, SegmentError, Values};
-pub use upkeep::verify::seal_mismatches;
 pub use upstream::{
     Command, Description, Grown, Known, KnownSpace, Loading, LogDescription, Outcome, Parts, Replacement,
     Replacing, SpaceDescription, Target, Upstream, WINDOW_BYTES, Watcher, Watching,

@@ -1,10 +1,10 @@
 //! Writes messages into a stream.
 
 use crate::error::Error;
+use crate::maintenance::thread::Maintenance;
 use crate::space::Space;
 use crate::stream::binding::Binding;
 use crate::stream::{Stream, StreamInner};
-use crate::upkeep::keeper::Keeper;
 use crate::upstream::Loading;
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -46,7 +46,7 @@ pub struct Loader {
     /// Where batches go if the stream is elsewhere.
     loading: Option<Box<dyn Loading>>,
     /// Upkeep goes on while somebody uses the database.
-    _keeper: Arc<Keeper>,
+    _maintenance: Arc<Maintenance>,
     batch: BatchBuilder,
     batch_bytes: usize,
     unsent: Vec<u8>,
@@ -78,7 +78,7 @@ impl Loader {
             loading,
             stream: stream.inner,
             space,
-            _keeper: stream.keeper,
+            _maintenance: stream.maintenance,
             batch: BatchBuilder::new(),
             batch_bytes: BATCH_BYTES_DEFAULT,
             unsent: Vec::new(),

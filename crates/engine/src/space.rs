@@ -4,25 +4,25 @@
 //! segment takes the place of log files, they stay until the catalog on the disk says so, so a message may lie in both, but
 //! is only read from one.
 
-pub(crate) mod aside;
 pub(crate) mod catalog;
 pub(crate) mod deletion;
-pub(crate) mod lost;
+pub(crate) mod lost_messages;
+pub(crate) mod lost_symbols;
 pub(crate) mod manifest;
-pub(crate) mod missing;
+pub(crate) mod quarantine;
 pub(crate) mod reserve;
 pub(crate) mod salvage;
 
 use crate::error::{Error, SegmentFailure};
 use crate::files::sync_dir;
-use crate::space::aside::set_damaged_aside;
+use crate::maintenance::verify::Refused;
 use crate::space::catalog::{Catalog, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::deletion::Deletion;
 use crate::space::manifest::Owner;
+use crate::space::quarantine::quarantine_damaged;
 use crate::space::salvage::Origin;
 use crate::stream::StreamInner;
 use crate::stream::observe::Observers;
-use crate::upkeep::verify::Refused;
 use crate::upstream::WINDOW_BYTES;
 use crate::upstream::remote::Remote;
 use std::collections::{HashMap, HashSet};
@@ -52,7 +52,7 @@ pub(crate) struct Space {
     /// Held while the catalog is changed.
     changing: Mutex<()>,
     /// Held while files are being sealed or merged: one such work at a time.
-    upkeep: Mutex<()>,
+    maintenance: Mutex<()>,
     /// Upkeep shall stop, for the stream is to be deleted.
     interrupted: AtomicBool,
     /// Why upkeep does not get on.
@@ -149,7 +149,7 @@ impl Space {
             // Before files go that an older copy names.
             manifest::renew(&*storage, directory, owner, &catalog);
             remove_leftovers(&*storage, directory, &catalog)?;
-            set_damaged_aside(&*storage, directory, &catalog)?;
+            quarantine_damaged(&*storage, directory, &catalog)?;
             let options = LogOptions { first_sequence: catalog.sealed, ..options };
             let (mut writer, recovery) = LogWriter::open(storage.clone(), directory, options)?;
             writer.sync_symbols(symbols);
@@ -191,7 +191,7 @@ impl Space {
             next_number: AtomicU64::new(catalog.next_number),
             catalog: RwLock::new(Arc::new(catalog)),
             changing: Mutex::new(()),
-            upkeep: Mutex::new(()),
+            maintenance: Mutex::new(()),
             interrupted: AtomicBool::new(false),
             failure: Mutex::default(),
             active_since: Mutex::default(),
@@ -311,19 +311,19 @@ impl Space {
     }
 
     /// Keeps files from being sealed or merged while it is held.
-    pub fn hold_upkeep(&self) -> MutexGuard<'_, ()> {
-        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn hold_maintenance(&self) -> MutexGuard<'_, ()> {
+        self.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops upkeep that is under way, and keeps it from going on while the guard is held.
-    pub fn stop_upkeep(&self) -> MutexGuard<'_, ()> {
+    pub fn stop_maintenance(&self) -> MutexGuard<'_, ()> {
         self.interrupted.store(true, Ordering::SeqCst);
-        let held = self.hold_upkeep();
+        let held = self.hold_maintenance();
         self.interrupted.store(false, Ordering::SeqCst);
         held
     }
 
-    /// Whether somebody waits in [`Space::stop_upkeep`].
+    /// Whether somebody waits in [`Space::stop_maintenance`].
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
     }
@@ -339,13 +339,13 @@ impl Space {
     }
 
     /// Notes whether upkeep gets on.
-    pub fn note_upkeep(&self, failure: Option<&Error>) {
+    pub fn note_maintenance(&self, failure: Option<&Error>) {
         let mut noted = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         *noted = failure.map(Error::to_string);
     }
 
     /// Why upkeep does not get on; `None` while it does.
-    pub fn upkeep_failure(&self) -> Option<String> {
+    pub fn maintenance_failure(&self) -> Option<String> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
         failure.or_else(|| self.refused.why(self.catalog().sealed).map(|error| error.to_string()))
     }

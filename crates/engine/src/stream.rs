@@ -18,11 +18,14 @@ use crate::error::Error;
 use crate::files::{bytes_of, check_there, sync_dir};
 use crate::loader::Loader;
 use crate::lock::WriterLock;
+use crate::maintenance::retention;
+use crate::maintenance::seal;
+use crate::maintenance::thread::Maintenance;
 use crate::options::{Settings, StreamOptions};
 use crate::read::columns::ColumnBuilder;
 use crate::read::cursor::CursorBuilder;
 use crate::space::catalog::Catalog;
-use crate::space::lost;
+use crate::space::lost_symbols;
 use crate::space::manifest::{self, Owner};
 use crate::space::{Lane, Opening, Space};
 use crate::stream::binding::Binding;
@@ -30,9 +33,6 @@ use crate::stream::definition::Definition;
 use crate::stream::identity::{Identity, Seen};
 use crate::stream::observe::Observers;
 use crate::stream::versions::{Reading, Versions};
-use crate::upkeep::keeper::Keeper;
-use crate::upkeep::retention;
-use crate::upkeep::seal;
 use crate::upstream::remote::{Remote, Shared, definition_of};
 use crate::upstream::storage::UpstreamStorage;
 use crate::upstream::{Command, Outcome, Target, Upstream};
@@ -65,7 +65,7 @@ pub(crate) fn space_directory(space: u32) -> String {
 pub struct Stream {
     pub(crate) inner: Arc<StreamInner>,
     /// Upkeep goes on while somebody uses the database.
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) maintenance: Arc<Maintenance>,
 }
 
 /// What a stream is and holds, at one moment.
@@ -367,14 +367,14 @@ impl Stream {
 
     /// Why full log files are not being sealed, or segments not merged: a full disk, say. `None` while all goes well.
     /// Messages can be written and read all the same.
-    pub fn upkeep_failure(&self) -> Option<String> {
-        match self.inner.command(|stream| Command::UpkeepFailure { stream }) {
+    pub fn maintenance_failure(&self) -> Option<String> {
+        match self.inner.command(|stream| Command::MaintenanceFailure { stream }) {
             Ok(Some(Outcome::Text(failure))) => return failure,
             Ok(Some(_)) => return None,
             Err(error) => return Some(error.to_string()),
             Ok(None) => {}
         }
-        self.inner.spaces.iter().find_map(|space| space.upkeep_failure())
+        self.inner.spaces.iter().find_map(|space| space.maintenance_failure())
     }
 
     /// How many spaces the stream has.
@@ -644,7 +644,7 @@ impl StreamInner {
     /// Takes the stream out of use while `remove` takes its files away: nothing is written meanwhile. (A sync that is
     /// under way has its files open and does not mind.)
     pub fn delete(&self, remove: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let _upkeep: Vec<_> = self.spaces.iter().map(|space| space.stop_upkeep()).collect();
+        let _maintenance: Vec<_> = self.spaces.iter().map(|space| space.stop_maintenance()).collect();
         let _hold = self.hold_writers()?;
         self.check_not_deleted()?;
         // Before the files go: a reader that then looks at new files of the old names knows.
@@ -691,7 +691,7 @@ impl StreamInner {
         schema.validate()?;
         let layouts = Layouts::new(schema.clone())?;
         // Upkeep goes on with the new version only; it looks at the definition while it is held.
-        let _upkeep: Vec<_> = self.spaces.iter().map(|space| space.stop_upkeep()).collect();
+        let _maintenance: Vec<_> = self.spaces.iter().map(|space| space.stop_maintenance()).collect();
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let version = current.schema_version.checked_add(1).ok_or(Error::Options {
             what: "the schema has had 65,535 versions, which is the most; create another stream",
@@ -1072,7 +1072,8 @@ impl Files {
             let found = &recovery.symbols;
             let whole = found.cut_bytes > 0 || found.kept_bytes > 0 || symbols.dictionary().is_empty();
             for (space, log_recovery) in opened.iter().zip(&mut recovery.logs) {
-                recovery.symbols_lost += lost::keep_used_ids(&mut symbols, &space.log, whole, log_recovery)?;
+                recovery.symbols_lost +=
+                    lost_symbols::keep_used_ids(&mut symbols, &space.log, whole, log_recovery)?;
             }
         }
         Ok(Self { symbols, spaces: opened, recovery })

@@ -353,7 +353,7 @@ fn stream_row(stream: &Stream) -> StreamRow {
         symbols: symbols.into(),
         retention_seconds: retention.age.as_ref().map(Duration::as_secs_f64),
         retention_bytes: retention.bytes,
-        failure: stream.upkeep_failure(),
+        failure: stream.maintenance_failure(),
         ..StreamRow::default()
     }
 }

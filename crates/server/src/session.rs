@@ -392,7 +392,7 @@ impl Session {
             self.say(channel, &ToClient::Done { outcome: convert::parts(outcome.to_parts()) });
             return Ok(());
         }
-        if matches!(command, Command::Stats { .. } | Command::UpkeepFailure { .. }) {
+        if matches!(command, Command::Stats { .. } | Command::MaintenanceFailure { .. }) {
             let outcome = self.shared.db.execute(&command)?;
             self.say(channel, &ToClient::Done { outcome: convert::parts(outcome.to_parts()) });
             return Ok(());
@@ -444,7 +444,7 @@ impl Session {
             | Command::DropRewrite { stream, .. } => self.check(May::Admin, &stream.name),
             // It tells each what he may see.
             Command::ServerStatus => Ok(()),
-            Command::Stats { stream } | Command::UpkeepFailure { stream } => {
+            Command::Stats { stream } | Command::MaintenanceFailure { stream } => {
                 if self.admitted.user.may_see(&stream.name) {
                     Ok(())
                 } else {
@@ -611,7 +611,7 @@ fn described(command: &Command) -> (&'static str, &str, String) {
         Command::ServerStatus => ("status", "", String::new()),
         Command::Seal { stream } => ("seal", &stream.name, String::new()),
         Command::Stats { stream } => ("stats", &stream.name, String::new()),
-        Command::UpkeepFailure { stream } => ("upkeep-failure", &stream.name, String::new()),
+        Command::MaintenanceFailure { stream } => ("upkeep-failure", &stream.name, String::new()),
     }
 }
 

@@ -259,7 +259,7 @@ impl Shared {
 
     /// What upkeep complains of, by stream, and what runs beside the server.
     pub fn problems(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
-        let mut problems = self.upkeep_failures()?;
+        let mut problems = self.maintenance_failures()?;
         problems.extend(self.problems_beside());
         Ok(problems)
     }
@@ -280,11 +280,11 @@ impl Shared {
     }
 
     /// What upkeep complains of, by stream.
-    fn upkeep_failures(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
+    fn maintenance_failures(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
         let mut failures = BTreeMap::new();
         for name in self.db.streams()? {
             match self.db.stream(&name) {
-                Ok(stream) => failures.extend(stream.upkeep_failure().map(|failure| (name, failure))),
+                Ok(stream) => failures.extend(stream.maintenance_failure().map(|failure| (name, failure))),
                 Err(tapedb_engine::Error::NoStream { .. }) => {}
                 Err(error) => drop(failures.insert(name, error.to_string())),
             }

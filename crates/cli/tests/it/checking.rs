@@ -10,7 +10,7 @@ use tapedb_schema::Timestamp;
 /// Five log files of two batches of ten messages.
 fn filled() -> Place {
     let place = Place::new();
-    let db = Database::open_without_upkeep(place.db()).unwrap();
+    let db = Database::open_without_maintenance(place.db()).unwrap();
     let schema = "message Tick { price: i64, side: bool }".parse().unwrap();
     let options = StreamOptions { file_bytes_max: 500, ..StreamOptions::default() };
     let stream = db.create_stream("ticks", schema, options).unwrap();
@@ -91,7 +91,7 @@ fn inspect_adds_up() {
 #[test]
 fn segments_are_shown_column_by_column_and_checked() {
     let place = filled();
-    let db = Database::open_without_upkeep(place.db()).unwrap();
+    let db = Database::open_without_maintenance(place.db()).unwrap();
     let stream = db.stream("ticks").unwrap();
     assert_eq!(stream.seal().unwrap(), 100);
     drop((stream, db));
@@ -165,7 +165,7 @@ fn make_wrong(segment: &PathBuf) {
 #[test]
 fn a_backup_is_verified_on_request() {
     let place = filled();
-    let db = Database::open_without_upkeep(place.db()).unwrap();
+    let db = Database::open_without_maintenance(place.db()).unwrap();
     db.stream("ticks").unwrap().seal().unwrap();
     drop(db);
     let mut to = place.db().into_os_string();
@@ -316,7 +316,7 @@ fn indexes_are_compared() {
 #[test]
 fn bodies_must_be_what_encoding_writes() {
     let place = Place::new();
-    let db = Database::open_without_upkeep(place.db()).unwrap();
+    let db = Database::open_without_maintenance(place.db()).unwrap();
     let schema = "message Tick { side: bool }".parse().unwrap();
     let stream = db.create_stream("ticks", schema, StreamOptions::default()).unwrap();
     let mut loader = stream.loader().unwrap();

@@ -28,7 +28,7 @@ struct OnSim {
 impl OnSim {
     fn new<T: Transport>(durability: Durability) -> Self {
         let disk = SimStorage::new(1);
-        let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutUpkeep).unwrap();
+        let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let server = serve::<T>(db.clone(), directory.path());
         let remote = T::client(server.addresses()).patience(Duration::from_secs(60)).connect().unwrap();
@@ -323,7 +323,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn the_same_through_the_smallest_server_there_is() {
     // Its answers come one by one.
     let disk = SimStorage::new(1);
-    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutUpkeep).unwrap();
+    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance).unwrap();
     let server = Plain::start(db.clone());
     let remote = Client::at(server.url()).connect().unwrap();
     let stream = remote.create_stream("s", schema(), StreamOptions::default()).unwrap();

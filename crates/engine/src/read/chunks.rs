@@ -12,11 +12,11 @@ use crate::read::block::{Block, Bounds, Key, LAST, Order};
 use crate::read::fields::Fields;
 use crate::read::filter::Filter;
 use crate::read::history::Feed;
-use crate::read::tools::Tools;
+use crate::read::merge_budget::MergeBudget;
 use crate::read::untrusted::is_untrusted;
 use crate::space::catalog::Part;
 use crate::space::deletion::Deletion;
-use crate::space::missing;
+use crate::space::lost_messages;
 use crate::space::{Lane, Space, end_of};
 use crate::stream::Stream;
 use std::cmp::Reverse;
@@ -117,7 +117,7 @@ struct InSegment {
 /// Reads columns, and packs rows so that they can be read.
 #[derive(Debug)]
 pub(crate) struct Packer {
-    tools: Tools,
+    budget: MergeBudget,
     builder: BlockBuilder,
     packed: Vec<u8>,
     row_times: Vec<i64>,
@@ -210,7 +210,7 @@ impl Chunks {
                 add(granule.time_min, granule.first_sequence, Piece::Granule(*granule));
             }
         }
-        missing::below(*end, &space.log, (&catalog, &snapshot))
+        lost_messages::below(*end, &space.log, (&catalog, &snapshot))
     }
 
     /// Replaces `out` by the next chunk. `false`: there is none left.
@@ -352,7 +352,7 @@ impl Chunks {
             (Ok(Taken::AsRows), Some(feed)) => {
                 let at = Lane { stream: &lane.stream.inner, space: &lane.space };
                 let loaded =
-                    packer.tools.load(feed, index, (None, lane.end), (&mut lane.filter, at), block, errors);
+                    packer.budget.load(feed, index, (None, lane.end), (&mut lane.filter, at), block, errors);
                 loaded.map(|()| {
                     *packing = Some((turn.lane, piece.taken));
                     false
@@ -429,7 +429,7 @@ impl InSegment {
         let (Some(feed), Some(done)) = (&self.feed, self.next.checked_sub(1)) else { return Ok(()) };
         let segment = &feed.segment.segment;
         let Some(entry) = segment.blocks().get(done) else { return Ok(()) };
-        let read = segment.read_columns(done, &mut packer.tools.raw, |_, _| false);
+        let read = segment.read_columns(done, &mut packer.budget.raw, |_, _| false);
         match read.map_err(|error| SegmentFailure::of_block(&feed.segment.path, entry, error)) {
             // Upkeep leaves a damaged segment alone, so nothing with these messages takes its place.
             Err(error) if error.is_damage() => self.last = Some((entry.time_max, entry.sequence_max)),
@@ -451,7 +451,7 @@ impl InSegment {
 impl Packer {
     pub fn new(with_sequences: bool) -> Self {
         Self {
-            tools: Tools::default(),
+            budget: MergeBudget::default(),
             builder: BlockBuilder::new(BlockOptions::default()),
             packed: Vec::new(),
             row_times: Vec::new(),
@@ -477,8 +477,8 @@ impl Packer {
         loop {
             let fields = &mut lane.fields;
             let wants = |type_id, column| fields.needs(type_id, column);
-            segment.read_columns(index, &mut self.tools.raw, wants).map_err(failed)?;
-            let groups = &self.tools.raw.head().groups;
+            segment.read_columns(index, &mut self.budget.raw, wants).map_err(failed)?;
+            let groups = &self.budget.raw.head().groups;
             if groups.iter().any(|group| group.is_whole && group.type_id == fields.type_id) {
                 return Ok(Taken::AsRows);
             }
@@ -501,7 +501,7 @@ impl Packer {
         symbols: Option<&[u32]>,
         out: &mut Filled,
     ) -> Result<bool, Damage> {
-        let Tools { decoder, raw, .. } = &mut self.tools;
+        let MergeBudget { decoder, raw, .. } = &mut self.budget;
         decoder.lanes(raw, &mut self.found)?;
         out.runs.clear();
         let mut end = 0;
@@ -546,7 +546,7 @@ impl Packer {
         symbols: Option<&[u32]>,
         out: &mut Filled,
     ) -> Result<(), Damage> {
-        let Tools { decoder, raw, .. } = &mut self.tools;
+        let MergeBudget { decoder, raw, .. } = &mut self.budget;
         out.values.resize_with(fields.columns.len(), ColumnValues::new);
         for (column, values) in fields.columns.iter().zip(&mut out.values) {
             decoder.column(plan, raw, (fields.type_id, *column), symbols, values)?;
@@ -556,7 +556,7 @@ impl Packer {
 
     /// Time and sequence number of the last message of the block that was read last.
     fn last_key(&mut self) -> Option<Key> {
-        let Tools { decoder, raw, .. } = &mut self.tools;
+        let MergeBudget { decoder, raw, .. } = &mut self.budget;
         decoder.times(raw, &mut self.row_times).ok()?;
         decoder.sequences(raw, &mut self.row_sequences).ok()?;
         Some((*self.row_times.last()?, *self.row_sequences.last()? as u64))
@@ -590,7 +590,7 @@ impl Packer {
         }
         self.packed.clear();
         self.builder.finish(&lane.plan, &mut self.packed);
-        let read = self.tools.raw.load(&self.packed);
+        let read = self.budget.raw.load(&self.packed);
         let filled = read.and_then(|()| self.fill(&lane.plan, &lane.fields, None, out));
         filled.map_err(|damage| Error::not_written(&lane.space.directory, damage.into()))
     }
@@ -654,7 +654,7 @@ mod tests {
     fn segments_are_closed_and_replaced_and_no_row_is_lost_or_given_twice() {
         for replaced_after in [1, 3, 6, usize::MAX] {
             let directory = tempfile::tempdir().unwrap();
-            let db = Database::open_without_upkeep(directory.path().join("db")).unwrap();
+            let db = Database::open_without_maintenance(directory.path().join("db")).unwrap();
             let stream = parts(&db);
             let plan = Arc::new(Plan::new(stream.layouts().clone()));
             let fields = Fields::find(&plan, "s", "Wide", &["number".into()]).unwrap();

@@ -5,10 +5,10 @@ use crate::read::block::{Block, Key, LAST, Order};
 use crate::read::columns::ColumnBuilder;
 use crate::read::filter::Filter;
 use crate::read::last::{self, KeyFields};
+use crate::read::merge_budget::MergeBudget;
 use crate::read::position::{InStream, Place, Position};
 use crate::read::source::{ReadAs, Source};
 use crate::read::start::Start;
-use crate::read::tools::Tools;
 use crate::space::Space;
 use crate::stream::Stream;
 use crate::upstream::remote::Watch;
@@ -194,15 +194,15 @@ impl CursorBuilder {
     }
 
     /// [`CursorBuilder::open`], keeping to the bounds of `tools`.
-    pub(crate) fn open_with(mut self, tools: &Arc<Mutex<Tools>>) -> Result<Cursor, Error> {
+    pub(crate) fn open_with(mut self, budget: &Arc<Mutex<MergeBudget>>) -> Result<Cursor, Error> {
         self.check()?;
-        if let Some(position) = self.position_of_start(tools)? {
+        if let Some(position) = self.position_of_start(budget)? {
             self.start = Start::Position(position);
         }
         self.check_position()?;
         let (mut sources, mut watches) = (Vec::new(), Vec::new());
         let expected = self.streams.iter().map(|stream| stream.inner.spaces.len()).sum();
-        tools.lock().unwrap_or_else(PoisonError::into_inner).expect(expected);
+        budget.lock().unwrap_or_else(PoisonError::into_inner).expect(expected);
         for stream in &self.streams {
             stream.inner.check_is_here()?;
             stream.inner.refresh()?;
@@ -210,9 +210,9 @@ impl CursorBuilder {
             watches.extend(watch.map(|remote| remote.named(remote.watch())).transpose()?);
             let first = sources.len();
             for space in &stream.inner.spaces {
-                sources.push(self.source(stream, space, tools)?);
+                sources.push(self.source(stream, space, budget)?);
             }
-            self.find_last(stream, &mut sources[first..], tools)?;
+            self.find_last(stream, &mut sources[first..], budget)?;
         }
         Ok(Cursor {
             unstepped: (0..sources.len()).rev().collect(),
@@ -229,7 +229,7 @@ impl CursorBuilder {
             is_remote: self.streams.iter().any(|stream| stream.inner.remote.is_some()),
             next_poll: Instant::now() + POLL_INTERVAL,
             watches,
-            tools: tools.clone(),
+            budget: budget.clone(),
             builder: Box::new(self),
         })
     }
@@ -280,7 +280,7 @@ impl CursorBuilder {
         &self,
         stream: &Stream,
         space: &Arc<Space>,
-        tools: &Arc<Mutex<Tools>>,
+        budget: &Arc<Mutex<MergeBudget>>,
     ) -> Result<Source, Error> {
         let filter = self.filter_of(stream);
         let order = self.order();
@@ -292,20 +292,25 @@ impl CursorBuilder {
             order,
             self.live,
             place,
-            (tools.clone(), sources),
+            (budget.clone(), sources),
         ))
     }
 
     /// Lets the sources of a stream give the last messages in place of history.
-    fn find_last(&self, stream: &Stream, sources: &mut [Source], tools: &Mutex<Tools>) -> Result<(), Error> {
+    fn find_last(
+        &self,
+        stream: &Stream,
+        sources: &mut [Source],
+        budget: &Mutex<MergeBudget>,
+    ) -> Result<(), Error> {
         let (Some(fields), Some(first)) = (&self.last, sources.first()) else { return Ok(()) };
         let filter = first.whole_filter();
         let ends: Vec<u64> = sources.iter().map(Source::end).collect();
         // Messages may have symbols that another process has just written.
         stream.inner.refresh_symbols()?;
         let found = {
-            let mut tools = tools.lock().unwrap_or_else(PoisonError::into_inner);
-            last::find(&stream.inner, filter, fields, &ends, &mut tools)?
+            let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
+            last::find(&stream.inner, filter, fields, &ends, &mut budget)?
         };
         for (source, found) in sources.iter_mut().zip(found) {
             source.give_last(found);
@@ -471,7 +476,7 @@ pub struct Cursor {
     watches: Vec<Arc<Watch>>,
     /// When to look next at what that process has written.
     next_poll: Instant,
-    tools: Arc<Mutex<Tools>>,
+    budget: Arc<Mutex<MergeBudget>>,
     /// What it was opened with.
     builder: Box<CursorBuilder>,
 }
@@ -506,7 +511,7 @@ impl Cursor {
     /// As [`CursorBuilder::open`]: the cursor is then where it was.
     pub fn seek(&mut self, time: Timestamp) -> Result<(), Error> {
         let builder = CursorBuilder { start: Start::Time(time), last: None, ..(*self.builder).clone() };
-        *self = builder.open_with(&self.tools.clone())?;
+        *self = builder.open_with(&self.budget.clone())?;
         Ok(())
     }
 

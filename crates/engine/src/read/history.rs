@@ -8,9 +8,9 @@
 use crate::error::Error;
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
 use crate::read::filter::Filter;
-use crate::read::tools::{Held, Tools};
+use crate::read::merge_budget::{Held, MergeBudget};
 use crate::space::catalog::{Catalog, Part};
-use crate::space::missing;
+use crate::space::lost_messages;
 use crate::space::{Lane, OpenSegment};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -56,7 +56,7 @@ pub(crate) struct History {
     /// Whether the lead's current row has not been given yet.
     fresh: bool,
     errors: VecDeque<Error>,
-    tools: Arc<Mutex<Tools>>,
+    budget: Arc<Mutex<MergeBudget>>,
 }
 
 /// An open piece: what of it is in memory, and what follows that.
@@ -113,8 +113,8 @@ impl History {
         let granules = granules.map(|granule| Piece::Granule(*granule));
         let parts = parts.map(|part| Piece::Segment(part.clone()));
         let mut history = Self::of(parts.chain(granules), order, after, end);
-        history.errors = missing::below(end, &lane.space.log, (catalog, snapshot));
-        history.errors.extend(missing::sealed(end, &lane.space.directory, catalog));
+        history.errors = lost_messages::below(end, &lane.space.log, (catalog, snapshot));
+        history.errors.extend(lost_messages::sealed(end, &lane.space.directory, catalog));
         history
     }
 
@@ -127,7 +127,7 @@ impl History {
     /// content, before deleted messages are left out.
     pub fn of_parts(parts: impl IntoIterator<Item = Arc<Part>>) -> Self {
         let history = Self::of(parts.into_iter().map(Piece::Segment), Order::Time, None, u64::MAX);
-        lock(&history.tools).verifies = true;
+        lock(&history.budget).verifies = true;
         history
     }
 
@@ -170,13 +170,13 @@ impl History {
             outer: (LAST, usize::MAX),
             fresh: false,
             errors: VecDeque::new(),
-            tools: Arc::default(),
+            budget: Arc::default(),
         }
     }
 
     /// Decodes with what others decode with too, and keeps to a common bound of memory.
-    pub fn sharing(mut self, tools: Arc<Mutex<Tools>>) -> Self {
-        self.tools = tools;
+    pub fn sharing(mut self, budget: Arc<Mutex<MergeBudget>>) -> Self {
+        self.budget = budget;
         self
     }
 
@@ -283,20 +283,20 @@ impl History {
     /// # Errors
     /// What the system refuses: what is left has become the next piece.
     fn advance_slot(&mut self, index: usize, filter: &mut Filter, lane: Lane<'_>) -> Result<bool, Error> {
-        let Self { slots, tools, errors, order, after, end, .. } = self;
+        let Self { slots, budget, errors, order, after, end, .. } = self;
         let slot = &mut slots[index];
         loop {
             if slot.block.advance(filter, lane, errors) {
                 return Ok(true);
             }
             let bounds = (*order, *after, *end);
-            let loaded = slot.load(&mut lock(tools), bounds, (filter, lane), errors);
+            let loaded = slot.load(&mut lock(budget), bounds, (filter, lane), errors);
             match loaded {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(error) if error.is_damage() => errors.push_back(error),
                 Err(error) => {
-                    lock(tools).close(slot.rest.is_open());
+                    lock(budget).close(slot.rest.is_open());
                     let piece = Piece::Rest(Box::new(std::mem::take(&mut slot.rest)));
                     self.pieces.insert(self.opened, (slot.floor, piece));
                     return Err(error);
@@ -389,7 +389,7 @@ impl History {
         // Nothing of what the slot held before is left.
         slot.block.empty();
         (slot.rest, slot.floor) = (rest, floor);
-        lock(&self.tools).count_files(slot.rest.is_open());
+        lock(&self.budget).count_files(slot.rest.is_open());
         let found = self.advance_slot(index, filter, lane);
         if matches!(found, Ok(true)) {
             self.waiting.push(Reverse((self.slots[index].block.rank(), index)));
@@ -402,11 +402,11 @@ impl History {
     /// The slot is free for the next piece.
     fn release(&mut self, index: usize) {
         let Slot { block, rest, held, .. } = &mut self.slots[index];
-        let mut tools = lock(&self.tools);
-        tools.close(std::mem::take(rest).is_open());
+        let mut budget = lock(&self.budget);
+        budget.close(std::mem::take(rest).is_open());
         block.empty();
-        if !tools.may_keep(held) {
-            tools.let_go(held);
+        if !budget.may_keep(held) {
+            budget.let_go(held);
             **block = Block::new(self.order);
         }
         self.free.push(index);
@@ -414,12 +414,12 @@ impl History {
 
     /// All slots are free, and no piece is left for them.
     fn let_go(&mut self) {
-        let mut tools = lock(&self.tools);
+        let mut budget = lock(&self.budget);
         for Slot { rest, held, .. } in &mut self.slots {
-            tools.close(std::mem::take(rest).is_open());
-            tools.let_go(held);
+            budget.close(std::mem::take(rest).is_open());
+            budget.let_go(held);
         }
-        drop(tools);
+        drop(budget);
         (self.slots, self.free) = (Vec::new(), Vec::new());
     }
 }
@@ -430,8 +430,8 @@ impl Drop for History {
     }
 }
 
-fn lock(tools: &Mutex<Tools>) -> MutexGuard<'_, Tools> {
-    tools.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(budget: &Mutex<MergeBudget>) -> MutexGuard<'_, MergeBudget> {
+    budget.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Rest {
@@ -447,36 +447,36 @@ impl Slot {
     /// Damage: the next call goes on behind it. Any other: the rest is as before.
     fn load(
         &mut self,
-        tools: &mut Tools,
+        budget: &mut MergeBudget,
         (order, after, end): (Order, Option<Key>, u64),
         (filter, lane): (&mut Filter, Lane<'_>),
         errors: &mut VecDeque<Error>,
     ) -> Result<bool, Error> {
-        tools.close(self.rest.is_open());
+        budget.close(self.rest.is_open());
         if let Rest::Closed(part, blocks, place) = &mut self.rest {
             let Some(segment) = lane.space.open_segment(part, lane.stream)? else { return Ok(false) };
             self.rest = Rest::Open(Feed::new(segment, part.clone(), std::mem::take(blocks)), *place);
         }
-        tools.let_go(&mut self.held);
-        let mut scratch = (!tools.has_room()).then(|| tools.scratch(order));
+        budget.let_go(&mut self.held);
+        let mut scratch = (!budget.has_room()).then(|| budget.scratch(order));
         let block = scratch.as_mut().unwrap_or(&mut *self.block);
-        let loaded = self.rest.load(tools, (order, after, end), (filter, lane), block, errors);
+        let loaded = self.rest.load(budget, (order, after, end), (filter, lane), block, errors);
         let held = match &mut scratch {
             None => Held::whole(self.block.memory()),
             Some(scratch) => {
-                if self.block.memory() > tools.slice_bytes() * 2 {
+                if self.block.memory() > budget.slice_bytes() * 2 {
                     self.block.forget();
                 }
-                let more = self.block.take_slice(scratch, tools.slice_bytes(), (filter, lane), errors);
+                let more = self.block.take_slice(scratch, budget.slice_bytes(), (filter, lane), errors);
                 if let (Some(place), Ok(Some(loaded))) = (more, &loaded) {
                     self.rest.put_back(*loaded, place, order);
                 }
                 Held::slice(self.block.memory())
             }
         };
-        tools.hold(&mut self.held, held);
-        tools.put_scratch(scratch);
-        self.rest.tidy(tools);
+        budget.hold(&mut self.held, held);
+        budget.put_scratch(scratch);
+        self.rest.tidy(budget);
         loaded.map(|loaded| loaded.is_some())
     }
 }
@@ -492,7 +492,7 @@ impl Rest {
     /// Takes what comes next into `block`. `None`: there is nothing.
     fn load(
         &mut self,
-        tools: &mut Tools,
+        budget: &mut MergeBudget,
         (order, after, end): (Order, Option<Key>, u64),
         (filter, lane): (&mut Filter, Lane<'_>),
         block: &mut Block,
@@ -515,7 +515,7 @@ impl Rest {
             Self::Open(feed, place) => {
                 let Some(index) = feed.next(order) else { return Ok(None) };
                 let bounds = (place.or(after), end);
-                let loaded = tools.load(feed, index, bounds, (filter, lane), block, errors);
+                let loaded = budget.load(feed, index, bounds, (filter, lane), block, errors);
                 if loaded.as_ref().is_err_and(|error| !error.is_damage()) {
                     feed.put_back(index, order);
                 }
@@ -537,15 +537,15 @@ impl Rest {
     }
 
     /// Closes the segment if nothing is left of it, or if too many are open.
-    fn tidy(&mut self, tools: &mut Tools) {
+    fn tidy(&mut self, budget: &mut MergeBudget) {
         if let Self::Open(feed, place) = self {
             if feed.blocks.is_empty() {
                 *self = Self::Nothing;
-            } else if !tools.may_open() {
+            } else if !budget.may_open() {
                 *self = Self::Closed(feed.part.clone(), std::mem::take(&mut feed.blocks), *place);
             }
         }
-        tools.count_files(self.is_open());
+        budget.count_files(self.is_open());
     }
 
     /// Nothing in it comes before this, in the order of reading.

@@ -11,7 +11,7 @@ use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
 use crate::read::history::Feed;
-use crate::read::tools::Tools;
+use crate::read::merge_budget::MergeBudget;
 use crate::space::catalog::Part;
 use crate::space::{Lane, OpenSegment};
 use crate::stream::StreamInner;
@@ -104,10 +104,10 @@ pub(crate) fn find(
     filter: Filter,
     fields: &KeyFields,
     ends: &[u64],
-    tools: &mut Tools,
+    budget: &mut MergeBudget,
 ) -> Result<Vec<FoundIn>, Error> {
     let mut search = Search::new(stream, filter, fields, ends);
-    search.run(tools)?;
+    search.run(budget)?;
     let of = |errors: VecDeque<Error>| FoundIn { rows: Vec::new(), errors };
     let mut found: Vec<FoundIn> = search.errors.into_iter().map(of).collect();
     let keyed = search.keyed.into_values();
@@ -238,7 +238,7 @@ impl<'a> Search<'a> {
         Lane { stream: self.stream, space: &self.stream.spaces[space] }
     }
 
-    fn run(&mut self, tools: &mut Tools) -> Result<(), Error> {
+    fn run(&mut self, budget: &mut MergeBudget) -> Result<(), Error> {
         (0..self.ends.len()).for_each(|space| self.plan(space));
         while let Some(unit) = self.heap.pop() {
             self.settle(unit.time_max);
@@ -246,7 +246,7 @@ impl<'a> Search<'a> {
                 return Ok(());
             }
             let space = unit.space;
-            match self.look_at(unit, tools) {
+            match self.look_at(unit, budget) {
                 Ok(()) => {}
                 Err(error) if error.is_missing_file() => self.plan_anew(space, error)?,
                 Err(error) if error.is_damage() => self.errors[space].push_back(error),
@@ -318,7 +318,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn look_at(&mut self, unit: Unit, tools: &mut Tools) -> Result<(), Error> {
+    fn look_at(&mut self, unit: Unit, budget: &mut MergeBudget) -> Result<(), Error> {
         let space = unit.space;
         match unit.what {
             What::Granule(granule) => self.look_at_granule(&granule, space),
@@ -336,7 +336,7 @@ impl<'a> Search<'a> {
                 if !blocks.are_stale(self.open.len())
                     && let Some(index) = blocks.next()
                 {
-                    match self.look_at_block(&blocks, index, space, tools) {
+                    match self.look_at_block(&blocks, index, space, budget) {
                         Err(error) if error.is_damage() => self.errors[space].push_back(error),
                         looked => looked?,
                     }
@@ -365,7 +365,7 @@ impl<'a> Search<'a> {
         blocks: &Blocks,
         index: usize,
         space: usize,
-        tools: &mut Tools,
+        budget: &mut MergeBudget,
     ) -> Result<(), Error> {
         let lane = self.lane(space);
         let Some(segment) = blocks.open(lane)? else { return Ok(()) };
@@ -379,14 +379,14 @@ impl<'a> Search<'a> {
             // Types have other numbers there.
             selection.types = None;
         }
-        let may_hold = segment.segment.may_hold(index, &mut tools.raw, &selection);
+        let may_hold = segment.segment.may_hold(index, &mut budget.raw, &selection);
         if !may_hold.map_err(|error| SegmentFailure::of_block(&segment.path, entry, error))? {
             return Ok(());
         }
         let feed = Feed::new(segment, blocks.part.clone(), []);
         let Self { block, filter, errors, ends, .. } = self;
         let bounds = (None, ends[space]);
-        tools.load(&feed, index, bounds, (filter, lane), block, &mut errors[space])?;
+        budget.load(&feed, index, bounds, (filter, lane), block, &mut errors[space])?;
         self.take_rows(space);
         Ok(())
     }

@@ -5,9 +5,9 @@ use crate::read::block::{Block, Key, LAST, Order};
 use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::read::last::{FoundIn, LastMessages};
+use crate::read::merge_budget::MergeBudget;
 use crate::read::position::Place;
 use crate::read::tail::Tail;
-use crate::read::tools::Tools;
 use crate::space::{Lane, Space, end_of};
 use crate::stream::Stream;
 use std::any::{Any, TypeId};
@@ -33,7 +33,7 @@ pub(crate) struct Source {
     lost: u64,
     /// Whether the tail is wanted after history.
     live: bool,
-    tools: Arc<Mutex<Tools>>,
+    budget: Arc<Mutex<MergeBudget>>,
     /// How many the cursor has.
     sources: usize,
     /// Whether the next messages come without a look at other sources: there are none, or none has any.
@@ -76,7 +76,7 @@ impl Source {
         order: Order,
         live: bool,
         place: Option<Place>,
-        (tools, sources): (Arc<Mutex<Tools>>, usize),
+        (budget, sources): (Arc<Mutex<MergeBudget>>, usize),
     ) -> Self {
         let (catalog, snapshot) = space.view();
         let (view, lane) = ((&*catalog, &snapshot), Lane { stream: &stream.inner, space: &space });
@@ -86,7 +86,7 @@ impl Source {
                 if let Some((time, _)) = after {
                     filter.narrow_to_after(time, order == Order::TimeReversed);
                 }
-                let history = History::new(view, (lane, &filter), order, after, end).sharing(tools.clone());
+                let history = History::new(view, (lane, &filter), order, after, end).sharing(budget.clone());
                 (end, Phase::History(Box::new(history)), after)
             }
             Place::Live { next } => {
@@ -103,7 +103,7 @@ impl Source {
             generation: catalog.generation,
             lost: catalog.lost_below(end),
             live,
-            tools,
+            budget,
             sources,
             is_alone: true,
             given,
@@ -190,7 +190,7 @@ impl Source {
         errors.extend(history.take_errors().into_iter().filter(is_new));
         self.lost = lost;
         history.tell_first(errors);
-        self.phase = Phase::History(Box::new(history.sharing(self.tools.clone())));
+        self.phase = Phase::History(Box::new(history.sharing(self.budget.clone())));
         Ok(true)
     }
 

@@ -3,8 +3,8 @@
 use crate::error::Error;
 use crate::read::block::{Key, Order};
 use crate::read::cursor::CursorBuilder;
+use crate::read::merge_budget::MergeBudget;
 use crate::read::position::{InStream, Place, Position};
-use crate::read::tools::Tools;
 use crate::space::Space;
 use crate::stream::Stream;
 use std::sync::{Arc, Mutex};
@@ -68,17 +68,20 @@ impl CursorBuilder {
     ///
     /// # Errors
     /// When there is no such place, or it cannot be looked for.
-    pub(crate) fn position_of_start(&self, tools: &Arc<Mutex<Tools>>) -> Result<Option<Position>, Error> {
+    pub(crate) fn position_of_start(
+        &self,
+        budget: &Arc<Mutex<MergeBudget>>,
+    ) -> Result<Option<Position>, Error> {
         match self.start() {
-            Start::Last(count) => self.position_of_last(*count, tools).map(Some),
+            Start::Last(count) => self.position_of_last(*count, budget).map(Some),
             Start::Sequences(sequences) => self.position_of_sequences(sequences).map(Some),
             _ => Ok(None),
         }
     }
 
     /// Reads backwards to find where the last messages begin.
-    fn position_of_last(&self, count: u64, tools: &Arc<Mutex<Tools>>) -> Result<Position, Error> {
-        let mut backwards = self.clone().backwards().open_with(tools)?;
+    fn position_of_last(&self, count: u64, budget: &Arc<Mutex<MergeBudget>>) -> Result<Position, Error> {
+        let mut backwards = self.clone().backwards().open_with(budget)?;
         let mut firsts: Vec<Option<Key>> = vec![None; backwards.sources().len()];
         let mut found = 0;
         while found < count {

@@ -5,7 +5,7 @@ use crate::read::block::{Block, Bounds, LAST, Order};
 use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::space::Lane;
-use crate::space::missing;
+use crate::space::lost_messages;
 use std::collections::VecDeque;
 use tapedb_log::TailPosition;
 
@@ -204,7 +204,7 @@ impl Tail {
                 }
                 Err(error) => return Err(error),
             }
-            self.errors.extend(missing::of_part(&lane.space.directory, part));
+            self.errors.extend(lost_messages::of_part(&lane.space.directory, part));
             self.drained = false;
             return Ok(true);
         }

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn it_says_what_is_where() {
         let directory = tempfile::tempdir().unwrap();
-        let db = Database::open_without_upkeep(directory.path().join("db")).unwrap();
+        let db = Database::open_without_maintenance(directory.path().join("db")).unwrap();
         let options = StreamOptions { file_bytes_max: 1, spaces: 2, ..StreamOptions::default() };
         let stream = db.create_stream("s", "message M { x: i64 }".parse().unwrap(), options).unwrap();
         assert_eq!(stream.census().unwrap(), Census::default());

@@ -15,14 +15,14 @@ use crate::batches::BatchLoader;
 use crate::database::random;
 use crate::error::Error;
 use crate::loader::{check_message, refused};
+use crate::maintenance::retention::tier_for;
+use crate::maintenance::seal::{FillError, Filled, Out, commit_with, seal_complete, write_segment};
 use crate::space::catalog::{Catalog, Content};
 use crate::space::deletion::Deletion;
 use crate::space::{Lane, Space};
 use crate::stream::Stream;
 use crate::stream::binding::Binding;
 use crate::stream::edit::{bounds, find_last_time, ids};
-use crate::upkeep::retention::tier_for;
-use crate::upkeep::seal::{FillError, Filled, Out, commit_with, seal_complete, write_segment};
 use crate::upstream::remote::Remote;
 use crate::upstream::{Replacement, Replacing, Target};
 use staged::Staged;
@@ -376,7 +376,7 @@ impl Change<'_> {
     fn make(mut self) -> Result<Range<u64>, Error> {
         let lane = Lane { stream: &self.stream.inner, space: self.space };
         let writer = lane.space.writer.as_ref().ok_or(Error::ReadOnly)?;
-        let _upkeep = lane.space.hold_upkeep();
+        let _maintenance = lane.space.hold_maintenance();
         lane.stream.check_not_deleted()?;
         if lane.stream.is_outdated() {
             return Err(Error::Outdated { stream: self.stream.name().into() });

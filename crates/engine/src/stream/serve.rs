@@ -91,8 +91,8 @@ impl Database {
             }
             Command::Seal { stream } => return Ok(Outcome::Messages(self.stream_of(stream)?.seal()?)),
             Command::Stats { stream } => return Ok(Outcome::Stats(self.stream_of(stream)?.stats()?)),
-            Command::UpkeepFailure { stream } => {
-                return Ok(Outcome::Text(self.stream_of(stream)?.upkeep_failure()));
+            Command::MaintenanceFailure { stream } => {
+                return Ok(Outcome::Text(self.stream_of(stream)?.maintenance_failure()));
             }
             Command::RenameSymbol { stream, id, old, new } => {
                 self.stream_of(stream)?.inner.rename_symbol_of(*id, old, new)?;

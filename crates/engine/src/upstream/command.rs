@@ -66,8 +66,8 @@ pub enum Command {
         /// The stream.
         stream: Target,
     },
-    /// [`Stream::upkeep_failure`](crate::Stream::upkeep_failure).
-    UpkeepFailure {
+    /// [`Stream::maintenance_failure`](crate::Stream::maintenance_failure).
+    MaintenanceFailure {
         /// The stream.
         stream: Target,
     },
@@ -141,7 +141,7 @@ pub enum Outcome {
     Messages(u64),
     /// Of [`Command::Stats`].
     Stats(StreamStats),
-    /// A text, if there is one: of [`Command::UpkeepFailure`] and [`Command::ServerStatus`].
+    /// A text, if there is one: of [`Command::MaintenanceFailure`] and [`Command::ServerStatus`].
     Text(Option<String>),
     /// Sequence numbers: of [`Command::CommitRewrite`], those of the new messages.
     Sequences(Range<u64>),
@@ -157,7 +157,7 @@ mod command_code {
     pub const DELETE: u16 = 6;
     pub const SEAL: u16 = 7;
     pub const STATS: u16 = 8;
-    pub const UPKEEP_FAILURE: u16 = 9;
+    pub const MAINTENANCE_FAILURE: u16 = 9;
     pub const RENAME_SYMBOL: u16 = 10;
     pub const BEGIN_REWRITE: u16 = 11;
     pub const COMMIT_REWRITE: u16 = 12;
@@ -192,7 +192,7 @@ impl Command {
             }
             Self::Seal { stream } => stream.put(SEAL),
             Self::Stats { stream } => stream.put(STATS),
-            Self::UpkeepFailure { stream } => stream.put(UPKEEP_FAILURE),
+            Self::MaintenanceFailure { stream } => stream.put(MAINTENANCE_FAILURE),
             Self::RenameSymbol { stream, id, old, new } => {
                 stream.put(RENAME_SYMBOL).number((*id).into()).text(old).text(new)
             }
@@ -231,7 +231,7 @@ impl Command {
             }
             SEAL => Self::Seal { stream: Target::take(from)? },
             STATS => Self::Stats { stream: Target::take(from)? },
-            UPKEEP_FAILURE => Self::UpkeepFailure { stream: Target::take(from)? },
+            MAINTENANCE_FAILURE => Self::MaintenanceFailure { stream: Target::take(from)? },
             RENAME_SYMBOL => {
                 let (stream, id) = (Target::take(from)?, from.number()?.try_into().ok()?);
                 Self::RenameSymbol { stream, id, old: from.text()?, new: from.text()? }
@@ -258,7 +258,7 @@ impl Command {
             | Self::Delete { stream, .. }
             | Self::Seal { stream }
             | Self::Stats { stream }
-            | Self::UpkeepFailure { stream }
+            | Self::MaintenanceFailure { stream }
             | Self::RenameSymbol { stream, .. }
             | Self::BeginRewrite(Replacement { stream, .. })
             | Self::CommitRewrite { stream, .. }
@@ -274,7 +274,7 @@ impl Command {
             | Self::Delete { stream, .. }
             | Self::Seal { stream }
             | Self::Stats { stream }
-            | Self::UpkeepFailure { stream }
+            | Self::MaintenanceFailure { stream }
             | Self::RenameSymbol { stream, .. }
             | Self::BeginRewrite(Replacement { stream, .. })
             | Self::CommitRewrite { stream, .. }
@@ -294,7 +294,7 @@ impl Command {
             Self::Delete { .. } => "delete messages",
             Self::Seal { .. } => "seal",
             Self::Stats { .. } => "stats",
-            Self::UpkeepFailure { .. } => "upkeep",
+            Self::MaintenanceFailure { .. } => "upkeep",
             Self::RenameSymbol { .. } => "rename symbol",
             Self::BeginRewrite(_) => "begin rewrite",
             Self::CommitRewrite { .. } => "rewrite",
@@ -424,7 +424,7 @@ mod tests {
             Command::Delete { stream: stream(), from: 0, last: 9, symbols: Some(Vec::new()) },
             Command::Seal { stream: stream() },
             Command::Stats { stream: stream() },
-            Command::UpkeepFailure { stream: stream() },
+            Command::MaintenanceFailure { stream: stream() },
             Command::RenameSymbol { stream: stream(), id: u32::MAX, old: "A".into(), new: "B".into() },
             Command::BeginRewrite(replacement(None)),
             Command::BeginRewrite(replacement(Some(vec!["A".into(), String::new()]))),

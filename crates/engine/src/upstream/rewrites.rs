@@ -258,7 +258,7 @@ mod tests {
     impl Fixture {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
-            let db = Database::open_without_upkeep(directory.path().join("db")).unwrap();
+            let db = Database::open_without_maintenance(directory.path().join("db")).unwrap();
             let schema = "message M { x: i64 }".parse().unwrap();
             let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
             let mut loader = stream.loader().unwrap();

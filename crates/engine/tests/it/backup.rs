@@ -50,7 +50,7 @@ fn content(path: &Path) -> Vec<(String, BTreeSet<u64>)> {
 fn a_backup_is_brought_up_to_date_and_copies_only_what_is_new() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
-    let db = Database::open_without_upkeep(&from).unwrap();
+    let db = Database::open_without_maintenance(&from).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     append_ticks(&stream, 0..300);
     stream.seal().unwrap();
@@ -70,7 +70,7 @@ fn a_backup_is_brought_up_to_date_and_copies_only_what_is_new() {
     back_up(&from, &to, Deleted::Delete);
     assert_eq!(content(&to), content(&from));
     // A copy of a log file that somebody has changed is made anew.
-    let other = reopen_without_upkeep(&to);
+    let other = reopen_without_maintenance(&to);
     append_ticks(&other.stream("s").unwrap(), 5000..5010);
     drop(other);
     append_ticks(&stream, 330..340);
@@ -82,7 +82,7 @@ fn a_backup_is_brought_up_to_date_and_copies_only_what_is_new() {
 fn streams_come_and_go() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
-    let db = Database::open_without_upkeep(&from).unwrap();
+    let db = Database::open_without_maintenance(&from).unwrap();
     for name in ["a", "b"] {
         append_ticks(&db.create_stream(name, schema(), small_files()).unwrap(), 0..100);
     }
@@ -103,7 +103,7 @@ fn streams_come_and_go() {
 fn a_backup_that_is_cut_short_loses_nothing_it_had() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
-    let db = Database::open_without_upkeep(&from).unwrap();
+    let db = Database::open_without_maintenance(&from).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     let source = Database::open_read_only(&from).unwrap();
     let mut next = 0;
@@ -191,7 +191,7 @@ pub fn child(path: &Path) {
 fn damage_is_copied_as_it_is_and_told() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
-    let db = Database::open_without_upkeep(&from).unwrap();
+    let db = Database::open_without_maintenance(&from).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     append_ticks(&stream, 0..100);
     stream.seal().unwrap();
@@ -221,7 +221,7 @@ fn a_backup_belongs_to_one_database() {
     let directory = tempfile::tempdir().unwrap();
     let [a, b, to] = ["a", "b", "to"].map(|name| directory.path().join(name));
     for path in [&a, &b] {
-        let db = Database::open_without_upkeep(path).unwrap();
+        let db = Database::open_without_maintenance(path).unwrap();
         append_ticks(&db.create_stream("s", schema(), small_files()).unwrap(), 0..50);
     }
     back_up(&a, &to, Deleted::Delete);
@@ -241,7 +241,7 @@ fn a_backup_belongs_to_one_database() {
 fn a_database_that_has_lost_its_streams_takes_none_of_its_backup() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
-    let db = Database::open_without_upkeep(&from).unwrap();
+    let db = Database::open_without_maintenance(&from).unwrap();
     append_ticks(&db.create_stream("s", schema(), small_files()).unwrap(), 0..50);
     back_up(&from, &to, Deleted::Delete);
     db.delete_stream("s").unwrap();
@@ -257,7 +257,7 @@ fn a_database_that_has_lost_its_streams_takes_none_of_its_backup() {
 fn an_old_backup_is_gone_on_with() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
-    let db = Database::open_without_upkeep(&from).unwrap();
+    let db = Database::open_without_maintenance(&from).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     append_ticks(&stream, 0..50);
     back_up(&from, &to, Deleted::Delete);
@@ -274,12 +274,12 @@ fn an_old_backup_is_gone_on_with() {
 fn a_restored_database_goes_on_with_its_backups() {
     let directory = tempfile::tempdir().unwrap();
     let [from, to, again] = ["db", "backup", "again"].map(|name| directory.path().join(name));
-    let db = Database::open_without_upkeep(&from).unwrap();
+    let db = Database::open_without_maintenance(&from).unwrap();
     append_ticks(&db.create_stream("s", schema(), small_files()).unwrap(), 0..50);
     back_up(&from, &to, Deleted::Delete);
     back_up(&to, &again, Deleted::Delete);
     Database::open_read_only(&to).unwrap().restore_identity(&again).unwrap();
-    append_ticks(&reopen_without_upkeep(&again).stream("s").unwrap(), 50..60);
+    append_ticks(&reopen_without_maintenance(&again).stream("s").unwrap(), 50..60);
     back_up(&again, &to, Deleted::Delete);
     assert_eq!(content(&to), content(&again));
 }

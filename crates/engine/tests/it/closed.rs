@@ -12,7 +12,7 @@ use tapedb_schema::Timestamp;
 /// With segments, log files, an index, deletions, two versions of a schema, a producer, and a stream without messages.
 fn closed(durability: Durability) -> SimStorage {
     let disk = SimStorage::new(7);
-    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutUpkeep).unwrap();
+    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance).unwrap();
     let options = StreamOptions { durability, file_bytes_max: 700, spaces: 2, ..StreamOptions::default() };
     let stream = db.create_stream("s", schema(), options).unwrap();
     db.create_stream("empty", schema(), options).unwrap();

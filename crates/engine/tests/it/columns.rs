@@ -229,7 +229,7 @@ fn what_is_not_there_is_refused_by_name() {
 #[test]
 fn files_that_are_replaced_meanwhile_give_each_row_once() {
     for opened in 0..5 {
-        let (_directory, db) = new_database_without_upkeep();
+        let (_directory, db) = new_database_without_maintenance();
         let stream = db.create_stream("s", schema(), small_files()).unwrap();
         // Overlapping parts of some blocks, and a log.
         for part in 0..5u64 {

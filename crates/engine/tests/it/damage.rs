@@ -26,7 +26,7 @@ fn symbol_of(number: u64) -> String {
 
 /// A database with several log files.
 fn make(path: &Path) {
-    let db = Database::open_without_upkeep(path).unwrap();
+    let db = Database::open_without_maintenance(path).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     let mut loader = stream.loader().unwrap();
     for number in 0..MESSAGES {
@@ -140,7 +140,8 @@ fn named_by(error: &Error) -> Range<u64> {
 /// that is being written. A writer cuts that off, and says so when it opens the stream.
 fn check_database(path: &Path, damaged: &str, is_shorter: bool, loss: &Loss) {
     for writing in [false, true] {
-        let db = if writing { Database::open_without_upkeep(path) } else { Database::open_read_only(path) };
+        let db =
+            if writing { Database::open_without_maintenance(path) } else { Database::open_read_only(path) };
         let opened = db.and_then(|db| db.stream("s").map(|stream| (db, stream)));
         match opened {
             Ok((_db, stream)) => {
@@ -290,7 +291,7 @@ fn what_is_known_to_be_missing_is_told_to_each_cursor() {
         fs::remove_file(&logs(&path)[gone]).unwrap();
         let lost = firsts[gone]..firsts[gone + 1];
         let said = format!("messages {} to {} are out of reach", lost.start, lost.end - 1);
-        let stream = Database::open_without_upkeep(&path).unwrap().stream("s").unwrap();
+        let stream = Database::open_without_maintenance(&path).unwrap().stream("s").unwrap();
         let cursor = || stream.cursor();
         let builders = [
             cursor(),

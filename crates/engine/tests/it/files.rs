@@ -82,14 +82,14 @@ fn what_the_system_refuses_comes_again_until_it_is_mended() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     // Upkeep would put other files in their place.
-    let db = Database::open_without_upkeep(&path).unwrap();
+    let db = Database::open_without_maintenance(&path).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     (0..50).for_each(|tens| append_ticks(&stream, tens * 10..tens * 10 + 10));
     drop((stream, db));
     for reversed in [false, true] {
         for live in [false, !reversed] {
             // Anew, so that no file is open yet.
-            let stream = reopen_without_upkeep(&path).stream("s").unwrap();
+            let stream = reopen_without_maintenance(&path).stream("s").unwrap();
             let file = std::fs::read_dir(stream.path().join("0")).unwrap().map(|entry| entry.unwrap().path());
             let file = file.filter(|path| path.extension().is_some_and(|e| e == "log")).nth(2).unwrap();
             let away = file.with_extension("away");

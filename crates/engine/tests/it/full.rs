@@ -71,7 +71,7 @@ fn a_writer_without_room_says_so_and_readers_go_on() {
 }
 
 #[test]
-fn when_there_is_room_again_writers_and_upkeep_go_on() {
+fn when_there_is_room_again_writers_and_maintenance_go_on() {
     let disk = SimStorage::new(1);
     let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::Write).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
@@ -98,11 +98,11 @@ fn when_there_is_room_again_writers_and_upkeep_go_on() {
     let log_files =
         || disk.paths().iter().filter(|path| path.extension().is_some_and(|e| e == "log")).count();
     if log_files() > 1 {
-        wait_until(|| stream.upkeep_failure().is_some() || log_files() == 1);
+        wait_until(|| stream.maintenance_failure().is_some() || log_files() == 1);
     }
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..400).collect::<Vec<_>>());
     disk.set_capacity(None);
-    wait_until(|| stream.upkeep_failure().is_none() && log_files() == 1);
+    wait_until(|| stream.maintenance_failure().is_none() && log_files() == 1);
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..400).collect::<Vec<_>>());
 }
 
@@ -115,10 +115,10 @@ fn upkeep_tells_which_file_cannot_be_read_and_goes_on_when_it_can() {
     append_ticks(&stream, 0..10);
     disk.blind(log, ErrorKind::Other);
     append_ticks(&stream, 10..400);
-    wait_until(|| stream.upkeep_failure().is_some_and(|why| why.contains("00000000000000000000.log")));
+    wait_until(|| stream.maintenance_failure().is_some_and(|why| why.contains("00000000000000000000.log")));
     assert!(disk.content(log).is_some(), "it is kept");
     disk.mend();
-    wait_until(|| stream.upkeep_failure().is_none() && disk.content(log).is_none());
+    wait_until(|| stream.maintenance_failure().is_none() && disk.content(log).is_none());
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..400).collect::<Vec<_>>());
 }
 
@@ -144,7 +144,7 @@ fn a_purge_a_truncation_and_a_deletion_succeed_on_a_full_disk_and_free_room() {
         for is_reopened in [false, true] {
             let disk = SimStorage::new(i as u64);
             let open =
-                || Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutUpkeep).unwrap();
+                || Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance).unwrap();
             let mut db = open();
             let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
             for round in 0..4 {

@@ -208,7 +208,7 @@ fn rows_of_versions(builder: CursorBuilder) -> Vec<(i64, String)> {
 fn long_history(parts: u64) -> (Counting, Stream) {
     const PART: u64 = 20_000;
     let storage = Counting::on(Arc::new(MemoryStorage::new()));
-    let db = Database::open_on(Arc::new(storage.clone()), "db", Access::WriteWithoutUpkeep).unwrap();
+    let db = Database::open_on(Arc::new(storage.clone()), "db", Access::WriteWithoutMaintenance).unwrap();
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     append(&stream, 0, &[("silent", 0, 0), ("silent", 0, 1)]);
     for part in 0..parts {

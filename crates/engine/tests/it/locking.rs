@@ -10,7 +10,7 @@ use tapedb_schema::Timestamp;
 
 #[test]
 fn a_removed_lock_file_lets_no_second_writer_in() {
-    let (directory, db) = new_database_without_upkeep();
+    let (directory, db) = new_database_without_maintenance();
     let path = directory.path().join("db");
     fs::remove_file(path.join("lock")).unwrap();
     assert_error(Database::open(&path), |error| matches!(error, Error::Locked { .. }), "");
@@ -21,7 +21,7 @@ fn a_removed_lock_file_lets_no_second_writer_in() {
 #[test]
 fn a_writer_whose_lock_is_gone_stops() {
     for name in ["lock", "tapedb.database"] {
-        let (directory, db) = new_database_without_upkeep();
+        let (directory, db) = new_database_without_maintenance();
         let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
         let path = directory.path().join("db").join(name);
         let mut loader = stream.loader().unwrap();

@@ -11,7 +11,7 @@ use tapedb_schema::Timestamp;
 
 /// Ticks and quotes in several segments, and some in the log.
 fn make(path: &Path) {
-    let db = Database::open_without_upkeep(path).unwrap();
+    let db = Database::open_without_maintenance(path).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     let mut loader = stream.loader().unwrap();
     for number in 0..300 {
@@ -29,7 +29,7 @@ fn make(path: &Path) {
 
 fn repair(path: &Path, is_done: bool) -> usize {
     for _ in 0..1000 {
-        match Database::open_without_upkeep(path) {
+        match Database::open_without_maintenance(path) {
             Err(tapedb_engine::Error::Locked { .. }) => {}
             db => return db.unwrap().repair("s", is_done).unwrap().len(),
         }

@@ -70,7 +70,7 @@ fn append(stream: &Stream, numbers: std::ops::Range<u64>) {
 
 /// A stream of many small files, of which a part has been deleted.
 fn make(gate: &Gate, work: Work) -> (Database, Stream) {
-    let db = Database::open_on(Arc::new(gate.clone()), "db", Access::WriteWithoutUpkeep).unwrap();
+    let db = Database::open_on(Arc::new(gate.clone()), "db", Access::WriteWithoutMaintenance).unwrap();
     let options = StreamOptions { file_bytes_max: 600, ..StreamOptions::default() };
     let stream = db.create_stream("s", schema(), options).unwrap();
     let sealed = if work == Work::Merge { MESSAGES } else { MESSAGES / 4 };

@@ -12,7 +12,7 @@ const SECOND: i64 = 1_000_000_000;
 
 /// A stream without upkeep, of small log files.
 fn stream_with(path: &Path, options: StreamOptions) -> (Database, Stream) {
-    let db = Database::open_without_upkeep(path).unwrap();
+    let db = Database::open_without_maintenance(path).unwrap();
     let options = StreamOptions { file_bytes_max: 4 << 10, ..options };
     let stream = db.create_stream("s", schema(), options).unwrap();
     (db, stream)
@@ -175,5 +175,5 @@ fn a_log_file_is_sealed_when_it_is_old_though_not_full() {
         thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(drain(&mut stream.cursor().open().unwrap()).len(), 10);
-    assert_eq!(stream.upkeep_failure(), None);
+    assert_eq!(stream.maintenance_failure(), None);
 }

@@ -213,7 +213,7 @@ fn new() -> Vec<u64> {
 /// A database with messages, and the rewrite to break.
 fn rewriting(disk: &SimStorage) -> (Database, Rewriter) {
     let storage = Arc::new(disk.clone());
-    let db = Database::open_on(storage, "/db", Access::WriteWithoutUpkeep).unwrap();
+    let db = Database::open_on(storage, "/db", Access::WriteWithoutMaintenance).unwrap();
     // So that what was there before is not lost to the power cut.
     let options = StreamOptions { durability: Durability::Sync, ..small_files() };
     let stream = db.create_stream("s", schema(), options).unwrap();
@@ -229,7 +229,7 @@ fn rewriting(disk: &SimStorage) -> (Database, Rewriter) {
 fn check_whole(disk: &SimStorage, place: &str) -> bool {
     let reader = Database::open_on(Arc::new(disk.clone()), "/db", Access::Read).unwrap();
     let seen = numbers(&reader.stream("s").unwrap());
-    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutUpkeep).unwrap();
+    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance).unwrap();
     let stream = db.stream("s").unwrap();
     assert!(stream.recovery().damaged().next().is_none(), "{place}: {}", stream.recovery());
     let found = numbers(&stream);
@@ -240,7 +240,7 @@ fn check_whole(disk: &SimStorage, place: &str) -> bool {
     let more: Vec<u64> = found.into_iter().chain(40..45).collect();
     assert_eq!(numbers(&stream), more, "{place}");
     drop((stream, db));
-    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutUpkeep).unwrap();
+    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance).unwrap();
     assert_eq!(numbers(&db.stream("s").unwrap()), more, "{place}, opened again");
     is_new
 }
@@ -305,8 +305,8 @@ fn a_failing_disk_leaves_the_old_or_the_new() {
         disk.stop();
         drop((loader, stream, db));
         disk.restart(Stop::Kill);
-        let db =
-            Database::open_on(Arc::new(disk.clone()), Path::new("/db"), Access::WriteWithoutUpkeep).unwrap();
+        let db = Database::open_on(Arc::new(disk.clone()), Path::new("/db"), Access::WriteWithoutMaintenance)
+            .unwrap();
         let mut found = numbers(&db.stream("s").unwrap());
         found.retain(|number| *number != 200);
         assert!(

@@ -11,7 +11,7 @@ const MESSAGES: u64 = 400;
 
 /// A database with several log files of batches of ten.
 fn make(path: &Path) {
-    let db = Database::open_without_upkeep(path).unwrap();
+    let db = Database::open_without_maintenance(path).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     let mut loader = stream.loader().unwrap();
     for number in 0..MESSAGES {
@@ -99,7 +99,7 @@ fn what_can_be_read_of_damaged_log_files_is_sealed() {
                 let _ = fs::remove_file(file.with_extension("idx"));
             }
         }
-        let db = Database::open_without_upkeep(&path).unwrap();
+        let db = Database::open_without_maintenance(&path).unwrap();
         let stream = db.stream("s").unwrap();
         let before = read(&stream, false).0;
         let sealed = stream.seal().unwrap();
@@ -132,7 +132,7 @@ fn a_damaged_file_keeps_its_bytes_under_another_name_whenever_the_process_ends()
     flip(&log, 150);
     let bytes = fs::read(&log).unwrap();
     let kept = log.with_extension("log.damaged");
-    let db = Database::open_without_upkeep(&path).unwrap();
+    let db = Database::open_without_maintenance(&path).unwrap();
     db.stream("s").unwrap().seal().unwrap();
     assert_eq!((fs::read(&kept).unwrap() == bytes, log.exists()), (true, false));
     drop(db);
@@ -147,11 +147,11 @@ fn a_damaged_file_keeps_its_bytes_under_another_name_whenever_the_process_ends()
 }
 
 #[test]
-fn a_missing_segment_is_told_once_and_upkeep_goes_on() {
+fn a_missing_segment_is_told_once_and_maintenance_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     make(&path);
-    let db = Database::open_without_upkeep(&path).unwrap();
+    let db = Database::open_without_maintenance(&path).unwrap();
     let stream = db.stream("s").unwrap();
     stream.seal().unwrap();
     append_ticks(&stream, MESSAGES..MESSAGES + 300);

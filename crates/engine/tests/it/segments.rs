@@ -13,7 +13,7 @@ const MESSAGES: u64 = 40;
 
 /// A stream whose messages lie in one segment of one block.
 fn make(path: &Path) {
-    let db = Database::open_without_upkeep(path).unwrap();
+    let db = Database::open_without_maintenance(path).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     let mut loader = stream.loader().unwrap();
     for number in 0..MESSAGES {

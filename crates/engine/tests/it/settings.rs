@@ -8,7 +8,7 @@ use tapedb_schema::Timestamp;
 
 #[test]
 fn options_change_for_everybody_and_stay_changed() {
-    let (directory, db) = new_database_without_upkeep();
+    let (directory, db) = new_database_without_maintenance();
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     append_ticks(&stream, 0..10);
     // As another process sees it.

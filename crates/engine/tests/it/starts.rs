@@ -126,7 +126,7 @@ fn a_cursor_goes_where_it_is_told() {
 fn sealed(parts: u64) -> (Counting, Database, Stream) {
     const PART: u64 = 10_000;
     let storage = Counting::on(Arc::new(MemoryStorage::new()));
-    let db = Database::open_on(Arc::new(storage.clone()), "db", Access::WriteWithoutUpkeep).unwrap();
+    let db = Database::open_on(Arc::new(storage.clone()), "db", Access::WriteWithoutMaintenance).unwrap();
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     for part in 0..parts {
         append_ticks(&stream, part * PART..(part + 1) * PART);

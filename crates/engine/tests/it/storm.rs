@@ -165,15 +165,15 @@ fn a_database_at_work_is_killed_again_and_again() {
             known.check(&stream, next[0].min(next[1]));
         }
     }
-    wait_for_upkeep(&path);
+    wait_for_maintenance(&path);
 }
 
 /// Upkeep gets round to the first log files, however often it has been killed in the middle of them.
-fn wait_for_upkeep(path: &Path) {
+fn wait_for_maintenance(path: &Path) {
     let db = reopen(path);
     for stream in STREAMS.map(|name| db.stream(name).unwrap()) {
         while (0..2).any(|space| stream.path().join(format!("{space}/00000000000000000000.log")).exists()) {
-            assert_eq!(stream.upkeep_failure(), None);
+            assert_eq!(stream.maintenance_failure(), None);
             thread::sleep(Duration::from_millis(5));
         }
     }

@@ -83,9 +83,9 @@ pub fn new_database() -> (tempfile::TempDir, Database) {
 }
 
 /// A new database whose files only the test seals and merges: for what counts them, or must be there as they were made.
-pub fn new_database_without_upkeep() -> (tempfile::TempDir, Database) {
+pub fn new_database_without_maintenance() -> (tempfile::TempDir, Database) {
     let directory = tempfile::tempdir().unwrap();
-    let db = Database::open_without_upkeep(directory.path().join("db")).unwrap();
+    let db = Database::open_without_maintenance(directory.path().join("db")).unwrap();
     (directory, db)
 }
 
@@ -96,8 +96,8 @@ pub fn reopen(path: &Path) -> Database {
 }
 
 /// The same, with files left as they are.
-pub fn reopen_without_upkeep(path: &Path) -> Database {
-    reopen_with(path, |path| Database::open_without_upkeep(path))
+pub fn reopen_without_maintenance(path: &Path) -> Database {
+    reopen_with(path, |path| Database::open_without_maintenance(path))
 }
 
 fn reopen_with(path: &Path, open: impl Fn(&Path) -> Result<Database, Error>) -> Database {

@@ -130,7 +130,7 @@ fn names_that_cannot_be_are_refused() {
 /// Where each new name was looked for in all others, these took an hour.
 #[test]
 fn very_many_new_symbols_at_once_get_their_ids_in_order() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     stream.symbol_ids(&["B7", "B3"]).unwrap();
     let names: Vec<String> = (0..400_000).map(|i| format!("B{}", i % 300_000)).collect();

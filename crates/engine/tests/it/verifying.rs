@@ -83,7 +83,7 @@ fn dumps(path: &Path) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn a_block_that_is_sealed_wrongly_is_sealed_plainly() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = stream_in(&db);
     append_next(&stream);
     let counted = mismatches_of(|| {
@@ -96,7 +96,7 @@ fn a_block_that_is_sealed_wrongly_is_sealed_plainly() {
     assert_eq!((dump.rows.len() as u64, dump.rows[7].0.sequence), (FILE, 7));
     let mut block = Block::new();
     block.load(&dump.block).unwrap();
-    assert_eq!(stream.upkeep_failure(), None, "nothing is left to be done");
+    assert_eq!(stream.maintenance_failure(), None, "nothing is left to be done");
     let (checked, found) = check(&db);
     assert_eq!((checked.damaged, checked.notes), (0, 1), "{found:?}");
     assert!(found[0].what.contains("did not come back"), "{found:?}");
@@ -106,7 +106,7 @@ fn a_block_that_is_sealed_wrongly_is_sealed_plainly() {
 fn the_log_stays_where_nothing_can_be_sealed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
-    let db = Database::open_without_upkeep(&path).unwrap();
+    let db = Database::open_without_maintenance(&path).unwrap();
     let stream = stream_in(&db);
     append_next(&stream);
     let failed = with_fault(always_wrong, || stream.seal()).unwrap_err();
@@ -119,14 +119,14 @@ fn the_log_stays_where_nothing_can_be_sealed() {
     assert_eq!((files(&path, "seg").len(), files(&path, "tmp").len(), dumps(&path).len()), (0, 0, 1));
     // It is not tried again, and told by whoever looks; writing and reading go on.
     assert!(is_unfaithful(&stream.seal().unwrap_err()));
-    assert!(stream.upkeep_failure().unwrap().contains("not decoded to what it was made from"));
+    assert!(stream.maintenance_failure().unwrap().contains("not decoded to what it was made from"));
     append_next(&stream);
     assert!(is_unfaithful(&stream.seal().unwrap_err()));
     assert_all_there(&stream, 2 * FILE);
     let rewriter = stream.rewrite(Timestamp(3)..Timestamp(4), None::<[&str; 0]>).unwrap();
     assert!(is_unfaithful(&rewriter.commit().unwrap_err()), "it needs the log sealed");
     drop((stream, db));
-    let db = reopen_without_upkeep(&path);
+    let db = reopen_without_maintenance(&path);
     let stream = db.stream("s").unwrap();
     assert_all_there(&stream, 2 * FILE);
     assert_eq!(stream.seal().unwrap(), 2 * FILE);
@@ -148,7 +148,7 @@ fn with_seven_segments(db: &Database) -> Stream {
 
 #[test]
 fn what_is_merged_wrongly_is_merged_plainly_or_not_at_all() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = with_seven_segments(&db);
     // Right when the log is sealed, then wrong.
     let mut nth = 0;
@@ -165,7 +165,7 @@ fn what_is_merged_wrongly_is_merged_plainly_or_not_at_all() {
     assert_eq!(files(db.path(), "seg").len(), 8, "nor are they tried again");
     let path = db.path().to_path_buf();
     drop((stream, db));
-    let db = reopen_without_upkeep(&path);
+    let db = reopen_without_maintenance(&path);
     let stream = db.stream("s").unwrap();
     with_fault(wrong_encoder, || stream.seal()).unwrap();
     assert_eq!(files(&path, "seg").len(), 1, "merged, plainly");
@@ -176,7 +176,7 @@ fn what_is_merged_wrongly_is_merged_plainly_or_not_at_all() {
 
 #[test]
 fn what_is_compressed_wrongly_for_the_cold_tier_stays_hot() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = stream_in(&db);
     append_next(&stream);
     stream.seal().unwrap();
@@ -189,7 +189,7 @@ fn what_is_compressed_wrongly_for_the_cold_tier_stays_hot() {
 
 #[test]
 fn what_is_rewritten_wrongly_changes_nothing() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = stream_in(&db);
     append_next(&stream);
     stream.seal().unwrap();
@@ -218,7 +218,7 @@ fn make_segment_wrong(segment: &Path) {
 
 #[test]
 fn what_is_read_wrongly_is_not_merged() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = with_seven_segments(&db);
     let segments = files(db.path(), "seg");
     make_segment_wrong(&segments[2]);
@@ -235,7 +235,7 @@ fn what_is_read_wrongly_is_not_merged() {
 
 #[test]
 fn a_wrong_decoder_does_not_pass_on_its_error_with_a_deletion() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = stream_in(&db);
     append_next(&stream);
     stream.seal().unwrap();
@@ -249,7 +249,7 @@ fn a_wrong_decoder_does_not_pass_on_its_error_with_a_deletion() {
 
 #[test]
 fn few_dumps_are_kept() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = stream_in(&db);
     for _ in 0..6 {
         append_next(&stream);
@@ -273,7 +273,7 @@ fn make_version_1(segment: &Path) {
 
 #[test]
 fn segments_of_version_1_are_verified_as_far_as_they_can_be() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = with_seven_segments(&db);
     let segments = files(db.path(), "seg");
     segments[..3].iter().for_each(|segment| make_version_1(segment));
@@ -301,7 +301,7 @@ fn segments_of_version_1_are_verified_as_far_as_they_can_be() {
 
 #[test]
 fn repair_never_gives_wrong_messages_a_checksum_of_their_own() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = stream_in(&db);
     append_next(&stream);
     stream.seal().unwrap();
@@ -309,7 +309,7 @@ fn repair_never_gives_wrong_messages_a_checksum_of_their_own() {
     drop((stream, db));
     let segment = files(&path, "seg").remove(0);
     make_segment_wrong(&segment);
-    let db = reopen_without_upkeep(&path);
+    let db = reopen_without_maintenance(&path);
     let before = fs::read(&segment).unwrap();
     assert!(
         db.repair("s", true).unwrap().is_empty(),
@@ -322,7 +322,7 @@ fn repair_never_gives_wrong_messages_a_checksum_of_their_own() {
 /// Messages at a few milliseconds from each other, but for 128 in the same one with a pause of five seconds among them.
 #[test]
 fn what_version_0_1_read_wrongly_is_told() {
-    let (_directory, db) = new_database_without_upkeep();
+    let (_directory, db) = new_database_without_maintenance();
     let stream = stream_in(&db);
     let (mut loader, mut time) = (stream.loader().unwrap(), 0);
     for number in 0..5_248 {

@@ -147,7 +147,7 @@ fn ids_tell_nobody_what_there_is() {
             let options = StreamOptions::default().to_text();
             let commands = [
                 Command::Stats { stream: target() },
-                Command::UpkeepFailure { stream: target() },
+                Command::MaintenanceFailure { stream: target() },
                 Command::Seal { stream: target() },
                 Command::Alter { stream: target(), options },
                 Command::Delete { stream: target(), from: 0, last: 1, symbols: None },

@@ -9,8 +9,8 @@ use tapedb_tick::{Plant, PlantOptions, tables};
 #[test]
 fn what_was_answered_with_an_error_is_not_stored_later() {
     let disk = SimStorage::new(7);
-    let db =
-        Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutUpkeep).expect("a database");
+    let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance)
+        .expect("a database");
     let stream = StreamOptions { file_bytes_max: 4 << 10, ..Default::default() };
     let options = PlantOptions { stream, ..Default::default() };
     let plant = Plant::open(&db, "tp", &tables(TABLES).expect("tables"), options).expect("a plant");

@@ -39,7 +39,7 @@ pub fn measure(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failure>
 }
 
 fn fill(path: &Path, streams: u64, each: u64, ui: &Ui) -> Result<Tally, Failure> {
-    let db = Database::open_without_upkeep(path)?;
+    let db = Database::open_without_maintenance(path)?;
     let (pool, mut expected) = (bars_pool(10), Tally::default());
     for nth in 0..streams {
         let schema = SchemaBuilder::new().with::<Bar>().finish();

@@ -70,7 +70,7 @@ fn one(args: &Args, messages: u64, suffix: &str, report: &mut Report, ui: &Ui) -
 /// Opens the database and its stream for writing.
 fn open(path: &Path, case: &str, expected: Tally, report: &mut Report) -> Result<(), Failure> {
     let started = Instant::now();
-    let db = Database::open_without_upkeep(path)?;
+    let db = Database::open_without_maintenance(path)?;
     let stream = db.stream(super::stages::STREAM)?;
     report.add(case, "time", "ms", started.elapsed().as_secs_f64() * 1e3);
     let found = stream.stats()?.messages;

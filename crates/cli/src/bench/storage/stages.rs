@@ -54,7 +54,7 @@ fn run(stage: Stage, db: &Path, messages: u64, ui: &Ui) -> Result<(), Failure> {
             }
         }
         Stage::Seal => {
-            let sealed = Database::open_without_upkeep(db)?.stream(STREAM)?.seal()?;
+            let sealed = Database::open_without_maintenance(db)?.stream(STREAM)?.seal()?;
             say(&sealed.to_string())
         }
         Stage::Read => {

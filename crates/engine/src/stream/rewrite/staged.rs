@@ -4,9 +4,9 @@
 //! their own, which go with what was staged. (A killed process leaves drafts, which the next one to open the space removes.)
 
 use crate::error::Error;
+use crate::maintenance::seal::Out;
 use crate::space::Space;
 use crate::space::catalog::{DRAFT_EXTENSION, SEGMENT_EXTENSION};
-use crate::upkeep::seal::Out;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn they_come_in_order_of_time_whatever_has_been_put_into_files() {
         let disk = SimStorage::new(1);
-        let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutUpkeep).unwrap();
+        let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance).unwrap();
         let stream = db.create_stream("s", "message M { x: i64 }".parse().unwrap(), StreamOptions::default());
         let stream = stream.unwrap();
         let space = &stream.inner.spaces[0];

@@ -208,7 +208,7 @@ impl World {
         if let Some(db) = &self.db {
             return Ok(db.clone());
         }
-        let db = Database::open_on(Arc::new(self.disk.clone()), PATH, Access::WriteWithoutUpkeep)?;
+        let db = Database::open_on(Arc::new(self.disk.clone()), PATH, Access::WriteWithoutMaintenance)?;
         let mut found = Vec::new();
         for ledger in &self.ledgers {
             found.push(match find(&db, ledger) {

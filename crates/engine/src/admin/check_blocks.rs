@@ -6,8 +6,8 @@
 //! of them is wrong. And what the head tells (times, sequence numbers, smallest and largest values) was computed before
 //! anything was encoded. Blocks of version 1 have the last two only.
 
-use crate::care::check::{CheckDepth, Checker, Checking, Finding, REPORT, RESTORE};
-use crate::care::stored::{StoredPart, StoredSegment};
+use crate::admin::check::{CheckDepth, Checker, Checking, Finding, REPORT, RESTORE};
+use crate::admin::stored::{StoredPart, StoredSegment};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use tapedb_codec::dynamic::Layouts;
@@ -18,7 +18,7 @@ const KEEP: &str =
 
 /// What blocks are decoded with.
 #[derive(Default)]
-pub(crate) struct Tools {
+pub(crate) struct BlockScratch {
     decoder: Decoder,
     block: Block,
     rows: Rows,
@@ -54,12 +54,12 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         last: &mut Option<(i64, u64)>,
         symbols: &mut Symbols,
     ) -> ControlFlow<(), Option<Proved>> {
-        let (entry, mut tools) = (segment.blocks()[index], std::mem::take(&mut self.tools));
-        let found = self.wrong_block(part, segment, index, &mut tools, last);
-        if found.is_ok() && tools.decoder.lanes(&tools.block, &mut tools.lanes).is_ok() {
-            symbols.add(index, &tools.lanes);
+        let (entry, mut scratch) = (segment.blocks()[index], std::mem::take(&mut self.scratch));
+        let found = self.wrong_block(part, segment, index, &mut scratch, last);
+        if found.is_ok() && scratch.decoder.lanes(&scratch.block, &mut scratch.lanes).is_ok() {
+            symbols.add(index, &scratch.lanes);
         }
-        self.tools = tools;
+        self.scratch = scratch;
         let path = part.path.clone().unwrap_or_default();
         let wrong = match found {
             Ok(proved) => return ControlFlow::Continue(Some(proved)),
@@ -78,12 +78,12 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         part: &StoredPart,
         segment: &StoredSegment,
         index: usize,
-        tools: &mut Tools,
+        scratch: &mut BlockScratch,
         last: &mut Option<(i64, u64)>,
     ) -> Result<Proved, Vec<Wrong>> {
         let entry = &segment.blocks()[index];
         let count = u64::from(entry.count);
-        let Tools { decoder, block, rows, .. } = tools;
+        let BlockScratch { decoder, block, rows, .. } = scratch;
         if let Err(error) = segment.read_block(index, block) {
             let offset = match &error {
                 SegmentError::Damaged(damage) => damage.offset,

@@ -28,7 +28,7 @@ const FILES_MAX: usize = 256;
 
 /// What blocks are decoded with, and the account of what is held.
 #[derive(Debug)]
-pub(crate) struct Tools {
+pub(crate) struct MergeBudget {
     pub decoder: segment::Decoder,
     pub raw: segment::Block,
     /// Where blocks are loaded that are then cut.
@@ -71,13 +71,13 @@ impl Held {
     }
 }
 
-impl Default for Tools {
+impl Default for MergeBudget {
     fn default() -> Self {
         Self::new(Limits { whole: WHOLE_BYTES, slices: SLICES_BYTES, files: FILES_MAX })
     }
 }
 
-impl Tools {
+impl MergeBudget {
     pub fn new(limits: Limits) -> Self {
         let (decoder, raw) = Default::default();
         Self {
@@ -223,9 +223,9 @@ impl Tools {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maintenance::pace::Pace;
+    use crate::maintenance::seal::seal_next;
     use crate::stream::Stream;
-    use crate::upkeep::pace::Pace;
-    use crate::upkeep::seal::seal_next;
     use crate::{Access, CursorBuilder, Database, StreamOptions};
     use std::sync::{Arc, Mutex};
     use tapedb_codec::{Record, SchemaBuilder};
@@ -259,7 +259,7 @@ mod tests {
             loader.flush().unwrap();
             lane.space.writer.as_ref().unwrap().roll().unwrap();
             // Without merging, which would leave few.
-            let _upkeep = lane.space.hold_upkeep();
+            let _maintenance = lane.space.hold_maintenance();
             if part < PARTS - 10 {
                 assert_eq!(seal_next(lane, &mut Pace::unhurried()).unwrap(), Some(ROWS));
             }
@@ -268,25 +268,25 @@ mod tests {
 
     /// Checks what comes and what is held meanwhile; returns the most whole, in slices, and open.
     fn check(builder: CursorBuilder, mut expected: impl Iterator<Item = u64>) -> (usize, usize, usize) {
-        let tools = Arc::new(Mutex::new(Tools::new(LIMITS)));
-        let mut cursor = builder.open_with(&tools).unwrap();
+        let budget = Arc::new(Mutex::new(MergeBudget::new(LIMITS)));
+        let mut cursor = builder.open_with(&budget).unwrap();
         let mut most = (0, 0, 0);
         while let Some(message) = cursor.next().unwrap() {
             let tick = message.decode::<Tick>().unwrap();
             assert_eq!(Some(tick.number), expected.next());
             assert_eq!((tick.number as i64, tick.note.len() as u64), (message.time().0, tick.number % 40));
-            let held = tools.lock().unwrap().held();
+            let held = budget.lock().unwrap().held();
             most = (most.0.max(held.0), most.1.max(held.1), most.2.max(held.2));
         }
         assert_eq!(expected.next(), None);
-        assert_eq!(tools.lock().unwrap().held(), (0, 0, 0), "all is given back");
+        assert_eq!(budget.lock().unwrap().held(), (0, 0, 0), "all is given back");
         most
     }
 
     #[test]
     fn thousands_of_sources_keep_to_the_bounds() {
         let storage = Arc::new(MemoryStorage::new());
-        let db = Database::open_on(storage, "db", Access::WriteWithoutUpkeep).unwrap();
+        let db = Database::open_on(storage, "db", Access::WriteWithoutMaintenance).unwrap();
         let schema = SchemaBuilder::new().with::<Tick>().finish();
         let names: Vec<String> = (0..STREAMS).map(|nth| format!("s{nth}")).collect();
         for (nth, name) in names.iter().enumerate() {

@@ -1,13 +1,13 @@
 //! Verifies the sealed history of a space: its manifest, its segments, and what lies beside them.
 
-use crate::care::check::{Checked, Checker, Checking, Finding, REPORT, Severity, failed};
-use crate::care::check_blocks::{Proved, Symbols};
-use crate::care::stored::{StoredPart, StoredSegment};
+use crate::admin::check::{Checked, Checker, Checking, Finding, REPORT, Severity, failed};
+use crate::admin::check_blocks::{Proved, Symbols};
+use crate::admin::stored::{StoredPart, StoredSegment};
 use crate::error::Error;
-use crate::space::aside::DAMAGED_EXTENSION;
+use crate::maintenance::verify::DUMP_EXTENSION;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::manifest;
-use crate::upkeep::verify::DUMP_EXTENSION;
+use crate::space::quarantine::DAMAGED_EXTENSION;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -4,20 +4,20 @@
 //! made from is removed. So whenever the power fails, the old or the new is there, and the manifest says which counts. Neither
 //! readers nor writers wait: readers have open what they read, writers write to a file that is not complete.
 //!
-//! Whatever is written is proved to be what it was made from before it takes its place ([`crate::upkeep::verify`]).
+//! Whatever is written is proved to be what it was made from before it takes its place ([`crate::maintenance::verify`]).
 //!
 //! Of a damaged log file is sealed what can be read; the part notes how many messages could not, and the file is kept
-//! ([`crate::aside`]). A damaged segment is left as it is: who wants some of its columns may still get them.
+//! ([`crate::space::quarantine`]). A damaged segment is left as it is: who wants some of its columns may still get them.
 
 use crate::error::Error;
+use crate::maintenance::pace::Pace;
+use crate::maintenance::retention::{merged_max, tier_for};
+use crate::maintenance::verify::{confirm, is_wrong_content, report, report_source};
 use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::space::Lane;
-use crate::space::aside::set_damaged_aside;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, segment_name};
-use crate::upkeep::pace::Pace;
-use crate::upkeep::retention::{merged_max, tier_for};
-use crate::upkeep::verify::{confirm, is_wrong_content, report, report_source};
+use crate::space::quarantine::quarantine_damaged;
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -37,7 +37,7 @@ const SMALL_BYTES: u64 = 8 << 20;
 /// Seals every message that is in the log, the active file's too; returns how many.
 pub(crate) fn seal_all(lane: Lane<'_>) -> Result<u64, Error> {
     let writer = lane.space.writer.as_ref().ok_or(Error::ReadOnly)?;
-    let _upkeep = lane.space.hold_upkeep();
+    let _maintenance = lane.space.hold_maintenance();
     // Who deletes or renames the stream holds it too: nothing is written to files of another one of the name.
     lane.stream.check_not_deleted()?;
     if writer.roll()? {
@@ -107,7 +107,7 @@ fn trim(lane: Lane<'_>, sealed: u64) -> Result<(), Error> {
     if let Some(writer) = &space.writer
         && space.log.first_sequence() < sealed
     {
-        set_damaged_aside(&*space.storage, &space.directory, &space.catalog())?;
+        quarantine_damaged(&*space.storage, &space.directory, &space.catalog())?;
         writer.trim(sealed)?;
     }
     Ok(())

@@ -22,14 +22,14 @@ const BYTES_MAX: u64 = 1 << 10;
 
 /// What the file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Belonging {
+pub(crate) struct DatabaseIdentity {
     /// The database: 64 random bits.
     pub id: u64,
     /// The database that it is a backup of.
     pub backup_of: Option<u64>,
 }
 
-impl Belonging {
+impl DatabaseIdentity {
     /// A database like no other.
     pub fn new() -> Self {
         Self { id: random(), backup_of: None }
@@ -54,7 +54,7 @@ impl Belonging {
     /// Reads the file, or makes it if there is none.
     ///
     /// # Errors
-    /// As [`Belonging::read`] and [`Belonging::write`].
+    /// As [`DatabaseIdentity::read`] and [`DatabaseIdentity::write`].
     pub fn read_or_make(storage: &dyn Storage, database: &Path) -> Result<Self, Error> {
         if let Some(found) = Self::read(storage, database)? {
             return Ok(found);
@@ -102,17 +102,17 @@ mod tests {
         let storage = SimStorage::new(1);
         storage.create_dir_all(Path::new("/db/streams")).unwrap();
         let path = Path::new("/db");
-        assert_eq!(Belonging::read(&storage, path).unwrap(), None);
+        assert_eq!(DatabaseIdentity::read(&storage, path).unwrap(), None);
         for backup_of in [None, Some(7)] {
-            let belonging = Belonging { id: 0x4c1d_9505_2de1_a1f5, backup_of };
-            belonging.write(&storage, path).unwrap();
-            assert_eq!(Belonging::read_or_make(&storage, path).unwrap(), belonging);
+            let identity = DatabaseIdentity { id: 0x4c1d_9505_2de1_a1f5, backup_of };
+            identity.write(&storage, path).unwrap();
+            assert_eq!(DatabaseIdentity::read_or_make(&storage, path).unwrap(), identity);
             let content = storage.content(&path.join(FILE)).unwrap();
             for bit in 0..content.len() * 8 {
                 let mut broken = content.clone();
                 broken[bit / 8] ^= 1 << (bit % 8);
                 storage.set_content(&path.join(FILE), &broken);
-                assert!(Belonging::read(&storage, path).is_err(), "bit {bit}");
+                assert!(DatabaseIdentity::read(&storage, path).is_err(), "bit {bit}");
             }
         }
     }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn the_page_shows_the_file() {
         let page = include_str!("../../../../docs/format/database.md");
-        let belonging = Belonging { id: 0x4c1d_9505_2de1_a1f5, backup_of: Some(0x90ab_4e0d_d3f0_c1d2) };
-        assert!(page.contains(&belonging.to_text()), "it must show:\n{}", belonging.to_text());
+        let identity = DatabaseIdentity { id: 0x4c1d_9505_2de1_a1f5, backup_of: Some(0x90ab_4e0d_d3f0_c1d2) };
+        assert!(page.contains(&identity.to_text()), "it must show:\n{}", identity.to_text());
     }
 }

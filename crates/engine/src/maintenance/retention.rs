@@ -32,7 +32,7 @@ pub(crate) fn retire(stream: &StreamInner) -> Result<(), Error> {
             doomed.iter().filter(|part| part.space == space.number).map(|part| part.number).collect();
         if !numbers.is_empty() {
             // What is being made of these parts is finished first, or would bring them back.
-            let _upkeep = space.hold_upkeep();
+            let _maintenance = space.hold_maintenance();
             space.change_catalog(|catalog| {
                 stream.check_not_deleted().ok()?;
                 catalog.without(&numbers)

@@ -143,8 +143,8 @@ pub(crate) fn is_wrong_content(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maintenance::seal::{Filled, write_segment};
     use crate::space::catalog::Content;
-    use crate::upkeep::seal::{Filled, write_segment};
     use crate::{Access, Database, StreamOptions};
     use tapedb_log::MemoryStorage;
     use tapedb_segment::{BlockOptions, Plan, RowHeader, SegmentWriter, Tier};
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_file_that_is_read_back_otherwise_gets_no_name() {
         let storage = Arc::new(MemoryStorage::new());
-        let db = Database::open_on(storage, "db", Access::WriteWithoutUpkeep).unwrap();
+        let db = Database::open_on(storage, "db", Access::WriteWithoutMaintenance).unwrap();
         let schema = "message M { text: string }".parse().unwrap();
         let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
         let lane = Lane { stream: &stream.inner, space: &stream.inner.spaces[0] };

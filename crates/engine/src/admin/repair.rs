@@ -4,14 +4,14 @@
 //! The damaged stream is not open meanwhile: its database is open for writing, so nobody else writes, and readers go on with
 //! what they have open.
 
-use crate::care::stored::{StoredPart, StoredSegment, StoredStream};
+use crate::admin::stored::{StoredPart, StoredSegment, StoredStream};
 use crate::database::{Database, now};
 use crate::error::Error;
 use crate::options::StreamOptions;
 use crate::space::SegmentFile;
-use crate::space::aside::DAMAGED_EXTENSION;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::manifest::{self, Owner};
+use crate::space::quarantine::DAMAGED_EXTENSION;
 use crate::space::salvage::Origin;
 use crate::stream::definition::{self, Definition};
 use crate::stream::space_directory;
@@ -365,7 +365,7 @@ impl Repairer {
         let file = self.storage.create_new(&draft).map_err(Error::io("create", &draft))?;
         let failed = |error| Error::not_written(&draft, error);
         let options = BlockOptions { tier: content.tier, ..BlockOptions::default() };
-        let out = crate::upkeep::seal::Out::new(file.clone());
+        let out = crate::maintenance::seal::Out::new(file.clone());
         let mut writer =
             SegmentWriter::new(out, segment.plan().clone(), segment.header(), options).map_err(failed)?;
         let (mut reader, mut times) = (Reader::default(), None);

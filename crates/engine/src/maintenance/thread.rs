@@ -2,11 +2,11 @@
 //! complete or old enough, merges segments, and compresses old ones once more.
 
 use crate::error::Error;
+use crate::maintenance::pace::Pace;
+use crate::maintenance::retention::{retire, roll_if_due};
+use crate::maintenance::seal::{chill_next, merge_next, seal_next};
 use crate::space::Lane;
 use crate::stream::StreamInner;
-use crate::upkeep::pace::Pace;
-use crate::upkeep::retention::{retire, roll_if_due};
-use crate::upkeep::seal::{chill_next, merge_next, seal_next};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -20,7 +20,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// Upkeep of a database. Everybody who uses the database holds it; with the last of them the thread ends, in the middle of
 /// its work if need be.
 #[derive(Debug, Default)]
-pub(crate) struct Keeper {
+pub(crate) struct Maintenance {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -32,7 +32,7 @@ struct Shared {
     stop: AtomicBool,
 }
 
-impl Keeper {
+impl Maintenance {
     /// Looks after a stream from now on.
     pub fn take(&self, stream: &Arc<StreamInner>) {
         let mut streams = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,14 +42,14 @@ impl Keeper {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let shared = self.shared.clone();
-            let spawned = thread::Builder::new().name("tapedb-upkeep".into()).spawn(move || shared.run());
+            let spawned = thread::Builder::new().name("tapedb-maintain".into()).spawn(move || shared.run());
             // Without a thread nothing is sealed; everything can still be written and read.
             *thread = spawned.ok();
         }
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Maintenance {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         self.shared.woken.notify_all();
@@ -97,7 +97,7 @@ impl Shared {
                 return true;
             }
             let worked = work(lane, &mut pace);
-            lane.space.note_upkeep(worked.as_ref().err());
+            lane.space.note_maintenance(worked.as_ref().err());
             match worked {
                 Ok(true) => {}
                 worked => return worked.is_ok(),
@@ -112,7 +112,7 @@ fn work(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
     if lane.space.number == 0 {
         retire(lane.stream)?;
     }
-    let _upkeep = lane.space.hold_upkeep();
+    let _maintenance = lane.space.hold_maintenance();
     // Looked at while upkeep is held, which whoever changes the schema, deletes the stream or renames it stops first.
     if lane.stream.is_outdated() || lane.stream.is_deleted() {
         return Ok(false);

@@ -1,11 +1,11 @@
 //! Verifies everything that is stored of a stream, in bounded memory, beside a writer, changing nothing.
 
-use crate::care::belonging::{self, Belonging};
-use crate::care::check_blocks::Tools;
-use crate::care::stored::StoredStream;
+use crate::admin::check_blocks::BlockScratch;
+use crate::admin::identity::{self, DatabaseIdentity};
+use crate::admin::stored::StoredStream;
 use crate::database::Database;
 use crate::error::Error;
-use crate::space::aside::log_name;
+use crate::space::quarantine::log_name;
 use crate::stream::versions;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -125,9 +125,9 @@ pub(crate) const REPORT: &str =
 impl Database {
     /// Looks at the file that says which database this is, and whose backup; `None`: it is whole, or there is none.
     pub fn check_identity(&self) -> Option<Finding> {
-        let error = Belonging::read(&**self.storage(), self.path()).err()?;
+        let error = DatabaseIdentity::read(&**self.storage(), self.path()).err()?;
         let now = "messages are not concerned, and backups are refused until then";
-        Some(Finding { now, ..Finding::damage(self.path().join(belonging::FILE), error.to_string()) })
+        Some(Finding { now, ..Finding::damage(self.path().join(identity::FILE), error.to_string()) })
     }
 }
 
@@ -148,7 +148,7 @@ impl StoredStream {
             checked: Checked::default(),
             space: 0,
             told: HashSet::new(),
-            tools: Tools::default(),
+            scratch: BlockScratch::default(),
             tell: &mut tell,
         };
         // Broken off, or at its end: the counts hold for what was looked at.
@@ -173,7 +173,7 @@ pub(crate) struct Checker<'a, T> {
     pub space: u32,
     /// Places that have been told, for what is looked at again because a writer has moved it.
     told: HashSet<(PathBuf, u64, String)>,
-    pub tools: Tools,
+    pub scratch: BlockScratch,
     tell: &'a mut T,
 }
 

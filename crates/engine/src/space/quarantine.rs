@@ -17,7 +17,7 @@ const LOG_EXTENSION: &str = ".log";
 ///
 /// # Errors
 /// When the directory cannot be listed or a file cannot be renamed: then the log must not remove what is sealed.
-pub(crate) fn set_damaged_aside(
+pub(crate) fn quarantine_damaged(
     storage: &dyn Storage,
     directory: &Path,
     catalog: &Catalog,
@@ -75,8 +75,8 @@ mod tests {
         let part = |start, end, lost| Arc::new(Part { sequences: start..end, lost, content: None });
         let parts = vec![part(0, 10, 0), part(10, 20, 3)];
         let catalog = Catalog { sealed: 20, parts, ..Catalog::default() };
-        set_damaged_aside(&disk, directory, &catalog).unwrap();
-        set_damaged_aside(&disk, directory, &catalog).unwrap();
+        quarantine_damaged(&disk, directory, &catalog).unwrap();
+        quarantine_damaged(&disk, directory, &catalog).unwrap();
         let mut names = disk.list(directory).unwrap();
         names.sort();
         let kept = format!("{}.damaged", log_name(10));

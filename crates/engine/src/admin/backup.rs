@@ -8,14 +8,14 @@
 //! The source may be written meanwhile: a space is copied as one manifest says, and the log up to the last batch that was
 //! whole. When a writer has taken files away, its new manifest is read and the rest is copied by that.
 
-use crate::care::belonging::Belonging;
-use crate::care::stored::{StoredPart, StoredStream};
+use crate::admin::identity::DatabaseIdentity;
+use crate::admin::stored::{StoredPart, StoredStream};
 use crate::database::{Access, Database, random};
 use crate::error::Error;
 use crate::files::is_there;
-use crate::space::aside::DAMAGED_EXTENSION;
 use crate::space::catalog::{Catalog, DRAFT_EXTENSION, SEGMENT_EXTENSION};
 use crate::space::manifest::{self, FILES};
+use crate::space::quarantine::DAMAGED_EXTENSION;
 use crate::stream::definition;
 use crate::stream::{SYMBOLS_FILE, space_directory};
 use std::collections::HashSet;
@@ -90,7 +90,7 @@ impl Database {
         deleted: Deleted,
         mut tell: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<BackedUp, Error> {
-        let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutUpkeep)?;
+        let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutMaintenance)?;
         let mut done = BackedUp::default();
         let names = self.streams()?;
         self.check_is_backup(&target)?;
@@ -133,8 +133,8 @@ impl Database {
     /// # Errors
     /// When `to` is no database, or is open for writing; what keeps the file from being written that says so.
     pub fn adopt_backup(&self, to: impl AsRef<Path>) -> Result<(), Error> {
-        let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutUpkeep)?;
-        target.belong_to(self.belonging()?.id)
+        let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutMaintenance)?;
+        target.belong_to(self.identity()?.id)
     }
 
     /// Gives the database in `to`, to which this backup has been copied, the identity that the database had of which this is a
@@ -143,31 +143,31 @@ impl Database {
     /// # Errors
     /// When `to` is no database, or is open for writing; what keeps the file from being written that says so.
     pub fn restore_identity(&self, to: impl AsRef<Path>) -> Result<(), Error> {
-        let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutUpkeep)?;
-        let original = Belonging::read(&**self.storage(), self.path()).ok().flatten();
+        let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutMaintenance)?;
+        let original = DatabaseIdentity::read(&**self.storage(), self.path()).ok().flatten();
         let id = original.and_then(|belonging| belonging.backup_of).unwrap_or_else(random);
-        Belonging { id, backup_of: None }.write(&**self.storage(), target.path())
+        DatabaseIdentity { id, backup_of: None }.write(&**self.storage(), target.path())
     }
 
-    fn belonging(&self) -> Result<Belonging, Error> {
-        Belonging::read_or_make(&**self.storage(), self.path())
+    fn identity(&self) -> Result<DatabaseIdentity, Error> {
+        DatabaseIdentity::read_or_make(&**self.storage(), self.path())
     }
 
     fn belong_to(&self, original: u64) -> Result<(), Error> {
-        let id = self.belonging().map_or_else(|_| random(), |belonging| belonging.id);
-        Belonging { id, backup_of: Some(original) }.write(&**self.storage(), self.path())
+        let id = self.identity().map_or_else(|_| random(), |identity| identity.id);
+        DatabaseIdentity { id, backup_of: Some(original) }.write(&**self.storage(), self.path())
     }
 
     /// Checks that a database is a backup of this one, or holds nothing; and makes it one.
     fn check_is_backup(&self, target: &Self) -> Result<(), Error> {
         let theirs = target.stream_ids()?;
-        let id = match self.belonging() {
+        let id = match self.identity() {
             Ok(belonging) => belonging.id,
             // An old backup on a medium that cannot be written is restored.
             Err(Error::Io { .. }) if theirs.is_empty() => return Ok(()),
             Err(error) => return Err(error),
         };
-        let there = target.belonging()?;
+        let there = target.identity()?;
         let refuse = |what: &str| Err(Error::Backup { path: target.path().into(), what: what.into() });
         match there.backup_of {
             Some(original) if original == id => return Ok(()),
@@ -338,13 +338,13 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         self.remove(&target.join(END_FILE))?;
         self.replace(&from.join(PRODUCERS_FILE), &target.join(PRODUCERS_FILE))?;
         for (file, end) in ends {
-            let log = crate::space::aside::log_name(*file);
+            let log = crate::space::quarantine::log_name(*file);
             self.extend(&from.join(&log), &target.join(&log), *end)?;
             needed.push(log);
         }
         // All but the last are complete.
         for (file, _) in ends.iter().take(ends.len().saturating_sub(1)) {
-            let index = crate::space::aside::log_name(*file).replace(".log", ".idx");
+            let index = crate::space::quarantine::log_name(*file).replace(".log", ".idx");
             self.replace(&from.join(&index), &target.join(&index))?;
             needed.push(index);
         }

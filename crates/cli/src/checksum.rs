@@ -1,9 +1,9 @@
-//! One number over many messages, to prove that what was read is what was written.
+//! One number over many messages, to prove that the messages read are those written.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use tapedb_schema::Timestamp;
 
-/// Bytes that are collected before they are checksummed.
+/// Bytes that are buffered before they are checksummed.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Checksum over messages: depends on every bit of every message and on their order.
@@ -37,7 +37,7 @@ impl Checksum {
         }
     }
 
-    /// The checksum of what has been added.
+    /// The checksum so far.
     pub fn value(&self) -> u32 {
         let mut digest = self.digest;
         digest.update(&self.buffer);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn notices_order_and_content() {
+    fn depends_on_order_and_content() {
         let straight = of(&[(1, "A", b"one"), (2, "B", b"two")]);
         assert_eq!(straight, of(&[(1, "A", b"one"), (2, "B", b"two")]));
         assert_ne!(straight, of(&[(2, "B", b"two"), (1, "A", b"one")]));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn is_the_crc_that_is_documented() {
+    fn is_the_documented_crc() {
         let large = vec![7; BUFFER_BYTES];
         let mut bytes = Vec::new();
         for body in [b"one", &large[..], b"two"] {

@@ -1,31 +1,30 @@
-//! No database by a typo: one that is not there is made only where that was asked for.
+//! Creates a database only on request, so that a mistyped path creates none.
 
-use crate::failure::Failure;
-use crate::remote;
 use std::path::Path;
 use tapedb_engine::{Database, Error};
+use tapedb_terminal::{Failure, location};
 
-/// Whether a database may be made.
+/// Whether a database may be created.
 #[derive(clap::Args, Debug, Clone, Copy, Default)]
 pub struct CreateArgs {
-    /// Make the database if there is none.
+    /// Create the database if there is none.
     #[arg(long)]
     pub create: bool,
 }
 
-/// Fails where there is no database and none is to be made. (What a server has is there.)
+/// Fails if there is no database and `create` is not set. (The database of a server exists.)
 pub fn check(place: &Path, create: bool) -> Result<(), Failure> {
-    if create || remote::url_of(place).is_some() || !is_free(place) {
+    if create || location::url_of(place).is_some() || !is_free(place) {
         return Ok(());
     }
-    // Also in an empty directory: it may be where a disk is mounted when all is well.
+    // Also in an empty directory: it may be the mount point of a disk that is missing.
     Err(Failure::new(format!(
-        "there is no database at {}; check the path, or add --create to make one",
+        "there is no database at {}; check the path, or add --create to create one",
         place.display()
     )))
 }
 
-/// Whether a database would be made there.
+/// Whether opening would create a database there.
 fn is_free(place: &Path) -> bool {
     let is_empty = || place.read_dir().is_ok_and(|mut entries| entries.next().is_none());
     let is_none = matches!(Database::open_read_only(place), Err(Error::NotADatabase { .. }));
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_asked_for_is_made() {
+    fn a_database_is_created_only_on_request() {
         let directory = tempfile::tempdir().unwrap();
         let typo = directory.path().join("typo");
         for place in [&typo, directory.path()] {
@@ -47,7 +46,7 @@ mod tests {
         assert!(!typo.exists());
         drop(Database::open(&typo).unwrap());
         assert!(check(&typo, false).is_ok());
-        // What else may lie there is told by who opens it.
+        // Other content of the directory is refused when it is opened.
         assert!(check(directory.path(), false).is_ok());
         assert!(check(Path::new("tape://localhost"), false).is_ok());
     }

@@ -1,59 +1,24 @@
 //! The `tapedb` command: looks into databases, fills them, reads them and follows them while others write.
 //!
-//! One file per command; [`args`] has the arguments that several share, [`remote`] opens what
-//! is behind a server, [`ui`] what people and programs see,
-//! [`failure`] how a command ends when it does not end well, [`output`] the forms in which messages are printed.
+//! [`commands`] has a file for each command; [`args`] the arguments that several share, [`remote`] opens databases behind a
+//! server, [`input`] reads messages and answers, [`output`] prints messages.
 
-mod alter;
 mod args;
-mod awake;
-mod backup;
-mod bench;
-mod cert;
-mod check;
 mod checksum;
-mod clear;
-mod copies;
-mod create;
+mod commands;
 mod creation;
-mod delete;
-mod demo;
-mod desc;
-mod erase;
-mod failure;
-mod generate;
-mod import;
 mod input;
-mod inspect;
-mod load;
-mod manual;
 mod output;
-mod purge;
-mod read;
 mod remote;
-mod rename;
-mod repair;
-mod restore;
-mod rewrite;
-mod seal;
-mod sealed;
-mod server;
-mod settings;
-mod shell;
-mod signals;
-mod streams;
-mod symbols;
-mod tail;
-mod tick;
-mod topic;
-mod truncate;
-mod ui;
-mod user;
 
 use clap::{Parser, Subcommand};
-use failure::Failure;
+use commands::maintenance::{backup, check, inspect, repair, restore, seal};
+use commands::messages::{erase, generate, import, load, read, rewrite, tail};
+use commands::serve::{cert, server, user};
+use commands::streams::{alter, create, delete, desc, list, rename, symbols};
+use commands::{demo, manual, shell, tick, topic};
 use std::process::ExitCode;
-use ui::Ui;
+use tapedb_terminal::{Failure, Ui};
 
 /// TapeDB records, replays and streams market data.
 ///
@@ -84,7 +49,7 @@ Exit codes: 0 done, 1 failed (or `check` found damage), 2 wrong usage, 130 inter
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    Streams(streams::Args),
+    Streams(list::Args),
     Desc(desc::Args),
     Symbols(symbols::Args),
     Create(create::Args),
@@ -92,9 +57,9 @@ enum Command {
     Rename(rename::Args),
     Seal(seal::Args),
     Rewrite(rewrite::Args),
-    Truncate(truncate::Args),
-    Purge(purge::Args),
-    Clear(clear::Args),
+    Truncate(erase::TruncateArgs),
+    Purge(erase::PurgeArgs),
+    Clear(erase::ClearArgs),
     Delete(delete::Args),
     Check(check::Args),
     Inspect(inspect::Args),
@@ -113,7 +78,8 @@ enum Command {
     Tick(Box<tick::Args>),
     Shell(shell::Args),
     Demo(demo::Args),
-    Bench(bench::Args),
+    #[cfg(feature = "bench")]
+    Bench(tapedb_bench::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
@@ -137,7 +103,7 @@ fn json_is_wanted() -> bool {
 
 fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
     match command {
-        Command::Streams(args) => streams::run(args, ui),
+        Command::Streams(args) => list::run(args, ui),
         Command::Desc(args) => desc::run(args, ui),
         Command::Symbols(args) => symbols::run(args, ui),
         Command::Create(args) => create::run(args, ui),
@@ -145,9 +111,9 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Rename(args) => rename::run(args, ui),
         Command::Seal(args) => seal::run(args, ui),
         Command::Rewrite(args) => rewrite::run(args, ui),
-        Command::Truncate(args) => truncate::run(args, ui),
-        Command::Purge(args) => purge::run(args, ui),
-        Command::Clear(args) => clear::run(args, ui),
+        Command::Truncate(args) => erase::truncate(args, ui),
+        Command::Purge(args) => erase::purge(args, ui),
+        Command::Clear(args) => erase::clear(args, ui),
         Command::Delete(args) => delete::run(args, ui),
         Command::Check(args) => check::run(args, ui),
         Command::Inspect(args) => inspect::run(args, ui),
@@ -166,7 +132,8 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Tick(args) => tick::run(*args, ui),
         Command::Shell(args) => shell::run(args, ui),
         Command::Demo(args) => demo::run(args, ui),
-        Command::Bench(args) => bench::run(args, ui),
+        #[cfg(feature = "bench")]
+        Command::Bench(args) => tapedb_bench::run(args, ui),
         Command::Completions(args) => manual::completions(args, ui),
         Command::Man(args) => manual::man(&args, ui),
     }

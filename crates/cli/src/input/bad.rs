@@ -1,22 +1,21 @@
-//! What becomes of lines that are no messages.
+//! Lines that are not messages: stop, skip, or store them in a file.
 
 use super::lines::Piece;
 use super::source::Source;
-use crate::failure::Failure;
-use crate::ui::{Ui, thousands};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
+use tapedb_terminal::{Failure, Ui, ui::thousands};
 
-/// Bad lines that are told one by one; of the others every tenth, hundredth, … count is told.
-const TOLD_MAX: u64 = 10;
+/// Bad lines that are reported one by one; after them only the tenth, hundredth, … line is.
+const REPORTED_MAX: u64 = 10;
 
-/// What to do at a line that is no message.
+/// What to do with a line that is not a message.
 #[derive(clap::Args, Debug, Default)]
 pub struct BadLineArgs {
-    /// What to do at a line that is no message of the schema: stop at it, skip it, or skip it and append it to a FILE (which is
-    /// then not named stop or skip). Skipped lines are counted, and never end the command.
+    /// What to do with a line that is not a message of the schema: stop, skip it, or skip it and append it to FILE (a file that is not
+    /// named stop or skip). Skipped lines are counted and do not end the command.
     #[arg(long, value_name = "stop|skip|FILE", default_value = "stop")]
     on_bad_line: OnBadLine,
 }
@@ -26,7 +25,7 @@ enum OnBadLine {
     #[default]
     Stop,
     Skip,
-    Keep(PathBuf),
+    Store(PathBuf),
 }
 
 impl FromStr for OnBadLine {
@@ -34,22 +33,22 @@ impl FromStr for OnBadLine {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(match text {
-            "" => return Err("name what to do: stop, skip, or a file that takes bad lines".into()),
+            "" => return Err("give one of: stop, skip, a file for bad lines".into()),
             "stop" => Self::Stop,
             "skip" => Self::Skip,
-            path => Self::Keep(path.into()),
+            path => Self::Store(path.into()),
         })
     }
 }
 
 impl BadLineArgs {
-    /// Prepares for bad lines; opens the file that takes them.
+    /// Opens the file for bad lines, if there is one.
     pub fn open(&self) -> Result<BadLines, Failure> {
-        let keep = match &self.on_bad_line {
-            OnBadLine::Keep(path) => Some(Kept::open(path.clone())?),
+        let store = match &self.on_bad_line {
+            OnBadLine::Store(path) => Some(Store::open(path.clone())?),
             _ => None,
         };
-        Ok(BadLines { stops: self.on_bad_line == OnBadLine::Stop, keep, count: 0 })
+        Ok(BadLines { stops: self.on_bad_line == OnBadLine::Stop, store, count: 0 })
     }
 }
 
@@ -57,33 +56,34 @@ impl BadLineArgs {
 #[derive(Debug, Default)]
 pub struct BadLines {
     stops: bool,
-    keep: Option<Kept>,
+    store: Option<Store>,
     /// How many have been skipped.
     pub count: u64,
 }
 
-/// The file that takes bad lines.
+/// The file for bad lines.
 #[derive(Debug)]
-struct Kept {
+struct Store {
     path: PathBuf,
     file: File,
-    /// Lines that it could not take, and why.
+    /// Lines that could not be written.
     lost: u64,
-    why: String,
+    /// The last error.
+    error: String,
 }
 
 impl BadLines {
-    /// Those of input that stops at the first.
+    /// For input that stops at the first bad line.
     pub fn stopping() -> Self {
         Self { stops: true, ..Self::default() }
     }
 
-    /// Refuses to read from the file that takes the bad lines: it would grow as it is read.
+    /// Refuses to read from the file for bad lines: it would grow while it is read.
     pub fn check_source(&self, source: &Source) -> Result<(), Failure> {
-        match &self.keep {
-            Some(kept) if source.is_same_file(&kept.file) => Err(Failure::usage(format!(
-                "{} is read and shall take the bad lines; name another file with --on-bad-line",
-                kept.path.display()
+        match &self.store {
+            Some(store) if source.is_same_file(&store.file) => Err(Failure::usage(format!(
+                "{} is an input and the file for bad lines; name another file with --on-bad-line",
+                store.path.display()
             ))),
             _ => Ok(()),
         }
@@ -92,14 +92,14 @@ impl BadLines {
     /// Notes a bad line.
     ///
     /// # Errors
-    /// What is wrong with it, where it is not to be skipped.
+    /// The cause, if bad lines are not skipped.
     pub fn note(&mut self, what: &str, line: &[u8], ui: &Ui) -> Result<(), Failure> {
         self.count(what, ui)?;
-        self.keep(Piece::Line(line), ui);
+        self.store(Piece::Line(line), ui);
         Ok(())
     }
 
-    /// Counts a bad line, and tells of it.
+    /// Counts a bad line and reports it.
     ///
     /// # Errors
     /// As [`BadLines::note`].
@@ -108,76 +108,73 @@ impl BadLines {
             return Err(Failure::new(what));
         }
         self.count += 1;
-        if self.count <= TOLD_MAX {
-            let more = if self.count == TOLD_MAX { " (further ones are counted)" } else { "" };
+        if self.count <= REPORTED_MAX {
+            let more = if self.count == REPORTED_MAX { " (further ones are only counted)" } else { "" };
             ui.warn(&format!("skipped {what}{more}"));
         } else if is_power_of_ten(self.count) {
-            ui.warn(&format!(
-                "{} lines have been skipped so far; the last one: {what}",
-                thousands(self.count)
-            ));
+            ui.warn(&format!("{} lines skipped so far; the last one: {what}", thousands(self.count)));
         }
         Ok(())
     }
 
-    /// Keeps a bad line, or a piece of it. What cannot be kept is counted: it does not end a recorder.
-    pub fn keep(&mut self, piece: Piece<'_>, ui: &Ui) {
-        if let Some(kept) = &mut self.keep {
-            kept.take(piece, ui);
+    /// Stores a bad line, or a fragment of it. An error is counted and does not end the command, which may be recording.
+    pub fn store(&mut self, piece: Piece<'_>, ui: &Ui) {
+        if let Some(store) = &mut self.store {
+            store.write(piece, ui);
         }
     }
 
-    /// What to say of them at the end; nothing if there were none.
+    /// A clause for the final message; empty if there were no bad lines.
     pub fn summary(&self) -> String {
-        match (self.count, &self.keep) {
+        match (self.count, &self.store) {
             (0, _) => String::new(),
             (count, None) => format!("; {} bad lines were skipped", thousands(count)),
-            (count, Some(kept)) => {
-                format!("; {} bad lines were skipped and are in {}", thousands(count), kept.path.display())
+            (count, Some(store)) => {
+                format!("; {} bad lines were skipped and are in {}", thousands(count), store.path.display())
             }
         }
     }
 
-    /// Fails when bad lines that should have been kept were not.
+    /// Fails if bad lines could not be stored.
     pub fn finish(&self) -> Result<(), Failure> {
-        match &self.keep {
-            Some(kept) if kept.lost > 0 => Err(Failure::new(format!(
-                "{} of {} bad lines were not kept: cannot write {}: {}",
-                thousands(kept.lost),
+        match &self.store {
+            Some(store) if store.lost > 0 => Err(Failure::new(format!(
+                "{} of {} bad lines were not stored: cannot write {}: {}",
+                thousands(store.lost),
                 thousands(self.count),
-                kept.path.display(),
-                kept.why
+                store.path.display(),
+                store.error
             ))),
             _ => Ok(()),
         }
     }
 }
 
-impl Kept {
+impl Store {
     fn open(path: PathBuf) -> Result<Self, Failure> {
         let file = OpenOptions::new().append(true).create(true).open(&path).map_err(|error| {
             let path = path.display();
-            Failure::new(format!("cannot open {path}, which shall take the bad lines: {error}"))
+            Failure::new(format!("cannot open {path}, the file for bad lines: {error}"))
         })?;
-        Ok(Self { path, file, lost: 0, why: String::new() })
+        Ok(Self { path, file, lost: 0, error: String::new() })
     }
 
-    fn take(&mut self, piece: Piece<'_>, ui: &Ui) {
+    fn write(&mut self, piece: Piece<'_>, ui: &Ui) {
         let (bytes, ends) = match piece {
             Piece::Line(bytes) | Piece::Rest(bytes) => (bytes, true),
             Piece::Beginning(bytes) | Piece::More(bytes) => (bytes, false),
         };
-        // One call for a line: others may append to the file too.
+        // One call per line: other processes may append to the file.
         let line: Vec<u8> = if ends { [bytes, b"\n"].concat() } else { bytes.to_vec() };
         if let Err(error) = self.file.write_all(&line) {
             if self.lost == 0 {
                 ui.warn(&format!(
-                    "cannot write {}: {error}; bad lines are skipped and not kept",
+                    "cannot write {}: {error}; bad lines are skipped and not stored",
                     self.path.display()
                 ));
             }
             self.lost += u64::from(ends);
-            self.why = error.to_string();
+            self.error = error.to_string();
         }
     }
 }
@@ -191,17 +188,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tenfold_is_told() {
-        let told: Vec<u64> = (0..=10_000).filter(|count| is_power_of_ten(*count)).collect();
-        assert_eq!(told, [1, 10, 100, 1000, 10_000]);
+    fn powers_of_ten_are_reported() {
+        let reported: Vec<u64> = (0..=10_000).filter(|count| is_power_of_ten(*count)).collect();
+        assert_eq!(reported, [1, 10, 100, 1000, 10_000]);
     }
 
     #[test]
-    fn what_to_do_is_a_word_or_a_file() {
+    fn the_option_is_a_word_or_a_file() {
         let of = |text: &str| text.parse::<OnBadLine>().unwrap();
         assert_eq!(
             [of("stop"), of("skip"), of("./skip")],
-            [OnBadLine::Stop, OnBadLine::Skip, OnBadLine::Keep("./skip".into())]
+            [OnBadLine::Stop, OnBadLine::Skip, OnBadLine::Store("./skip".into())]
         );
         assert!("".parse::<OnBadLine>().is_err());
     }

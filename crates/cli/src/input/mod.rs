@@ -1,7 +1,7 @@
-//! Messages from lines of JSON, as `tapedb read --output json` writes them: out of files, and out of pipes as they come.
+//! Messages from lines of JSON, as `tapedb read --output json` writes them: from files, and from pipes as the lines arrive.
 //!
-//! `source` waits for bytes and for signals, `lines` cuts them into lines, `bad` is about lines that are no messages, `prompt`
-//! about what people type.
+//! `source` waits for bytes and for signals, `lines` splits bytes into lines, `bad` handles lines that are not messages, `prompt`
+//! reads answers and scripts.
 
 mod bad;
 mod lines;
@@ -9,10 +9,8 @@ mod prompt;
 mod source;
 
 pub use bad::{BadLineArgs, BadLines};
-pub use prompt::{ScriptLines, StandardInput, is_yes, line};
+pub use prompt::{ScriptLines, StandardInput, confirm, is_yes, line};
 
-use crate::failure::Failure;
-use crate::ui::Ui;
 use lines::{LINE_BYTES_MAX, Lines, Piece};
 use source::{Arrived, Source};
 use std::io;
@@ -21,60 +19,61 @@ use std::str;
 use std::time::{Duration, Instant};
 use tapedb_codec::dynamic::{BareTimes, Layouts, RecordValue};
 use tapedb_schema::{TimeUnit, Timestamp};
+use tapedb_terminal::{Failure, Ui};
 
-/// Input that has nothing for so long pauses: what was taken is flushed.
+/// Time without input after which messages are flushed.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Where messages come from.
 #[derive(clap::Args, Debug)]
 pub struct Input {
-    /// Files of JSON lines, or named pipes, one after the other [default: standard input].
+    /// Files of JSON lines, or named pipes, read one after another [default: standard input].
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// What bare numbers of times count since 1970: s, ms, us or ns. Without it they are nanoseconds, and those that would be
-    /// before 1973 are refused.
+    /// Unit of times that are bare numbers since 1970: s, ms, us or ns. Without it they are nanoseconds, and times before 1973 are
+    /// refused.
     #[arg(long, value_name = "UNIT")]
     time_unit: Option<TimeUnit>,
 }
 
-/// What takes messages.
+/// Receiver of messages.
 pub trait Sink {
     /// Takes a message.
     fn take(&mut self, symbol: &str, time: Timestamp, record: &RecordValue) -> Result<(), Refusal>;
 
-    /// Makes everything that was taken seen, and as durable as it will be.
+    /// Makes all messages taken so far visible to readers, with the durability of the stream.
     fn flush(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-/// Why a message was not taken.
+/// Why a message was refused.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The line is no message that could be taken.
+    /// The line is not a message of the stream.
     Line(String),
-    /// Nothing can be taken.
+    /// The sink can take no message.
     Sink(Failure),
 }
 
-/// How far input has been read.
+/// How much input has been taken.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Messages.
     pub messages: u64,
-    /// Bytes of a last line that had not ended when a signal came.
+    /// Bytes of the last line, if it was incomplete when a signal arrived.
     pub cut_bytes: usize,
 }
 
 impl Input {
-    /// Gives every message to the sink, and flushes it whenever the input pauses, and at the latest so long after a message
-    /// came. Ends with the input, or with a signal (see [`Ui::check_interrupt`]) when all that had been sent by then has been
-    /// taken. Empty lines are no messages.
+    /// Passes every message to the sink. Flushes when the input pauses, and at the latest `flush_interval` after a message.
+    /// Ends with the input, or with a signal (see [`Ui::check_interrupt`]) after it has taken all bytes sent before the signal.
+    /// Empty lines are ignored.
     ///
     /// # Errors
-    /// For a line that is no message, if such are not skipped: it is named; and what keeps the sink from taking more. All
-    /// before it has been taken, and not all of it been flushed.
+    /// Names a line that is not a message, unless bad lines are skipped; errors of the sink. All lines before it have been taken,
+    /// but perhaps not flushed.
     pub fn read(
         &self,
         layouts: &Layouts,
@@ -106,7 +105,7 @@ impl Input {
     }
 }
 
-/// Input being read.
+/// State while input is read.
 struct Reading<'a, S> {
     layouts: &'a Layouts,
     times: BareTimes,
@@ -114,13 +113,13 @@ struct Reading<'a, S> {
     bad: &'a mut BadLines,
     ui: &'a Ui,
     flush_interval: Duration,
-    /// Since when there are messages that have not been flushed.
+    /// When the oldest message that is not flushed was taken.
     unflushed: Option<Instant>,
     taken: Taken,
 }
 
-/// Where in the input a line is.
-struct Place<'a> {
+/// Position of a line in the input.
+struct Position<'a> {
     name: &'a str,
     line: u64,
 }
@@ -131,10 +130,10 @@ impl<S: Sink> Reading<'_, S> {
         self.bad.check_source(&source)?;
         let (mut lines, mut line) = (Lines::default(), 0);
         let name = source.name.clone();
-        let cannot = |error: io::Error| Failure::new(format!("cannot read on in {name}: {error}"));
+        let cannot = |error: io::Error| Failure::new(format!("cannot read {name}: {error}"));
         loop {
             let deadline = self.unflushed.map(|since| self.deadline(since));
-            match source.read(lines.room(), deadline, self.ui.signals()).map_err(cannot)? {
+            match source.read(lines.spare(), deadline, self.ui.signals()).map_err(cannot)? {
                 Arrived::Bytes(count) => {
                     lines.filled(count);
                     self.lines(&mut lines, &name, &mut line)?;
@@ -153,26 +152,26 @@ impl<S: Sink> Reading<'_, S> {
         }
     }
 
-    /// Until when more is waited for before what there is, is flushed.
+    /// Until when to wait for more input before flushing.
     fn deadline(&self, unflushed_since: Instant) -> Instant {
         let pause = Instant::now() + PAUSE;
         unflushed_since.checked_add(self.flush_interval).map_or(pause, |due| due.min(pause))
     }
 
-    /// After a signal: takes what had been sent by then.
+    /// After a signal: takes the bytes that were sent before it.
     fn rest(&mut self, source: &mut Source, lines: &mut Lines, line: &mut u64) -> Result<(), Failure> {
         let (name, mut rest) = (source.name.clone(), source.waiting());
-        let cannot = |error: io::Error| Failure::new(format!("cannot read on in {name}: {error}"));
-        while let Arrived::Bytes(count) = source.read_rest(lines.room(), &mut rest).map_err(cannot)? {
+        let cannot = |error: io::Error| Failure::new(format!("cannot read {name}: {error}"));
+        while let Arrived::Bytes(count) = source.read_rest(lines.spare(), &mut rest).map_err(cannot)? {
             lines.filled(count);
             self.lines(lines, &name, line)?;
         }
-        // Of a file, the rest of the line is still there.
+        // In a file, the rest of the line can be read again.
         self.taken.cut_bytes = if source.is_live { lines.pending() } else { 0 };
         Ok(())
     }
 
-    /// Takes all lines that have ended.
+    /// Takes all complete lines.
     fn lines(&mut self, lines: &mut Lines, name: &str, line: &mut u64) -> Result<(), Failure> {
         while let Some(piece) = lines.next() {
             self.piece(piece, name, line)?;
@@ -186,28 +185,28 @@ impl<S: Sink> Reading<'_, S> {
 
     fn piece(&mut self, piece: Piece<'_>, name: &str, line: &mut u64) -> Result<(), Failure> {
         *line += u64::from(matches!(piece, Piece::Line(_) | Piece::Beginning(_)));
-        let place = Place { name, line: *line };
+        let position = Position { name, line: *line };
         match piece {
-            Piece::Line(bytes) => self.line(bytes, place),
+            Piece::Line(bytes) => self.line(bytes, position),
             Piece::Beginning(_) => {
-                let what = format!("it is longer than {} MiB, which no message is", LINE_BYTES_MAX >> 20);
-                self.bad.count(&place.tell(&what), self.ui)?;
-                self.bad.keep(piece, self.ui);
+                let what = format!("it is longer than {} MiB, the limit of a message", LINE_BYTES_MAX >> 20);
+                self.bad.count(&position.describe(&what), self.ui)?;
+                self.bad.store(piece, self.ui);
                 Ok(())
             }
             piece => {
-                self.bad.keep(piece, self.ui);
+                self.bad.store(piece, self.ui);
                 Ok(())
             }
         }
     }
 
     #[inline]
-    fn line(&mut self, bytes: &[u8], place: Place<'_>) -> Result<(), Failure> {
+    fn line(&mut self, bytes: &[u8], position: Position<'_>) -> Result<(), Failure> {
         match self.take(bytes) {
             Ok(()) => Ok(()),
-            Err(Refusal::Line(what)) => self.bad.note(&place.tell(&what), bytes, self.ui),
-            Err(Refusal::Sink(Failure::Failed(what))) => Err(Failure::new(place.tell(&what))),
+            Err(Refusal::Line(what)) => self.bad.note(&position.describe(&what), bytes, self.ui),
+            Err(Refusal::Sink(Failure::Failed(what))) => Err(Failure::new(position.describe(&what))),
             Err(Refusal::Sink(failure)) => Err(failure),
         }
     }
@@ -232,7 +231,7 @@ impl<S: Sink> Reading<'_, S> {
         Ok(())
     }
 
-    /// Names the option where a number was no time.
+    /// Adds a hint about --time-unit where a number is not a plausible time.
     #[cold]
     fn explain(&self, what: String) -> String {
         let says = ["in nanoseconds is ", "which may count "].iter().any(|text| what.contains(text));
@@ -252,9 +251,9 @@ impl<S: Sink> Reading<'_, S> {
     }
 }
 
-impl Place<'_> {
+impl Position<'_> {
     #[cold]
-    fn tell(&self, what: &str) -> String {
+    fn describe(&self, what: &str) -> String {
         format!("line {} of {}: {what}", self.line, self.name)
     }
 }

@@ -1,16 +1,15 @@
-//! What people type, and scripts: waited for together with signals, so that Ctrl-C ends the waiting.
+//! Answers typed at a terminal, and scripts on standard input; Ctrl-C ends the wait.
 
 use super::lines::{Lines, Piece};
 use super::source::{Arrived, Source, wait_for};
-use crate::failure::Failure;
-use crate::ui::Ui;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
+use tapedb_terminal::{Failure, Ui};
 
-/// Longest line that is typed, in bytes; what follows is left in the input.
+/// Maximum bytes of a typed line; the rest stays in the input.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// Standard input, which a signal ends with an error: see [`Ui::check_interrupt`].
+/// Standard input; a signal ends a read with an error: see [`Ui::check_interrupt`].
 pub struct StandardInput<'a> {
     ui: &'a Ui,
 }
@@ -33,7 +32,7 @@ impl Read for StandardInput<'_> {
     }
 }
 
-/// Asks a question on standard error, and gives whether the answer is yes.
+/// Asks a question on standard error; returns whether the answer is yes.
 ///
 /// # Errors
 /// As [`line()`].
@@ -43,14 +42,27 @@ pub fn is_yes(question: &str, ui: &Ui) -> Result<bool, Failure> {
     Ok(means_yes(&line(ui)?))
 }
 
+/// Asks whether to go on.
+///
+/// # Errors
+/// When standard input is not a terminal; as [`line()`] otherwise.
+pub fn confirm(question: &str, subject: &str, ui: &Ui) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::new(format!(
+            "{subject}: nothing was changed, because standard input is no terminal to ask on; add --yes to confirm"
+        )));
+    }
+    is_yes(question, ui)
+}
+
 fn means_yes(answer: &str) -> bool {
     ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
 }
 
-/// A line of standard input, without its end; empty at the end of the input.
+/// A line of standard input, without its newline; empty at the end of the input.
 ///
 /// # Errors
-/// What keeps it from being read; [`Failure::Interrupted`] after Ctrl-C.
+/// Errors of the read; [`Failure::Interrupted`] after Ctrl-C.
 pub fn line(ui: &Ui) -> Result<String, Failure> {
     let (mut input, mut line, mut byte) = (StandardInput::new(ui), Vec::new(), [0]);
     while line.len() < LINE_BYTES_MAX {
@@ -66,7 +78,7 @@ pub fn line(ui: &Ui) -> Result<String, Failure> {
     Ok(line.trim_end_matches('\r').to_string())
 }
 
-/// The lines of a script on standard input, each as soon as it has come.
+/// The lines of a script on standard input, each as soon as it has arrived.
 pub struct ScriptLines<'a> {
     source: Source,
     lines: Lines,
@@ -75,7 +87,7 @@ pub struct ScriptLines<'a> {
 }
 
 impl<'a> ScriptLines<'a> {
-    /// Those of a command's standard input.
+    /// The lines of the command's standard input.
     pub fn new(ui: &'a Ui) -> Result<Self, Failure> {
         Ok(Self { source: Source::stdin()?, lines: Lines::default(), ended: false, ui })
     }
@@ -93,7 +105,7 @@ impl<'a> ScriptLines<'a> {
     }
 
     fn fill(&mut self) -> io::Result<()> {
-        match self.source.read(self.lines.room(), None, self.ui.signals())? {
+        match self.source.read(self.lines.spare(), None, self.ui.signals())? {
             Arrived::Bytes(count) => self.lines.filled(count),
             Arrived::End => self.ended = true,
             Arrived::Signal => return Err(io::Error::other("interrupted")),
@@ -121,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn y_is_a_yes() {
+    fn y_and_yes_mean_yes() {
         assert!(["y", "Y", "yes", " YES ", "Yes"].into_iter().all(means_yes));
         assert!(["", "n", "no", "ye", "yess", "ja"].into_iter().all(|answer| !means_yes(answer)));
     }

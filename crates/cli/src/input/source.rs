@@ -1,7 +1,5 @@
-//! Bytes of a file or a pipe, waited for together with signals.
+//! Reads a file or a pipe, and waits for bytes and signals together.
 
-use crate::failure::Failure;
-use crate::signals::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, ioctl_fionread};
@@ -11,42 +9,43 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
+use tapedb_terminal::{Failure, signals::Signals};
 
-/// Where bytes come from.
+/// A file, a pipe or standard input.
 #[derive(Debug)]
 pub struct Source {
     file: File,
-    /// Its name, for people.
+    /// Its name in messages.
     pub name: String,
-    /// Whether it has its bytes when they are sent: a pipe, a socket, a terminal.
+    /// Whether bytes arrive as they are sent: a pipe, a socket, a terminal.
     pub is_live: bool,
 }
 
-/// What has come.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// So many bytes.
+    /// Number of bytes read.
     Bytes(usize),
-    /// Nothing in the time given.
+    /// No bytes before the deadline.
     Nothing,
     /// Ctrl-C or SIGTERM.
     Signal,
-    /// The end.
+    /// The end of the input.
     End,
 }
 
 impl Source {
-    /// Standard input. Nothing else may read it meanwhile.
+    /// Standard input. No other code may read it at the same time.
     pub fn stdin() -> Result<Self, Failure> {
         let name = "standard input".to_string();
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         Self::of(file, name)
     }
 
-    /// A file, or a named pipe, whose writer need not be there yet.
+    /// A file, or a named pipe, which need not have a writer yet.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let is_pipe = path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo());
-        // Opening a pipe would wait for its writer, and not for signals.
+        // A blocking open of a pipe waits for its writer and ignores signals.
         let flags = if is_pipe { OFlags::NONBLOCK.bits() as i32 } else { 0 };
         Self::of(OpenOptions::new().read(true).custom_flags(flags).open(path), path.display().to_string())
     }
@@ -61,13 +60,13 @@ impl Source {
         Ok(Self { file, name, is_live: !metadata.is_file() })
     }
 
-    /// Whether it is this file, by whatever name.
+    /// Whether it is the same file, also under another name.
     pub fn is_same_file(&self, other: &File) -> bool {
         let id = |file: &File| file.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
         id(&self.file).is_some_and(|own| Some(own) == id(other))
     }
 
-    /// Reads what there is, up to the length of the buffer; where there is nothing, waits for it until the deadline.
+    /// Reads available bytes, up to the length of the buffer; if there are none, waits for them until the deadline.
     pub fn read(
         &mut self,
         buffer: &mut [u8],
@@ -83,7 +82,7 @@ impl Source {
         self.take(buffer)
     }
 
-    /// Reads what has come so far and waits for nothing: [`Arrived::Nothing`] when there is none.
+    /// Reads bytes that have arrived, at most `rest`, without waiting: [`Arrived::Nothing`] if there are none.
     pub fn read_rest(&mut self, buffer: &mut [u8], rest: &mut u64) -> io::Result<Arrived> {
         let most = buffer.len().min(usize::try_from(*rest).unwrap_or(usize::MAX));
         if most == 0 {
@@ -96,7 +95,7 @@ impl Source {
         Ok(arrived)
     }
 
-    /// Bytes that have been sent and not been read.
+    /// Bytes that were sent and not read yet.
     pub fn waiting(&self) -> u64 {
         if self.is_live { ioctl_fionread(&self.file).unwrap_or(0) } else { 0 }
     }
@@ -107,20 +106,20 @@ impl Source {
                 Ok(0) => Ok(Arrived::End),
                 Ok(count) => Ok(Arrived::Bytes(count)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // Where another process that has the same pipe open was quicker.
+                // Another process that reads the same pipe took the bytes.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Arrived::Nothing),
                 Err(error) => Err(error),
             };
         }
     }
 
-    /// Waits until there is something to read; `false` at the deadline or a signal.
+    /// Waits for bytes; `false` at the deadline or a signal.
     fn wait(&self, deadline: Option<Instant>, signals: &Signals) -> io::Result<bool> {
         wait_for(self.file.as_fd(), deadline, signals)
     }
 }
 
-/// Waits until there is something to read, or the end; `false` at the deadline or a signal.
+/// Waits for bytes or the end of the input; `false` at the deadline or a signal.
 pub fn wait_for(fd: BorrowedFd<'_>, deadline: Option<Instant>, signals: &Signals) -> io::Result<bool> {
     loop {
         let signal = signals.fd();
@@ -130,7 +129,7 @@ pub fn wait_for(fd: BorrowedFd<'_>, deadline: Option<Instant>, signals: &Signals
         match poll(&mut fds, left.as_ref()) {
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
-            // Whatever it is: reading says what.
+            // Bytes, the end or an error: the read tells which.
             Ok(count) => return Ok(count > 0 && fds[1].revents().is_empty()),
         }
     }

@@ -1,4 +1,4 @@
-//! Nothing printed: every message validated, counted and checksummed.
+//! Validates, counts and checksums every message, and prints nothing.
 
 use crate::checksum::Checksum;
 use std::collections::BTreeMap;
@@ -10,8 +10,9 @@ pub struct Counter {
     checksum: Checksum,
     messages: u64,
     body_bytes: u64,
-    /// Messages by stream and type id; those of the message before are at hand.
+    /// Messages by stream and type id.
     types: Vec<TypeCount>,
+    /// Index of the previous message's entry.
     last: usize,
 }
 
@@ -23,7 +24,7 @@ struct TypeCount {
     messages: u64,
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Totals {
     /// Messages.
@@ -37,7 +38,7 @@ pub struct Totals {
 }
 
 impl Counter {
-    /// Takes one message.
+    /// Adds one message.
     #[inline]
     pub fn add(&mut self, message: &Message<'_>) {
         let at = self.type_of(message);
@@ -48,7 +49,7 @@ impl Counter {
         self.checksum.add(message.time(), message.symbol(), &counted.name, message.body());
     }
 
-    /// What has been counted.
+    /// The counts so far.
     pub fn totals(&self) -> Totals {
         let mut types = BTreeMap::new();
         for counted in &self.types {

@@ -1,23 +1,23 @@
 //! Columns of one record type.
 //!
 //! First `time`, `symbol` and `type` (before them `stream` when several are read), then the fields. A nested record's
-//! fields are columns `field.name`; where several record types can stand, `field.type` says which, and columns of the
-//! same name are shared. The items of the first array are rows of their own: all other columns repeat; an empty array
-//! gives one row. What is nested deeper, and further arrays, are JSON in one column.
+//! fields are columns `field.name`; where several record types are possible, `field.type` names the type, and columns of the
+//! same name are shared. Each item of the first array is a row: all other columns repeat; an empty array
+//! gives one row. Deeper records and further arrays are JSON in one column.
 
 use super::value::write_plain;
-use crate::failure::Failure;
 use tapedb_codec::dynamic::{Layouts, RecordRef, TypeLayout, ValueRef};
 use tapedb_engine::{Message, Stream};
+use tapedb_terminal::Failure;
 
-/// Prints rows of comma-separated values, quoted as RFC 4180 has it.
+/// Prints rows of comma-separated values, quoted as in RFC 4180.
 #[derive(Debug)]
 pub struct CsvWriter {
     several: bool,
     groups: Vec<Group>,
-    /// The group whose items are rows of their own.
+    /// The group with one row per item.
     exploded: Option<usize>,
-    /// Memory for one cell.
+    /// Buffer for one cell.
     cell: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ enum Group {
 
 #[derive(Debug)]
 struct Nested {
-    /// Name of the column that tells the record type, if there are several.
+    /// Name of the column with the record type, if there are several.
     tag: Option<String>,
     columns: Vec<String>,
     /// For each alternative its type id, and the field in each column.
@@ -40,22 +40,20 @@ struct Nested {
 }
 
 impl CsvWriter {
-    /// Columns for the one record type wanted of these streams.
+    /// Columns for the selected record type of these streams.
     ///
     /// # Errors
-    /// When there are several, or it is not the same in all streams.
+    /// When several types are selected, or the type differs between the streams.
     pub fn new(streams: &[Stream], types: &[String]) -> Result<Self, Failure> {
         let mut wanted = streams.iter().flat_map(|stream| wanted_types(stream, types));
         let Some((first, id)) = wanted.next() else {
-            return Err(Failure::usage(
-                "there is no such message type; see `tapedb desc` for those there are",
-            ));
+            return Err(Failure::usage("no stream has this message type; `tapedb desc` lists the types"));
         };
         for (stream, other) in wanted {
             if !first.layouts().same_layout(id, stream.layouts(), other) {
                 let names = [(first, id), (stream, other)].map(|(stream, id)| type_name(stream, id));
                 return Err(Failure::usage(format!(
-                    "csv has columns of one record type, but there are {} and {}; choose one with --types, or use \
+                    "csv has the columns of one record type, but the selection has {} and {}; choose one with --types, or use \
                      --output json",
                     names[0], names[1]
                 )));

@@ -1,4 +1,4 @@
-//! Messages in the forms in which they are printed.
+//! The formats in which messages are printed.
 
 mod counter;
 mod csv;
@@ -6,8 +6,6 @@ mod json;
 mod text;
 mod value;
 
-use crate::failure::Failure;
-use crate::ui::Ui;
 use clap::ValueEnum;
 pub use counter::{Counter, Totals};
 use std::fmt;
@@ -17,14 +15,15 @@ use std::path::{Path, PathBuf};
 use tapedb_codec::dynamic::RecordRef;
 use tapedb_engine::{Cursor, Message, Stream};
 use tapedb_schema::Timestamp;
+use tapedb_terminal::{Failure, Ui};
 
 /// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Messages between two looks at Ctrl-C.
+/// Messages between two checks for Ctrl-C.
 const INTERRUPT_CHECK_INTERVAL: u64 = 4096;
-/// Damaged places that are told one by one; the others are counted.
-const DAMAGE_TOLD_MAX: u64 = 20;
-/// Damaged places after which reading is given up.
+/// Damaged locations that are reported one by one; the others are counted.
+const DAMAGE_REPORTED_MAX: u64 = 20;
+/// Damaged locations after which reading stops.
 const DAMAGE_MAX: u64 = 100_000;
 
 /// How messages are printed.
@@ -41,12 +40,12 @@ pub enum Format {
 }
 
 impl Format {
-    /// What was asked for, by the command's own option or by `--json`.
+    /// The format chosen by the command's own option or by `--json`.
     pub fn chosen(own: Option<Self>, ui: &Ui) -> Self {
         own.unwrap_or(if ui.json() { Self::Json } else { Self::Text })
     }
 
-    /// What the end of a file's name says.
+    /// The format that a file's extension implies.
     pub fn of_name(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" => Some(Self::Csv),
@@ -68,7 +67,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// Turns messages into bytes of one format.
+/// Encodes messages in one format.
 #[derive(Debug)]
 pub enum Writer {
     /// See [`Format::Text`].
@@ -82,10 +81,10 @@ pub enum Writer {
 }
 
 impl Writer {
-    /// Prepares for messages of these streams; `types` are the record types wanted, none for all.
+    /// A writer for messages of these streams; `types` are the selected record types, empty for all.
     ///
     /// # Errors
-    /// When the streams do not go together in this format.
+    /// When the format cannot hold the streams together.
     pub fn new(format: Format, streams: &[Stream], types: &[String]) -> Result<Self, Failure> {
         let several = streams.len() > 1;
         Ok(match format {
@@ -96,7 +95,7 @@ impl Writer {
         })
     }
 
-    /// What comes before the first message.
+    /// Appends the lines before the first message.
     pub fn header(&self, out: &mut Vec<u8>) {
         if let Self::Csv(csv) = self {
             csv.header(out);
@@ -109,7 +108,7 @@ impl Writer {
     /// When its bytes are damaged.
     #[inline]
     pub fn write(&mut self, message: &Message<'_>, out: &mut Vec<u8>) -> Result<(), tapedb_engine::Error> {
-        // Validated before anything is printed.
+        // Validated before any byte is printed.
         let record = message.record()?;
         match self {
             Self::Text(text) => text.write(message, record, out),
@@ -121,7 +120,7 @@ impl Writer {
     }
 }
 
-/// Appends one message that is no stream's, as text unless JSON is asked for.
+/// Appends one message without a stream, as text unless the format is JSON.
 pub fn write_plain(format: Format, symbol: &str, time: Timestamp, record: RecordRef<'_>, out: &mut Vec<u8>) {
     if format == Format::Json {
         record.write_message_json(symbol, time, out);
@@ -131,7 +130,7 @@ pub fn write_plain(format: Format, symbol: &str, time: Timestamp, record: Record
     }
 }
 
-/// Collects bytes for standard output, or for a file.
+/// A buffer in front of standard output or a file.
 #[derive(Debug, Default)]
 pub struct Output {
     /// Bytes not yet written.
@@ -140,27 +139,30 @@ pub struct Output {
 }
 
 impl Output {
-    /// Output into a file, which must not be there yet.
+    /// Output into a new file.
+    ///
+    /// # Errors
+    /// When the file exists.
     pub fn to_file(path: &Path) -> Result<Self, Failure> {
         let file = File::create_new(path).map_err(|error| {
             let path = path.display();
-            Failure::new(format!("cannot make {path}: {error}; name a file that is not there yet"))
+            Failure::new(format!("cannot create {path}: {error}; name a file that does not exist"))
         })?;
         Ok(Self { buffer: Vec::new(), file: Some((file, path.into())) })
     }
 
-    /// Writes if enough has come together.
+    /// Writes the buffer if it is full.
     #[inline]
     pub fn drain(&mut self) -> Result<(), Failure> {
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what there is.
+    /// Writes the buffer.
     pub fn flush(&mut self) -> Result<(), Failure> {
         match &mut self.file {
             Some((file, path)) => file.write_all(&self.buffer).map_err(|error| {
                 Failure::new(format!(
-                    "cannot write {}: {error}; make room or name another file",
+                    "cannot write {}: {error}; free disk space or name another file",
                     path.display()
                 ))
             })?,
@@ -204,43 +206,43 @@ pub fn copy(
     damage.finish()
 }
 
-/// Damage met while reading: told, left out, and failing the command at its end.
+/// Damage found while reading. It is reported and skipped, and fails the command at its end.
 #[derive(Debug, Default)]
 pub struct Damage {
-    places: u64,
+    locations: u64,
 }
 
 impl Damage {
-    /// Tells of one damaged place, which is left out.
+    /// Reports one damaged location, which is skipped.
     ///
     /// # Errors
-    /// What is no damage: a server that does not let the program in any more, or cannot be reached.
+    /// Errors that are not damage: the server refuses the client, or cannot be reached.
     pub fn note(&mut self, error: &tapedb_engine::Error, ui: &Ui) -> Result<(), Failure> {
-        if !is_left_out(error) {
+        if !is_damage(error) {
             return Err(Failure::new(error.to_string()));
         }
-        self.places += 1;
-        if self.places <= DAMAGE_TOLD_MAX {
+        self.locations += 1;
+        if self.locations <= DAMAGE_REPORTED_MAX {
             ui.warn(&error.to_string());
         }
-        if self.places < DAMAGE_MAX { Ok(()) } else { self.finish_now() }
+        if self.locations < DAMAGE_MAX { Ok(()) } else { self.finish_now() }
     }
 
     /// Fails if there was any.
     pub fn finish(&self) -> Result<(), Failure> {
-        if self.places == 0 { Ok(()) } else { self.finish_now() }
+        if self.locations == 0 { Ok(()) } else { self.finish_now() }
     }
 
     fn finish_now(&self) -> Result<(), Failure> {
-        let places = self.places;
+        let locations = self.locations;
         Err(Failure::new(format!(
-            "{places} damaged places were left out; restore the stream's files from a copy if you have one"
+            "{locations} damaged locations were left out; restore the stream's files from a copy if you have one"
         )))
     }
 }
 
-/// Whether reading goes on behind an error: it is about a place, and not about who reads.
-fn is_left_out(error: &tapedb_engine::Error) -> bool {
+/// Whether reading continues after an error: it concerns a location in the files, not the connection.
+fn is_damage(error: &tapedb_engine::Error) -> bool {
     use tapedb_engine::Error::{Denied, Disconnected, Protocol, Refused, Unreachable};
     !matches!(
         error,
@@ -254,12 +256,12 @@ mod tests {
     use tapedb_engine::Error;
 
     #[test]
-    fn who_is_not_let_in_has_found_no_damage() {
+    fn errors_of_the_connection_are_not_damage() {
         let (place, why) = ("tape://h:7847".to_string(), "a login is needed".to_string());
-        assert!(!is_left_out(&Error::Refused { place: place.clone(), why: why.clone() }));
-        assert!(!is_left_out(&Error::Unreachable { place, why: why.clone() }));
-        assert!(!is_left_out(&Error::Denied { what: why }));
+        assert!(!is_damage(&Error::Refused { place: place.clone(), why: why.clone() }));
+        assert!(!is_damage(&Error::Unreachable { place, why: why.clone() }));
+        assert!(!is_damage(&Error::Denied { what: why }));
         let source = io::Error::from(io::ErrorKind::InvalidData);
-        assert!(is_left_out(&Error::Io { operation: "read", path: "1.log".into(), source }));
+        assert!(is_damage(&Error::Io { operation: "read", path: "1.log".into(), source }));
     }
 }

@@ -1,11 +1,11 @@
-//! A line for people: time, symbol, type, then `field=value`; arrays in `[]`, records in `{}`, nulls left out.
+//! A line of text: time, symbol, type, then `field=value`; arrays in `[]`, records in `{}`, nulls left out.
 
 use super::value::{write_plain, write_quoted};
 use tapedb_codec::dynamic::{RecordRef, ValueRef};
 use tapedb_engine::Message;
 use tapedb_schema::Timestamp;
 
-/// Prints lines for people.
+/// Prints lines of text.
 #[derive(Debug)]
 pub struct TextWriter {
     /// Whether each line begins with the stream.
@@ -74,7 +74,7 @@ fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// A text as it is if it cannot be misread, else in quotes.
+/// A text without quotes if that is unambiguous, else in quotes.
 fn write_word(text: &str, out: &mut Vec<u8>) {
     let odd = |letter: char| letter.is_whitespace() || letter.is_control() || "\"=,[]{}".contains(letter);
     if text.is_empty() || text.contains(odd) {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use tapedb_codec::dynamic::ValueRef;
 
-/// Appends a value without any quotes: numbers, times and texts as they are, binary in hexadecimal, arrays and records
+/// Appends a value without any quotes: numbers, times and texts unchanged, binary in hexadecimal, arrays and records
 /// in canonical JSON, nothing for null.
 pub fn write_plain(value: ValueRef<'_>, out: &mut Vec<u8>) {
     match value {
@@ -29,9 +29,9 @@ pub fn write_plain(value: ValueRef<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a text in quotes, as JSON has it.
+/// Appends a text in quotes, as in JSON.
 pub fn write_quoted(text: &str, out: &mut Vec<u8>) {
-    // Writing to memory does not fail, nor has a text anything that JSON cannot say.
+    // Writing to memory does not fail, and JSON can hold any text.
     let _ = serde_json::to_writer(out, text);
 }
 
@@ -40,7 +40,7 @@ fn push(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
 
-/// Quicker than the formatting machinery: numbers make up much of a feed.
+/// Faster than the formatting traits: a feed is mostly numbers.
 fn write_unsigned(mut number: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let mut start = digits.len();

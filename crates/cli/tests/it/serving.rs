@@ -310,7 +310,7 @@ fn every_command_takes_the_url_of_a_server_or_says_why_not() {
         let refused = run(remotely(&place, &ready, line));
         assert_eq!(refused.code, 2, "{line}: {} {}", refused.out, refused.err);
         assert!(
-            refused.err.contains("is behind a server; run it where the files are"),
+            refused.err.contains("is a server; run it on the machine that has the files"),
             "{line}: {}",
             refused.err
         );

@@ -1,0 +1,253 @@
+//! What is measured: three messages, each written, read and validated by both codecs.
+//!
+//! A *lap* is one operation on every variant of a message. Each lap gives a sum that is known beforehand, so a case that
+//! skips work or reads something else fails: bytes written, messages found valid, or every field of every message
+//! decoded. Fields join the sum by one addition each, which costs little beside finding them.
+
+mod messages;
+
+use crate::fields::{Fields, fold_ref, fold_value};
+use messages::{books, empties, trades};
+use std::hint::black_box;
+use std::rc::Rc;
+use tapedb_codec::dynamic::{Layouts, RecordValue};
+use tapedb_codec::{SchemaBuilder, decode, decode_into, encode, view, view_trusted};
+
+/// A message with the cases that are measured on it.
+pub struct Subject {
+    /// How its cases begin.
+    pub name: &'static str,
+    /// Bytes of the body, the mean of the variants.
+    pub bytes: f64,
+    /// Sum of all fields of all variants, computed from the source.
+    pub checksum: u64,
+    /// The cases.
+    pub cases: Vec<Case>,
+    proof: Box<dyn Fn() -> Result<(), String>>,
+}
+
+/// One thing that is measured.
+pub struct Case {
+    /// `<message>.<what>`.
+    pub name: String,
+    /// Operations in a lap.
+    pub operations: u64,
+    /// What a lap has to sum up to.
+    expected: u64,
+    laps: Box<dyn FnMut(u64) -> u64>,
+}
+
+/// All of them.
+pub fn subjects() -> Vec<Subject> {
+    vec![Subject::new("empty", empties()), Subject::new("trade", trades()), Subject::new("book", books())]
+}
+
+impl Case {
+    /// Runs so many laps.
+    ///
+    /// # Errors
+    /// When the sum is not what it has to be.
+    pub fn run(&mut self, laps: u64) -> Result<(), String> {
+        let (expected, found) = (self.expected.wrapping_mul(laps), (self.laps)(laps));
+        if found == expected {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: {laps} laps sum up to {found:#x} instead of {expected:#x}; please report this",
+            self.name
+        ))
+    }
+}
+
+impl Subject {
+    fn new<T: Fields + PartialEq>(name: &'static str, values: Vec<T>) -> Self {
+        let ring = Rc::new(Ring::new(name, values));
+        let bytes = ring.bytes() as f64 / ring.values.len() as f64;
+        let (checksum, cases) = (ring.checksum(), cases(name, &ring));
+        Self { name, bytes, checksum, cases, proof: Box::new(move || ring.prove()) }
+    }
+
+    /// Proves that both codecs write the same bytes, read the source from them and refuse what is more.
+    ///
+    /// # Errors
+    /// When that is not so.
+    pub fn prove(&self) -> Result<(), String> {
+        (self.proof)().map_err(|what| format!("{}: {what}; please report this", self.name))
+    }
+}
+
+/// The variants of a message, in every form that a case begins with.
+struct Ring<T> {
+    values: Vec<T>,
+    records: Vec<RecordValue>,
+    bodies: Vec<Vec<u8>>,
+    layouts: Layouts,
+    type_id: u16,
+}
+
+/// Every case of one message.
+fn cases<T: Fields>(name: &str, ring: &Rc<Ring<T>>) -> Vec<Case> {
+    let count = ring.values.len() as u64;
+    let case = |what: &str, expected: u64, laps: Box<dyn FnMut(u64) -> u64>| Case {
+        name: format!("{name}.{what}"),
+        operations: count,
+        expected,
+        laps,
+    };
+    let (bytes, checksum) = (ring.bytes(), ring.checksum());
+    vec![
+        case("compiled.encode", bytes, compiled_encode(ring.clone())),
+        case("compiled.decode", checksum, compiled_decode(ring.clone())),
+        case("compiled.decode.copy", checksum, compiled_copy(ring.clone())),
+        case("interpreted.encode", bytes, interpreted_encode(ring.clone())),
+        case("interpreted.decode", checksum, interpreted_decode(ring.clone())),
+        case("interpreted.decode.copy", checksum, interpreted_copy(ring.clone())),
+        case("validate", count, compiled_validate(ring.clone())),
+        case("validate.interpreted", count, interpreted_validate(ring.clone())),
+    ]
+}
+
+fn compiled_encode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+    let mut out = Vec::new();
+    Box::new(move |count| {
+        laps(count, &ring.values, |value| {
+            out.clear();
+            encode(value, &mut out);
+            black_box(&out).len() as u64
+        })
+    })
+}
+
+fn interpreted_encode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+    let mut out = Vec::new();
+    Box::new(move |count| {
+        laps(count, &ring.records, |record| {
+            out.clear();
+            // A failure writes nothing, and shows in the sum; so below.
+            let _ = ring.layouts.encode(record, &mut out);
+            black_box(&out).len() as u64
+        })
+    })
+}
+
+fn compiled_decode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+    Box::new(move |count| {
+        laps(count, &ring.bodies, |body| {
+            message_sum(T::fold_view(view_trusted::<T>(body), u64::wrapping_add))
+        })
+    })
+}
+
+fn interpreted_decode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+    Box::new(move |count| {
+        laps(count, &ring.bodies, |body| match ring.layouts.view_trusted(ring.type_id, body) {
+            Ok(record) => message_sum(fold_ref(record, u64::wrapping_add)),
+            Err(_) => 0,
+        })
+    })
+}
+
+fn compiled_copy<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+    let mut value = T::default();
+    Box::new(move |count| {
+        laps(count, &ring.bodies, |body| match decode_into(body, &mut value) {
+            Ok(()) => message_sum(black_box(&value).fold(u64::wrapping_add)),
+            Err(_) => 0,
+        })
+    })
+}
+
+fn interpreted_copy<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+    let mut record = RecordValue::default();
+    Box::new(move |count| {
+        laps(count, &ring.bodies, |body| match ring.layouts.decode_into(ring.type_id, body, &mut record) {
+            Ok(()) => message_sum(fold_value(black_box(&record), u64::wrapping_add)),
+            Err(_) => 0,
+        })
+    })
+}
+
+fn compiled_validate<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+    Box::new(move |count| laps(count, &ring.bodies, |body| view::<T>(body).is_ok().into()))
+}
+
+fn interpreted_validate<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+    Box::new(move |count| {
+        laps(count, &ring.bodies, |body| ring.layouts.check(ring.type_id, body).is_ok().into())
+    })
+}
+
+/// So many laps of `operation` over `ring`, each operation on something that the compiler cannot know.
+#[inline(always)]
+fn laps<I>(count: u64, ring: &[I], mut operation: impl FnMut(&I) -> u64) -> u64 {
+    let mut sum = 0u64;
+    for _ in 0..count {
+        for item in ring {
+            sum = sum.wrapping_add(operation(black_box(item)));
+        }
+    }
+    sum
+}
+
+/// A message counts even when it has no fields.
+#[inline(always)]
+fn message_sum(fields: u64) -> u64 {
+    fields.wrapping_add(1)
+}
+
+impl<T: Fields + PartialEq> Ring<T> {
+    fn new(name: &str, values: Vec<T>) -> Self {
+        let mut schema = SchemaBuilder::new();
+        let type_id = T::register(&mut schema);
+        let layouts = Layouts::new(schema.finish()).expect("derives make valid schemas");
+        let bodies: Vec<Vec<u8>> = values.iter().map(encoded).collect();
+        let record = |body: &Vec<u8>| layouts.decode(type_id, body).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let records = bodies.iter().map(record).collect();
+        Self { values, records, bodies, layouts, type_id }
+    }
+
+    fn prove(&self) -> Result<(), String> {
+        for ((value, record), body) in self.values.iter().zip(&self.records).zip(&self.bodies) {
+            self.prove_one(value, record, body)?;
+        }
+        Ok(())
+    }
+
+    fn prove_one(&self, value: &T, record: &RecordValue, body: &[u8]) -> Result<(), String> {
+        let (layouts, type_id) = (&self.layouts, self.type_id);
+        let mut interpreted = Vec::new();
+        layouts.encode(record, &mut interpreted).map_err(|error| error.to_string())?;
+        if interpreted != body || encoded(value) != body {
+            return Err("the two codecs write different bytes".into());
+        }
+        let mut viewed = RecordValue::default();
+        viewed.assign(layouts.view(type_id, body).map_err(|error| error.to_string())?);
+        if decode::<T>(body).as_ref() != Ok(value) || viewed != *record {
+            return Err("what is read is not what was written".into());
+        }
+        let longer = [body, &[0]].concat();
+        if view::<T>(&longer).is_ok() || layouts.check(type_id, &longer).is_ok() {
+            return Err("a body with a byte more is found valid".into());
+        }
+        Ok(())
+    }
+}
+
+impl<T: Fields> Ring<T> {
+    /// Bytes of all bodies.
+    fn bytes(&self) -> u64 {
+        self.bodies.iter().map(|body| body.len() as u64).sum()
+    }
+
+    /// Sum over all fields of all variants.
+    fn checksum(&self) -> u64 {
+        let sums = self.values.iter().map(|value| message_sum(value.fold(u64::wrapping_add)));
+        sums.fold(0, u64::wrapping_add)
+    }
+}
+
+fn encoded<T: Fields>(value: &T) -> Vec<u8> {
+    let mut body = Vec::new();
+    encode(value, &mut body);
+    body
+}

@@ -1,0 +1,92 @@
+//! Recorded data: importing, sealing, reading, size; the same in the cold tier.
+
+use super::cold;
+use super::read::{rate, rows, seal, size};
+use super::scratch::Scratch;
+use crate::fields::Fields;
+use crate::pool::{Tally, plus};
+use crate::report::Report;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Instant;
+use tapedb_engine::StreamOptions;
+use tapedb_market::Package;
+use tapedb_market::import::{self, Format, ImportOptions, Merge};
+use tapedb_terminal::{Failure, Ui};
+
+/// Recorded data that is imported together.
+pub struct Set {
+    /// In the names of cases.
+    name: &'static str,
+    format: Format,
+    /// Which of the format's files.
+    has: fn(&Path) -> bool,
+}
+
+/// What is measured: the quotes that rivals get (`bench/rivals/storage/quotes.py`), the same and all trades, and captures of
+/// order books.
+pub const SETS: [Set; 3] = [
+    Set { name: "quotes", format: Format::UsEquityTicks, has: is_of_quotes },
+    Set { name: "ticks", format: Format::UsEquityTicks, has: |_| true },
+    Set { name: "book", format: Format::BinanceRawWs, has: |_| true },
+];
+
+/// Whether a file has the quotes of AIG or BAC.
+fn is_of_quotes(path: &Path) -> bool {
+    let is_named =
+        |part: Option<&OsStr>, test: fn(&str) -> bool| part.and_then(OsStr::to_str).is_some_and(test);
+    is_named(path.parent().and_then(Path::file_name), |folder| ["aig", "bac"].contains(&folder))
+        && is_named(path.file_name(), |file| file.ends_with("_quote.zip"))
+}
+
+/// Imports one set, and reads it.
+pub fn measure(
+    scratch: &Scratch,
+    Set { name, format, has }: &Set,
+    data: &Path,
+    report: &mut Report,
+    ui: &Ui,
+) -> Result<(), Failure> {
+    let folder = data.join(format.to_string());
+    if !folder.exists() {
+        ui.note(&format!("{} is not there: its cases are left out", folder.display()));
+        return Ok(());
+    }
+    let failed = |error: import::ImportError| Failure::new(error.to_string());
+    let stream = scratch.stream::<Package>(name, StreamOptions::default())?;
+    let mut files = import::discover(*format, &[folder], &ImportOptions::default()).map_err(failed)?;
+    files.retain(|file| has(file.path()));
+    let (mut loader, mut package) = (stream.loader()?, Package::default());
+    let mut expected = Tally::default();
+    let started = Instant::now();
+    let mut merge = Merge::new(files);
+    while let Some(row) = merge.next(&mut package).map_err(failed)? {
+        ui.check_interrupt()?;
+        loader.append(row.symbol, row.time, &package)?;
+        expected.add(row.time, package.fold(plus));
+    }
+    loader.close()?;
+    rate(report, &format!("import.{name}"), expected.messages, started);
+    // For whoever sets figures of others beside these: they are of as many rows, or of other ones.
+    report.add(&format!("messages.{name}"), "messages", "messages", expected.messages as f64);
+    seal(&stream, &format!("import.{name}.sealed"), started, report)?;
+    rows::<Package>(&stream, &format!("read.{name}.1"), 1, expected, report)?;
+    size(&stream, &format!("size.{name}"), report)?;
+    cold::measure::<Package>(&stream, name, expected, report)?;
+    scratch.db.delete_stream(name)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_are_those_that_rivals_get() {
+        let is_in = |path: &str| is_of_quotes(Path::new(path));
+        assert!(is_in("data/us-equity-ticks/aig/20131007_quote.zip"));
+        assert!(is_in("data/us-equity-ticks/bac/20131009_quote.zip"));
+        assert!(!is_in("data/us-equity-ticks/aig/20131007_trade.zip"));
+        assert!(!is_in("data/us-equity-ticks/spy/20131007_quote.zip"));
+    }
+}

@@ -1,0 +1,49 @@
+//! `tapedb completions` and `tapedb man`: what shells and `man` know of the command, generated from its definition.
+
+use crate::Cli;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use std::fs;
+use std::path::PathBuf;
+use tapedb_terminal::{Failure, Ui};
+
+/// Print the completions of a shell.
+///
+/// Examples:
+///   tapedb completions bash > /etc/bash_completion.d/tapedb
+///   tapedb completions zsh > ~/.zfunc/_tapedb
+///   tapedb completions fish > ~/.config/fish/completions/tapedb.fish
+#[derive(clap::Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Write the manual pages, one for each command, into a directory.
+///
+/// Example: tapedb man /usr/local/share/man/man1
+#[derive(clap::Args, Debug)]
+pub struct ManArgs {
+    /// The directory; made if it is not there. Pages in it are replaced.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Prints completions.
+pub fn completions(args: CompletionsArgs, ui: &Ui) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "tapedb", &mut script);
+    ui.print(&String::from_utf8_lossy(&script))
+}
+
+/// Writes manual pages.
+pub fn man(args: &ManArgs, ui: &Ui) -> Result<(), Failure> {
+    let directory = &args.directory;
+    fs::create_dir_all(directory)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+        .map_err(|error| Failure::new(format!("cannot write {}: {error}", directory.display())))?;
+    ui.note(&format!("wrote the manual pages into {}", directory.display()));
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! The ledger of imports: a file in the stream's directory that says what was imported, so that nothing is imported
+//! twice by mistake, and an import that was cut short goes on where it stopped. `docs/format/imports.md` draws it.
+//!
+//! Always true: a `begin` line is on disk before the first message of its import is written, and an `end` line only
+//! after the last one is on disk. So a ledger never says that a file is complete when it is not.
+
+use super::identity::Identity;
+use crc_fast::{CrcAlgorithm, checksum};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use tapedb_terminal::Failure;
+
+/// Name of the ledger in the stream's directory.
+pub const LEDGER_FILE: &str = "imports";
+
+/// An import as the ledger knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Import {
+    /// Its number, from 1.
+    pub id: u64,
+    /// Sequence number of its first message.
+    pub first_sequence: u64,
+    /// Name of the format.
+    pub format: String,
+    /// The files.
+    pub files: Vec<Identity>,
+    /// How far it came.
+    pub state: State,
+}
+
+/// How far an import came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Begun; an unknown part of its messages is in the stream.
+    Unfinished,
+    /// All messages are in the stream.
+    Finished,
+    /// Begun and given up, because another import was forced: a part of its messages is in the stream.
+    Abandoned,
+    /// Begun, but ended before any message was in the stream.
+    Withdrawn,
+}
+
+/// One line.
+#[derive(Serialize, Deserialize, Debug)]
+#[serde(rename_all = "snake_case")]
+enum Entry {
+    Begin { id: u64, first_sequence: u64, format: String, files: Vec<Identity> },
+    End { id: u64, messages: u64 },
+    Abandon { id: u64 },
+    Withdraw { id: u64 },
+}
+
+/// The ledger of one stream.
+#[derive(Debug)]
+pub struct Ledger {
+    path: PathBuf,
+    imports: Vec<Import>,
+    /// Bytes of whole lines; what follows is a line that was never finished.
+    end: u64,
+}
+
+impl Ledger {
+    /// Reads the ledger in a stream's directory; there is none before the first import.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is damaged anywhere but at its end.
+    pub fn open(directory: &Path) -> Result<Self, Failure> {
+        let path = directory.join(LEDGER_FILE);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(cannot("read", &path, &error)),
+        };
+        let mut ledger = Self { path, imports: Vec::new(), end: 0 };
+        ledger.take_lines(&bytes)?;
+        Ok(ledger)
+    }
+
+    /// The import that was cut short, if there is one; it is the last.
+    pub fn unfinished(&self) -> Option<&Import> {
+        self.imports.iter().rfind(|import| import.state == State::Unfinished)
+    }
+
+    /// The import that brought this file, or a part of it, into the stream; a finished one before others.
+    pub fn import_of(&self, file: &Identity) -> Option<&Import> {
+        let has = |import: &&Import| {
+            import.state != State::Withdrawn && import.files.iter().any(|known| known.same_content(file))
+        };
+        let having = || self.imports.iter().filter(has);
+        having().find(|import| import.state == State::Finished).or_else(|| having().next_back())
+    }
+
+    /// Notes on disk that an import begins; returns its number.
+    pub fn begin(&mut self, first_sequence: u64, format: &str, files: &[Identity]) -> Result<u64, Failure> {
+        let id = self.imports.last().map_or(1, |import| import.id + 1);
+        let (format, files) = (format.to_string(), files.to_vec());
+        self.append(Entry::Begin { id, first_sequence, format, files })?;
+        Ok(id)
+    }
+
+    /// Notes on disk that all messages of an import are on disk.
+    pub fn end(&mut self, id: u64, messages: u64) -> Result<(), Failure> {
+        self.append(Entry::End { id, messages })
+    }
+
+    /// Notes on disk that an import that was cut short will not be gone on with.
+    pub fn abandon(&mut self, id: u64) -> Result<(), Failure> {
+        self.append(Entry::Abandon { id })
+    }
+
+    /// Notes on disk that no message of an import came into the stream.
+    pub fn withdraw(&mut self, id: u64) -> Result<(), Failure> {
+        self.append(Entry::Withdraw { id })
+    }
+
+    fn take_lines(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+        for (i, line) in lines.iter().enumerate() {
+            if entry_of(line).and_then(|entry| self.apply(entry)).is_some() {
+                self.end += line.len() as u64;
+            } else if i + 1 < lines.len() || line.ends_with(b"\n") {
+                return Err(Failure::new(format!(
+                    "{}: line {} is damaged, so it is not known what was imported; restore the file from a copy, or \
+                     delete the stream and import again",
+                    self.path.display(),
+                    i + 1
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an entry into account; `None` when it does not go with those before it.
+    fn apply(&mut self, entry: Entry) -> Option<()> {
+        match entry {
+            Entry::Begin { id, first_sequence, format, files } => {
+                let next = self.imports.last().is_none_or(|import| import.id < id);
+                let import = Import { id, first_sequence, format, files, state: State::Unfinished };
+                next.then(|| self.imports.push(import))
+            }
+            Entry::End { id, .. } => self.set_state(id, State::Finished),
+            Entry::Abandon { id } => self.set_state(id, State::Abandoned),
+            Entry::Withdraw { id } => self.set_state(id, State::Withdrawn),
+        }
+    }
+
+    fn set_state(&mut self, id: u64, state: State) -> Option<()> {
+        self.imports.iter_mut().find(|import| import.id == id).map(|import| import.state = state)
+    }
+
+    /// Appends a line, after cutting off one that was never finished, and waits until it is on disk.
+    fn append(&mut self, entry: Entry) -> Result<(), Failure> {
+        let line = line_of(&entry).ok_or_else(|| Failure::new("cannot write JSON; please report this"))?;
+        self.write(&line).map_err(|error| cannot("write", &self.path, &error))?;
+        self.end += line.len() as u64;
+        self.apply(entry);
+        Ok(())
+    }
+
+    fn write(&self, line: &[u8]) -> std::io::Result<()> {
+        let is_new = !self.path.exists();
+        let mut file = File::options().create(true).append(true).open(&self.path)?;
+        file.set_len(self.end)?;
+        file.write_all(line)?;
+        file.sync_all()?;
+        match self.path.parent() {
+            Some(directory) if is_new => File::open(directory)?.sync_all(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `crc32c json\n`.
+fn line_of(entry: &Entry) -> Option<Vec<u8>> {
+    let json = serde_json::to_string(entry).ok()?;
+    Some(format!("{:08x} {json}\n", crc(json.as_bytes())).into_bytes())
+}
+
+fn entry_of(line: &[u8]) -> Option<Entry> {
+    let line = str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
+    let (stated, json) = line.split_once(' ')?;
+    (stated == format!("{:08x}", crc(json.as_bytes()))).then_some(())?;
+    serde_json::from_str(json).ok()
+}
+
+fn crc(bytes: &[u8]) -> u32 {
+    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+fn cannot(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!(
+        "cannot {operation} {}: {error}; see that the disk has room and the file is yours",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str) -> Identity {
+        Identity {
+            name: name.into(),
+            bytes: name.len() as u64,
+            crc64: format!("{:016x}", crc(name.as_bytes())),
+        }
+    }
+
+    fn states(ledger: &Ledger) -> Vec<State> {
+        ledger.imports.iter().map(|import| import.state).collect()
+    }
+
+    #[test]
+    fn remembers() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::open(directory.path()).unwrap();
+        assert!(ledger.imports.is_empty());
+        let first = ledger.begin(0, "fx-ticks", &[file("a"), file("b \"c\"\n")]).unwrap();
+        ledger.abandon(first).unwrap();
+        let second = ledger.begin(10, "fx-ticks", &[file("a")]).unwrap();
+        ledger.end(second, 5).unwrap();
+        let empty = ledger.begin(15, "fx-ticks", &[file("c")]).unwrap();
+        ledger.withdraw(empty).unwrap();
+        let third = ledger.begin(15, "fx-ticks", &[file("d")]).unwrap();
+        for ledger in [&ledger, &Ledger::open(directory.path()).unwrap()] {
+            let expected = [State::Abandoned, State::Finished, State::Withdrawn, State::Unfinished];
+            assert_eq!(states(ledger), expected);
+            assert_eq!(ledger.import_of(&file("c")), None);
+            assert_eq!(ledger.unfinished().map(|import| import.id), Some(third));
+            assert_eq!(ledger.import_of(&file("a")).map(|import| import.id), Some(second));
+            assert_eq!(ledger.import_of(&file("b \"c\"\n")).map(|import| import.id), Some(first));
+            assert_eq!(ledger.import_of(&file("x")), None);
+        }
+    }
+
+    #[test]
+    fn a_torn_end_is_cut_and_a_damaged_middle_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(LEDGER_FILE);
+        let mut ledger = Ledger::open(directory.path()).unwrap();
+        let id = ledger.begin(0, "fx-ticks", &[file("a")]).unwrap();
+        let begun = fs::read(&path).unwrap().len();
+        ledger.end(id, 5).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for cut in begun..whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let mut ledger = Ledger::open(directory.path()).unwrap();
+            assert_eq!(states(&ledger), [State::Unfinished], "{cut}");
+            ledger.end(id, 5).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), whole);
+        }
+        for at in 0..begun {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            fs::write(&path, &damaged).unwrap();
+            assert!(Ledger::open(directory.path()).unwrap_err().to_string().contains("line 1"), "{at}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What an import says at its end.
+
+use super::plan::Plan;
+use super::{Input, Outcome};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tapedb_terminal::{Failure, Ui, ui};
+
+/// What came of one file.
+#[derive(Serialize, Debug)]
+pub struct FileReport {
+    pub file: String,
+    pub bytes: u64,
+    /// Messages of the file in the stream; `None`: passed over, it was there.
+    pub messages: Option<u64>,
+}
+
+/// What came of all.
+#[derive(Serialize, Debug)]
+struct Totals {
+    stream: String,
+    files: usize,
+    messages: u64,
+    /// Messages that an import that was cut short had written.
+    resumed: u64,
+    bad_lines: u64,
+    ignored: BTreeMap<String, u64>,
+    /// Units in which times of receipt were taken to be, where they are not nanoseconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    guessed_units: Vec<&'static str>,
+    seconds: f64,
+    messages_per_second: f64,
+}
+
+/// Prints what came of the files of a stream.
+pub fn print(stream: &str, files: &[FileReport], outcome: &Outcome, ui: &Ui) -> Result<(), Failure> {
+    let messages = outcome.messages.iter().sum();
+    let totals = Totals {
+        stream: stream.into(),
+        files: files.iter().filter(|file| file.messages.is_some()).count(),
+        messages,
+        resumed: outcome.found,
+        bad_lines: outcome.bad_lines,
+        ignored: outcome.ignored.clone(),
+        guessed_units: outcome.guessed_units.clone(),
+        seconds: outcome.seconds,
+        messages_per_second: ui::per_second(messages, outcome.seconds),
+    };
+    if ui.json() {
+        files.iter().try_for_each(|file| ui.print_json(file))?;
+        return ui.print_json(&totals);
+    }
+    let rows: Vec<Vec<String>> = files.iter().map(FileReport::row).collect();
+    ui.print(&ui::table(&["file", "bytes", "messages"], &[1, 2], &rows))?;
+    ui.print(&totals.text())
+}
+
+/// What came of each file, given as many counts of sources as were wanted.
+pub fn file_reports(inputs: &[Input], plan: &Plan, outcome: &Outcome) -> Vec<FileReport> {
+    let mut counts = outcome.messages.iter();
+    let mut of = |input: &Input| counts.by_ref().take(input.sources.len()).sum();
+    let report = |(input, wanted): (&Input, &bool)| FileReport {
+        file: input.path.display().to_string(),
+        bytes: input.identity.bytes,
+        messages: wanted.then(|| of(input)),
+    };
+    inputs.iter().zip(&plan.wanted).map(report).collect()
+}
+
+impl FileReport {
+    fn row(&self) -> Vec<String> {
+        let messages = self.messages.map_or("was there".into(), ui::thousands);
+        vec![self.file.clone(), ui::thousands(self.bytes), messages]
+    }
+}
+
+impl Totals {
+    fn text(&self) -> String {
+        let rate = ui::rate(self.messages, self.seconds);
+        let mut text = format!(
+            "{:?}: {} messages of {} files in {:.2} s, {rate}\n",
+            self.stream,
+            ui::thousands(self.messages),
+            self.files,
+            self.seconds
+        );
+        if self.resumed > 0 {
+            text.push_str(&format!(
+                "{} of them were there from an import that was cut short\n",
+                ui::thousands(self.resumed)
+            ));
+        }
+        if self.bad_lines > 0 {
+            text.push_str(&format!("{} bad lines passed over\n", ui::thousands(self.bad_lines)));
+        }
+        for unit in &self.guessed_units {
+            text.push_str(&format!("times of receipt were taken for {unit}, for their size\n"));
+        }
+        for (kind, count) in &self.ignored {
+            text.push_str(&format!("{} lines of kind {kind:?} are not imported\n", ui::thousands(*count)));
+        }
+        text
+    }
+}

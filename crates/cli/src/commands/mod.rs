@@ -1,0 +1,11 @@
+//! The commands, one file or folder each, grouped by what they work on.
+
+pub mod demo;
+pub mod maintenance;
+pub mod manual;
+pub mod messages;
+pub mod serve;
+pub mod shell;
+pub mod streams;
+pub mod tick;
+pub mod topic;

@@ -1,0 +1,58 @@
+//! `tapedb delete`: a stream and all its messages.
+
+use crate::args::{StreamArgs, open_stream};
+use crate::commands::streams::list::Summary;
+use crate::input::confirm;
+use serde::Serialize;
+use tapedb_engine::Database;
+use tapedb_terminal::{Failure, Ui};
+
+/// Delete a stream with all its messages, for good.
+///
+/// Asks before it does; --yes answers beforehand, and is needed where there is nobody to ask. A stream whose files are
+/// damaged is deleted like any other.
+///
+/// Example: tapedb delete --db demo.tape feed --yes
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    stream: StreamArgs,
+
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Deleted<'a> {
+    deleted: &'a str,
+}
+
+/// Deletes the stream.
+pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let name = &args.stream.name;
+    // Opened for reading first: the question says what would be deleted.
+    let content = content(&args.stream.db.open_to_read()?, name, ui)?;
+    let subject = format!("stream {name:?}");
+    if !args.yes && !confirm(&format!("Delete {subject} ({content})"), &subject, ui)? {
+        return Err(Failure::new("nothing was deleted; answer yes to delete"));
+    }
+    args.stream.db.open_to_write()?.delete_stream(name)?;
+    if ui.json() {
+        return ui.print_json(&Deleted { deleted: name });
+    }
+    ui.print(&format!("deleted stream {name:?}\n"))
+}
+
+/// What the stream holds, in one line, as far as its files tell.
+fn content(db: &Database, name: &str, ui: &Ui) -> Result<String, Failure> {
+    let is_there = db.streams()?.iter().any(|known| known == name);
+    match open_stream(db, name, ui).and_then(|stream| Summary::of(&stream)) {
+        Ok(summary) => Ok(summary.content()),
+        Err(failure) if is_there => {
+            ui.warn(&format!("stream {name:?} cannot be opened: {failure}"));
+            Ok("its files are damaged".into())
+        }
+        Err(failure) => Err(failure),
+    }
+}

@@ -1,0 +1,120 @@
+//! What `create` and `alter` can choose for a stream, and how it is shown.
+
+use clap::ValueEnum;
+use serde::Serialize;
+use std::time::Duration;
+use tapedb_engine::{Late, Retention, Stream, StreamOptions};
+use tapedb_terminal::{quantity, quantity::duration};
+
+/// Settings that can be chosen at any time; what is not named stays as it is.
+#[derive(clap::Args, Debug, Default)]
+pub struct SettingsArgs {
+    /// Whether messages older than the last one are taken (a new stream takes them).
+    #[arg(long, value_enum)]
+    late: Option<LateArg>,
+
+    /// How large a log file gets, for example 64MiB (as in a new stream); at most 1GiB.
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
+    file_size: Option<u64>,
+
+    /// Purge messages by themselves when they are so much older than the latest one, for example 30d; or none.
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    keep_for: Option<Limit<Duration>>,
+
+    /// Purge the oldest messages by themselves while the stream is larger, for example 500GiB; or none.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    keep_size: Option<Limit<u64>>,
+
+    /// Seal a log file so long after its first message though it is not full, for example 10m (1h in a new stream); or
+    /// none.
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    seal_after: Option<Limit<Duration>>,
+
+    /// Compress segments once more, smaller and slower to read, when they are so old, for example 7d; or none.
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    cold_after: Option<Limit<Duration>>,
+
+    /// The same as --cold-after 0s: segments are made small from the start.
+    #[arg(long, conflicts_with = "cold_after")]
+    cold: bool,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum LateArg {
+    Accept,
+    Refuse,
+}
+
+/// A limit, or none.
+#[derive(Debug, Clone, Copy)]
+struct Limit<T>(Option<T>);
+
+fn age(text: &str) -> Result<Limit<Duration>, String> {
+    limit(text, duration)
+}
+
+fn size(text: &str) -> Result<Limit<u64>, String> {
+    limit(text, quantity::size)
+}
+
+fn limit<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Limit<T>, String> {
+    if text == "none" { Ok(Limit(None)) } else { parse(text).map(|limit| Limit(Some(limit))) }
+}
+
+impl SettingsArgs {
+    /// Whether nothing is chosen.
+    pub fn is_empty(&self) -> bool {
+        let Self { late, file_size, keep_for, keep_size, seal_after, cold_after, cold } = self;
+        let ages = [keep_for, seal_after, cold_after].iter().all(|age| age.is_none());
+        ages && late.is_none() && file_size.is_none() && keep_size.is_none() && !cold
+    }
+
+    /// Options with what is chosen.
+    pub fn on(&self, options: StreamOptions) -> StreamOptions {
+        let late = self.late.map(|late| match late {
+            LateArg::Accept => Late::Accept,
+            LateArg::Refuse => Late::Refuse,
+        });
+        let Retention { age, bytes } = options.retention;
+        let cold_after = if self.cold { Some(Limit(Some(Duration::ZERO))) } else { self.cold_after };
+        StreamOptions {
+            late: late.unwrap_or(options.late),
+            file_bytes_max: self.file_size.unwrap_or(options.file_bytes_max),
+            retention: Retention { age: chosen(self.keep_for, age), bytes: chosen(self.keep_size, bytes) },
+            seal_after: chosen(self.seal_after, options.seal_after),
+            cold_after: chosen(cold_after, options.cold_after),
+            ..options
+        }
+    }
+}
+
+fn chosen<T>(limit: Option<Limit<T>>, now: Option<T>) -> Option<T> {
+    limit.map_or(now, |limit| limit.0)
+}
+
+/// A stream's settings as programs see them; ages in seconds.
+#[derive(Serialize, Debug)]
+pub struct Settings {
+    late: &'static str,
+    file_bytes_max: u64,
+    keep_seconds: Option<f64>,
+    keep_bytes: Option<u64>,
+    seal_after_seconds: Option<f64>,
+    cold_after_seconds: Option<f64>,
+}
+
+impl Settings {
+    /// The settings of a stream.
+    pub fn of(stream: &Stream) -> Self {
+        let StreamOptions { late, file_bytes_max, retention, seal_after, cold_after, .. } = stream.options();
+        let seconds = |age: Option<Duration>| age.map(|age| age.as_secs_f64());
+        Self {
+            late: if late == Late::Accept { "accept" } else { "refuse" },
+            file_bytes_max,
+            keep_seconds: seconds(retention.age),
+            keep_bytes: retention.bytes,
+            seal_after_seconds: seconds(seal_after),
+            cold_after_seconds: seconds(cold_after),
+        }
+    }
+}

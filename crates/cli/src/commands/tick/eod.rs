@@ -1,0 +1,34 @@
+//! `tapedb tick eod`: ends a day.
+
+use super::ask::{Question, ask};
+use super::socket;
+use std::path::PathBuf;
+use tapedb_terminal::{Failure, Ui};
+
+/// End a day of a plant now: tomorrow begins, and whoever subscribes is told.
+///
+/// It is asked on this machine, by the user that runs the plant. From elsewhere, a client of kdb+ with the right to write the
+/// calendar sends .u.end (see --kdb of the plant).
+///
+/// Example: tapedb tick eod
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Socket on which the plant is asked, as it says when it starts; unless said, that of this user's plant or `tick all`.
+    #[arg(long, value_name = "PATH")]
+    at: Option<PathBuf>,
+
+    /// Name of the plant, where there are several.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// The date that ends; today unless said. If it has ended, nothing happens.
+    #[arg(long, value_name = "DATE")]
+    date: Option<String>,
+}
+
+/// Ends a day.
+pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let question = Question::EndOfDay { plant: args.name, date: args.date };
+    let at = args.at.map_or_else(|| socket::of_some_role(&["plant", "all"]), Ok)?;
+    ask(&at, &question, |line| ui.print(&format!("{line}\n")).map(|()| false))
+}

@@ -1,0 +1,117 @@
+//! `tapedb topic copy`: a durable stream of a topic.
+
+use super::of_database;
+use crate::args::DatabaseArgs;
+use crate::commands::streams::settings::SettingsArgs;
+use crate::creation::CreateArgs;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tapedb_carbon::{CarbonCopy, CopyOptions, CopyProgress};
+use tapedb_engine::StreamOptions;
+use tapedb_terminal::{Failure, Ui, location, quantity, ui};
+use tapedb_topic::{Folder, Topic, TopicError};
+
+/// How long it waits before Ctrl-C is looked at.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// Keep a durable stream of a topic: its carbon copy.
+///
+/// Runs until Ctrl-C; every message is copied, in the topic's order. Started again it goes on where it was, if the topic still
+/// has that. Where it could not keep up, it says how much it missed; STREAM.carbon, a stream beside the copy, keeps which
+/// message of the stream is which of the topic. Publishers of a reliable topic wait for the copy, unless --lossy.
+///
+/// The topic is the database's of that name, or else one that belongs to none.
+///
+/// Example: tapedb topic copy quotes --db market.tape --stream quotes --keep-for 15m
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    db: DatabaseArgs,
+
+    #[command(flatten)]
+    creation: CreateArgs,
+
+    /// Folder with the topics' files, where it is not the usual one.
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+
+    /// The topic.
+    #[arg(value_name = "TOPIC")]
+    topic: String,
+
+    /// The stream; made if it is not there [default: named as the topic].
+    #[arg(long, value_name = "STREAM")]
+    stream: Option<String>,
+
+    /// Rather miss messages than make publishers wait.
+    #[arg(long)]
+    lossy: bool,
+
+    /// How long a message may wait for others before they are written together.
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "1ms")]
+    delay: Duration,
+
+    /// How often progress is told.
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "10s")]
+    every: Duration,
+
+    /// End after this time [default: go on until Ctrl-C].
+    #[arg(long = "for", value_parser = quantity::duration, value_name = "DURATION")]
+    duration: Option<Duration>,
+
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
+
+/// Copies until it is told to end.
+pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    ui.signals().give_time_to_finish()?;
+    let db = args.db.open_or_create(args.creation.create)?;
+    let topic = find(&args)?;
+    let stream = args.stream.as_deref().unwrap_or(&args.topic);
+    let settings = args.settings.on(StreamOptions::default());
+    let options = CopyOptions { delay: args.delay, is_waited_for: !args.lossy, ..CopyOptions::default() };
+    let mut copy = CarbonCopy::open(&topic, &db, stream, settings, options)?;
+    let deadline = args.duration.map(|duration| Instant::now() + duration);
+    let (mut told, mut missed) = (Instant::now(), 0);
+    while !ui.is_interrupted() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        copy.step(WAIT)?;
+        if told.elapsed() >= args.every {
+            told = Instant::now();
+            tell(&copy.progress(), ui)?;
+        }
+        let now_missed = copy.progress().missed;
+        if now_missed > std::mem::replace(&mut missed, now_missed) {
+            ui.warn(&format!("{now_missed} messages were overwritten before they could be copied"));
+        }
+    }
+    copy.flush()?;
+    tell(&copy.progress(), ui)?;
+    ui.check_interrupt()
+}
+
+fn find(args: &Args) -> Result<Topic, Failure> {
+    if let Some(folder) = &args.folder {
+        return Ok(Topic::open(&Folder::at(folder), &args.topic)?);
+    }
+    if location::url_of(&args.db.db).is_none() {
+        match Topic::open(&of_database(&args.db.db)?, &args.topic) {
+            Err(TopicError::NotFound { .. }) => {}
+            found => return Ok(found?),
+        }
+    }
+    Ok(Topic::open(&Folder::shared(), &args.topic)?)
+}
+
+fn tell(progress: &CopyProgress, ui: &Ui) -> Result<(), Failure> {
+    let CopyProgress { copied, missed, lag, lag_bytes, next_sequence } = *progress;
+    if ui.json() {
+        let object = json!({
+            "copied": copied, "missed": missed, "lag": lag, "lag_bytes": lag_bytes, "next_sequence": next_sequence,
+        });
+        return ui.print_json(&object);
+    }
+    let numbers = [copied, missed, lag].map(ui::thousands);
+    ui.print(&format!("{} messages copied, {} missed, {} behind\n", numbers[0], numbers[1], numbers[2]))
+}

@@ -1,0 +1,98 @@
+//! `tapedb topic tail`: messages as they come.
+
+use super::FolderArgs;
+use crate::output::{self, Format, Output};
+use std::time::{Duration, Instant};
+use tapedb_terminal::{Failure, Ui, quantity};
+use tapedb_topic::{Subscriber, Topic, TopicError};
+
+/// How long it waits before Ctrl-C and the end of `--for` are looked at.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// Print the messages of a topic as they come.
+///
+/// Publishers never wait for this: what is not printed fast enough is missed, and how much is told. Ends with Ctrl-C, or
+/// when the topic is deleted.
+///
+/// Example: tapedb topic tail quotes --oldest --symbols AAPL,MSFT --for 10s
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    folder: FolderArgs,
+
+    /// The topic.
+    #[arg(value_name = "TOPIC")]
+    topic: String,
+
+    /// Begin with the oldest message that is still there.
+    #[arg(long)]
+    oldest: bool,
+
+    /// Only these symbols, for example AIG,BAC.
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    symbols: Vec<String>,
+
+    /// Only these record types, for example Trade,Quote.
+    #[arg(long, value_delimiter = ',', value_name = "X,Y")]
+    types: Vec<String>,
+
+    /// End after so many messages.
+    #[arg(long, value_parser = quantity::count, value_name = "N")]
+    limit: Option<u64>,
+
+    /// End after this time, for example 250ms, 10s or 5m [default: go on until Ctrl-C].
+    #[arg(long = "for", value_parser = quantity::duration, value_name = "DURATION")]
+    duration: Option<Duration>,
+}
+
+/// Follows the topic.
+pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let topic = args.folder.open(&args.topic)?;
+    let mut subscriber = topic.subscriber().watch_only();
+    if args.oldest {
+        subscriber = subscriber.from_oldest();
+    }
+    if !args.symbols.is_empty() {
+        subscriber = subscriber.symbols(args.symbols);
+    }
+    if !args.types.is_empty() {
+        subscriber = subscriber.types(args.types);
+    }
+    let deadline = args.duration.map(|duration| Instant::now() + duration);
+    follow(&topic, subscriber.open()?, args.limit.unwrap_or(u64::MAX), deadline, ui)
+}
+
+fn follow(
+    topic: &Topic,
+    mut subscriber: Subscriber,
+    limit: u64,
+    deadline: Option<Instant>,
+    ui: &Ui,
+) -> Result<(), Failure> {
+    let (format, mut out) = (Format::chosen(None, ui), Output::default());
+    let mut printed = 0;
+    while printed < limit && !ui.is_interrupted() {
+        match subscriber.next() {
+            Ok(Some(message)) => {
+                let record = message.record()?;
+                output::write_plain(format, message.symbol(), message.time(), record, &mut out.buffer);
+                printed += 1;
+                out.drain()?;
+            }
+            Ok(None) => {
+                out.flush()?;
+                let left = deadline.map_or(WAIT, |at| at.saturating_duration_since(Instant::now()));
+                if left.is_zero() {
+                    break;
+                }
+                // Where nothing comes, the topic may be gone, or another by now.
+                topic.check()?;
+                subscriber.wait(left.min(WAIT));
+            }
+            Err(error @ TopicError::Missed { .. }) => ui.warn(&error.to_string()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    out.flush()?;
+    ui.check_interrupt()
+}

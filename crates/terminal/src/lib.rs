@@ -1,0 +1,13 @@
+//! What the commands and the benchmarks of TapeDB share: output, failures with exit codes, signals, quantities on command lines.
+//!
+//! Knows no command: `cli` and `bench` stand on it.
+
+pub mod awake;
+mod failure;
+pub mod location;
+pub mod quantity;
+pub mod signals;
+pub mod ui;
+
+pub use failure::Failure;
+pub use ui::Ui;

@@ -42,7 +42,7 @@ impl WriterLock {
 
     /// [`WriterLock::check`] that looks, now.
     pub fn look(&self) -> Result<(), Error> {
-        let holds = self.lock.look() && self.marker.as_ref().is_none_or(StorageLock::look);
+        let holds = self.lock.check() && self.marker.as_ref().is_none_or(StorageLock::check);
         if holds { Ok(()) } else { Err(self.lost()) }
     }
 

@@ -169,7 +169,7 @@ impl Space {
     /// A space of a stream elsewhere, of which nothing is known yet.
     pub fn described(storage: Arc<dyn Storage>, directory: &Path, owner: Owner) -> Self {
         let Owner { stream_id, space } = owner;
-        let log = Log::described(storage.clone(), directory, stream_id, space, WINDOW_BYTES);
+        let log = Log::remote(storage.clone(), directory, stream_id, space, WINDOW_BYTES);
         Self::of((storage, directory), owner, (Catalog::default(), log), Arc::default())
     }
 
@@ -296,7 +296,7 @@ impl Space {
         if found.generation <= self.catalog().generation {
             return Ok(false);
         }
-        self.log.forget_before(found.sealed);
+        self.log.drop_before(found.sealed);
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
         Ok(true)
     }

@@ -299,7 +299,7 @@ impl Stream {
 
     /// Bytes of the stream's files, without room for what has not been written.
     fn bytes(&self) -> Result<u64, Error> {
-        let room = |space: &Arc<Space>| space.log.room();
+        let room = |space: &Arc<Space>| space.log.preallocated_bytes();
         let room: u64 = self.inner.spaces.iter().map(room).sum::<Result<_, _>>()?;
         Ok(bytes_of(self.inner.contents(), &self.inner.directory)?.saturating_sub(room))
     }

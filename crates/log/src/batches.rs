@@ -1,7 +1,7 @@
 //! Walks the batches in bytes read from a log, checking each.
 
+use crate::directory::LogDir;
 use crate::error::LogError;
-use crate::files::LogDir;
 use crate::format::log_name;
 use crate::granule::Span;
 use crate::marks::Marks;
@@ -14,14 +14,14 @@ use tapedb_codec::batch::{self, BatchError, BatchHeader};
 pub struct BatchSlice<'a> {
     /// Its header.
     pub header: BatchHeader,
-    /// Header and payload, as they lie in the file: with the mark of the place instead of the magic.
+    /// Header and payload, as in the file: with the mark of the offset instead of the magic.
     pub bytes: &'a [u8],
     /// Where it begins in its log file.
     pub offset: u64,
 }
 
-/// The batches of a span, in order. Damage is one `Err` item that names what is out of reach; the next item
-/// goes on after it.
+/// The batches of a span, in order. Damage is one `Err` item that names the messages out of reach; the next item
+/// continues after it.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
     dir: &'a LogDir,
@@ -53,9 +53,9 @@ impl<'a> Batches<'a> {
     }
 
     /// Moves to the next whole batch, or to the end of the span.
-    fn pass(&mut self, error: BatchError) -> LogError {
+    fn skip(&mut self, error: BatchError) -> LogError {
         let (start, expected) = (self.at, self.next_sequence);
-        // Asked for only here: who reads what is whole need not know.
+        // Looked up only here: readers of undamaged bytes do not need it.
         let Span { file, offset, .. } = self.span;
         let marks = self.dir.marks_of(file).unwrap_or(Marks::Unknown);
         let next = self.search.next(Region { file, offset, marks }, self.bytes, start, expected);
@@ -92,13 +92,13 @@ impl<'a> Iterator for Batches<'a> {
         }
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         Some(match batch::check_stored(rest) {
-            // The index knows better than a number that is behind the span.
+            // The index is right where a number lies beyond the span.
             Ok(header) if header.first_sequence >= self.span.next_sequence() => {
                 let (field, need, have) = ("first_sequence", "one of its span", header.first_sequence);
-                Err(self.pass(BatchError::Field { offset: 16, field, need, have }))
+                Err(self.skip(BatchError::Field { offset: 16, field, need, have }))
             }
             Ok(header) => self.deliver(header),
-            Err(error) => Err(self.pass(error)),
+            Err(error) => Err(self.skip(error)),
         })
     }
 }

@@ -1,9 +1,13 @@
-//! The symbols of a stream in memory: id to name without a lock, name to id behind one.
+//! The symbols of a stream in memory: id to name without a lock, name to id with one.
 
-use crate::symbols::MAX_SYMBOLS;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+/// Longest symbol, in bytes.
+pub const MAX_SYMBOL_BYTES: usize = 255;
+/// Most symbols in one stream: 16 Mi.
+pub const MAX_SYMBOLS: usize = 16 << 20;
 
 /// Names in the first chunk; every further chunk has twice as many.
 const FIRST_CHUNK: usize = 64;
@@ -14,8 +18,8 @@ const _: () = assert!(FIRST_CHUNK * ((1 << CHUNKS) - 1) >= MAX_SYMBOLS);
 
 type Chunk = Box<[Slot]>;
 
-/// Symbols by id and by name. One writer adds and renames, any number of readers look up; a name once there never moves, and
-/// stays for those who hold it when the symbol gets another.
+/// Symbols by id and by name. One writer adds and renames, any number of readers look up. A name never moves in memory,
+/// and stays valid for its holders after the symbol is renamed.
 #[derive(Debug, Default)]
 pub struct Dictionary {
     chunks: [OnceLock<Chunk>; CHUNKS],
@@ -24,7 +28,7 @@ pub struct Dictionary {
     renames: AtomicU64,
 }
 
-/// A symbol's name, and the one that it has got instead.
+/// A symbol's name, and the name that replaced it.
 #[derive(Debug, Default)]
 struct Slot {
     name: OnceLock<Arc<str>>,
@@ -32,8 +36,8 @@ struct Slot {
 }
 
 impl Slot {
-    /// The slot of the name that counts.
-    fn last(&self) -> &Self {
+    /// The slot of the current name.
+    fn current(&self) -> &Self {
         let mut slot = self;
         while let Some(next) = slot.next.get() {
             slot = next;
@@ -53,17 +57,17 @@ impl Dictionary {
         self.len() == 0
     }
 
-    /// The name of a symbol id. Takes no lock: good for once per message.
+    /// The name of a symbol id. Takes no lock, so it is fast enough for every message.
     pub fn name(&self, id: u32) -> Option<&str> {
-        self.slot(id)?.last().name.get().map(|name| &**name)
+        self.slot(id)?.current().name.get().map(|name| &**name)
     }
 
-    /// The name of a symbol id, to keep.
+    /// The name of a symbol id, shared.
     pub fn shared_name(&self, id: u32) -> Option<Arc<str>> {
-        self.slot(id)?.last().name.get().cloned()
+        self.slot(id)?.current().name.get().cloned()
     }
 
-    /// The id of a symbol. Takes a lock shared with other readers: a loader keeps the ids it uses.
+    /// The id of a symbol. Takes a lock shared with other readers: a loader caches the ids it uses.
     pub fn id(&self, name: &str) -> Option<u32> {
         self.ids.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
     }
@@ -73,16 +77,16 @@ impl Dictionary {
         (from..self.len()).filter_map(|id| self.name(id))
     }
 
-    /// Takes over the names of a dictionary elsewhere from id `from` on; one thread at a time. A symbol that has another name
-    /// there has been renamed. `false`: names before them or room for them are missing, and nothing is taken.
+    /// Applies the names of a remote dictionary from id `from` on; one thread at a time. A symbol with another name there
+    /// has been renamed. `false`: names before them are missing or they exceed [`MAX_SYMBOLS`]; nothing is applied then.
     pub fn follow<'a>(&self, from: u32, names: impl IntoIterator<Item = &'a str>) -> bool {
-        let known = self.len();
+        let len = self.len();
         let (mut new, mut renamed) = (Vec::new(), Vec::new());
         for (id, name) in (u64::from(from)..).zip(names) {
             match u32::try_from(id) {
-                Ok(id) if id < known && self.name(id) == Some(name) => {}
-                Ok(id) if id < known => renamed.push((id, name)),
-                Ok(id) if id == known + new.len() as u32 && (id as usize) < MAX_SYMBOLS => new.push(name),
+                Ok(id) if id < len && self.name(id) == Some(name) => {}
+                Ok(id) if id < len => renamed.push((id, name)),
+                Ok(id) if id == len + new.len() as u32 && (id as usize) < MAX_SYMBOLS => new.push(name),
                 _ => return false,
             }
         }
@@ -97,7 +101,7 @@ impl Dictionary {
         for name in names {
             let id = self.len.load(Ordering::Relaxed);
             let name: Arc<str> = name.into();
-            let (chunk, at) = place(id);
+            let (chunk, at) = locate(id);
             let slots = self.chunks[chunk].get_or_init(|| empty_chunk(FIRST_CHUNK << chunk));
             let _ = slots[at].name.set(Arc::clone(&name));
             ids.entry(name).or_insert(id);
@@ -105,30 +109,30 @@ impl Dictionary {
         }
     }
 
-    /// How often a symbol has got another name: who remembers ids by name, or names by id, begins anew when it has changed.
+    /// How often symbols have been renamed: a cache of ids or names must be cleared when this changes.
     #[inline]
     pub fn renames(&self) -> u64 {
-        // Pairs with the Release in `rename`: who sees the number finds the name.
+        // Pairs with the Release in `rename_all`: a thread that reads the number finds the name.
         self.renames.load(Ordering::Acquire)
     }
 
-    /// Gives a symbol that is there another name. Only the symbol file calls this, one thread at a time.
+    /// Renames an existing symbol. Only the symbol file calls this, one thread at a time.
     pub(crate) fn rename(&self, id: u32, name: &str) {
         self.rename_all(&[(id, name)]);
     }
 
-    /// Gives symbols that are there other names, at once: one may get the name that another has until then.
+    /// Renames existing symbols at once: one may get the name that another had before.
     fn rename_all(&self, renamed: &[(u32, &str)]) {
         let mut ids = self.ids.write().unwrap_or_else(PoisonError::into_inner);
         for (id, _) in renamed {
-            if let Some(old) = self.slot(*id).and_then(|slot| slot.last().name.get())
+            if let Some(old) = self.slot(*id).and_then(|slot| slot.current().name.get())
                 && ids.get(old) == Some(id)
             {
                 ids.remove(old);
             }
         }
         for (id, name) in renamed {
-            let Some(slot) = self.slot(*id).map(Slot::last) else { continue };
+            let Some(slot) = self.slot(*id).map(Slot::current) else { continue };
             let name: Arc<str> = (*name).into();
             let next = Slot { name: OnceLock::from(Arc::clone(&name)), next: OnceLock::new() };
             let _ = slot.next.set(Box::new(next));
@@ -138,7 +142,7 @@ impl Dictionary {
     }
 
     fn slot(&self, id: u32) -> Option<&Slot> {
-        let (chunk, at) = place(id);
+        let (chunk, at) = locate(id);
         self.chunks.get(chunk)?.get()?.get(at)
     }
 }
@@ -147,8 +151,8 @@ fn empty_chunk(len: usize) -> Chunk {
     (0..len).map(|_| Slot::default()).collect()
 }
 
-/// Chunk of an id and its place there.
-fn place(id: u32) -> (usize, usize) {
+/// Chunk of an id, and its index there.
+fn locate(id: u32) -> (usize, usize) {
     let shifted = id as usize + FIRST_CHUNK;
     let chunk = (shifted.ilog2() - FIRST_CHUNK.ilog2()) as usize;
     (chunk, shifted - (FIRST_CHUNK << chunk))
@@ -172,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_elsewhere_is_followed() {
+    fn a_remote_dictionary_is_followed() {
         let dictionary = Dictionary::default();
         assert!(dictionary.follow(0, ["A", "B"]) && dictionary.follow(1, ["B", "C"]));
         assert!(!dictionary.follow(4, ["E"]));
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_renamed_elsewhere_are_renamed_here_whatever_they_were_called() {
+    fn symbols_renamed_remotely_are_renamed_here_whatever_their_names_were() {
         let dictionary = Dictionary::default();
         assert!(dictionary.follow(0, ["A", "B", "C"]));
         assert!(dictionary.follow(0, ["B", "A", "D", "C"]));
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_symbol_has_its_new_name_alone() {
+    fn a_renamed_symbol_has_only_its_new_name() {
         let dictionary = Dictionary::default();
         dictionary.extend(["A", "B"]);
         let held = dictionary.name(0);
@@ -212,8 +216,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_id_has_a_place() {
-        let (chunk, at) = place(MAX_SYMBOLS as u32 - 1);
+    fn the_last_id_has_a_slot() {
+        let (chunk, at) = locate(MAX_SYMBOLS as u32 - 1);
         assert!(chunk < CHUNKS && at < FIRST_CHUNK << chunk);
     }
 }

@@ -1,22 +1,14 @@
 //! Where a log ended when it was last closed.
 //!
-//! The end of a file that was being written when its writer died cannot be told from damage: an append may have been under way.
-//! The end of one that was closed can. So closing writes the file `end` beside the log files: the active file, where it ended,
-//! and the sequence number there. It need not be taken back when the log is written again: what lies before that place
-//! does not change, so it must be there as long as the file is.
+//! After a crash, damage at the end of the active file looks like an unfinished append. After a clean close it does not. So
+//! closing writes the file `end` beside the log files: the active file, its end, and the sequence number there. The record
+//! stays valid when the log is written again: bytes before that position do not change.
 
+use crate::directory::LogDir;
 use crate::error::LogError;
-use crate::files::LogDir;
-use crate::format::{FileHeader, FileKind, HEADER, at, crc, put, u32_at, u64_at};
-use crate::producers::replace;
-use crate::storage::{Storage, read_all};
+use crate::format::{END_DRAFT, END_FILE, FileHeader, FileKind, HEADER, at, crc, put, u32_at, u64_at};
+use crate::storage::{read_all, replace};
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
-
-/// Name of the file that says where a log ended when it was closed.
-pub const END_FILE: &str = "end";
-pub(crate) const DRAFT: &str = "end.tmp";
 
 /// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,42 +23,25 @@ pub(crate) struct End {
     pub salt: u64,
 }
 
-/// Notes for a log that nobody writes where its last file ends, and the sequence number there: what lies before must be there from
-/// then on. For a copy of a log; a writer does it by itself. Does nothing where no file of the log has a salt.
-///
-/// # Errors
-/// What the system refuses.
-pub fn note_end(
-    storage: Arc<dyn Storage>,
-    dir: &Path,
-    (stream_id, space): (u64, u32),
-    (file, offset, next_sequence): (u64, u64, u64),
-) -> Result<(), LogError> {
-    let dir = LogDir { storage, path: dir.to_path_buf(), stream_id, space };
-    match dir.salt() {
-        Some(salt) => End { file, offset, next_sequence, salt }.write(&dir),
-        None => Ok(()),
-    }
-}
-
-/// What the file says.
+/// What the file `end` contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Noted {
+pub(crate) enum EndRecord {
     /// The log ended there when it was closed.
     End(End),
     /// There is no file: the log has never been closed.
     #[default]
-    Nothing,
+    Missing,
     /// The file is damaged, or of another log.
     Damaged,
 }
 
-impl Noted {
-    /// Reads the file. Before the log files are listed: what is written after that is then not missed in them.
+impl EndRecord {
+    /// Reads the file. Call it before the log files are listed: otherwise a log that is closed in between seems to miss
+    /// messages.
     pub fn read(dir: &LogDir) -> Result<Self, LogError> {
         let path = dir.path.join(END_FILE);
         let file = match dir.storage.open_read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Missing),
             opened => opened.map_err(|e| LogError::io("open", &path, e))?,
         };
         match read_all(&*file, HEADER as u64) {
@@ -76,20 +51,20 @@ impl Noted {
         }
     }
 
-    /// The end, if it is known.
+    /// The end, if it is recorded.
     pub fn end(self) -> Option<End> {
         match self {
             Self::End(end) => Some(end),
-            Self::Nothing | Self::Damaged => None,
+            Self::Missing | Self::Damaged => None,
         }
     }
 }
 
 impl End {
-    /// Puts it on the disk, whole or not at all.
+    /// Writes and syncs it, whole or not at all.
     pub fn write(&self, dir: &LogDir) -> Result<(), LogError> {
         let path = dir.path.join(END_FILE);
-        let written = replace(&*dir.storage, (&dir.path, DRAFT), &path, &self.bytes(dir));
+        let written = replace(&*dir.storage, (&dir.path, END_DRAFT), &path, &self.bytes(dir));
         written.map_err(|e| LogError::io("write", &path, e))
     }
 
@@ -116,10 +91,4 @@ impl End {
             salt: header.salt,
         })
     }
-}
-
-/// A random number: the keys of the standard library's hashes are.
-pub(crate) fn random_salt() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
 }

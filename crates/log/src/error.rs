@@ -8,8 +8,7 @@ use tapedb_codec::batch::BatchError;
 /// Why a log operation failed: what, where and what to do now.
 #[derive(Debug)]
 pub enum LogError {
-    /// The disk is full. What was appended before stays; the same append can be tried again once there is
-    /// room.
+    /// The disk is full. What was appended before stays; the append can be tried again when there is free space.
     Full {
         /// The file that could not grow.
         path: PathBuf,
@@ -25,7 +24,7 @@ pub enum LogError {
         /// The system's error.
         source: io::Error,
     },
-    /// Stored messages cannot be read. Reported once by each reader that meets them; it goes on after them.
+    /// Stored messages cannot be read. Each reader reports them once and continues after them.
     Damaged {
         /// The log file.
         path: PathBuf,
@@ -73,26 +72,26 @@ pub enum LogError {
         /// First number in this log.
         first_sequence: u64,
     },
-    /// A producer has sent another batch of a number that it has in the log. Nothing was written: what came of the first one was not
-    /// known to it.
+    /// A producer has sent another batch with the number of a stored one, because it did not receive the result of that.
+    /// Nothing was written.
     Resent {
         /// The producer's number of the batch.
         producer_number: u64,
     },
     /// The sequence numbers of the space are used up.
     SequencesExhausted,
-    /// The writer has stopped for good after an error that left the file in doubt. Readers go on; opening the
-    /// log anew recovers it.
+    /// The writer has stopped for good after an error that left the file in doubt. Readers continue; opening the log again
+    /// recovers it.
     Poisoned {
         /// The first error.
         cause: String,
     },
-    /// A symbol is empty or longer than [`MAX_SYMBOL_BYTES`](crate::MAX_SYMBOL_BYTES).
+    /// A symbol is empty or longer than [`MAX_SYMBOL_BYTES`](crate::dictionary::MAX_SYMBOL_BYTES).
     SymbolLength {
         /// Its bytes.
         bytes: usize,
     },
-    /// The dictionary holds [`MAX_SYMBOLS`](crate::MAX_SYMBOLS) symbols.
+    /// The dictionary holds [`MAX_SYMBOLS`](crate::dictionary::MAX_SYMBOLS) symbols.
     TooManySymbols,
     /// The symbol is in the dictionary already.
     SymbolExists {
@@ -102,8 +101,8 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Whether the messages asked for are no longer in the log: [`Trimmed`](Self::Trimmed), or their file was not
-    /// found, because the writer has removed it. Who knows where older messages are kept looks there.
+    /// Whether the requested messages are no longer in the log: [`Trimmed`](Self::Trimmed), or their file was not found
+    /// because the writer has removed it. The caller looks for them where older messages are stored.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Trimmed { .. }) || self.is_not_found()
     }
@@ -112,7 +111,7 @@ impl LogError {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Wraps a system error; tells a full disk from the rest.
+    /// Wraps a system error; a full disk has its own variant.
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {
@@ -126,14 +125,14 @@ impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full { path, source } => {
-                write!(f, "{}: no room to write ({source}); free space and append again", path.display())
+                write!(f, "{}: the disk is full ({source}); free space and append again", path.display())
             }
             Self::Io { operation, path, source } => {
                 write!(f, "{}: {operation} failed: {source}; check the disk and permissions", path.display())
             }
             Self::Damaged { path, damage } => {
                 let dir = path.parent().unwrap_or(path);
-                write!(f, "damaged messages in {}: {damage}; reading goes on after them", dir.display())
+                write!(f, "damaged messages in {}: {damage}; reading continues after them", dir.display())
             }
             Self::Batch(error) => write!(f, "not appended: {error}"),
             Self::Foreign { path, need, have } => write!(
@@ -161,18 +160,22 @@ impl fmt::Display for LogError {
             }
             Self::Resent { producer_number } => write!(
                 f,
-                "batch {producer_number} of this load is stored with another content, and this one is not; see what is there, and \
-                 send the rest in a new load"
+                "batch {producer_number} of this load is stored with other content, and this one is not stored; read what is \
+                 there and send the rest in a new load"
             ),
             Self::SequencesExhausted => f.write_str("the sequence numbers of this space are used up"),
             Self::Poisoned { cause } => {
-                write!(f, "the log takes no more appends since an earlier failure ({cause}); open it anew")
+                write!(f, "the log accepts no more appends after an earlier failure ({cause}); open it again")
             }
             Self::SymbolLength { bytes } => {
-                write!(f, "symbol of {bytes} bytes; it must have 1 to {} bytes", crate::MAX_SYMBOL_BYTES)
+                write!(
+                    f,
+                    "symbol of {bytes} bytes; it must have 1 to {} bytes",
+                    crate::dictionary::MAX_SYMBOL_BYTES
+                )
             }
             Self::TooManySymbols => {
-                write!(f, "the stream has {} symbols, the most it can have", crate::MAX_SYMBOLS)
+                write!(f, "the stream has {} symbols, the most it can have", crate::dictionary::MAX_SYMBOLS)
             }
             Self::SymbolExists { name } => write!(f, "symbol {name:?} is in the dictionary already"),
         }

@@ -1,12 +1,12 @@
-//! Opening a log for reading, and following what a writer in another process does to it: it appends, begins files
-//! and removes old ones.
+//! Opening a log for reading, and following a writer in another process, which appends, begins files and removes old
+//! ones.
 //!
-//! What is missing when a log is opened is damage. What vanishes while a reader looks has been trimmed, for a writer
+//! Files missing when a log is opened are damage. Files that disappear while it is being read have been trimmed: a writer
 //! removes whole files, the oldest first, and never its last.
 
-use crate::end::Noted;
+use crate::directory::{LogDir, split_stale};
+use crate::end::EndRecord;
 use crate::error::LogError;
-use crate::files::{LogDir, split_stale};
 use crate::log::{Log, State};
 use crate::report::Recovery;
 use crate::storage::Storage;
@@ -14,16 +14,16 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-/// How often a reader looks again because files vanished while it looked. A writer trims far less often.
+/// How often a reader tries again because files disappeared while it read. A writer trims far less often.
 const TRIES_MAX: usize = 16;
 
 impl Log {
     /// Opens the log in `dir` for reading, while a writer in another process may be appending. Bytes at the
-    /// end that are not a whole batch are not there yet; [`refresh`](Self::refresh) looks again.
+    /// end that are not a whole batch yet are ignored; [`refresh`](Self::refresh) reads them again.
     ///
-    /// Messages below `first_sequence` are elsewhere, and files that hold no others are ignored. If the first
-    /// file begins later, that is reported as damage. (Or a writer has moved the messages between elsewhere
-    /// since the caller learned `first_sequence`: look there first.)
+    /// Messages below `first_sequence` are stored elsewhere, and files that hold no others are ignored. If the first file
+    /// begins later, that is reported as damage. (Or a writer has sealed the messages between since the caller read
+    /// `first_sequence`: check there first.)
     ///
     /// # Errors
     /// When a file cannot be read, or is another stream's.
@@ -38,40 +38,40 @@ impl Log {
         let mut begin = first_sequence;
         loop {
             let dir = LogDir { storage: Arc::clone(&storage), path: dir.to_path_buf(), stream_id, space };
-            let noted = Noted::read(&dir)?;
+            let end = EndRecord::read(&dir)?;
             let files = dir.logs()?;
             if tries < TRIES_MAX {
                 begin = files.first().copied().unwrap_or(0).max(first_sequence);
             }
             let log = Self::empty(dir, begin, false);
-            match log.load_all(&files, noted) {
+            match log.load_all(&files, end) {
                 Err(error) if error.is_not_found() && tries > 0 => tries -= 1,
                 loaded => return loaded.map(|recovery| (Arc::new(log), recovery)),
             }
         }
     }
 
-    fn load_all(&self, files: &[u64], noted: Noted) -> Result<Recovery, LogError> {
+    fn load_all(&self, files: &[u64], end: EndRecord) -> Result<Recovery, LogError> {
         let mut recovery = Recovery::default();
         let (_, files) = split_stale(files, self.first_sequence());
         for (i, &file) in files.iter().enumerate() {
             let is_last = i + 1 == files.len();
             let loaded = self.dir.load(file, self.next_expected(file), !is_last)?;
             if !(is_last && self.is_before_start(&loaded)) {
-                self.take_file(&loaded, is_last, &mut recovery);
+                self.add_file(&loaded, is_last, &mut recovery);
             }
         }
-        self.miss(noted, &mut recovery);
+        self.report_lost_end(end, &mut recovery);
         self.finish(&mut recovery);
         Ok(recovery)
     }
 
-    /// Looks for what a writer in another process has done: the growth of the active file, new files, and old
-    /// ones that it has removed, which are then forgotten. Scans only what is new. Returns whether there is more to
-    /// read. Does nothing on the log of a writer in this process.
+    /// Reads what a writer in another process has changed: growth of the active file, new files, and removed ones, which
+    /// leave the index. Scans only what is new. Returns whether there is more to read. Does nothing on the log of a writer
+    /// in this process.
     ///
-    /// If the files that were known are all gone, the log begins with the first that is there: messages
-    /// before it that were not known yet are [`LogError::Trimmed`] too.
+    /// If all indexed files have been removed, the log begins with the first that exists: messages before it that were
+    /// not indexed yet are [`LogError::Trimmed`] too.
     ///
     /// # Errors
     /// When the files cannot be read.
@@ -83,7 +83,7 @@ impl Log {
         let before = self.next_sequence();
         let mut tries = TRIES_MAX;
         loop {
-            // Listed first: once a newer file is there, the file before it has its final content.
+            // Listed first: once a newer file exists, the file before it has its final content.
             let files = self.dir.logs()?;
             match self.follow(&files) {
                 Err(error) if error.is_not_found() && tries > 0 => tries -= 1,
@@ -93,7 +93,7 @@ impl Log {
     }
 
     fn follow(&self, files: &[u64]) -> Result<(), LogError> {
-        self.forget_removed(files);
+        self.drop_removed(files);
         let files = match self.active_end() {
             Some(active) => {
                 let (file, expected) = (active.file, self.next_expected(active.file));
@@ -111,22 +111,22 @@ impl Log {
                 }
                 self.begin_at(file);
             }
-            self.take_quietly(&loaded);
+            self.add_loaded(&loaded);
         }
         Ok(())
     }
 
-    /// Forgets what the writer has removed, which is what lies before the first of `files`.
-    fn forget_removed(&self, files: &[u64]) {
+    /// Drops the files that the writer has removed: those before the first of `files`.
+    fn drop_removed(&self, files: &[u64]) {
         let (Some(active), Some(&first)) = (self.active_end(), files.first()) else { return };
         if first > active.file {
             self.begin_at(first);
-        } else if self.state().files.first().is_some_and(|known| known.file < first) {
-            self.forget_before(first);
+        } else if self.state().files.first().is_some_and(|file| file.file < first) {
+            self.drop_before(first);
         }
     }
 
-    /// Forgets all; the log begins with `sequence`, unless it is said to begin later.
+    /// Drops all files; the log begins with `sequence`, unless it begins later already.
     fn begin_at(&self, sequence: u64) {
         let mut state = self.state_mut();
         let first_sequence = sequence.max(state.first_sequence);
@@ -134,6 +134,6 @@ impl Log {
         *state = State { first_sequence, next_sequence, ..State::default() };
         drop(state);
         self.end.store(next_sequence, Ordering::Release);
-        self.close_forgotten();
+        self.close_dropped();
     }
 }

@@ -7,15 +7,15 @@ use tapedb_codec::batch;
 pub const FILE_HEADER_BYTES: u64 = 64;
 /// The newest format version of log, index, end and symbol files this program reads.
 pub(crate) const VERSION: u16 = 2;
-/// Log files from this version on have a salt, and their batches marks made with it; it is the one that is written. Symbol
-/// files and files of producers are of version 1.
+/// Log files have a salt, and their batches marks made with it, from this version on; it is the version that is written.
+/// Symbol files have version 1.
 pub(crate) const VERSION_OF_MARKS: u16 = 2;
 /// Bytes of one granule in an index file.
 pub(crate) const INDEX_ENTRY_BYTES: usize = 48;
 
 pub(crate) const HEADER: usize = FILE_HEADER_BYTES as usize;
 
-/// Which kind of file a header belongs to.
+/// The kind of file that a header belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Log,
@@ -95,7 +95,7 @@ const fn check_layout(layout: &[(usize, usize, &str)], size: usize) {
     assert!(end == size);
 }
 
-/// What a log file says about itself in its first 64 bytes.
+/// The header of a log file: its first 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileHeader {
     /// Format version of the file.
@@ -106,7 +106,7 @@ pub struct FileHeader {
     pub stream_id: u64,
     /// Sequence number of the first message; also the file's name.
     pub first_sequence: u64,
-    /// A random number that all files of the log have, from version 2 on; else 0.
+    /// A random number, the same in all files of the log, from version 2 on; else 0.
     pub(crate) salt: u64,
 }
 
@@ -121,19 +121,19 @@ impl FileHeader {
         Self { version: VERSION_OF_MARKS, salt, ..self }
     }
 
-    /// Whether batches in the file have marks that are made with the salt.
+    /// Whether the batches of the file have marks made with the salt.
     pub(crate) fn is_salted(&self) -> bool {
         self.version >= VERSION_OF_MARKS
     }
 
-    /// Whether both are of one file of one log, of whichever version.
+    /// Whether both are of the same file of the same log, in any version.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         let Self { space, stream_id, first_sequence, .. } = *self;
         self.version <= VERSION
             && (space, stream_id, first_sequence) == (other.space, other.stream_id, other.first_sequence)
     }
 
-    /// Reads the header of a log or symbol file; `None` when it is damaged or not there.
+    /// Reads the header of a log or symbol file; `None` when it is damaged or missing.
     pub(crate) fn parse(kind: FileKind, bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEADER)?;
         let whole =
@@ -187,19 +187,19 @@ pub(crate) fn index_bytes(header: &FileHeader, log_bytes: u64, granules: &[Granu
     out
 }
 
-/// The index of a log file of this size is not longer: every granule holds a batch.
+/// Most bytes of the index of a log file of this size: every granule has a batch.
 pub(crate) fn index_bytes_max(log_bytes: u64) -> u64 {
     FILE_HEADER_BYTES + log_bytes / batch::HEADER_BYTES as u64 * INDEX_ENTRY_BYTES as u64
 }
 
-/// The header of an index file, which has the salt of its log too; `None` when the file is damaged.
+/// The header of an index file, which has the log's salt too; `None` when the file is damaged.
 pub(crate) fn index_header(bytes: &[u8]) -> Option<FileHeader> {
     let head = bytes.get(..HEADER)?;
     let whole = head.starts_with(FileKind::Index.magic()) && u32_at(head, at::HEADER_CRC) == index_crc(bytes);
     whole.then(|| FileHeader::decode(head))
 }
 
-/// The granules of an index file; `None` when it is damaged or not about this very log file.
+/// The granules of an index file; `None` when it is damaged or of another log file.
 pub(crate) fn parse_index(bytes: &[u8], header: &FileHeader, log_bytes: u64) -> Option<Vec<Granule>> {
     let (head, entries) = bytes.split_at_checked(HEADER)?;
     let whole = index_header(bytes).is_some_and(|found| found.is_of(header));
@@ -212,7 +212,7 @@ pub(crate) fn parse_index(bytes: &[u8], header: &FileHeader, log_bytes: u64) -> 
     in_order(header.first_sequence, &granules, log_bytes).then_some(granules)
 }
 
-/// Even with a good checksum: granules lie in the file one after the other, and so do their sequence numbers.
+/// Checked even if the checksum is right: offsets and sequence numbers of the granules rise without overlap.
 fn in_order(first_sequence: u64, granules: &[Granule], log_bytes: u64) -> bool {
     let mut end = (FILE_HEADER_BYTES, first_sequence);
     granules.iter().all(|granule| {
@@ -251,7 +251,7 @@ fn read_entry(file: u64, entry: &[u8; INDEX_ENTRY_BYTES]) -> Granule {
     }
 }
 
-/// Checksum of an index file, or one of producers: everything but the checksum's own four bytes, which count as zero.
+/// Checksum of an index or producers file: of all bytes, with the checksum's own four as zeros.
 pub(crate) fn index_crc(bytes: &[u8]) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     digest.update(&bytes[..at::HEADER_CRC]);
@@ -259,6 +259,13 @@ pub(crate) fn index_crc(bytes: &[u8]) -> u32 {
     digest.update(&bytes[HEADER..]);
     digest.finalize() as u32
 }
+
+/// Name of the file that records where a log ended when it was closed.
+pub const END_FILE: &str = "end";
+pub(crate) const END_DRAFT: &str = "end.tmp";
+/// Name of the file that records the last batch of each producer.
+pub const PRODUCERS_FILE: &str = "producers";
+pub(crate) const PRODUCERS_DRAFT: &str = "producers.tmp";
 
 /// Name of the log file that begins with this sequence number.
 pub(crate) fn log_name(first_sequence: u64) -> String {
@@ -360,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_believed_only_whole_and_for_its_own_file() {
+    fn an_index_is_used_only_whole_and_for_its_own_file() {
         let header = FileHeader::new(7, 1, 42).salted(SALT);
         let index = index_bytes(&header, 162, &[golden_granule()]);
         assert_eq!(parse_index(&index, &header, 162), Some(vec![golden_granule()]));
@@ -377,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_names_are_logs() {
+    fn only_names_of_log_files_are_recognized() {
         assert_eq!(log_of_name(&log_name(u64::MAX)), Some(u64::MAX));
         for name in
             ["1.log", "00000000000000000001.idx", "99999999999999999999.log", "+0000000000000000001.log"]

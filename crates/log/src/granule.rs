@@ -1,4 +1,4 @@
-//! Granules: what the index of a log is made of.
+//! Granules: the entries of a log's index.
 
 use tapedb_codec::batch::{BatchHeader, HEADER_BYTES, MAX_BATCH_BYTES};
 
@@ -6,10 +6,10 @@ use tapedb_codec::batch::{BatchHeader, HEADER_BYTES, MAX_BATCH_BYTES};
 /// of one-message batches need few entries.
 pub const GRANULE_BYTES: u32 = 256 << 10;
 
-/// No granule is longer: it was open before its last batch.
+/// Most bytes of a granule: it was open before its last batch.
 pub(crate) const GRANULE_BYTES_MAX: u32 = GRANULE_BYTES + (HEADER_BYTES + MAX_BATCH_BYTES) as u32;
 
-/// Whole batches that lie one after the other in one log file and whose sequence numbers have no hole.
+/// Whole batches, adjacent in one log file, whose sequence numbers have no hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granule {
     /// The log file: the sequence number in its name.
@@ -63,7 +63,7 @@ impl Span {
 }
 
 impl Granule {
-    /// Where and what, without the times.
+    /// Its position and messages, without the times.
     pub fn span(&self) -> Span {
         let Self { file, offset, len, first_sequence, count, .. } = *self;
         Span { file, offset, len, first_sequence, count }
@@ -93,7 +93,7 @@ impl Granule {
         }
     }
 
-    /// Takes `next` in when it goes on where this one ends and this one is still open.
+    /// Merges `next` into this one if it continues it and this one is still open.
     pub(crate) fn absorb(&mut self, next: &Self) -> bool {
         let follows = self.file == next.file
             && self.end() == next.offset

@@ -1,10 +1,9 @@
 //! Locks of files on the disk, and whether they still hold.
 //!
-//! A lock is on a file, not on its name: where the file is removed, or another takes its name, somebody else can lock what has
-//! the name then. So a thread looks, twice a second, whether each locked file still has its name. A lock that has lost it
-//! once is lost for good.
+//! A lock is on a file, not on its name: if the file is removed or replaced, another process can lock the file that has the
+//! name then. So a thread checks twice a second whether each locked file still has its name. A lock that was lost once is
+//! lost for good.
 
-use crate::storage::FileId;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -14,9 +13,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// How often a locked file is looked at.
+/// How often a locked file is checked.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// How often a file is locked anew that loses its name just then.
+/// How often locking is tried again when the file loses its name at that moment.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// A file that is locked.
@@ -27,7 +26,7 @@ pub(crate) struct LockedFile {
 }
 
 impl LockedFile {
-    /// Locks a file, which is made if it is not there; `None`: it is locked.
+    /// Locks a file, which is created if it does not exist; `None`: it is locked already.
     pub fn lock(path: &Path) -> io::Result<Option<Arc<Self>>> {
         for _ in 0..ATTEMPTS_MAX {
             let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
@@ -38,13 +37,13 @@ impl LockedFile {
             }
             let path = fs::canonicalize(path).unwrap_or_else(|_| path.into());
             let locked = Arc::new(Self { file, path, is_lost: AtomicBool::new(false) });
-            // Somebody may have removed it between opening and locking.
+            // It may have been removed between opening and locking.
             if locked.has_its_name() {
                 watch(&locked);
                 return Ok(Some(locked));
             }
         }
-        Err(io::Error::new(io::ErrorKind::ResourceBusy, "the lock file is removed as often as it is locked"))
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "the lock file was removed each time it was locked"))
     }
 
     /// Whether the file has been found without its name.
@@ -52,17 +51,17 @@ impl LockedFile {
         self.is_lost.load(Ordering::Relaxed)
     }
 
-    /// Looks whether the file has its name still.
-    pub fn look(&self) -> bool {
+    /// Checks whether the file still has its name.
+    pub fn check(&self) -> bool {
         if !self.has_its_name() {
             self.is_lost.store(true, Ordering::Relaxed);
         }
         !self.is_lost()
     }
 
-    /// What cannot be looked at is taken for what it was.
+    /// If it cannot be checked, the answer is yes.
     fn has_its_name(&self) -> bool {
-        let id = |metadata: fs::Metadata| FileId::new(metadata.dev(), metadata.ino());
+        let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         match (fs::metadata(&self.path).map(id), self.file.metadata().map(id)) {
             (Ok(named), Ok(locked)) => named == locked,
             (Err(error), _) => error.kind() != io::ErrorKind::NotFound,
@@ -71,14 +70,15 @@ impl LockedFile {
     }
 }
 
-/// The files that are looked at, by one thread for all.
+/// The thread that checks all locked files; `None`: it could not be started.
+static WATCHER: OnceLock<Option<thread::Thread>> = OnceLock::new();
+
 fn watch(locked: &Arc<LockedFile>) {
     static WATCHED: Mutex<Vec<Weak<LockedFile>>> = Mutex::new(Vec::new());
-    static WATCHER: OnceLock<Option<thread::Thread>> = OnceLock::new();
     let watched = || WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
     watched().push(Arc::downgrade(locked));
     let watcher = WATCHER.get_or_init(|| {
-        let look = move || {
+        let check = move || {
             loop {
                 let held: Vec<_> = {
                     let mut watched = watched();
@@ -90,14 +90,14 @@ fn watch(locked: &Arc<LockedFile>) {
                     continue;
                 }
                 for locked in &held {
-                    locked.look();
+                    locked.check();
                 }
                 drop(held);
                 thread::park_timeout(INTERVAL);
             }
         };
-        let started = thread::Builder::new().name("tapedb-lock".into()).spawn(look);
-        // Without the thread the file is looked at where that is asked for.
+        let started = thread::Builder::new().name("tapedb-lock".into()).spawn(check);
+        // Without the thread, only callers of `check` check.
         started.ok().map(|handle| handle.thread().clone())
     });
     if let Some(watcher) = watcher {
@@ -113,8 +113,10 @@ mod tests {
     fn wait_until_lost(locked: &LockedFile) {
         let begun = Instant::now();
         while !locked.is_lost() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "nobody has looked");
-            thread::sleep(Duration::from_millis(10));
+            assert!(begun.elapsed() < Duration::from_secs(60), "the thread has not checked");
+            // Without waiting for its interval.
+            WATCHER.get().into_iter().flatten().for_each(thread::Thread::unpark);
+            thread::yield_now();
         }
     }
 
@@ -123,13 +125,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let removed = LockedFile::lock(&path).unwrap().unwrap();
-        assert!(removed.look() && LockedFile::lock(&path).unwrap().is_none());
+        assert!(removed.check() && LockedFile::lock(&path).unwrap().is_none());
         fs::remove_file(&path).unwrap();
         wait_until_lost(&removed);
         let second = LockedFile::lock(&path).unwrap().unwrap();
         fs::write(dir.path().join("other"), "").unwrap();
         fs::rename(dir.path().join("other"), &path).unwrap();
-        assert!(!second.look() && second.is_lost() && !removed.look());
+        assert!(!second.check() && second.is_lost() && !removed.check());
     }
 
     #[test]
@@ -139,7 +141,7 @@ mod tests {
         let locked = LockedFile::lock(&path).unwrap().unwrap();
         fs::write(&path, "x").unwrap();
         fs::hard_link(&path, dir.path().join("link")).unwrap();
-        assert!(locked.look());
+        assert!(locked.check());
         drop(locked);
         assert!(LockedFile::lock(&path).unwrap().is_some());
     }

@@ -1,25 +1,26 @@
 //! The read side of a log.
 
 use crate::batches::Batches;
-use crate::described::Window;
-use crate::end::Noted;
+use crate::directory::LogDir;
+use crate::end::EndRecord;
 use crate::error::LogError;
-use crate::files::{LoadedFile, LogDir};
+use crate::files::LoadedFile;
 use crate::format::FILE_HEADER_BYTES;
 use crate::granule::{Granule, Span};
 use crate::report::{Damage, Reason, Recovery};
 use crate::storage::{StorageFile, read_into};
+use crate::window::Window;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Log files kept open for reading by one [`Log`].
+/// Log files held open for reading by one [`Log`].
 const OPEN_FILES_MAX: usize = 64;
 
-/// The messages of one space as far as they are committed. Shared by any number of readers.
+/// The committed messages of one space. Shared by any number of readers.
 ///
-/// Always true: `end` and the granules agree under the lock. Offsets and sequence numbers only grow, and what
-/// is forgotten (`trim.rs`) is whole files from the first on.
+/// Always true: `end` and the granules agree under the lock. Offsets and sequence numbers only grow, and files
+/// leave the index (`trim.rs`) whole, the oldest first.
 #[derive(Debug)]
 pub struct Log {
     pub(crate) dir: LogDir,
@@ -27,10 +28,9 @@ pub struct Log {
     /// Sequence number after the last message that readers may see; follows the index.
     pub(crate) end: AtomicU64,
     pub(crate) open_files: Mutex<Vec<(u64, Handle)>>,
-    /// Held while looking for what another process wrote. `true` when a writer in this process keeps us
-    /// current.
+    /// Held while reading what another process wrote. `true` when a writer in this process updates the index.
     pub(crate) refreshing: Mutex<bool>,
-    /// Bytes of the end of a log elsewhere (`described.rs`).
+    /// The last pushed bytes of a remote log (`remote.rs`).
     pub(crate) window: Option<Mutex<Window>>,
 }
 
@@ -42,16 +42,17 @@ impl std::fmt::Debug for Handle {
     }
 }
 
-/// The index. Granules of older files, granules of the active file, and the one that still grows.
+/// The index: granules of older files, granules of the active file, and the one that still grows.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) sealed: Arc<Vec<Granule>>,
     pub(crate) active: Arc<Vec<Granule>>,
-    pub(crate) tail: Option<Granule>,
+    /// The last granule, which still grows.
+    pub(crate) open: Option<Granule>,
     pub(crate) files: Vec<FileEnd>,
     pub(crate) first_sequence: u64,
     pub(crate) next_sequence: u64,
-    /// Of a log elsewhere: see [`Log::agreed`].
+    /// Of a remote log: see [`Log::agreed`].
     pub(crate) agreed: u64,
 }
 
@@ -60,25 +61,25 @@ pub(crate) struct State {
 pub(crate) struct FileEnd {
     pub(crate) file: u64,
     pub(crate) end: u64,
-    /// Sequence number after its last message, or after those that are missing behind it.
+    /// Sequence number after its last message, or after those that are missing after it.
     pub(crate) next_sequence: u64,
 }
 
-/// The granules of a log at one moment, up to the committed end then. Cheap to take and to keep.
+/// The granules of a log at one moment, up to the committed end then. Cheap to take and to hold.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     sealed: Arc<Vec<Granule>>,
     active: Arc<Vec<Granule>>,
-    tail: Option<Granule>,
+    open: Option<Granule>,
     first_sequence: u64,
     next_sequence: u64,
 }
 
-/// Where a sequence number is.
+/// The location of a sequence number.
 pub(crate) enum Located {
     /// In this granule.
     Within(Span),
-    /// Out of reach; reading goes on at the second number.
+    /// Out of reach; reading continues at the second number.
     Missing(Damage, u64),
     /// It is the next one to be written.
     End,
@@ -87,11 +88,11 @@ pub(crate) enum Located {
 impl Log {
     /// Sequence number after the last message readers may see.
     pub fn next_sequence(&self) -> u64 {
-        // Pairs with the Release in `publish`: who sees the number finds its messages in the index.
+        // Pairs with the Release in `publish`: a reader that sees the number finds its messages in the index.
         self.end.load(Ordering::Acquire)
     }
 
-    /// Sequence number with which the log begins: older messages are elsewhere or gone, and asking for them is
+    /// Sequence number with which the log begins: older messages are stored elsewhere or deleted, and reading them is
     /// [`LogError::Trimmed`]. (The first file may begin earlier; see [`Snapshot::between`].)
     pub fn first_sequence(&self) -> u64 {
         self.state().first_sequence
@@ -118,22 +119,22 @@ impl Log {
         Snapshot {
             sealed: Arc::clone(&state.sealed),
             active: Arc::clone(&state.active),
-            tail: state.tail,
+            open: state.open,
             first_sequence: state.first_sequence,
             next_sequence: state.next_sequence,
         }
     }
 
-    /// The files of the log, in order, by the sequence numbers in their names; the last one grows.
+    /// The files of the log, in order, as the sequence numbers in their names; the last one grows.
     pub fn files(&self) -> Vec<u64> {
-        self.state().files.iter().map(|known| known.file).collect()
+        self.state().files.iter().map(|file| file.file).collect()
     }
 
-    /// Bytes of the file that grows behind the committed end: room for what comes next, and what is being written.
+    /// Bytes of the active file after the committed end: preallocated ones, and those of an append in progress.
     ///
     /// # Errors
-    /// When the file cannot be looked at.
-    pub fn room(&self) -> Result<u64, LogError> {
+    /// When the size of the file cannot be read.
+    pub fn preallocated_bytes(&self) -> Result<u64, LogError> {
         let Some(active) = self.active_end() else { return Ok(0) };
         let bytes = self.dir.size(&*self.handle(active.file)?, active.file)?;
         Ok(bytes.saturating_sub(active.end))
@@ -177,8 +178,8 @@ impl Log {
         loaded.file < first_sequence && loaded.scan.next_sequence <= first_sequence
     }
 
-    /// Takes in a file found at opening and adds what it tells to the report.
-    pub(crate) fn take_file(&self, loaded: &LoadedFile, is_last: bool, recovery: &mut Recovery) {
+    /// Adds a file found at opening to the index, and its damage to the report.
+    pub(crate) fn add_file(&self, loaded: &LoadedFile, is_last: bool, recovery: &mut Recovery) {
         let (file, scan) = (loaded.file, &loaded.scan);
         self.report_lost_before(file, recovery);
         if scan.header.is_none() && !(is_last && scan.granules.is_empty()) {
@@ -187,9 +188,9 @@ impl Log {
             recovery.damaged.push(Damage { file, offset: 0, bytes, first_sequence: file, count, reason });
         }
         recovery.damaged.extend(&scan.damaged);
-        if !is_last && loaded.bytes - scan.room > scan.end {
-            let reason = scan.tail.map_or(Reason::Unindexed, Reason::Batch);
-            let (bytes, first_sequence) = (loaded.bytes - scan.room - scan.end, scan.next_sequence);
+        if !is_last && loaded.bytes - scan.preallocated > scan.end {
+            let reason = scan.end_error.map_or(Reason::Unindexed, Reason::Batch);
+            let (bytes, first_sequence) = (loaded.bytes - scan.preallocated - scan.end, scan.next_sequence);
             recovery.damaged.push(Damage {
                 file,
                 offset: scan.end,
@@ -204,16 +205,16 @@ impl Log {
         }
         recovery.batches_scanned += scan.batches;
         recovery.files += 1;
-        self.take_quietly(loaded);
+        self.add_loaded(loaded);
     }
 
-    /// Reports messages that the log had when it was closed, and that are not in its files; whether there are any. The next
-    /// message does not get the number of one of them.
-    pub(crate) fn miss(&self, noted: Noted, recovery: &mut Recovery) -> bool {
+    /// Reports messages that the log had when it was closed and that are not in its files; returns whether there are any.
+    /// The next message gets a number after theirs.
+    pub(crate) fn report_lost_end(&self, record: EndRecord, recovery: &mut Recovery) -> bool {
         let first_sequence = self.next_sequence();
-        let Some(end) = noted.end().filter(|end| end.next_sequence > first_sequence) else { return false };
-        let known = self.active_end();
-        let (file, offset) = known.map_or((end.file, end.offset), |known| (known.file, known.end));
+        let Some(end) = record.end().filter(|end| end.next_sequence > first_sequence) else { return false };
+        let active = self.active_end();
+        let (file, offset) = active.map_or((end.file, end.offset), |active| (active.file, active.end));
         let bytes = if file == end.file { end.offset.saturating_sub(offset) } else { 0 };
         let (count, reason) = (Some(end.next_sequence - first_sequence), Reason::Gone);
         recovery.damaged.push(Damage { file, offset, bytes, first_sequence, count, reason });
@@ -221,8 +222,8 @@ impl Log {
         true
     }
 
-    /// Takes in a file.
-    pub(crate) fn take_quietly(&self, loaded: &LoadedFile) {
+    /// Adds a file to the index.
+    pub(crate) fn add_loaded(&self, loaded: &LoadedFile) {
         let (file, scan) = (loaded.file, &loaded.scan);
         self.start_file(file);
         let next_sequence = scan.next_sequence.max(file).max(self.next_sequence());
@@ -237,20 +238,19 @@ impl Log {
         recovery.next_sequence = snapshot.next_sequence;
     }
 
-    /// A new active file; the one before it is sealed.
+    /// Begins a new active file; the one before it is complete.
     pub(crate) fn start_file(&self, file: u64) {
         let mut state = self.state_mut();
         if let Some(before) = state.files.last_mut() {
             before.next_sequence = before.next_sequence.max(file);
         }
         let active = std::mem::take(&mut state.active);
-        let tail = state.tail.take();
-        Arc::make_mut(&mut state.sealed).extend(active.iter().copied().chain(tail));
+        let open = state.open.take();
+        Arc::make_mut(&mut state.sealed).extend(active.iter().copied().chain(open));
         state.files.push(FileEnd { file, end: FILE_HEADER_BYTES, next_sequence: file });
     }
 
-    /// Lets readers see more of the active file: its new granules, where it now ends, and the next sequence
-    /// number.
+    /// Makes more of the active file visible to readers: new granules, its end, and the next sequence number.
     pub(crate) fn publish(&self, granules: &[Granule], end: u64, next_sequence: u64) {
         let mut state = self.state_mut();
         for granule in granules {
@@ -267,7 +267,7 @@ impl Log {
     /// The granules of the active file.
     pub(crate) fn active_granules(&self) -> Vec<Granule> {
         let state = self.state();
-        state.active.iter().copied().chain(state.tail).collect()
+        state.active.iter().copied().chain(state.open).collect()
     }
 
     /// Finds the granule with a sequence number.
@@ -311,8 +311,8 @@ impl Log {
             return Ok(Arc::clone(&handle.0));
         }
         let handle = self.dir.open_read(file)?;
-        // One that was forgotten meanwhile would be kept from giving its room back.
-        if self.knows(file) {
+        // The handle of a file that was trimmed in the meantime would hold its disk space.
+        if self.has_file(file) {
             if open.len() == OPEN_FILES_MAX {
                 open.remove(0);
             }
@@ -321,11 +321,11 @@ impl Log {
         Ok(handle)
     }
 
-    fn knows(&self, file: u64) -> bool {
-        self.state().files.binary_search_by_key(&file, |known| known.file).is_ok()
+    fn has_file(&self, file: u64) -> bool {
+        self.state().files.binary_search_by_key(&file, |file| file.file).is_ok()
     }
 
-    /// The error for a file that is not there because its messages, `sequence` and on, have been forgotten.
+    /// The error for a file that does not exist because its messages, from `sequence` on, were trimmed.
     pub(crate) fn trimmed_or(&self, error: LogError, sequence: u64) -> LogError {
         let first_sequence = self.first_sequence();
         if error.is_not_found() && sequence < first_sequence {
@@ -334,8 +334,8 @@ impl Log {
         error
     }
 
-    /// A file that begins past the end of the one before it, or past the beginning of the log: the messages between
-    /// are lost. Damage at the end of the file before has said so already, but for how many.
+    /// A file that begins after the end of the one before it, or after the beginning of the log: the messages between are
+    /// lost. Damage at the end of the file before is reported already, without the count.
     fn report_lost_before(&self, file: u64, recovery: &mut Recovery) {
         let state = self.state();
         let first_sequence = state.next_sequence;
@@ -371,19 +371,19 @@ impl Log {
 
 impl State {
     fn add(&mut self, granule: Granule) {
-        if self.tail.as_mut().is_some_and(|tail| tail.absorb(&granule)) {
+        if self.open.as_mut().is_some_and(|open| open.absorb(&granule)) {
             return;
         }
-        if let Some(full) = self.tail.replace(granule) {
+        if let Some(full) = self.open.replace(granule) {
             Arc::make_mut(&mut self.active).push(full);
         }
     }
 
     /// The last granule that ends at or before `sequence`, and the first that ends after it.
     fn around(&self, sequence: u64) -> (Option<Granule>, Option<Granule>) {
-        let tail = self.tail.as_slice();
-        // The tail first: that is where live readers are.
-        let parts = [tail, &self.active, &self.sealed];
+        let open = self.open.as_slice();
+        // The open granule first: live readers are there.
+        let parts = [open, &self.active, &self.sealed];
         let mut after = None;
         for part in parts {
             let at = part.partition_point(|granule| granule.next_sequence() <= sequence);
@@ -397,7 +397,7 @@ impl State {
         (None, after.copied())
     }
 
-    /// Says what is missing at `sequence`, between the granules around it.
+    /// The damage at `sequence`, between the granules around it.
     fn missing(&self, sequence: u64, before: Option<Granule>, after: Option<Granule>) -> Located {
         let next = after.map_or(self.next_sequence, |granule| granule.first_sequence);
         let first_file = self.files.first().map_or(0, |f| f.file);
@@ -412,7 +412,7 @@ impl State {
 impl Snapshot {
     /// Granules.
     pub fn len(&self) -> usize {
-        self.sealed.len() + self.active.len() + usize::from(self.tail.is_some())
+        self.sealed.len() + self.active.len() + usize::from(self.open.is_some())
     }
 
     /// True when there are no granules.
@@ -426,14 +426,14 @@ impl Snapshot {
         match active {
             None => self.sealed.get(i),
             Some(i) if i < self.active.len() => self.active.get(i),
-            Some(i) => self.tail.as_slice().get(i - self.active.len()),
+            Some(i) => self.open.as_slice().get(i - self.active.len()),
         }
     }
 
     /// The granules in order of arrival. Where one does not begin with the sequence number at which the one
     /// before it ends, messages are missing.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Granule> {
-        self.sealed.iter().chain(self.active.iter()).chain(self.tail.iter())
+        self.sealed.iter().chain(self.active.iter()).chain(self.open.iter())
     }
 
     /// The granules that hold messages from `first` up to but not including `end`, in order of arrival. The first and
@@ -450,7 +450,7 @@ impl Snapshot {
         self.count_while(|granule| granule.next_sequence() <= sequence)
     }
 
-    /// How many granules from the first on are as `wanted` says, which holds for a first part of them.
+    /// How many granules from the first on satisfy `wanted`, which holds for a prefix of them.
     fn count_while(&self, wanted: impl Fn(&Granule) -> bool) -> usize {
         let sealed = self.sealed.partition_point(&wanted);
         if sealed < self.sealed.len() {
@@ -460,7 +460,7 @@ impl Snapshot {
         if active < self.active.len() {
             return sealed + active;
         }
-        sealed + active + usize::from(self.tail.as_ref().is_some_and(wanted))
+        sealed + active + usize::from(self.open.as_ref().is_some_and(wanted))
     }
 
     /// Sequence number with which the log began: see [`Log::first_sequence`].

@@ -1,9 +1,9 @@
-//! Marks: what the first four bytes of a batch are in a log file.
+//! Marks: the first four bytes of a batch in a log file.
 //!
-//! A search behind damage looks through bodies, and a body may be anything, also a batch with all its checksums. So in a file
-//! of version 2 a batch does not begin with its magic, which everybody knows, but with a number made of the log's salt, the
-//! file and the offset. What was sent as a body does not have it: its sender knew neither. In a file of version 1 a batch
-//! begins with the magic, and a search believes less (`search.rs`).
+//! A search after damage reads through bodies, and a body may contain anything, even a batch with valid checksums. So in a
+//! file of version 2 a batch begins not with the public magic but with a number made of the log's salt, the file and the
+//! offset. A sender cannot put it into a body, because it has neither. In a file of version 1 a batch begins with the
+//! magic, and a search accepts less (`search.rs`).
 
 use crate::format::{FILE_HEADER_BYTES, FileHeader, u32_at};
 use tapedb_codec::batch::{HEADER_BYTES, MAGIC};
@@ -18,7 +18,7 @@ pub(crate) enum Marks {
     Magic,
     /// Version 2: made with this key.
     Keyed(u64),
-    /// The file's header is lost, and nothing else tells the salt.
+    /// The file's header is lost, and no other file has the salt.
     Unknown,
 }
 
@@ -36,14 +36,14 @@ impl Marks {
         Self::Keyed(mix(salt ^ mix(file)))
     }
 
-    /// Those of some that the first batch in the bytes of a file has: for one without a header.
-    pub fn by_first_batch(known: impl IntoIterator<Item = Self>, bytes: &[u8]) -> Self {
+    /// The one of `candidates` that the first batch of a file has: for a file without a header.
+    pub fn by_first_batch(candidates: impl IntoIterator<Item = Self>, bytes: &[u8]) -> Self {
         let first = bytes.get(FILE_HEADER_BYTES as usize..).filter(|bytes| bytes.len() >= HEADER_BYTES);
         let fits = |marks: &Self| first.is_some_and(|bytes| marks.fits(FILE_HEADER_BYTES, bytes));
-        known.into_iter().find(fits).unwrap_or(Self::Unknown)
+        candidates.into_iter().find(fits).unwrap_or(Self::Unknown)
     }
 
-    /// The first four bytes of a batch at an offset; `None`: they are not known.
+    /// The first four bytes of a batch at an offset; `None`: unknown.
     #[inline]
     pub fn at(self, offset: u64) -> Option<u32> {
         match self {
@@ -59,13 +59,13 @@ impl Marks {
         self.at(offset).is_none_or(|mark| u32_at(batch, 0) == mark)
     }
 
-    /// Whether a batch that has its mark, and its checksums, cannot be part of a body.
-    pub fn prove(self) -> bool {
+    /// Whether a batch with the right mark and checksums cannot be part of a body.
+    pub fn are_proof(self) -> bool {
         matches!(self, Self::Keyed(_))
     }
 }
 
-/// Never begins with a zero: zeros are spare capacity.
+/// Never begins with a zero: zeros are preallocated space.
 #[inline]
 fn mark(key: u64, offset: u64) -> u32 {
     let mark = (mix(key ^ offset) >> 32) as u32;

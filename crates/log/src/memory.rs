@@ -1,4 +1,4 @@
-//! Files in this process's memory: for streams that are not to outlive it.
+//! Files in this process's memory: for streams that do not outlive it.
 
 use crate::storage::{Entry, FileId, Kind, Storage, StorageFile, StorageLock};
 use crate::tree::{Link, NameChange, Tree};
@@ -8,13 +8,13 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Memory of a file comes in pieces of this many bytes, so that growing never copies what is there. The last piece of
-/// a file grows by doubling.
-const PIECE_BYTES: usize = 1 << 20;
+/// A file's content is stored in chunks of this many bytes, so that growing never copies old content. The last chunk
+/// grows by doubling.
+const CHUNK_BYTES: usize = 1 << 20;
 
-/// Directories and files in memory, as on Unix: a file that is removed or replaced can be read on by who has it open,
-/// and its memory is given back when the last one lets go. Syncing does nothing. Clones are the same storage, which is
-/// gone with the last of them.
+/// Directories and files in memory, as on Unix: a removed or replaced file can still be read through open handles, and
+/// its memory is freed with the last handle. Syncing does nothing. Clones share the storage, which is freed with the last
+/// of them.
 #[derive(Clone, Default)]
 pub struct MemoryStorage(Arc<Mutex<Memory>>);
 
@@ -30,7 +30,7 @@ struct Memory {
     /// The files that have a name.
     files: BTreeMap<usize, Arc<MemoryFile>>,
     locked: BTreeSet<usize>,
-    /// Number of the file or directory that was made last; the root's at first.
+    /// Number of the file or directory that was created last; at first the root's.
     last_id: usize,
 }
 
@@ -39,10 +39,10 @@ struct MemoryFile {
     content: RwLock<Content>,
 }
 
-/// Always true: every piece but the last has [`PIECE_BYTES`].
+/// Always true: every chunk but the last has [`CHUNK_BYTES`].
 #[derive(Default)]
 struct Content {
-    pieces: Vec<Vec<u8>>,
+    chunks: Vec<Vec<u8>>,
     len: usize,
 }
 
@@ -134,7 +134,7 @@ impl Storage for MemoryStorage {
     }
 }
 
-/// Lets go of a lock when it is dropped.
+/// Releases a lock when it is dropped.
 struct Locked {
     storage: MemoryStorage,
     id: usize,
@@ -163,7 +163,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Changes a name. A file that loses its name lives as long as it is open.
+    /// Changes a name. A file without a name exists as long as it is open.
     fn apply(&mut self, change: &NameChange) {
         if let NameChange::Remove(lost) | NameChange::Rename(_, lost) = change
             && let Some(Link::File(id)) = self.tree.at(lost)
@@ -225,7 +225,7 @@ impl Content {
     fn read(&self, buf: &mut [u8], offset: usize) -> usize {
         let (mut done, mut at) = (0, offset);
         while done < buf.len() && at < self.len {
-            let rest = &self.pieces[at / PIECE_BYTES][at % PIECE_BYTES..];
+            let rest = &self.chunks[at / CHUNK_BYTES][at % CHUNK_BYTES..];
             let count = rest.len().min(buf.len() - done);
             buf[done..done + count].copy_from_slice(&rest[..count]);
             (done, at) = (done + count, at + count);
@@ -233,10 +233,10 @@ impl Content {
         done
     }
 
-    /// Writes over what is there.
+    /// Overwrites existing content.
     fn overwrite(&mut self, mut bytes: &[u8], mut at: usize) {
         while !bytes.is_empty() {
-            let rest = &mut self.pieces[at / PIECE_BYTES][at % PIECE_BYTES..];
+            let rest = &mut self.chunks[at / CHUNK_BYTES][at % CHUNK_BYTES..];
             let (now, later) = bytes.split_at(rest.len().min(bytes.len()));
             rest[..now.len()].copy_from_slice(now);
             (bytes, at) = (later, at + now.len());
@@ -246,12 +246,12 @@ impl Content {
     fn extend(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len();
         while !bytes.is_empty() {
-            if self.pieces.last().is_none_or(|last| last.len() == PIECE_BYTES) {
-                self.pieces.push(Vec::new());
+            if self.chunks.last().is_none_or(|last| last.len() == CHUNK_BYTES) {
+                self.chunks.push(Vec::new());
             }
-            let Some(last) = self.pieces.last_mut() else { return };
-            let (now, later) = bytes.split_at((PIECE_BYTES - last.len()).min(bytes.len()));
-            make_room(last, now.len());
+            let Some(last) = self.chunks.last_mut() else { return };
+            let (now, later) = bytes.split_at((CHUNK_BYTES - last.len()).min(bytes.len()));
+            reserve(last, now.len());
             last.extend_from_slice(now);
             bytes = later;
         }
@@ -260,22 +260,22 @@ impl Content {
     /// Cuts, or grows with zeros.
     fn resize(&mut self, len: usize) {
         while self.len < len {
-            self.extend(&vec![0; (len - self.len).min(PIECE_BYTES)]);
+            self.extend(&vec![0; (len - self.len).min(CHUNK_BYTES)]);
         }
-        self.pieces.truncate(len.div_ceil(PIECE_BYTES));
-        if let Some(last) = self.pieces.last_mut() {
-            last.truncate(len - (len - 1) / PIECE_BYTES * PIECE_BYTES);
+        self.chunks.truncate(len.div_ceil(CHUNK_BYTES));
+        if let Some(last) = self.chunks.last_mut() {
+            last.truncate(len - (len - 1) / CHUNK_BYTES * CHUNK_BYTES);
             last.shrink_to_fit();
         }
         self.len = len;
     }
 }
 
-/// Makes room in a piece: twice what it has, as far as a piece goes.
-fn make_room(piece: &mut Vec<u8>, more: usize) {
-    if piece.capacity() - piece.len() < more {
-        let wanted = (2 * piece.capacity()).clamp(piece.len() + more, PIECE_BYTES);
-        piece.reserve_exact(wanted - piece.len());
+/// Reserves memory in a chunk: twice its capacity, up to the size of a chunk.
+fn reserve(chunk: &mut Vec<u8>, more: usize) {
+    if chunk.capacity() - chunk.len() < more {
+        let wanted = (2 * chunk.capacity()).clamp(chunk.len() + more, CHUNK_BYTES);
+        chunk.reserve_exact(wanted - chunk.len());
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn memory_is_given_back_when_the_last_one_lets_go() {
+    fn memory_is_freed_with_the_last_handle() {
         let storage = MemoryStorage::new();
         let path = Path::new("/file");
         let open = storage.create_new(path).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     proptest! {
-        /// Writes, cuts and reads around the ends of pieces, as a vector would do them.
+        /// Writes, cuts and reads around the ends of chunks, compared with a vector.
         #[test]
         fn a_file_is_its_bytes(
             steps in prop::collection::vec((0usize..3 << 20, 0usize..3 << 20, any::<u8>(), any::<bool>()), 1..8),

@@ -1,32 +1,31 @@
-//! The last batch of each producer: by it one that is sent again is known.
+//! The last batch of each producer, by which batches that are sent again are recognized.
 //!
-//! The table is kept in memory and found again by scanning the last log file; what older files say is in the file
-//! `producers`, which is written before a log file is rolled. So it survives that log files are sealed and removed.
+//! The table is in memory and is rebuilt by scanning the last log file. The batches of older files are in the file
+//! `producers`, which is written before a log file is rolled, so they survive the removal of log files.
 
+use crate::directory::LogDir;
 use crate::error::LogError;
-use crate::files::LogDir;
-use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, HEADER, at, index_crc, put, u32_at, u64_at};
-use crate::storage::{Storage, read_all};
+use crate::format::{
+    FILE_HEADER_BYTES, FileHeader, FileKind, HEADER, PRODUCERS_DRAFT, PRODUCERS_FILE, at, index_crc, put,
+    u32_at, u64_at,
+};
+use crate::storage::{read_all, replace};
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
 use tapedb_codec::batch::BatchHeader;
 
-/// Producers that are remembered: those who appended last.
+/// Number of producers in the table: those that appended last.
 pub const PRODUCERS_MAX: usize = 4096;
 
-/// Name of the file that says who has sent which batch last.
-pub const PRODUCERS_FILE: &str = "producers";
-pub(crate) const DRAFT: &str = "producers.tmp";
-/// The version of the file that is written: with what tells a batch from another of its number.
+/// The version that is written: it has the content of each batch, to tell it from another with its number.
 const VERSION: u16 = 2;
 /// Bytes of one producer in the file, and in one of version 1.
 const ENTRY_BYTES: usize = 40;
 const ENTRY_BYTES_1: usize = 32;
 const FILE_MAX: u64 = FILE_HEADER_BYTES + (PRODUCERS_MAX * ENTRY_BYTES) as u64;
 
-/// In the file, of a batch of which only the number is known: no payload has so many bytes.
+/// In the file, for a batch of which only the number is known: no payload has so many bytes.
 const UNKNOWN: Content = Content { bytes: u32::MAX, crc: 0 };
 
 /// The last batch of a producer.
@@ -38,7 +37,7 @@ pub(crate) struct LastBatch {
     pub(crate) content: Option<Content>,
 }
 
-/// What tells a batch from another one of its number: bytes of its payload, and their checksum.
+/// Identifies a batch among others with its number: length and checksum of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     bytes: u32,
@@ -51,28 +50,29 @@ impl Content {
     }
 }
 
-/// What is known of a batch that a producer sends.
+/// Whether a batch that a producer sends is stored already.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum Receipt {
     /// It is new.
     New,
-    /// It is in the log, with these sequence numbers; of one before the producer's last, the empty range where that begins.
+    /// It is in the log, with these sequence numbers; for a batch before the producer's last one, the empty range at the
+    /// beginning of that.
     Stored(Range<u64>),
-    /// Another one of its number is in the log.
-    Other,
+    /// Another batch with its number is in the log.
+    Conflict,
 }
 
 /// The last batch of each producer. Always true: there are at most [`PRODUCERS_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Producers {
     last: HashMap<u64, LastBatch>,
-    /// Whether it has changed since it was written.
+    /// Whether the table has changed since it was written.
     changed: bool,
 }
 
 impl Producers {
-    /// Notes a batch that is in the log.
-    pub(crate) fn note(&mut self, header: &BatchHeader) {
+    /// Records a batch that is in the log.
+    pub(crate) fn record(&mut self, header: &BatchHeader) {
         if header.producer == 0 {
             return;
         }
@@ -82,27 +82,27 @@ impl Producers {
         self.add(header.producer, batch);
     }
 
-    /// Takes over what another table says.
+    /// Adds the batches of another table.
     pub(crate) fn extend(&mut self, other: &Self) {
         other.last.iter().for_each(|(producer, batch)| self.add(*producer, *batch));
     }
 
-    /// Forgets batches that are not in the log, which ends before `next_sequence`: a power cut took them.
+    /// Removes batches that a power cut has taken from the log, which ends before `next_sequence`.
     pub(crate) fn end_at(&mut self, next_sequence: u64) {
         self.last.retain(|_, batch| batch.next_sequence <= next_sequence);
     }
 
-    /// What is known of a batch.
-    pub(crate) fn known(&self, header: &BatchHeader) -> Known {
+    /// Whether a batch is stored.
+    pub(crate) fn receipt(&self, header: &BatchHeader) -> Receipt {
         let Some(last) = self.last.get(&header.producer).filter(|_| header.producer != 0) else {
-            return Known::New;
+            return Receipt::New;
         };
         let is_other = || last.content.is_some_and(|content| content != Content::of(header));
         match header.producer_number {
-            number if number == last.number && is_other() => Known::Other,
-            number if number == last.number => Known::Stored(last.first_sequence..last.next_sequence),
-            number if number < last.number => Known::Stored(last.first_sequence..last.first_sequence),
-            _ => Known::New,
+            number if number == last.number && is_other() => Receipt::Conflict,
+            number if number == last.number => Receipt::Stored(last.first_sequence..last.next_sequence),
+            number if number < last.number => Receipt::Stored(last.first_sequence..last.first_sequence),
+            _ => Receipt::New,
         }
     }
 
@@ -112,7 +112,7 @@ impl Producers {
     }
 
     fn add(&mut self, producer: u64, batch: LastBatch) {
-        if self.last.get(&producer).is_some_and(|known| known.number >= batch.number) {
+        if self.last.get(&producer).is_some_and(|last| last.number >= batch.number) {
             return;
         }
         self.changed = true;
@@ -125,14 +125,14 @@ impl Producers {
         }
     }
 
-    /// Reads the file; without a good one nothing is known.
+    /// Reads the file; a missing or damaged one gives an empty table.
     pub(crate) fn read(dir: &LogDir) -> Self {
         let file = dir.storage.open_read(&dir.path.join(PRODUCERS_FILE));
         let content = file.and_then(|file| read_all(&*file, FILE_MAX)).unwrap_or_default();
         Self::parse(&content, &FileHeader::new(dir.stream_id, dir.space, 0)).unwrap_or_default()
     }
 
-    /// Whether the file is not there, or whole and of this log.
+    /// Whether the file is missing, or valid and of this log.
     pub(crate) fn is_sound(dir: &LogDir) -> bool {
         let file = match dir.storage.open_read(&dir.path.join(PRODUCERS_FILE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
@@ -142,7 +142,7 @@ impl Producers {
         Self::parse(&content, &FileHeader::new(dir.stream_id, dir.space, 0)).is_some()
     }
 
-    /// Writes the file if there is something new to say, whole or not at all, and puts it on the disk.
+    /// Writes and syncs the file if the table has changed, whole or not at all.
     pub(crate) fn write(&mut self, dir: &LogDir) -> Result<(), LogError> {
         if !self.changed {
             return Ok(());
@@ -150,7 +150,7 @@ impl Producers {
         let path = dir.path.join(PRODUCERS_FILE);
         let header = FileHeader { version: VERSION, ..FileHeader::new(dir.stream_id, dir.space, 0) };
         let bytes = self.bytes(&header);
-        replace(&*dir.storage, (&dir.path, DRAFT), &path, &bytes)
+        replace(&*dir.storage, (&dir.path, PRODUCERS_DRAFT), &path, &bytes)
             .map_err(|e| LogError::io("write", &path, e))?;
         self.changed = false;
         Ok(())
@@ -195,20 +195,6 @@ impl Producers {
     }
 }
 
-/// Replaces a file in one step, by way of a draft, and puts it on the disk.
-pub(crate) fn replace(
-    storage: &dyn Storage,
-    (dir, draft): (&Path, &str),
-    path: &Path,
-    bytes: &[u8],
-) -> io::Result<()> {
-    let draft = dir.join(draft);
-    storage.write(&draft, bytes)?;
-    storage.sync_file(&draft)?;
-    storage.rename(&draft, path)?;
-    storage.sync_dir(dir)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,28 +204,28 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_are_there_are_known_by_their_number_and_content() {
+    fn stored_batches_are_recognized_by_number_and_content() {
         let mut producers = Producers::default();
-        producers.note(&header(7, 1, 0));
-        producers.note(&header(7, 2, 10));
-        producers.note(&header(0, 0, 20));
-        assert_eq!(producers.known(&header(7, 2, 0)), Known::Stored(10..20));
-        assert_eq!(producers.known(&header(7, 1, 0)), Known::Stored(10..10));
+        producers.record(&header(7, 1, 0));
+        producers.record(&header(7, 2, 10));
+        producers.record(&header(0, 0, 20));
+        assert_eq!(producers.receipt(&header(7, 2, 0)), Receipt::Stored(10..20));
+        assert_eq!(producers.receipt(&header(7, 1, 0)), Receipt::Stored(10..10));
         for other in [
             BatchHeader { payload_crc: 5, ..header(7, 2, 0) },
             BatchHeader { payload_len: 5, ..header(7, 2, 0) },
         ] {
-            assert_eq!(producers.known(&other), Known::Other);
+            assert_eq!(producers.receipt(&other), Receipt::Conflict);
         }
         for new in [header(7, 3, 0), header(8, 1, 0), header(0, 0, 0)] {
-            assert_eq!(producers.known(&new), Known::New);
+            assert_eq!(producers.receipt(&new), Receipt::New);
         }
         producers.end_at(19);
-        assert_eq!(producers.known(&header(7, 2, 0)), Known::New);
+        assert_eq!(producers.receipt(&header(7, 2, 0)), Receipt::New);
     }
 
     #[test]
-    fn a_file_of_version_1_knows_numbers_alone() {
+    fn a_file_of_version_1_has_only_numbers() {
         let owner = FileHeader::new(7, 1, 0);
         let mut bytes = owner.open_bytes(FileKind::Producers).to_vec();
         put(&mut bytes, at::GRANULE_COUNT, &1_u32.to_le_bytes());
@@ -247,27 +233,27 @@ mod tests {
         let checksum = index_crc(&bytes);
         put(&mut bytes, at::HEADER_CRC, &checksum.to_le_bytes());
         let producers = Producers::parse(&bytes, &owner).unwrap();
-        assert_eq!(producers.known(&header(5, 3, 0)), Known::Stored(42..44));
-        // It stays unknown when it is written again.
+        assert_eq!(producers.receipt(&header(5, 3, 0)), Receipt::Stored(42..44));
+        // The content stays unknown when the file is written again.
         let owner = FileHeader { version: VERSION, ..owner };
         let again = Producers::parse(&producers.bytes(&owner), &owner).unwrap();
         assert_eq!((again.last(5), again.last), (producers.last(5), producers.last));
     }
 
     #[test]
-    fn the_newest_are_remembered() {
+    fn the_newest_producers_stay() {
         let mut producers = Producers::default();
         for producer in 1..=PRODUCERS_MAX as u64 + 3 {
-            producers.note(&header(producer, 1, producer * 10));
+            producers.record(&header(producer, 1, producer * 10));
         }
         assert_eq!(producers.last.len(), PRODUCERS_MAX);
         assert_eq!((producers.last(3), producers.last(4).is_some()), (None, true));
     }
 
     #[test]
-    fn a_file_is_believed_only_whole_and_for_its_own_log() {
+    fn a_file_is_used_only_whole_and_for_its_own_log() {
         let mut producers = Producers::default();
-        producers.note(&header(0x0123_4567_89ab_cdef, 3, 42));
+        producers.record(&header(0x0123_4567_89ab_cdef, 3, 42));
         let owner = FileHeader { version: VERSION, ..FileHeader::new(7, 1, 0) };
         let bytes = producers.bytes(&owner);
         assert_eq!(Producers::parse(&bytes, &owner).unwrap().last, producers.last);

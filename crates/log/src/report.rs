@@ -1,4 +1,4 @@
-//! What opening a log found: what was cut, what is damaged, what is there.
+//! What opening a log found: cut bytes, damage, messages.
 
 use std::fmt;
 use tapedb_codec::batch::BatchError;
@@ -14,9 +14,9 @@ pub enum Reason {
     Gap,
     /// The batch is whole, but its sequence numbers have been seen already.
     Duplicate,
-    /// The index knows nothing readable there (found when the file was indexed).
+    /// Nothing was readable there when the file was indexed.
     Unindexed,
-    /// It was there when the log was closed, and is no more.
+    /// The messages were there when the log was closed, and are missing now.
     Gone,
 }
 
@@ -26,9 +26,9 @@ impl fmt::Display for Reason {
             Self::Batch(error) => error.fmt(f),
             Self::FileHeader => f.write_str("the file's header is damaged"),
             Self::Gap => f.write_str("messages are missing before the next batch"),
-            Self::Duplicate => f.write_str("the batch repeats sequence numbers seen before it"),
+            Self::Duplicate => f.write_str("the batch repeats earlier sequence numbers"),
             Self::Unindexed => f.write_str("not readable when the file was indexed"),
-            Self::Gone => f.write_str("what was there when the log was closed is gone"),
+            Self::Gone => f.write_str("messages that were there when the log was closed are missing"),
         }
     }
 }
@@ -44,7 +44,7 @@ pub struct Damage {
     pub bytes: u64,
     /// Sequence number of the first message out of reach.
     pub first_sequence: u64,
-    /// Messages out of reach; `None` when nothing after the damage tells.
+    /// Messages out of reach; `None` when nothing after the damage shows how many.
     pub count: Option<u64>,
     /// What is wrong.
     pub reason: Reason,
@@ -69,7 +69,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Bytes taken off the end of a file: an append that was never finished.
+/// Bytes cut off the end of a file: an unfinished append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// The log file: the sequence number in its name.
@@ -89,14 +89,14 @@ impl fmt::Display for Cut {
     }
 }
 
-/// What opening a log found. Its `Display` is meant for the operator.
+/// What opening a log found. Its `Display` is for the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Unfinished appends taken off (writers only; readers leave them alone).
+    /// Unfinished appends cut off (writers only; readers ignore them).
     pub cut: Vec<Cut>,
     /// Damage in the middle, left in place.
     pub damaged: Vec<Damage>,
-    /// Files whose index was missing or damaged and was made anew by scanning.
+    /// Files whose index was missing or damaged and was rebuilt by scanning.
     pub indexes_rebuilt: Vec<u64>,
     /// Log files.
     pub files: usize,
@@ -104,7 +104,7 @@ pub struct Recovery {
     pub batches_scanned: u64,
     /// Messages within reach.
     pub messages: u64,
-    /// Sequence number with which the log begins; messages below it are elsewhere.
+    /// Sequence number with which the log begins; messages below it are stored elsewhere.
     pub first_sequence: u64,
     /// Sequence number the next message gets.
     pub next_sequence: u64,

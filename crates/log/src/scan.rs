@@ -8,7 +8,7 @@ use crate::report::{Damage, Reason};
 use crate::search::{Region, Search};
 use tapedb_codec::batch::{BatchError, BatchHeader};
 
-/// What the bytes of a log file hold.
+/// What the bytes of a log file contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
     /// The file's header; `None` when damaged or cut short.
@@ -19,10 +19,10 @@ pub struct Scan {
     pub damaged: Vec<Damage>,
     /// Where the last readable batch ends (or the file header).
     pub end: u64,
-    /// Why the bytes after `end` are not a batch; `None` when there are none but room.
-    pub tail: Option<BatchError>,
-    /// Zeros at the end of the file, behind everything else: room for more.
-    pub room: u64,
+    /// Why the bytes after `end` are not a batch; `None` when there are none, or only preallocated ones.
+    pub end_error: Option<BatchError>,
+    /// Preallocated bytes: zeros at the end of the file, after everything else.
+    pub preallocated: u64,
     /// Readable batches.
     pub batches: u64,
     /// Sequence number after the last readable message.
@@ -31,7 +31,7 @@ pub struct Scan {
     pub(crate) producers: Producers,
 }
 
-/// Finds the batches in the content of a log file. Never fails: what is not readable is listed.
+/// Finds the batches in the content of a log file. Never fails: unreadable bytes are listed.
 pub fn scan_bytes(bytes: &[u8]) -> Scan {
     let header = FileHeader::parse(FileKind::Log, bytes);
     let marks = header.as_ref().map_or_else(|| Marks::by_first_batch([Marks::Magic], bytes), Marks::of);
@@ -39,7 +39,7 @@ pub fn scan_bytes(bytes: &[u8]) -> Scan {
     scan_file(bytes, Region { file, offset: 0, marks }, file)
 }
 
-/// Without a header the first batch tells where the numbers begin.
+/// Without a header, the first batch shows where the sequence numbers begin.
 fn first_found(bytes: &[u8]) -> Option<u64> {
     let region = Region { file: u64::MAX, offset: 0, marks: Marks::Unknown };
     let (_, header) = Search::default().first(region, bytes)?;
@@ -63,24 +63,24 @@ pub(crate) fn scan_region(bytes: &[u8], region: Region, expected: u64) -> Scan {
     // The last batch may end with zeros, but none begins with one.
     let used = bytes.len() - zeros_at_end(bytes);
     while at < bytes.len() {
-        scan.room = (bytes.len() - at.max(used)) as u64;
+        scan.preallocated = (bytes.len() - at.max(used)) as u64;
         if at >= used {
             break;
         }
-        let place = Place { file, offset: offset + at as u64 };
+        let location = Location { file, offset: offset + at as u64 };
         at += match region.check(bytes, at) {
-            Ok(header) => scan.accept(place, &header),
+            Ok(header) => scan.accept(location, &header),
             Err(error) => match search.next(region, bytes, at, scan.next_sequence) {
-                Some((next, header)) => scan.skip(place, next - at, header.first_sequence, error),
+                Some((next, header)) => scan.skip(location, next - at, header.first_sequence, error),
                 None => {
-                    scan.tail = Some(error);
+                    scan.end_error = Some(error);
                     break;
                 }
             },
         };
     }
     if at >= bytes.len() {
-        scan.room = 0;
+        scan.preallocated = 0;
     }
     scan
 }
@@ -96,14 +96,14 @@ pub(crate) fn zeros_at_end(bytes: &[u8]) -> usize {
     zeros * 64 + rest.iter().rev().take_while(|byte| **byte == 0).count()
 }
 
-struct Place {
+struct Location {
     file: u64,
     offset: u64,
 }
 
 impl Scan {
-    /// Takes in a whole batch; returns its bytes.
-    fn accept(&mut self, Place { file, offset }: Place, header: &BatchHeader) -> usize {
+    /// Adds a whole batch; returns its bytes.
+    fn accept(&mut self, Location { file, offset }: Location, header: &BatchHeader) -> usize {
         let bytes = header.batch_bytes();
         let (expected, first_sequence) = (self.next_sequence, header.first_sequence);
         self.end = offset + bytes as u64;
@@ -117,15 +117,15 @@ impl Scan {
             self.damaged.push(Damage { file, offset, bytes: 0, first_sequence: expected, count, reason });
         }
         granule::extend(&mut self.granules, Granule::of(file, offset, header));
-        self.producers.note(header);
+        self.producers.record(header);
         self.batches += 1;
         self.next_sequence = header.next_sequence();
         bytes
     }
 
-    /// Notes damage up to the next whole batch, which begins with sequence number `next`; returns the damaged
+    /// Records damage up to the next whole batch, which begins with sequence number `next`; returns the damaged
     /// bytes.
-    fn skip(&mut self, Place { file, offset }: Place, bytes: usize, next: u64, error: BatchError) -> usize {
+    fn skip(&mut self, Location { file, offset }: Location, bytes: usize, next: u64, error: BatchError) -> usize {
         let (first_sequence, reason) = (self.next_sequence, Reason::Batch(error));
         let count = Some(next - first_sequence);
         self.damaged.push(Damage { file, offset, bytes: bytes as u64, first_sequence, count, reason });
@@ -137,25 +137,18 @@ impl Scan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tapedb_codec::batch::{BatchBuilder, HEADER_BYTES, assign_sequence};
-
-    fn one_batch(first_sequence: u64, body_bytes: usize) -> Vec<u8> {
-        let (mut builder, mut out) = (BatchBuilder::new(), Vec::new());
-        builder.push_bytes(0, 0, 0, &vec![0; body_bytes]).unwrap();
-        builder.finish(1, &mut out);
-        assign_sequence(&mut out, first_sequence).unwrap();
-        out
-    }
+    use crate::test_batches::one_batch;
+    use tapedb_codec::batch::HEADER_BYTES;
 
     #[test]
     fn one_scan_has_one_budget() {
-        // Between any two forged headers a batch is found: the cost must not begin anew behind each.
+        // Between any two forged headers a batch is found: the budget must not begin again after each.
         let mut bytes = Vec::new();
         for sequence in 0..500 {
-            let promise = one_batch(2 * sequence, 1 << 20);
+            let forged = one_batch(2 * sequence, 1 << 20);
             bytes.extend_from_slice(&[0xff; 7]);
-            bytes.extend_from_slice(&promise[..HEADER_BYTES]);
-            // Two, for one alone behind damage is not believed in a file of version 1.
+            bytes.extend_from_slice(&forged[..HEADER_BYTES]);
+            // Two, because in a file of version 1 a single batch after damage is not accepted.
             bytes.extend(one_batch(2 * sequence, 8));
             bytes.extend(one_batch(2 * sequence + 1, 8));
         }

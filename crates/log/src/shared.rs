@@ -1,25 +1,26 @@
-//! Many threads append to one log, and one sync answers all that wait for it: group commit.
+//! Group commit: many threads append to one log, and one sync acknowledges all batches written before it.
 
 use crate::error::LogError;
 use crate::log::Log;
-use crate::producers::Known;
-use crate::writer::{Durability, LogWriter};
+use crate::options::Durability;
+use crate::producers::Receipt;
+use crate::writer::LogWriter;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use tapedb_codec::batch::BatchHeader;
 
-/// A [`LogWriter`] that any number of threads append with. Each takes a [`turn`](Self::turn), writes its batch, lets go
-/// of the lock and waits for [`commit`](Self::commit). One of those who wait syncs the file for all whose batches were
-/// written before it began; whoever writes meanwhile waits for the next sync.
+/// A [`LogWriter`] that any number of threads append with. Each takes a [`turn`](Self::turn), writes its batch, releases
+/// the lock and waits for [`commit`](Self::commit). One of the waiting threads syncs the file for all batches written
+/// before the sync began; batches written during a sync wait for the next one.
 ///
-/// Always true: at most one sync runs, and none while a file is rolled (two at once on one file share the system's
-/// error: one of them would be told that all is well). What a sync covers is what was written before it began.
-/// Whoever waits for a sync that does not run yet is woken when it is his to run, or when he has his answer.
+/// Always true: at most one sync runs, and none while a file is rolled (of two syncs on one file, the system reports an
+/// error to one only). A sync covers what was written before it began. A thread that waits for a later sync is woken to
+/// run it, or when its batch is acknowledged.
 #[derive(Debug)]
 pub struct SharedWriter {
     log: Arc<Log>,
     state: Mutex<State>,
-    /// For those who wait for a sync of even number, and of odd: no more than two numbers are waited for at once.
+    /// For threads that wait for a sync of even or odd number: at most two numbers are waited for at once.
     answered: [Condvar; 2],
 }
 
@@ -28,11 +29,11 @@ struct State {
     writer: LogWriter,
     /// Syncs that have begun; the last of them has this number.
     begun: u64,
-    /// Whether that one still runs.
+    /// Whether that sync still runs.
     running: bool,
 }
 
-/// The lock, and a batch to write under it. No sync runs that the writing would disturb.
+/// The lock, and a batch to write under it. No running sync conflicts with the write.
 #[derive(Debug)]
 pub struct Turn<'w, 'b> {
     shared: &'w SharedWriter,
@@ -40,7 +41,7 @@ pub struct Turn<'w, 'b> {
     batch: &'b mut [u8],
 }
 
-/// A batch that is written, and still the lock: the next batch comes after what is done with it in hand.
+/// A written batch, with the lock: no other batch is written before it is released.
 #[derive(Debug)]
 pub struct Written<'w> {
     shared: &'w SharedWriter,
@@ -48,19 +49,19 @@ pub struct Written<'w> {
     ticket: Ticket,
 }
 
-/// What [`SharedWriter::commit`] waits for: a batch that is written but not acknowledged.
+/// A batch that is written but not acknowledged, for [`SharedWriter::commit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     sequences: Range<u64>,
     /// Where the batch begins: log file and offset.
-    place: (u64, u64),
+    location: (u64, u64),
     /// Number of the sync that covers the batch at the latest.
     sync: u64,
-    /// Whether writing it showed something to readers.
+    /// Whether the write made messages visible to readers.
     shown: bool,
 }
 
-/// A batch that is as durable as the log promises, and that readers see.
+/// A batch that is as durable as the log promises and visible to readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// The sequence numbers of its messages.
@@ -69,8 +70,8 @@ pub struct Committed {
     pub file: u64,
     /// Where it begins in the file.
     pub offset: u64,
-    /// Whether it was this call that showed something new to readers, who may wait for being told. Of the calls that
-    /// one sync answers, it is one.
+    /// Whether this call made messages visible to readers, so that the caller must notify them. Of the calls that one
+    /// sync acknowledges, it is true for one.
     pub shown: bool,
 }
 
@@ -97,7 +98,7 @@ impl SharedWriter {
         &self.log
     }
 
-    /// Number and sequence numbers of the last batch that a producer has in the log: it goes on with the next number.
+    /// Number and sequence numbers of a producer's last batch in the log: it continues with the next number.
     pub fn last_of(&self, producer: u64) -> Option<(u64, Range<u64>)> {
         let last = self.lock().writer.producers().last(producer)?;
         Some((last.number, last.first_sequence..last.next_sequence))
@@ -112,8 +113,8 @@ impl SharedWriter {
         Turn { shared: self, state, batch }
     }
 
-    /// The turn to write `batch` if it can be had without waiting: `None` while another thread has it, and while a sync
-    /// runs if the batch goes into a new file.
+    /// The turn to write `batch`, without waiting: `None` while another thread has it, and while a sync runs if the batch
+    /// goes into a new file.
     pub fn try_turn<'w, 'b>(&'w self, batch: &'b mut [u8]) -> Option<Turn<'w, 'b>> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -123,13 +124,13 @@ impl SharedWriter {
         if state.must_wait(batch.len()) { None } else { Some(Turn { shared: self, state, batch }) }
     }
 
-    /// Waits until a batch is as durable as the log promises, and syncs it if that falls to this thread.
+    /// Waits until a batch is as durable as the log promises; this thread may run the sync.
     ///
     /// # Errors
     /// [`LogError::Poisoned`] when the sync that covered it failed, or the writer stopped before: the batch may or may
-    /// not be there when the log is opened next. [`LogError::Ahead`] for the ticket of another writer.
+    /// not be there at the next opening. [`LogError::Ahead`] for the ticket of another writer.
     pub fn commit(&self, ticket: Ticket) -> Result<Committed, LogError> {
-        self.settle(self.lock(), ticket)
+        self.wait_for_commit(self.lock(), ticket)
     }
 
     /// Appends a batch: [`turn`](Self::turn), [`Turn::write`] and [`commit`](Self::commit).
@@ -141,22 +142,23 @@ impl SharedWriter {
     }
 
     /// Begins a new file if the active one has batches, so that it is [complete](Log::complete_files); returns whether
-    /// it had. Waits for a running sync. Messages whose sync is being waited for may be shown to readers by this, of
-    /// which no [`Committed::shown`] tells: after `true`, tell readers who wait.
+    /// it had. Waits for a running sync. This can make messages visible to readers without a [`Committed::shown`]: after
+    /// `true`, notify waiting readers.
     ///
     /// # Errors
-    /// As [`LogWriter::append`]: after one that is not [`LogError::Poisoned`] all is as before.
+    /// As [`LogWriter::append`]: after one that is not [`LogError::Poisoned`] nothing has changed.
     pub fn roll(&self) -> Result<bool, LogError> {
-        self.hold_still().roll()
+        self.hold_idle().roll()
     }
 
-    /// Forgets and removes the complete files all of whose messages are below `before`; returns their bytes. The log
-    /// then begins with the first file that is left. Disturbs neither writing nor syncing, nor readers who have such a
-    /// file open. Who opens the log next says where it begins ([`LogOptions::first_sequence`](crate::LogOptions)): it
-    /// must be known, and survive what the log survives, before this is called.
+    /// Removes the complete files whose messages are all below `before`; returns their bytes. The log then begins with
+    /// the first file that is left. Does not block writing, syncing, or readers that have such a file open. The next
+    /// opening needs the new beginning ([`LogOptions::first_sequence`](crate::LogOptions)): store it, as durably as the
+    /// log, before this call.
     ///
     /// # Errors
-    /// When a file cannot be removed. It is forgotten all the same, and removed when the log is opened for writing next.
+    /// When a file cannot be removed. It leaves the index all the same, and is removed when the log is next opened for
+    /// writing.
     pub fn trim(&self, before: u64) -> Result<u64, LogError> {
         self.log.trim(before)
     }
@@ -166,21 +168,21 @@ impl SharedWriter {
         self.lock().writer.set_file_bytes_max(bytes);
     }
 
-    /// Keeps others from writing. Syncs of what is written already go on.
+    /// Blocks other writers. Syncs of written batches continue.
     pub fn hold(&self) -> Hold<'_> {
         Hold { shared: self, state: self.lock() }
     }
 
-    /// [`LogWriter::close`]: waits for a running sync, and syncs what waits for one.
+    /// [`LogWriter::close`], after a running sync; syncs batches that wait for one.
     ///
     /// # Errors
     /// As [`LogWriter::close`].
     pub fn close(&self) -> Result<(), LogError> {
-        self.hold_still().state.writer.close()
+        self.hold_idle().state.writer.close()
     }
 
     /// [`SharedWriter::hold`] when no sync runs, and none does while it is held.
-    pub fn hold_still(&self) -> Hold<'_> {
+    pub fn hold_idle(&self) -> Hold<'_> {
         let mut state = self.lock();
         while state.running {
             state = self.wait(state.begun, state);
@@ -188,13 +190,13 @@ impl SharedWriter {
         Hold { shared: self, state }
     }
 
-    fn settle<'w>(&'w self, mut state: MutexGuard<'w, State>, ticket: Ticket) -> Result<Committed, LogError> {
-        let Ticket { sequences, place: (file, offset), sync, mut shown } = ticket;
+    fn wait_for_commit<'w>(&'w self, mut state: MutexGuard<'w, State>, ticket: Ticket) -> Result<Committed, LogError> {
+        let Ticket { sequences, location: (file, offset), sync, mut shown } = ticket;
         let (sequence, next_sequence) = (sequences.end, state.writer.next_sequence());
         if sequence > next_sequence {
             return Err(LogError::Ahead { sequence, next_sequence });
         }
-        // First of all: what an earlier sync has covered stays acknowledged whatever came after it.
+        // Checked first: a batch covered by an earlier sync is acknowledged even if a later one failed.
         while self.log.next_sequence() < sequences.end {
             let covered = state.running && sync <= state.begun;
             if !covered {
@@ -210,7 +212,7 @@ impl SharedWriter {
         Ok(Committed { sequences, file, offset, shown })
     }
 
-    /// Syncs what is written by now, while others go on writing.
+    /// Syncs what is written so far, while others continue to write.
     fn sync<'w>(&'w self, mut state: MutexGuard<'w, State>) -> Result<MutexGuard<'w, State>, LogError> {
         let sync = state.writer.begin_sync();
         (state.begun, state.running) = (state.begun + 1, true);
@@ -221,7 +223,7 @@ impl SharedWriter {
         let ended = state.writer.end_sync(sync, synced);
         match ended {
             Ok(()) => {
-                // All whom it covers, and one who runs the next.
+                // All threads that it covers, and one that runs the next sync.
                 self.answered(state.begun).notify_all();
                 self.answered(state.begun + 1).notify_one();
             }
@@ -248,13 +250,13 @@ impl SharedWriter {
 }
 
 impl Hold<'_> {
-    /// [`SharedWriter::roll`], for one that was made by [`SharedWriter::hold_still`].
+    /// [`SharedWriter::roll`], for one that was made by [`SharedWriter::hold_idle`].
     ///
     /// # Errors
     /// As [`SharedWriter::roll`].
     pub fn roll(&mut self) -> Result<bool, LogError> {
         let rolled = self.state.writer.begin_file();
-        // It has synced for those who wait, or has failed them.
+        // The roll has synced for the waiting threads, or has failed them.
         self.shared.wake_all();
         rolled
     }
@@ -264,17 +266,17 @@ impl Hold<'_> {
         self.state.writer.next_sequence()
     }
 
-    /// Goes on with a later sequence number, in a new file, and forgets what is before it: all of that is kept elsewhere. The
-    /// active file must hold no batch ([`Hold::roll`]), and who opens the log next must say that it begins there
-    /// ([`LogOptions::first_sequence`](crate::LogOptions::first_sequence)). It cannot fail: a file that cannot be made now is
-    /// made before the next batch is written.
+    /// Continues with a later sequence number in a new file, and drops the messages before it, which are stored elsewhere.
+    /// The active file must hold no batch ([`Hold::roll`]), and the next opening must begin there
+    /// ([`LogOptions::first_sequence`](crate::LogOptions::first_sequence)). Cannot fail: a file that cannot be created now
+    /// is created before the next batch is written.
     pub fn skip_to(&mut self, next_sequence: u64) {
         self.state.writer.skip_to(next_sequence);
     }
 
-    /// Stops writing for good, until the log is opened anew: nobody knows where it goes on.
-    pub fn give_up(&mut self, cause: String) {
-        self.state.writer.give_up(cause);
+    /// Stops writing until the log is opened again, because its end is in doubt.
+    pub fn poison(&mut self, cause: String) {
+        self.state.writer.stop(cause);
         self.shared.wake_all();
     }
 }
@@ -291,20 +293,20 @@ impl<'w> Turn<'w, '_> {
         self.state.writer.next_sequence()
     }
 
-    /// The ticket of the same batch where its producer has sent it before, or a later one: it is in the log, and writing it
-    /// again would store it twice. What it says of the batch's place means nothing. Of a batch before the producer's last the
-    /// sequence numbers are not known any more: they are the empty range where the last one begins.
+    /// The ticket of the stored batch if its producer has sent this batch, or a later one, before: writing it again would
+    /// store it twice. The ticket's file and offset are 0. For a batch before the producer's last one the sequence numbers
+    /// are no longer known: they are the empty range at the beginning of the last one.
     ///
     /// # Errors
-    /// [`LogError::Resent`] when the last batch of its producer has its number and another content: it is not what was stored.
+    /// [`LogError::Resent`] when the producer's last batch has the same number and other content.
     pub fn sent_before(&self) -> Result<Option<Ticket>, LogError> {
         let Ok(header) = BatchHeader::parse(self.batch) else { return Ok(None) };
-        match self.state.writer.producers().known(&header) {
-            Known::New => Ok(None),
-            Known::Stored(sequences) => {
-                Ok(Some(Ticket { sequences, place: (0, 0), sync: self.state.begun + 1, shown: false }))
+        match self.state.writer.producers().receipt(&header) {
+            Receipt::New => Ok(None),
+            Receipt::Stored(sequences) => {
+                Ok(Some(Ticket { sequences, location: (0, 0), sync: self.state.begun + 1, shown: false }))
             }
-            Known::Other => Err(LogError::Resent { producer_number: header.producer_number }),
+            Receipt::Conflict => Err(LogError::Resent { producer_number: header.producer_number }),
         }
     }
 
@@ -320,13 +322,13 @@ impl<'w> Turn<'w, '_> {
             Durability::Sync => state.writer.append_no_sync(batch),
         };
         let shown = shared.log.next_sequence() > before;
-        // Rolling has synced for those who wait, or has failed them; none of them runs a sync that would say so.
+        // A roll has synced for the waiting threads, or has failed them, and no sync wakes them.
         if written.is_err() || shown && state.writer.options().durability == Durability::Sync {
             shared.wake_all();
         }
         let sequences = written?;
-        let (file, end) = state.writer.place();
-        let ticket = Ticket { sequences, place: (file, end - bytes), sync: state.begun + 1, shown };
+        let (file, end) = state.writer.position();
+        let ticket = Ticket { sequences, location: (file, end - bytes), sync: state.begun + 1, shown };
         Ok(Written { shared, state, ticket })
     }
 }
@@ -337,15 +339,15 @@ impl Written<'_> {
         self.ticket.sequences()
     }
 
-    /// Lets go of the lock and waits as [`SharedWriter::commit`] does.
+    /// Releases the lock and waits as [`SharedWriter::commit`] does.
     ///
     /// # Errors
     /// As [`SharedWriter::commit`].
     pub fn commit(self) -> Result<Committed, LogError> {
-        self.shared.settle(self.state, self.ticket)
+        self.shared.wait_for_commit(self.state, self.ticket)
     }
 
-    /// Lets go of the lock; the batch is acknowledged by [`SharedWriter::commit`] only.
+    /// Releases the lock; the batch is acknowledged by [`SharedWriter::commit`] only.
     pub fn unlock(self) -> Ticket {
         self.ticket
     }

@@ -1,11 +1,10 @@
-//! A test double for the disk: files in memory that tear, fail, fill up, forget and cannot be read, all from one seed.
+//! A simulated disk: files in memory with torn writes, errors, full disks, power cuts and read errors, all from one seed.
 //!
 //! Model: a write reaches the file at once and the disk at the next `sync_data`; a name reaches the directory
-//! at once and the disk at the next `sync_dir` of that directory (a rename between two, when either is synced). A killed process loses nothing it has written; a power cut
-//! keeps, of what was not synced, a random first part, the last write of it torn at a random byte; so a directory that is
-//! removed may be there in part, but a rename is whole or not. A sync takes time:
-//! what is written while it runs is left to the next one. After a failed sync what it should have put on the disk
-//! is still read back but never reaches the disk, and the next sync succeeds: as Linux does it.
+//! at once and the disk at the next `sync_dir` of that directory (a rename between two, when either is synced). A killed process loses nothing it has written. A power cut
+//! leaves, of what was not synced, a random first part, with its last write torn at a random byte; so a directory removal
+//! may be done in part, but a rename is atomic. A sync takes time: bytes written while it runs are left to the next one.
+//! After a failed sync its bytes can still be read but never reach the disk, and the next sync succeeds, as on Linux.
 
 use crate::storage::{Entry, FileId, Kind, Storage, StorageFile, StorageLock};
 use crate::tree::{Link, NameChange, ROOT, Tree};
@@ -15,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
-/// Files in memory that can be broken. Clones are the same disk.
+/// Files in memory with faults. Clones are the same disk.
 #[derive(Clone, Debug)]
 pub struct SimStorage {
     disk: Arc<Mutex<Disk>>,
@@ -23,7 +22,7 @@ pub struct SimStorage {
     after_list: Hook,
 }
 
-/// What is called while the disk does something.
+/// A function that is called during an operation of the disk.
 #[derive(Clone, Default)]
 struct Hook(Arc<Mutex<Option<Work>>>);
 
@@ -37,7 +36,7 @@ impl fmt::Debug for Hook {
 
 impl Hook {
     fn call(&self) {
-        // It may come here again.
+        // The work may call the hook again.
         let work = self.lock().clone();
         work.inspect(|work| work());
     }
@@ -47,12 +46,12 @@ impl Hook {
     }
 }
 
-/// What [`SimStorage::restart`] follows.
+/// The cause of a [`SimStorage::restart`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The process was killed: what it wrote is there.
+    /// The process was killed: its writes are there.
     Kill,
-    /// The power was cut: what was not synced is there in part.
+    /// The power was cut: unsynced writes are there in part.
     Power,
 }
 
@@ -62,14 +61,14 @@ enum Fault {
     Crash,
 }
 
-/// What cannot be read.
+/// A read error.
 #[derive(Clone, Copy, Debug)]
-struct Blindness {
-    /// From this look on.
+struct ReadFault {
+    /// The first read that fails.
     at: u64,
     kind: io::ErrorKind,
     lasts: bool,
-    /// The file of that look.
+    /// The file of that read.
     file: Option<usize>,
 }
 
@@ -82,12 +81,12 @@ struct Disk {
     durable_names: Tree,
     name_changes: Vec<NameChange>,
     locked: BTreeSet<usize>,
-    /// How often it has been restarted: locks of earlier processes are gone.
+    /// Number of restarts: a restart releases all locks.
     life: u64,
     operations: u64,
     fault: Option<(u64, Fault)>,
-    looks: u64,
-    blindness: Option<Blindness>,
+    reads: u64,
+    read_fault: Option<ReadFault>,
     capacity: Option<u64>,
     fail_truncate: bool,
     down: bool,
@@ -98,7 +97,7 @@ struct FileData {
     now: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Change>,
-    /// Changes that have left `unsynced`: what numbers those in it.
+    /// Number of changes that have left `unsynced`: numbers those in it.
     settled: usize,
 }
 
@@ -109,7 +108,7 @@ enum Change {
 }
 
 impl SimStorage {
-    /// An empty disk. The same seed breaks in the same places.
+    /// An empty disk. The same seed gives the same faults.
     pub fn new(seed: u64) -> Self {
         let disk = Disk {
             random: seed,
@@ -121,8 +120,8 @@ impl SimStorage {
             life: 0,
             operations: 0,
             fault: None,
-            looks: 0,
-            blindness: None,
+            reads: 0,
+            read_fault: None,
             capacity: None,
             fail_truncate: false,
             down: false,
@@ -131,71 +130,71 @@ impl SimStorage {
         Self { disk: Arc::new(Mutex::new(disk)), during_sync, after_list }
     }
 
-    /// Operations that change the disk, so far: what `fail_at` and `crash_at` count.
+    /// Number of operations that changed the disk, as counted by `fail_at` and `crash_at`.
     pub fn operations(&self) -> u64 {
         self.lock().operations
     }
 
-    /// Operation number `operation` fails with `kind`; a write leaves a random first part of itself behind.
+    /// Operation number `operation` fails with `kind`; a failing write leaves a random first part.
     pub fn fail_at(&self, operation: u64, kind: io::ErrorKind) {
         self.lock().fault = Some((operation, Fault::Fail(kind)));
     }
 
-    /// The process dies in operation number `operation`, after a random part of it; then everything fails
-    /// until [`restart`](Self::restart).
+    /// The process is killed in operation number `operation`, after a random part of it; everything fails until
+    /// [`restart`](Self::restart).
     pub fn crash_at(&self, operation: u64) {
         self.lock().fault = Some((operation, Fault::Crash));
     }
 
-    /// Operations that only look at the disk, so far: what `fail_look_at` counts. Reading, asking for a length, opening,
-    /// listing.
-    pub fn looks(&self) -> u64 {
-        self.lock().looks
+    /// Number of operations that only read (content, length, opening, listing), as counted by `fail_read_at`.
+    pub fn reads(&self) -> u64 {
+        self.lock().reads
     }
 
-    /// Look number `look` fails with `kind`; if it `lasts`, so does every later one at the same file, until
-    /// [`mend`](Self::mend) or [`restart`](Self::restart).
-    pub fn fail_look_at(&self, look: u64, kind: io::ErrorKind, lasts: bool) {
-        self.lock().blindness = Some(Blindness { at: look, kind, lasts, file: None });
+    /// Read number `read` fails with `kind`; if it `lasts`, so does every later one of the same file, until
+    /// [`make_readable`](Self::make_readable) or [`restart`](Self::restart).
+    pub fn fail_read_at(&self, read: u64, kind: io::ErrorKind, lasts: bool) {
+        self.lock().read_fault = Some(ReadFault { at: read, kind, lasts, file: None });
     }
 
-    /// From now on every look at this file fails with `kind`, until [`mend`](Self::mend) or [`restart`](Self::restart).
+    /// From now on every read of this file fails with `kind`, until [`make_readable`](Self::make_readable) or
+    /// [`restart`](Self::restart).
     ///
     /// # Panics
     /// When there is no such file: this is for tests.
-    pub fn blind(&self, path: &Path, kind: io::ErrorKind) {
+    pub fn make_unreadable(&self, path: &Path, kind: io::ErrorKind) {
         let mut disk = self.lock();
         let file = Some(disk.names.file(path).expect("a file"));
-        disk.blindness = Some(Blindness { at: disk.looks, kind, lasts: true, file });
+        disk.read_fault = Some(ReadFault { at: disk.reads, kind, lasts: true, file });
     }
 
     /// Everything can be read again.
-    pub fn mend(&self) {
-        self.lock().blindness = None;
+    pub fn make_readable(&self) {
+        self.lock().read_fault = None;
     }
 
-    /// The process dies now: everything fails until [`restart`](Self::restart).
+    /// The process is killed now: everything fails until [`restart`](Self::restart).
     pub fn stop(&self) {
         self.lock().down = true;
     }
 
-    /// Whether the process has died, and was not restarted.
+    /// Whether the process was killed and not restarted.
     pub fn is_down(&self) -> bool {
         self.lock().down
     }
 
-    /// Calls `work` whenever a file is being synced: the sync has begun, and covers nothing that `work` does. So
-    /// one thread can play all writers, and the same seed gives the same order. `None` for nothing.
+    /// Calls `work` during each sync of a file; the sync does not cover writes of `work`. So one thread can act as all
+    /// writers, and the same seed gives the same order. `None` removes it.
     pub fn during_sync(&self, work: Option<Arc<dyn Fn() + Send + Sync>>) {
         *self.during_sync.lock() = work;
     }
 
-    /// Calls `work` whenever a directory has been listed, before whoever asked sees the list. `None` for nothing.
+    /// Calls `work` after each listing of a directory, before the caller gets it. `None` removes it.
     pub fn after_list(&self, work: Option<Arc<dyn Fn() + Send + Sync>>) {
         *self.after_list.lock() = work;
     }
 
-    /// Room for this many bytes in all files together; `None` for no limit.
+    /// Limits the bytes of all files together; `None` for no limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.lock().capacity = bytes;
     }
@@ -208,11 +207,11 @@ impl SimStorage {
     /// Brings the disk back after a kill or a power cut, without faults.
     pub fn restart(&self, stop: Stop) {
         let mut disk = self.lock();
-        (disk.down, disk.fault, disk.fail_truncate, disk.blindness) = (false, None, false, None);
+        (disk.down, disk.fault, disk.fail_truncate, disk.read_fault) = (false, None, false, None);
         disk.life += 1;
         disk.locked.clear();
         if stop == Stop::Power {
-            disk.forget();
+            disk.cut_power();
         }
     }
 
@@ -228,19 +227,19 @@ impl SimStorage {
         Some(disk.files[id].now.clone())
     }
 
-    /// Puts a file there with this content, on the disk for good, and so are the directories above it.
+    /// Creates or replaces a file with this content, and the directories above it, all synced.
     ///
     /// # Panics
-    /// Where there cannot be a file: this is for tests.
+    /// When the path cannot be a file: this is for tests.
     pub fn set_content(&self, path: &Path, content: &[u8]) {
         let mut disk = self.lock();
         let missing = disk.names.missing_down_to(path.parent().unwrap_or(path)).expect("a directory");
         for dir in missing {
             let id = disk.new_file(&[]);
-            disk.place_for_good(&dir, Link::Directory(id));
+            disk.set_durable(&dir, Link::Directory(id));
         }
         let id = disk.new_file(content);
-        disk.place_for_good(path, Link::File(id));
+        disk.set_durable(path, Link::File(id));
     }
 
     fn lock(&self) -> MutexGuard<'_, Disk> {
@@ -251,7 +250,7 @@ impl SimStorage {
         let mut disk = self.lock();
         disk.check_up()?;
         let id = disk.names.file(path)?;
-        disk.look(Some(id))?;
+        disk.read(Some(id))?;
         Ok(Arc::new(SimFile { storage: self.clone(), id }))
     }
 }
@@ -273,7 +272,7 @@ impl Storage for SimStorage {
     fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         let listed = {
             let mut disk = self.lock();
-            disk.look(None)?;
+            disk.read(None)?;
             disk.names.entries(dir)?
         };
         self.after_list.call();
@@ -282,7 +281,7 @@ impl Storage for SimStorage {
 
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
         let mut disk = self.lock();
-        disk.look(None)?;
+        disk.read(None)?;
         disk.names.kind(path)
     }
 
@@ -346,7 +345,7 @@ impl Storage for SimStorage {
     }
 }
 
-/// Lets go of a lock when it is dropped, if the process that took it still lives.
+/// Releases a lock when it is dropped, if the process was not restarted since.
 struct Locked {
     storage: SimStorage,
     id: usize,
@@ -370,7 +369,7 @@ struct SimFile {
 impl StorageFile for SimFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut disk = self.storage.lock();
-        disk.look(Some(self.id))?;
+        disk.read(Some(self.id))?;
         let content = &disk.files[self.id].now;
         let rest = content.get(offset as usize..).unwrap_or_default();
         let read = rest.len().min(buf.len());
@@ -381,11 +380,11 @@ impl StorageFile for SimFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut disk = self.storage.lock();
         disk.check_up()?;
-        let room = disk.room(self.id, offset, bytes.len());
+        let free = disk.free_space(self.id, offset, bytes.len());
         let failed = disk.step().err();
         let written = match failed {
             Some(_) => disk.random_below(bytes.len() + 1),
-            None => bytes.len().min(room),
+            None => bytes.len().min(free),
         };
         disk.files[self.id].apply(Change::Write(offset, bytes[..written].to_vec()));
         match failed {
@@ -397,7 +396,7 @@ impl StorageFile for SimFile {
 
     fn len(&self) -> io::Result<u64> {
         let mut disk = self.storage.lock();
-        disk.look(Some(self.id))?;
+        disk.read(Some(self.id))?;
         Ok(disk.files[self.id].now.len() as u64)
     }
 
@@ -439,12 +438,12 @@ impl StorageFile for SimFile {
         Ok(())
     }
 
-    /// Room comes at once, if there is enough.
+    /// Preallocates at once, if there is enough space.
     fn reserve(&self, range: Range<u64>, _: bool) {
         let mut disk = self.storage.lock();
         let own = disk.files.get(self.id).map_or(0, |file| file.now.len() as u64);
         let grows = range.end.saturating_sub(own);
-        let fits = disk.room(self.id, own, grows as usize) as u64 >= grows;
+        let fits = disk.free_space(self.id, own, grows as usize) as u64 >= grows;
         if disk.step().is_ok() && grows > 0 && fits {
             disk.files[self.id].apply(Change::Truncate(range.end));
         }
@@ -452,7 +451,7 @@ impl StorageFile for SimFile {
 }
 
 impl Disk {
-    /// Counts an operation and lets it fail when it is its turn.
+    /// Counts an operation, and fails it if a fault is set for it.
     fn step(&mut self) -> io::Result<()> {
         self.check_up()?;
         self.operations += 1;
@@ -466,17 +465,17 @@ impl Disk {
         }
     }
 
-    /// Counts a look, at a file if it is at one, and lets it fail when it is its turn.
-    fn look(&mut self, file: Option<usize>) -> io::Result<()> {
+    /// Counts a read, and fails it if a fault is set for it or for its file.
+    fn read(&mut self, file: Option<usize>) -> io::Result<()> {
         self.check_up()?;
-        self.looks += 1;
-        match &mut self.blindness {
-            Some(Blindness { at, kind, file: blind, .. }) if *at == self.looks => {
-                *blind = file;
+        self.reads += 1;
+        match &mut self.read_fault {
+            Some(ReadFault { at, kind, file: unreadable, .. }) if *at == self.reads => {
+                *unreadable = file;
                 Err((*kind).into())
             }
-            Some(Blindness { at, kind, lasts: true, file: Some(blind) })
-                if *at < self.looks && file == Some(*blind) =>
+            Some(ReadFault { at, kind, lasts: true, file: Some(unreadable) })
+                if *at < self.reads && file == Some(*unreadable) =>
             {
                 Err((*kind).into())
             }
@@ -489,9 +488,9 @@ impl Disk {
     }
 
     /// Bytes of a write that still fit.
-    fn room(&self, id: usize, offset: u64, len: usize) -> usize {
+    fn free_space(&self, id: usize, offset: u64, len: usize) -> usize {
         let Some(capacity) = self.capacity else { return len };
-        // What has lost its last name takes no room.
+        // A file without a name takes no space.
         let used: u64 = self.names.files().iter().map(|&(_, id)| self.files[id].now.len() as u64).sum();
         let own = self.files[id].now.len() as u64;
         (own + capacity.saturating_sub(used)).saturating_sub(offset) as usize
@@ -503,7 +502,7 @@ impl Disk {
         self.files.len() - 1
     }
 
-    /// An operation that makes a file or a directory.
+    /// An operation that creates a file or a directory.
     fn create(&mut self, path: &Path, link: impl Fn(usize) -> Link) -> io::Result<usize> {
         self.step()?;
         let change = self.names.create(path, link(self.files.len()))?;
@@ -516,8 +515,8 @@ impl Disk {
         self.name_changes.push(change);
     }
 
-    fn place_for_good(&mut self, path: &Path, link: Link) {
-        // Of this name nothing is to come back.
+    fn set_durable(&mut self, path: &Path, link: Link) {
+        // No pending change of this name may apply later.
         self.durable_names = self.names.clone();
         self.name_changes.clear();
         if self.names.kind(path).is_ok_and(|kind| kind.is_some()) {
@@ -529,7 +528,7 @@ impl Disk {
         self.durable_names = self.names.clone();
     }
 
-    /// Puts the names in a directory on the disk, and whatever came before in directories that renames connect with it.
+    /// Syncs the names in a directory, and earlier changes in directories that renames connect with it.
     fn settle_names(&mut self, dir: usize) {
         let mut dirs = BTreeSet::from([dir]);
         let mut is_settled = vec![false; self.name_changes.len()];
@@ -550,19 +549,19 @@ impl Disk {
         });
     }
 
-    /// A power cut: of what was not synced a random first part is kept.
-    fn forget(&mut self) {
+    /// A power cut: a random first part of the unsynced changes stays.
+    fn cut_power(&mut self) {
         let kept = self.random_below(self.name_changes.len() + 1);
         for change in self.name_changes.drain(..).take(kept) {
             self.durable_names.apply(&change);
         }
         self.names = self.durable_names.clone();
         for id in 0..self.files.len() {
-            self.forget_content(id);
+            self.cut_content(id);
         }
     }
 
-    fn forget_content(&mut self, id: usize) {
+    fn cut_content(&mut self, id: usize) {
         let changes = self.files[id].settle(usize::MAX);
         let kept = self.random_below(changes.len() + 1);
         let mut content = self.files[id].durable.clone();
@@ -577,7 +576,7 @@ impl Disk {
         self.files[id].durable = content;
     }
 
-    /// SplitMix64: any seed will do.
+    /// SplitMix64: any seed is good.
     fn random_below(&mut self, bound: usize) -> usize {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -593,7 +592,7 @@ impl FileData {
         self.unsynced.push(change);
     }
 
-    /// Takes out the changes before number `end`.
+    /// Removes the changes before number `end`.
     fn settle(&mut self, end: usize) -> Vec<Change> {
         let count = end.saturating_sub(self.settled).min(self.unsynced.len());
         self.settled += count;

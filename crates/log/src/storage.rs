@@ -1,17 +1,14 @@
-//! The narrow door to the disk. [`DiskStorage`] is the real one; [`SimStorage`](crate::sim::SimStorage)
-//! breaks things, and [`MemoryStorage`](crate::MemoryStorage) forgets all with the process.
+//! The interface to files. [`DiskStorage`](crate::DiskStorage) is the disk, [`MemoryStorage`](crate::MemoryStorage) the
+//! memory of this process, [`SimStorage`](crate::sim::SimStorage) a simulated disk with faults.
 
 use crate::lock::LockedFile;
-use crate::room::GrowingFile;
 use std::any::Any;
-use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// A place with directories and files. Errors are the operating system's.
+/// Directories and files. Errors are the operating system's.
 pub trait Storage: Send + Sync {
     /// Creates a file that must not exist yet, for reading and writing.
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
@@ -23,25 +20,25 @@ pub trait Storage: Send + Sync {
     fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>>;
     /// What is at a path; `None` when nothing is.
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
-    /// Renames a file, replacing what had the new name, or a directory, where there is none of the new name or an
-    /// empty one; in one step.
+    /// Renames a file, replacing a file of the new name, or a directory, if there is none of the new name or an empty
+    /// one; in one step.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file. Who has it open can go on reading it.
+    /// Removes a file. Open handles can still read it.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Creates a directory, which must not exist yet, in one that does.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Creates a directory, which must not exist yet, in one that does, that nobody but its owner may enter, where the storage
-    /// knows of owners.
+    /// Creates a directory, which must not exist yet, in one that does; only its owner may enter it, where the storage has
+    /// owners.
     fn create_private_dir(&self, dir: &Path) -> io::Result<()> {
         self.create_dir(dir)
     }
     /// Creates a directory and those above it; it may exist.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
-    /// Removes a directory and all in it, one after the other, itself last: interrupted it leaves a part.
+    /// Removes a directory and its content, one entry after the other, itself last: not atomic.
     fn remove_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Makes the names in a directory survive a power cut (its own name is in the directory above).
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Locks a file, which is made if it is not there, until the guard is dropped or the process ends. `None` when it is
+    /// Locks a file, which is created if it does not exist, until the guard is dropped or the process ends. `None` when it is
     /// locked, by this process or another.
     fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>>;
 
@@ -61,14 +58,14 @@ pub trait Storage: Send + Sync {
         self.open_read(path)?.len()
     }
 
-    /// Writes a file anew, making it if it is not there. Interrupted it leaves any part of the new content: to replace
-    /// a file in one step, write another and [`rename`](Self::rename) it.
+    /// Writes the whole content of a file, which is created if it does not exist. Not atomic: to replace a file in one
+    /// step, write another and [`rename`](Self::rename) it.
     fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let file = match self.open_write(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => self.create_new(path)?,
             opened => opened?,
         };
-        // Not of one that is empty: ext4 writes a file that was cut to nothing to the disk when it is closed.
+        // Not if it is empty: ext4 writes a file that was truncated to zero to the disk when it is closed.
         if file.len()? > 0 {
             file.truncate(0)?;
         }
@@ -86,10 +83,10 @@ pub trait Storage: Send + Sync {
     }
 }
 
-/// What a name in a directory stands for.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A file, or whatever is not a directory.
+    /// A file, or anything else that is not a directory.
     File,
     /// A directory, or a link to one.
     Directory,
@@ -104,7 +101,7 @@ pub struct Entry {
     pub kind: Kind,
 }
 
-/// Tells a file from another that has come to its name. While a file is open no other file has its identity.
+/// Distinguishes a file from another that has taken its name. While a file is open, no other file has its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     device: u64,
@@ -126,26 +123,31 @@ impl FileId {
 /// A lock that is held until this is dropped.
 pub struct StorageLock {
     _held: Box<dyn Any + Send + Sync>,
-    /// `None`: a storage where nobody else can take the lock's name.
+    /// `None`: a storage where no other process can take the lock's name.
     file: Option<Arc<LockedFile>>,
 }
 
 impl StorageLock {
-    /// A lock that dropping `held` lets go of.
+    /// A lock that is released by dropping `held`.
     pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
         Self { _held: Box::new(held), file: None }
     }
 
-    /// Whether the lock was found lost: its file has been removed, or another file has its name, so that another process may have
-    /// the lock too. It is looked for twice a second, and by [`look`](Self::look). Cheap.
+    /// The lock of a file on the disk.
+    pub(crate) fn of_file(file: Arc<LockedFile>) -> Self {
+        Self { _held: Box::new(()), file: Some(file) }
+    }
+
+    /// Whether the lock is known to be lost: its file has been removed or replaced, so that another process may have the
+    /// lock too. Checked twice a second, and by [`check`](Self::check). Cheap.
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.file.as_ref().is_some_and(|file| file.is_lost())
     }
 
-    /// Looks whether the lock holds, now: one call to the system.
-    pub fn look(&self) -> bool {
-        self.file.as_ref().is_none_or(|file| file.look())
+    /// Checks now whether the lock holds: one system call.
+    pub fn check(&self) -> bool {
+        self.file.as_ref().is_none_or(|file| file.check())
     }
 }
 
@@ -155,12 +157,12 @@ impl fmt::Debug for StorageLock {
     }
 }
 
-/// An open file. Reads and writes name their place; there is no current position.
+/// An open file. Reads and writes name their offset; there is no current position.
 pub trait StorageFile: Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; returns how many, 0 at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes all of `bytes` at `offset`, in one call to the system where the system takes them at once.
-    /// After an error any part of them may be in the file.
+    /// Writes all of `bytes` at `offset`, with one system call if possible. After an error any part of them may be in the
+    /// file.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Bytes in the file.
     fn len(&self) -> io::Result<u64>;
@@ -168,15 +170,15 @@ pub trait StorageFile: Send + Sync {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Which file this is, whatever its name has become.
+    /// Which file this is, even if its name has changed.
     fn identity(&self) -> io::Result<FileId>;
     /// Makes the content survive a power cut.
     fn sync_data(&self) -> io::Result<()>;
     /// Cuts the file, or grows it with zeros, to `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
-    /// Asks for room behind what is written, which may come later or never: the file then ends with zeros, up to the end of
-    /// `range`, until it is cut. `is_mapped`: what is written need not be synced soon, so that it may be copied to where the
-    /// system finds it.
+    /// Requests preallocation of `range`, which begins after the written bytes. It may be done later or never; then the
+    /// file ends with zeros, up to the end of `range`, until it is cut. `is_mapped`: the bytes need not be synced soon, so
+    /// they may be written through a memory map.
     fn reserve(&self, range: Range<u64>, is_mapped: bool) {
         let _ = (range, is_mapped);
     }
@@ -211,8 +213,8 @@ pub(crate) fn read_full(file: &dyn StorageFile, buf: &mut [u8], offset: u64) -> 
     Ok(done)
 }
 
-/// Reads `len` bytes from `offset` into `buf`, or fewer where the file ends. `buf` keeps its memory and is
-/// not cleared first: zeroing what is overwritten anyway would cost as much as the copy.
+/// Reads `len` bytes from `offset` into `buf`, or fewer where the file ends. The memory of `buf` is
+/// reused and not cleared first, which would cost as much as the copy.
 pub(crate) fn read_into(
     file: &dyn StorageFile,
     buf: &mut Vec<u8>,
@@ -225,120 +227,16 @@ pub(crate) fn read_into(
     Ok(())
 }
 
-/// The file system of this machine.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DiskStorage;
-
-impl Storage for DiskStorage {
-    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        Ok(Arc::new(GrowingFile::new(file)))
-    }
-
-    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        Ok(Arc::new(File::open(path)?))
-    }
-
-    fn open_write(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        Ok(Arc::new(GrowingFile::new(OpenOptions::new().read(true).write(true).open(path)?)))
-    }
-
-    fn entries(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        for entry in fs::read_dir(dir)? {
-            let entry = entry?;
-            let kind = match kind_of(&entry) {
-                // It has been removed since the directory was read.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                kind => kind?,
-            };
-            entries.extend(entry.file_name().into_string().ok().map(|name| Entry { name, kind }));
-        }
-        Ok(entries)
-    }
-
-    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
-        match fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => Ok(Some(Kind::Directory)),
-            Ok(_) => Ok(Some(Kind::File)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-        }
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
-    }
-
-    fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir(dir)
-    }
-
-    fn create_private_dir(&self, dir: &Path) -> io::Result<()> {
-        DirBuilder::new().mode(0o700).create(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
-    }
-
-    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
-        fs::remove_dir_all(dir)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
-    }
-
-    fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>> {
-        let locked = LockedFile::lock(path)?;
-        Ok(locked.map(|file| StorageLock { _held: Box::new(()), file: Some(file) }))
-    }
-
-    fn size(&self, path: &Path) -> io::Result<u64> {
-        Ok(fs::metadata(path)?.len())
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<FileId> {
-        let metadata = fs::metadata(path)?;
-        Ok(FileId::new(metadata.dev(), metadata.ino()))
-    }
-}
-
-/// A link is what it leads to; one that leads nowhere is a file.
-fn kind_of(entry: &fs::DirEntry) -> io::Result<Kind> {
-    let kind = entry.file_type()?;
-    let leads_to_dir = || kind.is_symlink() && fs::metadata(entry.path()).is_ok_and(|m| m.is_dir());
-    Ok(if kind.is_dir() || leads_to_dir() { Kind::Directory } else { Kind::File })
-}
-
-impl StorageFile for File {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        FileExt::read_at(self, buf, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.write_all_at(bytes, offset)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.len())
-    }
-
-    fn identity(&self) -> io::Result<FileId> {
-        let metadata = self.metadata()?;
-        Ok(FileId::new(metadata.dev(), metadata.ino()))
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        File::sync_data(self)
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.set_len(len)
-    }
+/// Replaces a file in one step, through a draft, and syncs it.
+pub(crate) fn replace(
+    storage: &dyn Storage,
+    (dir, draft): (&Path, &str),
+    path: &Path,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let draft = dir.join(draft);
+    storage.write(&draft, bytes)?;
+    storage.sync_file(&draft)?;
+    storage.rename(&draft, path)?;
+    storage.sync_dir(dir)
 }

@@ -1,11 +1,11 @@
-//! The symbol file of a stream: append-only names, whose order gives their ids. A further entry of an id that has a name gives
-//! it another one.
+//! The symbol file of a stream: append-only names, whose order gives their ids. A second entry with the same id renames
+//! the symbol.
 
-use crate::dictionary::Dictionary;
+use crate::dictionary::{Dictionary, MAX_SYMBOL_BYTES, MAX_SYMBOLS};
 use crate::error::LogError;
 use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, crc, put, take, u32_at};
+use crate::options::Durability;
 use crate::storage::{Storage, StorageFile, read_into};
-use crate::writer::Durability;
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -14,39 +14,35 @@ use std::{fmt, io};
 
 /// The newest format version of symbol files.
 const VERSION: u16 = 1;
-/// Longest symbol, in bytes.
-pub const MAX_SYMBOL_BYTES: usize = 255;
-/// Most symbols in one stream: 16 Mi.
-pub const MAX_SYMBOLS: usize = 16 << 20;
 
 /// Bytes of an entry before the name: checksum, id and length.
 const ENTRY_HEAD: usize = 10;
-/// Bytes of the shortest entry: no more names can be lost than entries of this size fit into the damage.
+/// Bytes of the shortest entry: it bounds how many names can be lost in damaged bytes.
 const ENTRY_MIN: usize = ENTRY_HEAD + 1;
-/// No symbol file is longer, but for damage.
+/// Most bytes of a symbol file.
 const FILE_MAX: u64 = FILE_HEADER_BYTES + (MAX_SYMBOLS * (ENTRY_HEAD + MAX_SYMBOL_BYTES)) as u64;
-/// Most ids that are set aside for the names in a damaged end.
-const SET_ASIDE_MAX: usize = 65_536;
+/// Most ids that are reserved for the names in a damaged end.
+const RESERVED_MAX: usize = 65_536;
 
 /// What opening a symbol file found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SymbolRecovery {
     /// Symbols, the damaged ones included.
     pub symbols: u32,
-    /// Bytes of an unfinished append taken off the end (writers only).
+    /// Bytes of an unfinished append cut off the end (writers only).
     pub cut_bytes: u64,
-    /// Bytes at the end that are not an unfinished append but damage, left in place (writers only). Which names
-    /// were there is not known: as many ids as they can have held, 65,536 at most, are in `damaged`.
+    /// Bytes at the end that are not an unfinished append but damage, left in place (writers only). Their names are lost:
+    /// as many ids as they can have held, 65,536 at most, are in `damaged`.
     pub kept_bytes: u64,
-    /// Ids whose names are damaged, rising; they are called `?<id>`.
+    /// Ids whose names are damaged, rising; their names are now `?<id>`.
     pub damaged: Vec<u32>,
     /// Where the damage is, in order: one for each run of bad bytes before the last name that can be read.
     pub places: Vec<SymbolDamage>,
-    /// Whether the file's own header is damaged. The names behind it prove themselves.
+    /// Whether the file's own header is damaged. Each name after it has its own checksum.
     pub is_header_damaged: bool,
 }
 
-/// Bytes of a symbol file that are no entries, and the names that are lost with them.
+/// Bytes of a symbol file that are no entries, and the names lost with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolDamage {
     /// Where the damage begins in the file.
@@ -108,8 +104,8 @@ impl fmt::Debug for SymbolFile {
 }
 
 impl SymbolFile {
-    /// Opens the file for writing, making it when it is not there. An unfinished append at its end is cut
-    /// off; any other bad end is damage, stays where it is, and new names come after it.
+    /// Opens the file for writing; creates it if it does not exist. An unfinished append at its end is cut off; any other
+    /// bad end is damage, which stays, and new names come after it.
     pub fn open_rw(
         storage: &dyn Storage,
         path: &Path,
@@ -123,12 +119,12 @@ impl SymbolFile {
         let file = file.map_err(|e| LogError::io("open", path, e))?;
         let mut content = read_all(&*file, path, 0)?;
         if is_unfinished_header(&content) {
-            make_header(storage, &*file, path, stream_id).map_err(|e| LogError::io("create", path, e))?;
+            write_header(storage, &*file, path, stream_id).map_err(|e| LogError::io("create", path, e))?;
             content = read_all(&*file, path, 0)?;
         }
         check_header(&content, path, stream_id)?;
         let mut symbols = Self::on(file, path, Some(durability));
-        let mut recovery = symbols.take_in(&content[FILE_HEADER_BYTES as usize..]);
+        let mut recovery = symbols.add_entries(&content[FILE_HEADER_BYTES as usize..]);
         recovery.is_header_damaged = FileHeader::parse(FileKind::Symbols, &content).is_none();
         let tail = &content[symbols.end as usize..];
         if is_unfinished(tail, symbols.dictionary.len()) {
@@ -136,10 +132,10 @@ impl SymbolFile {
             let cut = symbols.file.truncate(symbols.end).and_then(|()| symbols.file.sync_data());
             cut.map_err(|e| LogError::io("cut", path, e))?;
         } else {
-            symbols.keep_tail(tail.len(), &mut recovery);
+            symbols.skip_damaged_end(tail.len(), &mut recovery);
         }
         if durability == Durability::Sync {
-            // Batches that use these names will be on the disk: the names must be there before.
+            // The names must be on the disk before the batches that use them.
             sync_all(storage, &*symbols.file, path).map_err(|e| LogError::io("sync", path, e))?;
         }
         Ok((symbols, recovery))
@@ -155,21 +151,21 @@ impl SymbolFile {
         let content = read_all(&*file, path, 0)?;
         let mut symbols = Self::on(file, path, None);
         if is_unfinished_header(&content) {
-            // Nor is it being made: it is whole when its stream gets its name.
+            // It is not being created either: it is whole before its stream gets its name.
             return Ok((symbols, SymbolRecovery { is_header_damaged: true, ..SymbolRecovery::default() }));
         }
         check_header(&content, path, stream_id)?;
-        let mut recovery = symbols.take_in(&content[FILE_HEADER_BYTES as usize..]);
+        let mut recovery = symbols.add_entries(&content[FILE_HEADER_BYTES as usize..]);
         recovery.is_header_damaged = FileHeader::parse(FileKind::Symbols, &content).is_none();
         Ok((symbols, recovery))
     }
 
-    /// The symbols in memory, shared with whoever looks them up.
+    /// The symbols in memory, shared with readers.
     pub fn dictionary(&self) -> &Arc<Dictionary> {
         &self.dictionary
     }
 
-    /// Puts everything appended so far on the disk, whatever the durability.
+    /// Syncs everything appended so far, at any durability.
     ///
     /// # Errors
     /// What the system refuses.
@@ -178,18 +174,18 @@ impl SymbolFile {
         file.sync_data().map_err(|error| LogError::io("sync", &path, error))
     }
 
-    /// Path and file, to be synced by who appends batches.
+    /// Path and file, for the writer of the batches to sync.
     pub(crate) fn handle(&self) -> (PathBuf, Arc<dyn StorageFile>) {
         (self.path.clone(), Arc::clone(&self.file))
     }
 
     /// Adds new symbols in one write, as durable as the stream; call it before appending the batches that use
-    /// them. Returns their ids. On error none of them is added.
+    /// them. Returns their ids. On error none is added.
     pub fn append(&mut self, names: &[&str]) -> Result<Range<u32>, LogError> {
         let durability = self.check_writable()?;
         let first = self.check_new(names)?;
         let entries = encode(first, names);
-        self.file.write_at(&entries, self.end).map_err(|e| self.take_back("write", e))?;
+        self.file.write_at(&entries, self.end).map_err(|e| self.undo_write("write", e))?;
         if durability == Durability::Sync && !names.is_empty() {
             self.file.sync_data().map_err(|e| self.poison("sync", &e))?;
         }
@@ -198,8 +194,8 @@ impl SymbolFile {
         Ok(first..first + names.len() as u32)
     }
 
-    /// Gives a symbol another name, in one write that is on the disk when this returns, whatever the durability. On error
-    /// it has the old one, unless it is [`LogError::Poisoned`]: then it may have either when the file is opened next.
+    /// Renames a symbol, in one write that is synced when this returns, at any durability. On error it has the old name,
+    /// except for [`LogError::Poisoned`]: then it may have either at the next opening.
     ///
     /// # Errors
     /// When the name is empty, too long, or another symbol's; there is no such symbol; what the system refuses.
@@ -214,30 +210,30 @@ impl SymbolFile {
         if self.end + entry.len() as u64 > FILE_MAX {
             return Err(LogError::TooManySymbols);
         }
-        self.file.write_at(&entry, self.end).map_err(|e| self.take_back("write", e))?;
+        self.file.write_at(&entry, self.end).map_err(|e| self.undo_write("write", e))?;
         self.file.sync_data().map_err(|e| self.poison("sync", &e))?;
         self.end += entry.len() as u64;
         self.dictionary.rename(id, name);
         Ok(())
     }
 
-    /// Takes in what a writer in another process has added. Returns whether there was anything.
+    /// Reads what a writer in another process has added. Returns whether there was anything.
     pub fn refresh(&mut self) -> Result<bool, LogError> {
         if self.durability.is_some() {
             return Ok(false);
         }
         let before = self.end;
         let content = read_all(&*self.file, &self.path, self.end)?;
-        self.take_in(&content);
+        self.add_entries(&content);
         Ok(self.end > before)
     }
 
-    /// Takes in what a writer in another process has added, and tells what is behind the last entry now; for files open
-    /// for reading. `None`: nothing is.
+    /// Reads what a writer in another process has added, and returns the bytes after the last entry, if there are any; for
+    /// files open for reading.
     pub fn tail(&mut self) -> Result<Option<SymbolTail>, LogError> {
         let content = read_all(&*self.file, &self.path, self.end)?;
         let start = self.end;
-        self.take_in(&content);
+        self.add_entries(&content);
         let tail = &content[(self.end - start) as usize..];
         let is_unfinished = is_unfinished(tail, self.dictionary.len());
         let (offset, bytes) = (self.end, tail.len() as u64);
@@ -250,7 +246,7 @@ impl SymbolFile {
     }
 
     /// Adds the entries in `content`, which begins at `end`, to the dictionary.
-    fn take_in(&mut self, content: &[u8]) -> SymbolRecovery {
+    fn add_entries(&mut self, content: &[u8]) -> SymbolRecovery {
         let mut recovery = SymbolRecovery::default();
         let mut at = 0;
         while at < content.len() {
@@ -268,7 +264,7 @@ impl SymbolFile {
             }
             if found > id {
                 self.missing_max -= (found - id) as usize;
-                // Names are lost before the one that tells of it: with the bytes that were damaged last.
+                // The names before this id are lost with the last damaged bytes.
                 if let Some(place) = recovery.places.last_mut() {
                     place.ids = if place.ids.is_empty() { id..found } else { place.ids.start..found };
                 }
@@ -281,17 +277,17 @@ impl SymbolFile {
         recovery
     }
 
-    /// Goes on behind a damaged end. No new name may get an id that one of the names in it had.
-    fn keep_tail(&mut self, bytes: usize, recovery: &mut SymbolRecovery) {
+    /// Continues after a damaged end. No new name may get an id of a name in it.
+    fn skip_damaged_end(&mut self, bytes: usize, recovery: &mut SymbolRecovery) {
         let first = self.dictionary.len();
-        let set_aside = bytes.div_ceil(ENTRY_MIN).min(SET_ASIDE_MAX).min(MAX_SYMBOLS - first as usize);
-        self.lose(first..first + set_aside as u32, recovery);
+        let reserved = bytes.div_ceil(ENTRY_MIN).min(RESERVED_MAX).min(MAX_SYMBOLS - first as usize);
+        self.lose(first..first + reserved as u32, recovery);
         self.end += bytes as u64;
         recovery.kept_bytes = bytes as u64;
         recovery.symbols = self.dictionary.len();
     }
 
-    /// Gives ids whose names are lost a name to go by.
+    /// Names the ids whose names are lost.
     fn lose(&self, ids: Range<u32>, recovery: &mut SymbolRecovery) {
         for id in ids {
             self.dictionary.extend([format!("?{id}").as_str()]);
@@ -332,7 +328,7 @@ impl SymbolFile {
         Ok(())
     }
 
-    fn take_back(&mut self, operation: &'static str, error: io::Error) -> LogError {
+    fn undo_write(&mut self, operation: &'static str, error: io::Error) -> LogError {
         match self.file.truncate(self.end) {
             Ok(()) => LogError::io(operation, &self.path, error),
             Err(_) => self.poison(operation, &error),
@@ -360,8 +356,8 @@ fn encode(first: u32, names: &[&str]) -> Vec<u8> {
     out
 }
 
-/// The entry at `at`, or the next one that can be read: where it is, its id, its name. The id is at most `id`, the next new one,
-/// and so many more as names may be missing.
+/// The entry at `at`, or the next readable one: its offset, id and name. The id is at most `id`, the next new one, plus the
+/// number of names that may be missing.
 fn next_entry(content: &[u8], at: usize, id: u32, missing_max: usize) -> Option<(usize, u32, &str)> {
     (at..content.len()).find_map(|start| {
         let lost_max = missing_max + (start - at).div_ceil(ENTRY_MIN);
@@ -387,8 +383,8 @@ fn id_and_len(head: &[u8; ENTRY_HEAD]) -> (u32, usize) {
     (u32_at(head, 4), usize::from(u16::from_le_bytes(take(head, 8))))
 }
 
-/// Whether bytes behind the last readable entry are the first part of an entry, of `id` or of a symbol that is there. That is
-/// all a torn append leaves: its earlier entries are whole.
+/// Whether bytes after the last readable entry are the first part of an entry, for `id` or for an existing symbol. A torn
+/// append leaves nothing else: its earlier entries are whole.
 fn is_unfinished(tail: &[u8], id: u32) -> bool {
     let Some(head) = tail.first_chunk() else { return !tail.is_empty() };
     let (found, len) = id_and_len(head);
@@ -407,13 +403,13 @@ fn read_all(file: &dyn StorageFile, path: &Path, from: u64) -> Result<Vec<u8>, L
     Ok(content)
 }
 
-/// True when the file's maker died before its header was whole: then there are no names to lose.
+/// True when the writer was killed while it created the file: then there are no names to lose.
 fn is_unfinished_header(content: &[u8]) -> bool {
     let header = FileHeader::parse(FileKind::Symbols, content);
     header.is_none() && content.len() <= FILE_HEADER_BYTES as usize
 }
 
-fn make_header(storage: &dyn Storage, file: &dyn StorageFile, path: &Path, stream_id: u64) -> io::Result<()> {
+fn write_header(storage: &dyn Storage, file: &dyn StorageFile, path: &Path, stream_id: u64) -> io::Result<()> {
     file.truncate(0)?;
     file.write_at(&FileHeader::new(stream_id, 0, 0).bytes(FileKind::Symbols), 0)?;
     sync_all(storage, file, path)
@@ -424,7 +420,7 @@ fn sync_all(storage: &dyn Storage, file: &dyn StorageFile, path: &Path) -> io::R
     path.parent().map_or(Ok(()), |dir| storage.sync_dir(dir))
 }
 
-/// A damaged header is no reason to lose the names behind it, which prove themselves.
+/// A damaged header is accepted: the names after it have checksums of their own.
 fn check_header(content: &[u8], path: &Path, stream_id: u64) -> Result<(), LogError> {
     let Some(header) = FileHeader::parse(FileKind::Symbols, content) else { return Ok(()) };
     let path = path.to_path_buf();

@@ -1,23 +1,22 @@
-//! Reading on from a sequence number: what live cursors do.
+//! Reading from a sequence number on, for live cursors.
 
 use crate::error::LogError;
 use crate::granule::Span;
 use crate::log::{Located, Log};
 use tapedb_codec::batch::{BatchHeader, HEADER_BYTES};
 
-/// Where a reader goes on: a sequence number, and the place of its batch once known, so that reading on needs
-/// no search.
+/// The position of a reader: a sequence number, and the location of its batch once known, which saves a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TailPosition {
     sequence: u64,
     /// File and offset at which the batch begins whose first message is `sequence`.
-    place: Option<(u64, u64)>,
+    batch_at: Option<(u64, u64)>,
 }
 
 impl TailPosition {
-    /// A reader that goes on with `sequence`.
+    /// A reader that continues with `sequence`.
     pub fn at(sequence: u64) -> Self {
-        Self { sequence, place: None }
+        Self { sequence, batch_at: None }
     }
 
     /// The next sequence number to read.
@@ -28,12 +27,11 @@ impl TailPosition {
 
 impl Log {
     /// Reads whole batches into `buf`, from the one that holds the position's sequence number on: as many as
-    /// fit `max_bytes`, at least one, at most to the end of their granule. Moves the position behind them.
+    /// fit `max_bytes`, at least one, at most to the end of their granule. Moves the position after them.
     /// The span is empty when there is nothing new.
     ///
-    /// The first batch may begin before the position: its earlier rows are the caller's to skip. Walk the
-    /// bytes with [`batches`](Log::batches). Damage known to the index is an error here, once: the position
-    /// is then behind it.
+    /// The first batch may begin before the position: the caller skips its earlier rows. Walk the bytes with
+    /// [`batches`](Log::batches). Damage known to the index is an error here, once: the position is then after it.
     pub fn read_from(
         &self,
         position: &mut TailPosition,
@@ -53,16 +51,16 @@ impl Log {
         let read =
             self.rest_of(&granule, position, buf).and_then(|rest| self.read_some(rest, max_bytes, buf));
         let span = read.map_err(|error| self.trimmed_or(error, position.sequence))?;
-        *position = TailPosition { sequence: span.next_sequence(), place: Some((span.file, span.end())) };
+        *position = TailPosition { sequence: span.next_sequence(), batch_at: Some((span.file, span.end())) };
         Ok(span)
     }
 
-    /// The part of a granule from the batch that holds the position's sequence number on.
+    /// The rest of a granule, from the batch with the position's sequence number on.
     fn rest_of(&self, granule: &Span, position: &TailPosition, buf: &mut Vec<u8>) -> Result<Span, LogError> {
         if position.sequence == granule.first_sequence {
             return Ok(*granule);
         }
-        if let Some((file, offset)) = position.place
+        if let Some((file, offset)) = position.batch_at
             && file == granule.file
             && (granule.offset..granule.end()).contains(&offset)
         {
@@ -87,8 +85,7 @@ impl Log {
             buf.truncate(fits);
             return Ok(before(&rest, fits, sequence));
         }
-        // The first batch is larger than asked for, or damaged: then the rest of the granule shows where it
-        // goes on.
+        // The first batch is larger than `max_bytes`, or damaged: then the rest of the granule is read.
         let first = BatchHeader::parse_stored(buf).ok().filter(|h| h.first_sequence == rest.first_sequence);
         let span = first.map_or(rest, |h| before(&rest, h.batch_bytes().min(len), h.next_sequence()));
         self.read_bytes(span.file, span.offset, span.len as usize, buf)?;
@@ -96,8 +93,8 @@ impl Log {
     }
 }
 
-/// Walks whole headers from the start of `bytes` while `go_on` says so of the header and where its batch
-/// ends, and while they are in sequence. Returns the bytes walked and the sequence number there.
+/// Walks whole headers from the start of `bytes` while they are in sequence and `go_on` accepts the header and the end of
+/// its batch. Returns the bytes walked and the sequence number there.
 fn walk(bytes: &[u8], first_sequence: u64, go_on: impl Fn(&BatchHeader, usize) -> bool) -> (usize, u64) {
     let (mut at, mut sequence) = (0, first_sequence);
     while let Some(rest) = bytes.get(at..)

@@ -1,24 +1,24 @@
-//! Names in directories, for the storages that keep files in memory. Files and directories have numbers, never used
-//! twice, so that one can be renamed, replaced or removed while it is open.
+//! Names in directories, for the storages with files in memory. Files and directories have numbers, never used twice, so
+//! that one can be renamed, replaced or removed while it is open.
 
 use crate::storage::{Entry, Kind};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// The directory above all others.
+/// The root directory.
 pub(crate) const ROOT: usize = 0;
 
-/// What a name stands for.
+/// The target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     File(usize),
     Directory(usize),
 }
 
-/// A name in a directory, taken or not.
+/// A name in a directory, which may exist or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct DirName {
     pub(crate) dir: usize,
     pub(crate) name: String,
 }
@@ -26,17 +26,17 @@ pub(crate) struct Place {
 /// One step that changes names.
 #[derive(Clone, Debug)]
 pub(crate) enum NameChange {
-    Set(Place, Link),
-    Remove(Place),
-    Rename(Place, Place),
+    Set(DirName, Link),
+    Remove(DirName),
+    Rename(DirName, DirName),
 }
 
-/// Directories and what is in them. An empty one has no entry.
+/// Directories and their entries. An empty one is not in the map.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree(BTreeMap<usize, BTreeMap<String, Link>>);
 
 impl Tree {
-    /// What is at a path. Relative ones begin at the root.
+    /// The target of a path. Relative paths begin at the root.
     pub(crate) fn find(&self, path: &Path) -> io::Result<Link> {
         let mut at = Link::Directory(ROOT);
         for component in path.components() {
@@ -76,60 +76,60 @@ impl Tree {
         Ok(self.names(dir).map(entry).collect())
     }
 
-    /// Takes a name that is not taken yet.
+    /// Adds a name that must not exist yet.
     pub(crate) fn create(&self, path: &Path, link: Link) -> io::Result<NameChange> {
-        let place = self.place(path)?;
-        match self.at(&place) {
+        let name = self.dir_name(path)?;
+        match self.at(&name) {
             Some(_) => Err(io::ErrorKind::AlreadyExists.into()),
-            None => Ok(NameChange::Set(place, link)),
+            None => Ok(NameChange::Set(name, link)),
         }
     }
 
     pub(crate) fn remove_file(&self, path: &Path) -> io::Result<NameChange> {
         self.file(path)?;
-        Ok(NameChange::Remove(self.place(path)?))
+        Ok(NameChange::Remove(self.dir_name(path)?))
     }
 
-    /// The next of the steps that remove a directory and all in it: what is deepest first, the directory last.
+    /// The next of the steps that remove a directory and its content: the deepest first, the directory last.
     pub(crate) fn remove_step(&self, dir: &Path) -> io::Result<NameChange> {
-        let mut place = self.place(dir)?;
+        let mut next = self.dir_name(dir)?;
         let mut id = self.directory(dir)?;
         while let Some((name, link)) = self.names(id).next() {
-            place = Place { dir: id, name: name.clone() };
+            next = DirName { dir: id, name: name.clone() };
             match link {
                 Link::Directory(inner) => id = *inner,
                 Link::File(_) => break,
             }
         }
-        Ok(NameChange::Remove(place))
+        Ok(NameChange::Remove(next))
     }
 
     /// Renames as Unix does: onto a file, or onto a directory that is empty. `None` when both names are the same.
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<Option<NameChange>> {
         let link = self.find(from)?;
-        let (from_place, to_place) = (self.place(from)?, self.place(to)?);
+        let (from_name, to_name) = (self.dir_name(from)?, self.dir_name(to)?);
         if let Link::Directory(_) = link
             && to.starts_with(from)
             && from != to
         {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        match (link, self.at(&to_place)) {
+        match (link, self.at(&to_name)) {
             (Link::File(_), Some(Link::Directory(_))) => Err(io::ErrorKind::IsADirectory.into()),
             (Link::Directory(_), Some(Link::File(_))) => Err(io::ErrorKind::NotADirectory.into()),
             (Link::Directory(a), Some(Link::Directory(b))) if a != b && self.names(b).next().is_some() => {
                 Err(io::ErrorKind::DirectoryNotEmpty.into())
             }
-            _ if from_place == to_place => Ok(None),
-            _ => Ok(Some(NameChange::Rename(from_place, to_place))),
+            _ if from_name == to_name => Ok(None),
+            _ => Ok(Some(NameChange::Rename(from_name, to_name))),
         }
     }
 
     pub(crate) fn apply(&mut self, change: &NameChange) {
         match change {
-            NameChange::Set(place, link) => self.set(place, *link),
-            NameChange::Remove(place) => {
-                self.take(place);
+            NameChange::Set(name, link) => self.set(name, *link),
+            NameChange::Remove(name) => {
+                self.take(name);
             }
             NameChange::Rename(from, to) => {
                 if let Some(link) = self.take(from) {
@@ -139,8 +139,8 @@ impl Tree {
         }
     }
 
-    pub(crate) fn at(&self, place: &Place) -> Option<Link> {
-        self.entry(place.dir, &place.name)
+    pub(crate) fn at(&self, name: &DirName) -> Option<Link> {
+        self.entry(name.dir, &name.name)
     }
 
     /// All files that have a name, by path.
@@ -158,7 +158,7 @@ impl Tree {
         found
     }
 
-    /// The paths down to `dir` at which there is nothing, the highest first.
+    /// The missing directories of the path `dir`, the highest first.
     pub(crate) fn missing_down_to(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
         let mut missing = Vec::new();
         for path in dir.ancestors().filter(|path| !path.as_os_str().is_empty()) {
@@ -172,11 +172,11 @@ impl Tree {
         Ok(missing)
     }
 
-    fn place(&self, path: &Path) -> io::Result<Place> {
+    fn dir_name(&self, path: &Path) -> io::Result<DirName> {
         let last = path.components().next_back().map(name_of).transpose()?.flatten();
         let name = last.ok_or(io::ErrorKind::InvalidInput)?.to_owned();
         let dir = self.directory(path.parent().unwrap_or(Path::new("")))?;
-        Ok(Place { dir, name })
+        Ok(DirName { dir, name })
     }
 
     fn entry(&self, dir: usize, name: &str) -> Option<Link> {
@@ -187,12 +187,12 @@ impl Tree {
         self.0.get(&dir).into_iter().flatten()
     }
 
-    fn set(&mut self, place: &Place, link: Link) {
-        self.0.entry(place.dir).or_default().insert(place.name.clone(), link);
+    fn set(&mut self, name: &DirName, link: Link) {
+        self.0.entry(name.dir).or_default().insert(name.name.clone(), link);
     }
 
-    fn take(&mut self, place: &Place) -> Option<Link> {
-        self.0.get_mut(&place.dir)?.remove(&place.name)
+    fn take(&mut self, name: &DirName) -> Option<Link> {
+        self.0.get_mut(&name.dir)?.remove(&name.name)
     }
 }
 
@@ -200,7 +200,7 @@ impl NameChange {
     /// The directories whose names change.
     pub(crate) fn dirs(&self) -> [usize; 2] {
         match self {
-            Self::Set(place, _) | Self::Remove(place) => [place.dir; 2],
+            Self::Set(name, _) | Self::Remove(name) => [name.dir; 2],
             Self::Rename(from, to) => [from.dir, to.dir],
         }
     }
@@ -215,7 +215,7 @@ impl Link {
     }
 }
 
-/// The name that a component of a path is; none for those that stay where they are.
+/// The name in a component of a path; `None` for the root and `.`.
 fn name_of(component: Component<'_>) -> io::Result<Option<&str>> {
     match component {
         Component::Normal(name) => name.to_str().map(Some).ok_or_else(|| io::ErrorKind::InvalidInput.into()),

@@ -1,7 +1,7 @@
-//! Forgetting the oldest messages of a log, whole files at a time: they are kept elsewhere, or no longer wanted.
+//! Trimming: the oldest messages of a log are removed, whole files at a time, because they are sealed or expired.
 //!
-//! The index forgets first, then the files go. So a reader who finds a place in the index either gets its bytes (files
-//! that are open can be read after they are removed) or learns that they are gone.
+//! Files leave the index first and are removed then. So a reader that finds a granule in the index either gets its bytes
+//! (open files can be read after they are removed) or the error that they were trimmed.
 
 use crate::error::LogError;
 use crate::log::{FileEnd, Log, State};
@@ -14,7 +14,7 @@ pub struct CompleteFile {
     pub file: u64,
     /// Sequence number of its first message.
     pub first_sequence: u64,
-    /// Sequence number with which the file after it goes on. Messages in between that are damaged or missing
+    /// Sequence number with which the next file begins. Messages in between that are damaged or missing
     /// count as this file's.
     pub next_sequence: u64,
     /// Bytes up to the end of its last readable batch.
@@ -27,17 +27,17 @@ impl Log {
         self.state().complete().map(CompleteFile::of).collect()
     }
 
-    /// Forgets the complete files all of whose messages are below `sequence`: for a reader whose writer, in another
-    /// process, removes them. The log then begins with the first file that is left.
-    pub fn forget_before(&self, sequence: u64) {
-        self.forget(sequence);
+    /// Drops the complete files whose messages are all below `sequence` from the index: for a reader whose writer, in
+    /// another process, removes them. The log then begins with the first file that is left.
+    pub fn drop_before(&self, sequence: u64) {
+        self.drop_files(sequence);
     }
 
-    /// Forgets the complete files all of whose messages are below `before`, and removes them; returns the bytes of
-    /// those removed. One that cannot be removed is an error, and forgotten all the same.
+    /// Removes the complete files whose messages are all below `before`; returns the bytes of those removed. A file that
+    /// cannot be removed is an error, and leaves the index all the same.
     pub(crate) fn trim(&self, before: u64) -> Result<u64, LogError> {
         let (mut freed, mut failed) = (0, None);
-        for file in self.forget(before) {
+        for file in self.drop_files(before) {
             match self.dir.remove_log(file.file) {
                 Ok(()) => freed += file.bytes,
                 Err(error) => failed = failed.or(Some(error)),
@@ -46,7 +46,7 @@ impl Log {
         failed.map_or(Ok(freed), Err)
     }
 
-    /// Forgets and removes the oldest complete files until the others have `bytes_max` bytes together, or less.
+    /// Removes the oldest complete files until the others have at most `bytes_max` bytes together.
     pub(crate) fn trim_to(&self, bytes_max: u64) -> Result<u64, LogError> {
         let (files, mut bytes) = (self.complete_files(), 0_u64);
         let too_much = files.iter().rev().find(|file| {
@@ -56,22 +56,22 @@ impl Log {
         too_much.map_or(Ok(0), |newest| self.trim(newest.next_sequence))
     }
 
-    fn forget(&self, before: u64) -> Vec<CompleteFile> {
+    fn drop_files(&self, before: u64) -> Vec<CompleteFile> {
         let mut state = self.state_mut();
         let count = state.complete().take_while(|file| file.next_sequence <= before).count();
-        let forgotten = state.forget_files(count);
+        let dropped = state.drop_first(count);
         drop(state);
-        if !forgotten.is_empty() {
-            self.close_forgotten();
+        if !dropped.is_empty() {
+            self.close_dropped();
         }
-        forgotten.iter().map(CompleteFile::of).collect()
+        dropped.iter().map(CompleteFile::of).collect()
     }
 
-    /// Closes the files that are no longer known: one that is open keeps its room on the disk.
-    pub(crate) fn close_forgotten(&self) {
-        let known: Vec<u64> = self.state().files.iter().map(|known| known.file).collect();
+    /// Closes the files that are no longer in the index: an open file holds its disk space.
+    pub(crate) fn close_dropped(&self) {
+        let files: Vec<u64> = self.state().files.iter().map(|file| file.file).collect();
         let mut open = self.open_files.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(file, _)| known.binary_search(file).is_ok());
+        open.retain(|(file, _)| files.binary_search(file).is_ok());
     }
 }
 
@@ -80,18 +80,18 @@ impl State {
         self.files.iter().take(self.files.len().saturating_sub(1))
     }
 
-    /// Forgets the first `count` files, which are complete.
-    fn forget_files(&mut self, count: usize) -> Vec<FileEnd> {
+    /// Drops the first `count` files, which are complete.
+    fn drop_first(&mut self, count: usize) -> Vec<FileEnd> {
         if count == 0 {
             return Vec::new();
         }
-        let forgotten: Vec<_> = self.files.drain(..count).collect();
+        let dropped: Vec<_> = self.files.drain(..count).collect();
         if let Some(first) = self.files.first() {
             let granules = self.sealed.partition_point(|granule| granule.file < first.file);
             Arc::make_mut(&mut self.sealed).drain(..granules);
             self.first_sequence = self.first_sequence.max(first.file);
         }
-        forgotten
+        dropped
     }
 }
 

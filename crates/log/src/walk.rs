@@ -1,22 +1,25 @@
-//! Walks everything that lies in the files of a log, for those who look after them.
+//! Walks everything in the files of a log, to check, back up or inspect them.
 //!
-//! [`Log`](crate::Log) believes indexes, and reads a file without one at once. This believes nothing, changes nothing,
-//! and has one batch and a little more in memory. A writer in another process may be appending: what there was when a
-//! file was begun is looked at, and what grows behind it is not.
+//! [`Log`](crate::Log) trusts indexes, and reads a file without one whole. A walk trusts no index, changes nothing, and has
+//! little more than one batch in memory. A writer in another process may be appending: of each file, the bytes that were
+//! there when the walk reached it are read.
 //!
-//! Damage is found and named as a scan at opening would (`scan.rs`).
+//! Damage is found and reported as by a scan at opening (`scan.rs`).
 
 use crate::batches::BatchSlice;
-use crate::end::{self, End, Noted};
+use crate::directory::{LogDir, split_stale};
+use crate::end::{End, EndRecord};
 use crate::error::LogError;
-use crate::files::{LogDir, split_stale};
-use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, index_bytes_max, index_name, parse_index};
+use crate::format::{
+    END_FILE, FILE_HEADER_BYTES, FileHeader, FileKind, PRODUCERS_FILE, index_bytes_max, index_name,
+    parse_index,
+};
 use crate::granule::{self, Granule};
 use crate::marks::Marks;
-use crate::producers::{self, Producers};
+use crate::producers::Producers;
 use crate::report::{Cut, Damage, Reason};
 use crate::scan::zeros_at_end;
-use crate::search::{Behind, Region, Search};
+use crate::search::{AfterDamage, Region, Search};
 use crate::storage::{Storage, StorageFile, read_full, read_into};
 use std::collections::VecDeque;
 use std::fmt;
@@ -29,7 +32,7 @@ use tapedb_codec::batch::{BatchError, BatchHeader, HEADER_BYTES, MAX_BATCH_BYTES
 const READ_BYTES: usize = 1 << 20;
 /// The largest batch, and the header of the next one.
 const BATCH_BYTES_MAX: usize = HEADER_BYTES + MAX_BATCH_BYTES + HEADER_BYTES;
-/// Bytes in memory while looking for the next whole batch behind damage.
+/// Bytes in memory while searching for the next whole batch after damage.
 const SEARCH_BYTES: usize = BATCH_BYTES_MAX + 4 * READ_BYTES;
 
 /// What comes next in the files of a log.
@@ -39,7 +42,7 @@ pub enum Found<'a> {
     File {
         /// The file: the sequence number in its name.
         file: u64,
-        /// Its bytes, as far as they will be looked at.
+        /// Its bytes, as far as they will be read.
         bytes: u64,
     },
     /// A whole batch, next in sequence, whose header and payload checksums are right.
@@ -48,80 +51,80 @@ pub enum Found<'a> {
     Damage(Damage),
     /// Bytes at the end of the last file that are not a whole batch: an append that is under way, or that was never
     /// finished and is cut off when the log is next opened for writing.
-    Tail(Cut),
-    /// Zeros at the end of a file, behind all else: room for what a writer appends next.
-    Room {
-        /// Where it begins, at the earliest: what is before it may end with zeros too.
+    Unfinished(Cut),
+    /// Preallocated space: zeros at the end of a file, after everything else.
+    Preallocated {
+        /// Its earliest possible beginning: the bytes before it may end with zeros too.
         offset: u64,
         /// How many bytes.
         bytes: u64,
     },
-    /// A file that cannot be looked at, or not to its end.
+    /// A file that cannot be read, or not to its end.
     Unreadable {
         /// The file: the sequence number in its name.
         file: u64,
         /// Why not.
         error: Box<LogError>,
-        /// Sequence number of the first message that was not seen because of it.
+        /// Sequence number of the first message that was not read because of it.
         first_sequence: u64,
-        /// How many those are; `None` when no file follows that could tell.
+        /// Number of those messages; `None` when no file follows.
         count: Option<u64>,
     },
-    /// A file beside the log files, of where the log ended or of producers, is damaged, or of another log. Nobody believes it,
-    /// and a writer makes it anew.
-    NotBelieved {
+    /// A file beside the log files, of the end or of producers, is damaged or of another log. It is ignored, and a writer
+    /// replaces it.
+    Rejected {
         /// Its name.
         name: &'static str,
     },
-    /// Something about the index of the file that was last.
+    /// A fault of the last file's index.
     Index {
         /// The file: the sequence number in its name.
         file: u64,
-        /// What it is.
+        /// What is wrong.
         fault: IndexFault,
     },
 }
 
-/// How an index file is not as it should be.
+/// What is wrong with an index file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexFault {
-    /// It is not there. The next writer makes it.
+    /// It is missing. The next writer creates it.
     Missing,
-    /// It is damaged, or of another log file. Nobody believes it, and the next writer makes it anew.
-    NotBelieved,
-    /// It is believed, although the log file, which is whole, holds something else.
+    /// It is damaged, or of another log file. It is ignored, and the next writer replaces it.
+    Rejected,
+    /// It is valid, but the log file, which is whole, contains something else.
     Wrong,
-    /// It is there, so the log file was followed by another one, which is missing.
+    /// It exists, so another file followed the log file, and that is missing.
     WithoutSuccessor,
 }
 
 impl fmt::Display for IndexFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Missing => "the index is not there",
-            Self::NotBelieved => "the index is damaged, and nobody believes it",
-            Self::Wrong => "the index, which is believed, does not say what is in the log file",
+            Self::Missing => "the index is missing",
+            Self::Rejected => "the index is damaged and ignored",
+            Self::Wrong => "the index is valid but does not match the log file",
             Self::WithoutSuccessor => {
-                "a log file gets an index when another one follows it, but none does: it is missing"
+                "the log file has an index, so another one followed it, which is missing"
             }
         })
     }
 }
 
-/// A walk through the log files of one space of a stream, from the first to the last there was when it began.
+/// A walk through the log files of one space, from the first to the last that existed when it began.
 pub struct Walk {
     dir: LogDir,
     files: Vec<u64>,
-    /// Files that have been begun.
+    /// Number of files that have been begun.
     begun: usize,
     next_sequence: u64,
     /// Where the log ended when it was last closed.
     end: Option<End>,
-    /// Where the last file ended that was walked to its end.
+    /// The end of the last file that was walked completely.
     reached: u64,
     current: Option<Current>,
     window: Window,
-    /// What has been found and not told.
+    /// What has been found and not returned yet.
     found: VecDeque<Found<'static>>,
 }
 
@@ -136,10 +139,10 @@ struct Current {
     granules: Vec<Granule>,
     is_last: bool,
     is_damaged: bool,
-    /// Where bad bytes have been read twice.
+    /// Offset at which bad bytes have been read twice.
     read_again: Option<u64>,
-    /// Where bad bytes have been read again after a whole batch was found behind them.
-    read_behind: Option<u64>,
+    /// Offset at which bad bytes have been read again after a whole batch was found after them.
+    read_before_whole: Option<u64>,
 }
 
 enum Step {
@@ -162,17 +165,13 @@ impl Walk {
     /// When the directory cannot be listed.
     pub fn open(storage: Arc<dyn Storage>, dir: &Path, stream_id: u64, space: u32) -> Result<Self, LogError> {
         let dir = LogDir { storage, path: dir.to_path_buf(), stream_id, space };
-        let noted = Noted::read(&dir)?;
+        let record = EndRecord::read(&dir)?;
         let files = dir.logs()?;
         let next_sequence = files.first().copied().unwrap_or(0);
-        let mut found: VecDeque<_> = (noted == Noted::Damaged)
-            .then_some(Found::NotBelieved { name: end::END_FILE })
-            .into_iter()
-            .collect();
-        found.extend(
-            (!Producers::is_sound(&dir)).then_some(Found::NotBelieved { name: producers::PRODUCERS_FILE }),
-        );
-        let (end, window) = (noted.end(), Window::default());
+        let mut found: VecDeque<_> =
+            (record == EndRecord::Damaged).then_some(Found::Rejected { name: END_FILE }).into_iter().collect();
+        found.extend((!Producers::is_sound(&dir)).then_some(Found::Rejected { name: PRODUCERS_FILE }));
+        let (end, window) = (record.end(), Window::default());
         Ok(Self {
             dir,
             files,
@@ -218,7 +217,7 @@ impl Walk {
         self.next_sequence
     }
 
-    /// What comes next; `None` at the end. After an error of one file the walk goes on with the next.
+    /// What comes next; `None` at the end. After an error in one file the walk continues with the next.
     pub fn next_found(&mut self) -> Option<Found<'_>> {
         loop {
             if let Some(found) = self.found.pop_front() {
@@ -226,7 +225,7 @@ impl Walk {
             }
             if self.current.is_none() {
                 if self.begin_file().is_none() {
-                    self.miss_end()?;
+                    self.report_lost_end()?;
                 }
                 continue;
             }
@@ -264,7 +263,7 @@ impl Walk {
         self.dir.check_owner(file, header.as_ref())?;
         let marks = self.dir.marks(file, header.as_ref(), head);
         self.found.push_back(Found::File { file, bytes });
-        // A last file without a batch may be one that is being made.
+        // The last file may be one that is being created.
         let was_closed = self.end.is_some_and(|end| end.file == file);
         let is_damaged = header.is_none() && !(is_last && bytes <= FILE_HEADER_BYTES && !was_closed);
         if is_damaged {
@@ -288,26 +287,26 @@ impl Walk {
             is_last,
             is_damaged,
             read_again: None,
-            read_behind: None,
+            read_before_whole: None,
         })
     }
 
-    /// Goes on by a batch, which is returned if it is next in sequence, by a damaged place, or to the next file.
+    /// Moves past a batch, which is returned if it is next in sequence, past damage, or to the next file.
     fn step(&mut self) -> Result<Option<(BatchHeader, u64)>, LogError> {
         let Some(mut current) = self.current.take() else { return Ok(None) };
         let (file, at) = (current.file, current.at);
         let io = |e| LogError::io("read", &self.dir.log_path(file), e);
-        match current.look(&mut self.window).map_err(io) {
+        match current.read_batch(&mut self.window).map_err(io) {
             Ok(Step::Batch(header, at)) => {
                 let taken = self.accept(&mut current, header, at);
                 self.current = Some(current);
                 Ok(taken)
             }
             Ok(Step::Bad(error)) => match current.next_whole(&mut self.window, self.next_sequence) {
-                // A writer may have been filling room: what lies before a whole batch is there by now.
-                Ok(Some(_)) if current.is_last && current.read_behind != Some(at) => {
-                    current.read_behind = Some(at);
-                    self.window.forget();
+                // A writer may have been filling preallocated space: the bytes before a whole batch are complete now.
+                Ok(Some(_)) if current.is_last && current.read_before_whole != Some(at) => {
+                    current.read_before_whole = Some(at);
+                    self.window.clear();
                     self.current = Some(current);
                     Ok(None)
                 }
@@ -317,7 +316,7 @@ impl Walk {
                     self.current = Some(current);
                     Ok(None)
                 }
-                Ok(None) => match self.leave_room_out(&current) {
+                Ok(None) => match self.exclude_preallocated(&current) {
                     Ok(()) => {
                         self.end_file(current, Some(error));
                         Ok(None)
@@ -343,7 +342,7 @@ impl Walk {
         }
     }
 
-    /// Takes in a whole batch; returns it if it is the next one.
+    /// Adds a whole batch; returns it if it is the next one.
     fn accept(&mut self, current: &mut Current, header: BatchHeader, at: u64) -> Option<(BatchHeader, u64)> {
         let bytes = header.batch_bytes() as u64;
         if header.first_sequence > self.next_sequence {
@@ -372,7 +371,7 @@ impl Walk {
         Some((header, at))
     }
 
-    /// Notes damage where the file has been walked to; reading goes on with message `next`.
+    /// Reports damage at the current offset; reading continues with message `next`.
     fn damage(&mut self, current: &mut Current, bytes: u64, next: u64, reason: Reason) {
         let first_sequence = self.next_sequence;
         let (file, offset, count) = (current.file, current.at, Some(next - first_sequence));
@@ -381,8 +380,8 @@ impl Walk {
         self.next_sequence = next;
     }
 
-    /// Looks no further than to the last byte that is not room.
-    fn leave_room_out(&mut self, current: &Current) -> Result<(), LogError> {
+    /// Limits the walk to the last byte that is not preallocated.
+    fn exclude_preallocated(&mut self, current: &Current) -> Result<(), LogError> {
         let (mut at, mut end) = (current.at, current.at);
         while at < self.window.len {
             let bytes = self.window.read(&*current.handle, at, READ_BYTES);
@@ -394,13 +393,13 @@ impl Walk {
             at += have.max(1);
         }
         if end < self.window.len {
-            self.found.push_back(Found::Room { offset: end, bytes: self.window.len - end });
+            self.found.push_back(Found::Preallocated { offset: end, bytes: self.window.len - end });
         }
         self.window.len = end;
         Ok(())
     }
 
-    /// Looks at what is behind the last batch of a file, and at its index.
+    /// Checks the bytes after the last batch of a file, and its index.
     fn end_file(&mut self, mut current: Current, error: Option<BatchError>) {
         let (file, offset) = (current.file, current.at);
         self.reached = offset;
@@ -412,7 +411,7 @@ impl Walk {
                 && !is_missing
             {
                 let reason = Reason::Batch(error);
-                self.found.push_back(Found::Tail(Cut { file, offset, bytes, reason }));
+                self.found.push_back(Found::Unfinished(Cut { file, offset, bytes, reason }));
             }
             self.check_no_index(&current);
             return;
@@ -426,9 +425,9 @@ impl Walk {
         self.check_index(&current);
     }
 
-    /// Tells of messages that the log had when it was closed, and that are not in its files; `None`: there are none, or they
-    /// have been told.
-    fn miss_end(&mut self) -> Option<()> {
+    /// Reports messages that the log had when it was closed and that are not in its files; `None`: there are none, or they
+    /// have been reported.
+    fn report_lost_end(&mut self) -> Option<()> {
         let end = self.end.take()?;
         let first_sequence = self.next_sequence;
         let missing = end.next_sequence.saturating_sub(first_sequence);
@@ -452,28 +451,28 @@ impl Walk {
 
     fn check_index(&mut self, current: &Current) {
         let file = current.file;
-        let fault = match self.read_index(file) {
+        let fault = match self.read_granules(file) {
             Ok(Some(granules)) if current.is_damaged || granules == current.granules => return,
             Ok(Some(_)) => IndexFault::Wrong,
             Err(error) if error.kind() == io::ErrorKind::NotFound => IndexFault::Missing,
-            Ok(None) | Err(_) => IndexFault::NotBelieved,
+            Ok(None) | Err(_) => IndexFault::Rejected,
         };
         self.found.push_back(Found::Index { file, fault });
     }
 
-    /// The last file has no index that fits it, but for what a writer does meanwhile.
+    /// The last file must have no index, unless a writer has just rolled it.
     fn check_no_index(&mut self, current: &Current) {
         let file = current.file;
-        let has_index = matches!(self.read_index(file), Ok(Some(_)));
-        // The next file is there before the index is.
+        let has_index = matches!(self.read_granules(file), Ok(Some(_)));
+        // The next file is created before the index.
         let is_last = || self.dir.logs().is_ok_and(|files| files.last() == Some(&file));
         if has_index && is_last() {
             self.found.push_back(Found::Index { file, fault: IndexFault::WithoutSuccessor });
         }
     }
 
-    /// The granules of a file's index; `None` when it cannot be believed.
-    fn read_index(&self, file: u64) -> io::Result<Option<Vec<Granule>>> {
+    /// The granules of a file's index; `None` when it is not valid.
+    fn read_granules(&self, file: u64) -> io::Result<Option<Vec<Granule>>> {
         let handle = self.dir.storage.open_read(&self.dir.path.join(index_name(file)))?;
         let (bytes, log_bytes) = (handle.len()?, self.window.len);
         if bytes > index_bytes_max(log_bytes) {
@@ -485,7 +484,7 @@ impl Walk {
         Ok(parse_index(&content, &header, log_bytes))
     }
 
-    /// Leaves the file that is being walked.
+    /// Ends the current file after an error.
     fn give_up(&mut self, error: LogError) {
         if let Some(current) = self.current.take() {
             self.unreadable(current.file, error);
@@ -503,7 +502,7 @@ impl Walk {
 
 impl Current {
     /// The batch at `at`, whole or not.
-    fn look(&mut self, window: &mut Window) -> io::Result<Step> {
+    fn read_batch(&mut self, window: &mut Window) -> io::Result<Step> {
         loop {
             if self.at >= window.len {
                 return Ok(Step::End);
@@ -516,7 +515,7 @@ impl Current {
                 // A writer may have cut and rewritten the end of the file while it was being read.
                 Err(_) if self.is_last && self.read_again != Some(self.at) => {
                     self.read_again = Some(self.at);
-                    window.forget();
+                    window.clear();
                 }
                 Err(error) => return Ok(Step::Bad(error)),
             }
@@ -527,18 +526,18 @@ impl Current {
         Region { file: self.file, offset, marks: self.marks }
     }
 
-    /// The next whole batch behind the bad one at `at`, as [`Search::next`] finds it.
+    /// The next whole batch after the bad one at `at`, as [`Search::next`] finds it.
     fn next_whole(&mut self, window: &mut Window, expected: u64) -> io::Result<Option<(u64, BatchHeader)>> {
-        let behind = Behind { expected, offset: self.at };
+        let after = AfterDamage { expected, offset: self.at };
         let mut from = self.after_bad(window, expected)?;
         while from < window.len {
             let bytes = window.read(&*self.handle, from, SEARCH_BYTES)?;
             let have = bytes.len();
-            // A batch that begins before this is in memory to its end.
+            // A batch that begins before this offset is completely in memory.
             let is_end = have < SEARCH_BYTES;
             let to = if is_end { have } else { have - BATCH_BYTES_MAX + 1 };
             let region = Region { file: self.file, offset: from, marks: self.marks };
-            match self.search.next_before(region, bytes, 0..to, behind) {
+            match self.search.next_before(region, bytes, 0..to, after) {
                 Ok((at, header)) => return Ok(Some((from + at as u64, header))),
                 Err(at) => from += at.max(1) as u64,
             }
@@ -551,7 +550,7 @@ impl Current {
         let (mut at, mut expected) = (self.at, expected);
         while at < window.len {
             let bytes = window.read(&*self.handle, at, BATCH_BYTES_MAX)?;
-            match self.region(at).step_behind_bad(bytes, at == self.at, expected) {
+            match self.region(at).step_after_bad(bytes, at == self.at, expected) {
                 Some(header) => (at, expected) = (at + header.batch_bytes() as u64, header.next_sequence()),
                 None => break,
             }
@@ -560,24 +559,24 @@ impl Current {
     }
 }
 
-/// A piece of a file in memory.
+/// A section of a file in memory.
 #[derive(Default)]
 struct Window {
     bytes: Vec<u8>,
     /// Where `bytes` begins in the file.
     start: u64,
-    /// Bytes of the file that are looked at.
+    /// Bytes of the file that are read.
     len: u64,
 }
 
 impl Window {
     /// Begins another file.
     fn begin(&mut self, len: u64) {
-        self.forget();
+        self.clear();
         self.len = len;
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.bytes.clear();
     }
 
@@ -595,13 +594,13 @@ impl Window {
         at >= self.start && at + len as u64 <= self.start + self.bytes.len() as u64
     }
 
-    /// Bytes that have been read.
+    /// Bytes in memory.
     fn held(&self, at: u64, len: usize) -> &[u8] {
         let start = at.saturating_sub(self.start) as usize;
         self.bytes.get(start..start + len).unwrap_or_default()
     }
 
-    /// Reads at least `len` bytes from `at` on; those that are in memory already are moved and not read again.
+    /// Reads at least `len` bytes from `at` on; bytes in memory are moved, not read again.
     fn fill(&mut self, file: &dyn StorageFile, at: u64, len: usize) -> io::Result<()> {
         let kept = match at.checked_sub(self.start) {
             Some(before) if before < self.bytes.len() as u64 => {
@@ -621,7 +620,7 @@ impl Window {
         self.bytes.truncate(kept + read.as_ref().copied().unwrap_or(0));
         read?;
         if self.bytes.len() < want {
-            // A writer has cut the end of the file off.
+            // A writer has cut the file.
             self.len = at + self.bytes.len() as u64;
         }
         Ok(())
@@ -634,19 +633,14 @@ mod tests {
     use crate::format::log_name;
     use crate::scan::scan_file;
     use crate::sim::SimStorage;
+    use crate::test_batches;
     use proptest::prelude::*;
-    use tapedb_codec::batch::{BatchBuilder, assign_sequence, check};
+    use tapedb_codec::batch::check;
 
     const STREAM: u64 = 7;
 
     fn batch_of(first_sequence: u64, count: usize, body_bytes: usize) -> Vec<u8> {
-        let (mut builder, mut out) = (BatchBuilder::new(), Vec::new());
-        for i in 0..count {
-            builder.push_bytes(i as i64, 0, 0, &vec![0x54; body_bytes]).unwrap();
-        }
-        builder.finish(1, &mut out);
-        assign_sequence(&mut out, first_sequence).unwrap();
-        out
+        test_batches::batch_of(first_sequence, count, &vec![0x54; body_bytes])
     }
 
     fn walk(files: &[(u64, &[u8])]) -> Walk {
@@ -659,10 +653,10 @@ mod tests {
         Walk::open(Arc::new(disk), dir, STREAM, 0).unwrap()
     }
 
-    /// Batches, damage and tail of the only file, as a scan would have them.
+    /// Batches, damage and unfinished append of the only file, as a scan finds them.
     fn walked(bytes: &[u8]) -> (Vec<u64>, Vec<Damage>, Option<Cut>, u64) {
         let mut walk = walk(&[(0, bytes)]);
-        let (mut offsets, mut damaged, mut tail) = (Vec::new(), Vec::new(), None);
+        let (mut offsets, mut damaged, mut unfinished) = (Vec::new(), Vec::new(), None);
         while let Some(found) = walk.next_found() {
             match found {
                 Found::Batch(batch) => {
@@ -671,23 +665,23 @@ mod tests {
                 }
                 Found::Damage(damage) if damage.reason == Reason::FileHeader => {}
                 Found::Damage(damage) => damaged.push(damage),
-                Found::Tail(cut) => tail = Some(cut),
-                Found::File { .. } | Found::Room { .. } => {}
+                Found::Unfinished(cut) => unfinished = Some(cut),
+                Found::File { .. } | Found::Preallocated { .. } => {}
                 other => panic!("{other:?}"),
             }
         }
-        (offsets, damaged, tail, walk.next_sequence())
+        (offsets, damaged, unfinished, walk.next_sequence())
     }
 
     fn check_like_a_scan(bytes: &[u8]) {
         let marks = Marks::of(&FileHeader::new(STREAM, 0, 0));
         let scan = scan_file(bytes, Region { file: 0, offset: 0, marks }, 0);
-        let (offsets, damaged, tail, next_sequence) = walked(bytes);
+        let (offsets, damaged, unfinished, next_sequence) = walked(bytes);
         assert_eq!(offsets.len() as u64, scan.batches);
         assert_eq!(damaged, scan.damaged);
-        assert_eq!(tail.map(|cut| cut.reason), scan.tail.map(Reason::Batch));
-        assert!(tail.is_none_or(|cut| {
-            let (offset, end) = (scan.end.max(FILE_HEADER_BYTES), bytes.len() as u64 - scan.room);
+        assert_eq!(unfinished.map(|cut| cut.reason), scan.end_error.map(Reason::Batch));
+        assert!(unfinished.is_none_or(|cut| {
+            let (offset, end) = (scan.end.max(FILE_HEADER_BYTES), bytes.len() as u64 - scan.preallocated);
             (cut.offset, cut.bytes) == (offset, end - offset)
         }));
         assert_eq!(next_sequence, scan.next_sequence);
@@ -700,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_larger_than_what_is_read_at_once_and_damage_between_them() {
+    fn batches_larger_than_one_read_and_damage_between_them() {
         let large = |first| batch_of(first, 4, 3 << 20);
         let mut bytes = file(&[large(0), batch_of(4, 1, 10), large(5), large(9), batch_of(13, 2, 7)]);
         check_like_a_scan(&bytes);
@@ -710,28 +704,28 @@ mod tests {
         let start = 64 + large(0).len() + batch_of(4, 1, 10).len();
         bytes[start + 30] ^= 1;
         check_like_a_scan(&bytes);
-        let (offsets, damaged, tail, _) = walked(&bytes);
-        assert_eq!((offsets.len(), damaged.len(), tail), (4, 1, None));
+        let (offsets, damaged, unfinished, _) = walked(&bytes);
+        assert_eq!((offsets.len(), damaged.len(), unfinished), (4, 1, None));
         assert_eq!((damaged[0].first_sequence, damaged[0].count), (5, Some(4)));
-        // All the rest is bad.
+        // The rest is bad.
         bytes[start + large(5).len()..].fill(0x54);
         check_like_a_scan(&bytes);
     }
 
     #[test]
-    fn room_is_left_out() {
+    fn preallocated_space_is_excluded() {
         let mut bytes = file(&[batch_of(0, 2, 5), batch_of(2, 1, 9)]);
         bytes.resize(bytes.len() + (3 << 20), 0);
         check_like_a_scan(&bytes);
-        assert_eq!(told(walk(&[(0, &bytes)])), ["file 0", "batch 0", "batch 2", "room 3145728"]);
+        assert_eq!(found(walk(&[(0, &bytes)])), ["file 0", "batch 0", "batch 2", "preallocated 3145728"]);
         let next = file(&[]);
         let next = [&next[..24], &3_u64.to_le_bytes(), &next[32..]].concat();
-        let told = told(walk(&[(0, &bytes), (3, &next)]));
-        assert!(!told.iter().any(|told| told.starts_with("damage 0")), "{told:?}");
+        let found = found(walk(&[(0, &bytes), (3, &next)]));
+        assert!(!found.iter().any(|line| line.starts_with("damage 0")), "{found:?}");
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_to_the_end_of_its_room_is_told() {
+    fn a_read_error_in_preallocated_space_is_reported() {
         let mut bytes = file(&[batch_of(0, 2, 5)]);
         bytes.resize(bytes.len() + (3 << 20), 0);
         let disk = SimStorage::new(1);
@@ -739,15 +733,15 @@ mod tests {
         disk.create_dir_all(dir).unwrap();
         disk.create_new(&dir.join(log_name(0))).unwrap().write_at(&bytes, 0).unwrap();
         let open = || Walk::open(Arc::new(disk.clone()), dir, STREAM, 0).unwrap();
-        let before = disk.looks();
-        assert_eq!(told(open()), ["file 0", "batch 0", "room 3145728"]);
-        // The first looks are at where the log ended, at the directory and at the file's beginning.
-        let in_file = 4..disk.looks() - before;
-        for look in in_file.clone() {
-            disk.fail_look_at(disk.looks() + look, io::ErrorKind::Other, true);
-            let told = told(open());
-            disk.mend();
-            assert!(told.iter().any(|told| told.starts_with("unreadable 0")), "look {look}: {told:?}");
+        let before = disk.reads();
+        assert_eq!(found(open()), ["file 0", "batch 0", "preallocated 3145728"]);
+        // The first reads are of the end record, of the directory and of the file's header.
+        let in_file = 4..disk.reads() - before;
+        for read in in_file.clone() {
+            disk.fail_read_at(disk.reads() + read, io::ErrorKind::Other, true);
+            let found = found(open());
+            disk.make_readable();
+            assert!(found.iter().any(|line| line.starts_with("unreadable 0")), "read {read}: {found:?}");
         }
         assert!(in_file.count() > 1);
     }
@@ -759,9 +753,9 @@ mod tests {
         let torn = [head(2), vec![1, 2, 3]].concat();
         let foreign = [FileHeader::new(8, 0, 4).bytes(FileKind::Log).to_vec(), batch_of(4, 2, 5)].concat();
         let (first, last) = (whole(0), whole(9));
-        let told = told(walk(&[(0, &first), (2, &torn), (4, &foreign), (9, &last)]));
+        let found = found(walk(&[(0, &first), (2, &torn), (4, &foreign), (9, &last)]));
         assert_eq!(
-            told,
+            found,
             [
                 "file 0",
                 "batch 0",
@@ -776,10 +770,10 @@ mod tests {
         );
     }
 
-    fn told(mut walk: Walk) -> Vec<String> {
-        let mut told = Vec::new();
+    fn found(mut walk: Walk) -> Vec<String> {
+        let mut lines = Vec::new();
         while let Some(found) = walk.next_found() {
-            told.push(match found {
+            lines.push(match found {
                 Found::File { file, .. } => format!("file {file}"),
                 Found::Batch(batch) => format!("batch {}", batch.header.first_sequence),
                 Found::Damage(damage) => {
@@ -787,12 +781,12 @@ mod tests {
                 }
                 Found::Unreadable { file, count, .. } => format!("unreadable {file} {count:?}"),
                 Found::Index { file, fault } => format!("index {file} {fault:?}"),
-                Found::Tail(cut) => format!("tail {}", cut.bytes),
-                Found::Room { bytes, .. } => format!("room {bytes}"),
-                Found::NotBelieved { name } => name.into(),
+                Found::Unfinished(cut) => format!("unfinished {}", cut.bytes),
+                Found::Preallocated { bytes, .. } => format!("preallocated {bytes}"),
+                Found::Rejected { name } => name.into(),
             });
         }
-        told
+        lines
     }
 
     #[test]
@@ -802,9 +796,9 @@ mod tests {
         let from = |first_sequence| {
             let files = files.each_ref().map(|(file, bytes)| (*file, bytes.as_slice()));
             let walk = walk(&files).beginning_with(first_sequence);
-            let (count, told) = (walk.files().len(), told(walk));
-            let batches = told.iter().filter(|told| told.starts_with("batch")).count();
-            (count, batches, told[0].clone())
+            let (count, found) = (walk.files().len(), found(walk));
+            let batches = found.iter().filter(|line| line.starts_with("batch")).count();
+            (count, batches, found[0].clone())
         };
         assert_eq!(from(1), (3, 3, "damage 4 0 Some(3)".into()));
         assert_eq!(from(4), (3, 3, "file 4".into()));
@@ -821,7 +815,7 @@ mod tests {
             flips in prop::collection::vec((any::<prop::sample::Index>(), 0u8..8), 0..4),
             cut in any::<prop::sample::Index>(),
             order in any::<bool>(),
-            room in prop_oneof![Just(0), 1usize..200],
+            preallocated in prop_oneof![Just(0), 1usize..200],
         ) {
             let mut next = 0;
             let mut batches: Vec<_> = sizes.iter().map(|&(count, body)| {
@@ -831,13 +825,13 @@ mod tests {
             }).collect();
             if order { batches.reverse() }
             let mut bytes = file(&batches);
-            for (place, bit) in flips {
+            for (position, bit) in flips {
                 // A whole header of another stream would be refused.
-                let at = 64 + place.index(bytes.len().max(65) - 64);
+                let at = 64 + position.index(bytes.len().max(65) - 64);
                 if let Some(byte) = bytes.get_mut(at) { *byte ^= 1 << bit }
             }
             bytes.truncate(64.max(cut.index(2 * bytes.len())));
-            bytes.resize(bytes.len() + room, 0);
+            bytes.resize(bytes.len() + preallocated, 0);
             check_like_a_scan(&bytes);
         }
     }

@@ -1,5 +1,4 @@
-//! Killed and powered off in every operation, full and failing disks: what was acknowledged is there, in
-//! order, once.
+//! Kills and power cuts in every operation, full and failing disks: acknowledged messages are there, in order, once.
 
 mod support;
 
@@ -12,7 +11,7 @@ use tapedb_codec::batch::BatchBuilder;
 use tapedb_log::sim::{SimStorage, Stop};
 use tapedb_log::{Durability, Log, LogError, LogOptions, SharedWriter, Storage, SymbolFile};
 
-/// Appends until something fails or `batches` are in; returns the end of what was acknowledged.
+/// Appends batches of these sizes until something fails; returns the end of what was acknowledged.
 fn work(disk: &SimStorage, durability: Durability, sizes: &[(u64, usize)]) -> u64 {
     let Ok((mut writer, _)) = writer(disk, options(durability, 2_000)) else { return 0 };
     for &(count, body_bytes) in sizes {
@@ -23,7 +22,7 @@ fn work(disk: &SimStorage, durability: Durability, sizes: &[(u64, usize)]) -> u6
     writer.next_sequence()
 }
 
-/// Everything acknowledged is there in order and once; the writer goes on behind it.
+/// Everything acknowledged is there in order and once; the writer continues after it.
 fn check_recovered(disk: &SimStorage, durability: Durability, acknowledged: u64, seed: u64) {
     let (mut writer, recovery) = writer(disk, options(durability, 2_000)).unwrap();
     let found = read_all(writer.log());
@@ -77,8 +76,8 @@ fn sync_survives_a_power_cut_in_every_operation() {
     crash_everywhere(Durability::Sync, Stop::Power);
 }
 
-/// Appends, begins files and trims until something fails; returns the end of what was acknowledged, and where the log
-/// was said to begin.
+/// Appends, rolls and trims until something fails; returns the end of what was acknowledged, and the beginning after the
+/// last trim.
 fn work_and_trim(disk: &SimStorage, durability: Durability) -> (u64, u64) {
     let Ok((writer, _)) = writer(disk, options(durability, 2_000)) else { return (0, 0) };
     let shared = SharedWriter::new(writer);
@@ -127,9 +126,9 @@ fn crash_everywhere_with_trims(durability: Durability, stop: Stop) {
             let seed = operation * 4 + round;
             let disk = SimStorage::new(seed);
             disk.crash_at(operation);
-            let told = work_and_trim(&disk, durability);
+            let owed = work_and_trim(&disk, durability);
             disk.restart(stop);
-            check_trimmed(&disk, durability, told, seed);
+            check_trimmed(&disk, durability, owed, seed);
         }
     }
 }
@@ -152,13 +151,13 @@ fn a_trim_that_fails_half_way_is_finished_by_the_next_opening() {
     for operation in 1..=calm.operations() {
         let disk = SimStorage::new(operation);
         disk.fail_at(operation, ErrorKind::PermissionDenied);
-        let told = work_and_trim(&disk, Durability::Sync);
+        let owed = work_and_trim(&disk, Durability::Sync);
         disk.restart(Stop::Kill);
-        check_trimmed(&disk, Durability::Sync, told, operation);
+        check_trimmed(&disk, Durability::Sync, owed, operation);
     }
 }
 
-/// A power cut may take a whole unsynced log, but the messages that are kept elsewhere are not written again.
+/// A power cut may take a whole unsynced log, but the numbers of trimmed messages are not used again.
 #[test]
 fn an_async_log_never_begins_before_what_was_trimmed() {
     for seed in 0..200 {
@@ -177,7 +176,7 @@ fn an_async_log_never_begins_before_what_was_trimmed() {
 }
 
 #[test]
-fn async_opens_after_a_power_cut_and_says_what_is_lost() {
+fn async_opens_after_a_power_cut_and_reports_what_is_lost() {
     for seed in 0..300 {
         let disk = SimStorage::new(seed);
         let sizes = vec![(3, 50); 60];
@@ -215,7 +214,7 @@ fn every_operation_may_fail_once() {
             }
             let found = read_all(writer.log());
             assert!(found.sequences.iter().copied().eq(0..writer.next_sequence()), "operation {operation}");
-            // A fault that has not come up yet would hit the next open.
+            // A fault that has not occurred yet would hit the next opening.
             disk.restart(Stop::Kill);
             let (_, recovery) = support::writer(&disk, options(durability, 2_000)).unwrap();
             assert!(recovery.is_clean(), "operation {operation}: {recovery}");
@@ -224,7 +223,7 @@ fn every_operation_may_fail_once() {
 }
 
 #[test]
-fn a_full_disk_stops_writing_until_there_is_room() {
+fn a_full_disk_stops_writing_until_there_is_free_space() {
     let disk = SimStorage::new(5);
     let (mut writer, _) = writer(&disk, options(Durability::Sync, 2_000)).unwrap();
     disk.set_capacity(Some(9_000));
@@ -242,7 +241,7 @@ fn a_full_disk_stops_writing_until_there_is_room() {
 }
 
 #[test]
-fn a_write_that_cannot_be_taken_back_poisons_the_writer() {
+fn a_write_that_cannot_be_undone_poisons_the_writer() {
     let disk = SimStorage::new(6);
     let (mut writer, _) = writer(&disk, options(Durability::Async, 100_000)).unwrap();
     append(&mut writer, 2, 60).unwrap();
@@ -256,7 +255,7 @@ fn a_write_that_cannot_be_taken_back_poisons_the_writer() {
     assert_eq!(append(&mut writer, 1, 8).unwrap(), 2..3);
 }
 
-/// What a killed process wrote but did not sync is shown to readers at the next open: from then on it must stay.
+/// Messages that a killed process wrote but did not sync are visible after the next opening: from then on they must stay.
 #[test]
 fn what_a_reopened_sync_log_shows_survives_a_power_cut() {
     for seed in 0..50 {
@@ -273,7 +272,7 @@ fn what_a_reopened_sync_log_shows_survives_a_power_cut() {
     }
 }
 
-/// Killed anywhere, opened, and then the power fails: whatever the open showed is still there.
+/// A kill in any operation, an opening, a power cut: what was visible after the opening is still there.
 #[test]
 fn sync_survives_a_kill_and_then_a_power_cut() {
     let sizes = vec![(3, 200); 12];
@@ -285,9 +284,9 @@ fn sync_survives_a_kill_and_then_a_power_cut() {
         work(&disk, Durability::Sync, &sizes);
         disk.restart(Stop::Kill);
         let (writer, _) = writer(&disk, options(Durability::Sync, 2_000)).unwrap();
-        let shown = writer.next_sequence();
+        let visible = writer.next_sequence();
         disk.restart(Stop::Power);
-        check_recovered(&disk, Durability::Sync, shown, operation);
+        check_recovered(&disk, Durability::Sync, visible, operation);
     }
 }
 
@@ -297,7 +296,7 @@ fn a_power_cut_takes_only_names_that_the_last_file_uses() {
     for seed in 0..200 {
         let disk = SimStorage::new(seed);
         let path = Path::new("/symbols");
-        // As a stream's directories are when it has been created.
+        // As in a stream that has been created.
         disk.create_dir(dir()).unwrap();
         disk.sync_dir(Path::new("/")).unwrap();
         let (mut symbols, _) = SymbolFile::open_rw(&disk, path, STREAM, Durability::Async).unwrap();
@@ -346,7 +345,7 @@ proptest! {
 }
 
 #[test]
-fn room_is_no_unfinished_append() {
+fn preallocated_space_is_no_unfinished_append() {
     let disk = SimStorage::new(5);
     let open = || writer(&disk, options(Durability::Async, 1 << 20)).unwrap();
     let (mut first, _) = open();
@@ -356,16 +355,16 @@ fn room_is_no_unfinished_append() {
         assert!(follower.refresh().unwrap() && !follower.refresh().unwrap());
         assert_eq!(read_all(&follower).sequences.len(), 2 * (number + 1));
     }
-    assert!(follower.room().unwrap() > 1_000);
-    assert_eq!(follower.room().unwrap(), first.log().room().unwrap());
+    assert!(follower.preallocated_bytes().unwrap() > 1_000);
+    assert_eq!(follower.preallocated_bytes().unwrap(), first.log().preallocated_bytes().unwrap());
     disk.stop();
     drop(first);
     disk.restart(Stop::Kill);
 
     let log = disk.paths().into_iter().find(|path| path.extension().is_some_and(|e| e == "log")).unwrap();
-    let with_room = disk.content(&log).unwrap();
-    let used = with_room.iter().rposition(|byte| *byte != 0).unwrap() + 1;
-    assert!(with_room.len() > used + 1_000, "there was room");
+    let preallocated = disk.content(&log).unwrap();
+    let used = preallocated.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    assert!(preallocated.len() > used + 1_000, "nothing was preallocated");
     assert!(reader(&disk).1.is_clean());
     let (mut second, recovery) = open();
     assert!(recovery.is_clean() && recovery.messages == 60, "{recovery}");
@@ -374,7 +373,7 @@ fn room_is_no_unfinished_append() {
     drop(second);
     drop(open());
 
-    // An append that was begun, in front of room.
+    // An unfinished append before preallocated space.
     let mut torn = disk.content(&log).unwrap();
     let begun = &batch(61, 3, 40)[..batch(61, 3, 40).len() - 20];
     torn.extend_from_slice(begun);
@@ -390,7 +389,7 @@ fn room_is_no_unfinished_append() {
 }
 
 #[test]
-fn room_at_the_end_of_an_older_file_loses_nothing() {
+fn preallocated_space_at_the_end_of_an_older_file_loses_nothing() {
     let disk = SimStorage::new(6);
     let open = || writer(&disk, options(Durability::Async, 1_000)).unwrap();
     let (mut first, _) = open();

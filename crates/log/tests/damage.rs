@@ -1,4 +1,4 @@
-//! Flipped bits and random bytes: found, named, and only what they hit is out of reach.
+//! Flipped bits and random bytes are found and reported, and only the batches they hit are out of reach.
 
 mod support;
 
@@ -43,7 +43,7 @@ fn flip(disk: &SimStorage, path: &Path, byte: usize, bit: usize) -> SimStorage {
     twin
 }
 
-/// At most the one batch that was hit is missing, and whoever is responsible said so.
+/// At most the batch that was hit is missing, and the damage is reported.
 fn check_flip(disk: &SimStorage, what: &str) {
     let (log, by_reader) = reader(disk);
     let seen = read_all(&log);
@@ -54,16 +54,16 @@ fn check_flip(disk: &SimStorage, what: &str) {
     let missing = ALL - found.sequences.len() as u64;
     assert!(missing == 0 || missing == PER_BATCH, "{what}: {missing} missing; {recovery}");
     let named = !recovery.is_clean() || !recovery.indexes_rebuilt.is_empty() || !found.damaged.is_empty();
-    // Who reads by an index does not look at the mark of a batch, which costs nothing when it is wrong; a walk does.
-    assert!(named || missing == 0 && is_told(disk), "{what}: nobody noticed");
+    // A reader with an index does not check marks, and loses nothing by a wrong one; a walk checks them.
+    assert!(named || missing == 0 && is_found_by_walk(disk), "{what}: not reported");
     append(&mut writer, 1, 8).unwrap();
 }
 
 /// Whether a walk through the files finds anything.
-fn is_told(disk: &SimStorage) -> bool {
+fn is_found_by_walk(disk: &SimStorage) -> bool {
     let mut walk = Walk::open(Arc::new(disk.clone()), dir(), STREAM, SPACE).unwrap();
     while let Some(found) = walk.next_found() {
-        if !matches!(found, Found::File { .. } | Found::Batch(_) | Found::Room { .. }) {
+        if !matches!(found, Found::File { .. } | Found::Batch(_) | Found::Preallocated { .. }) {
             return true;
         }
     }
@@ -83,7 +83,7 @@ fn a_flipped_bit_in_any_byte_of_any_file_costs_one_batch_at_most() {
     }
 }
 
-/// As above with no index to help: everything is found by scanning.
+/// The same without indexes: everything is found by scanning.
 #[test]
 fn the_same_without_indexes() {
     let disk = log_on_disk();
@@ -101,7 +101,7 @@ fn the_same_without_indexes() {
 }
 
 #[test]
-fn damage_in_the_middle_stays_and_is_named() {
+fn damage_in_the_middle_stays_and_is_reported() {
     let disk = SimStorage::new(4);
     let (mut writer, _) = writer(&disk, options(Durability::Sync, 1 << 20)).unwrap();
     let bytes = batch(0, 2, 30).len();
@@ -109,7 +109,7 @@ fn damage_in_the_middle_stays_and_is_named() {
         append(&mut writer, 2, 30).unwrap();
     }
     drop(writer);
-    // Opening takes the room away.
+    // Opening cuts preallocated space off.
     drop(support::writer(&disk, options(Durability::Sync, 1 << 20)).unwrap());
     let path = dir().join("00000000000000000000.log");
     let hit = 64 + 2 * bytes + 90;
@@ -129,7 +129,7 @@ fn damage_in_the_middle_stays_and_is_named() {
 #[test]
 fn a_repeated_batch_is_reported_and_read_once() {
     let disk = log_on_disk();
-    // Opening takes the room away.
+    // Opening cuts preallocated space off.
     drop(writer(&disk, options(Durability::Sync, 1_200)).unwrap());
     let path = disk.paths().into_iter().rfind(|p| p.extension().is_some_and(|e| e == "log")).unwrap();
     let mut content = disk.content(&path).unwrap();
@@ -138,7 +138,7 @@ fn a_repeated_batch_is_reported_and_read_once() {
     content.extend_from_slice(&again);
     disk.set_content(&path, &content);
     let (writer, recovery) = writer(&disk, options(Durability::Sync, 1_200)).unwrap();
-    // It is not where it was written, so it is no batch.
+    // It is not at its offset, so it is no batch.
     assert!(recovery.damaged.is_empty() && recovery.cut[0].bytes == again.len() as u64, "{recovery}");
     assert!(read_all(writer.log()).sequences.into_iter().eq(0..ALL));
 }
@@ -164,10 +164,10 @@ fn numbers(disk: &SimStorage, extension: &str) -> Vec<u64> {
     ours.map(|path| path.file_stem().unwrap().to_str().unwrap().parse().unwrap()).collect()
 }
 
-/// Wherever a log is said to begin: files with nothing of it are ignored by readers and removed by writers, and
-/// everything from there on is read.
+/// For every `first_sequence`: files that end before it are ignored by readers and removed by writers, and everything from
+/// there on is read.
 #[test]
-fn a_log_begins_where_it_is_told_to() {
+fn a_log_begins_with_first_sequence() {
     let whole = log_on_disk();
     let files = numbers(&whole, "log");
     for first_sequence in 0..ALL + 5 {
@@ -200,7 +200,7 @@ fn a_log_begins_where_it_is_told_to() {
 }
 
 #[test]
-fn files_that_are_left_over_are_removed_only_if_they_are_ours() {
+fn old_files_are_removed_only_if_they_are_of_this_log() {
     let disk = log_on_disk();
     let (files, indexes) = (numbers(&disk, "log"), numbers(&disk, "idx"));
     let path = dir().join(format!("{:020}.log", files[1]));
@@ -210,7 +210,7 @@ fn files_that_are_left_over_are_removed_only_if_they_are_ours() {
     let late = LogOptions { first_sequence: files[2], ..options(Durability::Sync, 1_200) };
     assert!(matches!(writer(&disk, late), Err(LogError::Foreign { .. })));
     assert!(numbers(&disk, "log").contains(&files[1]));
-    // An index alone is nobody's.
+    // An index without a log file is removed.
     disk.remove(&path).unwrap();
     let (_, recovery) = writer(&disk, late).unwrap();
     assert!(recovery.is_clean() && numbers(&disk, "idx") == indexes[2..], "{recovery}");
@@ -237,8 +237,8 @@ fn a_missing_first_file_is_a_gap() {
             let gaps: Vec<_> =
                 recovery.damaged.iter().map(|d| (d.first_sequence, d.count, d.reason)).collect();
             let lost = files[1] - first_sequence;
-            let told = [(first_sequence, Some(lost), Reason::Gap)];
-            assert_eq!(gaps, told[..usize::from(lost > 0)], "{recovery}");
+            let expected = [(first_sequence, Some(lost), Reason::Gap)];
+            assert_eq!(gaps, expected[..usize::from(lost > 0)], "{recovery}");
             let found = read_on(log, first_sequence, 1 << 20);
             assert!(found.sequences.into_iter().eq(files[1]..ALL));
             assert_eq!(found.damaged.len(), usize::from(lost > 0));
@@ -247,7 +247,7 @@ fn a_missing_first_file_is_a_gap() {
 }
 
 #[test]
-fn files_of_another_stream_are_refused_and_strange_files_ignored() {
+fn files_of_another_stream_are_refused_and_unknown_files_ignored() {
     let disk = log_on_disk();
     disk.set_content(&dir().join("notes.txt"), b"mine");
     disk.set_content(&dir().join("1.log"), b"mine");
@@ -260,9 +260,9 @@ fn files_of_another_stream_are_refused_and_strange_files_ignored() {
     assert!(matches!(other, Err(LogError::Foreign { .. })));
 }
 
-/// Files that are mostly a hole: reading them whole would take all memory.
+/// Sparse files: reading them whole would exhaust the memory.
 #[test]
-fn files_longer_than_any_can_be_are_refused() {
+fn files_longer_than_the_limit_are_refused() {
     const TEBIBYTE: u64 = 1 << 40;
     let dir = tempfile::tempdir().unwrap();
     let space = dir.path().join("0");
@@ -308,8 +308,7 @@ proptest! {
         prop_assert_eq!(read_all(writer.log()).sequences, [0, 1]);
     }
 
-    /// Whole batches in any order, repeated, with bytes changed, cut and put between: a bounded run of the
-    /// fuzz target.
+    /// Whole batches in any order, repeated, with changed, cut and inserted bytes: a bounded run of the fuzz target.
     #[test]
     fn shuffled_and_broken_batches_never_panic(
         pieces in prop::collection::vec((0..40u64, 1..5u64, prop::collection::vec(any::<u8>(), 0..6)), 0..12),

@@ -1,4 +1,4 @@
-//! What a log says of its end when it was closed: damage there is not taken for an append that was not finished.
+//! The end record of a closed log: damage at the end is not taken for an unfinished append.
 
 mod support;
 
@@ -37,17 +37,17 @@ fn with(disk: &SimStorage, path: &Path, content: &[u8]) -> SimStorage {
     twin
 }
 
-/// What a walk finds that a closed log does not have, an unfinished append apart.
-fn told(disk: &SimStorage) -> Vec<String> {
+/// What a walk finds that an undamaged closed log does not have, except for an unfinished append.
+fn faults(disk: &SimStorage) -> Vec<String> {
     use tapedb_log::Found;
     let mut walk = Walk::open(Arc::new(disk.clone()), dir(), STREAM, SPACE).unwrap();
-    let mut told = Vec::new();
+    let mut faults = Vec::new();
     while let Some(found) = walk.next_found() {
-        if !matches!(found, Found::File { .. } | Found::Batch(_) | Found::Room { .. } | Found::Tail(_)) {
-            told.push(format!("{found:?}"));
+        if !matches!(found, Found::File { .. } | Found::Batch(_) | Found::Preallocated { .. } | Found::Unfinished(_)) {
+            faults.push(format!("{found:?}"));
         }
     }
-    told
+    faults
 }
 
 fn last_log(disk: &SimStorage) -> PathBuf {
@@ -55,10 +55,10 @@ fn last_log(disk: &SimStorage) -> PathBuf {
 }
 
 #[test]
-fn every_flipped_byte_of_a_closed_log_is_told() {
+fn every_flipped_byte_of_a_closed_log_is_found() {
     for batches in [0, 1, 3, 14] {
         let disk = closed(batches);
-        assert_eq!(told(&disk), [""; 0], "{batches} batches");
+        assert_eq!(faults(&disk), [""; 0], "{batches} batches");
         for path in disk.paths() {
             let content = disk.content(&path).unwrap();
             for at in 0..content.len() {
@@ -66,7 +66,7 @@ fn every_flipped_byte_of_a_closed_log_is_told() {
                     let mut broken = content.clone();
                     broken[at] ^= mask;
                     let broken = with(&disk, &path, &broken);
-                    assert!(!told(&broken).is_empty(), "{batches} batches, {}, byte {at}", path.display());
+                    assert!(!faults(&broken).is_empty(), "{batches} batches, {}, byte {at}", path.display());
                 }
             }
         }
@@ -74,7 +74,7 @@ fn every_flipped_byte_of_a_closed_log_is_told() {
 }
 
 #[test]
-fn every_cut_of_a_closed_log_is_told_and_no_number_is_given_twice() {
+fn every_cut_of_a_closed_log_is_found_and_no_number_is_used_twice() {
     for batches in [0, 1, 3, 14] {
         let disk = closed(batches);
         let path = last_log(&disk);
@@ -83,13 +83,13 @@ fn every_cut_of_a_closed_log_is_told_and_no_number_is_given_twice() {
         for len in 0..used {
             for filled in [len, used] {
                 let mut broken = content[..len].to_vec();
-                // Zeros are what a file system leaves of a page that it lost.
+                // A file system leaves zeros for a lost page.
                 broken.resize(filled, 0);
                 if broken == content[..used] {
                     continue;
                 }
                 let broken = with(&disk, &path, &broken);
-                assert!(!told(&broken).is_empty(), "{batches} batches, {len} bytes");
+                assert!(!faults(&broken).is_empty(), "{batches} batches, {len} bytes");
                 let (_, by_reader) = reader(&broken);
                 let (mut writer, recovery) = open(&broken);
                 assert_eq!(by_reader.next_sequence, recovery.next_sequence);
@@ -107,16 +107,16 @@ fn scan_end(content: &[u8]) -> usize {
 }
 
 #[test]
-fn a_missing_last_file_is_told() {
+fn a_missing_last_file_is_found() {
     let disk = closed(14);
     disk.remove(&last_log(&disk)).unwrap();
-    assert!(told(&disk).iter().any(|told| told.contains("Gone")), "{:?}", told(&disk));
+    assert!(faults(&disk).iter().any(|fault| fault.contains("Gone")), "{:?}", faults(&disk));
     let (mut writer, recovery) = open(&disk);
     assert_eq!(recovery.damaged.last().unwrap().reason, Reason::Gone);
     assert_eq!(append(&mut writer, 1, 8).unwrap().start, 42);
 }
 
-/// What is left of the file may be no batch at all: it is complete all the same when the next one begins.
+/// Even a file without any batch left is complete when the next one begins.
 #[test]
 fn a_file_that_has_lost_all_its_batches_is_followed_by_another() {
     let disk = closed(3);
@@ -131,9 +131,9 @@ fn a_file_that_has_lost_all_its_batches_is_followed_by_another() {
     }
 }
 
-/// Behind where the log was closed an append may have been torn; before it nothing was.
+/// After the recorded end an append may be torn; before it, damage is damage.
 #[test]
-fn a_torn_append_behind_the_end_is_cut_and_damage_before_it_stays() {
+fn a_torn_append_after_the_end_is_cut_and_damage_before_it_stays() {
     let disk = closed(3);
     let path = last_log(&disk);
     let end = scan_end(&disk.content(&path).unwrap());
@@ -143,24 +143,24 @@ fn a_torn_append_behind_the_end_is_cut_and_damage_before_it_stays() {
     let content = disk.content(&path).unwrap();
     for len in end..scan_end(&content) {
         let torn = with(&disk, &path, &content[..len]);
-        assert!(told(&torn).is_empty(), "{len} bytes");
+        assert!(faults(&torn).is_empty(), "{len} bytes");
         let (writer, recovery) = open(&torn);
         assert!(recovery.damaged.is_empty() && recovery.cut.len() == usize::from(len > end), "{recovery}");
         assert_eq!(writer.next_sequence(), 9);
     }
-    // The last batch before the end, and the torn one behind it.
+    // The last batch before the end, and the torn one after it.
     let mut broken = content[..end + 20].to_vec();
     broken[end - 3] ^= 1;
     let broken = with(&disk, &path, &broken);
-    assert!(!told(&broken).is_empty());
+    assert!(!faults(&broken).is_empty());
     let (writer, recovery) = open(&broken);
     assert_eq!((recovery.damaged.len(), recovery.damaged[0].count), (1, Some(3)), "{recovery}");
     assert_eq!(writer.next_sequence(), 9);
-    assert_eq!(broken.content(&path).unwrap().len(), end + 20, "what is damaged stays");
+    assert_eq!(broken.content(&path).unwrap().len(), end + 20, "damaged bytes stay");
 }
 
 #[test]
-fn closing_again_says_nothing_new_and_what_cannot_be_written_is_told() {
+fn closing_again_writes_nothing_and_write_errors_are_reported() {
     let disk = closed(2);
     let before = disk.operations();
     let (mut writer, _) = open(&disk);
@@ -172,10 +172,10 @@ fn closing_again_says_nothing_new_and_what_cannot_be_written_is_told() {
         append(&mut writer, 1, 8).unwrap();
         disk.fail_at(disk.operations() + operation, std::io::ErrorKind::StorageFull);
         failures += usize::from(writer.close().is_err());
-        disk.mend();
-        assert!(told(&disk).is_empty(), "operation {operation}");
+        disk.make_readable();
+        assert!(faults(&disk).is_empty(), "operation {operation}");
     }
     assert!(failures >= 3, "{failures}");
     writer.close().unwrap();
-    assert!(told(&disk).is_empty());
+    assert!(faults(&disk).is_empty());
 }

@@ -1,5 +1,5 @@
-//! Many writers on one log, one sync for many: cut off and failing in every operation. What was acknowledged, and what
-//! readers were shown, is there, in order, once.
+//! Many writers on one log, one sync for many, with kills, power cuts and failures in every operation: acknowledged and
+//! visible messages are there, in order, once.
 
 mod support;
 
@@ -15,23 +15,23 @@ use tapedb_log::{Durability, Log, LogError, LogOptions, SharedWriter, Ticket};
 const FILE_BYTES: u64 = 2_000;
 const MESSAGES: u64 = 60;
 
-/// One thread plays many writers: while a sync runs, others write; how many and how much comes from the seed.
+/// One thread acts as many writers: while a sync runs, others write; how many and how much comes from the seed.
 struct Play {
     writer: SharedWriter,
     random: AtomicU64,
     /// Sequence number after everything written.
     written: AtomicU64,
-    /// Written while a sync ran, and not yet waited for.
+    /// Written while a sync ran, and not committed yet.
     waiting: Mutex<Vec<Ticket>>,
-    /// Batches that came in while a sync ran, and those that had to wait for the next file.
+    /// Batches that were written while a sync ran, and those that had to wait for the next file.
     joined: AtomicU64,
     put_off: AtomicU64,
-    /// Where the log is said to begin.
+    /// The beginning of the log after the last trim.
     begin: AtomicU64,
 }
 
 impl Play {
-    /// Plays until something fails or enough is in. `None`: the log could not even be opened.
+    /// Runs until something fails or enough is written. `None`: the log could not be opened.
     fn run(disk: &SimStorage, seed: u64) -> Option<(Arc<Self>, u64)> {
         let (writer, _) = writer(disk, options(Durability::Sync, FILE_BYTES)).ok()?;
         let play = Arc::new(Self {
@@ -58,13 +58,13 @@ impl Play {
         while self.written.load(Ordering::Relaxed) < MESSAGES {
             let mut batch = self.next_batch();
             let Ok(written) = self.writer.turn(&mut batch).write() else { break };
-            let mut tickets = vec![self.note(written.unlock())];
-            // With messages that nobody has committed, and in files that nobody has filled.
+            let mut tickets = vec![self.record(written.unlock())];
+            // With uncommitted messages, and in files that are not full.
             if self.random_below(8) == 0 && self.writer.roll().is_err() {
                 break;
             }
             while !tickets.is_empty() {
-                // Whoever comes first runs the sync for all.
+                // The first one runs the sync for all.
                 let next = self.random_below(tickets.len() as u64) as usize;
                 if let Some(end) = self.commit(tickets.swap_remove(next)) {
                     acknowledged = acknowledged.max(end);
@@ -97,22 +97,22 @@ impl Play {
                 return;
             };
             let Ok(written) = turn.write() else { return };
-            let ticket = self.note(written.unlock());
+            let ticket = self.record(written.unlock());
             assert!(
                 self.writer.log().next_sequence() <= ticket.sequences().start,
-                "shown before it is synced"
+                "visible before it is synced"
             );
             self.joined.fetch_add(1, Ordering::Relaxed);
             self.waiting.lock().unwrap().push(ticket);
         }
     }
 
-    /// All but two complete files.
+    /// Removes all but two complete files.
     fn trim(&self) {
         let files = self.writer.log().complete_files();
         if let Some(file) = files.iter().rev().nth(2) {
             self.begin.store(file.next_sequence, Ordering::Relaxed);
-            // One that fails is the next opening's.
+            // If it fails, the next opening does it.
             let _ = self.writer.trim(file.next_sequence);
         }
     }
@@ -122,7 +122,7 @@ impl Play {
         batch(first, 1 + self.random_below(3), 8 + self.random_below(200) as usize)
     }
 
-    fn note(&self, ticket: Ticket) -> Ticket {
+    fn record(&self, ticket: Ticket) -> Ticket {
         assert_eq!(ticket.sequences().start, self.written.load(Ordering::Relaxed));
         self.written.store(ticket.sequences().end, Ordering::Relaxed);
         ticket
@@ -136,19 +136,19 @@ impl Play {
     }
 }
 
-/// Where the log begins after a play, and the end of what must be there: what was acknowledged, and what readers saw.
+/// The beginning of the log after a run, and the end of what must be there: acknowledged or visible messages.
 fn owed(played: Option<(Arc<Play>, u64)>) -> (u64, u64) {
     played.map_or((0, 0), |(play, acknowledged)| {
         (play.begin.load(Ordering::Relaxed), acknowledged.max(play.writer.log().next_sequence()))
     })
 }
 
-/// All that must be there is, in order and once, and writing goes on behind it.
+/// All that must be there is, in order and once, and writing continues after it.
 fn check_recovered(disk: &SimStorage, (begin, must): (u64, u64), seed: u64) {
     let options = LogOptions { first_sequence: begin, ..options(Durability::Sync, FILE_BYTES) };
     let (mut writer, recovery) = writer(disk, options).unwrap();
     let (found, end) = (read_all(writer.log()).sequences, writer.next_sequence());
-    assert!(end >= must, "seed {seed}: {must} acknowledged or shown; {recovery}");
+    assert!(end >= must, "seed {seed}: {must} acknowledged or visible; {recovery}");
     assert!(found.iter().copied().eq(begin..end), "seed {seed}: {recovery}");
     assert!(recovery.damaged.is_empty(), "seed {seed}: {recovery}");
     assert_eq!(append(&mut writer, 2, 40).unwrap().start, end);
@@ -166,7 +166,7 @@ fn crash_everywhere(stop: Stop) {
             let disk = SimStorage::new(round);
             disk.crash_at(operation);
             let played = Play::run(&disk, round);
-            // Readers may see only what a power cut does not take away.
+            // Readers must see only what survives a power cut.
             let must = owed(played);
             disk.restart(stop);
             check_recovered(&disk, must, round * 1_000 + operation);
@@ -175,16 +175,16 @@ fn crash_everywhere(stop: Stop) {
 }
 
 #[test]
-fn a_power_cut_in_every_operation_takes_nothing_acknowledged_or_shown() {
+fn a_power_cut_in_every_operation_takes_nothing_acknowledged_or_visible() {
     crash_everywhere(Stop::Power);
 }
 
 #[test]
-fn a_kill_in_every_operation_takes_nothing_acknowledged_or_shown() {
+fn a_kill_in_every_operation_takes_nothing_acknowledged_or_visible() {
     crash_everywhere(Stop::Kill);
 }
 
-/// A failed sync is not tried again, and what the system dropped then is never taken for being on the disk.
+/// A failed sync is not tried again, and bytes that the system dropped then are never acknowledged.
 #[test]
 fn a_failure_in_any_operation_acknowledges_nothing_that_a_power_cut_takes() {
     for round in 0..8 {
@@ -202,7 +202,7 @@ fn a_failure_in_any_operation_acknowledges_nothing_that_a_power_cut_takes() {
 }
 
 #[test]
-fn a_failed_sync_fails_all_whom_it_covered_and_all_after_it() {
+fn a_failed_sync_fails_all_batches_that_it_covered_and_all_later_ones() {
     let disk = SimStorage::new(1);
     let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
     let shared = SharedWriter::new(writer);
@@ -220,9 +220,9 @@ fn a_failed_sync_fails_all_whom_it_covered_and_all_after_it() {
     assert_eq!(read_all(shared.log()).sequences, [0]);
 }
 
-/// Synced, it is acknowledged, though another write has stopped the writer meanwhile.
+/// A synced batch is acknowledged, even if another write has poisoned the writer in the meantime.
 #[test]
-fn what_a_sync_covered_is_acknowledged_whatever_fails_beside_it() {
+fn what_a_sync_covered_is_acknowledged_even_if_another_write_fails() {
     let disk = SimStorage::new(2);
     let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
     let shared = Arc::new(SharedWriter::new(writer));
@@ -242,9 +242,9 @@ fn what_a_sync_covered_is_acknowledged_whatever_fails_beside_it() {
     assert_eq!(read_all(&reader(&disk).0).sequences, [0, 1]);
 }
 
-/// Woken by the failure of another's write, it waits on for the sync that covers it.
+/// Woken by the failure of another write, a thread waits again for the sync that covers its batch.
 #[test]
-fn who_waits_for_a_running_sync_is_not_failed_by_another_write() {
+fn a_thread_that_waits_for_a_running_sync_is_not_failed_by_another_write() {
     let disk = SimStorage::new(4);
     let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
     let shared = Arc::new(SharedWriter::new(writer));
@@ -258,9 +258,9 @@ fn who_waits_for_a_running_sync_is_not_failed_by_another_write() {
         faulty.fail_truncate(true);
         faulty.fail_at(faulty.operations() + 1, ErrorKind::Other);
         assert!(other.turn(&mut batch(2, 1, 8)).write().is_err());
-        // Time for it to be woken: with the failure's own answer it would be through before the sync is.
+        // Lets the waiter run: if it took the failure for its own result, it would finish before the sync.
         (0..1_000).for_each(|_| thread::yield_now());
-        assert!(!waiter.is_finished(), "it has an answer before its sync has one");
+        assert!(!waiter.is_finished(), "it has a result before its sync has one");
         *slot.lock().unwrap() = Some(waiter);
     })));
     assert_eq!(shared.commit(first).unwrap().sequences, 0..1);
@@ -269,9 +269,9 @@ fn who_waits_for_a_running_sync_is_not_failed_by_another_write() {
     assert_eq!(waiter.join().unwrap().unwrap(), 1..2);
 }
 
-/// Rolling waits for the sync that runs, and answers for what was written meanwhile.
+/// A roll waits for the running sync, and syncs what was written in the meantime.
 #[test]
-fn a_roll_waits_for_a_sync_and_syncs_for_those_who_wait() {
+fn a_roll_waits_for_a_sync_and_syncs_for_waiting_threads() {
     let disk = SimStorage::new(5);
     let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
     let shared = Arc::new(SharedWriter::new(writer));
@@ -328,7 +328,7 @@ fn a_ticket_of_another_writer_is_refused() {
 
 const THREADS: u64 = 8;
 
-/// A message that says who wrote it, and the how many-eth of his it is.
+/// A message with the number of its thread, and its number in that thread.
 fn signed(thread: u64, number: u64) -> Vec<u8> {
     let (mut builder, mut out) = (BatchBuilder::new(), Vec::new());
     let body = [thread.to_le_bytes(), number.to_le_bytes()].concat();
@@ -354,8 +354,8 @@ fn signatures(log: &Log) -> Vec<Vec<u64>> {
     found
 }
 
-/// Real threads, which the system interleaves as it likes. Returns how many of each were acknowledged.
-fn write_at_once(shared: &SharedWriter, each: u64) -> Vec<u64> {
+/// Real threads, interleaved by the system. Returns how many messages of each were acknowledged.
+fn write_concurrently(shared: &SharedWriter, each: u64) -> Vec<u64> {
     thread::scope(|scope| {
         let work =
             |thread| (0..each).take_while(|&n| shared.append(&mut signed(thread, n)).is_ok()).count() as u64;
@@ -365,7 +365,7 @@ fn write_at_once(shared: &SharedWriter, each: u64) -> Vec<u64> {
 }
 
 #[test]
-fn threads_at_once_lose_nothing_whenever_the_power_fails() {
+fn concurrent_threads_lose_nothing_whenever_the_power_fails() {
     let mut cut_short = 0;
     for seed in 0..150 {
         let disk = SimStorage::new(seed);
@@ -373,7 +373,7 @@ fn threads_at_once_lose_nothing_whenever_the_power_fails() {
         let shared = SharedWriter::new(writer);
         disk.during_sync(Some(Arc::new(thread::yield_now)));
         disk.crash_at(disk.operations() + 1 + seed * 2);
-        let acknowledged = write_at_once(&shared, 30);
+        let acknowledged = write_concurrently(&shared, 30);
         cut_short += u64::from(acknowledged.iter().sum::<u64>() < THREADS * 30);
         disk.restart(Stop::Power);
         let found = signatures(&reader(&disk).0);
@@ -385,9 +385,9 @@ fn threads_at_once_lose_nothing_whenever_the_power_fails() {
     assert!(cut_short > 20, "{cut_short}");
 }
 
-/// Nobody else comes to run the sync that the second waits for.
+/// No other thread runs the sync that the second one waits for.
 #[test]
-fn who_waits_for_the_next_sync_is_woken_to_run_it() {
+fn a_thread_that_waits_for_the_next_sync_is_woken_to_run_it() {
     for seed in 0..20 {
         let disk = SimStorage::new(seed);
         let (writer, _) = writer(&disk, options(Durability::Sync, 100_000)).unwrap();
@@ -403,7 +403,7 @@ fn who_waits_for_the_next_sync_is_woken_to_run_it() {
                 while during.operations() == before {
                     thread::yield_now();
                 }
-                // It lets go of the lock when it waits.
+                // It releases the lock when it waits.
                 drop(joining.hold());
             }
         })));
@@ -415,13 +415,13 @@ fn who_waits_for_the_next_sync_is_woken_to_run_it() {
 }
 
 #[test]
-fn threads_at_once_all_get_through() {
+fn concurrent_threads_all_finish() {
     for durability in [Durability::Sync, Durability::Async] {
         let disk = SimStorage::new(9);
         let (writer, _) = writer(&disk, options(durability, FILE_BYTES)).unwrap();
         let shared = SharedWriter::new(writer);
         disk.during_sync(Some(Arc::new(thread::yield_now)));
-        assert_eq!(write_at_once(&shared, 200), [200; THREADS as usize]);
+        assert_eq!(write_concurrently(&shared, 200), [200; THREADS as usize]);
         assert_eq!(shared.log().next_sequence(), THREADS * 200);
         assert!(signatures(shared.log()).iter().all(|numbers| numbers.iter().copied().eq(0..200)));
     }

@@ -1,4 +1,4 @@
-//! Readers beside a writer: in the same process, in another one, live.
+//! Readers concurrent with a writer: in the same process, in another one, live.
 
 mod support;
 
@@ -14,7 +14,7 @@ use tapedb_log::{
 };
 
 #[test]
-fn readers_elsewhere_see_growth_and_new_files() {
+fn readers_in_other_processes_see_growth_and_new_files() {
     let disk = SimStorage::new(1);
     let (mut writer, _) = writer(&disk, options(Durability::Async, 3_000)).unwrap();
     let (log, _) = reader(&disk);
@@ -30,25 +30,25 @@ fn readers_elsewhere_see_growth_and_new_files() {
 }
 
 #[test]
-fn bytes_that_are_not_a_batch_yet_are_not_there_yet() {
+fn bytes_that_are_not_a_whole_batch_yet_are_ignored() {
     let disk = SimStorage::new(1);
     let (mut writer, _) = writer(&disk, options(Durability::Async, 1 << 20)).unwrap();
     append(&mut writer, 2, 50).unwrap();
     let path = dir().join("00000000000000000000.log");
-    let without_room = || {
+    let written = || {
         let mut content = disk.content(&path).unwrap();
         content.truncate(content.iter().rposition(|byte| *byte != 0).unwrap() + 1);
         content
     };
-    let before = without_room();
+    let before = written();
     append(&mut writer, 2, 50).unwrap();
-    let after = without_room();
+    let after = written();
     let partial = SimStorage::new(1);
     partial.set_content(&path, &before);
     let (log, _) = reader(&partial);
     for len in before.len()..after.len() {
-        for room in [0, 10_000] {
-            partial.set_content(&path, &[&after[..len], &vec![0; room]].concat());
+        for preallocated in [0, 10_000] {
+            partial.set_content(&path, &[&after[..len], &vec![0; preallocated]].concat());
             assert!(!log.refresh().unwrap(), "{len} bytes");
             let (fresh, recovery) = reader(&partial);
             assert_eq!((fresh.next_sequence(), recovery.is_clean()), (2, true), "{len} bytes");
@@ -82,7 +82,7 @@ fn granules_are_few_and_agree_after_reopening() {
 }
 
 #[test]
-fn a_tail_read_begins_with_the_batch_of_its_sequence() {
+fn a_tail_read_begins_with_the_batch_of_its_sequence_number() {
     let disk = SimStorage::new(1);
     let (mut writer, _) = writer(&disk, options(Durability::Async, 4_000)).unwrap();
     for _ in 0..30 {
@@ -125,7 +125,7 @@ fn shared(disk: &SimStorage) -> SharedWriter {
 }
 
 #[test]
-fn a_trim_takes_whole_files_that_are_complete() {
+fn a_trim_removes_whole_complete_files() {
     let disk = SimStorage::new(1);
     let shared = shared(&disk);
     let (log, files) = (shared.log(), shared.log().complete_files());
@@ -135,7 +135,7 @@ fn a_trim_takes_whole_files_that_are_complete() {
     assert_eq!(freed, files[0].bytes + files[1].bytes);
     assert_eq!((log.complete_files(), log.first_sequence()), (files[2..].to_vec(), files[2].file));
     assert!(read_all(log).sequences.into_iter().eq(files[2].file..120));
-    // Of what is gone, each way of asking says so; what was open is read on.
+    // Every way to read removed messages reports that.
     let mut bytes = Vec::new();
     let below = log.read_from(&mut TailPosition::at(3), 10, &mut bytes).unwrap_err();
     let in_snapshot = log.read(all.get(0).unwrap(), &mut bytes).unwrap_err();
@@ -157,7 +157,7 @@ fn a_trim_takes_whole_files_that_are_complete() {
 }
 
 #[test]
-fn a_file_that_cannot_be_removed_is_forgotten_all_the_same() {
+fn a_file_that_cannot_be_removed_leaves_the_index_all_the_same() {
     let disk = SimStorage::new(1);
     let shared = shared(&disk);
     let (log, files) = (shared.log(), shared.log().complete_files());
@@ -189,22 +189,22 @@ fn granules_between_two_messages() {
 }
 
 #[test]
-fn readers_elsewhere_see_files_vanish() {
+fn readers_in_other_processes_see_files_disappear() {
     let disk = SimStorage::new(1);
     let shared = shared(&disk);
     let ((log, _), mut bytes) = (reader(&disk), Vec::new());
     let files = shared.log().complete_files();
     let first = log.snapshot();
-    // The writer has removed a file the reader knows: it hears of it by reading, and then by refreshing.
+    // The writer has removed an indexed file: the reader finds out by reading, and then by refreshing.
     shared.trim(files[0].next_sequence).unwrap();
     let gone = log.read(first.get(0).unwrap(), &mut bytes).unwrap_err();
     assert!(gone.is_gone() && !matches!(gone, LogError::Trimmed { .. }), "{gone}");
     assert!(!log.refresh().unwrap());
     assert_eq!((log.first_sequence(), log.complete_files()), (files[1].file, files[1..].to_vec()));
-    // Or it is told.
-    log.forget_before(files[1].next_sequence);
+    // Or its caller drops the files.
+    log.drop_before(files[1].next_sequence);
     assert_eq!(log.first_sequence(), files[2].file);
-    // All it knows is gone.
+    // All indexed files are removed.
     shared.append(&mut batch(120, 4, 8)).unwrap();
     shared.roll().unwrap();
     shared.append(&mut batch(124, 4, 8)).unwrap();
@@ -216,9 +216,9 @@ fn readers_elsewhere_see_files_vanish() {
     assert_eq!(read_all(&log).sequences, [124, 125, 126, 127]);
 }
 
-/// Between the listing and the opening, the writer rolls and trims all that was listed.
+/// Between the listing and the opening, the writer rolls and trims all listed files.
 #[test]
-fn files_may_vanish_between_listing_and_opening() {
+fn files_may_disappear_between_listing_and_opening() {
     for opened_before in [false, true] {
         let disk = SimStorage::new(1);
         let shared = Arc::new(shared(&disk));
@@ -284,7 +284,7 @@ fn live_readers_miss_nothing() {
     follow_live(Arc::new(MemoryStorage::new()), dir(), Durability::Transient);
 }
 
-/// One writer, readers in this process, a reader that looks from outside.
+/// One writer, readers in this process, and a reader that refreshes like one in another process.
 fn follow_live(storage: Arc<dyn Storage>, home: &Path, durability: Durability) {
     let (end, options) = (3_000, options(durability, 40_000));
     let (mut writer, _) = LogWriter::open(storage.clone(), home, options).unwrap();
@@ -332,7 +332,7 @@ fn bytes_of(storage: &MemoryStorage) -> u64 {
 }
 
 #[test]
-fn a_bounded_log_drops_the_oldest_and_says_what_is_missing() {
+fn a_bounded_log_drops_the_oldest_and_reports_what_is_missing() {
     let storage = MemoryStorage::new();
     let bytes_max = 40_000;
     let open = || LogWriter::open(Arc::new(storage.clone()), dir(), bounded(bytes_max)).unwrap();
@@ -362,7 +362,7 @@ fn a_bounded_log_drops_the_oldest_and_says_what_is_missing() {
     assert!(missed > 600 && bytes_of(&storage) > bytes_max / 2, "{missed} missed");
     let (first, end) = (log.first_sequence(), log.next_sequence());
     assert!(read_all(&log).sequences.into_iter().eq(first..end));
-    // While the process lives, it can be opened anew; with less room it drops more.
+    // The storage can be opened again; with a smaller bound it drops more.
     drop(shared);
     let (writer, recovery) = open();
     assert!(recovery.is_clean() && recovery.first_sequence == first, "{recovery}");
@@ -371,9 +371,9 @@ fn a_bounded_log_drops_the_oldest_and_says_what_is_missing() {
     assert!(less.1.is_clean() && less.1.first_sequence > first && bytes_of(&storage) < bytes_max * 5 / 8);
 }
 
-/// What is dropped while it is being read is read to the end, or is told to be gone.
+/// Messages that are dropped while they are being read are read to the end, or are reported as trimmed.
 #[test]
-fn readers_beside_a_bounded_log_get_what_they_ask_for_or_learn_that_it_is_gone() {
+fn readers_of_a_bounded_log_get_messages_or_a_trimmed_error() {
     let storage = Arc::new(MemoryStorage::new());
     let (writer, _) = LogWriter::open(storage, dir(), bounded(20_000)).unwrap();
     let shared = SharedWriter::new(writer);

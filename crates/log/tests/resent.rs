@@ -1,4 +1,4 @@
-//! Batches that a producer sends again after a sync has failed, of which it does not know what came of them.
+//! Batches that a producer sends again after a failed sync, because it did not receive their result.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn open(disk: &SimStorage) -> SharedWriter {
     SharedWriter::new(writer(disk, options(Durability::Sync, 1 << 20)).unwrap().0)
 }
 
-/// A batch of a producer whose messages say the numbers from `first` on.
+/// A producer's batch whose messages contain the numbers from `first` on.
 fn sent(number: u64, first: u64, count: u64) -> Vec<u8> {
     let mut batch = batch(first, count, 20);
     assign_producer(&mut batch, PRODUCER, number).unwrap();
@@ -48,14 +48,14 @@ fn failed_in(operation: u64) -> Option<SimStorage> {
         Err(LogError::Poisoned { cause }) if cause.starts_with("sync") => {}
         _ => return None,
     }
-    disk.mend();
+    disk.make_readable();
     let again = append(&writer, sent(2, 3, 2));
-    assert!(matches!(again, Err(LogError::Poisoned { .. })), "nor when it is sent again");
+    assert!(matches!(again, Err(LogError::Poisoned { .. })), "also when it is sent again");
     Some(disk)
 }
 
 #[test]
-fn what_is_acknowledged_when_it_is_sent_again_is_on_the_disk() {
+fn a_batch_acknowledged_when_it_is_sent_again_is_on_the_disk() {
     for opened_twice in [false, true] {
         let disk = failed();
         if opened_twice {
@@ -72,7 +72,7 @@ fn what_is_acknowledged_when_it_is_sent_again_is_on_the_disk() {
 }
 
 #[test]
-fn another_batch_of_the_same_number_is_not_taken_for_the_first() {
+fn another_batch_with_the_same_number_is_refused() {
     let disk = failed();
     let writer = open(&disk);
     for other in [sent(2, 3, 1), sent(2, 4, 2)] {
@@ -80,7 +80,7 @@ fn another_batch_of_the_same_number_is_not_taken_for_the_first() {
         assert!(matches!(refused, LogError::Resent { producer_number: 2 }), "{refused}");
     }
     assert_eq!(read_all(writer.log()).sequences, [0, 1, 2, 3, 4]);
-    // It is known from the file of producers too.
+    // It is recognized from the producers file too.
     writer.roll().unwrap();
     drop(writer);
     let writer = open(&disk);

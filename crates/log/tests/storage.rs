@@ -1,4 +1,4 @@
-//! One behaviour of all storages, and what the simulated one loses when the power fails.
+//! All storages behave alike, and what the simulated one loses in a power cut.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn files(storage: &dyn Storage, root: &Path) {
     file.truncate(6).unwrap();
     assert_eq!((storage.read(&path, 6).unwrap(), file.len().unwrap()), (b"\0\0\0h\0\0".to_vec(), 6));
     assert_eq!(kind_of(storage.read(&path, 5)), ErrorKind::FileTooLarge);
-    // Written anew it is the same file; replaced it is another, and the old one is there for who has it open.
+    // Written again it is the same file; replaced it is another, and open handles still read the old one.
     let before = file.identity().unwrap();
     storage.write(&path, b"new").unwrap();
     storage.sync_file(&path).unwrap();
@@ -143,7 +143,7 @@ fn path(name: &str) -> PathBuf {
     Path::new("/").join(name)
 }
 
-/// Seeds differ in what of the unsynced a power cut keeps.
+/// Seeds differ in which unsynced changes survive a power cut.
 fn outcomes(work: impl Fn(&SimStorage)) -> Vec<Vec<PathBuf>> {
     let mut found: Vec<_> = (0..100)
         .map(|seed| {
@@ -159,7 +159,7 @@ fn outcomes(work: impl Fn(&SimStorage)) -> Vec<Vec<PathBuf>> {
 }
 
 #[test]
-fn names_that_are_not_synced_may_be_lost_and_those_that_are_may_not() {
+fn only_unsynced_names_may_be_lost() {
     let made = |synced: &'static [&str]| {
         outcomes(move |disk| {
             disk.create_dir(&path("dir")).unwrap();
@@ -176,7 +176,7 @@ fn names_that_are_not_synced_may_be_lost_and_those_that_are_may_not() {
 }
 
 #[test]
-fn a_rename_is_whole_or_not_there() {
+fn a_rename_is_atomic() {
     let renamed = |sync: bool| {
         outcomes(move |disk| {
             disk.create_dir_all(&path("streams/.new")).unwrap();
@@ -193,7 +193,7 @@ fn a_rename_is_whole_or_not_there() {
         (["a", "b"].map(|n| path("streams/.new").join(n)), ["a", "b"].map(|n| path("streams/s").join(n)));
     assert_eq!(renamed(false), [old.to_vec(), new.to_vec()]);
     assert_eq!(renamed(true), [new.to_vec()]);
-    // Between two directories, and then on: what a synced rename stands on is synced with it.
+    // Between two directories: what a synced rename depends on is synced with it.
     let moved = outcomes(|disk| {
         disk.create_dir(&path("x")).unwrap();
         disk.create_dir(&path("y")).unwrap();
@@ -217,7 +217,7 @@ fn removing_a_directory_may_be_torn_in_the_middle() {
         disk.remove_dir_all(&path("dir")).unwrap();
     });
     assert_eq!(torn.len(), 4, "{torn:?}");
-    // Dead in the middle: half is there, and the rest can be removed.
+    // Killed in the middle: half is there, and the rest can be removed.
     let disk = SimStorage::new(1);
     make(&disk);
     disk.crash_at(disk.operations() + 3);

@@ -20,7 +20,7 @@ fn names(file: &SymbolFile) -> Vec<String> {
 }
 
 #[test]
-fn ids_are_kept_and_shared() {
+fn ids_are_stable_and_shared() {
     let disk = SimStorage::new(1);
     let (mut file, _) = open(&disk);
     let (mut outside, _) = SymbolFile::open_read(&disk, path(), STREAM).unwrap();
@@ -136,9 +136,9 @@ fn a_torn_rename_is_cut_at_every_byte() {
     }
 }
 
-/// Names that are damaged before a rename are found to be lost by the new name behind it.
+/// Names that are damaged before a rename are found to be lost by the new name after it.
 #[test]
-fn damage_between_renames_is_told() {
+fn damage_between_renames_is_reported() {
     let disk = SimStorage::new(1);
     let (mut file, _) = open(&disk);
     file.append(&["A", "B", "C", "D"]).unwrap();
@@ -193,7 +193,7 @@ fn names_found_by_a_sync_writer_are_on_the_disk() {
     }
 }
 
-/// 2,000 names, and where the entry of each ends.
+/// 2,000 names, and the end of the entry of each.
 fn many(disk: &SimStorage) -> (Vec<String>, Vec<usize>) {
     let (mut file, _) = open(disk);
     let all: Vec<String> = (0..2_000).map(|i| format!("S{i}")).collect();
@@ -214,7 +214,7 @@ fn zero(disk: &SimStorage, bytes: std::ops::Range<usize>) {
 }
 
 #[test]
-fn a_zeroed_page_costs_its_own_names_only() {
+fn a_zeroed_page_costs_only_its_own_names() {
     let disk = SimStorage::new(1);
     let (all, ends) = many(&disk);
     zero(&disk, 4_096..3 * 4_096);

@@ -1,4 +1,4 @@
-//! Files of both versions, made by another program from `docs/format/log.md` alone, and kept as they are.
+//! Frozen files of both versions, made by another program from `docs/format/log.md` alone.
 
 mod support;
 
@@ -12,7 +12,7 @@ const V2: &[u8] = include_bytes!("../../../testing/vectors/log_v2.bin");
 const END: &[u8] = include_bytes!("../../../testing/vectors/log_end_v2.bin");
 const STREAM: u64 = 7;
 const SPACE: u32 = 1;
-/// Messages of each batch, and where it ends.
+/// Messages and end of each batch.
 const BATCHES: [(u64, usize); 3] = [(2, 162), (2, 342), (1, 426)];
 
 fn disk_of(log: &[u8], end: Option<&[u8]>) -> SimStorage {
@@ -33,11 +33,11 @@ fn sequences(log: &Log) -> Vec<u64> {
 }
 
 #[test]
-fn both_versions_are_read_and_written_on() {
+fn both_versions_are_read_and_appended_to() {
     for (version, bytes) in [(1, V1), (2, V2)] {
-        let Scan { header, batches, end, tail, next_sequence, .. } = scan_bytes(bytes);
+        let Scan { header, batches, end, end_error, next_sequence, .. } = scan_bytes(bytes);
         assert_eq!(header.map(|header| (header.version, header.first_sequence)), Some((version, 42)));
-        assert_eq!((batches, end, tail, next_sequence), (3, bytes.len() as u64, None, 47));
+        assert_eq!((batches, end, end_error, next_sequence), (3, bytes.len() as u64, None, 47));
         let disk = disk_of(bytes, (version == 2).then_some(END));
         let (log, recovery) =
             Log::open(Arc::new(disk.clone()), Path::new("/log"), STREAM, SPACE, 42).unwrap();
@@ -49,7 +49,7 @@ fn both_versions_are_read_and_written_on() {
         assert!(recovery.is_clean(), "{recovery}");
         let mut batch = support::batch(0, 2, 9);
         assert_eq!(writer.append(&mut batch).unwrap(), 47..49);
-        assert_eq!(tapedb_codec::batch::check(&batch).unwrap().first_sequence, 47, "it has its magic");
+        assert_eq!(tapedb_codec::batch::check(&batch).unwrap().first_sequence, 47, "the batch has its magic");
         assert!(log.refresh().unwrap());
         assert_eq!(sequences(&log), (42..49).collect::<Vec<_>>());
         // Nothing is added to a file of version 1.
@@ -58,7 +58,8 @@ fn both_versions_are_read_and_written_on() {
     }
 }
 
-/// The body of the second batch holds a whole batch of the number that comes next. Whichever bit is flipped, it is not found.
+/// The body of the second batch contains a whole batch with the next sequence number. It is not found whichever bit is
+/// flipped.
 #[test]
 fn a_batch_in_a_body_is_not_found_in_either_version() {
     for bytes in [V1, V2] {
@@ -75,8 +76,8 @@ fn a_batch_in_a_body_is_not_found_in_either_version() {
     }
 }
 
-/// Without its header, a file of version 2 gets the salt from what its log was closed with; without that too, its batches
-/// speak for themselves.
+/// Without its header, a file of version 2 gets the salt from the end record; without that too, its batches are found by
+/// their checksums.
 #[test]
 fn a_file_without_a_header_is_read() {
     for end in [Some(END), None] {
@@ -85,7 +86,7 @@ fn a_file_without_a_header_is_read() {
         let disk = disk_of(&broken, end);
         let (log, recovery) = Log::open(Arc::new(disk), Path::new("/log"), STREAM, SPACE, 42).unwrap();
         assert_eq!((recovery.damaged.len(), sequences(&log).len()), (1, 5), "{recovery}");
-        // And with the first batch gone as well.
+        // And without the first batch.
         broken[..100].fill(0);
         let disk = disk_of(&broken, end);
         let (log, recovery) = Log::open(Arc::new(disk), Path::new("/log"), STREAM, SPACE, 42).unwrap();

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tapedb_log::{
-    Cut, END_FILE, FILE_HEADER_BYTES, Found, PRODUCERS_FILE, Storage, StorageFile, Walk, note_end,
+    Cut, END_FILE, FILE_HEADER_BYTES, Found, PRODUCERS_FILE, Storage, StorageFile, Walk, record_end,
 };
 use tapedb_segment::Block;
 
@@ -362,7 +362,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
             && let Some((file, end)) = seen.ends.last()
         {
             let end = (*file, *end, seen.next_sequence);
-            note_end(self.storage.clone(), &target, (stream.id(), space), end)?;
+            record_end(self.storage.clone(), &target, (stream.id(), space), end)?;
         }
         self.done.damaged = self.done.damaged.saturating_add(damaged);
         Ok(())
@@ -553,13 +553,13 @@ impl Seen {
                     seen.damaged += 1;
                     reached = reached.max(damage.offset + damage.bytes);
                 }
-                Found::Tail(Cut { offset, .. }) | Found::Room { offset, .. } => {
+                Found::Unfinished(Cut { offset, .. }) | Found::Preallocated { offset, .. } => {
                     if let Some(last) = seen.ends.last_mut() {
                         last.1 = last.1.min(offset);
                     }
                 }
                 Found::Unreadable { error, .. } => return Err((*error).into()),
-                Found::Index { .. } | Found::NotBelieved { .. } => {}
+                Found::Index { .. } | Found::Rejected { .. } => {}
             }
         }
         // A file without a header is just being made, and holds nothing.

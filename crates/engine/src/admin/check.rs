@@ -266,8 +266,8 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                     self.checked.bytes += bytes;
                 }
                 Found::Batch(batch) => self.check_batch(file, &batch)?,
-                Found::Tail(cut) => self.find(self.unfinished(&cut))?,
-                Found::Room { .. } => {}
+                Found::Unfinished(cut) => self.find(self.unfinished(&cut))?,
+                Found::Preallocated { .. } => {}
                 Found::Unreadable { error, .. } if is_gone(&error) && !is_current() => {
                     return ControlFlow::Continue(false);
                 }
@@ -280,7 +280,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                     self.find(Finding { first_sequence: Some(first_sequence), messages: count, ..finding })?;
                 }
                 Found::Index { file, fault } => self.find(self.index(file, fault))?,
-                Found::NotBelieved { name } => self.find(self.not_believed(name))?,
+                Found::Rejected { name } => self.find(self.not_believed(name))?,
             }
         }
         ControlFlow::Continue(true)
@@ -424,7 +424,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         let path = self.log_file(file).with_extension("idx");
         let finding = Finding::damage(path, fault.to_string());
         match fault {
-            IndexFault::Missing | IndexFault::NotBelieved => {
+            IndexFault::Missing | IndexFault::Rejected => {
                 Finding { severity: Severity::Note, now: REBUILT, ..finding }
             }
             IndexFault::Wrong => Finding { now: REMOVE_INDEX, ..finding },

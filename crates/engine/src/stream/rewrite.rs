@@ -386,7 +386,7 @@ impl Change<'_> {
             lane.stream.ring();
         }
         seal_complete(lane)?;
-        let mut hold = writer.hold_still();
+        let mut hold = writer.hold_idle();
         hold.roll()?;
         seal_complete(lane)?;
         self.staged.sort();
@@ -431,7 +431,7 @@ impl Change<'_> {
             }
             Err(error) => {
                 if !is_as_before(lane) {
-                    hold.give_up(format!("a rewrite that may or may not have been made: {error}"));
+                    hold.poison(format!("a rewrite that may or may not have been made: {error}"));
                 }
                 return Err(error);
             }

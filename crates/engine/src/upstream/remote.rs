@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tapedb_log::{Dictionary, Extended, LogIndex};
+use tapedb_log::{Dictionary, LogIndex, Pushed};
 
 /// The index is described anew when so many granules have been pushed: it then forgets those of files that are gone.
 const GRANULES_PUSHED_MAX: usize = 4096;
@@ -335,15 +335,15 @@ fn take_space(space: &Space, described: &SpaceDescription, anew: bool) -> Result
     let log = &described.log;
     let (first_sequence, next_sequence) = (log.first_sequence, log.next_sequence);
     let index = LogIndex { first_sequence, next_sequence, granules: &log.granules, files: &log.files };
-    Ok(space.log.describe(&index, anew)?)
+    Ok(space.log.apply_index(&index, anew)?)
 }
 
 impl Watcher for Remote {
     fn grown(&self, space: u32, at: Grown, bytes: &[u8]) {
         let Some(space) = self.spaces.get(space as usize) else { return };
         let Grown { file, offset, first_sequence } = at;
-        match space.log.extend((file, offset), first_sequence, bytes) {
-            Ok(Extended::Taken) if space.log.granules_pushed() < GRANULES_PUSHED_MAX => self.ring(),
+        match space.log.push((file, offset), first_sequence, bytes) {
+            Ok(Pushed::Added) if space.log.granules_pushed() < GRANULES_PUSHED_MAX => self.ring(),
             // What is missing, or means nothing, is described.
             _ => self.note_stale(),
         }

@@ -84,7 +84,7 @@ fn when_there_is_room_again_writers_and_maintenance_go_on() {
         loader.append("A", Timestamp(number as i64), &Tick::of(number)).unwrap();
     }
     let full = |e: &Error| matches!(e, Error::Log(error) if matches!(**error, LogError::Full { .. }));
-    assert_error(loader.flush(), full, "no room to write");
+    assert_error(loader.flush(), full, "the disk is full");
     assert_error(stream.seal(), |e| !matches!(e, Error::ReadOnly), "/db/streams/s");
     assert_eq!(loader.pending(), 100);
     assert_eq!(drain(&mut live), (0..50).collect::<Vec<_>>());
@@ -113,11 +113,11 @@ fn upkeep_tells_which_file_cannot_be_read_and_goes_on_when_it_can() {
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     let log = Path::new("/db/streams/s/0/00000000000000000000.log");
     append_ticks(&stream, 0..10);
-    disk.blind(log, ErrorKind::Other);
+    disk.make_unreadable(log, ErrorKind::Other);
     append_ticks(&stream, 10..400);
     wait_until(|| stream.maintenance_failure().is_some_and(|why| why.contains("00000000000000000000.log")));
     assert!(disk.content(log).is_some(), "it is kept");
-    disk.mend();
+    disk.make_readable();
     wait_until(|| stream.maintenance_failure().is_none() && disk.content(log).is_none());
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), (0..400).collect::<Vec<_>>());
 }

@@ -111,7 +111,7 @@ fn a_killed_writer_loses_nothing_it_has_acknowledged() {
     for round in 0..ROUNDS {
         let acknowledged = run_and_kill(&path, &mut random);
         tear(&path, &mut random);
-        let torn = tapedb_log::scan_bytes(&fs::read(last_log(&path)).unwrap()).tail.is_some();
+        let torn = tapedb_log::scan_bytes(&fs::read(last_log(&path)).unwrap()).end_error.is_some();
 
         let db = reopen(&path);
         let stream = db.stream("s").unwrap();

@@ -1,4 +1,4 @@
-//! Logs whose every message says its own sequence number, so that order, loss and repeats show.
+//! Logs whose messages contain their own sequence numbers, so that tests see order, loss and repeats.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub fn reader_from(disk: &SimStorage, first_sequence: u64) -> (Arc<Log>, Recover
     Log::open(Arc::new(disk.clone()), dir(), STREAM, SPACE, first_sequence).unwrap()
 }
 
-/// A batch whose messages say the numbers from `first` on; each body is padded to `body_bytes`.
+/// A batch whose messages contain the numbers from `first` on; each body is padded to `body_bytes`.
 pub fn batch(first: u64, count: u64, body_bytes: usize) -> Vec<u8> {
     let mut builder = BatchBuilder::new();
     for number in first..first + count {
@@ -57,7 +57,7 @@ pub struct Found {
 }
 
 impl Found {
-    fn take(&mut self, log: &Log, span: &tapedb_log::Span, bytes: &[u8]) {
+    fn add(&mut self, log: &Log, span: &tapedb_log::Span, bytes: &[u8]) {
         let mut rows = Rows::default();
         for item in log.batches(span, bytes) {
             match item {
@@ -68,7 +68,7 @@ impl Found {
                         assert_eq!(
                             body[..8],
                             sequence.to_le_bytes(),
-                            "message {sequence} says something else"
+                            "message {sequence} has another number"
                         );
                         self.sequences.push(sequence);
                     }
@@ -86,12 +86,12 @@ pub fn read_granules(log: &Log) -> Found {
     let mut bytes = Vec::new();
     for granule in log.snapshot().iter() {
         log.read(granule, &mut bytes).unwrap();
-        found.take(log, &granule.span(), &bytes);
+        found.add(log, &granule.span(), &bytes);
     }
     found
 }
 
-/// Reads on from `first`, `max_bytes` at a time.
+/// Reads from `first` on, `max_bytes` at a time.
 pub fn read_on(log: &Log, first: u64, max_bytes: usize) -> Found {
     let mut found = Found::default();
     let (mut position, mut bytes) = (TailPosition::at(first), Vec::new());
@@ -99,7 +99,7 @@ pub fn read_on(log: &Log, first: u64, max_bytes: usize) -> Found {
         match log.read_from(&mut position, max_bytes, &mut bytes) {
             Ok(span) => {
                 assert!(!span.is_empty());
-                found.take(log, &span, &bytes);
+                found.add(log, &span, &bytes);
             }
             Err(LogError::Damaged { damage, .. }) => found.damaged.push(*damage),
             Err(other) => panic!("{other}"),

@@ -39,7 +39,7 @@ fn scanned(input: &[u8]) {
     }
     if let Some(whole) = input.get(..scan.end as usize) {
         let again = scan_bytes(whole);
-        assert_eq!((again.granules, again.damaged, again.tail), (scan.granules, scan.damaged, None));
+        assert_eq!((again.granules, again.damaged, again.end_error), (scan.granules, scan.damaged, None));
     }
 }
 

@@ -133,8 +133,8 @@ impl Sums {
                     }
                     self.add_damage();
                 }
-                Found::Room { bytes, .. } => self.leave_out(bytes),
-                Found::Tail(_) | Found::Index { .. } | Found::NotBelieved { .. } => {}
+                Found::Preallocated { bytes, .. } => self.leave_out(bytes),
+                Found::Unfinished(_) | Found::Index { .. } | Found::Rejected { .. } => {}
             }
         }
         Ok(())

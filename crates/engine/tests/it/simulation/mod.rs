@@ -63,7 +63,7 @@ fn run(seed: u64, fault: Option<Fault>, operation: u64) -> Ran {
     match fault {
         Some(Fault::Stop(_)) => disk.crash_at(operation),
         Some(Fault::Fail(kind)) => disk.fail_at(operation, kind),
-        Some(Fault::Blind { lasts }) => disk.fail_look_at(operation, ErrorKind::Other, lasts),
+        Some(Fault::Blind { lasts }) => disk.fail_read_at(operation, ErrorKind::Other, lasts),
         None => {}
     }
     let errors_due = match fault {
@@ -85,7 +85,7 @@ fn run(seed: u64, fault: Option<Fault>, operation: u64) -> Ran {
     let any = if chance.is_multiple_of(2) { Stop::Kill } else { Stop::Power };
     world.stop(if let Some(Fault::Stop(stop)) = fault { stop } else { any });
     world.check_all();
-    let (operations, looks, merged) = (disk.operations(), disk.looks(), world.merged_parts());
+    let (operations, looks, merged) = (disk.operations(), disk.reads(), world.merged_parts());
     for _ in 0..STEPS_AFTER {
         assert!(world.step().is_ok(), "nobody stopped it");
     }

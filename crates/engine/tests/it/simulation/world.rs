@@ -150,7 +150,7 @@ impl World {
 
     /// All that could not be read can be, and whatever failed is done again.
     pub fn mend(&mut self) {
-        self.disk.mend();
+        self.disk.make_readable();
         self.errors_due = 0;
         for stream in 0..STREAMS.len() {
             if self.ledgers[stream].exists != Fate::Gone {

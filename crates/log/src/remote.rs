@@ -1,63 +1,49 @@
-//! The log of a database elsewhere: its index is described to us, its batches are pushed, and its files are read through a
-//! [`Storage`] that asks for them.
+//! The log of a remote database: its index is sent to us, its batches are pushed, and its files are read through a
+//! [`Storage`] that requests them.
 //!
-//! What is pushed lies in a window of bounded size, from which it is read; what has left that is read from files. Described
-//! granules take the place of those that were made of pushed batches, for where granules end is the writer's choice: up to
-//! `agreed` both sides have the same.
+//! Pushed batches are stored in a window of bounded size and read from there; older ones are read from files. Granules of
+//! the index replace those that were made of pushed batches, because the writer decides where granules end: up to `agreed`
+//! both sides have the same granules.
 
+use crate::directory::LogDir;
 use crate::error::LogError;
-use crate::files::LogDir;
+
 use crate::format::FILE_HEADER_BYTES;
 use crate::granule::{self, GRANULE_BYTES, Granule};
 use crate::log::{FileEnd, Log, State};
 use crate::storage::Storage;
-use std::collections::VecDeque;
+use crate::window::Window;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::batch::{BatchError, BatchHeader};
 
-/// The index of a log elsewhere, at one moment, from where it was known before.
+/// The index of a remote log at one moment, from [`Log::agreed`] on.
 #[derive(Clone, Copy, Debug)]
 pub struct LogIndex<'a> {
-    /// The log begins with this sequence number.
+    /// First sequence number of the log.
     pub first_sequence: u64,
     /// Sequence number after its last message.
     pub next_sequence: u64,
-    /// The granules that end behind [`Log::agreed`], in order.
+    /// The granules that end after [`Log::agreed`], in order.
     pub granules: &'a [Granule],
     /// All its files, in order.
     pub files: &'a [u64],
 }
 
-/// What came of pushed batches.
+/// The result of [`Log::push`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extended {
-    /// They are in the window, and in the index.
-    Taken,
-    /// Batches before them are not known: they are left out, and the log is to be described again.
+pub enum Pushed {
+    /// The batches are in the window and in the index.
+    Added,
+    /// Batches before them are missing: they were not added, and the index must be requested again.
     Gap,
 }
 
-/// Bytes of the end of a log. Always true: `bytes` is the sum of the chunks' bytes.
-#[derive(Debug)]
-pub(crate) struct Window {
-    chunks: VecDeque<Chunk>,
-    bytes: usize,
-    bytes_max: usize,
-}
-
-#[derive(Debug)]
-struct Chunk {
-    file: u64,
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
 impl Log {
-    /// A log elsewhere, of which nothing is known yet. `window_bytes`: so much of what is pushed is kept. [`Log::refresh`]
-    /// does nothing on it.
-    pub fn described(
+    /// A remote log, with an empty index. `window_bytes`: how many pushed bytes are stored. [`Log::refresh`] does nothing
+    /// on it.
+    pub fn remote(
         storage: Arc<dyn Storage>,
         dir: &Path,
         stream_id: u64,
@@ -66,60 +52,59 @@ impl Log {
     ) -> Arc<Self> {
         let dir = LogDir { storage, path: dir.to_path_buf(), stream_id, space };
         let mut log = Self::empty(dir, 0, true);
-        let window = Window { chunks: VecDeque::new(), bytes: 0, bytes_max: window_bytes };
-        log.window = Some(Mutex::new(window));
+        log.window = Some(Mutex::new(Window::new(window_bytes)));
         Arc::new(log)
     }
 
-    /// Up to this sequence number the index is as it was described: granules that end behind it are to be described next.
+    /// Up to this sequence number the index has the writer's granules: the next index has those that end after it.
     pub fn agreed(&self) -> u64 {
         self.state().agreed
     }
 
-    /// How many granules are behind [`Log::agreed`].
+    /// Number of granules after [`Log::agreed`].
     pub fn granules_pushed(&self) -> usize {
         let snapshot = self.snapshot();
         snapshot.len() - snapshot.find(self.agreed())
     }
 
-    /// Takes over a description: beyond what is known, or `anew`, when nothing that was known counts.
+    /// Applies a received index: adds it to the present one, or replaces that (`replace`).
     ///
     /// # Errors
-    /// [`LogError::Unreadable`] when it contradicts itself or does not go on where the index agrees; it is then as before.
-    pub fn describe(&self, index: &LogIndex<'_>, anew: bool) -> Result<(), LogError> {
+    /// [`LogError::Unreadable`] when it contradicts itself or does not continue at `agreed`; nothing is changed then.
+    pub fn apply_index(&self, index: &LogIndex<'_>, replace: bool) -> Result<(), LogError> {
         let mut state = self.state_mut();
-        if !is_whole(index) {
-            let what = "its description contradicts itself";
+        if !is_consistent(index) {
+            let what = "its index contradicts itself";
             return Err(LogError::Unreadable { path: self.dir.path.clone(), what });
         }
-        let next_sequence = if anew {
+        let next_sequence = if replace {
             *state = State::default();
-            self.forget_window();
+            self.clear_window();
             state.take(index);
             index.next_sequence
         } else {
             if index.next_sequence >= state.next_sequence {
                 state.take(index);
             }
-            state.forget_before_files(index);
+            state.drop_before(index);
             state.next_sequence
         };
         drop(state);
         self.end.store(next_sequence, Ordering::Release);
-        self.close_forgotten();
+        self.close_dropped();
         Ok(())
     }
 
-    /// Takes batches in that have been appended, whole, at a place; `first_sequence`: of the first one.
+    /// Adds whole batches that the writer has appended at (file, offset); `first_sequence` is that of the first one.
     ///
     /// # Errors
-    /// [`LogError::Batch`] for bytes that are not whole batches in order; nothing is taken then.
-    pub fn extend(
+    /// [`LogError::Batch`] for bytes that are not whole batches in order; nothing is added then.
+    pub fn push(
         &self,
         (file, offset): (u64, u64),
         first_sequence: u64,
         bytes: &[u8],
-    ) -> Result<Extended, LogError> {
+    ) -> Result<Pushed, LogError> {
         let known = self.next_sequence();
         let (mut granules, mut at, mut sequence) = (Vec::new(), 0, first_sequence);
         while at < bytes.len() {
@@ -131,7 +116,7 @@ impl Log {
         }
         let begins = granules.first().map_or(known, |granule| granule.first_sequence);
         if begins != known {
-            return Ok(Extended::Gap);
+            return Ok(Pushed::Gap);
         }
         if let Some(window) = &self.window {
             window.lock().unwrap_or_else(PoisonError::into_inner).push(file, offset, bytes);
@@ -142,7 +127,7 @@ impl Log {
             }
             self.publish(&granules, offset + bytes.len() as u64, sequence);
         }
-        Ok(Extended::Taken)
+        Ok(Pushed::Added)
     }
 
     /// Bytes of a file from the window; `false`: not all of them are there.
@@ -151,11 +136,9 @@ impl Log {
         window.lock().unwrap_or_else(PoisonError::into_inner).read(file, offset, len, buf)
     }
 
-    fn forget_window(&self) {
+    fn clear_window(&self) {
         if let Some(window) = &self.window {
-            let mut window = window.lock().unwrap_or_else(PoisonError::into_inner);
-            window.chunks.clear();
-            window.bytes = 0;
+            window.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
     }
 }
@@ -169,14 +152,14 @@ fn whole_batch(bytes: &[u8], sequence: u64) -> Result<BatchHeader, LogError> {
     }
     if header.first_sequence != sequence {
         let (field, need, have) =
-            ("first_sequence", "that of the place it was pushed for", header.first_sequence);
+            ("first_sequence", "that of the push", header.first_sequence);
         return Err(LogError::Batch(BatchError::Field { offset: 16, field, need, have }));
     }
     Ok(header)
 }
 
 /// Whether granules and files follow each other.
-fn is_whole(index: &LogIndex<'_>) -> bool {
+fn is_consistent(index: &LogIndex<'_>) -> bool {
     let LogIndex { next_sequence, granules, files, .. } = index;
     let follows = |a: &Granule, b: &Granule| {
         a.next_sequence() <= b.first_sequence
@@ -194,11 +177,11 @@ fn is_whole(index: &LogIndex<'_>) -> bool {
 }
 
 impl State {
-    /// Replaces what is behind the agreed end by what is described.
+    /// Replaces the granules after the agreed end by those of the index.
     fn take(&mut self, index: &LogIndex<'_>) {
         let from = index.granules.first().map_or(u64::MAX, |granule| granule.first_sequence);
         let kept = |granule: &Granule| granule.first_sequence < from;
-        self.tail = self.tail.take_if(|tail| kept(tail));
+        self.open = self.open.take_if(|open| kept(open));
         for part in [&mut self.active, &mut self.sealed] {
             let len = part.partition_point(kept);
             if len < part.len() {
@@ -210,84 +193,34 @@ impl State {
                 self.files.push(FileEnd { file, end: FILE_HEADER_BYTES, next_sequence: file });
             }
         }
-        // Of which file the granules of `active` are does not matter to who reads.
+        // Readers do not depend on which file the granules of `active` are of.
         for granule in index.granules {
-            let full = self.tail.replace(*granule);
+            let full = self.open.replace(*granule);
             Arc::make_mut(&mut self.active).extend(full);
         }
-        if let (Some(last), Some(tail)) = (self.files.last_mut(), &self.tail) {
-            last.end = last.end.max(if last.file == tail.file { tail.end() } else { FILE_HEADER_BYTES });
+        if let (Some(last), Some(open)) = (self.files.last_mut(), &self.open) {
+            last.end = last.end.max(if last.file == open.file { open.end() } else { FILE_HEADER_BYTES });
         }
         self.next_sequence = index.next_sequence;
-        self.agreed = match &self.tail {
-            Some(tail) if tail.len < GRANULE_BYTES => tail.first_sequence,
+        self.agreed = match &self.open {
+            Some(open) if open.len < GRANULE_BYTES => open.first_sequence,
             _ => index.next_sequence,
         };
         self.first_sequence = self.first_sequence.max(index.first_sequence);
     }
 
-    /// Forgets the files that are no longer there.
-    fn forget_before_files(&mut self, index: &LogIndex<'_>) {
+    /// Drops the files that no longer exist.
+    fn drop_before(&mut self, index: &LogIndex<'_>) {
         let Some(&first) = index.files.first() else { return };
-        self.files.retain(|known| known.file >= first);
+        self.files.retain(|file| file.file >= first);
         for part in [&mut self.sealed, &mut self.active] {
             let gone = part.partition_point(|granule| granule.file < first);
             if gone > 0 {
                 Arc::make_mut(part).drain(..gone);
             }
         }
-        self.tail = self.tail.take_if(|tail| tail.file >= first);
+        self.open = self.open.take_if(|open| open.file >= first);
         self.first_sequence = self.first_sequence.max(index.first_sequence);
-    }
-}
-
-/// So large chunks grow.
-const CHUNK_BYTES: usize = 256 << 10;
-
-impl Window {
-    fn push(&mut self, file: u64, offset: u64, bytes: &[u8]) {
-        let follows = |chunk: &&mut Chunk| {
-            chunk.file == file && chunk.end() == offset && chunk.bytes.len() + bytes.len() <= CHUNK_BYTES
-        };
-        match self.chunks.back_mut().filter(follows) {
-            Some(chunk) => chunk.bytes.extend_from_slice(bytes),
-            None => {
-                let mut grown = Vec::with_capacity(bytes.len().max(CHUNK_BYTES));
-                grown.extend_from_slice(bytes);
-                self.chunks.push_back(Chunk { file, offset, bytes: grown });
-            }
-        }
-        self.bytes += bytes.len();
-        while self.bytes > self.bytes_max
-            && let Some(oldest) = self.chunks.pop_front()
-        {
-            self.bytes -= oldest.bytes.len();
-        }
-    }
-
-    fn read(&self, file: u64, offset: u64, len: usize, buf: &mut Vec<u8>) -> bool {
-        let holds = |chunk: &Chunk, at: u64| chunk.file == file && (chunk.offset..chunk.end()).contains(&at);
-        // From the newest on: that is where live readers are.
-        let Some(first) = self.chunks.iter().rposition(|chunk| holds(chunk, offset)) else { return false };
-        buf.clear();
-        for chunk in self.chunks.range(first..) {
-            let at = offset + buf.len() as u64;
-            if !holds(chunk, at) {
-                return false;
-            }
-            let rest = &chunk.bytes[(at - chunk.offset) as usize..];
-            buf.extend_from_slice(&rest[..rest.len().min(len - buf.len())]);
-            if buf.len() == len {
-                return true;
-            }
-        }
-        false
-    }
-}
-
-impl Chunk {
-    fn end(&self) -> u64 {
-        self.offset + self.bytes.len() as u64
     }
 }
 
@@ -295,8 +228,9 @@ impl Chunk {
 mod tests {
     use super::*;
     use crate::memory::MemoryStorage;
+    use crate::options::LogOptions;
     use crate::tail::TailPosition;
-    use crate::writer::{LogOptions, LogWriter};
+    use crate::writer::LogWriter;
     use tapedb_codec::batch::BatchBuilder;
 
     fn batch(bytes: usize) -> Vec<u8> {
@@ -306,31 +240,31 @@ mod tests {
         out
     }
 
-    /// A log that is written, and one that follows it, over files of their own storage.
+    /// A log that is written, and a remote view of it, over the same storage.
     fn pair(window_bytes: usize) -> (LogWriter, Arc<Log>) {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         let dir = Path::new("/log");
         let options = LogOptions { file_bytes_max: 40 << 10, ..LogOptions::new(7, 0) };
         let (writer, _) = LogWriter::open(storage.clone(), dir, options).unwrap();
-        (writer, Log::described(storage, dir, 7, 0, window_bytes))
+        (writer, Log::remote(storage, dir, 7, 0, window_bytes))
     }
 
-    fn describe(there: &Log, here: &Log) {
+    fn send_index(there: &Log, here: &Log) {
         let snapshot = there.snapshot();
         let granules: Vec<_> =
             snapshot.iter().filter(|g| g.next_sequence() > here.agreed()).copied().collect();
         let (first_sequence, next_sequence) = (snapshot.first_sequence(), snapshot.next_sequence());
         let files = &there.files()[..];
-        here.describe(&LogIndex { first_sequence, next_sequence, granules: &granules, files }, false)
+        here.apply_index(&LogIndex { first_sequence, next_sequence, granules: &granules, files }, false)
             .unwrap();
     }
 
     /// Appends a batch and pushes it.
-    fn push(writer: &mut LogWriter, here: &Log, bytes: usize) -> Extended {
+    fn append_and_push(writer: &mut LogWriter, here: &Log, bytes: usize) -> Pushed {
         let mut batch = batch(bytes);
         let sequences = writer.append(&mut batch).unwrap();
-        let (file, end) = writer.place();
-        here.extend((file, end - batch.len() as u64), sequences.start, &batch).unwrap()
+        let (file, end) = writer.position();
+        here.push((file, end - batch.len() as u64), sequences.start, &batch).unwrap()
     }
 
     fn read_all(log: &Log, from: u64) -> Vec<u64> {
@@ -345,30 +279,30 @@ mod tests {
     }
 
     #[test]
-    fn described_and_pushed_batches_are_read_in_order() {
+    fn indexed_and_pushed_batches_are_read_in_order() {
         for window_bytes in [0, 3 << 10, 1 << 20] {
             let (mut writer, here) = pair(window_bytes);
             for round in 0..40u64 {
                 for size in 0..10 {
-                    // In some rounds nobody watches.
+                    // In some rounds nothing is pushed.
                     if round % 3 == 1 {
                         writer.append(&mut batch(size * 100)).unwrap();
                     } else {
-                        let expected = if round % 3 == 2 { Extended::Gap } else { Extended::Taken };
-                        assert_eq!(push(&mut writer, &here, size * 100), expected, "round {round}");
+                        let expected = if round % 3 == 2 { Pushed::Gap } else { Pushed::Added };
+                        assert_eq!(append_and_push(&mut writer, &here, size * 100), expected, "round {round}");
                     }
                 }
                 if round % 3 == 2 {
-                    describe(writer.log(), &here);
+                    send_index(writer.log(), &here);
                 }
                 let end = here.next_sequence();
                 assert_eq!(read_all(&here, 0), (0..end).collect::<Vec<_>>(), "round {round}");
                 assert_eq!(read_all(&here, end / 2), (end / 2..end).collect::<Vec<_>>());
             }
-            describe(writer.log(), &here);
+            send_index(writer.log(), &here);
             assert_eq!(here.next_sequence(), 400);
             writer.log().trim(300).unwrap();
-            describe(writer.log(), &here);
+            send_index(writer.log(), &here);
             let first = here.first_sequence();
             assert!(first > 200 && first == writer.log().first_sequence());
             assert_eq!(read_all(&here, first), (first..400).collect::<Vec<_>>());
@@ -376,25 +310,25 @@ mod tests {
     }
 
     #[test]
-    fn an_old_description_takes_nothing_back() {
+    fn an_old_index_removes_nothing() {
         let (mut writer, here) = pair(1 << 20);
-        push(&mut writer, &here, 10);
+        append_and_push(&mut writer, &here, 10);
         let granules: Vec<_> = writer.log().snapshot().iter().copied().collect();
-        push(&mut writer, &here, 10);
+        append_and_push(&mut writer, &here, 10);
         let old = LogIndex { first_sequence: 0, next_sequence: 1, granules: &granules, files: &[0] };
-        here.describe(&old, false).unwrap();
+        here.apply_index(&old, false).unwrap();
         assert_eq!(read_all(&here, 0), [0, 1]);
-        here.describe(&old, true).unwrap();
+        here.apply_index(&old, true).unwrap();
         assert_eq!((here.next_sequence(), read_all(&here, 0)), (1, vec![0]));
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn an_index_that_contradicts_itself_is_refused() {
         let (mut writer, here) = pair(1 << 20);
         let mut whole = batch(10);
         writer.append(&mut whole).unwrap();
-        assert!(here.extend((0, 64), 1, &whole).is_err());
-        assert!(here.extend((0, 64), 0, &whole[..whole.len() - 1]).is_err());
+        assert!(here.push((0, 64), 1, &whole).is_err());
+        assert!(here.push((0, 64), 0, &whole[..whole.len() - 1]).is_err());
         let granule = *writer.log().snapshot().get(0).unwrap();
         let bad = [
             LogIndex { first_sequence: 0, next_sequence: 0, granules: &[granule], files: &[0] },
@@ -403,7 +337,7 @@ mod tests {
             LogIndex { first_sequence: 0, next_sequence: 0, granules: &[], files: &[3, 3] },
         ];
         for index in bad {
-            assert!(here.describe(&index, false).is_err(), "{index:?}");
+            assert!(here.apply_index(&index, false).is_err(), "{index:?}");
         }
         assert_eq!(here.next_sequence(), 0);
     }

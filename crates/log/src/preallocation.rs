@@ -1,13 +1,13 @@
-//! Room at the end of files that grow: the file system sets it aside before it is needed, so that a sync need not write a new
-//! size; and where a write need not be on the disk at once, the room is mapped, so that appending is copying, without a
-//! call to the system.
+//! Preallocation at the end of files that grow: the file system reserves blocks before they are needed, so that a sync need
+//! not write a new file size. Where writes need not be on the disk at once, the range is also mapped, so that appending is
+//! a copy without a system call.
 //!
-//! Room is a favour. It is made by a thread of its own, ahead of whoever appends. Until it is there, where there is none
-//! (the disk is full, the file system cannot) and where a write goes past it, writes go through the system as ever, and it
-//! is they that fail when the disk is full.
+//! Preallocation is best effort. A thread of its own does it, ahead of the writer. Where it is not done yet or not possible
+//! (full disk, file system without support), and beyond its end, writes are ordinary system calls, which report a full
+//! disk.
 //!
-//! Always true: a [`GrowingFile`] is cut only when no room is being made for it, and none that was asked for before is made
-//! afterwards. A window lies within the file and its pages are in memory and may be written when it is handed out.
+//! Always true: a [`GrowingFile`] is cut only while nothing is preallocated for it, and requests made before a cut are not
+//! executed after it. A window lies within the file, and its pages are in memory and writable.
 
 use crate::storage::{FileId, StorageFile};
 use std::fs::File;
@@ -18,34 +18,34 @@ use std::thread;
 use std::time::{Duration, Instant};
 use window::Window;
 
-/// Who writes more than so many bytes a second writes large batches, and fills the memory of the machine: making pages for
-/// them beforehand takes more of it than calls of the system do.
+/// Bytes a second above which nothing is mapped. Such writers use large batches: populating pages in advance then costs
+/// more than system calls.
 const MAPPED_BYTES_MAX: u64 = 100_000_000;
 
-/// A file that is written, with room at its end if that is asked for.
+/// A file that is written, with preallocated space at its end on request.
 pub(crate) struct GrowingFile(Arc<Inner>);
 
 struct Inner {
     file: File,
-    room: Mutex<Room>,
-    /// Held while room is made, and while the file is cut.
-    making: Mutex<()>,
+    space: Mutex<Space>,
+    /// Held while space is preallocated, and while the file is cut.
+    allocating: Mutex<()>,
 }
 
-/// What there is of a file's room.
+/// The preallocated space of a file.
 #[derive(Default)]
-struct Room {
-    /// Where writes go now, and where they will when that is full.
+struct Space {
+    /// Where writes go now, and where they go when that is full.
     windows: [Option<Window>; 2],
-    /// A window that is full. Unmapping it takes far longer than a write, so it is left to who makes room.
+    /// A full window. Unmapping takes far longer than a write, so the preallocating thread does it.
     full: Option<Window>,
-    /// Where room was asked for last, and when.
-    asked: Option<(u64, Instant)>,
-    /// How often the file has been cut: what was asked for before is not made afterwards.
+    /// Offset and time of the last request.
+    requested: Option<(u64, Instant)>,
+    /// How often the file has been cut: a request from before a cut is dropped.
     cuts: u64,
 }
 
-/// Room that somebody asks for.
+/// A request for preallocation.
 struct Request {
     file: Weak<Inner>,
     range: Range<u64>,
@@ -55,7 +55,7 @@ struct Request {
 
 impl GrowingFile {
     pub fn new(file: File) -> Self {
-        Self(Arc::new(Inner { file, room: Mutex::default(), making: Mutex::default() }))
+        Self(Arc::new(Inner { file, space: Mutex::default(), allocating: Mutex::default() }))
     }
 }
 
@@ -65,7 +65,7 @@ impl StorageFile for GrowingFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if lock(&self.0.room).copy(bytes, offset) {
+        if lock(&self.0.space).copy(bytes, offset) {
             return Ok(());
         }
         StorageFile::write_at(&self.0.file, bytes, offset)
@@ -84,63 +84,63 @@ impl StorageFile for GrowingFile {
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        let _making = lock(&self.0.making);
+        let _allocating = lock(&self.0.allocating);
         {
-            let mut room = lock(&self.0.room);
-            room.cuts += 1;
-            // Before the file is cut: writing to a page that is no longer there ends the process.
-            (room.windows, room.full) = ([None, None], None);
+            let mut space = lock(&self.0.space);
+            space.cuts += 1;
+            // Before the file is cut: writing to a page that no longer exists ends the process.
+            (space.windows, space.full) = ([None, None], None);
         }
         StorageFile::truncate(&self.0.file, len)
     }
 
     fn reserve(&self, range: Range<u64>, is_mapped: bool) {
-        static MAKER: OnceLock<Option<mpsc::Sender<Request>>> = OnceLock::new();
-        let (cuts, took) = lock(&self.0.room).ask(range.start);
+        static ALLOCATOR: OnceLock<Option<mpsc::Sender<Request>>> = OnceLock::new();
+        let (cuts, took) = lock(&self.0.space).request(range.start);
         let is_fast = took.is_some_and(|(bytes, took)| is_faster(bytes, took));
-        let Some(maker) = MAKER.get_or_init(start).as_ref().filter(|_| !(is_mapped && is_fast)) else {
+        let Some(allocator) = ALLOCATOR.get_or_init(start).as_ref().filter(|_| !(is_mapped && is_fast)) else {
             return;
         };
-        // Without the thread there is no room.
-        let _ = maker.send(Request { file: Arc::downgrade(&self.0), range, is_mapped, cuts });
+        // Without the thread nothing is preallocated.
+        let _ = allocator.send(Request { file: Arc::downgrade(&self.0), range, is_mapped, cuts });
     }
 }
 
-/// Whether so many bytes in this time are too many to be copied to mapped pages.
+/// Whether bytes are written too fast for mapped pages to pay off.
 fn is_faster(bytes: u64, took: Duration) -> bool {
     u128::from(bytes) * 1_000_000_000 > took.as_nanos() * u128::from(MAPPED_BYTES_MAX)
 }
 
-/// Starts the thread that makes room for all files of the process.
+/// Starts the thread that preallocates for all files of the process.
 fn start() -> Option<mpsc::Sender<Request>> {
     let (sender, requests) = mpsc::channel::<Request>();
-    let make = move || requests.iter().for_each(|request| request.make());
-    thread::Builder::new().name("tapedb-room".into()).spawn(make).ok().map(|_| sender)
+    let allocate = move || requests.iter().for_each(|request| request.execute());
+    thread::Builder::new().name("tapedb-prealloc".into()).spawn(allocate).ok().map(|_| sender)
 }
 
 impl Request {
-    fn make(self) {
+    fn execute(self) {
         let Some(inner) = self.file.upgrade() else { return };
-        let _making = lock(&inner.making);
+        let _allocating = lock(&inner.allocating);
         let (full, cuts) = {
-            let mut room = lock(&inner.room);
-            (room.full.take(), room.cuts)
+            let mut space = lock(&inner.space);
+            (space.full.take(), space.cuts)
         };
         drop(full);
         if cuts != self.cuts {
             return;
         }
-        if system::set_aside(&inner.file, &self.range).is_err() || !self.is_mapped {
+        if system::allocate(&inner.file, &self.range).is_err() || !self.is_mapped {
             return;
         }
         if let Ok(Some(window)) = Window::open(&inner.file, self.range) {
-            lock(&inner.room).add(window);
+            lock(&inner.space).add(window);
         }
     }
 }
 
-impl Room {
-    /// Copies bytes to their place in the file, if that lies within a window.
+impl Space {
+    /// Copies bytes to their offset in the file, if that lies within a window.
     fn copy(&mut self, bytes: &[u8], offset: u64) -> bool {
         let [now, next] = &mut self.windows;
         if next.as_ref().is_some_and(|next| next.holds(bytes, offset)) {
@@ -149,11 +149,10 @@ impl Room {
         now.as_mut().is_some_and(|window| window.copy(bytes, offset))
     }
 
-    /// Notes where room is asked for; how often the file has been cut, and how many bytes were written in what time since room was
-    /// asked for last.
-    fn ask(&mut self, offset: u64) -> (u64, Option<(u64, Duration)>) {
+    /// Records a request. Returns how often the file has been cut, and the bytes and time since the request before.
+    fn request(&mut self, offset: u64) -> (u64, Option<(u64, Duration)>) {
         let now = Instant::now();
-        let before = self.asked.replace((offset, now));
+        let before = self.requested.replace((offset, now));
         let since = before.map(|(at, when)| (offset.saturating_sub(at), now - when));
         (self.cuts, since)
     }
@@ -177,7 +176,7 @@ mod window {
     use std::io;
     use std::ops::Range;
 
-    /// A piece of a file that is mapped, and whose pages are in memory.
+    /// A mapped range of a file whose pages are in memory.
     pub(super) struct Window {
         map: MmapRaw,
         start: u64,
@@ -186,38 +185,38 @@ mod window {
     impl Window {
         /// Maps the range, which is within the file; `None` where that is not safe.
         pub fn open(file: &File, range: Range<u64>) -> io::Result<Option<Self>> {
-            if !system::keeps_what_is_set_aside(file)? {
+            if !system::writes_in_place(file)? {
                 return Ok(None);
             }
             let len = (range.end - range.start) as usize;
             let map = MmapOptions::new().offset(range.start).len(len).map_raw(file)?;
-            // What cannot be had is told now, and not by a signal when it is written.
+            // Fails here, instead of with a signal at the first write.
             map.advise(Advice::PopulateWrite)?;
             Ok(Some(Self { map, start: range.start }))
         }
 
-        /// Whether the place of the bytes lies within.
+        /// Whether the bytes at this offset lie within.
         pub fn holds(&self, bytes: &[u8], offset: u64) -> bool {
-            self.place(bytes, offset).is_some()
+            self.index(bytes, offset).is_some()
         }
 
-        /// Copies bytes to their place, if it lies within.
+        /// Copies bytes to their offset, if they lie within.
         pub fn copy(&mut self, bytes: &[u8], offset: u64) -> bool {
-            let Some(place) = self.place(bytes, offset) else { return false };
-            // SAFETY: `place + bytes.len()` is at most the length of the map, which is mapped for reading and writing
-            // until it is dropped, and nothing else in this process has a pointer into it. Whether its pages exist is not a
-            // matter of memory safety, for the system ends a process that writes to one that does not: they do as long as nobody
-            // cuts the file but `GrowingFile::truncate`, which has dropped the map by then.
+            let Some(index) = self.index(bytes, offset) else { return false };
+            // SAFETY: `index + bytes.len()` is at most the length of the map, which is mapped for reading and writing
+            // until it is dropped, and nothing else in this process has a pointer into it. A write to a page that does not
+            // exist ends the process, which is no matter of memory safety: only `GrowingFile::truncate` cuts the file, and
+            // it drops the map first.
             #[expect(unsafe_code, reason = "writing to a mapped file")]
             unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.map.as_mut_ptr().add(place), bytes.len());
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.map.as_mut_ptr().add(index), bytes.len());
             }
             true
         }
 
-        fn place(&self, bytes: &[u8], offset: u64) -> Option<usize> {
-            let place = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-            (place.checked_add(bytes.len())? <= self.map.len()).then_some(place)
+        fn index(&self, bytes: &[u8], offset: u64) -> Option<usize> {
+            let index = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+            (index.checked_add(bytes.len())? <= self.map.len()).then_some(index)
         }
     }
 }
@@ -228,7 +227,7 @@ mod window {
     use std::io;
     use std::ops::Range;
 
-    /// Elsewhere nothing is mapped.
+    /// On other systems nothing is mapped.
     pub(super) enum Window {}
 
     impl Window {
@@ -253,20 +252,20 @@ mod system {
     use std::io;
     use std::ops::Range;
 
-    /// ext2 to ext4, and tmpfs, as `statfs(2)` numbers them. (XFS does, unless somebody has copied the file by sharing its
-    /// blocks, as `cp` does.)
-    const KEEPERS: [i64; 2] = [0xef53, 0x0102_1994];
+    /// ext2 to ext4, and tmpfs, as `statfs(2)` numbers them. (XFS qualifies only for files without shared blocks, as `cp`
+    /// makes them.)
+    const IN_PLACE: [i64; 2] = [0xef53, 0x0102_1994];
 
-    /// Sets blocks aside for a range of a file, which grows; what is new reads as zeros.
-    pub(super) fn set_aside(file: &File, range: &Range<u64>) -> io::Result<()> {
+    /// Allocates blocks for a range of a file, which grows; new bytes read as zeros.
+    pub(super) fn allocate(file: &File, range: &Range<u64>) -> io::Result<()> {
         Ok(fallocate(file, FallocateFlags::empty(), range.start, range.end - range.start)?)
     }
 
-    /// Whether blocks that were set aside are there when pages are written: other file systems write to other blocks, of
-    /// which there may be none, and then a signal ends the process.
-    pub(super) fn keeps_what_is_set_aside(file: &File) -> io::Result<bool> {
+    /// Whether pages are written to the allocated blocks. Other file systems write to new blocks, and if none is free a
+    /// signal ends the process.
+    pub(super) fn writes_in_place(file: &File) -> io::Result<bool> {
         let kind = fstatfs(file)?.f_type as i64;
-        Ok(KEEPERS.contains(&kind))
+        Ok(IN_PLACE.contains(&kind))
     }
 }
 
@@ -276,8 +275,8 @@ mod system {
     use std::io;
     use std::ops::Range;
 
-    /// Elsewhere no room is made.
-    pub(super) fn set_aside(_: &File, _: &Range<u64>) -> io::Result<()> {
+    /// On other systems nothing is preallocated.
+    pub(super) fn allocate(_: &File, _: &Range<u64>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -296,25 +295,25 @@ mod tests {
         crate::storage::read_all(file, 1 << 30).unwrap()
     }
 
-    /// Waits until the room that was asked for before is there, or was refused.
+    /// Waits until the requested space is there, or was refused.
     fn wait(file: &GrowingFile, len: u64) {
         for _ in 0..10_000 {
             if StorageFile::len(file).unwrap() >= len {
-                drop(lock(&file.0.making));
+                drop(lock(&file.0.allocating));
                 return;
             }
             thread::sleep(Duration::from_millis(1));
         }
-        panic!("no room was made");
+        panic!("nothing was preallocated");
     }
 
-    /// As if nothing had been asked for for long.
-    fn forget_asking(file: &GrowingFile) {
-        lock(&file.0.room).asked = None;
+    /// As if the last request was long ago.
+    fn clear_requests(file: &GrowingFile) {
+        lock(&file.0.space).requested = None;
     }
 
     #[test]
-    fn who_writes_too_much_gets_no_mapped_room() {
+    fn fast_writers_get_no_mapped_space() {
         assert!(is_faster(2 << 20, Duration::from_millis(10)) && is_faster(1, Duration::ZERO));
         assert!(!is_faster(2 << 20, Duration::from_millis(30)));
         let dir = tempfile::tempdir().unwrap();
@@ -329,11 +328,11 @@ mod tests {
     }
 
     fn windows(file: &GrowingFile) -> usize {
-        lock(&file.0.room).windows.iter().flatten().count()
+        lock(&file.0.space).windows.iter().flatten().count()
     }
 
     #[test]
-    fn writes_are_the_same_in_front_of_within_and_behind_room() {
+    fn writes_are_the_same_before_within_and_after_preallocated_space() {
         let dir = tempfile::tempdir().unwrap();
         let file = file(&dir);
         let mut expected = vec![1; 1000];
@@ -341,7 +340,7 @@ mod tests {
         for step in 0..40_u64 {
             if step % 3 == 0 {
                 let end = expected.len() as u64;
-                forget_asking(&file);
+                clear_requests(&file);
                 file.reserve(end..end + 8192, step % 2 == 0);
                 wait(&file, end + 8192);
             }
@@ -350,26 +349,26 @@ mod tests {
             expected.extend_from_slice(&piece);
             assert_eq!(content(&file)[..expected.len()], expected);
         }
-        assert!(content(&file)[expected.len()..].iter().all(|byte| *byte == 0), "room is zeros");
+        assert!(content(&file)[expected.len()..].iter().all(|byte| *byte == 0), "preallocated space is zeros");
         file.sync_data().unwrap();
         file.truncate(expected.len() as u64).unwrap();
         assert_eq!(content(&file), expected);
     }
 
     #[test]
-    fn room_is_mapped_where_it_is_asked_for_and_goes_when_the_file_is_cut() {
+    fn space_is_mapped_on_request_and_unmapped_when_the_file_is_cut() {
         let dir = tempfile::tempdir().unwrap();
         let file = file(&dir);
         file.write_at(&[7; 100], 0).unwrap();
         file.reserve(100..9000, false);
         wait(&file, 9000);
         assert_eq!(windows(&file), 0);
-        forget_asking(&file);
+        clear_requests(&file);
         file.reserve(9000..20_000, true);
         wait(&file, 20_000);
-        if !system::keeps_what_is_set_aside(&file.0.file).unwrap() {
+        if !system::writes_in_place(&file.0.file).unwrap() {
             return tapedb_skipped::skipped(
-                "the file system does not keep what is set aside; nothing is mapped",
+                "the file system does not write to allocated blocks in place; nothing is mapped",
             );
         }
         assert_eq!(windows(&file), 1);
@@ -380,14 +379,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_before_a_cut_is_not_made_after_it() {
+    fn a_request_from_before_a_cut_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let file = file(&dir);
         file.write_at(&[7; 100], 0).unwrap();
-        let held = lock(&file.0.making);
+        let held = lock(&file.0.allocating);
         file.reserve(100..9000, true);
-        // The cut itself waits for whoever makes room: what it does before is what counts.
-        lock(&file.0.room).cuts += 1;
+        // The cut itself waits for the preallocation: this is what it does before.
+        lock(&file.0.space).cuts += 1;
         drop(held);
         file.reserve(100..200, false);
         wait(&file, 200);
@@ -395,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_more_room_than_there_can_be_goes_on_without() {
+    fn a_request_for_too_much_space_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let file = file(&dir);
         file.write_at(&[7; 100], 0).unwrap();

@@ -98,7 +98,8 @@ impl StorageFile for GrowingFile {
         static ALLOCATOR: OnceLock<Option<mpsc::Sender<Request>>> = OnceLock::new();
         let (cuts, took) = lock(&self.0.space).request(range.start);
         let is_fast = took.is_some_and(|(bytes, took)| is_faster(bytes, took));
-        let Some(allocator) = ALLOCATOR.get_or_init(start).as_ref().filter(|_| !(is_mapped && is_fast)) else {
+        let Some(allocator) = ALLOCATOR.get_or_init(start).as_ref().filter(|_| !(is_mapped && is_fast))
+        else {
             return;
         };
         // Without the thread nothing is preallocated.
@@ -349,7 +350,10 @@ mod tests {
             expected.extend_from_slice(&piece);
             assert_eq!(content(&file)[..expected.len()], expected);
         }
-        assert!(content(&file)[expected.len()..].iter().all(|byte| *byte == 0), "preallocated space is zeros");
+        assert!(
+            content(&file)[expected.len()..].iter().all(|byte| *byte == 0),
+            "preallocated space is zeros"
+        );
         file.sync_data().unwrap();
         file.truncate(expected.len() as u64).unwrap();
         assert_eq!(content(&file), expected);

@@ -151,8 +151,7 @@ fn whole_batch(bytes: &[u8], sequence: u64) -> Result<BatchHeader, LogError> {
         return Err(LogError::Batch(BatchError::Truncated { offset: 0, need, have }));
     }
     if header.first_sequence != sequence {
-        let (field, need, have) =
-            ("first_sequence", "that of the push", header.first_sequence);
+        let (field, need, have) = ("first_sequence", "that of the push", header.first_sequence);
         return Err(LogError::Batch(BatchError::Field { offset: 16, field, need, have }));
     }
     Ok(header)
@@ -289,7 +288,11 @@ mod tests {
                         writer.append(&mut batch(size * 100)).unwrap();
                     } else {
                         let expected = if round % 3 == 2 { Pushed::Gap } else { Pushed::Added };
-                        assert_eq!(append_and_push(&mut writer, &here, size * 100), expected, "round {round}");
+                        assert_eq!(
+                            append_and_push(&mut writer, &here, size * 100),
+                            expected,
+                            "round {round}"
+                        );
                     }
                 }
                 if round % 3 == 2 {

@@ -125,7 +125,13 @@ impl Scan {
 
     /// Records damage up to the next whole batch, which begins with sequence number `next`; returns the damaged
     /// bytes.
-    fn skip(&mut self, Location { file, offset }: Location, bytes: usize, next: u64, error: BatchError) -> usize {
+    fn skip(
+        &mut self,
+        Location { file, offset }: Location,
+        bytes: usize,
+        next: u64,
+        error: BatchError,
+    ) -> usize {
         let (first_sequence, reason) = (self.next_sequence, Reason::Batch(error));
         let count = Some(next - first_sequence);
         self.damaged.push(Damage { file, offset, bytes: bytes as u64, first_sequence, count, reason });

@@ -182,9 +182,7 @@ impl Search {
         while let Some(found) = next_marked(region, bytes, at..range.end) {
             at = found;
             at += match region.header(bytes, at) {
-                Ok(header)
-                    if after.sequences(region.offset + at as u64).contains(&header.first_sequence) =>
-                {
+                Ok(header) if after.sequences(region.offset + at as u64).contains(&header.first_sequence) => {
                     match is_batch((region, after.is_any()), bytes, at, &header) {
                         true => return Ok((at, header)),
                         false => self.step_after(&header, bytes.len() - at),

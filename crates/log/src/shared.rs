@@ -190,7 +190,11 @@ impl SharedWriter {
         Hold { shared: self, state }
     }
 
-    fn wait_for_commit<'w>(&'w self, mut state: MutexGuard<'w, State>, ticket: Ticket) -> Result<Committed, LogError> {
+    fn wait_for_commit<'w>(
+        &'w self,
+        mut state: MutexGuard<'w, State>,
+        ticket: Ticket,
+    ) -> Result<Committed, LogError> {
         let Ticket { sequences, location: (file, offset), sync, mut shown } = ticket;
         let (sequence, next_sequence) = (sequences.end, state.writer.next_sequence());
         if sequence > next_sequence {

@@ -409,7 +409,12 @@ fn is_unfinished_header(content: &[u8]) -> bool {
     header.is_none() && content.len() <= FILE_HEADER_BYTES as usize
 }
 
-fn write_header(storage: &dyn Storage, file: &dyn StorageFile, path: &Path, stream_id: u64) -> io::Result<()> {
+fn write_header(
+    storage: &dyn Storage,
+    file: &dyn StorageFile,
+    path: &Path,
+    stream_id: u64,
+) -> io::Result<()> {
     file.truncate(0)?;
     file.write_at(&FileHeader::new(stream_id, 0, 0).bytes(FileKind::Symbols), 0)?;
     sync_all(storage, file, path)

@@ -168,8 +168,10 @@ impl Walk {
         let record = EndRecord::read(&dir)?;
         let files = dir.logs()?;
         let next_sequence = files.first().copied().unwrap_or(0);
-        let mut found: VecDeque<_> =
-            (record == EndRecord::Damaged).then_some(Found::Rejected { name: END_FILE }).into_iter().collect();
+        let mut found: VecDeque<_> = (record == EndRecord::Damaged)
+            .then_some(Found::Rejected { name: END_FILE })
+            .into_iter()
+            .collect();
         found.extend((!Producers::is_sound(&dir)).then_some(Found::Rejected { name: PRODUCERS_FILE }));
         let (end, window) = (record.end(), Window::default());
         Ok(Self {

@@ -364,8 +364,7 @@ impl LogWriter {
         match self.active.truncate(self.end) {
             Ok(()) => LogError::io("write", &self.log.dir.log_path(self.file), error),
             Err(second) => {
-                let error =
-                    io::Error::new(error.kind(), format!("{error}, and undoing it failed: {second}"));
+                let error = io::Error::new(error.kind(), format!("{error}, and undoing it failed: {second}"));
                 self.poison("write", &self.active_path(), error)
             }
         }

@@ -43,7 +43,10 @@ fn faults(disk: &SimStorage) -> Vec<String> {
     let mut walk = Walk::open(Arc::new(disk.clone()), dir(), STREAM, SPACE).unwrap();
     let mut faults = Vec::new();
     while let Some(found) = walk.next_found() {
-        if !matches!(found, Found::File { .. } | Found::Batch(_) | Found::Preallocated { .. } | Found::Unfinished(_)) {
+        if !matches!(
+            found,
+            Found::File { .. } | Found::Batch(_) | Found::Preallocated { .. } | Found::Unfinished(_)
+        ) {
             faults.push(format!("{found:?}"));
         }
     }

@@ -1,30 +1,32 @@
 //! A database: a directory of streams, open in one process for writing and in any number for reading.
 
 use crate::admin::identity::{self, DatabaseIdentity};
-use crate::bell::Bell;
+use crate::clock::{now, random};
 use crate::error::Error;
 use crate::files::{is_there, sync_dir};
 use crate::ids::NamesById;
 use crate::lock::WriterLock;
 use crate::maintenance::thread::Maintenance;
 use crate::names;
+use crate::notifier::Notifier;
 use crate::options::StreamOptions;
 use crate::read::cursor::CursorBuilder;
 use crate::space::reserve;
+use crate::stream::Stream;
 use crate::stream::definition::Definition;
-use crate::stream::{Opened, Stream, StreamInner};
+use crate::stream::open::{self, Opened};
+use crate::stream::origin::Origin;
+use crate::stream::state::StreamState;
 use crate::upstream::rewrites::Rewrites;
 use crate::upstream::storage::NoStorage;
 use crate::upstream::{Command, Outcome, Upstream};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tapedb_log::{DiskStorage, Kind, Storage};
-use tapedb_schema::{Schema, Timestamp};
+use tapedb_schema::Schema;
 
 /// Says what the directory is.
 const MARKER_FILE: &str = "tapedb.database";
@@ -76,14 +78,14 @@ struct DatabaseInner {
     path: PathBuf,
     /// Held while the database is open for writing.
     lock: Option<Arc<WriterLock>>,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     maintenance: Arc<Maintenance>,
     /// Whether log files are sealed in the background.
     runs_maintenance: bool,
     /// Names by id.
     ids: NamesById,
     /// Streams that have been opened.
-    streams: Mutex<BTreeMap<String, Arc<StreamInner>>>,
+    streams: Mutex<BTreeMap<String, Arc<StreamState>>>,
     /// Where the database is, if it is not here.
     upstream: Option<Arc<dyn Upstream>>,
     /// Those of clients elsewhere.
@@ -152,7 +154,7 @@ impl Database {
             storage,
             path: path.into(),
             lock,
-            bell: Arc::default(),
+            notifier: Arc::default(),
             maintenance: Arc::default(),
             runs_maintenance: access == Access::Write,
             ids: NamesById::default(),
@@ -173,7 +175,7 @@ impl Database {
             storage: Arc::new(NoStorage),
             path: upstream.place().into(),
             lock: None,
-            bell: Arc::default(),
+            notifier: Arc::default(),
             maintenance: Arc::default(),
             runs_maintenance: false,
             ids: NamesById::default(),
@@ -245,7 +247,7 @@ impl Database {
         }
         let definition =
             Definition { id: random(), created: now(), revision: 0, options, schema_version: 1, schema };
-        StreamInner::create(&**self.storage(), &self.streams_directory(), &directory, &definition)?;
+        open::create(&**self.storage(), &self.streams_directory(), &directory, &definition)?;
         self.inner.ids.forget();
         self.open_stream(&mut open, name)
     }
@@ -286,7 +288,7 @@ impl Database {
         if let Some(inner) = open.get(name) {
             // The writer's process may have deleted it, made it anew, or changed its schema.
             if !inner.is_gone() && !inner.is_outdated() {
-                return Ok(Stream { inner: inner.clone(), maintenance: self.inner.maintenance.clone() });
+                return Ok(self.handle(inner.clone()));
             }
             if !inner.is_gone() {
                 let renewed = inner.renewed()?;
@@ -310,7 +312,7 @@ impl Database {
         if let Some(inner) = found {
             match inner.refresh() {
                 Ok(()) if !inner.is_outdated() => {
-                    return Ok(Stream { inner, maintenance: self.inner.maintenance.clone() });
+                    return Ok(self.handle(inner));
                 }
                 Ok(()) => {
                     let renewed = inner.renewed()?;
@@ -320,9 +322,9 @@ impl Database {
                 Err(error) => return Err(error),
             }
         }
-        let bell = self.inner.bell.clone();
-        let inner = StreamInner::open_remote(name, self.directory_of(name), upstream, bell)?;
-        Ok(self.put(&mut open(), name, inner))
+        let notifier = self.inner.notifier.clone();
+        let state = open::open_remote(name, self.directory_of(name), upstream, notifier)?;
+        Ok(self.put(&mut open(), name, state))
     }
 
     /// Does something to a stream elsewhere after which it is not there under its name.
@@ -335,7 +337,7 @@ impl Database {
         upstream.command(command)?;
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = open.remove(command.stream());
-        if let Some(remote) = ended.as_ref().and_then(|inner| inner.remote.as_ref()) {
+        if let Some(remote) = ended.as_ref().and_then(|state| state.remote()) {
             remote.note_gone(new);
         }
         Ok(())
@@ -343,23 +345,30 @@ impl Database {
 
     fn open_stream(
         &self,
-        open: &mut BTreeMap<String, Arc<StreamInner>>,
+        open: &mut BTreeMap<String, Arc<StreamState>>,
         name: &str,
     ) -> Result<Stream, Error> {
-        let DatabaseInner { storage, bell, lock, .. } = &*self.inner;
-        let opened = Opened { storage: storage.clone(), bell: bell.clone(), lock: lock.clone() };
-        let inner = StreamInner::open(name, self.directory_of(name), opened)?;
-        Ok(self.put(open, name, inner))
+        let DatabaseInner { storage, notifier, lock, .. } = &*self.inner;
+        let opened = Opened { storage: storage.clone(), notifier: notifier.clone(), lock: lock.clone() };
+        let state = open::open(name, self.directory_of(name), opened)?;
+        Ok(self.put(open, name, state))
     }
 
-    /// Makes a stream known under its name, and looks after it.
-    fn put(&self, open: &mut BTreeMap<String, Arc<StreamInner>>, name: &str, inner: StreamInner) -> Stream {
-        let inner = Arc::new(inner);
-        open.insert(name.into(), inner.clone());
-        if self.inner.runs_maintenance && !inner.definition.options.is_transient() {
-            self.inner.maintenance.take(&inner);
+    /// Makes a stream known under its name, and has it maintained.
+    fn put(&self, open: &mut BTreeMap<String, Arc<StreamState>>, name: &str, state: StreamState) -> Stream {
+        let state = Arc::new(state);
+        open.insert(name.into(), state.clone());
+        if let Origin::Written(writer) = state.origin()
+            && self.inner.runs_maintenance
+            && !state.definition.options.is_transient()
+        {
+            self.inner.maintenance.take(&state.reader, writer);
         }
-        Stream { inner, maintenance: self.inner.maintenance.clone() }
+        self.handle(state)
+    }
+
+    fn handle(&self, state: Arc<StreamState>) -> Stream {
+        Stream { state, in_use: self.inner.maintenance.clone() }
     }
 
     /// Gives a stream another schema, without touching what is stored: messages that were written before are converted
@@ -406,7 +415,7 @@ impl Database {
             return self.stream(name);
         }
         let mut open = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = stream.inner.change_schema(schema)?;
+        let changed = stream.state.change_schema(schema)?;
         Ok(self.put(&mut open, name, changed))
     }
 
@@ -565,7 +574,8 @@ impl Database {
     ) -> Result<CursorBuilder, Error> {
         let streams: Result<Vec<Stream>, Error> =
             streams.into_iter().map(|name| self.stream(name.as_ref())).collect();
-        Ok(CursorBuilder::new(streams?))
+        let readers = streams?.iter().map(|stream| stream.state.reader.clone()).collect();
+        Ok(CursorBuilder::new(readers, self.inner.maintenance.clone()))
     }
 
     /// The directory of all streams.
@@ -749,19 +759,6 @@ fn remove_leftovers(storage: &dyn Storage, streams: &Path) -> Result<(), Error> 
         }
     }
     Ok(())
-}
-
-/// A number that no other stream has: the standard library's hash keys are random per process and call.
-pub(crate) fn random() -> u64 {
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_i64(now().0);
-    hasher.finish()
-}
-
-/// The clock.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(since.as_nanos() as i64)
 }
 
 #[cfg(test)]

@@ -5,6 +5,14 @@ use std::io;
 use std::path::Path;
 use tapedb_log::{Kind, Storage};
 
+/// The symbol file in a stream's directory.
+pub(crate) const SYMBOLS_FILE: &str = "symbols";
+
+/// The directory of a space in the directory of its stream.
+pub(crate) fn space_directory(space: u32) -> String {
+    space.to_string()
+}
+
 /// Whether there is something at a path.
 pub(crate) fn is_there(storage: &dyn Storage, path: &Path) -> Result<bool, Error> {
     match storage.kind(path) {

@@ -7,7 +7,7 @@
 
 mod admin;
 mod batches;
-mod bell;
+mod clock;
 mod database;
 mod error;
 mod files;
@@ -16,8 +16,10 @@ mod loader;
 mod lock;
 mod maintenance;
 mod names;
+mod notifier;
 mod options;
 mod read;
+mod rows;
 mod secret;
 mod space;
 mod stream;
@@ -38,11 +40,14 @@ pub use read::chunks::SymbolRun;
 pub use read::columns::{Chunk, Column, ColumnBuilder, ColumnCursor, Step};
 pub use read::cursor::{Cursor, CursorBuilder, Message};
 pub use read::position::Position;
+pub use stream::Stream;
 pub use stream::census::Census;
+pub use stream::events::Ordered;
 pub use stream::observe::{Observer, Observing};
-pub use stream::order::{Order, Ordered};
+pub use stream::order::Order;
+pub use stream::recovery::StreamRecovery;
 pub use stream::rewrite::{REWRITE_BYTES_MAX, Rewriter};
-pub use stream::{Stream, StreamRecovery, StreamStats};
+pub use stream::stats::StreamStats;
 pub use tapedb_log::{Durability, Granule, LogError, Span, Storage, StorageFile, TailPosition};
 pub use tapedb_segment::{ColumnKind, SegmentError, Values};
 pub use upstream::{

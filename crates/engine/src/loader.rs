@@ -1,10 +1,13 @@
 //! Writes messages into a stream.
 
 use crate::error::Error;
-use crate::maintenance::thread::Maintenance;
 use crate::space::Space;
 use crate::stream::binding::Binding;
-use crate::stream::{Stream, StreamInner};
+use crate::stream::origin::Origin;
+use crate::stream::reader::{InUse, StreamReader};
+use crate::stream::remote::Remote;
+use crate::stream::state::StreamState;
+use crate::stream::writer::StreamWriter;
 use crate::upstream::Loading;
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -41,12 +44,9 @@ pub struct SymbolId {
 /// is not before any message in them.
 #[derive(Debug)]
 pub struct Loader {
-    stream: Arc<StreamInner>,
-    space: Arc<Space>,
-    /// Where batches go if the stream is elsewhere.
-    loading: Option<Box<dyn Loading>>,
-    /// Upkeep goes on while somebody uses the database.
-    _maintenance: Arc<Maintenance>,
+    stream: Arc<StreamReader>,
+    to: To,
+    _in_use: InUse,
     batch: BatchBuilder,
     batch_bytes: usize,
     unsent: Vec<u8>,
@@ -63,22 +63,34 @@ pub struct Loader {
     next_sequence: u64,
 }
 
+/// Where batches go.
+#[derive(Debug)]
+enum To {
+    /// Into a log that this process writes.
+    Log { writer: Arc<StreamWriter>, space: Arc<Space> },
+    /// To a server.
+    Server { remote: Arc<Remote>, loading: Box<dyn Loading> },
+}
+
 impl Loader {
-    pub(crate) fn new(stream: Stream, space: Arc<Space>) -> Result<Self, Error> {
-        let loading = match &stream.inner.remote {
-            Some(remote) => {
-                stream.inner.check_not_deleted()?;
-                Some(remote.named(remote.upstream.load(remote.stream_id, space.number))?)
+    pub(crate) fn open(state: &StreamState, space: u32, in_use: InUse) -> Result<Self, Error> {
+        state.space(space)?;
+        let to = match state.origin() {
+            Origin::Written(writer) => {
+                To::Log { writer: writer.clone(), space: writer.spaces[space as usize].clone() }
             }
-            None if stream.inner.is_writable => None,
-            None => return Err(Error::ReadOnly),
+            Origin::Followed(_) => return Err(Error::ReadOnly),
+            Origin::Remote(remote) => {
+                state.check_not_deleted()?;
+                let loading = remote.named(remote.upstream.load(remote.stream_id, space))?;
+                To::Server { remote: remote.clone(), loading }
+            }
         };
-        let renames = stream.inner.dictionary.renames();
+        let renames = state.dictionary.renames();
         Ok(Self {
-            loading,
-            stream: stream.inner,
-            space,
-            _maintenance: stream.maintenance,
+            stream: state.reader.clone(),
+            to,
+            _in_use: in_use,
             batch: BatchBuilder::new(),
             batch_bytes: BATCH_BYTES_DEFAULT,
             unsent: Vec::new(),
@@ -204,14 +216,17 @@ impl Loader {
         Ok(())
     }
 
-    /// Looks many symbols up at once, and gives those ids that are new to the stream: for a stream elsewhere one round
-    /// trip, where one after the other would take one for each.
+    /// Looks many symbols up at once, and gives ids to those that are new to the stream. For a stream behind a server that is one
+    /// round trip instead of one for each.
     ///
     /// # Errors
     /// As [`Loader::symbol`].
     pub fn symbol_ids<S: AsRef<str>>(&mut self, symbols: &[S]) -> Result<Vec<SymbolId>, Error> {
         let names: Vec<&str> = symbols.iter().map(AsRef::as_ref).collect();
-        let ids = self.stream.symbol_ids(&names)?;
+        let ids = match &self.to {
+            To::Log { writer, .. } => writer.symbol_ids(&names)?,
+            To::Server { remote, .. } => remote.symbol_ids(&names)?,
+        };
         self.symbols.extend(names.iter().zip(&ids).map(|(name, id)| (Box::from(*name), *id)));
         Ok(ids.into_iter().map(|id| self.symbol_id(id)).collect())
     }
@@ -232,7 +247,7 @@ impl Loader {
         self.look_up(symbol)
     }
 
-    /// What a symbol was called may be another one's name by now.
+    /// After a rename, a cached name may belong to another symbol.
     #[cold]
     fn forget_symbols(&mut self) {
         self.renames = self.stream.dictionary.renames();
@@ -244,7 +259,10 @@ impl Loader {
         let id = match self.symbols.get(symbol) {
             Some(&id) => id,
             None => {
-                let id = self.stream.symbol_id(symbol)?;
+                let id = match &self.to {
+                    To::Log { writer, .. } => writer.symbol_id(symbol)?,
+                    To::Server { remote, .. } => remote.symbol_id(symbol)?,
+                };
                 self.symbols.insert(symbol.into(), id);
                 id
             }
@@ -286,9 +304,9 @@ impl Loader {
     /// loader's messages that were waiting are then given up.
     pub fn flush(&mut self) -> Result<u64, Error> {
         self.send()?;
-        if let Some(loading) = &mut self.loading {
+        if let To::Server { loading, .. } = &mut self.to {
             let flushed = loading.flush();
-            self.next_sequence = self.told(flushed)?;
+            self.next_sequence = self.answered(flushed)?;
         }
         Ok(self.next_sequence)
     }
@@ -305,19 +323,28 @@ impl Loader {
         if self.batch.finish(self.stream.definition.schema_version, &mut self.unsent) > 0 {
             return self.send_batch();
         }
-        let went_on = self.loading.as_mut().map_or(Ok(()), |loading| loading.go_on());
-        self.told(went_on)
+        let To::Server { loading, .. } = &mut self.to else { return Ok(()) };
+        let went_on = loading.go_on();
+        self.answered(went_on)
     }
 
     /// Messages that have not been acknowledged: what a flush would wait for.
     pub fn pending(&self) -> usize {
-        self.unsent() + self.loading.as_ref().map_or(0, |loading| loading.unacknowledged())
+        self.unsent()
+            + match &self.to {
+                To::Log { .. } => 0,
+                To::Server { loading, .. } => loading.unacknowledged(),
+            }
     }
 
     /// Messages that were given up since the loader was made: those that waited when a stream refused them as late. They are stored
     /// nowhere.
     pub fn given_up(&self) -> u64 {
-        self.given_up + self.loading.as_ref().map_or(0, |loading| loading.given_up())
+        self.given_up
+            + match &self.to {
+                To::Log { .. } => 0,
+                To::Server { loading, .. } => loading.given_up(),
+            }
     }
 
     /// Messages that have not been sent: those of the batch that is being built. Where the database is open in this process, what
@@ -349,33 +376,40 @@ impl Loader {
         if self.unsent.is_empty() {
             return Ok(());
         }
-        if let Some(loading) = &mut self.loading {
-            self.stream.check_not_deleted()?;
-            let sent = loading.append(&mut self.unsent);
-            return self.told(sent);
-        }
+        let (writer, space) = match &mut self.to {
+            To::Log { writer, space } => (&**writer, &**space),
+            To::Server { loading, .. } => {
+                self.stream.check_not_deleted()?;
+                let sent = loading.append(&mut self.unsent);
+                return self.answered(sent);
+            }
+        };
         let header = BatchHeader::parse(&self.unsent).map_err(LogError::Batch)?;
-        let turn = self.stream.turn(&self.space, &mut self.unsent)?;
-        // Once more, now that no other loader can come between.
-        if let Err(error) = self.stream.refuse_late(&self.space, header.time_min) {
+        let turn = writer.turn(space, &mut self.unsent)?;
+        // Once more, now that no other loader can append in between.
+        let last = space.last_time.load(Ordering::Relaxed);
+        if let Err(error) = self.stream.refuse_late(header.time_min, last) {
             drop(turn);
             self.give_up();
             return Err(error);
         }
-        let committed = write(&self.stream, &self.space, turn, header.time_max);
-        let committed = committed.inspect_err(|_| self.stream.ring())?;
-        self.stream.announce(self.space.number, &committed, Some(&self.unsent));
+        let committed = write(writer, space, turn, header.time_max);
+        let committed = committed.inspect_err(|_| writer.notify())?;
+        writer.announce(space.number, &committed, Some(&self.unsent));
         self.unsent.clear();
         self.next_sequence = committed.sequences.end;
         Ok(())
     }
 
-    /// What a stream elsewhere says, by its name. What is too late for it stays so: it is given up.
-    fn told<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+    /// A server's answer, with the stream's name in errors. Messages that are too late stay too late: they are given up.
+    fn answered<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::Late { .. }) = result {
             self.give_up();
         }
-        named(&self.stream, result)
+        match &self.to {
+            To::Log { .. } => result,
+            To::Server { remote, .. } => remote.named(result),
+        }
     }
 
     fn give_up(&mut self) {
@@ -384,7 +418,7 @@ impl Loader {
         self.batch.clear();
     }
 
-    /// Makes room for one more message at `time`, and checks that the stream takes it.
+    /// Makes space for one more message at `time`, and checks that the stream accepts it.
     #[inline]
     fn admit(&mut self, time: Timestamp) -> Result<(), Error> {
         if self.batch.payload_bytes() >= self.batch_bytes || self.batch.len() >= BATCH_MESSAGES_MAX {
@@ -401,7 +435,11 @@ impl Loader {
             let last = Timestamp(self.last_time);
             return Err(Error::Late { stream: self.stream.name.clone(), time, last });
         }
-        self.stream.refuse_late(&self.space, time.0)
+        match &self.to {
+            To::Log { space, .. } => self.stream.refuse_late(time.0, space.last_time.load(Ordering::Relaxed)),
+            // The server compares it with the messages that it has.
+            To::Server { .. } => Ok(()),
+        }
     }
 
     #[inline]
@@ -419,17 +457,14 @@ impl Loader {
     }
 }
 
-/// Errors of a stream elsewhere, by its name.
-fn named<T>(stream: &StreamInner, result: Result<T, Error>) -> Result<T, Error> {
-    match &stream.remote {
-        Some(remote) => remote.named(result),
-        None => result,
-    }
-}
-
 /// Writes a batch and waits until it is as durable as the stream promises.
-fn write(stream: &StreamInner, space: &Space, turn: Turn<'_, '_>, time_max: i64) -> Result<Committed, Error> {
-    let written = stream.write(turn)?;
+fn write(
+    writer: &StreamWriter,
+    space: &Space,
+    turn: Turn<'_, '_>,
+    time_max: i64,
+) -> Result<Committed, Error> {
+    let written = writer.write(turn)?;
     // Under the lock still, so that the next batch is compared with it, even before this one is acknowledged.
     space.last_time.fetch_max(time_max, Ordering::Relaxed);
     Ok(written.commit()?)
@@ -446,13 +481,13 @@ fn recent_slot(symbol: &str) -> usize {
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        // A full disk or a deleted stream: whoever needs to know calls `close`.
+        // A full disk or a deleted stream: `close` returns the error.
         let _ = self.flush();
     }
 }
 
 /// Checks that a record type is that of messages.
-pub(crate) fn check_message(stream: &StreamInner, type_id: u16) -> Result<(), Error> {
+pub(crate) fn check_message(stream: &StreamReader, type_id: u16) -> Result<(), Error> {
     let record = stream.layouts.record(type_id);
     let record = record.map_err(|error| refused(stream, error))?;
     if record.message {
@@ -463,6 +498,6 @@ pub(crate) fn check_message(stream: &StreamInner, type_id: u16) -> Result<(), Er
 }
 
 #[cold]
-pub(crate) fn refused(stream: &StreamInner, error: DecodeError) -> Error {
+pub(crate) fn refused(stream: &StreamReader, error: DecodeError) -> Error {
     Error::Decode { stream: stream.name.clone(), sequence: None, error: Box::new(error) }
 }

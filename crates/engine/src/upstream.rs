@@ -1,10 +1,10 @@
 //! Where a database is that is not here: what the engine asks of a connection, and what a database answers.
 //!
-//! A remote database is the same [`Database`], opened with [`Database::open_upstream`] on an [`Upstream`] instead of on a
+//! A remote database is the same [`Database`](crate::Database), opened with [`Database::open_upstream`](crate::Database::open_upstream) on an [`Upstream`] instead of on a
 //! directory. Reading runs here: the engine follows the stream's index (a [`Description`] now and then, pushes from a
 //! watch while a live cursor waits) and reads the stream's files by ranges ([`Upstream::open_file`]), only the
 //! blocks and columns that are wanted. Batches are built here and appended there ([`Loading`]); everything else is a
-//! [`Command`]. On the other side [`Database::describe`], [`Database::execute`] and the methods of [`Stream`] beside them
+//! [`Command`]. On the other side [`Database::describe`](crate::Database::describe), [`Database::execute`](crate::Database::execute) and the methods of [`Stream`](crate::Stream) beside them
 //! answer, on a database that is open there. Nothing here knows what lies between the two.
 //!
 //! Everything that crosses is plain data; errors, commands and outcomes become [`Parts`].
@@ -12,7 +12,6 @@
 pub(crate) mod command;
 mod errors;
 pub(crate) mod parts;
-pub(crate) mod remote;
 pub(crate) mod rewrites;
 pub(crate) mod storage;
 
@@ -26,9 +25,6 @@ use tapedb_log::{Granule, StorageFile};
 
 pub use command::{Command, Outcome, Replacement, Target};
 pub use parts::Parts;
-
-#[cfg(doc)]
-use crate::{database::Database, stream::Stream};
 
 /// So many bytes of batches pushed by a watch are kept for each space of a stream: what is read from there is not asked for
 /// again. Credit that is no larger than this never pushes out what has not been read.
@@ -54,14 +50,14 @@ pub trait Upstream: Send + Sync + Debug {
     /// As the trait says.
     fn streams(&self) -> Result<Vec<String>, Error>;
 
-    /// What a stream is now, beyond what is `known` of it: answered by [`Database::describe`].
+    /// What a stream is now, beyond what is `known` of it: answered by [`Database::describe`](crate::Database::describe).
     ///
     /// # Errors
     /// [`Error::NoStream`]; when something is known, [`Error::Deleted`] or [`Error::Renamed`] for that stream.
     fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error>;
 
     /// Opens a file of a stream for reading: `0/00000000000000000012.log`, `0/00000000000000000000-3.seg` (the space
-    /// before the slash), `schema-2`, `stream.tape`; answered by [`Stream::open_file`]. What the stream replaces or
+    /// before the slash), `schema-2`, `stream.tape`; answered by [`Stream::open_file`](crate::Stream::open_file). What the stream replaces or
     /// removes stays readable while it is open. Reads may ask for more than there is; only `read_at`, `len` and
     /// `identity` are called.
     ///
@@ -84,28 +80,28 @@ pub trait Upstream: Send + Sync + Debug {
         sink: Weak<dyn Watcher>,
     ) -> Result<Box<dyn Watching>, Error>;
 
-    /// Ids of symbols, which get one if they are new: answered by [`Stream::symbol_ids`]. As many ids as names.
+    /// Ids of symbols, which get one if they are new: answered by [`Stream::symbol_ids`](crate::Stream::symbol_ids). As many ids as names.
     ///
     /// # Errors
     /// When a name is empty or too long, there are too many, or they cannot be written.
     fn add_symbols(&self, stream_id: u64, names: &[&str]) -> Result<Vec<u32>, Error>;
 
-    /// Begins to append to a space of a stream: [`Stream::batches`] there.
+    /// Begins to append to a space of a stream: [`Stream::batches`](crate::Stream::batches) there.
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::ReadOnly`], [`Error::Deleted`]; as the trait says.
     fn load(&self, stream_id: u64, space: u32) -> Result<Box<dyn Loading>, Error>;
 
-    /// Begins to replace messages by others: [`Command::BeginRewrite`], then batches ([`Database::stage`]).
+    /// Begins to replace messages by others: [`Command::BeginRewrite`], then batches ([`Database::stage`](crate::Database::stage)).
     ///
     /// # Errors
-    /// Those of [`Stream::rewrite_in`]; as the trait says.
+    /// Those of [`Stream::rewrite_in`](crate::Stream::rewrite_in); as the trait says.
     fn replace(&self, replacement: &Replacement) -> Result<Box<dyn Replacing>, Error>;
 
-    /// Does something else: answered by [`Database::execute`].
+    /// Does something else: answered by [`Database::execute`](crate::Database::execute).
     ///
     /// # Errors
-    /// Those of the method of [`Database`] or [`Stream`] that the command is.
+    /// Those of the method of [`Database`](crate::Database) or [`Stream`](crate::Stream) that the command is.
     fn command(&self, command: &Command) -> Result<Outcome, Error>;
 }
 

@@ -61,7 +61,7 @@ impl Counter {
 
     #[inline]
     fn type_of(&mut self, message: &Message<'_>) -> usize {
-        let (stream, type_id) = (message.stream().name(), message.type_id());
+        let (stream, type_id) = (message.stream_name(), message.type_id());
         let is = |counted: &TypeCount| counted.type_id == type_id && counted.stream == stream;
         if !self.types.get(self.last).is_some_and(is) {
             self.last = self.types.iter().position(is).unwrap_or(self.types.len());

@@ -107,7 +107,7 @@ impl CsvWriter {
         out: &mut Vec<u8>,
     ) {
         if self.several {
-            write_cell(message.stream().name().as_bytes(), out);
+            write_cell(message.stream_name().as_bytes(), out);
             out.push(b',');
         }
         message.time().write_to(out);

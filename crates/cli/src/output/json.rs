@@ -16,7 +16,7 @@ impl JsonWriter {
     pub fn write(&self, message: &Message<'_>, record: RecordRef<'_>, out: &mut Vec<u8>) {
         if self.several {
             out.extend_from_slice(b"{\"$stream\":");
-            write_quoted(message.stream().name(), out);
+            write_quoted(message.stream_name(), out);
         }
         let start = out.len();
         record.write_message_json(message.symbol(), message.time(), out);

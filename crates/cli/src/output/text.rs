@@ -16,7 +16,7 @@ impl TextWriter {
     /// Appends one line.
     pub fn write(&self, message: &Message<'_>, record: RecordRef<'_>, out: &mut Vec<u8>) {
         if self.several {
-            write_word(message.stream().name(), out);
+            write_word(message.stream_name(), out);
             out.push(b' ');
         }
         write_line(message.time(), message.symbol(), record, out);

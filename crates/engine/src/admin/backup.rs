@@ -10,14 +10,14 @@
 
 use crate::admin::identity::DatabaseIdentity;
 use crate::admin::stored::{StoredPart, StoredStream};
-use crate::database::{Access, Database, random};
+use crate::clock::random;
+use crate::database::{Access, Database};
 use crate::error::Error;
-use crate::files::is_there;
+use crate::files::{SYMBOLS_FILE, is_there, space_directory};
 use crate::space::catalog::{Catalog, DRAFT_EXTENSION, SEGMENT_EXTENSION};
 use crate::space::manifest::{self, FILES};
 use crate::space::quarantine::DAMAGED_EXTENSION;
 use crate::stream::definition;
-use crate::stream::{SYMBOLS_FILE, space_directory};
 use std::collections::HashSet;
 use std::io;
 use std::ops::ControlFlow;

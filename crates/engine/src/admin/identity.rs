@@ -7,7 +7,7 @@
 //! backup-of 90ab4e0dd3f0c1d2
 //! ```
 
-use crate::database::random;
+use crate::clock::random;
 use crate::error::Error;
 use crate::stream::copies;
 use std::path::Path;

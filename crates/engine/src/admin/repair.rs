@@ -5,16 +5,17 @@
 //! what they have open.
 
 use crate::admin::stored::{StoredPart, StoredSegment, StoredStream};
-use crate::database::{Database, now};
+use crate::clock::now;
+use crate::database::Database;
 use crate::error::Error;
+use crate::files::space_directory;
 use crate::options::StreamOptions;
-use crate::space::SegmentFile;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::manifest::{self, Owner};
 use crate::space::quarantine::DAMAGED_EXTENSION;
-use crate::space::salvage::Origin;
+use crate::space::reader::SegmentFile;
+use crate::space::salvage::SchemaFiles;
 use crate::stream::definition::{self, Definition};
-use crate::stream::space_directory;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -257,12 +258,12 @@ impl Repairer {
         number: u64,
     ) -> Result<Option<Part>, Error> {
         let file = self.storage.open_read(path).map_err(Error::io("open", path))?;
-        let origin = Origin {
+        let schemas = SchemaFiles {
             storage: &*self.storage,
             directory: stream.path(),
-            schema_version: stream.schema_version(),
+            version: stream.schema_version(),
         };
-        // With a damaged header nobody knows where the segment ends.
+        // With a damaged header the end of the segment is not known.
         let known = SegmentHeader {
             stream_id: owner.stream_id,
             space: owner.space,
@@ -270,7 +271,7 @@ impl Repairer {
             first_sequence: first,
             next_sequence: u64::MAX,
         };
-        let (segment, _) = match origin.open(SegmentFile(file), &known) {
+        let (segment, _) = match schemas.open_segment(SegmentFile(file), &known) {
             Ok(opened) => opened,
             Err(SegmentError::Damaged(_)) => return Ok(None),
             Err(SegmentError::Io { source, .. }) => return Err(Error::io("read", path)(source)),

@@ -2,14 +2,13 @@
 
 use crate::database::Database;
 use crate::error::{Error, SegmentFailure};
-use crate::files::check_there;
+use crate::files::{SYMBOLS_FILE, check_there, space_directory};
 use crate::space::catalog::{Catalog, Part};
 use crate::space::manifest::Owner;
-use crate::space::salvage::Origin;
-use crate::space::{SegmentFile, read_catalog, segment_header};
+use crate::space::reader::{SegmentFile, read_catalog, segment_header};
+use crate::space::salvage::SchemaFiles;
 use crate::stream::definition::Definition;
 use crate::stream::identity::{Identity, Seen};
-use crate::stream::{SYMBOLS_FILE, space_directory};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -139,8 +138,9 @@ impl StoredStream {
             schema_version,
         );
         let file: SharedFile = Arc::new(SegmentFile(file));
-        let origin = Origin { storage: &*self.storage, directory: &self.directory, schema_version };
-        let opened = origin.open(file, &known).map_err(failed)?;
+        let schemas =
+            SchemaFiles { storage: &*self.storage, directory: &self.directory, version: schema_version };
+        let opened = schemas.open_segment(file, &known).map_err(failed)?;
         let header = opened.0.header();
         if (SegmentHeader { schema_version, ..header.clone() }) != known {
             let what = "is a segment of other messages than the manifest says".into();

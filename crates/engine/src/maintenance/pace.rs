@@ -1,7 +1,7 @@
 //! How fast upkeep works: not at all when it shall stop, at a quarter of its speed while somebody
 //! loads.
 
-use crate::space::Lane;
+use crate::maintenance::context::MaintenanceContext;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -42,13 +42,13 @@ impl<'a> Pace<'a> {
 
     /// Makes way for a loader, for three times as long as the work since the last call took: what is loaded in bursts is
     /// sealed between them. `false`: stop.
-    pub fn go_on(&mut self, lane: Lane<'_>) -> bool {
+    pub fn go_on(&mut self, context: MaintenanceContext<'_>) -> bool {
         let Some(stop) = self.stop else { return true };
-        let log_end = lane.space.log.next_sequence();
+        let log_end = context.space.log.next_sequence();
         if log_end != self.log_end && !self.is_late {
             std::thread::sleep((self.since.elapsed() * 3).min(PAUSE_MAX));
         }
         (self.log_end, self.since) = (log_end, Instant::now());
-        !stop.load(Ordering::Relaxed) && !lane.space.is_interrupted()
+        !stop.load(Ordering::Relaxed) && !context.space.is_interrupted()
     }
 }

@@ -4,12 +4,14 @@
 //! Messages are old beside the stream's latest message, or beside the clock where that message is from the future: data of
 //! last year that is replayed is not old by that, and one wrong time from a feed does not make everything else old.
 
-use crate::database::now;
+use crate::clock::now;
 use crate::error::Error;
+use crate::maintenance::context::MaintenanceContext;
 use crate::options::{Retention, StreamOptions};
+use crate::space::Space;
 use crate::space::catalog::Content;
-use crate::space::{Lane, Space};
-use crate::stream::StreamInner;
+use crate::stream::reader::StreamReader;
+use crate::stream::writer::StreamWriter;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tapedb_segment::Tier;
@@ -20,14 +22,14 @@ const PARTS_RETAINED: u64 = 8;
 
 /// Purges the parts that the stream's retention does not keep. The part with the latest message stays, and so does what is
 /// in log files. The caller holds no space's upkeep.
-pub(crate) fn retire(stream: &StreamInner) -> Result<(), Error> {
+pub(crate) fn retire(stream: &StreamReader, writer: &StreamWriter) -> Result<(), Error> {
     let retention = stream.settings.get().retention;
     if retention == Retention::default() {
         return Ok(());
     }
-    let Some(latest) = latest(stream) else { return Ok(()) };
-    let doomed = doomed(stream, retention, latest);
-    for space in &stream.spaces {
+    let Some(latest) = latest(writer) else { return Ok(()) };
+    let doomed = doomed(writer, retention, latest);
+    for space in &writer.spaces {
         let numbers: Vec<u64> =
             doomed.iter().filter(|part| part.space == space.number).map(|part| part.number).collect();
         if !numbers.is_empty() {
@@ -52,11 +54,11 @@ struct Candidate {
 }
 
 /// The parts that shall go.
-fn doomed(stream: &StreamInner, retention: Retention, latest: i64) -> Vec<Candidate> {
-    let mut parts: Vec<Candidate> = stream.spaces.iter().flat_map(|space| candidates(space)).collect();
+fn doomed(writer: &StreamWriter, retention: Retention, latest: i64) -> Vec<Candidate> {
+    let mut parts: Vec<Candidate> = writer.spaces.iter().flat_map(|space| candidates(space)).collect();
     parts.sort_unstable_by_key(|part| (part.time_max, part.space, part.number));
     let mut bytes = parts.iter().map(|part| part.bytes).sum::<u64>();
-    bytes += stream.spaces.iter().map(|space| log_bytes(space)).sum::<u64>();
+    bytes += writer.spaces.iter().map(|space| log_bytes(space)).sum::<u64>();
     let oldest = retention.age.map_or(i64::MIN, |age| before(reference(latest), age));
     let too_many = retention.bytes.unwrap_or(u64::MAX);
     let goes = |part: &Candidate| {
@@ -85,8 +87,8 @@ fn log_bytes(space: &Space) -> u64 {
 }
 
 /// Time of the latest message of a stream; `None` while there is none.
-fn latest(stream: &StreamInner) -> Option<i64> {
-    let latest = stream.spaces.iter().map(|space| space.last_time.load(Ordering::Relaxed)).max();
+fn latest(writer: &StreamWriter) -> Option<i64> {
+    let latest = writer.spaces.iter().map(|space| space.last_time.load(Ordering::Relaxed)).max();
     latest.filter(|latest| *latest > i64::MIN)
 }
 
@@ -100,11 +102,11 @@ fn before(time: i64, age: Duration) -> i64 {
 }
 
 /// The tier of a segment whose latest message has a time.
-pub(crate) fn tier_for(lane: Lane<'_>, time_max: i64) -> Tier {
-    let is_cold = match lane.stream.settings.get().cold_after {
+pub(crate) fn tier_for(context: MaintenanceContext<'_>, time_max: i64) -> Tier {
+    let is_cold = match context.stream.settings.get().cold_after {
         None => false,
         Some(Duration::ZERO) => true,
-        Some(age) => latest(lane.stream).is_some_and(|latest| time_max < before(reference(latest), age)),
+        Some(age) => latest(context.writer).is_some_and(|latest| time_max < before(reference(latest), age)),
     };
     if is_cold { Tier::Cold } else { Tier::Hot }
 }
@@ -117,11 +119,9 @@ pub(crate) fn merged_max(options: &StreamOptions, bytes_max: u64) -> (u64, u64) 
 }
 
 /// Begins a new log file if the active one has had messages for as long as the stream's options say.
-pub(crate) fn roll_if_due(lane: Lane<'_>) -> Result<(), Error> {
-    let Lane { stream, space } = lane;
-    let (Some(after), Some(writer)) = (stream.settings.get().seal_after, &space.writer) else {
-        return Ok(());
-    };
+pub(crate) fn roll_if_due(context: MaintenanceContext<'_>) -> Result<(), Error> {
+    let MaintenanceContext { stream, space, .. } = context;
+    let Some(after) = stream.settings.get().seal_after else { return Ok(()) };
     let is_due = match (active_start(space), &mut *space.active_since()) {
         (None, since) => {
             *since = None;
@@ -133,9 +133,9 @@ pub(crate) fn roll_if_due(lane: Lane<'_>) -> Result<(), Error> {
             after.is_zero()
         }
     };
-    if is_due && writer.roll()? {
+    if is_due && space.writer.roll()? {
         // Rolling shows readers what loaders still wait for.
-        stream.ring();
+        stream.notify();
     }
     Ok(())
 }

@@ -10,12 +10,12 @@
 //! ([`crate::space::quarantine`]). A damaged segment is left as it is: who wants some of its columns may still get them.
 
 use crate::error::Error;
+use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::pace::Pace;
 use crate::maintenance::retention::{merged_max, tier_for};
 use crate::maintenance::verify::{confirm, is_wrong_content, report, report_source};
 use crate::read::filter::Filter;
 use crate::read::history::History;
-use crate::space::Lane;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, segment_name};
 use crate::space::quarantine::quarantine_damaged;
 use std::collections::HashSet;
@@ -35,129 +35,131 @@ const MERGED_BYTES_MAX: u64 = 256 << 20;
 const SMALL_BYTES: u64 = 8 << 20;
 
 /// Seals every message that is in the log, the active file's too; returns how many.
-pub(crate) fn seal_all(lane: Lane<'_>) -> Result<u64, Error> {
-    let writer = lane.space.writer.as_ref().ok_or(Error::ReadOnly)?;
-    let _maintenance = lane.space.hold_maintenance();
+pub(crate) fn seal_all(context: MaintenanceContext<'_>) -> Result<u64, Error> {
+    let _maintenance = context.space.hold_maintenance();
     // Who deletes or renames the stream holds it too: nothing is written to files of another one of the name.
-    lane.stream.check_not_deleted()?;
-    if writer.roll()? {
+    context.stream.check_not_deleted()?;
+    if context.space.writer.roll()? {
         // Rolling shows readers what loaders still wait for.
-        lane.stream.ring();
+        context.stream.notify();
     }
-    let (mut pace, sealed) = (Pace::unhurried(), seal_complete(lane)?);
-    while merge_next(lane, &mut pace)? {}
-    while chill_next(lane, &mut pace)? {}
+    let (mut pace, sealed) = (Pace::unhurried(), seal_complete(context)?);
+    while merge_next(context, &mut pace)? {}
+    while chill_next(context, &mut pace)? {}
     Ok(sealed)
 }
 
 /// Seals all log files that are complete; returns how many messages they had. The caller holds the space's upkeep.
-pub(crate) fn seal_complete(lane: Lane<'_>) -> Result<u64, Error> {
+pub(crate) fn seal_complete(context: MaintenanceContext<'_>) -> Result<u64, Error> {
     let (mut pace, mut sealed) = (Pace::unhurried(), 0);
-    while let Some(count) = seal_next(lane, &mut pace)? {
+    while let Some(count) = seal_next(context, &mut pace)? {
         sealed += count;
     }
-    lane.space.refused.why(lane.space.catalog().sealed).map_or(Ok(sealed), Err)
+    context.space.refused.why(context.space.catalog().sealed).map_or(Ok(sealed), Err)
 }
 
 /// Seals the oldest complete log file; returns how many messages it had, `None` if there is no such file, it has been found
 /// that it cannot be sealed, or the work was stopped. The caller holds the space's upkeep.
-pub(crate) fn seal_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<Option<u64>, Error> {
-    let catalog = lane.space.catalog();
-    if lane.space.refused.why(catalog.sealed).is_some() {
+pub(crate) fn seal_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<Option<u64>, Error> {
+    let catalog = context.space.catalog();
+    if context.space.refused.why(catalog.sealed).is_some() {
         return Ok(None);
     }
-    let files = lane.space.log.complete_files();
+    let files = context.space.log.complete_files();
     let Some(file) = files.iter().find(|file| file.next_sequence > catalog.sealed) else {
         // What an earlier attempt has sealed and could not remove.
-        trim(lane, catalog.sealed)?;
+        trim(context, catalog.sealed)?;
         return Ok(None);
     };
     pace.backlog(files.len());
     if file.first_sequence > catalog.sealed {
         // The files before it are not there.
         let (sequences, lost) = (catalog.sealed..file.first_sequence, file.first_sequence - catalog.sealed);
-        return commit(lane, Part { sequences, lost, content: None }, &[]).map(|_| Some(0));
+        return commit(context, Part { sequences, lost, content: None }, &[]).map(|_| Some(0));
     }
     let sequences = catalog.sealed..file.next_sequence;
-    let granules = granules_of(lane, file);
+    let granules = granules_of(context, file);
     let there: u64 = granules.iter().map(|granule| granule.count).sum();
     let lost = (sequences.end - sequences.start).saturating_sub(there);
     let time_max = granules.iter().map(|granule| granule.time_max).max();
-    let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(lane, time_max));
+    let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(context, time_max));
     let work = Work { sequences, tier, lost, leaves_out_damage: true };
     let history = History::of_granules(granules.iter().copied());
-    let written = write_part(lane, history, work, pace);
-    written.as_ref().err().inspect(|error| lane.space.refused.note(catalog.sealed, error));
+    let written = write_part(context, history, work, pace);
+    written.as_ref().err().inspect(|error| context.space.refused.note(catalog.sealed, error));
     let Some(part) = written? else { return Ok(None) };
     let messages = part.content.as_ref().map_or(0, |content| content.messages);
-    if commit(lane, part, &[])? {
-        trim(lane, file.next_sequence)?;
+    if commit(context, part, &[])? {
+        trim(context, file.next_sequence)?;
     }
     Ok(Some(messages))
 }
 
-fn granules_of(lane: Lane<'_>, file: &CompleteFile) -> Vec<Granule> {
-    let snapshot = lane.space.log.snapshot();
+fn granules_of(context: MaintenanceContext<'_>, file: &CompleteFile) -> Vec<Granule> {
+    let snapshot = context.space.log.snapshot();
     snapshot.iter().filter(|granule| granule.file == file.file).copied().collect()
 }
 
 /// Removes the log files that are sealed, but for damaged ones, which get another name.
-fn trim(lane: Lane<'_>, sealed: u64) -> Result<(), Error> {
-    let Lane { space, .. } = lane;
-    if let Some(writer) = &space.writer
-        && space.log.first_sequence() < sealed
-    {
+fn trim(context: MaintenanceContext<'_>, sealed: u64) -> Result<(), Error> {
+    let space = context.space;
+    if space.log.first_sequence() < sealed {
         quarantine_damaged(&*space.storage, &space.directory, &space.catalog())?;
-        writer.trim(sealed)?;
+        space.writer.trim(sealed)?;
     }
     Ok(())
 }
 
 /// Merges the parts that most need it into one; `false`: none does, or the work was stopped. The caller holds the space's
 /// upkeep.
-pub(crate) fn merge_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
-    let catalog = lane.space.catalog();
-    let most = merged_max(&lane.stream.settings.get(), MERGED_BYTES_MAX);
-    let Some(chosen) = choose(&catalog, most, &lane.space.left_alone()) else { return Ok(false) };
+pub(crate) fn merge_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
+    let catalog = context.space.catalog();
+    let most = merged_max(&context.stream.settings.get(), MERGED_BYTES_MAX);
+    let Some(chosen) = choose(&catalog, most, &context.space.left_alone()) else { return Ok(false) };
     // They are all of one tier.
     let tier = catalog.parts[chosen.clone()].iter().find_map(|part| tier_of(part)).unwrap_or(Tier::Hot);
-    write_anew(lane, &catalog.parts[chosen], tier, pace)
+    write_anew(context, &catalog.parts[chosen], tier, pace)
 }
 
 /// Writes a segment anew whose messages have become old, smaller and slower to read; `false`: there is none, or the work
 /// was stopped. The caller holds the space's upkeep.
-pub(crate) fn chill_next(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
-    let catalog = lane.space.catalog();
+pub(crate) fn chill_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
+    let catalog = context.space.catalog();
     let is_due = |part: &Arc<Part>| {
         part.content.as_ref().is_some_and(|content| {
             content.tier == Tier::Hot
-                && tier_for(lane, content.time_max) == Tier::Cold
-                && !lane.space.left_alone().contains(&content.number)
+                && tier_for(context, content.time_max) == Tier::Cold
+                && !context.space.left_alone().contains(&content.number)
         })
     };
     match catalog.parts.iter().position(is_due) {
-        Some(index) => write_anew(lane, &catalog.parts[index..=index], Tier::Cold, pace),
+        Some(index) => write_anew(context, &catalog.parts[index..=index], Tier::Cold, pace),
         None => Ok(false),
     }
 }
 
 /// Writes one segment in place of some parts that follow each other; `false`: the work was stopped.
-fn write_anew(lane: Lane<'_>, parts: &[Arc<Part>], tier: Tier, pace: &mut Pace<'_>) -> Result<bool, Error> {
+fn write_anew(
+    context: MaintenanceContext<'_>,
+    parts: &[Arc<Part>],
+    tier: Tier,
+    pace: &mut Pace<'_>,
+) -> Result<bool, Error> {
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(false) };
     let sequences = first.sequences.start..last.sequences.end;
     let history = History::of_parts(parts.iter().cloned());
     let lost = parts.iter().map(|part| part.lost).sum();
     let work = Work { sequences, tier, lost, leaves_out_damage: false };
-    match write_part(lane, history, work, pace) {
+    match write_part(context, history, work, pace) {
         // Overtaken by a deletion that took one of them whole: there may be others to merge.
-        Ok(Some(part)) => Ok(commit(lane, part, parts)? || !has_all(lane, parts)),
+        Ok(Some(part)) => Ok(commit(context, part, parts)? || !has_all(context, parts)),
         Ok(None) => Ok(false),
-        Err(error) if error.is_missing_file() && !has_all(lane, parts) => Ok(true),
+        Err(error) if error.is_missing_file() && !has_all(context, parts) => Ok(true),
         Err(error) if error.is_damage() || error.is_missing_file() || error.is_unfaithful() => {
             if is_wrong_content(&error) {
                 report_source(&error);
             }
-            leave_alone(lane, parts, &error);
+            leave_alone(context, parts, &error);
             Ok(true)
         }
         Err(error) => Err(error),
@@ -165,8 +167,8 @@ fn write_anew(lane: Lane<'_>, parts: &[Arc<Part>], tier: Tier, pace: &mut Pace<'
 }
 
 /// Whether the parts count still. Nobody else makes others of them, but a deletion may take one whole.
-fn has_all(lane: Lane<'_>, parts: &[Arc<Part>]) -> bool {
-    let catalog = lane.space.catalog();
+fn has_all(context: MaintenanceContext<'_>, parts: &[Arc<Part>]) -> bool {
+    let catalog = context.space.catalog();
     parts.iter().all(|part| catalog.has(part))
 }
 
@@ -175,12 +177,12 @@ fn tier_of(part: &Part) -> Option<Tier> {
 }
 
 /// Leaves the parts alone that an error tells of.
-fn leave_alone(lane: Lane<'_>, parts: &[Arc<Part>], error: &Error) {
+fn leave_alone(context: MaintenanceContext<'_>, parts: &[Arc<Part>], error: &Error) {
     // A block that cannot be written is of any of them.
     let first = error.out_of_reach().0.filter(|_| !error.is_unfaithful());
     let named = |part: &&Arc<Part>| first.is_none_or(|first| part.sequences.contains(&first));
     let numbers = |part: &Arc<Part>| part.content.as_ref().map(|content| content.number);
-    lane.space.left_alone().extend(parts.iter().filter(named).filter_map(numbers));
+    context.space.left_alone().extend(parts.iter().filter(named).filter_map(numbers));
 }
 
 /// The parts to merge next: one with deletions to carry out, or neighbours of one tier that are many and small, and together
@@ -265,13 +267,13 @@ struct Work {
 
 /// Writes what is left of a history into a segment that nobody knows yet. `None`: the work was stopped.
 fn write_part(
-    lane: Lane<'_>,
+    context: MaintenanceContext<'_>,
     mut history: History,
     work: Work,
     pace: &mut Pace<'_>,
 ) -> Result<Option<Part>, Error> {
     let sequences = work.sequences.clone();
-    write_segment(lane, sequences, |out, header| fill(lane, &mut history, out, header, &work, pace))
+    write_segment(context, sequences, |out, header| fill(context, &mut history, out, header, &work, pace))
 }
 
 /// What was written into a segment.
@@ -286,20 +288,20 @@ pub(crate) struct Filled {
 /// Writes a segment that nobody knows yet; `fill` says what was written, or `None` if it was stopped. The file is read back
 /// before it gets its name.
 pub(crate) fn write_segment(
-    lane: Lane<'_>,
+    context: MaintenanceContext<'_>,
     sequences: Range<u64>,
     fill: impl FnOnce(Out, &SegmentHeader) -> Result<Option<Filled>, FillError>,
 ) -> Result<Option<Part>, Error> {
-    let number = lane.space.take_number();
+    let number = context.space.take_number();
     let name = segment_name(sequences.start, number);
-    let path = lane.space.directory.join(&name);
-    let draft = lane.space.directory.join(format!("{name}.{DRAFT_EXTENSION}"));
-    let storage = &*lane.space.storage;
+    let path = context.space.directory.join(&name);
+    let draft = context.space.directory.join(format!("{name}.{DRAFT_EXTENSION}"));
+    let storage = &*context.space.storage;
     let file = storage.create_new(&draft).map_err(Error::io("create", &draft))?;
-    let definition = &lane.stream.definition;
+    let definition = &context.stream.definition;
     let header = SegmentHeader {
-        stream_id: lane.space.owner.stream_id,
-        space: lane.space.number,
+        stream_id: context.space.owner.stream_id,
+        space: context.space.number,
         schema_version: definition.schema_version,
         first_sequence: sequences.start,
         next_sequence: sequences.end,
@@ -310,7 +312,7 @@ pub(crate) fn write_segment(
             let _ = storage.remove(&draft);
             if let Err(FillError::Write(SegmentError::Unfaithful(mismatch))) = &unfinished {
                 report(
-                    lane,
+                    context,
                     &path,
                     mismatch,
                     (1, "It is not written: what it was made from stays, and is not tried again."),
@@ -322,7 +324,7 @@ pub(crate) fn write_segment(
     let Filled { content, lost, written, proof } = filled;
     if let Some(mismatch) = &proof.mismatch {
         let became = "It is written in a plain encoding: nothing is lost.";
-        report(lane, &path, mismatch, (written.mismatches, became));
+        report(context, &path, mismatch, (written.mismatches, became));
     }
     if content.messages == 0 {
         storage.remove(&draft).map_err(Error::io("remove", &draft))?;
@@ -333,16 +335,16 @@ pub(crate) fn write_segment(
         return Err(error);
     }
     // Whatever the stream's durability: the log files that hold the messages now will be removed.
-    lane.stream.sync_symbols()?;
+    context.writer.sync_symbols()?;
     file.sync_data().map_err(Error::io("sync", &draft))?;
     storage.rename(&draft, &path).map_err(Error::io("rename", &draft))?;
-    storage.sync_dir(&lane.space.directory).map_err(Error::io("sync", &lane.space.directory))?;
+    storage.sync_dir(&context.space.directory).map_err(Error::io("sync", &context.space.directory))?;
     Ok(Some(Part { sequences, lost, content: Some(Content { number, deleted_before: number, ..content }) }))
 }
 
 /// Writes all messages; what was written, and how many messages are out of reach. `None`: stopped.
 fn fill(
-    lane: Lane<'_>,
+    context: MaintenanceContext<'_>,
     history: &mut History,
     out: Out,
     header: &SegmentHeader,
@@ -350,14 +352,14 @@ fn fill(
     pace: &mut Pace<'_>,
 ) -> Result<Option<Filled>, FillError> {
     let tier = work.tier;
-    let plan = Plan::new(lane.stream.layouts.clone());
+    let plan = Plan::new(context.stream.layouts.clone());
     let options = BlockOptions { tier, ..BlockOptions::default() };
     let (mut filter, mut times) = (Filter::all(), None);
     let mut writer = SegmentWriter::new(out, plan, header, options)?;
     let (mut rows, mut lost) = (0u64, work.lost);
     loop {
         if !history.advance_plainly() {
-            match history.advance(&mut filter, lane) {
+            match history.advance(&mut filter, context.reading()) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) if work.leaves_out_damage && error.is_damage() && !error.is_conversion() => {
@@ -373,7 +375,7 @@ fn fill(
         writer.push(RowHeader { time, sequence, symbol, type_id }, block.body())?;
         times = Some((times.map_or(time, |(first, _)| first), time));
         rows += 1;
-        if rows.is_multiple_of(Pace::ROWS) && !pace.go_on(lane) {
+        if rows.is_multiple_of(Pace::ROWS) && !pace.go_on(context) {
             return Ok(None);
         }
     }
@@ -385,26 +387,27 @@ fn fill(
 }
 
 /// Lets the manifest name a part; what it takes the place of is removed. `false`: it has been overtaken, and is removed.
-fn commit(lane: Lane<'_>, part: Part, made_from: &[Arc<Part>]) -> Result<bool, Error> {
-    commit_with(lane, part, |catalog, part| catalog.with_merged(part, made_from))
+fn commit(context: MaintenanceContext<'_>, part: Part, made_from: &[Arc<Part>]) -> Result<bool, Error> {
+    commit_with(context, part, |catalog, part| catalog.with_merged(part, made_from))
 }
 
 /// [`commit`], where the change is another.
 pub(crate) fn commit_with(
-    lane: Lane<'_>,
+    context: MaintenanceContext<'_>,
     part: Part,
     change: impl FnOnce(&Catalog, Part) -> Option<Catalog>,
 ) -> Result<bool, Error> {
-    let path = part.path(&lane.space.directory);
+    let path = part.path(&context.space.directory);
     let number = part.content.as_ref().map_or(0, |content| content.number);
-    let committed = lane.space.change_catalog(|catalog| {
-        lane.stream.check_not_deleted().ok()?;
+    let committed = context.space.change_catalog(|catalog| {
+        context.stream.check_not_deleted().ok()?;
         change(catalog, part)
     });
     // A manifest that could not be put on the disk for sure may yet be the one that is found there.
-    let is_named = *committed.as_ref().unwrap_or(&false) || committed.is_err() && lane.space.is_named(number);
+    let is_named =
+        *committed.as_ref().unwrap_or(&false) || committed.is_err() && context.space.is_named(number);
     if !is_named && let Some(path) = path {
-        let _ = lane.space.storage.remove(&path);
+        let _ = context.space.storage.remove(&path);
     }
     committed
 }

@@ -2,11 +2,12 @@
 //! complete or old enough, merges segments, and compresses old ones once more.
 
 use crate::error::Error;
+use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::pace::Pace;
 use crate::maintenance::retention::{retire, roll_if_due};
 use crate::maintenance::seal::{chill_next, merge_next, seal_next};
-use crate::space::Lane;
-use crate::stream::StreamInner;
+use crate::stream::reader::StreamReader;
+use crate::stream::writer::StreamWriter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -27,18 +28,18 @@ pub(crate) struct Maintenance {
 
 #[derive(Debug, Default)]
 struct Shared {
-    streams: Mutex<Vec<Weak<StreamInner>>>,
+    streams: Mutex<Vec<(Weak<StreamReader>, Weak<StreamWriter>)>>,
     woken: Condvar,
     stop: AtomicBool,
 }
 
 impl Maintenance {
     /// Looks after a stream from now on.
-    pub fn take(&self, stream: &Arc<StreamInner>) {
+    pub fn take(&self, stream: &Arc<StreamReader>, writer: &Arc<StreamWriter>) {
         let mut streams = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
         // Not after one of an older schema any more: it would give what it merges that schema.
-        streams.retain(|other| other.upgrade().is_some_and(|other| !other.is_outdated()));
-        streams.push(Arc::downgrade(stream));
+        streams.retain(|(other, _)| other.upgrade().is_some_and(|other| !other.is_outdated()));
+        streams.push((Arc::downgrade(stream), Arc::downgrade(writer)));
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let shared = self.shared.clone();
@@ -75,29 +76,29 @@ impl Shared {
     fn look_after_all(&self) -> bool {
         let streams = {
             let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-            streams.retain(|stream| stream.strong_count() > 0);
+            streams.retain(|(stream, _)| stream.strong_count() > 0);
             streams.clone()
         };
         let mut is_well = true;
-        for stream in &streams {
+        for (stream, writer) in &streams {
             // Held one at a time, so that a stream that nobody uses any more is let go of soon.
-            let Some(stream) = stream.upgrade() else { continue };
-            for space in &stream.spaces {
-                is_well &= self.look_after(Lane { stream: &stream, space });
+            let (Some(stream), Some(writer)) = (stream.upgrade(), writer.upgrade()) else { continue };
+            for space in &writer.spaces {
+                is_well &= self.look_after(MaintenanceContext { stream: &stream, writer: &writer, space });
             }
         }
         is_well
     }
 
     /// Does what there is to do in one space; whether it went well.
-    fn look_after(&self, lane: Lane<'_>) -> bool {
+    fn look_after(&self, context: MaintenanceContext<'_>) -> bool {
         let mut pace = Pace::in_background(&self.stop);
         loop {
-            if self.stop.load(Ordering::SeqCst) || lane.stream.is_deleted() {
+            if self.stop.load(Ordering::SeqCst) || context.stream.is_deleted() {
                 return true;
             }
-            let worked = work(lane, &mut pace);
-            lane.space.note_maintenance(worked.as_ref().err());
+            let worked = work(context, &mut pace);
+            context.space.note_maintenance(worked.as_ref().err());
             match worked {
                 Ok(true) => {}
                 worked => return worked.is_ok(),
@@ -107,16 +108,16 @@ impl Shared {
 }
 
 /// One piece of work in a space; `false`: there is none.
-fn work(lane: Lane<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
-    lane.stream.check_lock()?;
-    if lane.space.number == 0 {
-        retire(lane.stream)?;
+fn work(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
+    context.writer.check_lock()?;
+    if context.space.number == 0 {
+        retire(context.stream, context.writer)?;
     }
-    let _maintenance = lane.space.hold_maintenance();
+    let _maintenance = context.space.hold_maintenance();
     // Looked at while upkeep is held, which whoever changes the schema, deletes the stream or renames it stops first.
-    if lane.stream.is_outdated() || lane.stream.is_deleted() {
+    if context.stream.is_outdated() || context.stream.is_deleted() {
         return Ok(false);
     }
-    roll_if_due(lane)?;
-    Ok(seal_next(lane, pace)?.is_some() || merge_next(lane, pace)? || chill_next(lane, pace)?)
+    roll_if_due(context)?;
+    Ok(seal_next(context, pace)?.is_some() || merge_next(context, pace)? || chill_next(context, pace)?)
 }

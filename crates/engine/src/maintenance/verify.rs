@@ -9,11 +9,12 @@
 //! does every segment that a faulty one was to replace.
 
 use crate::error::{Error, SegmentFailure};
-use crate::space::{Lane, SegmentFile};
+use crate::maintenance::context::MaintenanceContext;
+use crate::space::reader::SegmentFile;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_log::StorageFile;
 use tapedb_segment::{Mismatch, Proof, Segment, SegmentError};
 
@@ -32,10 +33,15 @@ pub fn seal_mismatches() -> u64 {
 
 /// Counts a block that was written plainly, or not at all, and keeps what a report needs. `of`: how many there were in the
 /// file; `segment`: the file, under the name that it is to get.
-pub(crate) fn report(lane: Lane<'_>, segment: &Path, mismatch: &Mismatch, (of, became): (u64, &str)) {
+pub(crate) fn report(
+    context: MaintenanceContext<'_>,
+    segment: &Path,
+    mismatch: &Mismatch,
+    (of, became): (u64, &str),
+) {
     MISMATCHES.fetch_add(of, Ordering::Relaxed);
-    let dump = keep_dump(lane, segment, mismatch);
-    let (path, space) = (lane.stream.directory.display(), lane.space.number);
+    let dump = keep_dump(context, segment, mismatch);
+    let (path, space) = (context.stream.directory.display(), context.space.number);
     tracing::error!(
         "{path}, space {space}: {of} blocks did not come back as they were encoded: {mismatch}. {became} {dump}"
     );
@@ -51,16 +57,20 @@ pub(crate) fn report_source(error: &Error) {
 }
 
 /// Keeps a dump beside the segments; says where.
-fn keep_dump(lane: Lane<'_>, segment: &Path, mismatch: &Mismatch) -> String {
-    match write_dump(lane, segment, mismatch) {
+fn keep_dump(context: MaintenanceContext<'_>, segment: &Path, mismatch: &Mismatch) -> String {
+    match write_dump(context, segment, mismatch) {
         Ok(Some(path)) => format!("Please report this with {}, which has these messages.", path.display()),
         Ok(None) => format!("Please report this; {DUMPS_MAX} dumps are kept already, and no more."),
         Err(error) => format!("Please report this; no dump could be kept: {error}."),
     }
 }
 
-fn write_dump(lane: Lane<'_>, segment: &Path, mismatch: &Mismatch) -> io::Result<Option<PathBuf>> {
-    let (storage, directory) = (&*lane.space.storage, &lane.space.directory);
+fn write_dump(
+    context: MaintenanceContext<'_>,
+    segment: &Path,
+    mismatch: &Mismatch,
+) -> io::Result<Option<PathBuf>> {
+    let (storage, directory) = (&*context.space.storage, &context.space.directory);
     let path = PathBuf::from(format!("{}.{DUMP_EXTENSION}", segment.display()));
     if storage.list(directory)?.iter().filter(|name| is_dump(name)).count() >= DUMPS_MAX {
         return Ok(None);
@@ -96,42 +106,6 @@ pub(crate) fn confirm(file: &Arc<dyn StorageFile>, draft: &Path, proof: &Proof) 
     })
 }
 
-/// The log file that cannot be sealed, if there is one: it is not tried again before the stream is opened anew.
-#[derive(Debug, Default)]
-pub(crate) struct Refused(Mutex<Option<Refusal>>);
-
-#[derive(Debug, Clone)]
-struct Refusal {
-    /// The first message that is not sealed.
-    sequence: u64,
-    path: PathBuf,
-    mismatch: Mismatch,
-}
-
-impl Refused {
-    /// Notes that the messages from `sequence` on cannot be sealed, if that is what the error tells.
-    pub fn note(&self, sequence: u64, error: &Error) {
-        if let Error::Segment(failure) = error
-            && let SegmentError::Unfaithful(mismatch) = &failure.error
-        {
-            // Without the dump, which has been kept.
-            let mismatch = Mismatch { dump: Vec::new(), ..(**mismatch).clone() };
-            *self.refusal() = Some(Refusal { sequence, path: failure.path.clone(), mismatch });
-        }
-    }
-
-    /// Why the messages from `sequence` on cannot be sealed; `None`: they can, as far as is known.
-    pub fn why(&self, sequence: u64) -> Option<Error> {
-        let refusal = self.refusal().clone().filter(|refusal| refusal.sequence == sequence)?;
-        let error = SegmentError::Unfaithful(Box::new(refusal.mismatch));
-        Some(Error::not_written(&refusal.path, error))
-    }
-
-    fn refusal(&self) -> MutexGuard<'_, Option<Refusal>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Whether an error tells of a block that is not decoded to what it was made from.
 pub(crate) fn is_wrong_content(error: &Error) -> bool {
     use tapedb_segment::Flaw;
@@ -155,18 +129,19 @@ mod tests {
         let db = Database::open_on(storage, "db", Access::WriteWithoutMaintenance).unwrap();
         let schema = "message M { text: string }".parse().unwrap();
         let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
-        let lane = Lane { stream: &stream.inner, space: &stream.inner.spaces[0] };
+        let (reader, writer) = (&*stream.state.reader, &**stream.state.writer().unwrap());
+        let context = MaintenanceContext { stream: reader, writer, space: &writer.spaces[0] };
         for is_broken in [false, true] {
-            let part = write_segment(lane, 0..1, |out, header| {
+            let part = write_segment(context, 0..1, |out, header| {
                 let file = out.file().clone();
-                let plan = Plan::new(lane.stream.layouts.clone());
+                let plan = Plan::new(context.stream.layouts.clone());
                 let mut writer = SegmentWriter::new(out, plan, header, BlockOptions::default())?;
                 writer.push(RowHeader::default(), b"body")?;
                 let (_, written, proof) = writer.finish_with_proof()?;
                 if is_broken {
                     // The last byte of the block, before the footer of one entry and one symbol.
                     file.write_at(&[0xff], written.bytes - 40 - 8 - 56 - 5 - 1)
-                        .map_err(Error::io("write", &lane.space.directory))?;
+                        .map_err(Error::io("write", &context.space.directory))?;
                 }
                 let (messages, bytes, tier) = (written.messages, written.bytes, Tier::Hot);
                 let content =
@@ -177,7 +152,7 @@ mod tests {
                 Ok(part) => assert!(!is_broken && part.is_some()),
                 Err(error) => {
                     assert!(is_broken && error.to_string().contains("read back"), "{error}");
-                    let names = lane.space.storage.list(&lane.space.directory).unwrap();
+                    let names = context.space.storage.list(&context.space.directory).unwrap();
                     assert!(!names.iter().any(|name| name.ends_with(".tmp")), "{names:?}");
                 }
             }

@@ -3,9 +3,9 @@
 use crate::error::Error;
 use crate::read::filter::Filter;
 use crate::read::translate::{not_converted, translate};
-use crate::read::untrusted::{check_batch, check_row, is_untrusted};
-use crate::space::Lane;
+use crate::read::untrusted::{check_batch, check_row};
 use crate::space::deletion::Deletion;
+use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tapedb_codec::batch::{BatchError, BatchHeader, Rows};
@@ -275,7 +275,7 @@ impl Block {
         &mut self,
         from: &mut Self,
         bytes: usize,
-        (filter, lane): (&mut Filter, Lane<'_>),
+        (filter, context): (&mut Filter, ReadContext<'_>),
         errors: &mut VecDeque<Error>,
     ) -> Option<Key> {
         self.clear(Bounds::default());
@@ -283,7 +283,7 @@ impl Block {
         self.gathered.clear();
         self.bytes.clear();
         let mut more = None;
-        while from.advance(filter, lane, errors) {
+        while from.advance(filter, context, errors) {
             let taken = self.bytes.len() + self.gathered.len() * size_of::<Gathered>();
             if self.gathered.is_empty() {
                 self.reserve_slice(bytes, from.body().len());
@@ -351,12 +351,12 @@ impl Block {
         span: &Span,
         in_order: bool,
         bounds: Bounds,
-        (filter, lane): (&mut Filter, Lane<'_>),
+        (filter, context): (&mut Filter, ReadContext<'_>),
         errors: &mut VecDeque<Error>,
     ) {
         self.clear(bounds);
         self.place = (span.file, span.offset);
-        for batch in lane.space.log.batches(span, &self.bytes) {
+        for batch in context.space.log.batches(span, &self.bytes) {
             match batch {
                 Ok(batch) => {
                     let start = (batch.offset - span.offset) as u32;
@@ -366,29 +366,29 @@ impl Block {
                 Err(error) => errors.push_back(error.into()),
             }
         }
-        let version = lane.stream.definition.schema_version;
+        let version = context.stream.definition.schema_version;
         if self.batches.iter().any(|batch| batch.header.schema_version != version) {
-            self.translate(lane, errors);
+            self.translate(context, errors);
         }
-        if is_untrusted(lane) {
-            self.leave_out_wrong(lane, errors);
+        if context.stream.is_untrusted() {
+            self.leave_out_wrong(context, errors);
         }
         if !in_order && self.order != Order::Arrival {
-            self.gather((filter, lane), errors);
+            self.gather((filter, context), errors);
         }
     }
 
     /// Makes batches of the stream's version of its schema out of those of others.
     #[cold]
-    fn translate(&mut self, lane: Lane<'_>, errors: &mut VecDeque<Error>) {
+    fn translate(&mut self, context: ReadContext<'_>, errors: &mut VecDeque<Error>) {
         let (bytes, batches) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.batches));
-        let version = lane.stream.definition.schema_version;
+        let version = context.stream.definition.schema_version;
         for BatchAt { start, end, header } in batches {
             let (batch, mut at) = (&bytes[start as usize..end as usize], self.bytes.len());
             if header.schema_version == version {
                 self.bytes.extend_from_slice(batch);
             } else {
-                translate((&header, batch), lane, &mut self.bytes, errors);
+                translate((&header, batch), context, &mut self.bytes, errors);
             }
             while let Some(Ok(header)) = self.bytes.get(at..).map(BatchHeader::parse_stored) {
                 let end = at + header.batch_bytes();
@@ -400,11 +400,11 @@ impl Block {
 
     /// Lets go of batches with messages that are not of the schema.
     #[cold]
-    fn leave_out_wrong(&mut self, lane: Lane<'_>, errors: &mut VecDeque<Error>) {
+    fn leave_out_wrong(&mut self, context: ReadContext<'_>, errors: &mut VecDeque<Error>) {
         let Self { bytes, batches, rows, .. } = self;
         batches.retain(|BatchAt { start, end, header }| {
             let batch = &bytes[*start as usize..*end as usize];
-            check_batch(header, batch, rows, lane).map_err(|error| errors.push_back(error)).is_ok()
+            check_batch(header, batch, rows, context).map_err(|error| errors.push_back(error)).is_ok()
         });
     }
 
@@ -413,19 +413,19 @@ impl Block {
     /// # Errors
     /// The first that is not of the schema.
     #[cold]
-    pub fn check_rows(&self, lane: Lane<'_>) -> Result<(), Error> {
+    pub fn check_rows(&self, context: ReadContext<'_>) -> Result<(), Error> {
         if self.held == Held::Columns {
             let count = self.columns.len();
             let mut rows = 0..count;
             return rows.try_for_each(|row| {
-                check_row(self.columns.header(row), self.columns.body(row), count, lane)
+                check_row(self.columns.header(row), self.columns.body(row), count, context)
             });
         }
         let count = self.gathered.len();
         self.gathered.iter().try_for_each(|row| {
             let Gathered { time, sequence, symbol, type_id, body: (start, end) } = *row;
             let header = segment::RowHeader { time, sequence, symbol, type_id };
-            check_row(header, &self.bytes[start as usize..end as usize], count, lane)
+            check_row(header, &self.bytes[start as usize..end as usize], count, context)
         })
     }
 
@@ -436,7 +436,7 @@ impl Block {
         &mut self,
         evolution: &Evolution,
         bounds: Bounds,
-        (filter, lane): (&mut Filter, Lane<'_>),
+        (filter, context): (&mut Filter, ReadContext<'_>),
         errors: &mut VecDeque<Error>,
     ) {
         self.clear(bounds);
@@ -447,12 +447,12 @@ impl Block {
             let segment::RowHeader { time, sequence, symbol, type_id } = self.columns.header(row);
             let start = self.bytes.len() as u32;
             match evolution.convert(type_id, self.columns.body(row), &mut self.bytes) {
-                Ok(type_id) if filter.wants(time, symbol, type_id, lane.stream) => {
+                Ok(type_id) if filter.wants(time, symbol, type_id, context.stream) => {
                     let body = (start, self.bytes.len() as u32);
                     self.gathered.push(Gathered { time, sequence, symbol, type_id, body });
                 }
                 Ok(_) => self.bytes.truncate(start as usize),
-                Err(error) => errors.push_back(not_converted(lane, sequence, error)),
+                Err(error) => errors.push_back(not_converted(context, sequence, error)),
             }
         }
         self.begin_run(self.gathered.len(), true);
@@ -568,44 +568,54 @@ impl Block {
     }
 
     /// Moves to the next wanted row. `false`: there is none left.
-    pub fn advance(&mut self, filter: &mut Filter, lane: Lane<'_>, errors: &mut VecDeque<Error>) -> bool {
+    pub fn advance(
+        &mut self,
+        filter: &mut Filter,
+        context: ReadContext<'_>,
+        errors: &mut VecDeque<Error>,
+    ) -> bool {
         loop {
             if self.next < self.stop {
                 self.row = self.row_at(self.next);
                 self.next += 1;
                 return true;
             }
-            if !self.next_batch(filter, lane, errors) {
+            if !self.next_batch(filter, context, errors) {
                 return false;
             }
         }
     }
 
     /// Begins the next batch that may hold wanted rows. `false`: there is none.
-    fn next_batch(&mut self, filter: &mut Filter, lane: Lane<'_>, errors: &mut VecDeque<Error>) -> bool {
+    fn next_batch(
+        &mut self,
+        filter: &mut Filter,
+        context: ReadContext<'_>,
+        errors: &mut VecDeque<Error>,
+    ) -> bool {
         while self.batch < self.batches.len() {
             let reversed = self.order == Order::TimeReversed;
             let index = if reversed { self.batches.len() - 1 - self.batch } else { self.batch };
             let at = self.batches[index];
             self.batch += 1;
-            if filter.wants_none_of(&at.header, lane.stream) {
+            if filter.wants_none_of(&at.header, context.stream) {
                 continue;
             }
             if let Err(error) =
                 self.rows.load_parsed(&at.header, &self.bytes[at.start as usize..at.end as usize])
             {
-                errors.push_back(self.damaged(&at, error, lane));
+                errors.push_back(self.damaged(&at, error, context));
                 continue;
             }
             self.held = Held::Batch;
             self.base = (at.start, at.header.first_sequence);
-            self.begin_batch(&at.header, filter, lane);
+            self.begin_batch(&at.header, filter, context);
             return true;
         }
         false
     }
 
-    fn begin_batch(&mut self, header: &BatchHeader, filter: &mut Filter, lane: Lane<'_>) {
+    fn begin_batch(&mut self, header: &BatchHeader, filter: &mut Filter, context: ReadContext<'_>) {
         let first = match self.order {
             Order::TimeReversed => (header.time_max, header.next_sequence() - 1),
             _ => (header.time_min, header.first_sequence),
@@ -613,16 +623,16 @@ impl Block {
         let is_cut = self.bounds.cut(self.order, first, header.next_sequence() - 1);
         self.begin_run(self.rows.len(), is_cut);
         if !filter.wants_all_of(header) {
-            self.sift(filter, lane);
+            self.sift(filter, context);
         }
     }
 
     /// Keeps of the run's rows those that the filter wants.
-    fn sift(&mut self, filter: &mut Filter, lane: Lane<'_>) {
+    fn sift(&mut self, filter: &mut Filter, context: ReadContext<'_>) {
         let rows = &self.rows;
         let mut wants = |row: &u32| {
             let row = *row as usize;
-            filter.wants(rows.times()[row], rows.symbols()[row], rows.types()[row], lane.stream)
+            filter.wants(rows.times()[row], rows.symbols()[row], rows.types()[row], context.stream)
         };
         let picks = match self.picks.take() {
             Some(mut picks) => {
@@ -643,7 +653,7 @@ impl Block {
 
     /// The error for a batch whose checksums are right but whose columns are not.
     #[cold]
-    fn damaged(&self, at: &BatchAt, error: BatchError, lane: Lane<'_>) -> Error {
+    fn damaged(&self, at: &BatchAt, error: BatchError, context: ReadContext<'_>) -> Error {
         let (file, offset) = self.place;
         let damage = Damage {
             file,
@@ -653,17 +663,17 @@ impl Block {
             count: Some(at.header.count.into()),
             reason: Reason::Batch(error),
         };
-        Error::damaged(&lane.space.log, damage)
+        Error::damaged(&context.space.log, damage)
     }
 
     /// Makes one run, in order, of all wanted rows of all batches.
-    fn gather(&mut self, (filter, lane): (&mut Filter, Lane<'_>), errors: &mut VecDeque<Error>) {
+    fn gather(&mut self, (filter, context): (&mut Filter, ReadContext<'_>), errors: &mut VecDeque<Error>) {
         let order = std::mem::replace(&mut self.order, Order::Arrival);
         // A place is told by time, not by arrival: rows are compared with it when they are gathered.
         let after = self.bounds.after.take();
         let mut gathered = std::mem::take(&mut self.gathered);
         gathered.clear();
-        while self.advance(filter, lane, errors) {
+        while self.advance(filter, context, errors) {
             if after.is_none_or(|after| order.rank(self.key()) > order.rank(after)) {
                 gathered.push(self.gathered_row());
             }

@@ -13,12 +13,11 @@ use crate::read::fields::Fields;
 use crate::read::filter::Filter;
 use crate::read::history::Feed;
 use crate::read::merge_budget::MergeBudget;
-use crate::read::untrusted::is_untrusted;
 use crate::space::catalog::Part;
 use crate::space::deletion::Deletion;
 use crate::space::lost_messages;
-use crate::space::{Lane, Space, end_of};
-use crate::stream::Stream;
+use crate::space::reader::{SpaceReader, end_of};
+use crate::stream::reader::{ReadContext, StreamReader};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -43,8 +42,8 @@ pub struct SymbolRun {
 /// The columns of a chunk. Filling it again keeps the memory.
 #[derive(Debug, Default)]
 pub(crate) struct Filled {
-    /// The lane they are of.
-    pub lane: usize,
+    /// The source they are of.
+    pub source: usize,
     pub times: Vec<i64>,
     pub sequences: Vec<u64>,
     pub runs: Vec<SymbolRun>,
@@ -54,9 +53,9 @@ pub(crate) struct Filled {
 
 /// One space of a stream, as columns are read from it.
 #[derive(Debug)]
-pub(crate) struct ColumnLane {
-    pub stream: Stream,
-    pub space: Arc<Space>,
+pub(crate) struct ColumnSource {
+    pub stream: Arc<StreamReader>,
+    pub space: Arc<SpaceReader>,
     pub plan: Arc<Plan>,
     pub fields: Fields,
     filter: Filter,
@@ -72,14 +71,14 @@ pub(crate) struct ColumnLane {
 /// Chunks in the order of their first times.
 #[derive(Debug)]
 pub(crate) struct Chunks {
-    pub lanes: Vec<ColumnLane>,
+    pub sources: Vec<ColumnSource>,
     pieces: Vec<Piece>,
     /// Pieces that are not finished.
     turns: BinaryHeap<Reverse<Turn>>,
     /// Segments that are open, and how many may stay so.
     open: usize,
     open_max: usize,
-    /// Lane whose rows are in `block`, to be packed, and how much of `taken` they are looked for in.
+    /// The source whose rows are in `block`, to be packed, and how much of `taken` they are looked for in.
     packing: Option<(usize, usize)>,
     block: Block,
     packer: Packer,
@@ -90,7 +89,7 @@ pub(crate) struct Chunks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     time: i64,
-    lane: usize,
+    source: usize,
     sequence: u64,
     piece: usize,
 }
@@ -127,9 +126,9 @@ pub(crate) struct Packer {
     pub with_sequences: bool,
 }
 
-impl ColumnLane {
+impl ColumnSource {
     pub fn new(
-        (stream, space): (Stream, Arc<Space>),
+        (stream, space): (Arc<StreamReader>, Arc<SpaceReader>),
         plan: Arc<Plan>,
         fields: Fields,
         filter: Filter,
@@ -143,7 +142,7 @@ impl ColumnLane {
     /// # Errors
     /// As [`Space::deletions_of_part`].
     fn wants_whole(&self, feed: &Feed, index: usize, taken: usize) -> Result<bool, Error> {
-        if is_untrusted(Lane { stream: &self.stream.inner, space: &self.space }) {
+        if self.stream.is_untrusted() {
             // Rows are checked, columns are not.
             return Ok(false);
         }
@@ -153,8 +152,7 @@ impl ColumnLane {
         let is_taken = |(taken, last): &(Range<u64>, Key)| {
             taken.start < sequences.end && sequences.start < taken.end && entry.time_min <= last.0
         };
-        let is_whole = feed.segment.segment.header().schema_version
-            == self.stream.inner.definition.schema_version
+        let is_whole = feed.segment.segment.header().schema_version == self.stream.definition.schema_version
             && self.filter.wants_all_times(entry.time_min, entry.time_max)
             && sequences.end <= self.end
             && !self.taken[..taken].iter().any(is_taken);
@@ -164,9 +162,9 @@ impl ColumnLane {
 }
 
 impl Chunks {
-    pub fn new(lanes: Vec<ColumnLane>, with_sequences: bool) -> Self {
+    pub fn new(sources: Vec<ColumnSource>, with_sequences: bool) -> Self {
         let mut chunks = Self {
-            lanes,
+            sources,
             pieces: Vec::new(),
             turns: BinaryHeap::new(),
             open: 0,
@@ -176,23 +174,23 @@ impl Chunks {
             packer: Packer::new(with_sequences),
             errors: VecDeque::new(),
         };
-        for index in 0..chunks.lanes.len() {
-            let (catalog, snapshot) = chunks.lanes[index].space.view();
-            chunks.lanes[index].end = end_of(&catalog, &snapshot);
+        for index in 0..chunks.sources.len() {
+            let (catalog, snapshot) = chunks.sources[index].space.view();
+            chunks.sources[index].end = end_of(&catalog, &snapshot);
             let missing = chunks.plan(index);
             chunks.errors.extend(missing);
         }
         chunks
     }
 
-    /// Lists the pieces of a lane; returns what is missing among them.
+    /// Lists the pieces of a source; returns what is missing among them.
     fn plan(&mut self, index: usize) -> VecDeque<Error> {
-        let Self { lanes, pieces, turns, .. } = self;
-        let ColumnLane { space, filter, end, generation, taken, .. } = &mut lanes[index];
+        let Self { sources, pieces, turns, .. } = self;
+        let ColumnSource { space, filter, end, generation, taken, .. } = &mut sources[index];
         let (catalog, snapshot) = space.view();
         *generation = catalog.generation;
         let mut add = |time: i64, sequence: u64, piece: Piece| {
-            turns.push(Reverse(Turn { time, lane: index, sequence, piece: pieces.len() }));
+            turns.push(Reverse(Turn { time, source: index, sequence, piece: pieces.len() }));
             pieces.push(piece);
         };
         for part in catalog.parts_between(0..*end) {
@@ -222,8 +220,8 @@ impl Chunks {
             if let Some(error) = self.errors.pop_front() {
                 return Err(error);
             }
-            if let Some((lane, taken)) = self.packing {
-                if self.pack(lane, taken, out)? {
+            if let Some((source, taken)) = self.packing {
+                if self.pack(source, taken, out)? {
                     return Ok(true);
                 }
                 self.packing = None;
@@ -236,7 +234,7 @@ impl Chunks {
                 Err(error) if error.is_damage() => return Err(error),
                 Err(error) => {
                     self.turns.push(Reverse(turn));
-                    self.go_on_after(error, turn.lane)?;
+                    self.go_on_after(error, turn.source)?;
                 }
             }
         }
@@ -245,60 +243,60 @@ impl Chunks {
     /// # Errors
     /// The same error, unless other files have taken the place of those it is about.
     #[cold]
-    fn go_on_after(&mut self, error: Error, lane: usize) -> Result<(), Error> {
-        let gone = error.is_missing_file().then(|| self.lanes[lane].stream.inner.check_not_gone().err());
+    fn go_on_after(&mut self, error: Error, source: usize) -> Result<(), Error> {
+        let gone = error.is_missing_file().then(|| self.sources[source].stream.check_not_gone().err());
         let error = gone.flatten().unwrap_or(error);
         if error.is_gone() {
-            self.turns.retain(|Reverse(turn)| turn.lane != lane);
+            self.turns.retain(|Reverse(turn)| turn.source != source);
         }
         if !error.is_missing_file() {
             return Err(error);
         }
-        let space = &self.lanes[lane].space;
+        let space = &self.sources[source].space;
         space.refresh_catalog()?;
-        if space.catalog().generation == self.lanes[lane].generation {
-            return Err(if error.is_trimmed() { self.leave_out_dropped(lane) } else { error });
+        if space.catalog().generation == self.sources[source].generation {
+            return Err(if error.is_trimmed() { self.leave_out_dropped(source) } else { error });
         }
-        self.plan_anew(lane)
+        self.plan_anew(source)
     }
 
     /// What a transient stream has dropped before it was read is left out; the error says how many messages that is.
     #[cold]
-    fn leave_out_dropped(&mut self, lane: usize) -> Error {
-        let (pieces, ColumnLane { stream, space, end, .. }) = (&self.pieces, &self.lanes[lane]);
+    fn leave_out_dropped(&mut self, source: usize) -> Error {
+        let (pieces, ColumnSource { stream, space, end, .. }) = (&self.pieces, &self.sources[source]);
         let (first_sequence, mut messages) = (space.log.first_sequence(), 0);
         self.turns.retain(|Reverse(turn)| match &pieces[turn.piece] {
-            Piece::Granule(granule) if turn.lane == lane && granule.next_sequence() <= first_sequence => {
+            Piece::Granule(granule) if turn.source == source && granule.next_sequence() <= first_sequence => {
                 messages += granule.next_sequence().min(*end) - granule.first_sequence;
                 false
             }
             _ => true,
         });
-        stream.inner.dropped(messages, first_sequence)
+        stream.dropped(messages, first_sequence)
     }
 
     /// What has not been read is looked for anew.
     ///
     /// # Errors
     /// When it cannot be found out how far an open segment has been read: the next call tries again.
-    fn plan_anew(&mut self, lane: usize) -> Result<(), Error> {
-        let Self { lanes, pieces, turns, open, packer, .. } = self;
-        let of_lane = |turn: &&Reverse<Turn>| turn.0.lane == lane;
-        for Reverse(turn) in turns.iter().filter(of_lane) {
+    fn plan_anew(&mut self, source: usize) -> Result<(), Error> {
+        let Self { sources, pieces, turns, open, packer, .. } = self;
+        let of_source = |turn: &&Reverse<Turn>| turn.0.source == source;
+        for Reverse(turn) in turns.iter().filter(of_source) {
             if let Piece::Segment(piece) = &mut pieces[turn.piece] {
                 piece.note_last(packer)?;
             }
         }
-        let ColumnLane { taken, done, .. } = &mut lanes[lane];
+        let ColumnSource { taken, done, .. } = &mut sources[source];
         taken.extend(done.drain(..).map(|sequences| (sequences, LAST)));
-        for Reverse(turn) in turns.iter().filter(of_lane) {
+        for Reverse(turn) in turns.iter().filter(of_source) {
             if let Piece::Segment(piece) = &mut pieces[turn.piece] {
                 taken.extend(piece.last.map(|last| (piece.part.sequences.clone(), last)));
                 *open -= usize::from(piece.feed.take().is_some());
             }
         }
-        turns.retain(|Reverse(turn)| turn.lane != lane);
-        self.plan(lane);
+        turns.retain(|Reverse(turn)| turn.source != source);
+        self.plan(source);
         Ok(())
     }
 
@@ -308,59 +306,65 @@ impl Chunks {
     /// Damage: the piece goes on behind it. Any other: the piece is as before.
     fn take(&mut self, turn: Turn, out: &mut Filled) -> Result<bool, Error> {
         match self.pieces[turn.piece] {
-            Piece::Granule(granule) => self.take_granule(turn.lane, &granule),
+            Piece::Granule(granule) => self.take_granule(turn.source, &granule),
             Piece::Segment(_) => self.take_block(turn, out),
         }
     }
 
     fn take_granule(&mut self, index: usize, granule: &Granule) -> Result<bool, Error> {
-        let Self { lanes, block, errors, .. } = self;
-        let lane = &mut lanes[index];
-        let at = Lane { stream: &lane.stream.inner, space: &lane.space };
+        let Self { sources, block, errors, .. } = self;
+        let source = &mut sources[index];
+        let at = ReadContext { stream: &source.stream, space: &source.space };
         let sequences = granule.first_sequence..granule.next_sequence();
         let deletions = at.space.deletions_in_log(&sequences, (granule.time_min, granule.time_max))?;
         block.empty();
         at.stream.unless_gone(at.space.log.read(granule, block.bytes_mut()))?;
-        let bounds = Bounds { after: None, end: lane.end, deletions };
-        block.load(&granule.span(), granule.sorted, bounds, (&mut lane.filter, at), errors);
-        lane.done.push(sequences);
-        self.packing = Some((index, lane.taken.len()));
+        let bounds = Bounds { after: None, end: source.end, deletions };
+        block.load(&granule.span(), granule.sorted, bounds, (&mut source.filter, at), errors);
+        source.done.push(sequences);
+        self.packing = Some((index, source.taken.len()));
         Ok(false)
     }
 
     fn take_block(&mut self, turn: Turn, out: &mut Filled) -> Result<bool, Error> {
-        let Self { lanes, pieces, turns, open, open_max, packer, block, packing, errors } = self;
+        let Self { sources, pieces, turns, open, open_max, packer, block, packing, errors } = self;
         let Piece::Segment(piece) = &mut pieces[turn.piece] else { return Ok(false) };
-        let lane = &mut lanes[turn.lane];
+        let source = &mut sources[turn.source];
         if piece.feed.is_none() {
-            errors.extend(piece.open(lane)?);
+            errors.extend(piece.open(source)?);
             *open += usize::from(piece.feed.is_some());
         }
         let Some(index) = piece.feed.as_mut().and_then(|feed| feed.next(Order::Time)) else {
             *open -= usize::from(piece.feed.take().is_some());
-            lane.done.push(piece.part.sequences.clone());
+            source.done.push(piece.part.sequences.clone());
             return Ok(false);
         };
         let taken = match &piece.feed {
-            Some(feed) => match lane.wants_whole(feed, index, piece.taken) {
-                Ok(true) => packer.read(feed, index, lane, out),
+            Some(feed) => match source.wants_whole(feed, index, piece.taken) {
+                Ok(true) => packer.read(feed, index, source, out),
                 wanted => wanted.map(|_| Taken::AsRows),
             },
             None => Ok(Taken::AsRows),
         };
         let taken = match (taken, &piece.feed) {
             (Ok(Taken::AsRows), Some(feed)) => {
-                let at = Lane { stream: &lane.stream.inner, space: &lane.space };
-                let loaded =
-                    packer.budget.load(feed, index, (None, lane.end), (&mut lane.filter, at), block, errors);
+                let at = ReadContext { stream: &source.stream, space: &source.space };
+                let loaded = packer.budget.load(
+                    feed,
+                    index,
+                    (None, source.end),
+                    (&mut source.filter, at),
+                    block,
+                    errors,
+                );
                 loaded.map(|()| {
-                    *packing = Some((turn.lane, piece.taken));
+                    *packing = Some((turn.source, piece.taken));
                     false
                 })
             }
             (taken, _) => taken.map(|taken| matches!(taken, Taken::Chunk)),
         };
-        out.lane = turn.lane;
+        out.source = turn.source;
         if taken.as_ref().is_err_and(|error| !error.is_damage()) {
             piece.feed.as_mut().into_iter().for_each(|feed| feed.put_back(index, Order::Time));
             return taken;
@@ -368,37 +372,37 @@ impl Chunks {
         piece.next = index + 1;
         if let Some((time, sequence)) = piece.feed.as_ref().and_then(Feed::first) {
             turns.push(Reverse(Turn { time, sequence, ..turn }));
-            if *open > *open_max && lane.taken.is_empty() {
+            if *open > *open_max && source.taken.is_empty() {
                 *open -= usize::from(piece.close(packer));
             }
         } else {
             *open -= usize::from(piece.feed.take().is_some());
-            lane.done.push(piece.part.sequences.clone());
+            source.done.push(piece.part.sequences.clone());
         }
         taken
     }
 
     /// Makes a chunk of the next rows of the block. `false`: there are no more.
     fn pack(&mut self, index: usize, taken: usize, out: &mut Filled) -> Result<bool, Error> {
-        let Self { lanes, block, errors, packer, .. } = self;
-        let lane = &mut lanes[index];
-        let at = Lane { stream: &lane.stream.inner, space: &lane.space };
+        let Self { sources, block, errors, packer, .. } = self;
+        let source = &mut sources[index];
+        let at = ReadContext { stream: &source.stream, space: &source.space };
         while !packer.builder.is_full()
             && errors.is_empty()
-            && (block.advance_plainly() || block.advance(&mut lane.filter, at, errors))
+            && (block.advance_plainly() || block.advance(&mut source.filter, at, errors))
         {
             let (time, sequence) = block.key();
-            let is_wanted = block.type_id() == lane.fields.type_id
-                && !lane.taken[..taken]
+            let is_wanted = block.type_id() == source.fields.type_id
+                && !source.taken[..taken]
                     .iter()
                     .any(|(taken, last)| taken.contains(&sequence) && (time, sequence) <= *last);
             if is_wanted {
                 let header = RowHeader { time, sequence, symbol: block.symbol(), type_id: block.type_id() };
-                packer.push(lane, header, block.body())?;
+                packer.push(source, header, block.body())?;
             }
         }
-        out.lane = index;
-        packer.finish(lane, out)
+        out.source = index;
+        packer.finish(source, out)
     }
 }
 
@@ -414,11 +418,13 @@ enum Taken {
 impl InSegment {
     /// Opens the segment behind the blocks that are done. There is no feed if it has no messages. Returns what to tell of
     /// it, once.
-    fn open(&mut self, lane: &mut ColumnLane) -> Result<Option<Error>, Error> {
-        let Some(segment) = lane.space.open_segment(&self.part, &lane.stream.inner)? else { return Ok(None) };
+    fn open(&mut self, source: &mut ColumnSource) -> Result<Option<Error>, Error> {
+        let Some(segment) = source.space.open_segment(&self.part, source.stream.schema_files())? else {
+            return Ok(None);
+        };
         let failure = segment.failure().filter(|_| self.last.is_none());
-        let at = Lane { stream: &lane.stream.inner, space: &lane.space };
-        let blocks = lane.filter.wanted_blocks(&segment.segment, at);
+        let at = ReadContext { stream: &source.stream, space: &source.space };
+        let blocks = source.filter.wanted_blocks(&segment.segment, at);
         let rest = blocks.into_iter().map(|run| run.start.max(self.next)..run.end);
         self.feed = Some(Feed::new(segment, self.part.clone(), rest.filter(|run| !run.is_empty())));
         Ok(failure)
@@ -467,22 +473,22 @@ impl Packer {
         &mut self,
         feed: &Feed,
         index: usize,
-        lane: &mut ColumnLane,
+        source: &mut ColumnSource,
         out: &mut Filled,
     ) -> Result<Taken, Error> {
         let segment = &feed.segment.segment;
         let Some(entry) = segment.blocks().get(index) else { return Ok(Taken::Nothing) };
         let failed = |error| SegmentFailure::of_block(&feed.segment.path, entry, error);
-        let at = Lane { stream: &lane.stream.inner, space: &lane.space };
+        let at = ReadContext { stream: &source.stream, space: &source.space };
         loop {
-            let fields = &mut lane.fields;
+            let fields = &mut source.fields;
             let wants = |type_id, column| fields.needs(type_id, column);
             segment.read_columns(index, &mut self.budget.raw, wants).map_err(failed)?;
             let groups = &self.budget.raw.head().groups;
             if groups.iter().any(|group| group.is_whole && group.type_id == fields.type_id) {
                 return Ok(Taken::AsRows);
             }
-            let symbols = lane.filter.selection(at).symbols;
+            let symbols = source.filter.selection(at).symbols;
             match self.fill(segment.plan(), fields, symbols, out) {
                 Ok(true) => return Ok(Taken::Chunk),
                 Ok(false) => return Ok(Taken::Nothing),
@@ -515,7 +521,7 @@ impl Packer {
         if end == 0 {
             return Ok(false);
         }
-        // Rows of one lane lie as they are given.
+        // Rows of one source lie as they are given.
         let is_one = self.found.len() == 1;
         match is_one {
             true => decoder.times(raw, &mut out.times)?,
@@ -571,28 +577,28 @@ impl Packer {
     ///
     /// # Errors
     /// [`Error::Decode`] when its bytes are not those of its type: it is left out.
-    pub fn push(&mut self, lane: &ColumnLane, header: RowHeader, body: &[u8]) -> Result<(), Error> {
-        lane.plan.layouts().check(header.type_id, body).map_err(|error| Error::Decode {
-            stream: lane.stream.name().into(),
+    pub fn push(&mut self, source: &ColumnSource, header: RowHeader, body: &[u8]) -> Result<(), Error> {
+        source.plan.layouts().check(header.type_id, body).map_err(|error| Error::Decode {
+            stream: source.stream.name.clone(),
             sequence: Some(header.sequence),
             error: Box::new(error),
         })?;
-        self.builder.push(header, body).map_err(|error| Error::not_written(&lane.space.directory, error))
+        self.builder.push(header, body).map_err(|error| Error::not_written(&source.space.directory, error))
     }
 
     /// Makes a chunk of the rows that have been packed. `false`: there are none.
     ///
     /// # Errors
     /// None is expected: what has been packed is whole.
-    pub fn finish(&mut self, lane: &ColumnLane, out: &mut Filled) -> Result<bool, Error> {
+    pub fn finish(&mut self, source: &ColumnSource, out: &mut Filled) -> Result<bool, Error> {
         if self.builder.is_empty() {
             return Ok(false);
         }
         self.packed.clear();
-        self.builder.finish(&lane.plan, &mut self.packed);
+        self.builder.finish(&source.plan, &mut self.packed);
         let read = self.budget.raw.load(&self.packed);
-        let filled = read.and_then(|()| self.fill(&lane.plan, &lane.fields, None, out));
-        filled.map_err(|damage| Error::not_written(&lane.space.directory, damage.into()))
+        let filled = read.and_then(|()| self.fill(&source.plan, &source.fields, None, out));
+        filled.map_err(|damage| Error::not_written(&source.space.directory, damage.into()))
     }
 }
 
@@ -612,6 +618,7 @@ fn needs_another(damage: &Damage, fields: &mut Fields) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Stream;
     use crate::{Database, StreamOptions};
     use tapedb_codec::{Record, SchemaBuilder};
     use tapedb_schema::Timestamp;
@@ -658,9 +665,10 @@ mod tests {
             let stream = parts(&db);
             let plan = Arc::new(Plan::new(stream.layouts().clone()));
             let fields = Fields::find(&plan, "s", "Wide", &["number".into()]).unwrap();
-            let space = stream.inner.spaces[0].clone();
-            let lane = ColumnLane::new((stream.clone(), space), plan, fields, Filter::all());
-            let mut chunks = Chunks::new(vec![lane], true);
+            let reader = stream.state.reader.clone();
+            let space = reader.spaces[0].clone();
+            let source = ColumnSource::new((reader, space), plan, fields, Filter::all());
+            let mut chunks = Chunks::new(vec![source], true);
             chunks.open_max = 2;
             let (mut filled, mut found, mut count) = (Filled::default(), Vec::new(), 0);
             while let Some(numbers) = numbers(&mut chunks, &mut filled) {

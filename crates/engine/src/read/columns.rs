@@ -2,16 +2,15 @@
 
 use crate::error::Error;
 use crate::read::block::Key;
-use crate::read::chunks::{Chunks, ColumnLane, Filled, Packer, SymbolRun};
+use crate::read::chunks::{Chunks, ColumnSource, Filled, Packer, SymbolRun};
 use crate::read::cursor::{Cursor, CursorBuilder};
 use crate::read::fields::{Field, Fields, StepKind};
 use crate::read::filter::Filter;
-use crate::stream::Stream;
 use std::sync::Arc;
 use tapedb_schema::Decimal64;
 use tapedb_segment::{ColumnKind, ColumnValues, Plan, RowHeader, Values};
 
-/// Which columns to read; from [`CursorBuilder::columns`] or [`Stream::columns`].
+/// Which columns to read; from [`CursorBuilder::columns`] or [`Stream::columns`](crate::Stream::columns).
 ///
 /// ```
 /// use tapedb_codec::{Record, SchemaBuilder};
@@ -85,21 +84,21 @@ impl ColumnBuilder {
         let Self { cursor, record, fields, with_sequences, in_time_order } = self;
         let cursor = cursor.types([record.as_str()]);
         cursor.check_columns()?;
-        let mut lanes = Vec::new();
+        let mut sources = Vec::new();
         for stream in cursor.streams() {
-            stream.inner.check_is_here()?;
-            stream.inner.refresh()?;
-            let plan = Arc::new(Plan::new(stream.layouts().clone()));
-            let found = Fields::find(&plan, stream.name(), &record, &fields)?;
-            for space in &stream.inner.spaces {
+            stream.check_is_here()?;
+            stream.refresh()?;
+            let plan = Arc::new(Plan::new(stream.layouts.clone()));
+            let found = Fields::find(&plan, &stream.name, &record, &fields)?;
+            for space in &stream.spaces {
                 let filter: Filter = cursor.filter_of(stream);
                 let at = (stream.clone(), space.clone());
-                lanes.push(ColumnLane::new(at, plan.clone(), found.clone(), filter));
+                sources.push(ColumnSource::new(at, plan.clone(), found.clone(), filter));
             }
         }
         let from = match in_time_order {
-            false => From::Files(Box::new(Chunks::new(lanes, with_sequences))),
-            true => From::Rows(Box::new(InOrder::new(cursor.open()?, lanes))),
+            false => From::Files(Box::new(Chunks::new(sources, with_sequences))),
+            true => From::Rows(Box::new(InOrder::new(cursor.open()?, sources))),
         };
         Ok(ColumnCursor { from, filled: Filled::default(), with_sequences })
     }
@@ -138,12 +137,12 @@ impl ColumnCursor {
         Ok(found.then_some(Chunk { cursor: self }))
     }
 
-    fn lane(&self) -> &ColumnLane {
-        let lanes = match &self.from {
-            From::Files(chunks) => &chunks.lanes,
-            From::Rows(rows) => &rows.lanes,
+    fn source(&self) -> &ColumnSource {
+        let sources = match &self.from {
+            From::Files(chunks) => &chunks.sources,
+            From::Rows(rows) => &rows.sources,
         };
-        &lanes[self.filled.lane]
+        &sources[self.filled.source]
     }
 }
 
@@ -176,7 +175,7 @@ impl<'a> Chunk<'a> {
 
     /// Name of a symbol of this chunk.
     pub fn symbol(&self, id: u32) -> &'a str {
-        self.stream().inner.symbol(id)
+        self.cursor.source().stream.symbol(id)
     }
 
     /// Sequence numbers in the space, if they were asked for.
@@ -184,14 +183,14 @@ impl<'a> Chunk<'a> {
         self.cursor.with_sequences.then_some(&self.cursor.filled.sequences)
     }
 
-    /// The stream.
-    pub fn stream(&self) -> &'a Stream {
-        &self.cursor.lane().stream
+    /// Name of the stream.
+    pub fn stream_name(&self) -> &'a str {
+        &self.cursor.source().stream.name
     }
 
     /// The space of the stream.
     pub fn space(&self) -> u32 {
-        self.cursor.lane().space.number
+        self.cursor.source().space.number
     }
 
     /// A column, by its place among those asked for.
@@ -199,7 +198,7 @@ impl<'a> Chunk<'a> {
     /// # Panics
     /// When so many were not asked for.
     pub fn column(&self, index: usize) -> Column<'a> {
-        let fields = &self.cursor.lane().fields;
+        let fields = &self.cursor.source().fields;
         Column { field: &fields.asked[index], values: &self.cursor.filled.values }
     }
 }
@@ -274,36 +273,36 @@ impl<'a> Column<'a> {
 #[derive(Debug)]
 struct InOrder {
     cursor: Cursor,
-    lanes: Vec<ColumnLane>,
+    sources: Vec<ColumnSource>,
     packer: Packer,
     /// Time, sequence number and symbol of the rows being packed.
     rows: Vec<(Key, u32)>,
-    /// The message that comes first in the next chunk, and its lane.
+    /// The message that comes first in the next chunk, and its source.
     next: Option<(usize, Key, u32, Vec<u8>)>,
 }
 
 impl InOrder {
-    fn new(cursor: Cursor, lanes: Vec<ColumnLane>) -> Self {
-        Self { cursor, lanes, packer: Packer::new(false), rows: Vec::new(), next: None }
+    fn new(cursor: Cursor, sources: Vec<ColumnSource>) -> Self {
+        Self { cursor, sources, packer: Packer::new(false), rows: Vec::new(), next: None }
     }
 
     fn next(&mut self, out: &mut Filled) -> Result<bool, Error> {
-        let Self { cursor, lanes, packer, rows, next } = self;
-        if let Some((lane, key, symbol, body)) = next.take() {
-            out.lane = lane;
-            pack(packer, &lanes[lane], rows, (key, symbol), &body)?;
+        let Self { cursor, sources, packer, rows, next } = self;
+        if let Some((source, key, symbol, body)) = next.take() {
+            out.source = source;
+            pack(packer, &sources[source], rows, (key, symbol), &body)?;
         }
         while !packer.is_full() {
-            let Some((message, lane)) = cursor.next_of()? else { break };
+            let Some((message, source)) = cursor.next_of()? else { break };
             let (key, symbol) = ((message.time().0, message.sequence()), message.symbol_id());
-            if !rows.is_empty() && lane != out.lane {
-                *next = Some((lane, key, symbol, message.body().to_vec()));
+            if !rows.is_empty() && source != out.source {
+                *next = Some((source, key, symbol, message.body().to_vec()));
                 break;
             }
-            out.lane = lane;
-            pack(packer, &lanes[lane], rows, (key, symbol), message.body())?;
+            out.source = source;
+            pack(packer, &sources[source], rows, (key, symbol), message.body())?;
         }
-        if !packer.finish(&lanes[out.lane], out)? {
+        if !packer.finish(&sources[out.source], out)? {
             return Ok(false);
         }
         out.times.clear();
@@ -325,14 +324,14 @@ impl InOrder {
 /// Adds a row as if there were one symbol and nothing but places: so rows stay as they come.
 fn pack(
     packer: &mut Packer,
-    lane: &ColumnLane,
+    source: &ColumnSource,
     rows: &mut Vec<(Key, u32)>,
     (key, symbol): (Key, u32),
     body: &[u8],
 ) -> Result<(), Error> {
     let place = rows.len() as u64;
-    let header = RowHeader { time: 0, sequence: place, symbol: 0, type_id: lane.fields.type_id };
-    packer.push(lane, header, body).map_err(|error| match error {
+    let header = RowHeader { time: 0, sequence: place, symbol: 0, type_id: source.fields.type_id };
+    packer.push(source, header, body).map_err(|error| match error {
         Error::Decode { stream, error, .. } => Error::Decode { stream, sequence: Some(key.1), error },
         error => error,
     })?;

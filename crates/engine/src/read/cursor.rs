@@ -9,9 +9,9 @@ use crate::read::merge_budget::MergeBudget;
 use crate::read::position::{InStream, Place, Position};
 use crate::read::source::{ReadAs, Source};
 use crate::read::start::Start;
-use crate::space::Space;
-use crate::stream::Stream;
-use crate::upstream::remote::Watch;
+use crate::space::reader::SpaceReader;
+use crate::stream::reader::{InUse, StreamReader};
+use crate::stream::remote::Watch;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};
@@ -36,7 +36,9 @@ const IDLE_CHECK_INTERVAL: u32 = 64;
 /// What a cursor shall read. Without any call: all messages of its streams, from the earliest to the last.
 #[derive(Debug, Clone)]
 pub struct CursorBuilder {
-    streams: Vec<Stream>,
+    streams: Vec<Arc<StreamReader>>,
+    /// Of the streams' database.
+    _in_use: InUse,
     from: Timestamp,
     to: Option<Timestamp>,
     symbols: Option<HashSet<String>>,
@@ -49,9 +51,10 @@ pub struct CursorBuilder {
 }
 
 impl CursorBuilder {
-    pub(crate) fn new(streams: Vec<Stream>) -> Self {
+    pub(crate) fn new(streams: Vec<Arc<StreamReader>>, in_use: InUse) -> Self {
         Self {
             streams,
+            _in_use: in_use,
             from: Timestamp(i64::MIN),
             to: None,
             symbols: None,
@@ -201,15 +204,16 @@ impl CursorBuilder {
         }
         self.check_position()?;
         let (mut sources, mut watches) = (Vec::new(), Vec::new());
-        let expected = self.streams.iter().map(|stream| stream.inner.spaces.len()).sum();
+        let expected = self.streams.iter().map(|stream| stream.spaces.len()).sum();
         budget.lock().unwrap_or_else(PoisonError::into_inner).expect(expected);
         for stream in &self.streams {
-            stream.inner.check_is_here()?;
-            stream.inner.refresh()?;
-            let watch = stream.inner.remote.as_ref().filter(|_| self.live);
-            watches.extend(watch.map(|remote| remote.named(remote.watch())).transpose()?);
+            stream.check_is_here()?;
+            stream.refresh()?;
+            if self.live {
+                watches.extend(stream.watch()?);
+            }
             let first = sources.len();
-            for space in &stream.inner.spaces {
+            for space in &stream.spaces {
                 sources.push(self.source(stream, space, budget)?);
             }
             self.find_last(stream, &mut sources[first..], budget)?;
@@ -225,8 +229,8 @@ impl CursorBuilder {
             until_idle_check: IDLE_CHECK_INTERVAL,
             given: false,
             live: self.live,
-            reads_only: self.streams.iter().any(|stream| stream.inner.is_followed()),
-            is_remote: self.streams.iter().any(|stream| stream.inner.remote.is_some()),
+            reads_only: self.streams.iter().any(|stream| stream.is_followed()),
+            is_remote: self.streams.iter().any(|stream| stream.is_remote()),
             next_poll: Instant::now() + POLL_INTERVAL,
             watches,
             budget: budget.clone(),
@@ -245,7 +249,7 @@ impl CursorBuilder {
         ColumnBuilder::new(self, record.into(), fields.into_iter().map(Into::into).collect())
     }
 
-    pub(crate) fn streams(&self) -> &[Stream] {
+    pub(crate) fn streams(&self) -> &[Arc<StreamReader>] {
         &self.streams
     }
 
@@ -271,21 +275,21 @@ impl CursorBuilder {
         self.check()
     }
 
-    pub(crate) fn filter_of(&self, stream: &Stream) -> Filter {
+    pub(crate) fn filter_of(&self, stream: &StreamReader) -> Filter {
         let (from, last) = self.times();
-        Filter::new(from, last, self.symbols.as_ref(), self.types.as_ref(), &stream.inner)
+        Filter::new(from, last, self.symbols.as_ref(), self.types.as_ref(), stream)
     }
 
     fn source(
         &self,
-        stream: &Stream,
-        space: &Arc<Space>,
+        stream: &Arc<StreamReader>,
+        space: &Arc<SpaceReader>,
         budget: &Arc<Mutex<MergeBudget>>,
     ) -> Result<Source, Error> {
         let filter = self.filter_of(stream);
         let order = self.order();
         let place = self.place(stream, space)?;
-        let sources = self.streams.iter().map(|stream| stream.inner.spaces.len()).sum();
+        let sources = self.streams.iter().map(|stream| stream.spaces.len()).sum();
         Ok(Source::new(
             (stream.clone(), space.clone()),
             filter,
@@ -299,7 +303,7 @@ impl CursorBuilder {
     /// Lets the sources of a stream give the last messages in place of history.
     fn find_last(
         &self,
-        stream: &Stream,
+        stream: &StreamReader,
         sources: &mut [Source],
         budget: &Mutex<MergeBudget>,
     ) -> Result<(), Error> {
@@ -307,10 +311,10 @@ impl CursorBuilder {
         let filter = first.whole_filter();
         let ends: Vec<u64> = sources.iter().map(Source::end).collect();
         // Messages may have symbols that another process has just written.
-        stream.inner.refresh_symbols()?;
+        stream.refresh_symbols()?;
         let found = {
             let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
-            last::find(&stream.inner, filter, fields, &ends, &mut budget)?
+            last::find(stream, filter, fields, &ends, &mut budget)?
         };
         for (source, found) in sources.iter_mut().zip(found) {
             source.give_last(found);
@@ -345,8 +349,9 @@ impl CursorBuilder {
         }
         self.check_keys()?;
         for name in self.types.iter().flatten() {
-            let has =
-                |stream: &Stream| stream.schema().record(name).is_some_and(|(_, record)| record.message);
+            let has = |stream: &Arc<StreamReader>| {
+                stream.schema().record(name).is_some_and(|(_, record)| record.message)
+            };
             if !self.streams.iter().any(has) {
                 return Err(self.no_type(name));
             }
@@ -369,7 +374,7 @@ impl CursorBuilder {
                 if let Some(missing) = fields.iter().find(|field| layout.field(field).is_none()) {
                     let known = layout.fields.iter().take(FIELDS_TOLD).map(|field| field.name.to_string());
                     let field = format!("{record}.{missing}").into();
-                    let (stream, known) = (stream.name().into(), known.collect());
+                    let (stream, known) = ((*stream.name).into(), known.collect());
                     return Err(Error::Field { stream, field, known });
                 }
             }
@@ -378,7 +383,7 @@ impl CursorBuilder {
     }
 
     fn no_type(&self, record: &str) -> Error {
-        let stream = self.streams.first().map(|stream| stream.name().to_string()).unwrap_or_default();
+        let stream = self.streams.first().map(|stream| stream.name.clone()).unwrap_or_default();
         let why = "there is no such message type; see `desc` for those there are";
         Error::Type { stream: stream.into(), record: record.into(), why }
     }
@@ -387,11 +392,11 @@ impl CursorBuilder {
     fn check_position(&self) -> Result<(), Error> {
         let Start::Position(position) = &self.start else { return Ok(()) };
         let needed = self.streams.iter().flat_map(|stream| {
-            let spaces = stream.inner.spaces.iter().map(|space| space.number);
+            let spaces = stream.spaces.iter().map(|space| space.number);
             spaces.map(move |space| (stream, space))
         });
         for (i, (stream, space)) in needed.enumerate() {
-            let (name, id) = (stream.name(), stream.inner.position_id);
+            let (name, id) = (&*stream.name, stream.position_id);
             let found = position.streams.get(i);
             let what = match found {
                 None if space == 0 => format!("the position says nothing of stream {name:?}"),
@@ -409,11 +414,11 @@ impl CursorBuilder {
         Ok(())
     }
 
-    fn place(&self, stream: &Stream, space: &Space) -> Result<Option<Place>, Error> {
+    fn place(&self, stream: &StreamReader, space: &SpaceReader) -> Result<Option<Place>, Error> {
         // Not `Log::next_sequence`, which a snapshot may be ahead of for a moment.
         let end = space.next_sequence();
         let Start::Position(position) = &self.start else { return Ok(self.start.place(self.order(), end)) };
-        let (name, id) = (stream.name(), stream.inner.position_id);
+        let (name, id) = (&*stream.name, stream.position_id);
         let in_space = || position.streams.iter().filter(|found| found.space == space.number);
         let named = || in_space().find(|found| found.name == name);
         let found = in_space().find(|found| found.is_in(id, name)).or_else(named);
@@ -433,9 +438,9 @@ impl CursorBuilder {
 }
 
 /// The layout of a message type; `None` if the stream has none of the name.
-fn message_layout<'s>(stream: &'s Stream, record: &str) -> Option<&'s RecordLayout> {
+fn message_layout<'s>(stream: &'s StreamReader, record: &str) -> Option<&'s RecordLayout> {
     let (id, found) = stream.schema().record(record)?;
-    if found.message { stream.layouts().record(id).ok() } else { None }
+    if found.message { stream.layouts.record(id).ok() } else { None }
 }
 
 /// Reads messages of one or several streams, merged by time; equal times come in the order of the streams, and backwards
@@ -556,10 +561,10 @@ impl Cursor {
             std::thread::sleep(timeout);
             return Ok(());
         };
-        let inner = &source.stream.inner;
-        // One stream alone is not woken by the others'.
-        let bell = if self.sources.len() == 1 { &inner.own_bell } else { &*inner.bell };
-        let rings = bell.rings();
+        let notifiers = &source.stream.notifiers;
+        // A cursor over one stream is not woken by messages of others.
+        let notifier = if self.sources.len() == 1 { &notifiers.stream } else { &notifiers.database };
+        let seen = notifier.count();
         if self.has_more() {
             return Ok(());
         }
@@ -570,8 +575,8 @@ impl Cursor {
             std::thread::sleep(timeout.min(POLL_INTERVAL));
             return self.poll();
         }
-        if !self.wait_at_connection(&|| bell.rings() != rings, timeout) {
-            bell.wait(rings, timeout);
+        if !self.wait_at_connection(&|| notifier.count() != seen, timeout) {
+            notifier.wait(seen, timeout);
         }
         Ok(())
     }
@@ -585,8 +590,8 @@ impl Cursor {
             std::thread::sleep(timeout);
             return Ok(());
         };
-        let bell = source.stream.inner.bell.clone();
-        let rings = bell.rings();
+        let notifier = source.stream.notifiers.database.clone();
+        let seen = notifier.count();
         if cursors.iter().any(|cursor| cursor.has_more()) {
             return Ok(());
         }
@@ -597,12 +602,12 @@ impl Cursor {
             std::thread::sleep(timeout.min(POLL_INTERVAL));
             return cursors.iter_mut().try_for_each(|cursor| cursor.poll());
         }
-        // Pushes of all come over one connection, and ring the database's bell.
+        // Pushes of all streams come over one connection, and notify the database's notifier.
         let at_connection = cursors.iter().find(|cursor| !cursor.watches.is_empty());
         let waited =
-            at_connection.is_some_and(|at| at.wait_at_connection(&|| bell.rings() != rings, timeout));
+            at_connection.is_some_and(|at| at.wait_at_connection(&|| notifier.count() != seen, timeout));
         if !waited {
-            bell.wait(rings, timeout);
+            notifier.wait(seen, timeout);
         }
         Ok(())
     }
@@ -613,28 +618,26 @@ impl Cursor {
     }
 
     /// Waits where pushes come in, if all of them come over one connection: `false` if not.
-    fn wait_at_connection(&self, is_rung: &dyn Fn() -> bool, timeout: Duration) -> bool {
+    fn wait_at_connection(&self, is_notified: &dyn Fn() -> bool, timeout: Duration) -> bool {
         let Some((watch, others)) = self.watches.split_first() else { return false };
         let connection = watch.connection();
-        others.iter().all(|other| other.connection() == connection) && watch.wait(is_rung, timeout)
+        others.iter().all(|other| other.connection() == connection) && watch.wait(is_notified, timeout)
     }
 
     /// Looks at what another process has written.
     fn poll(&mut self) -> Result<(), Error> {
         self.next_poll = Instant::now() + POLL_INTERVAL;
-        let followed = self.sources.iter().map(|source| &source.stream.inner);
-        followed.filter(|inner| inner.is_followed()).try_for_each(|inner| told_later(inner.refresh()))
+        let followed = self.sources.iter().map(|source| &source.stream).filter(|stream| stream.is_followed());
+        followed.into_iter().try_for_each(|stream| told_later(stream.refresh()))
     }
 
     /// Asks what has become of streams elsewhere that are known to have changed.
     fn refresh_stale(&self) -> Result<(), Error> {
-        let remotes = self.sources.iter().filter_map(|source| source.stream.inner.remote.as_ref());
-        remotes.into_iter().try_for_each(|remote| told_later(remote.refresh_stale()))
+        self.sources.iter().try_for_each(|source| told_later(source.stream.refresh_stale()))
     }
 
     fn is_stale(&self) -> bool {
-        let remotes = || self.sources.iter().filter_map(|source| source.stream.inner.remote.as_ref());
-        self.is_remote && remotes().any(|remote| remote.is_stale())
+        self.is_remote && self.sources.iter().any(|source| source.stream.is_stale())
     }
 
     /// Whether the cursor was opened [`live`](CursorBuilder::live): it then has no end.
@@ -651,17 +654,17 @@ impl Cursor {
     pub fn position(&self) -> Position {
         let given = |index: usize| Some(&*self.block).filter(|_| self.lead == Some(index) && self.given);
         let in_stream = |(index, source): (usize, &Source)| InStream {
-            name: source.stream.name().into(),
-            id: Some(source.stream.inner.position_id),
+            name: source.stream.name.clone(),
+            id: Some(source.stream.position_id),
             space: source.space.number,
             place: source.place(given(index)),
         };
         Position { streams: self.sources.iter().enumerate().map(in_stream).collect() }
     }
 
-    /// The streams, in the order in which the cursor was given them.
-    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
-        self.sources.iter().filter(|source| source.space.number == 0).map(|source| &source.stream)
+    /// Names of the streams, in the order of the cursor.
+    pub fn streams(&self) -> impl Iterator<Item = &str> {
+        self.sources.iter().filter(|source| source.space.number == 0).map(|source| &*source.stream.name)
     }
 
     /// Moves to the next message, where that is more than a plain step of the block at hand.
@@ -832,7 +835,7 @@ impl<'a> Message<'a> {
     /// Symbol.
     #[inline]
     pub fn symbol(&self) -> &'a str {
-        self.source().stream.inner.symbol(self.block().symbol())
+        self.source().stream.symbol(self.block().symbol())
     }
 
     /// Number of the symbol in the stream's dictionary.
@@ -861,14 +864,14 @@ impl<'a> Message<'a> {
 
     /// Name of the record type.
     pub fn type_name(&self) -> &'a str {
-        let record = self.source().stream.inner.layouts.record(self.block().type_id());
+        let record = self.source().stream.layouts.record(self.block().type_id());
         record.map_or("?", |record| &record.name)
     }
 
-    /// The stream.
+    /// Name of the stream.
     #[inline]
-    pub fn stream(&self) -> &'a Stream {
-        &self.source().stream
+    pub fn stream_name(&self) -> &'a str {
+        &self.source().stream.name
     }
 
     /// The body in its bytes, as `docs/format/message.md` draws them. Not validated.
@@ -909,7 +912,7 @@ impl<'a> Message<'a> {
         if !self.read_as::<T>()?.is_same {
             let why =
                 "the stream has another version of the type, which cannot be read in place; use `decode`";
-            return Err(Error::Type { stream: self.stream().name().into(), record: T::NAME.into(), why });
+            return Err(Error::Type { stream: self.stream_name().into(), record: T::NAME.into(), why });
         }
         tapedb_codec::view::<T>(self.body()).map_err(|error| self.damaged(error))
     }
@@ -919,7 +922,7 @@ impl<'a> Message<'a> {
     /// # Errors
     /// [`Error::Decode`] for damaged bytes.
     pub fn record(&self) -> Result<RecordRef<'a>, Error> {
-        let layouts = &self.source().stream.inner.layouts;
+        let layouts = &self.source().stream.layouts;
         layouts.view(self.block().type_id(), self.body()).map_err(|error| self.damaged(error))
     }
 
@@ -931,7 +934,7 @@ impl<'a> Message<'a> {
         }
         let why =
             "the message is of another type; ask `type_name` first, or let the cursor give only this type";
-        Err(Error::Type { stream: self.stream().name().into(), record: T::NAME.into(), why })
+        Err(Error::Type { stream: self.stream_name().into(), record: T::NAME.into(), why })
     }
 
     #[cold]
@@ -939,7 +942,7 @@ impl<'a> Message<'a> {
         match error {
             EvolveError::Decode(error) => self.damaged(error),
             error => Error::Convert {
-                stream: self.stream().name().into(),
+                stream: self.stream_name().into(),
                 sequence: self.sequence(),
                 error: Box::new(error),
             },
@@ -949,6 +952,6 @@ impl<'a> Message<'a> {
     #[cold]
     fn damaged(&self, error: DecodeError) -> Error {
         let error = Box::new(error);
-        Error::Decode { stream: self.stream().name().into(), sequence: Some(self.sequence()), error }
+        Error::Decode { stream: self.stream_name().into(), sequence: Some(self.sequence()), error }
     }
 }

@@ -1,7 +1,6 @@
 //! Which messages of a stream a cursor wants.
 
-use crate::space::Lane;
-use crate::stream::StreamInner;
+use crate::stream::reader::{ReadContext, StreamReader};
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use tapedb_codec::batch::BatchHeader;
@@ -54,7 +53,7 @@ impl Filter {
         last: i64,
         symbols: Option<&HashSet<String>>,
         types: Option<&HashSet<String>>,
-        stream: &StreamInner,
+        stream: &StreamReader,
     ) -> Self {
         let symbols = symbols.map(|wanted| Symbols { wanted: wanted.clone(), by_id: Vec::new() });
         let records = stream.layouts.records().iter();
@@ -73,14 +72,14 @@ impl Filter {
     /// Looks ids up anew where symbols have got other names. Asked for each batch and block: what is in memory may still be
     /// judged by the names before.
     #[inline]
-    fn heed_renames(&mut self, stream: &StreamInner) {
+    fn heed_renames(&mut self, stream: &StreamReader) {
         if self.symbols.is_some() && self.renames != stream.dictionary.renames() {
             self.look_up_anew(stream);
         }
     }
 
     #[cold]
-    fn look_up_anew(&mut self, stream: &StreamInner) {
+    fn look_up_anew(&mut self, stream: &StreamReader) {
         self.renames = stream.dictionary.renames();
         self.selected = None;
         if let Some(symbols) = &mut self.symbols {
@@ -133,10 +132,10 @@ impl Filter {
     pub fn wanted_blocks<R: ReadAt>(
         &mut self,
         segment: &Segment<R>,
-        lane: Lane<'_>,
+        context: ReadContext<'_>,
     ) -> VecDeque<Range<usize>> {
         let between = segment.blocks_between(self.from, self.last);
-        let Some(ids) = &self.selected(lane.stream).symbols else {
+        let Some(ids) = &self.selected(context.stream).symbols else {
             return if between.is_empty() { VecDeque::new() } else { VecDeque::from([between]) };
         };
         let mut runs: Vec<Range<usize>> = ids.iter().flat_map(|id| segment.blocks_of(*id)).collect();
@@ -154,14 +153,14 @@ impl Filter {
     }
 
     /// What is wanted of a block of a segment.
-    pub fn selection(&mut self, lane: Lane<'_>) -> Selection<'_> {
+    pub fn selection(&mut self, context: ReadContext<'_>) -> Selection<'_> {
         let (from, last) = (self.from, self.last);
-        let selected = self.selected(lane.stream);
+        let selected = self.selected(context.stream);
         Selection { from, last, symbols: selected.symbols.as_deref(), types: selected.types.as_deref() }
     }
 
     /// Ids of what is wanted, looked up again when the stream has new symbols.
-    fn selected(&mut self, stream: &StreamInner) -> &Selected {
+    fn selected(&mut self, stream: &StreamReader) -> &Selected {
         self.heed_renames(stream);
         let known = stream.dictionary.len();
         let Self { symbols, types, selected, .. } = self;
@@ -189,7 +188,7 @@ impl Filter {
     }
 
     /// Whether no row of a batch is wanted.
-    pub fn wants_none_of(&mut self, header: &BatchHeader, stream: &StreamInner) -> bool {
+    pub fn wants_none_of(&mut self, header: &BatchHeader, stream: &StreamReader) -> bool {
         self.heed_renames(stream);
         header.time_max < self.from
             || header.time_min > self.last
@@ -198,7 +197,7 @@ impl Filter {
 
     /// Whether a row is wanted.
     #[inline]
-    pub fn wants(&mut self, time: i64, symbol: u32, type_id: u16, stream: &StreamInner) -> bool {
+    pub fn wants(&mut self, time: i64, symbol: u32, type_id: u16, stream: &StreamReader) -> bool {
         if time < self.from || time > self.last {
             return false;
         }
@@ -211,7 +210,7 @@ impl Filter {
     }
 
     #[inline]
-    fn wants_symbol(&mut self, symbol: u32, stream: &StreamInner) -> bool {
+    fn wants_symbol(&mut self, symbol: u32, stream: &StreamReader) -> bool {
         match &mut self.symbols {
             None => true,
             Some(symbols) => match symbols.by_id.get(symbol as usize) {
@@ -224,7 +223,7 @@ impl Filter {
 
 impl Symbols {
     #[cold]
-    fn learn(&mut self, symbol: u32, stream: &StreamInner) -> bool {
+    fn learn(&mut self, symbol: u32, stream: &StreamReader) -> bool {
         let wanted = self.wanted.contains(stream.symbol(symbol));
         // Ids that no dictionary has are not remembered: hostile ones would cost memory.
         if symbol < stream.dictionary.len() {

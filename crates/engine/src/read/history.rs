@@ -11,7 +11,8 @@ use crate::read::filter::Filter;
 use crate::read::merge_budget::{Held, MergeBudget};
 use crate::space::catalog::{Catalog, Part};
 use crate::space::lost_messages;
-use crate::space::{Lane, OpenSegment};
+use crate::space::reader::OpenSegment;
+use crate::stream::reader::ReadContext;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::iter::once;
@@ -95,7 +96,7 @@ impl History {
     /// missing among them is told first, whatever the filter: nobody can say which messages they were.
     pub fn new(
         (catalog, snapshot): (&Catalog, &Snapshot),
-        (lane, filter): (Lane<'_>, &Filter),
+        (context, filter): (ReadContext<'_>, &Filter),
         order: Order,
         after: Option<Key>,
         end: u64,
@@ -113,8 +114,8 @@ impl History {
         let granules = granules.map(|granule| Piece::Granule(*granule));
         let parts = parts.map(|part| Piece::Segment(part.clone()));
         let mut history = Self::of(parts.chain(granules), order, after, end);
-        history.errors = lost_messages::below(end, &lane.space.log, (catalog, snapshot));
-        history.errors.extend(lost_messages::sealed(end, &lane.space.directory, catalog));
+        history.errors = lost_messages::below(end, &context.space.log, (catalog, snapshot));
+        history.errors.extend(lost_messages::sealed(end, &context.space.directory, catalog));
         history
     }
 
@@ -135,9 +136,9 @@ impl History {
     ///
     /// # Errors
     /// When its segment cannot be opened.
-    pub fn of_arrivals(lane: Lane<'_>, part: &Arc<Part>, from: u64) -> Result<Self, Error> {
+    pub fn of_arrivals(context: ReadContext<'_>, part: &Arc<Part>, from: u64) -> Result<Self, Error> {
         let after = from.checked_sub(1).map(|before| (i64::MAX, before));
-        let segment = lane.space.open_segment(part, lane.stream)?;
+        let segment = context.space.open_segment(part, context.stream.schema_files())?;
         let failure = segment.as_ref().and_then(|segment| segment.failure());
         let blocks = segment.into_iter().flat_map(|segment| {
             let wanted = |index: &usize| segment.segment.blocks()[*index].sequence_max >= from;
@@ -206,8 +207,8 @@ impl History {
     /// # Errors
     /// Damage, once each; the next call goes on after it. What the system refuses: the next call tries it again.
     #[inline]
-    pub fn advance(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<bool, Error> {
-        let found = self.step(filter, lane);
+    pub fn advance(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<bool, Error> {
+        let found = self.step(filter, context);
         if let Some(error) = self.errors.pop_front() {
             self.fresh = found;
             return Err(error);
@@ -250,7 +251,7 @@ impl History {
 
     /// Finds the next row; `false` when there is none.
     #[inline]
-    fn step(&mut self, filter: &mut Filter, lane: Lane<'_>) -> bool {
+    fn step(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> bool {
         if self.fresh {
             self.fresh = false;
             return self.lead.is_some();
@@ -260,7 +261,7 @@ impl History {
             return false;
         }
         if let Some(lead) = self.lead {
-            match self.advance_slot(lead, filter, lane) {
+            match self.advance_slot(lead, filter, context) {
                 Ok(true) if self.slots[lead].block.rank() < self.limit => return true,
                 Ok(true) => {}
                 ended => {
@@ -274,7 +275,7 @@ impl History {
                 }
             }
         }
-        self.choose_lead(filter, lane);
+        self.choose_lead(filter, context);
         self.lead.is_some()
     }
 
@@ -282,15 +283,20 @@ impl History {
     ///
     /// # Errors
     /// What the system refuses: what is left has become the next piece.
-    fn advance_slot(&mut self, index: usize, filter: &mut Filter, lane: Lane<'_>) -> Result<bool, Error> {
+    fn advance_slot(
+        &mut self,
+        index: usize,
+        filter: &mut Filter,
+        context: ReadContext<'_>,
+    ) -> Result<bool, Error> {
         let Self { slots, budget, errors, order, after, end, .. } = self;
         let slot = &mut slots[index];
         loop {
-            if slot.block.advance(filter, lane, errors) {
+            if slot.block.advance(filter, context, errors) {
                 return Ok(true);
             }
             let bounds = (*order, *after, *end);
-            let loaded = slot.load(&mut lock(budget), bounds, (filter, lane), errors);
+            let loaded = slot.load(&mut lock(budget), bounds, (filter, context), errors);
             match loaded {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
@@ -307,13 +313,13 @@ impl History {
 
     /// Makes the slot with the next row the lead, opening pieces that may hold it. There is no lead where there is no next
     /// row, and where a piece cannot be read: the next call goes on with it.
-    fn choose_lead(&mut self, filter: &mut Filter, lane: Lane<'_>) {
+    fn choose_lead(&mut self, filter: &mut Filter, context: ReadContext<'_>) {
         loop {
             let lead = self.lead.map(|lead| self.slots[lead].block.rank());
             let waiting = self.waiting.peek().map(|Reverse((rank, _))| *rank);
             let unopened = self.pieces.get(self.opened).map(|(rank, _)| *rank);
             if is_next(unopened, [lead, waiting]) {
-                if let Err(error) = self.open_next(filter, lane) {
+                if let Err(error) = self.open_next(filter, context) {
                     self.errors.push_back(error);
                     self.park_lead();
                     return;
@@ -357,14 +363,14 @@ impl History {
     ///
     /// # Errors
     /// When it cannot be read: it is still the next one.
-    fn open_next(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<(), Error> {
+    fn open_next(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<(), Error> {
         let (floor, piece) = &self.pieces[self.opened];
         let rest = match piece {
             Piece::Granule(granule) => Rest::Granule(*granule, None),
-            Piece::Segment(part) => match lane.space.open_segment(part, lane.stream) {
+            Piece::Segment(part) => match context.space.open_segment(part, context.stream.schema_files()) {
                 Ok(Some(segment)) => {
                     self.errors.extend(segment.failure());
-                    let blocks = filter.wanted_blocks(&segment.segment, lane);
+                    let blocks = filter.wanted_blocks(&segment.segment, context);
                     Rest::Open(Feed::new(segment, part.clone(), blocks), None)
                 }
                 Ok(None) => Rest::Nothing,
@@ -390,7 +396,7 @@ impl History {
         slot.block.empty();
         (slot.rest, slot.floor) = (rest, floor);
         lock(&self.budget).count_files(slot.rest.is_open());
-        let found = self.advance_slot(index, filter, lane);
+        let found = self.advance_slot(index, filter, context);
         if matches!(found, Ok(true)) {
             self.waiting.push(Reverse((self.slots[index].block.rank(), index)));
         } else {
@@ -449,25 +455,27 @@ impl Slot {
         &mut self,
         budget: &mut MergeBudget,
         (order, after, end): (Order, Option<Key>, u64),
-        (filter, lane): (&mut Filter, Lane<'_>),
+        (filter, context): (&mut Filter, ReadContext<'_>),
         errors: &mut VecDeque<Error>,
     ) -> Result<bool, Error> {
         budget.close(self.rest.is_open());
         if let Rest::Closed(part, blocks, place) = &mut self.rest {
-            let Some(segment) = lane.space.open_segment(part, lane.stream)? else { return Ok(false) };
+            let Some(segment) = context.space.open_segment(part, context.stream.schema_files())? else {
+                return Ok(false);
+            };
             self.rest = Rest::Open(Feed::new(segment, part.clone(), std::mem::take(blocks)), *place);
         }
         budget.let_go(&mut self.held);
         let mut scratch = (!budget.has_room()).then(|| budget.scratch(order));
         let block = scratch.as_mut().unwrap_or(&mut *self.block);
-        let loaded = self.rest.load(budget, (order, after, end), (filter, lane), block, errors);
+        let loaded = self.rest.load(budget, (order, after, end), (filter, context), block, errors);
         let held = match &mut scratch {
             None => Held::whole(self.block.memory()),
             Some(scratch) => {
                 if self.block.memory() > budget.slice_bytes() * 2 {
                     self.block.forget();
                 }
-                let more = self.block.take_slice(scratch, budget.slice_bytes(), (filter, lane), errors);
+                let more = self.block.take_slice(scratch, budget.slice_bytes(), (filter, context), errors);
                 if let (Some(place), Ok(Some(loaded))) = (more, &loaded) {
                     self.rest.put_back(*loaded, place, order);
                 }
@@ -494,7 +502,7 @@ impl Rest {
         &mut self,
         budget: &mut MergeBudget,
         (order, after, end): (Order, Option<Key>, u64),
-        (filter, lane): (&mut Filter, Lane<'_>),
+        (filter, context): (&mut Filter, ReadContext<'_>),
         block: &mut Block,
         errors: &mut VecDeque<Error>,
     ) -> Result<Option<Loaded>, Error> {
@@ -505,17 +513,17 @@ impl Rest {
                 block.empty();
                 let sequences = granule.first_sequence..granule.next_sequence();
                 let times = (granule.time_min, granule.time_max);
-                let deletions = lane.space.deletions_in_log(&sequences, times)?;
-                lane.stream.unless_gone(lane.space.log.read(&granule, block.bytes_mut()))?;
+                let deletions = context.space.deletions_in_log(&sequences, times)?;
+                context.stream.unless_gone(context.space.log.read(&granule, block.bytes_mut()))?;
                 let bounds = Bounds { after: place.or(after), end, deletions };
-                block.load(&granule.span(), granule.sorted, bounds, (filter, lane), errors);
+                block.load(&granule.span(), granule.sorted, bounds, (filter, context), errors);
                 *self = Self::Nothing;
                 Ok(Some(Loaded::Granule(granule)))
             }
             Self::Open(feed, place) => {
                 let Some(index) = feed.next(order) else { return Ok(None) };
                 let bounds = (place.or(after), end);
-                let loaded = budget.load(feed, index, bounds, (filter, lane), block, errors);
+                let loaded = budget.load(feed, index, bounds, (filter, context), block, errors);
                 if loaded.as_ref().is_err_and(|error| !error.is_damage()) {
                     feed.put_back(index, order);
                 }

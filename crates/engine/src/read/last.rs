@@ -13,8 +13,8 @@ use crate::read::filter::Filter;
 use crate::read::history::Feed;
 use crate::read::merge_budget::MergeBudget;
 use crate::space::catalog::Part;
-use crate::space::{Lane, OpenSegment};
-use crate::stream::StreamInner;
+use crate::space::reader::OpenSegment;
+use crate::stream::reader::{ReadContext, StreamReader};
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::fmt::Write;
 use std::ops::Range;
@@ -100,7 +100,7 @@ impl LastMessages {
 /// # Errors
 /// What the system refuses; a deleted stream.
 pub(crate) fn find(
-    stream: &StreamInner,
+    stream: &StreamReader,
     filter: Filter,
     fields: &KeyFields,
     ends: &[u64],
@@ -129,7 +129,7 @@ enum Wanted {
 /// Always true: all messages later than the time of what comes next from `heap` have been looked at, so a pair whose message
 /// is later is settled; `pending` are pairs that have a message and are not.
 struct Search<'a> {
-    stream: &'a StreamInner,
+    stream: &'a StreamReader,
     filter: Filter,
     ends: &'a [u64],
     types: Vec<Wanted>,
@@ -198,7 +198,7 @@ impl PartialEq for Unit {
 impl Eq for Unit {}
 
 impl<'a> Search<'a> {
-    fn new(stream: &'a StreamInner, filter: Filter, fields: &KeyFields, ends: &'a [u64]) -> Self {
+    fn new(stream: &'a StreamReader, filter: Filter, fields: &KeyFields, ends: &'a [u64]) -> Self {
         let records = (0u16..).zip(stream.layouts.records());
         let types: Vec<Wanted> = records
             .map(|(id, record)| match fields.get(&record.name) {
@@ -234,8 +234,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn lane(&self, space: usize) -> Lane<'a> {
-        Lane { stream: self.stream, space: &self.stream.spaces[space] }
+    fn context(&self, space: usize) -> ReadContext<'a> {
+        ReadContext { stream: self.stream, space: &self.stream.spaces[space] }
     }
 
     fn run(&mut self, budget: &mut MergeBudget) -> Result<(), Error> {
@@ -258,7 +258,7 @@ impl<'a> Search<'a> {
 
     /// Everything in a space that may have a wanted message waits to be looked at.
     fn plan(&mut self, space: usize) {
-        let (catalog, snapshot) = self.lane(space).space.view();
+        let (catalog, snapshot) = self.context(space).space.view();
         let (filter, end) = (&self.filter, self.ends[space]);
         self.generations[space] = catalog.generation;
         let granules = snapshot.iter().filter(|granule| {
@@ -285,9 +285,9 @@ impl<'a> Search<'a> {
     /// When the stream has gone.
     fn plan_anew(&mut self, space: usize, error: Error) -> Result<(), Error> {
         self.stream.check_not_gone()?;
-        let lane = self.lane(space);
-        lane.space.refresh_catalog()?;
-        if lane.space.catalog().generation != self.generations[space] {
+        let context = self.context(space);
+        context.space.refresh_catalog()?;
+        if context.space.catalog().generation != self.generations[space] {
             self.heap.retain(|unit| unit.space != space);
             self.files = self.heap.iter().filter(|unit| matches!(unit.what, What::Blocks(_))).count();
             self.plan(space);
@@ -323,7 +323,9 @@ impl<'a> Search<'a> {
         match unit.what {
             What::Granule(granule) => self.look_at_granule(&granule, space),
             What::Segment(part) => {
-                let Some(segment) = self.lane(space).space.open_segment(&part, self.stream)? else {
+                let Some(segment) =
+                    self.context(space).space.open_segment(&part, self.stream.schema_files())?
+                else {
                     return Ok(());
                 };
                 self.errors[space].extend(segment.failure());
@@ -347,15 +349,15 @@ impl<'a> Search<'a> {
     }
 
     fn look_at_granule(&mut self, granule: &Granule, space: usize) -> Result<(), Error> {
-        let lane = self.lane(space);
+        let context = self.context(space);
         self.block.empty();
         let sequences = granule.first_sequence..granule.next_sequence();
         // Asked first: what has been sealed by now is read there.
-        let deletions = lane.space.deletions_in_log(&sequences, (granule.time_min, granule.time_max))?;
-        lane.stream.unless_gone(lane.space.log.read(granule, self.block.bytes_mut()))?;
+        let deletions = context.space.deletions_in_log(&sequences, (granule.time_min, granule.time_max))?;
+        context.stream.unless_gone(context.space.log.read(granule, self.block.bytes_mut()))?;
         let bounds = Bounds { after: None, end: self.ends[space], deletions };
         let Self { block, filter, errors, .. } = self;
-        block.load(&granule.span(), granule.sorted, bounds, (filter, lane), &mut errors[space]);
+        block.load(&granule.span(), granule.sorted, bounds, (filter, context), &mut errors[space]);
         self.take_rows(space);
         Ok(())
     }
@@ -367,14 +369,14 @@ impl<'a> Search<'a> {
         space: usize,
         budget: &mut MergeBudget,
     ) -> Result<(), Error> {
-        let lane = self.lane(space);
-        let Some(segment) = blocks.open(lane)? else { return Ok(()) };
+        let context = self.context(space);
+        let Some(segment) = blocks.open(context)? else { return Ok(()) };
         let of_type = (0u16..).zip(&self.unsettled_of);
         let types = of_type.filter(|(_, unsettled)| **unsettled > 0).map(|(id, _)| id).collect();
         self.filter.select(self.open.clone(), types);
-        let is_ours = segment.segment.header().schema_version == lane.stream.definition.schema_version;
+        let is_ours = segment.segment.header().schema_version == context.stream.definition.schema_version;
         let Some(entry) = segment.segment.blocks().get(index) else { return Ok(()) };
-        let mut selection = self.filter.selection(lane);
+        let mut selection = self.filter.selection(context);
         if !is_ours {
             // Types have other numbers there.
             selection.types = None;
@@ -386,22 +388,22 @@ impl<'a> Search<'a> {
         let feed = Feed::new(segment, blocks.part.clone(), []);
         let Self { block, filter, errors, ends, .. } = self;
         let bounds = (None, ends[space]);
-        budget.load(&feed, index, bounds, (filter, lane), block, &mut errors[space])?;
+        budget.load(&feed, index, bounds, (filter, context), block, &mut errors[space])?;
         self.take_rows(space);
         Ok(())
     }
 
     /// Lets the blocks that are left wait for their turn, those of them that have an open symbol.
     fn wait(&mut self, mut blocks: Blocks, space: usize) -> Result<(), Error> {
-        let lane = self.lane(space);
-        let Some(segment) = blocks.open(lane)? else { return Ok(()) };
+        let context = self.context(space);
+        let Some(segment) = blocks.open(context)? else { return Ok(()) };
         if blocks.are_stale(self.open.len()) {
             let limit = match blocks.symbols {
                 usize::MAX => usize::MAX,
                 _ => blocks.runs.back().map_or(0, |run| run.end),
             };
             self.filter.select(self.open.clone(), Vec::new());
-            blocks.runs = self.filter.wanted_blocks(&segment.segment, lane);
+            blocks.runs = self.filter.wanted_blocks(&segment.segment, context);
             blocks.cut(limit);
             blocks.symbols = self.open.len();
         }
@@ -417,10 +419,10 @@ impl<'a> Search<'a> {
 
     /// Takes of the rows of the block those that are later than what has been found.
     fn take_rows(&mut self, space: usize) {
-        let lane = self.lane(space);
+        let context = self.context(space);
         loop {
             let Self { block, filter, errors, .. } = self;
-            if !block.advance(filter, lane, &mut errors[space]) {
+            if !block.advance(filter, context, &mut errors[space]) {
                 return;
             }
             match self.types.get(usize::from(block.type_id())) {
@@ -477,10 +479,10 @@ impl<'a> Search<'a> {
 }
 
 impl Blocks {
-    fn open(&self, lane: Lane<'_>) -> Result<Option<Arc<OpenSegment>>, Error> {
+    fn open(&self, context: ReadContext<'_>) -> Result<Option<Arc<OpenSegment>>, Error> {
         match &self.segment {
             Some(segment) => Ok(Some(segment.clone())),
-            None => lane.space.open_segment(&self.part, lane.stream),
+            None => context.space.open_segment(&self.part, context.stream.schema_files()),
         }
     }
 

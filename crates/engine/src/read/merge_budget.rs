@@ -10,8 +10,7 @@ use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
 use crate::read::history::Feed;
-use crate::read::untrusted::is_untrusted;
-use crate::space::Lane;
+use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use tapedb_segment as segment;
 
@@ -176,7 +175,7 @@ impl MergeBudget {
         feed: &Feed,
         index: usize,
         (after, end): (Option<Key>, u64),
-        (filter, lane): (&mut Filter, Lane<'_>),
+        (filter, context): (&mut Filter, ReadContext<'_>),
         block: &mut Block,
         errors: &mut VecDeque<Error>,
     ) -> Result<(), Error> {
@@ -185,14 +184,14 @@ impl MergeBudget {
         let failed = |error| SegmentFailure::of_block(&feed.segment.path, entry, error);
         block.empty();
         let version = segment.header().schema_version;
-        let is_other = version != lane.stream.definition.schema_version;
-        let mut selection = filter.selection(lane);
+        let is_other = version != context.stream.definition.schema_version;
+        let mut selection = filter.selection(context);
         if is_other {
             // Types have other numbers there.
             selection.types = None;
         }
         // Asked first: where the part is another by now, that one is read.
-        let mut deletions = lane.space.deletions_of_part(&feed.part)?;
+        let mut deletions = context.space.deletions_of_part(&feed.part)?;
         segment.read_selected(index, &mut self.raw, &selection).map_err(failed)?;
         let rows = block.columns_mut();
         let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
@@ -205,13 +204,13 @@ impl MergeBudget {
         let end = if feed.part.sequences.end <= end { u64::MAX } else { end };
         let bounds = Bounds { after, end, deletions };
         if is_other {
-            let evolution = lane.stream.evolution(version)?;
-            block.load_converted(&evolution, bounds, (filter, lane), errors);
+            let evolution = context.stream.evolution(version)?;
+            block.load_converted(&evolution, bounds, (filter, context), errors);
         } else {
             block.load_columns(bounds, entry.sequence_max);
         }
-        if is_untrusted(lane)
-            && let Err(error) = block.check_rows(lane)
+        if context.stream.is_untrusted()
+            && let Err(error) = block.check_rows(context)
         {
             block.empty();
             errors.push_back(error);
@@ -223,6 +222,7 @@ impl MergeBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maintenance::context::MaintenanceContext;
     use crate::maintenance::pace::Pace;
     use crate::maintenance::seal::seal_next;
     use crate::stream::Stream;
@@ -247,7 +247,8 @@ mod tests {
     /// Parts that all overlap, those of the last rounds still in the log.
     fn load(stream: &Stream, nth: u64) {
         let mut loader = stream.loader().unwrap();
-        let lane = Lane { stream: &stream.inner, space: &stream.inner.spaces[0] };
+        let (reader, writer) = (&*stream.state.reader, &**stream.state.writer().unwrap());
+        let context = MaintenanceContext { stream: reader, writer, space: &writer.spaces[0] };
         for part in 0..PARTS {
             for row in 0..ROWS {
                 let number = row * PARTS * STREAMS + part * STREAMS + nth;
@@ -257,11 +258,11 @@ mod tests {
                     .unwrap();
             }
             loader.flush().unwrap();
-            lane.space.writer.as_ref().unwrap().roll().unwrap();
+            context.space.writer.roll().unwrap();
             // Without merging, which would leave few.
-            let _maintenance = lane.space.hold_maintenance();
+            let _maintenance = context.space.hold_maintenance();
             if part < PARTS - 10 {
-                assert_eq!(seal_next(lane, &mut Pace::unhurried()).unwrap(), Some(ROWS));
+                assert_eq!(seal_next(context, &mut Pace::unhurried()).unwrap(), Some(ROWS));
             }
         }
     }

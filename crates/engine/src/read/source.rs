@@ -8,8 +8,9 @@ use crate::read::last::{FoundIn, LastMessages};
 use crate::read::merge_budget::MergeBudget;
 use crate::read::position::Place;
 use crate::read::tail::Tail;
-use crate::space::{Lane, Space, end_of};
-use crate::stream::Stream;
+use crate::space::reader::{SpaceReader, end_of};
+use crate::stream::binding::Binding;
+use crate::stream::reader::{ReadContext, StreamReader};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -20,8 +21,8 @@ use tapedb_codec::{DecodeError, DecodeErrorKind, Record, decode_into};
 /// A space of a stream being read. History ends where the log ended when the cursor was opened; the tail begins there.
 #[derive(Debug)]
 pub(crate) struct Source {
-    pub stream: Stream,
-    pub space: Arc<Space>,
+    pub stream: Arc<StreamReader>,
+    pub space: Arc<SpaceReader>,
     filter: Filter,
     phase: Phase,
     /// End of history.
@@ -71,7 +72,7 @@ enum Phase {
 
 impl Source {
     pub fn new(
-        (stream, space): (Stream, Arc<Space>),
+        (stream, space): (Arc<StreamReader>, Arc<SpaceReader>),
         mut filter: Filter,
         order: Order,
         live: bool,
@@ -79,14 +80,15 @@ impl Source {
         (budget, sources): (Arc<Mutex<MergeBudget>>, usize),
     ) -> Self {
         let (catalog, snapshot) = space.view();
-        let (view, lane) = ((&*catalog, &snapshot), Lane { stream: &stream.inner, space: &space });
+        let (view, context) = ((&*catalog, &snapshot), ReadContext { stream: &stream, space: &space });
         let now = Place::History { end: end_of(&catalog, &snapshot), after: None };
         let (end, phase, given) = match place.unwrap_or(now) {
             Place::History { end, after } => {
                 if let Some((time, _)) = after {
                     filter.narrow_to_after(time, order == Order::TimeReversed);
                 }
-                let history = History::new(view, (lane, &filter), order, after, end).sharing(budget.clone());
+                let history =
+                    History::new(view, (context, &filter), order, after, end).sharing(budget.clone());
                 (end, Phase::History(Box::new(history)), after)
             }
             Place::Live { next } => {
@@ -137,8 +139,8 @@ impl Source {
     #[inline]
     pub fn advance(&mut self) -> Result<bool, Error> {
         while let Phase::History(history) = &mut self.phase {
-            let lane = Lane { stream: &self.stream.inner, space: &self.space };
-            match history.advance(&mut self.filter, lane) {
+            let context = ReadContext { stream: &self.stream, space: &self.space };
+            match history.advance(&mut self.filter, context) {
                 Ok(true) => return Ok(true),
                 Ok(false) if !self.live => return Ok(false),
                 Ok(false) => self.begin_tail(),
@@ -169,7 +171,7 @@ impl Source {
     /// message given. `false`: the files are the same.
     #[cold]
     fn plan_anew(&mut self) -> Result<bool, Error> {
-        self.stream.inner.check_not_gone()?;
+        self.stream.check_not_gone()?;
         self.space.refresh_catalog()?;
         let (catalog, snapshot) = self.space.view();
         if catalog.generation == self.generation {
@@ -181,9 +183,9 @@ impl Source {
         if let Some((time, _)) = self.given {
             self.filter.narrow_to_after(time, self.order == Order::TimeReversed);
         }
-        let lane = Lane { stream: &self.stream.inner, space: &self.space };
+        let context = ReadContext { stream: &self.stream, space: &self.space };
         let mut history =
-            History::new((&catalog, &snapshot), (lane, &self.filter), self.order, self.given, self.end);
+            History::new((&catalog, &snapshot), (context, &self.filter), self.order, self.given, self.end);
         // Holes in the log were told at first. What was sealed with losses meanwhile was not.
         let lost = catalog.lost_below(self.end);
         let is_new = |error: &Error| lost != self.lost && matches!(error, Error::Lost(_));
@@ -199,10 +201,10 @@ impl Source {
     fn tell_dropped(&mut self) -> Result<(), Error> {
         let first_sequence = self.space.log.first_sequence();
         match &mut self.phase {
-            Phase::History(history) if self.stream.inner.definition.options.is_transient() => {
+            Phase::History(history) if self.stream.definition.options.is_transient() => {
                 match history.leave_out_before(first_sequence) {
                     0 => Ok(()),
-                    messages => Err(self.stream.inner.dropped(messages, first_sequence)),
+                    messages => Err(self.stream.dropped(messages, first_sequence)),
                 }
             }
             _ => Ok(()),
@@ -227,8 +229,8 @@ impl Source {
 
     fn advance_tail(&mut self) -> Result<bool, Error> {
         let Phase::Tail(tail) = &mut self.phase else { return Ok(false) };
-        let lane = Lane { stream: &self.stream.inner, space: &self.space };
-        tail.advance(&mut self.filter, lane).map_err(|error| self.note_gone(error))
+        let context = ReadContext { stream: &self.stream, space: &self.space };
+        tail.advance(&mut self.filter, context).map_err(|error| self.note_gone(error))
     }
 
     /// A deleted stream is told once, then there is nothing more of it.
@@ -316,7 +318,7 @@ impl Source {
     pub fn has_more(&self) -> bool {
         match &self.phase {
             Phase::History(_) | Phase::Last(_) => true,
-            Phase::Tail(tail) => tail.has_more(Lane { stream: &self.stream.inner, space: &self.space }),
+            Phase::Tail(tail) => tail.has_more(ReadContext { stream: &self.stream, space: &self.space }),
             Phase::Gone(_) => false,
         }
     }
@@ -367,8 +369,8 @@ impl Source {
 
     #[cold]
     fn find<T: Record + 'static>(&self) -> Result<ReadAs, Error> {
-        let read_as = match self.stream.type_id_of::<T>() {
-            Ok(type_id) => ReadAs { type_id, is_same: true },
+        let read_as = match self.stream.binding_of::<T>() {
+            Ok(Binding { type_id, .. }) => ReadAs { type_id, is_same: true },
             Err(error) if self.stream.schema().record(T::NAME).is_none() => return Err(error),
             Err(_) => self.plan::<T>()?,
         };
@@ -383,7 +385,7 @@ impl Source {
             Ok((read_as, _)) => Ok(*read_as),
             Err(error) => {
                 let error = Box::new(error.clone());
-                Err(Error::Version { stream: self.stream.name().into(), error })
+                Err(Error::Version { stream: (*self.stream.name).into(), error })
             }
         }
     }
@@ -402,7 +404,7 @@ impl Source {
     }
 }
 
-fn planned<T: Record + 'static>(stream: &Stream) -> Plan {
-    let reader = Reader::<T>::new(stream.layouts())?;
+fn planned<T: Record + 'static>(stream: &StreamReader) -> Plan {
+    let reader = Reader::<T>::new(&stream.layouts)?;
     Ok((ReadAs { type_id: reader.type_id(), is_same: reader.is_identity() }, Box::new(reader)))
 }

@@ -5,8 +5,8 @@ use crate::read::block::{Key, Order};
 use crate::read::cursor::CursorBuilder;
 use crate::read::merge_budget::MergeBudget;
 use crate::read::position::{InStream, Place, Position};
-use crate::space::Space;
-use crate::stream::Stream;
+use crate::space::reader::SpaceReader;
+use crate::stream::reader::StreamReader;
 use std::sync::{Arc, Mutex};
 use tapedb_schema::Timestamp;
 
@@ -59,8 +59,8 @@ fn before((time, sequence): Key) -> Option<Key> {
 }
 
 /// The place of a space, as a position says it.
-fn in_stream(stream: &Stream, space: &Space, place: Place) -> InStream {
-    InStream { name: stream.name().into(), id: Some(stream.inner.position_id), space: space.number, place }
+fn in_stream(stream: &StreamReader, space: &SpaceReader, place: Place) -> InStream {
+    InStream { name: stream.name.clone(), id: Some(stream.position_id), space: space.number, place }
 }
 
 impl CursorBuilder {
@@ -106,7 +106,7 @@ impl CursorBuilder {
     fn position_of_sequences(&self, sequences: &[u64]) -> Result<Position, Error> {
         let spaces = || {
             let of = |stream| move |space| (stream, space);
-            self.streams().iter().flat_map(move |stream: &Stream| stream.inner.spaces.iter().map(of(stream)))
+            self.streams().iter().flat_map(move |stream| stream.spaces.iter().map(of(stream)))
         };
         let (need, have) = (spaces().count(), sequences.len());
         if need != have {

@@ -4,8 +4,8 @@ use crate::error::Error;
 use crate::read::block::{Block, Bounds, LAST, Order};
 use crate::read::filter::Filter;
 use crate::read::history::History;
-use crate::space::Lane;
 use crate::space::lost_messages;
+use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use tapedb_log::TailPosition;
 
@@ -61,9 +61,9 @@ impl Tail {
 
     /// Whether there may be something that has not been given.
     #[inline]
-    pub fn has_more(&self, lane: Lane<'_>) -> bool {
-        let end = lane.space.log.next_sequence().min(self.end);
-        !self.drained || end > self.position.sequence() || lane.stream.is_deleted()
+    pub fn has_more(&self, context: ReadContext<'_>) -> bool {
+        let end = context.space.log.next_sequence().min(self.end);
+        !self.drained || end > self.position.sequence() || context.stream.is_deleted()
     }
 
     #[inline]
@@ -106,50 +106,50 @@ impl Tail {
     /// # Errors
     /// Damage, once each; the next call goes on after it.
     #[inline]
-    pub fn advance(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<bool, Error> {
+    pub fn advance(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<bool, Error> {
         loop {
             if let Some(error) = self.errors.pop_front() {
                 self.positioned = false;
                 return Err(error);
             }
             if self.sealed.is_some() {
-                if self.advance_sealed(filter, lane)? {
+                if self.advance_sealed(filter, context)? {
                     return Ok(true);
                 }
                 continue;
             }
-            if self.block.advance(filter, lane, &mut self.errors) {
+            if self.block.advance(filter, context, &mut self.errors) {
                 self.next_sequence = self.block.sequence() + 1;
                 self.positioned = true;
                 return Ok(true);
             }
             (self.positioned, self.drained) = (false, self.errors.is_empty());
-            if !self.has_more(lane) {
+            if !self.has_more(context) {
                 self.next_sequence = self.next_sequence.max(self.position.sequence());
                 // Nothing more is pushed while what was pushed counts as unread, though this tail begins behind it.
-                lane.space.note_consumed(self.next_sequence);
+                context.space.note_consumed(self.next_sequence);
                 return Ok(false);
             }
             if self.drained {
-                self.read(filter, lane)?;
+                self.read(filter, context)?;
             }
         }
     }
 
     /// Reads on: in the log, or in a segment what is no longer there.
-    fn read(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<(), Error> {
+    fn read(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<(), Error> {
         let mut position = self.position;
-        let read = lane.space.log.read_from(&mut position, self.read_bytes, self.block.bytes_mut());
-        let read = lane.stream.unless_gone(read).and_then(|span| {
+        let read = context.space.log.read_from(&mut position, self.read_bytes, self.block.bytes_mut());
+        let read = context.stream.unless_gone(read).and_then(|span| {
             let sequences = span.first_sequence..span.next_sequence();
-            Ok((span, lane.space.deletions_in_log(&sequences, (i64::MIN, i64::MAX))?))
+            Ok((span, context.space.deletions_in_log(&sequences, (i64::MIN, i64::MAX))?))
         });
         let (span, deletions) = match read {
             Ok(read) => read,
-            Err(error) if is_elsewhere(&error) && self.read_sealed(lane)? => return Ok(()),
+            Err(error) if is_elsewhere(&error) && self.read_sealed(context)? => return Ok(()),
             // What the log lacks may never have been in it: it was rewritten.
-            Err(error) if error.is_damage() && self.read_sealed(lane)? => return Ok(()),
-            Err(error) if is_elsewhere(&error) && self.is_dropped(lane) => return Err(self.skip(lane)),
+            Err(error) if error.is_damage() && self.read_sealed(context)? => return Ok(()),
+            Err(error) if is_elsewhere(&error) && self.is_dropped(context) => return Err(self.skip(context)),
             Err(error) => {
                 // Behind what is damaged.
                 self.position = position;
@@ -157,46 +157,46 @@ impl Tail {
             }
         };
         (self.position, self.drained) = (position, false);
-        lane.space.note_consumed(position.sequence());
+        context.space.note_consumed(position.sequence());
         // A batch that begins before the position has rows that have been given.
         let after = self.next_sequence.checked_sub(1).map(|before| (i64::MAX, before));
         let bounds = Bounds { after, end: self.end, deletions };
-        self.block.load(&span, true, bounds, (filter, lane), &mut self.errors);
+        self.block.load(&span, true, bounds, (filter, context), &mut self.errors);
         Ok(())
     }
 
     /// Whether the next message was in memory and had to go.
     #[cold]
-    fn is_dropped(&self, lane: Lane<'_>) -> bool {
+    fn is_dropped(&self, context: ReadContext<'_>) -> bool {
         let next = self.position.sequence().max(self.next_sequence);
-        lane.stream.definition.options.is_transient() && next < lane.space.log.first_sequence()
+        context.stream.definition.options.is_transient() && next < context.space.log.first_sequence()
     }
 
     /// Goes on with the oldest message there is; the error says how many were missed.
     #[cold]
-    fn skip(&mut self, lane: Lane<'_>) -> Error {
-        let first_sequence = lane.space.log.first_sequence();
+    fn skip(&mut self, context: ReadContext<'_>) -> Error {
+        let first_sequence = context.space.log.first_sequence();
         let next = self.position.sequence().max(self.next_sequence);
         self.next_sequence = first_sequence.clamp(next, self.end.max(next));
         self.position = TailPosition::at(self.next_sequence);
-        lane.stream.dropped(self.next_sequence - next, first_sequence)
+        context.stream.dropped(self.next_sequence - next, first_sequence)
     }
 
     /// Begins with the part that holds the next message; `false` if none does.
     #[cold]
-    fn read_sealed(&mut self, lane: Lane<'_>) -> Result<bool, Error> {
+    fn read_sealed(&mut self, context: ReadContext<'_>) -> Result<bool, Error> {
         let next = self.position.sequence().max(self.next_sequence);
         self.next_sequence = next;
         loop {
-            lane.space.refresh_catalog()?;
-            let catalog = lane.space.catalog();
+            context.space.refresh_catalog()?;
+            let catalog = context.space.catalog();
             let Some(part) = catalog.parts_between(next..next.saturating_add(1)).first() else {
                 return Ok(false);
             };
-            let opened = History::of_arrivals(lane, part, next);
+            let opened = History::of_arrivals(context, part, next);
             match opened {
                 Ok(history) => self.sealed = Some((Box::new(history), part.sequences.end)),
-                Err(error) if error.is_missing_file() && lane.space.is_newer_than(&catalog)? => continue,
+                Err(error) if error.is_missing_file() && context.space.is_newer_than(&catalog)? => continue,
                 Err(error) if error.is_missing_file() || error.is_damage() => {
                     self.errors.push_back(error);
                     self.next_sequence = part.sequences.end.min(self.end);
@@ -204,16 +204,16 @@ impl Tail {
                 }
                 Err(error) => return Err(error),
             }
-            self.errors.extend(lost_messages::of_part(&lane.space.directory, part));
+            self.errors.extend(lost_messages::of_part(&context.space.directory, part));
             self.drained = false;
             return Ok(true);
         }
     }
 
-    fn advance_sealed(&mut self, filter: &mut Filter, lane: Lane<'_>) -> Result<bool, Error> {
+    fn advance_sealed(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<bool, Error> {
         let Some((history, end)) = &mut self.sealed else { return Ok(false) };
         self.positioned = false;
-        let advanced = match history.advance(filter, lane) {
+        let advanced = match history.advance(filter, context) {
             // Another part has taken the place of this one, or is looked for and told to be missing.
             Err(error) if error.is_missing_file() => {
                 self.position = TailPosition::at(self.next_sequence);

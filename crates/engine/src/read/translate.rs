@@ -1,7 +1,7 @@
 //! Batches of another version of the schema, made into batches of the version a stream was opened with.
 
 use crate::error::Error;
-use crate::space::Lane;
+use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use tapedb_codec::batch::{self, BatchBuilder, BatchHeader, MAX_BATCH_BYTES, Rows};
 use tapedb_codec::evolve::{Evolution, EvolveError};
@@ -13,11 +13,11 @@ const BYTES_MAX: usize = MAX_BATCH_BYTES / 4;
 /// in `out` too. Messages that have no counterpart are left out, and told.
 pub(crate) fn translate(
     (header, bytes): (&BatchHeader, &[u8]),
-    lane: Lane<'_>,
+    context: ReadContext<'_>,
     out: &mut Vec<u8>,
     errors: &mut VecDeque<Error>,
 ) {
-    let evolution = match lane.stream.evolution(header.schema_version) {
+    let evolution = match context.stream.evolution(header.schema_version) {
         Ok(evolution) => evolution,
         Err(error) => return errors.push_back(error),
     };
@@ -28,7 +28,7 @@ pub(crate) fn translate(
     }
     let mut translator = Translator {
         evolution: &evolution,
-        lane,
+        context,
         builder: BatchBuilder::new(),
         first_sequence: 0,
         body: Vec::new(),
@@ -43,7 +43,7 @@ pub(crate) fn translate(
 
 struct Translator<'a> {
     evolution: &'a Evolution,
-    lane: Lane<'a>,
+    context: ReadContext<'a>,
     builder: BatchBuilder,
     first_sequence: u64,
     body: Vec<u8>,
@@ -67,7 +67,7 @@ impl Translator<'_> {
                 }
                 self.builder.push_bytes(time, symbol, type_id, &self.body).map_err(Error::from)
             }
-            Err(error) => Err(not_converted(self.lane, sequence, error)),
+            Err(error) => Err(not_converted(self.context, sequence, error)),
         };
         if let Err(error) = pushed {
             errors.push_back(error);
@@ -81,7 +81,7 @@ impl Translator<'_> {
     /// Ends the batch, if there is one.
     fn close(&mut self, out: &mut Vec<u8>) {
         let start = out.len();
-        if self.builder.finish(self.lane.stream.definition.schema_version, out) > 0 {
+        if self.builder.finish(self.context.stream.definition.schema_version, out) > 0 {
             // It has a header: nothing can be wrong with its length.
             let _ = batch::assign_sequence(&mut out[start..], self.first_sequence);
         }
@@ -89,6 +89,6 @@ impl Translator<'_> {
 }
 
 /// A message that has no counterpart in the version of the stream.
-pub(crate) fn not_converted(lane: Lane<'_>, sequence: u64, error: EvolveError) -> Error {
-    Error::Convert { stream: lane.stream.name.as_str().into(), sequence, error: Box::new(error) }
+pub(crate) fn not_converted(context: ReadContext<'_>, sequence: u64, error: EvolveError) -> Error {
+    Error::Convert { stream: context.stream.name.as_str().into(), sequence, error: Box::new(error) }
 }

@@ -4,39 +4,39 @@
 //! ours writes: bodies that are not of the schema, record types that are only nested, symbols that nobody described. Whole
 //! batches and blocks are refused, each with one error; the reader goes on behind them.
 
-use crate::batches::check_batch_rows;
 use crate::error::Error;
-use crate::space::Lane;
+use crate::rows::check_batch_rows;
+use crate::stream::reader::ReadContext;
 use tapedb_codec::batch::{BatchHeader, Rows};
 use tapedb_segment::RowHeader;
-
-/// Whether the messages of a stream are to be checked before readers get them.
-pub(crate) fn is_untrusted(lane: Lane<'_>) -> bool {
-    lane.stream.remote.as_ref().is_some_and(|remote| !remote.upstream.is_trusted())
-}
 
 /// Checks the messages of a whole batch, of the stream's version of its schema. `rows`: memory that is used again.
 pub(crate) fn check_batch(
     header: &BatchHeader,
     batch: &[u8],
     rows: &mut Rows,
-    lane: Lane<'_>,
+    context: ReadContext<'_>,
 ) -> Result<(), Error> {
-    let symbols = lane.stream.dictionary.len();
-    check_batch_rows(header, batch, rows, &lane.stream.layouts, symbols).map_err(|(row, what)| {
-        refused(lane, header.first_sequence + row as u64, u64::from(header.count), &what)
+    let symbols = context.stream.dictionary.len();
+    check_batch_rows(header, batch, rows, &context.stream.layouts, symbols).map_err(|(row, what)| {
+        refused(context, header.first_sequence + row as u64, u64::from(header.count), &what)
     })
 }
 
 /// Checks one message of a block that has so many, of the stream's version of its schema.
-pub(crate) fn check_row(row: RowHeader, body: &[u8], count: usize, lane: Lane<'_>) -> Result<(), Error> {
+pub(crate) fn check_row(
+    row: RowHeader,
+    body: &[u8],
+    count: usize,
+    context: ReadContext<'_>,
+) -> Result<(), Error> {
     let RowHeader { sequence, symbol, type_id, .. } = row;
-    let refused = |what: &str| refused(lane, sequence, count as u64, what);
-    let symbols = lane.stream.dictionary.len();
+    let refused = |what: &str| refused(context, sequence, count as u64, what);
+    let symbols = context.stream.dictionary.len();
     if symbol >= symbols {
         return Err(refused(&format!("its symbol is number {symbol}, and the stream has {symbols}")));
     }
-    let layouts = &lane.stream.layouts;
+    let layouts = &context.stream.layouts;
     let record = layouts.record(type_id).map_err(|error| refused(&error.to_string()))?;
     if !record.message {
         return Err(refused(&format!("{} is only nested in others", record.name)));
@@ -45,11 +45,11 @@ pub(crate) fn check_row(row: RowHeader, body: &[u8], count: usize, lane: Lane<'_
 }
 
 #[cold]
-fn refused(lane: Lane<'_>, sequence: u64, count: u64, what: &str) -> Error {
+fn refused(context: ReadContext<'_>, sequence: u64, count: u64, what: &str) -> Error {
     Error::Protocol {
         what: format!(
             "stream {:?}, message {sequence}: {what}; the {count} messages that the server sent with it are left out",
-            lane.stream.name
+            context.stream.name
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! Opens segments, damaged ones too: the stream knows what a damaged header said.
+//! Opens segments, also damaged ones: what a damaged header said is known from the stream.
 
 use crate::error::Error;
 use crate::stream::versions;
@@ -7,21 +7,23 @@ use tapedb_codec::dynamic::Layouts;
 use tapedb_log::Storage;
 use tapedb_segment::{Damage, Plan, ReadAt, Segment, SegmentError, SegmentHeader};
 
-/// The stream of a segment.
-pub(crate) struct Origin<'a> {
+/// The versions of a stream's schema, as its files have them.
+#[derive(Clone, Copy)]
+pub(crate) struct SchemaFiles<'a> {
     pub storage: &'a dyn Storage,
+    /// The stream's directory.
     pub directory: &'a Path,
-    /// The newest version of its schema.
-    pub schema_version: u16,
+    /// The newest version.
+    pub version: u16,
 }
 
-impl Origin<'_> {
+impl SchemaFiles<'_> {
     /// Opens a segment, and says what is damaged of header and index. `known`: what the header should say but for the version
     /// of the schema, which may be any of the stream's.
     ///
     /// # Errors
     /// As [`Segment::salvage`].
-    pub fn open<R: ReadAt + Clone>(
+    pub fn open_segment<R: ReadAt + Clone>(
         &self,
         file: R,
         known: &SegmentHeader,
@@ -31,7 +33,7 @@ impl Origin<'_> {
             Err(error @ SegmentError::Damaged(_)) => error,
             Err(error) => return Err(error),
         };
-        for version in (1..=self.schema_version).rev() {
+        for version in (1..=self.version).rev() {
             let Ok(plan) = self.plan(version) else { continue };
             let known = SegmentHeader { schema_version: version, ..known.clone() };
             match Segment::salvage(file.clone(), &known, &plan) {

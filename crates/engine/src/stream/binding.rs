@@ -1,7 +1,6 @@
 //! Rust types bound to the record types of a stream.
 
 use crate::error::Error;
-use crate::stream::StreamInner;
 use std::collections::HashSet;
 use tapedb_codec::dynamic::{Layouts, TypeLayout};
 use tapedb_codec::{MAX_DEPTH, Record, SchemaBuilder};
@@ -25,14 +24,14 @@ impl Binding {
     }
 }
 
-/// The error for a Rust type that is none of the stream's.
+/// The error for a Rust type that the stream does not have.
 #[cold]
-pub(crate) fn unbound<T: Record>(stream: &StreamInner) -> Error {
-    let why = match stream.layouts.schema().record(T::NAME) {
+pub(crate) fn unbound<T: Record>(stream: &str, layouts: &Layouts) -> Error {
+    let why = match layouts.schema().record(T::NAME) {
         None => "the stream has no such record type; see `desc` for those it has",
         Some(_) => "the stream's record type of that name has other fields than the program's",
     };
-    Error::Type { stream: (*stream.name).into(), record: T::NAME.into(), why }
+    Error::Type { stream: stream.into(), record: T::NAME.into(), why }
 }
 
 /// Whether records and arrays can lie in each other about [`MAX_DEPTH`] deep. Follows all types at once, a level at a

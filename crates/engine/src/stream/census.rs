@@ -1,12 +1,12 @@
-//! What a stream holds, as its catalogs and indexes know it: cheap enough to be asked for again and again.
+//! What a stream holds, as its catalogs and indexes state it: cheap enough to be called often.
 
 use crate::error::Error;
 use crate::stream::Stream;
 
-/// What a stream holds and what of it waits for maintenance, at one moment. Nothing of it is looked up on the disk.
+/// What a stream holds and what of it waits for maintenance, at one moment. Nothing of it is read from the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Messages in segments, those with deletions to come included.
+    /// Messages in segments, those including those with deletions to be carried out.
     pub sealed_messages: u64,
     /// Segments.
     pub segments: u64,
@@ -27,15 +27,15 @@ pub struct Census {
 }
 
 impl Stream {
-    /// What the stream holds. Of a stream elsewhere: as far as it is known here.
+    /// What the stream holds. Of a stream behind a server: as far as it is known here.
     ///
     /// # Errors
     /// When the stream has been deleted or renamed.
     pub fn census(&self) -> Result<Census, Error> {
-        self.inner.check_not_deleted()?;
-        let mut census = Census { symbols: self.inner.dictionary.len(), ..Census::default() };
-        let is_transient = self.inner.definition.options.is_transient();
-        for space in &self.inner.spaces {
+        self.state.check_not_deleted()?;
+        let mut census = Census { symbols: self.state.dictionary.len(), ..Census::default() };
+        let is_transient = self.state.definition.options.is_transient();
+        for space in &self.state.spaces {
             let (catalog, snapshot) = space.view();
             let logged = || snapshot.iter().filter(|granule| granule.next_sequence() > catalog.sealed);
             let waiting = |file: &tapedb_log::CompleteFile| file.next_sequence > catalog.sealed;

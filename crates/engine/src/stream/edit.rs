@@ -1,18 +1,21 @@
 //! Deleting messages of a stream, and renaming its symbols.
 //!
-//! A deletion is a line in the manifest of each space: it takes effect at once and costs the same for one message and for a
-//! thousand million. Readers leave out what it covers; upkeep takes the messages out of their files later. A cursor that is
-//! open already leaves them out from the next piece on that it reads: what it has in memory (64 Ki messages at most) it may
-//! still give.
+//! A deletion is a line in the manifest of each space: it takes effect at once and costs the same for one message and for
+//! 10^9. Readers leave out what it covers; maintenance removes the messages from their files later. A cursor that is
+//! already open leaves them out from the next granule or block on that it reads: it may still give what it has in memory (64 Ki
+//! messages at most).
 
 use crate::error::Error;
 use crate::read::block::Order;
 use crate::read::filter::Filter;
 use crate::read::history::History;
+use crate::space::Space;
 use crate::space::catalog::Catalog;
 use crate::space::deletion::Deletion;
-use crate::space::{Lane, end_of};
-use crate::stream::{Stream, StreamInner};
+use crate::space::reader::end_of;
+use crate::stream::Stream;
+use crate::stream::reader::{ReadContext, StreamReader};
+use crate::stream::writer::StreamWriter;
 use crate::upstream::Command;
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::Ordering;
@@ -51,7 +54,7 @@ impl Stream {
     /// [`Error::NoSymbol`]; when another symbol has the new name, or it is empty or too long; when the database is open for
     /// reading only, the stream has been deleted, or the symbol file cannot be written: the symbol then has its old name.
     pub fn rename_symbol(&self, old: &str, new: &str) -> Result<(), Error> {
-        self.inner.rename_symbol(old, new)
+        self.state.rename_symbol(old, new)
     }
 
     /// Deletes all messages at or after a time, as far as they have been acknowledged by now.
@@ -118,17 +121,18 @@ impl Stream {
         let symbols: Option<Vec<String>> =
             symbols.map(|symbols| symbols.into_iter().map(|symbol| symbol.as_ref().to_string()).collect());
         let command = |stream| Command::Delete { stream, from, last, symbols: symbols.clone() };
-        if self.inner.command(command)?.is_some() {
+        if self.state.command(command)?.is_some() {
             return Ok(());
         }
-        let symbols = symbols.map(|symbols| ids(&self.inner, symbols));
+        let symbols = symbols.map(|symbols| self.state.ids_of(symbols));
         if symbols.as_ref().is_some_and(Vec::is_empty) {
-            return self.inner.check_not_deleted();
+            return self.state.check_not_deleted();
         }
-        self.inner.spaces.iter().try_for_each(|space| {
-            let lane = Lane { stream: &self.inner, space };
+        let writer = self.state.writer()?;
+        writer.spaces.iter().try_for_each(|space| {
             let sequences = 0..space.next_sequence();
-            delete_in(lane, Deletion { number: 0, from, last, sequences, symbols: symbols.clone() })
+            let deletion = Deletion { number: 0, from, last, sequences, symbols: symbols.clone() };
+            delete_in(&self.state.reader, writer, space, deletion)
         })
     }
 }
@@ -148,48 +152,59 @@ pub(crate) fn bounds(times: &impl RangeBounds<Timestamp>) -> Option<(i64, i64)> 
     (from <= last).then_some((from, last))
 }
 
-/// Ids of those symbols that the stream has, ascending.
-pub(crate) fn ids<S: AsRef<str>>(stream: &StreamInner, symbols: impl IntoIterator<Item = S>) -> Vec<u32> {
-    let mut ids: Vec<u32> =
-        symbols.into_iter().filter_map(|symbol| stream.dictionary.id(symbol.as_ref())).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    ids
+fn delete_in(
+    stream: &StreamReader,
+    writer: &StreamWriter,
+    space: &Space,
+    deletion: Deletion,
+) -> Result<(), Error> {
+    writer.check_lock()?;
+    // While nothing is appended, so that what is late afterwards depends on what is left.
+    let _hold = space.writer.hold();
+    stream.check_not_deleted()?;
+    delete(space, deletion)?;
+    find_last_time(stream, space)
 }
 
-fn delete_in(lane: Lane<'_>, deletion: Deletion) -> Result<(), Error> {
-    lane.stream.check_lock()?;
-    let writer = lane.space.writer.as_ref().ok_or(Error::ReadOnly)?;
-    // Nobody appends meanwhile, so that what is late afterwards is decided by what is left.
-    let _hold = writer.hold();
-    lane.stream.check_not_deleted()?;
-    lane.space.delete(deletion)?;
-    find_last_time(lane)
-}
-
-/// Finds the time of the latest message that is left, by which late ones are told.
-pub(crate) fn find_last_time(lane: Lane<'_>) -> Result<(), Error> {
-    let last_time = loop {
-        let (catalog, snapshot) = lane.space.view();
-        match last_time_in(lane, (&catalog, &snapshot)) {
-            // Upkeep has put other files in the place of those.
-            Err(error) if error.is_missing_file() && lane.space.is_newer_than(&catalog)? => {}
-            found => break found?,
+/// Deletes messages: readers that have not read them yet do not find them from now on.
+pub(crate) fn delete(space: &Space, deletion: Deletion) -> Result<(), Error> {
+    // Under the lock of changes: a segment that gets its number later is made with the deletion in the catalog.
+    space.change_catalog(|catalog| {
+        let number = space.number_in_change();
+        let mut new = catalog.with_deletion(Deletion { number, ..deletion });
+        if new.parts.is_empty() {
+            // Of a transient stream: what the log has dropped is gone, whether it was deleted or not.
+            let first_sequence = space.log.first_sequence();
+            new.deletions.retain(|deletion| deletion.sequences.end > first_sequence);
         }
-    };
-    lane.space.last_time.store(last_time, Ordering::Relaxed);
+        Some(new)
+    })?;
     Ok(())
 }
 
-fn last_time_in(lane: Lane<'_>, view: (&Catalog, &Snapshot)) -> Result<i64, Error> {
+/// Finds the time of the latest message that is left: earlier ones are late.
+pub(crate) fn find_last_time(stream: &StreamReader, space: &Space) -> Result<(), Error> {
+    let last_time = loop {
+        let (catalog, snapshot) = space.view();
+        match last_time_in(ReadContext { stream, space }, (&catalog, &snapshot)) {
+            // Maintenance has replaced those files by others.
+            Err(error) if error.is_missing_file() && space.is_newer_than(&catalog)? => {}
+            found => break found?,
+        }
+    };
+    space.last_time.store(last_time, Ordering::Relaxed);
+    Ok(())
+}
+
+fn last_time_in(context: ReadContext<'_>, view: (&Catalog, &Snapshot)) -> Result<i64, Error> {
     let mut filter = Filter::all();
     let end = end_of(view.0, view.1);
-    let mut history = History::new(view, (lane, &filter), Order::TimeReversed, None, end);
+    let mut history = History::new(view, (context, &filter), Order::TimeReversed, None, end);
     loop {
-        match history.advance(&mut filter, lane) {
+        match history.advance(&mut filter, context) {
             Ok(true) => return Ok(history.current().map_or(i64::MIN, |block| block.time())),
             Ok(false) => return Ok(i64::MIN),
-            // What is damaged has been told, or will be, to those who read it.
+            // Readers of the damaged messages get the error.
             Err(error) if error.is_damage() => {}
             Err(error) => return Err(error),
         }

@@ -1,6 +1,5 @@
-//! Telling others what happens to a stream, as it happens: for those who pass it on.
+//! Notifies observers of what happens to a stream, as it happens.
 
-use crate::stream::Stream;
 use crate::stream::order::Slot;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,66 +7,40 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tapedb_codec::batch::BatchHeader;
 use tapedb_log::{Committed, Span};
 
-/// Is told what happens to a stream: [`Stream::observe`]. Calls come in the thread of whoever made it happen, who waits
-/// for them to return; they must be short, and must not call the stream.
+/// Notified of what happens to a stream: [`Stream::observe`](crate::Stream::observe). Calls come in the thread that caused the
+/// event, which waits for them to return; they must be short, and must not call the stream.
 pub trait Observer: Send + Sync {
     /// A batch has been committed: readers see it. Batches of several threads may come out of order, and of one batch
     /// that is seen others may still be to come; the span says where each belongs. `batch` is all of it, as it lies in
     /// the log. Symbols that it uses are in the dictionary.
     fn committed(&self, space: u32, span: Span, batch: &[u8]);
-    /// Batches have been committed of which nobody was told, as [`Stream::hold_back`] asked: they are in the log.
+    /// Batches have been committed without a notification, as [`Stream::hold_back`](crate::Stream::hold_back) asked: they are in
+    /// the log.
     fn grown(&self) {}
-    /// A manifest or the definition is another.
+    /// A manifest or the definition has changed.
     fn changed(&self);
-    /// The stream has been deleted, or has another name. Nothing follows.
+    /// The stream has been deleted or renamed. Nothing follows.
     fn gone(&self, renamed: Option<&str>);
 }
 
-/// Keeps an observer told until it is dropped.
+/// Keeps an observer notified until it is dropped.
 #[derive(Debug)]
 pub struct Observing {
     observers: Arc<Observers>,
     number: usize,
 }
 
-impl Stream {
-    /// Tells an observer what happens to the stream from now on, until what is returned is dropped. It costs those who
-    /// append nothing while there is none.
-    pub fn observe(&self, observer: Arc<dyn Observer>) -> Observing {
-        self.inner.observers.add(observer)
-    }
-
-    /// From now on live cursors are not shown what is appended as it comes, but when [`Stream::publish`] is called: all at
-    /// once, which costs less where subscribers are many and messages come one by one. `false`: as it comes, again. It holds in
-    /// the process that has the database open for writing, for as long as it has; a cursor that looks for other reasons may
-    /// see messages earlier.
-    pub fn hold_back(&self, hold: bool) {
-        self.inner.observers.held.store(hold, Ordering::SeqCst);
-        if !hold {
-            self.publish();
-        }
-    }
-
-    /// Shows live cursors what has been appended and was [held back](Stream::hold_back).
-    pub fn publish(&self) {
-        if self.inner.observers.has_held.swap(false, Ordering::SeqCst) {
-            self.inner.ring();
-            self.inner.observers.each(|observer| observer.grown());
-        }
-    }
-}
-
-/// Who is told what happens to a stream.
+/// The observers of a stream.
 #[derive(Default)]
 pub(crate) struct Observers {
-    /// How many there are: asked at each commit.
+    /// How many there are: read at each commit.
     count: AtomicUsize,
-    /// Whether batches are not told of as they come.
+    /// Whether notifications of batches are held back.
     held: AtomicBool,
-    /// Whether there are some that were not.
+    /// Whether a batch was committed since without a notification.
     has_held: AtomicBool,
-    /// Who decides when batches are written.
-    pub(super) order: Slot,
+    /// Decides when batches are written.
+    pub order: Slot,
     list: RwLock<List>,
 }
 
@@ -84,7 +57,7 @@ impl Debug for Observers {
 }
 
 impl Observers {
-    fn add(self: &Arc<Self>, observer: Arc<dyn Observer>) -> Observing {
+    pub fn add(self: &Arc<Self>, observer: Arc<dyn Observer>) -> Observing {
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
         let number = list.next_number;
         list.next_number += 1;
@@ -99,7 +72,22 @@ impl Observers {
         self.count.store(list.observers.len(), Ordering::SeqCst);
     }
 
-    /// Whether nobody shall be told of a batch now; it is remembered that there was one.
+    /// From now on holds notifications of batches back, or no longer.
+    pub fn hold_back(&self, hold: bool) {
+        self.held.store(hold, Ordering::SeqCst);
+    }
+
+    /// Whether there was a batch since the last call whose notification was held back.
+    pub fn take_held(&self) -> bool {
+        self.has_held.swap(false, Ordering::SeqCst)
+    }
+
+    /// Notifies that the log has grown by batches that were held back.
+    pub fn grown(&self) {
+        self.each(|observer| observer.grown());
+    }
+
+    /// Whether notifications are held back now; that there was a batch is then remembered.
     #[inline]
     pub fn holds_back(&self) -> bool {
         let held = self.held.load(Ordering::SeqCst);
@@ -109,16 +97,16 @@ impl Observers {
         held
     }
 
-    /// Tells of a batch.
+    /// Notifies of a batch.
     #[inline]
     pub fn committed(&self, space: u32, committed: &Committed, batch: &[u8]) {
         if self.count.load(Ordering::SeqCst) > 0 {
-            self.tell_committed(space, committed, batch);
+            self.notify_committed(space, committed, batch);
         }
     }
 
     #[cold]
-    fn tell_committed(&self, space: u32, committed: &Committed, batch: &[u8]) {
+    fn notify_committed(&self, space: u32, committed: &Committed, batch: &[u8]) {
         let Ok(header) = BatchHeader::parse_stored(batch) else { return };
         let Committed { sequences, file, offset, .. } = committed;
         let span = Span {
@@ -131,22 +119,22 @@ impl Observers {
         self.each(|observer| observer.committed(space, span, batch));
     }
 
-    /// Tells that a manifest or the definition is another.
+    /// Notifies that a manifest or the definition has changed.
     pub fn changed(&self) {
         self.each(|observer| observer.changed());
     }
 
-    /// Tells that the stream is no longer there, or has another name.
+    /// Notifies that the stream has been deleted or renamed.
     pub fn gone(&self, renamed: Option<&str>) {
         self.each(|observer| observer.gone(renamed));
     }
 
-    fn each(&self, tell: impl Fn(&dyn Observer)) {
+    fn each(&self, notify: impl Fn(&dyn Observer)) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
         let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
-        list.observers.iter().for_each(|(_, observer)| tell(&**observer));
+        list.observers.iter().for_each(|(_, observer)| notify(&**observer));
     }
 }
 

@@ -2,28 +2,32 @@
 //!
 //! The log is sealed to its end, the new messages become a segment behind it, and one change of the manifest both names that
 //! segment and deletes the old messages. Only then the log goes on, behind the numbers of the new messages. So whenever the
-//! power fails, the old or the new is there, never neither or both, and no reader sees a part of it.
+//! power fails, the old or the new is there, never neither or both, and no reader sees only some of the change.
 //!
-//! A cursor that is open finds the old messages as those that are deleted: what it has in memory it may still give. The new
-//! ones are behind its history; a live one gets them as all that comes, in order of arrival, with the times they have.
+//! An open cursor may still give old messages that it has in memory, as with deleted ones. The new messages are behind its
+//! history; a live cursor gets them like all later messages, in order of arrival, with their times.
 //!
-//! Of a stream elsewhere the new messages are sent there in batches, and the change is made there, by the same code.
+//! The new messages of a stream behind a server are sent there in batches, and the server makes the change with the same code.
 
 mod staged;
 
 use crate::batches::BatchLoader;
-use crate::database::random;
+use crate::clock::random;
 use crate::error::Error;
 use crate::loader::{check_message, refused};
+use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::retention::tier_for;
 use crate::maintenance::seal::{FillError, Filled, Out, commit_with, seal_complete, write_segment};
+use crate::space::Space;
 use crate::space::catalog::{Catalog, Content};
 use crate::space::deletion::Deletion;
-use crate::space::{Lane, Space};
 use crate::stream::Stream;
 use crate::stream::binding::Binding;
-use crate::stream::edit::{bounds, find_last_time, ids};
-use crate::upstream::remote::Remote;
+use crate::stream::edit::{bounds, delete, find_last_time};
+use crate::stream::origin::Origin;
+use crate::stream::reader::{InUse, StreamReader};
+use crate::stream::remote::Remote;
+use crate::stream::writer::StreamWriter;
 use crate::upstream::{Replacement, Replacing, Target};
 use staged::Staged;
 use std::collections::HashSet;
@@ -49,9 +53,9 @@ const SENT_MESSAGES_MAX: usize = 1 << 16;
 /// dropping it changes nothing.
 #[derive(Debug)]
 pub struct Rewriter {
-    stream: Stream,
-    space: Arc<Space>,
-    /// First and last time; `None`: there is none.
+    stream: Arc<StreamReader>,
+    _in_use: InUse,
+    /// First and last time; `None`: the range is empty.
     times: Option<(i64, i64)>,
     symbols: Option<HashSet<String>>,
     to: To,
@@ -60,11 +64,16 @@ pub struct Rewriter {
 /// Where the new messages wait.
 #[derive(Debug)]
 enum To {
-    Here(Staged),
-    Elsewhere(Sending),
+    /// In this process, which writes the stream.
+    Here {
+        writer: Arc<StreamWriter>,
+        space: Arc<Space>,
+        staged: Staged,
+    },
+    Server(Sending),
 }
 
-/// Sends them to where the stream is.
+/// Sends them to the server that has the stream.
 #[derive(Debug)]
 struct Sending {
     remote: Arc<Remote>,
@@ -133,24 +142,31 @@ impl Stream {
         times: impl RangeBounds<Timestamp>,
         symbols: Option<impl IntoIterator<Item = S>>,
     ) -> Result<Rewriter, Error> {
-        let found = self.space(space)?.clone();
-        if !self.inner.is_writable && self.inner.remote.is_none() {
+        let state = &self.state;
+        state.space(space)?;
+        if state.is_followed() {
             return Err(Error::ReadOnly);
         }
-        if self.inner.definition.options.is_transient() {
-            let what = "a transient stream is not rewritten, for it has no files; delete its messages and append others";
+        if state.definition.options.is_transient() {
+            let what = "a transient stream has no files that could be rewritten; delete its messages and append others";
             return Err(Error::Options { what });
         }
-        self.inner.check_not_deleted()?;
+        state.check_not_deleted()?;
         let times = bounds(&times);
         let symbols: Option<Vec<String>> =
             symbols.map(|symbols| symbols.into_iter().map(Into::into).collect());
-        let to = match &self.inner.remote {
-            None => To::Here(Staged::default()),
-            Some(remote) => To::Elsewhere(Sending::begin(self, remote, space, (times, symbols.clone()))?),
+        let to = match state.origin() {
+            Origin::Written(writer) => {
+                let space = writer.spaces[space as usize].clone();
+                To::Here { writer: writer.clone(), space, staged: Staged::default() }
+            }
+            Origin::Followed(_) => return Err(Error::ReadOnly),
+            Origin::Remote(remote) => {
+                To::Server(Sending::begin(self.name(), remote, space, (times, symbols.clone()))?)
+            }
         };
         let symbols = symbols.map(|symbols| symbols.into_iter().collect());
-        Ok(Rewriter { stream: self.clone(), space: found, times, symbols, to })
+        Ok(Rewriter { stream: state.reader.clone(), _in_use: self.in_use.clone(), times, symbols, to })
     }
 }
 
@@ -167,7 +183,7 @@ impl Rewriter {
         time: Timestamp,
         record: &T,
     ) -> Result<(), Error> {
-        let stream = self.stream.inner.clone();
+        let stream = self.stream.clone();
         let Binding { type_id, may_be_too_deep } = stream.binding_of::<T>()?;
         self.add(symbol, time, type_id, |bodies| {
             let start = bodies.len();
@@ -184,7 +200,7 @@ impl Rewriter {
     /// # Errors
     /// When a value does not fit its field; else as [`Rewriter::append`].
     pub fn append_value(&mut self, symbol: &str, time: Timestamp, record: &RecordValue) -> Result<(), Error> {
-        let stream = self.stream.inner.clone();
+        let stream = self.stream.clone();
         self.add(symbol, time, record.type_id, |bodies| Ok(stream.layouts.encode(record, bodies)?))
     }
 
@@ -199,7 +215,7 @@ impl Rewriter {
         type_id: u16,
         body: &[u8],
     ) -> Result<(), Error> {
-        let stream = self.stream.inner.clone();
+        let stream = self.stream.clone();
         self.add(symbol, time, type_id, |bodies| {
             stream.layouts.check(type_id, body).map_err(|error| refused(&stream, error))?;
             bodies.extend_from_slice(body);
@@ -210,8 +226,8 @@ impl Rewriter {
     /// How many messages have been added.
     pub fn len(&self) -> u64 {
         match &self.to {
-            To::Here(staged) => staged.len(),
-            To::Elsewhere(sending) => sending.len,
+            To::Here { staged, .. } => staged.len(),
+            To::Server(sending) => sending.len,
         }
     }
 
@@ -225,15 +241,18 @@ impl Rewriter {
     ///
     /// # Errors
     /// When the stream has been deleted or has got another schema, or a file cannot be read or written: all is then as before.
-    /// Where it cannot be made sure that it is, the space takes no more messages until the database is opened anew
+    /// Where that cannot be ensured, the space takes no more messages until the database is opened again
     /// ([`LogError::Poisoned`](crate::LogError::Poisoned)).
     pub fn commit(self) -> Result<Range<u64>, Error> {
-        let Self { stream, space, times, symbols, to } = self;
+        let Self { stream, times, symbols, to, .. } = self;
         match to {
-            To::Here(staged) => Change { stream: &stream, space: &space, times, symbols, staged }.make(),
-            To::Elsewhere(sending) => {
-                stream.inner.check_not_deleted()?;
-                sending.commit(stream.inner.definition.schema_version)
+            To::Here { writer, space, staged } => {
+                let context = MaintenanceContext { stream: &stream, writer: &writer, space: &space };
+                Change { context, times, symbols, staged }.make()
+            }
+            To::Server(sending) => {
+                stream.check_not_deleted()?;
+                sending.commit(stream.definition.schema_version)
             }
         }
     }
@@ -245,10 +264,10 @@ impl Rewriter {
     /// schema; else as [`Rewriter::append`], and some may have been added.
     pub(crate) fn append_batch(&mut self, loader: &mut BatchLoader, batch: &[u8]) -> Result<(), Error> {
         let rows = loader.check_rows_of(batch)?;
-        if rows.header().schema_version != self.stream.inner.definition.schema_version {
-            return Err(Error::Outdated { stream: self.stream.name().into() });
+        if rows.header().schema_version != self.stream.definition.schema_version {
+            return Err(Error::Outdated { stream: (*self.stream.name).into() });
         }
-        let name = |row: usize| self.stream.inner.dictionary.name(rows.symbols()[row]).unwrap_or("?");
+        let name = |row: usize| self.stream.dictionary.name(rows.symbols()[row]).unwrap_or("?");
         for (row, time) in rows.times().iter().enumerate() {
             self.check_inside(name(row), Timestamp(*time))?;
         }
@@ -269,9 +288,12 @@ impl Rewriter {
         type_id: u16,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        check_message(&self.stream.inner, type_id)?;
+        check_message(&self.stream, type_id)?;
         self.check_inside(symbol, time)?;
-        let symbol = self.stream.inner.symbol_id(symbol)?;
+        let symbol = match &self.to {
+            To::Here { writer, .. } => writer.symbol_id(symbol)?,
+            To::Server(sending) => sending.remote.symbol_id(symbol)?,
+        };
         self.push(symbol, time.0, type_id, encode)
     }
 
@@ -283,15 +305,15 @@ impl Rewriter {
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         match &mut self.to {
-            To::Here(staged) if staged.bytes() >= REWRITE_BYTES_MAX => {
+            To::Here { staged, .. } if staged.bytes() >= REWRITE_BYTES_MAX => {
                 let what = "the new messages have more than 4 GiB; rewrite a shorter range of times, one after the other";
                 Err(Error::Options { what })
             }
-            To::Here(staged) => {
-                staged.push(&self.space, (time, symbol, type_id), |bodies| sized(bodies, encode))
+            To::Here { space, staged, .. } => {
+                staged.push(space, (time, symbol, type_id), |bodies| sized(bodies, encode))
             }
-            To::Elsewhere(sending) => {
-                let version = self.stream.inner.definition.schema_version;
+            To::Server(sending) => {
+                let version = self.stream.definition.schema_version;
                 sending.push(version, (time, symbol, type_id), encode)
             }
         }
@@ -303,7 +325,7 @@ impl Rewriter {
         if in_time && is_wanted {
             return Ok(());
         }
-        Err(Error::Outside { stream: self.stream.name().into(), time, symbol: symbol.into() })
+        Err(Error::Outside { stream: (*self.stream.name).into(), time, symbol: symbol.into() })
     }
 }
 
@@ -319,13 +341,13 @@ fn sized(bodies: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E
 
 impl Sending {
     fn begin(
-        stream: &Stream,
+        stream: &str,
         remote: &Arc<Remote>,
         space: u32,
         (times, symbols): (Option<(i64, i64)>, Option<Vec<String>>),
     ) -> Result<Self, Error> {
         let (from, last) = times.unwrap_or((0, -1));
-        let target = Target { stream_id: remote.stream_id, name: stream.name().into() };
+        let target = Target { stream_id: remote.stream_id, name: stream.into() };
         let replacement = Replacement { stream: target, rewrite: random(), space, from, last, symbols };
         let replacing = remote.named(remote.upstream.replace(&replacement))?;
         let (batch, buffer) = (BatchBuilder::new(), Vec::new());
@@ -357,7 +379,7 @@ impl Sending {
     fn commit(mut self, schema_version: u16) -> Result<Range<u64>, Error> {
         self.send(schema_version)?;
         let replaced = self.remote.named(self.replacing.commit())?;
-        // It has been made; who reads looks again.
+        // The change has been made; readers see it after this.
         let _ = self.remote.refresh();
         Ok(replaced)
     }
@@ -365,8 +387,7 @@ impl Sending {
 
 /// The change itself.
 struct Change<'a> {
-    stream: &'a Stream,
-    space: &'a Space,
+    context: MaintenanceContext<'a>,
     times: Option<(i64, i64)>,
     symbols: Option<HashSet<String>>,
     staged: Staged,
@@ -374,63 +395,61 @@ struct Change<'a> {
 
 impl Change<'_> {
     fn make(mut self) -> Result<Range<u64>, Error> {
-        let lane = Lane { stream: &self.stream.inner, space: self.space };
-        let writer = lane.space.writer.as_ref().ok_or(Error::ReadOnly)?;
-        let _maintenance = lane.space.hold_maintenance();
-        lane.stream.check_not_deleted()?;
-        if lane.stream.is_outdated() {
-            return Err(Error::Outdated { stream: self.stream.name().into() });
-        }
+        let MaintenanceContext { stream, space, .. } = self.context;
+        let _maintenance = space.hold_maintenance();
+        stream.check_not_deleted()?;
+        stream.check_not_outdated()?;
         // Most of it while loaders go on.
-        if writer.roll()? {
-            lane.stream.ring();
+        if space.writer.roll()? {
+            stream.notify();
         }
-        seal_complete(lane)?;
-        let mut hold = writer.hold_idle();
+        seal_complete(self.context)?;
+        let mut hold = space.writer.hold_idle();
         hold.roll()?;
-        seal_complete(lane)?;
+        seal_complete(self.context)?;
         self.staged.sort();
-        let replaced = self.replace(lane, &mut hold)?;
-        if find_last_time(lane).is_err() {
-            // It has been made all the same: none that is later than the new ones is taken for late.
+        let replaced = self.replace(&mut hold)?;
+        if find_last_time(stream, space).is_err() {
+            // The change has been made all the same. No message after the last new one is late.
             let last = self.staged.times().map_or(i64::MIN, |(_, last)| last);
-            lane.space.last_time.fetch_max(last, Ordering::Relaxed);
+            space.last_time.fetch_max(last, Ordering::Relaxed);
         }
         drop(hold);
-        lane.stream.ring();
+        stream.notify();
         Ok(replaced)
     }
 
-    /// Nobody appends meanwhile, and all there is, is sealed.
-    fn replace(&self, lane: Lane<'_>, hold: &mut Hold<'_>) -> Result<Range<u64>, Error> {
+    /// While nothing is appended, and all messages are sealed.
+    fn replace(&self, hold: &mut Hold<'_>) -> Result<Range<u64>, Error> {
+        let MaintenanceContext { stream, space, .. } = self.context;
         let first = hold.next_sequence();
         let new = first..first + self.staged.len();
         let Some((from, last)) = self.times else { return Ok(new) };
-        let symbols = self.symbols.as_ref().map(|symbols| ids(lane.stream, symbols));
+        let symbols = self.symbols.as_ref().map(|symbols| stream.ids_of(symbols));
         if symbols.as_ref().is_some_and(Vec::is_empty) {
-            // Nobody has ever heard of them, so there are no new messages either.
+            // The stream has none of the symbols, so there are no new messages either.
             return Ok(new);
         }
         let deletion = Deletion { number: 0, from, last, sequences: 0..first, symbols };
         if new.is_empty() {
-            lane.space.delete(deletion)?;
+            delete(space, deletion)?;
             return Ok(new);
         }
-        let part = write_segment(lane, new.clone(), |out, header| self.fill(lane, out, header).map(Some))?;
+        let part = write_segment(self.context, new.clone(), |out, header| self.fill(out, header).map(Some))?;
         let Some(part) = part else { return Ok(first..first) };
-        let committed = commit_with(lane, part, |catalog, part| {
-            let number = lane.space.number_in_change();
+        let committed = commit_with(self.context, part, |catalog, part| {
+            let number = space.number_in_change();
             catalog.rewritten(part, Deletion { number, ..deletion })
         });
         match committed {
             Ok(true) => hold.skip_to(new.end),
             Ok(false) => {
-                // Nobody else changes what is sealed while upkeep is held.
-                lane.stream.check_not_deleted()?;
-                return Err(Error::Outdated { stream: self.stream.name().into() });
+                // Nothing else changes what is sealed while maintenance is held.
+                stream.check_not_deleted()?;
+                return Err(Error::Outdated { stream: (*stream.name).into() });
             }
             Err(error) => {
-                if !is_as_before(lane) {
+                if !is_as_before(space) {
                     hold.poison(format!("a rewrite that may or may not have been made: {error}"));
                 }
                 return Err(error);
@@ -440,11 +459,12 @@ impl Change<'_> {
     }
 
     /// Writes the new messages.
-    fn fill(&self, lane: Lane<'_>, out: Out, header: &SegmentHeader) -> Result<Filled, FillError> {
+    fn fill(&self, out: Out, header: &SegmentHeader) -> Result<Filled, FillError> {
         let (time_min, time_max) = self.staged.times().unwrap_or_default();
-        let tier = tier_for(lane, time_max);
+        let tier = tier_for(self.context, time_max);
         let options = BlockOptions { tier, ..BlockOptions::default() };
-        let mut writer = SegmentWriter::new(out, Plan::new(lane.stream.layouts.clone()), header, options)?;
+        let plan = Plan::new(self.context.stream.layouts.clone());
+        let mut writer = SegmentWriter::new(out, plan, header, options)?;
         self.staged.each(|row, body| {
             let sequence = header.first_sequence + row.nth;
             let (time, symbol, type_id) = (row.time, row.symbol, row.type_id);
@@ -457,10 +477,10 @@ impl Change<'_> {
     }
 }
 
-/// A manifest that could not be put on the disk for sure may yet be the one that is found there: makes sure that it is the one
-/// of before. `false`: nobody knows.
-fn is_as_before(lane: Lane<'_>) -> bool {
+/// A manifest whose write failed may still be the one that is found on the disk: writes the catalog of before again. `false`:
+/// it is unknown which one is there.
+fn is_as_before(space: &Space) -> bool {
     let restored =
         |catalog: &Catalog| Some(Catalog { generation: catalog.generation + 2, ..catalog.clone() });
-    lane.space.change_catalog(restored).is_ok()
+    space.change_catalog(restored).is_ok()
 }

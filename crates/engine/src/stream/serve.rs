@@ -3,18 +3,19 @@
 
 use crate::database::Database;
 use crate::error::Error;
+use crate::files::space_directory;
 use crate::options::StreamOptions;
-use crate::space::Space;
 use crate::space::catalog::SEGMENT_EXTENSION;
 use crate::space::manifest;
+use crate::space::reader::SpaceReader;
+use crate::stream::Stream;
 use crate::stream::definition::{self, FILES};
-use crate::stream::{Stream, space_directory};
 use crate::upstream::{
     Command, Description, Known, KnownSpace, LogDescription, Outcome, SpaceDescription, Target,
 };
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tapedb_log::{Span, StorageFile, TailPosition, log_of_name};
 use tapedb_schema::{Schema, Timestamp};
@@ -95,7 +96,7 @@ impl Database {
                 return Ok(Outcome::Text(self.stream_of(stream)?.maintenance_failure()));
             }
             Command::RenameSymbol { stream, id, old, new } => {
-                self.stream_of(stream)?.inner.rename_symbol_of(*id, old, new)?;
+                self.stream_of(stream)?.state.rename_symbol_of(*id, old, new)?;
             }
             Command::BeginRewrite(replacement) => {
                 let stream = self.stream_of(&replacement.stream)?;
@@ -131,14 +132,13 @@ impl Database {
 impl Stream {
     /// The stream's id: it keeps it when it is renamed, and no other stream has it.
     pub fn id(&self) -> u64 {
-        self.inner.definition.id
+        self.state.definition.id
     }
 
     /// Whether the stream has been deleted or renamed, as far as this process knows: `None`, it is here; else the name that it got,
     /// if it did not go for good.
     pub fn gone(&self) -> Option<Option<String>> {
-        let renamed = || self.inner.renamed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.inner.is_deleted().then(renamed)
+        self.state.is_deleted().then(|| self.state.presence.renamed())
     }
 
     /// What the stream is now, beyond what is `known` of it.
@@ -147,27 +147,27 @@ impl Stream {
     /// When the stream has been deleted or renamed; in a database that is open for reading, when its files cannot be
     /// looked at.
     pub fn description(&self, known: Option<&Known>) -> Result<Description, Error> {
-        let inner = &self.inner;
-        inner.check_is_here()?;
-        inner.refresh()?;
+        let state = &self.state;
+        state.check_is_here()?;
+        state.refresh()?;
         // Whoever knows symbols by names that they have no more, knows nothing.
-        let run = inner.run.wrapping_add(inner.dictionary.renames());
-        let known = known.filter(|known| known.stream_id == inner.definition.id && known.run == run);
-        let definition = inner.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let run = state.run.wrapping_add(state.dictionary.renames());
+        let known = known.filter(|known| known.stream_id == state.definition.id && known.run == run);
+        let definition = state.current();
         let same = known.is_some_and(|known| known.revision == definition.revision);
-        let of_space = |(number, space): (usize, &Arc<Space>)| {
+        let of_space = |(number, space): (usize, &Arc<SpaceReader>)| {
             describe_space(space, known.and_then(|known| known.spaces.get(number)))
         };
-        let spaces = inner.spaces.iter().enumerate().map(of_space).collect();
+        let spaces = state.spaces.iter().enumerate().map(of_space).collect();
         // After the spaces: whatever their messages are called is in it.
-        let symbols_from = known.map_or(0, |known| known.symbols.min(inner.dictionary.len()));
+        let symbols_from = known.map_or(0, |known| known.symbols.min(state.dictionary.len()));
         Ok(Description {
-            name: inner.name.clone(),
+            name: state.name.clone(),
             stream_id: definition.id,
             run,
             revision: definition.revision,
             definition: (!same).then(|| definition.to_text().into_bytes()),
-            position_id: inner.position_id,
+            position_id: state.position_id,
             symbols_from,
             symbols: self.symbols_from(symbols_from),
             spaces,
@@ -182,18 +182,18 @@ impl Stream {
     /// what the system refuses.
     pub fn open_file(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
-        let inner = &self.inner;
-        if inner.is_gone() {
+        let state = &self.state;
+        if state.is_gone() {
             return Err(missing());
         }
         if let Some((space, file)) = name.split_once('/') {
             let number: u32 = space.parse().map_err(|_| missing())?;
-            let space = inner.spaces.get(number as usize).filter(|_| space_directory(number) == space);
+            let space = state.spaces.get(number as usize).filter(|_| space_directory(number) == space);
             let space = space.filter(|_| is_data_file(file)).ok_or_else(missing)?;
             return space.storage.open_read(&space.directory.join(file));
         }
         let is_definition = FILES.contains(&name) || is_schema_file(name);
-        if is_definition { inner.storage.open_read(&inner.directory.join(name)) } else { Err(missing()) }
+        if is_definition { state.storage.open_read(&state.directory.join(name)) } else { Err(missing()) }
     }
 
     /// Reads whole batches of a space from the log, as they lie there, from the one on that holds the position's sequence
@@ -212,10 +212,10 @@ impl Stream {
         bytes_max: usize,
         bytes: &mut Vec<u8>,
     ) -> Result<Span, Error> {
-        let space = self.space(space)?;
+        let space = self.state.space(space)?;
         space.refresh()?;
         let read = space.log.read_from(position, bytes_max, bytes);
-        self.inner.unless_gone(read)
+        self.state.unless_gone(read)
     }
 
     /// First sequence number of a space's log, and the number after its last message.
@@ -223,7 +223,7 @@ impl Stream {
     /// # Errors
     /// [`Error::NoSpace`].
     pub fn log_begins(&self, space: u32) -> Result<(u64, u64), Error> {
-        let snapshot = self.space(space)?.log.snapshot();
+        let snapshot = self.state.space(space)?.log.snapshot();
         Ok((snapshot.first_sequence(), snapshot.next_sequence()))
     }
 
@@ -232,31 +232,23 @@ impl Stream {
     /// # Errors
     /// [`Error::ReadOnly`]; when a name is empty or too long, there are too many, or they cannot be written.
     pub fn symbol_ids(&self, names: &[&str]) -> Result<Vec<u32>, Error> {
-        if !self.inner.is_writable {
-            return Err(Error::ReadOnly);
-        }
-        self.inner.check_not_deleted()?;
-        self.inner.symbol_ids(names)
+        let writer = self.state.writer()?;
+        writer.check_not_deleted()?;
+        writer.symbol_ids(names)
     }
 
     /// Symbols from an id on, in the order of their ids.
     pub fn symbols_from(&self, id: u32) -> Vec<String> {
-        self.inner.dictionary.names_from(id).map(str::to_string).collect()
+        self.state.dictionary.names_from(id).map(str::to_string).collect()
     }
 
     /// How many symbols the stream has: ids are below it.
     pub fn symbol_count(&self) -> u32 {
-        self.inner.dictionary.len()
-    }
-
-    pub(crate) fn space(&self, space: u32) -> Result<&Arc<Space>, Error> {
-        let spaces = self.inner.spaces.len() as u32;
-        let missing = || Error::NoSpace { stream: self.name().into(), space, spaces };
-        self.inner.spaces.get(space as usize).ok_or_else(missing)
+        self.state.dictionary.len()
     }
 }
 
-fn describe_space(space: &Space, known: Option<&KnownSpace>) -> SpaceDescription {
+fn describe_space(space: &SpaceReader, known: Option<&KnownSpace>) -> SpaceDescription {
     let (catalog, snapshot) = space.view();
     let from = known.map_or(0, |known| known.next_sequence);
     // A part may have been sealed since: what the catalog has is not asked for in the log.

@@ -1,7 +1,7 @@
 //! What can be asked of a database elsewhere beyond reading and appending.
 
 use crate::error::Error;
-use crate::stream::StreamStats;
+use crate::stream::stats::StreamStats;
 use crate::upstream::parts::{Parts, Taker, meaningless};
 use std::ops::Range;
 use tapedb_schema::Timestamp;

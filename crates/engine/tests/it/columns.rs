@@ -27,7 +27,7 @@ pub fn check(record: &str, builder: impl Fn() -> CursorBuilder) {
 fn rows_of_cursor(builder: CursorBuilder, fields: impl Fn(&Message<'_>) -> Vec<String>) -> Vec<Row> {
     let (mut cursor, mut rows) = (builder.open().unwrap(), Vec::new());
     while let Some(message) = cursor.next().unwrap() {
-        let stream = message.stream().name().to_string();
+        let stream = message.stream_name().to_string();
         let (time, symbol) = (message.time().0, message.symbol().to_string());
         rows.push((stream, message.space(), time, message.sequence(), symbol, fields(&message)));
     }
@@ -64,7 +64,7 @@ fn rows_of_chunk(chunk: &Chunk<'_>) -> Vec<Row> {
         let symbol = chunk.symbol(run.symbol).to_string();
         rows.extend(range.map(|row| {
             let fields = columns.iter().map(|column| column[row].clone()).collect();
-            let stream = chunk.stream().name().to_string();
+            let stream = chunk.stream_name().to_string();
             let (time, sequence) = (chunk.times()[row], chunk.sequences().unwrap()[row]);
             (stream, chunk.space(), time, sequence, symbol.clone(), fields)
         }));

@@ -15,7 +15,7 @@ type Row = (i64, String, String, String, u64);
 fn rows(cursor: &mut Cursor) -> Vec<Row> {
     let mut rows = Vec::new();
     while let Some(message) = cursor.next().unwrap() {
-        let (stream, symbol) = (message.stream().name().to_string(), message.symbol().to_string());
+        let (stream, symbol) = (message.stream_name().to_string(), message.symbol().to_string());
         rows.push((message.time().0, stream, symbol, message.type_name().into(), number_of(&message)));
     }
     rows

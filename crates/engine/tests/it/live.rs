@@ -34,7 +34,7 @@ fn next(cursor: &mut Cursor, polls: bool) -> (usize, u64, i64) {
         let found = cursor.next_within(wait).unwrap().map(|message| {
             assert_eq!(number_of(&message), message.sequence());
             assert_eq!(message.symbol(), format!("S{}", message.sequence() / 1000));
-            (usize::from(message.stream().name() == "s1"), message.sequence(), message.time().0)
+            (usize::from(message.stream_name() == "s1"), message.sequence(), message.time().0)
         });
         match found {
             Some(found) => return found,

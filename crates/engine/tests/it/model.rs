@@ -435,7 +435,7 @@ impl World {
             // What is pushed is there soon, and not at once.
             let wait = if coming > 0 { Duration::from_secs(60) } else { Duration::ZERO };
             let Some(message) = live.cursor.next_within(wait).unwrap() else { break };
-            let name = message.stream().name();
+            let name = message.stream_name();
             let place = live.query.streams.iter().position(|&s| STREAMS[s] == name).unwrap();
             let number = number_of(&message);
             let (history, next) = &mut live.left[place];

@@ -168,7 +168,7 @@ fn a_busy_stream_keeps_nobody_waiting() {
     let mut from_a = 0;
     let mut next = |cursor: &mut tapedb_engine::Cursor| {
         let message = cursor.next().unwrap().unwrap();
-        let is_b = message.stream().name() == "b";
+        let is_b = message.stream_name() == "b";
         if !is_b {
             assert_eq!(number_of(&message), from_a);
             from_a += 1;

@@ -130,13 +130,13 @@ impl Filler {
 
     /// Takes all messages that are there.
     fn drain(&mut self, cursor: &mut Cursor) -> Result<(), TickError> {
-        // Neighbours are mostly of one stream, which lies where it lies as long as the cursor does.
-        let mut last: Option<(*const Stream, usize)> = None;
+        // Neighbours are mostly of one stream, whose name does not move while the cursor is open.
+        let mut last: Option<(*const u8, usize)> = None;
         while let Some(message) = cursor.next()? {
-            let stream: *const Stream = message.stream();
+            let stream = message.stream_name().as_ptr();
             let table = match last {
                 Some((known, table)) if known == stream => table,
-                _ => self.table_of(message.stream().name()),
+                _ => self.table_of(message.stream_name()),
             };
             last = Some((stream, table));
             if table == self.nexts.len() {

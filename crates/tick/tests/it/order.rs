@@ -73,7 +73,7 @@ fn subscribed(
             Step::Row(table) => {
                 let message = subscription.message(table).expect("a row");
                 let record = message.record().expect("a record");
-                let name = field(message.stream().name());
+                let name = field(message.stream_name());
                 let number = record.get(name).expect("a field").to_string();
                 found.push(number.parse::<f64>().expect("a number") as i64);
                 assert!(table < 2);

@@ -319,7 +319,7 @@ mod tests {
         let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance).unwrap();
         let stream = db.create_stream("s", "message M { x: i64 }".parse().unwrap(), StreamOptions::default());
         let stream = stream.unwrap();
-        let space = &stream.inner.spaces[0];
+        let space = &stream.state.writer().unwrap().spaces[0];
         let files =
             || disk.list(&space.directory).unwrap().iter().filter(|name| name.contains("rewrite-")).count();
         for (run_bytes, body_bytes_max) in

@@ -482,7 +482,7 @@ impl World {
                 Err(error) if is_damage(&error) && self.ledgers.iter().any(Ledger::has_holes) => continue,
                 Err(error) => return Err(error),
             };
-            let stream = usize::from(message.stream().name() == "s");
+            let stream = usize::from(message.stream_name() == "s");
             let (space, sequence) = (message.space() as usize, message.sequence() as usize);
             let rows = &self.ledgers[stream].lanes[space].rows;
             let next = &mut live.next[stream][space];

@@ -1,15 +1,16 @@
-//! A stream of a database elsewhere: what is known of it, and how that is kept up to date.
+//! A stream behind a server: what is known of it here, and how that is kept up to date.
 //!
-//! What is known comes in two ways. A description is asked for: by every cursor when it is opened, where files are
-//! missing, and where a push says that something changed. Batches and symbols are pushed while a live cursor holds the
-//! watch. Both only ever add to the same index, dictionary and catalogs, under `describing`.
+//! There are two ways. A description is requested by every cursor when it is opened, where files are missing, and where a push
+//! reports a change. Batches and symbols are pushed while a live cursor holds the watch. Both only ever add to the same index,
+//! dictionary and catalogs, under `describing`.
 
-use crate::bell::Bell;
 use crate::error::Error;
+use crate::notifier::Notifiers;
 use crate::options::Settings;
-use crate::space::Space;
 use crate::space::manifest::{self, Owner};
+use crate::space::reader::{Describe, SpaceReader};
 use crate::stream::definition::Definition;
+use crate::stream::presence::Presence;
 use crate::upstream::{Description, Grown, Known, KnownSpace, SpaceDescription, Upstream, Watcher, Watching};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,31 +18,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tapedb_log::{Dictionary, LogIndex, Pushed};
 
-/// The index is described anew when so many granules have been pushed: it then forgets those of files that are gone.
+/// After so many pushed granules the index is described again: it then drops those of files that are gone.
 const GRANULES_PUSHED_MAX: usize = 4096;
 
-/// A stream elsewhere. What it shares with the handles that were opened on it is in an [`Arc`].
+/// A stream behind a server. What it shares with the readers that were opened on it is in an [`Arc`].
 #[derive(Debug)]
 pub(crate) struct Remote {
     pub upstream: Arc<dyn Upstream>,
     pub stream_id: u64,
     name: String,
     position_id: u64,
-    spaces: Vec<Arc<Space>>,
+    spaces: Vec<Arc<SpaceReader>>,
     dictionary: Arc<Dictionary>,
     settings: Arc<Settings>,
     current: Arc<Mutex<Definition>>,
-    deleted: Arc<AtomicBool>,
-    renamed: Arc<Mutex<Option<String>>>,
-    bells: [Arc<Bell>; 2],
-    /// Held while a description is asked for and taken over.
+    presence: Arc<Presence>,
+    notifiers: Notifiers,
+    /// Held while a description is requested and applied.
     describing: Mutex<State>,
     /// Held while names are added to the dictionary.
     naming: Mutex<()>,
-    /// Something is known to have changed, or to be missing.
+    /// Something has changed or is missing, and has not been described yet.
     stale: AtomicBool,
     watch: Mutex<Weak<Watch>>,
-    /// Why the watch has been ended though the stream is there.
+    /// Why the watch has ended although the stream is there.
     denied: Mutex<Option<String>>,
 }
 
@@ -52,23 +52,21 @@ struct State {
     revision: u64,
 }
 
-/// What a stream elsewhere shares with its handles.
-pub(crate) struct Shared {
-    pub spaces: Vec<Arc<Space>>,
+/// What a stream behind a server shares with its readers: descriptions and pushes are applied to it.
+pub(super) struct Described {
+    pub spaces: Vec<Arc<SpaceReader>>,
     pub dictionary: Arc<Dictionary>,
     pub settings: Arc<Settings>,
     pub current: Arc<Mutex<Definition>>,
-    pub deleted: Arc<AtomicBool>,
-    pub renamed: Arc<Mutex<Option<String>>>,
-    /// The stream's, and the database's.
-    pub bells: [Arc<Bell>; 2],
+    pub presence: Arc<Presence>,
+    pub notifiers: Notifiers,
 }
 
-/// Pushes go on while somebody has it.
+/// Pushes go on while a cursor holds it.
 #[derive(Debug)]
 pub(crate) struct Watch {
     watching: Box<dyn Watching>,
-    /// What has been said to be consumed, by space.
+    /// What has been reported as consumed, by space.
     consumed: Vec<AtomicU64>,
 }
 
@@ -89,12 +87,12 @@ impl Remote {
     ///
     /// # Errors
     /// When the description contradicts itself.
-    pub fn new(
+    pub(super) fn new(
         upstream: Arc<dyn Upstream>,
         description: &Description,
-        shared: Shared,
+        described: Described,
     ) -> Result<Arc<Self>, Error> {
-        let Shared { spaces, dictionary, settings, current, deleted, renamed, bells } = shared;
+        let Described { spaces, dictionary, settings, current, presence, notifiers } = described;
         let remote = Arc::new(Self {
             upstream,
             stream_id: description.stream_id,
@@ -104,9 +102,8 @@ impl Remote {
             dictionary,
             settings,
             current,
-            deleted,
-            renamed,
-            bells,
+            presence,
+            notifiers,
             describing: Mutex::new(State { run: description.run, revision: description.revision }),
             naming: Mutex::new(()),
             stale: AtomicBool::new(false),
@@ -114,10 +111,17 @@ impl Remote {
             denied: Mutex::default(),
         });
         for space in &remote.spaces {
-            space.follow(Arc::downgrade(&remote));
+            let remote: Weak<Self> = Arc::downgrade(&remote);
+            space.follow(remote);
         }
-        remote.take(description, &mut remote.describing())?;
+        remote.apply(description, &mut remote.describing())?;
         Ok(remote)
+    }
+
+    /// Whether messages from the server need no checks.
+    #[inline]
+    pub fn is_trusted(&self) -> bool {
+        self.upstream.is_trusted()
     }
 
     /// Asks what the stream is now.
@@ -127,21 +131,21 @@ impl Remote {
     pub fn refresh(&self) -> Result<(), Error> {
         self.check_allowed()?;
         let mut state = self.describing();
-        // Before asking: what comes meanwhile is asked for once more.
+        // Before asking: a change that is pushed while the answer is on its way is requested once more.
         self.stale.store(false, Ordering::SeqCst);
         let known = self.known(&state);
         let described = self.upstream.describe(&self.name, Some(&known));
-        let taken = described.and_then(|description| self.take(&description, &mut state));
-        match &taken {
+        let applied = described.and_then(|description| self.apply(&description, &mut state));
+        match &applied {
             Err(Error::Deleted { .. }) => self.note_gone(None),
             Err(Error::Renamed { new, .. }) => self.note_gone(Some(new)),
             Err(_) => self.stale.store(true, Ordering::SeqCst),
             Ok(()) => {}
         }
-        taken
+        applied
     }
 
-    /// [`Remote::refresh`], if something is known to have changed.
+    /// [`Remote::refresh`], if something has changed.
     ///
     /// # Errors
     /// As [`Remote::refresh`].
@@ -149,13 +153,13 @@ impl Remote {
         if self.is_stale() { self.refresh() } else { Ok(()) }
     }
 
-    /// Whether something is known to have changed that has not been described.
+    /// Whether something has changed that has not been described.
     #[inline]
     pub fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// Has everything pushed that comes behind what is known by now.
+    /// Has everything pushed that is appended behind what is known now.
     ///
     /// # Errors
     /// As [`Upstream::watch`].
@@ -173,17 +177,6 @@ impl Remote {
         Ok(made)
     }
 
-    /// Notes that messages of a space below a sequence number have been read.
-    pub fn consumed(&self, space: u32, sequence: u64) {
-        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        if let Some(watch) = watch
-            && let Some(consumed) = watch.consumed.get(space as usize)
-            && consumed.fetch_max(sequence, Ordering::Relaxed) < sequence
-        {
-            watch.watching.consumed(space, sequence);
-        }
-    }
-
     /// Ids of symbols, which get one if they are new.
     ///
     /// # Errors
@@ -197,7 +190,7 @@ impl Remote {
             let what = format!("{} symbols were asked for, and {} ids came", names.len(), ids.len());
             return Err(Error::Protocol { what });
         }
-        // Those that come next are known at once; others may have been added between.
+        // Ids that follow those in the dictionary are added now; other clients may have added some in between.
         let _naming = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
         for (id, name) in ids.iter().zip(names) {
             self.dictionary.follow(*id, [*name]);
@@ -205,14 +198,24 @@ impl Remote {
         Ok(ids)
     }
 
-    /// Notes that the stream is no longer there, or has another name.
-    pub fn note_gone(&self, renamed: Option<&str>) {
-        *self.renamed.lock().unwrap_or_else(PoisonError::into_inner) = renamed.map(str::to_string);
-        self.deleted.store(true, Ordering::SeqCst);
-        self.ring();
+    /// Id of a symbol, which gets one if it is new.
+    ///
+    /// # Errors
+    /// As [`Upstream::add_symbols`].
+    pub fn symbol_id(&self, symbol: &str) -> Result<u32, Error> {
+        match self.dictionary.id(symbol) {
+            Some(id) => Ok(id),
+            None => Ok(self.symbol_ids(&[symbol])?[0]),
+        }
     }
 
-    /// What came of something that names the stream by its id alone: its name is put into the errors.
+    /// Notes that the stream has been deleted or renamed.
+    pub fn note_gone(&self, renamed: Option<&str>) {
+        self.presence.note_gone(renamed.map(str::to_string));
+        self.notifiers.notify();
+    }
+
+    /// The result of a request that names the stream by its id alone, with the stream's name in the errors.
     ///
     /// # Errors
     /// The same.
@@ -224,13 +227,13 @@ impl Remote {
         })
     }
 
-    /// Nothing is pushed any more to whoever follows a stream that he may not read: it stays stale for as long as he does.
+    /// To a client that may not read the stream any more nothing is pushed: the stream stays stale while it is watched.
     fn check_allowed(&self) -> Result<(), Error> {
         let is_followed = self.watch.lock().unwrap_or_else(PoisonError::into_inner).strong_count() > 0;
         let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
         match &*denied {
             Some(what) if is_followed => Err(Error::Denied { what: what.clone() }),
-            // Who comes next tries anew.
+            // The next reader tries again.
             _ => {
                 *denied = None;
                 Ok(())
@@ -243,7 +246,7 @@ impl Remote {
     }
 
     fn known(&self, state: &State) -> Known {
-        let of_space = |space: &Arc<Space>| KnownSpace {
+        let of_space = |space: &Arc<SpaceReader>| KnownSpace {
             generation: space.catalog().generation,
             next_sequence: space.log.agreed(),
         };
@@ -256,8 +259,8 @@ impl Remote {
         }
     }
 
-    /// Takes a description over.
-    fn take(&self, description: &Description, state: &mut State) -> Result<(), Error> {
+    /// Applies a description.
+    fn apply(&self, description: &Description, state: &mut State) -> Result<(), Error> {
         let Description { stream_id, run, revision, position_id, symbols_from, symbols, spaces, .. } =
             description;
         if (*stream_id, *position_id) != (self.stream_id, self.position_id) {
@@ -273,9 +276,9 @@ impl Remote {
             self.settings.set(definition.options);
             *self.current.lock().unwrap_or_else(PoisonError::into_inner) = definition;
         }
-        let anew = *run != state.run;
+        let is_reopened = *run != state.run;
         for (space, described) in self.spaces.iter().zip(spaces) {
-            take_space(space, described, anew)?;
+            apply_space(space, described, is_reopened)?;
         }
         *state = State { run: *run, revision: *revision };
         Ok(())
@@ -286,7 +289,7 @@ impl Remote {
         if self.dictionary.follow(from, names.iter().map(AsRef::as_ref)) {
             return Ok(());
         }
-        let what = "symbols of a stream elsewhere are not those they were; open the stream anew".into();
+        let what = "symbols of a stream elsewhere are not those they were; open the stream again".into();
         Err(Error::Protocol { what })
     }
 
@@ -303,11 +306,7 @@ impl Remote {
 
     fn note_stale(&self) {
         self.stale.store(true, Ordering::SeqCst);
-        self.ring();
-    }
-
-    fn ring(&self) {
-        self.bells.iter().for_each(|bell| bell.ring());
+        self.notifiers.notify();
     }
 }
 
@@ -321,8 +320,8 @@ pub(crate) fn definition_of(text: &[u8], path: PathBuf) -> Result<Definition, Er
     Definition::parse(text, &path)
 }
 
-/// Takes over what a space holds: first its catalog, so that whoever takes both finds every message in one of them.
-fn take_space(space: &Space, described: &SpaceDescription, anew: bool) -> Result<(), Error> {
+/// Applies what a space holds: first its catalog, so that a reader that takes both finds every message in one of them.
+fn apply_space(space: &SpaceReader, described: &SpaceDescription, is_reopened: bool) -> Result<(), Error> {
     let Owner { stream_id, .. } = space.owner;
     if let Some(text) = &described.manifest {
         let bad = |what: String| Error::Protocol {
@@ -335,7 +334,23 @@ fn take_space(space: &Space, described: &SpaceDescription, anew: bool) -> Result
     let log = &described.log;
     let (first_sequence, next_sequence) = (log.first_sequence, log.next_sequence);
     let index = LogIndex { first_sequence, next_sequence, granules: &log.granules, files: &log.files };
-    Ok(space.log.apply_index(&index, anew)?)
+    Ok(space.log.apply_index(&index, is_reopened)?)
+}
+
+impl Describe for Remote {
+    fn refresh(&self) -> Result<(), Error> {
+        Self::refresh(self)
+    }
+
+    fn consumed(&self, space: u32, sequence: u64) {
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(watch) = watch
+            && let Some(consumed) = watch.consumed.get(space as usize)
+            && consumed.fetch_max(sequence, Ordering::Relaxed) < sequence
+        {
+            watch.watching.consumed(space, sequence);
+        }
+    }
 }
 
 impl Watcher for Remote {
@@ -343,8 +358,10 @@ impl Watcher for Remote {
         let Some(space) = self.spaces.get(space as usize) else { return };
         let Grown { file, offset, first_sequence } = at;
         match space.log.push((file, offset), first_sequence, bytes) {
-            Ok(Pushed::Added) if space.log.granules_pushed() < GRANULES_PUSHED_MAX => self.ring(),
-            // What is missing, or means nothing, is described.
+            Ok(Pushed::Added) if space.log.granules_pushed() < GRANULES_PUSHED_MAX => {
+                self.notifiers.notify()
+            }
+            // What is missing or does not fit is described.
             _ => self.note_stale(),
         }
     }

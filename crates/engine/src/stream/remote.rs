@@ -358,9 +358,7 @@ impl Watcher for Remote {
         let Some(space) = self.spaces.get(space as usize) else { return };
         let Grown { file, offset, first_sequence } = at;
         match space.log.push((file, offset), first_sequence, bytes) {
-            Ok(Pushed::Added) if space.log.granules_pushed() < GRANULES_PUSHED_MAX => {
-                self.notifiers.notify()
-            }
+            Ok(Pushed::Added) if space.log.granules_pushed() < GRANULES_PUSHED_MAX => self.notifiers.notify(),
             // What is missing or does not fit is described.
             _ => self.note_stale(),
         }

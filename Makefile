@@ -86,7 +86,7 @@ soak:
 
 trials:
 	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-segment --lib trials
-	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-testing --test segment_trials
+	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-testing --test it segment_trials::
 
 sim:
 	SIM_SEED=$(or $(SEED),1) SIM_SEEDS=$(or $(SEEDS),20) \

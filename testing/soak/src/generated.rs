@@ -1,5 +1,5 @@
 //! Rust types for the sample schemas. Not written by hand: `generate.rs` makes them, and
-//! `TAPEDB_GENERATE=1 cargo test -p tapedb-soak --test generated` writes them here.
+//! `TAPEDB_GENERATE=1 cargo test -p tapedb-soak --test it generated` writes them here.
 
 use crate::compiled::*;
 

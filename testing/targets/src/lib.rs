@@ -1,7 +1,7 @@
 //! What breaks TapeDB on purpose: a function over bytes for everything that reads bytes it did not write.
 //!
 //! A [`Target`] takes any bytes and panics only when TapeDB breaks a promise: it panics, reads wrongly, disagrees with
-//! itself. The same functions run three ways: on stable in every test run, seeded and bounded (`tests/targets.rs`);
+//! itself. The same functions run three ways: on stable in every test run, seeded and bounded (`tests/it/targets.rs`);
 //! over the kept inputs of `testing/corpus`; and as long as one likes under libFuzzer (`fuzz/`).
 //!
 //! * [`sample`]: random schemas.

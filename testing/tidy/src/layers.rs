@@ -113,4 +113,21 @@ mod tests {
             .collect();
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
+
+    #[test]
+    fn every_dependency_has_its_reason() {
+        let root = tree::root();
+        let reasons = tree::read(&root.join("docs/DECISIONS.md"));
+        let manifest = tree::read(&root.join("Cargo.toml"));
+        let (_, dependencies) =
+            manifest.split_once("[workspace.dependencies]\n").expect("the workspace's dependencies");
+        let names = dependencies
+            .lines()
+            .take_while(|line| !line.starts_with('['))
+            .filter_map(|line| line.split_once(" = "));
+        let names: Vec<_> = names.map(|(name, _)| name).filter(|name| !name.starts_with("tapedb-")).collect();
+        assert!(names.len() > 20, "only {names:?}");
+        let without: Vec<_> = names.iter().filter(|name| !reasons.contains(&format!("`{name}`"))).collect();
+        assert!(without.is_empty(), "docs/DECISIONS.md gives no reason for {without:?}");
+    }
 }

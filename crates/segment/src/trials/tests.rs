@@ -1,5 +1,5 @@
 //! Properties of columns, tried with values that look for trouble. Those of blocks are in
-//! `testing/targets/tests/segment_trials.rs`, where random schemas are.
+//! `testing/targets/tests/it/segment_trials.rs`, where random schemas are.
 
 use super::*;
 use crate::encoding::{FloatEncoding, Tier, encode_bits, encode_f32s, encode_f64s, encode_strings};

@@ -1,15 +1,13 @@
 //! Frozen files of both versions, made by another program from `docs/format/log.md` alone.
 
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 use tapedb_log::sim::SimStorage;
 use tapedb_log::{Log, LogOptions, LogWriter, Scan, scan_bytes};
 
-const V1: &[u8] = include_bytes!("../../../testing/vectors/log_v1.bin");
-const V2: &[u8] = include_bytes!("../../../testing/vectors/log_v2.bin");
-const END: &[u8] = include_bytes!("../../../testing/vectors/log_end_v2.bin");
+const V1: &[u8] = include_bytes!("../../../../testing/vectors/log_v1.bin");
+const V2: &[u8] = include_bytes!("../../../../testing/vectors/log_v2.bin");
+const END: &[u8] = include_bytes!("../../../../testing/vectors/log_end_v2.bin");
 const STREAM: u64 = 7;
 const SPACE: u32 = 1;
 /// Messages and end of each batch.
@@ -47,7 +45,7 @@ fn both_versions_are_read_and_appended_to() {
         let (mut writer, recovery) =
             LogWriter::open(Arc::new(disk.clone()), Path::new("/log"), options).unwrap();
         assert!(recovery.is_clean(), "{recovery}");
-        let mut batch = support::batch(0, 2, 9);
+        let mut batch = crate::support::batch(0, 2, 9);
         assert_eq!(writer.append(&mut batch).unwrap(), 47..49);
         assert_eq!(tapedb_codec::batch::check(&batch).unwrap().first_sequence, 47, "the batch has its magic");
         assert!(log.refresh().unwrap());

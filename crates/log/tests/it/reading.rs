@@ -1,12 +1,10 @@
 //! Readers concurrent with a writer: in the same process, in another one, live.
 
-mod support;
-
+use crate::support::{self, *};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use support::*;
 use tapedb_log::sim::SimStorage;
 use tapedb_log::{
     DiskStorage, Durability, GRANULE_BYTES, Granule, Log, LogError, LogOptions, LogWriter, MemoryStorage,

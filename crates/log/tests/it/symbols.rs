@@ -270,7 +270,7 @@ fn the_page_shows_the_golden_entry() {
     file.append(&["MSFT", "AAPL"]).unwrap();
     let entry: Vec<_> = disk.content(path()).unwrap()[78..].iter().map(|b| format!("{b:02x}")).collect();
     let dump = format!("0000  {}\n", entry.join(" "));
-    let page = include_str!("../../../docs/format/log.md");
+    let page = include_str!("../../../../docs/format/log.md");
     assert!(page.contains(&dump), "docs/format/log.md must show:\n{dump}");
 }
 
@@ -280,7 +280,7 @@ fn the_page_shows_a_golden_rename() {
     let (mut file, _) = open(&disk);
     file.append(&["MSFT", "FB"]).unwrap();
     file.rename(1, "META").unwrap();
-    let golden = include_bytes!("../../../testing/vectors/symbols_v1.bin");
+    let golden = include_bytes!("../../../../testing/vectors/symbols_v1.bin");
     assert_eq!(disk.content(path()).unwrap(), golden);
     let disk = SimStorage::new(2);
     disk.set_content(path(), golden);
@@ -290,7 +290,7 @@ fn the_page_shows_a_golden_rename() {
         format!("{:04x}  {}\n", 64 + line * 16, bytes.join(" "))
     });
     let dump: String = lines.collect();
-    let page = include_str!("../../../docs/format/log.md");
+    let page = include_str!("../../../../docs/format/log.md");
     assert!(page.contains(&dump), "docs/format/log.md must show:\n{dump}");
 }
 

@@ -1,13 +1,11 @@
 //! Many writers on one log, one sync for many, with kills, power cuts and failures in every operation: acknowledged and
 //! visible messages are there, in order, once.
 
-mod support;
-
+use crate::support::*;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use support::*;
 use tapedb_codec::batch::{BatchBuilder, Rows};
 use tapedb_log::sim::{SimStorage, Stop};
 use tapedb_log::{Durability, Log, LogError, LogOptions, SharedWriter, Ticket};

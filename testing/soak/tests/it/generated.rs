@@ -17,7 +17,7 @@ fn the_file_is_what_the_generator_writes() {
     }
     let file = std::fs::read_to_string(&path).expect("the file");
     let same = file == text;
-    assert!(same, "src/generated.rs is old: TAPEDB_GENERATE=1 cargo test -p tapedb-soak --test generated");
+    assert!(same, "src/generated.rs is old: TAPEDB_GENERATE=1 cargo test -p tapedb-soak --test it generated");
 }
 
 #[test]

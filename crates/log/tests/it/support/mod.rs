@@ -1,5 +1,4 @@
 //! Logs whose messages contain their own sequence numbers, so that tests see order, loss and repeats.
-#![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::ops::Range;
 use std::path::Path;

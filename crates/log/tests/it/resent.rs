@@ -1,10 +1,8 @@
 //! Batches that a producer sends again after a failed sync, because it did not receive their result.
 
-mod support;
-
+use crate::support::*;
 use std::io::ErrorKind;
 use std::ops::Range;
-use support::*;
 use tapedb_codec::batch::assign_producer;
 use tapedb_log::sim::{SimStorage, Stop};
 use tapedb_log::{Durability, LogError, SharedWriter};

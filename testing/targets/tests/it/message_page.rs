@@ -110,7 +110,7 @@ fn the_page_has_the_real_schema() {
 #[test]
 fn the_page_has_every_error() {
     let page = page();
-    let source = include_str!("../../../crates/codec/src/error.rs");
+    let source = include_str!("../../../../crates/codec/src/error.rs");
     let (_, body) = source.split_once("pub enum DecodeErrorKind {").unwrap();
     let (body, _) = body.split_once("\n}").unwrap();
     let variants =

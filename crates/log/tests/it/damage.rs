@@ -1,12 +1,10 @@
 //! Flipped bits and random bytes are found and reported, and only the batches they hit are out of reach.
 
-mod support;
-
+use crate::support::{self, *};
 use proptest::prelude::*;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use support::*;
 use tapedb_log::sim::SimStorage;
 use tapedb_log::{
     DiskStorage, Durability, Found, Log, LogError, LogOptions, LogWriter, Reason, Storage, SymbolFile, Walk,

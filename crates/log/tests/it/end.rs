@@ -1,10 +1,8 @@
 //! The end record of a closed log: damage at the end is not taken for an unfinished append.
 
-mod support;
-
+use crate::support::{self, *};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use support::*;
 use tapedb_log::sim::SimStorage;
 use tapedb_log::{Durability, LogOptions, LogWriter, Reason, Storage, Walk};
 

@@ -1,12 +1,10 @@
 //! Kills and power cuts in every operation, full and failing disks: acknowledged messages are there, in order, once.
 
-mod support;
-
+use crate::support::{self, *};
 use proptest::prelude::*;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
-use support::*;
 use tapedb_codec::batch::BatchBuilder;
 use tapedb_log::sim::{SimStorage, Stop};
 use tapedb_log::{Durability, Log, LogError, LogOptions, SharedWriter, Storage, SymbolFile};

@@ -138,6 +138,24 @@ impl BlockBuilder {
         }
     }
 
+    /// Whether the block has at least half of the rows or bytes with which it is full.
+    pub(crate) fn is_itself_half_full(&self) -> bool {
+        let rows = self.rows.len();
+        // As few lanes as there can be: where these are not too many, their number is not needed.
+        self.is_half_full(rows, self.bodies.len(), 1)
+            && self.is_half_full(rows, self.bodies.len(), LaneOrder::of(&self.rows).lanes.len())
+    }
+
+    /// The same of a block of so many rows, bytes of bodies, and lanes.
+    pub(crate) fn is_half_full(&self, rows: usize, bytes: usize, lanes: usize) -> bool {
+        let goes_on = self.options.rows >= ROWS && lanes * LANE_ROWS > rows;
+        let (most_rows, most_bytes) = match goes_on {
+            true => (BLOCK_ROWS_MAX, BLOCK_BYTES_MAX - BODY_BYTES_MAX),
+            false => (self.options.rows, self.options.bytes),
+        };
+        2 * rows >= most_rows || 2 * bytes >= most_bytes
+    }
+
     /// Whether it is time for [`Self::finish`].
     pub fn is_full(&self) -> bool {
         self.rows.len() >= self.most.0 || self.bodies.len() > self.most.1

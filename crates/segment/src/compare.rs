@@ -26,13 +26,13 @@ impl Block {
     ///
     /// # Errors
     /// When they are not the rows that were written, or the two decoders do not agree.
-    pub fn prove_rows(&self, plan: &Plan, rows: &Rows) -> Result<(), Damage> {
-        match self.check_content(rows)? {
-            true => Ok(()),
-            false => self
-                .check_reference(plan, rows)
-                .map_err(|_| self.placed(Damage::new(Part::Block, 0, Flaw::Reference))),
+    pub fn prove_rows(&self, plan: &Plan, rows: &mut Rows) -> Result<(), Damage> {
+        if self.check_content(rows)? {
+            rows.proved = Some(self.serial);
+            return Ok(());
         }
+        let compared = self.check_reference(plan, rows);
+        compared.map_err(|_| self.placed(Damage::new(Part::Block, 0, Flaw::Reference)))
     }
 
     /// All rows with their bodies, as the reference decoder gives them, if they have the checksum of the block's content.

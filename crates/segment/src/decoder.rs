@@ -637,6 +637,20 @@ impl Decoder {
         Ok(())
     }
 
+    /// Replaces `out` by the times that a group lists of its rows; gives the place of the first of them among all rows of the
+    /// block in the order of lanes.
+    pub(crate) fn listed_times(
+        &mut self,
+        block: &Block,
+        group: u16,
+        out: &mut Vec<i64>,
+    ) -> Result<usize, Damage> {
+        self.order.select(block, &Selection::default(), &mut self.scratch)?;
+        self.times_of(Columns { block, group }, out)?;
+        let first = self.order.lanes.get(self.order.lanes_of(group).start);
+        Ok(first.map_or(0, |lane| lane.start as usize))
+    }
+
     /// Replaces `out` by the times of the wanted rows of a group that lists them.
     fn times_of(&mut self, columns: Columns<'_>, out: &mut Vec<i64>) -> Result<(), Damage> {
         self.whole_lanes(columns.group);

@@ -13,6 +13,7 @@ use crate::mismatch::Mismatch;
 use crate::plan::Plan;
 use crate::rows::Rows;
 use crate::segment::{ReadAt, Segment};
+use crate::simd::widest;
 
 /// Decodes blocks and compares them with their source. Keeps its memory from block to block.
 #[derive(Debug, Default)]
@@ -20,9 +21,7 @@ pub(crate) struct Prover {
     block: Block,
     decoder: Decoder,
     rows: Rows,
-    times: Vec<i64>,
-    picked: Vec<i64>,
-    more: Vec<i64>,
+    listed: ListedTimes,
 }
 
 impl Prover {
@@ -43,40 +42,91 @@ impl Prover {
     }
 
     fn compare(&mut self, plan: &Plan, source: Source<'_>) -> Result<(), String> {
-        let Self { block, decoder, rows, .. } = self;
+        let Self { block, decoder, rows, listed } = self;
         block.place = None;
-        let refused = |damage: Damage| format!("it cannot be decoded: {damage}");
         block.parse().map_err(refused)?;
         compare_head(block.head(), source)?;
         decoder.rows(plan, block, &Selection::default(), rows).map_err(refused)?;
         compare_rows(rows, source)?;
         compare_bounds(block.head(), rows)?;
-        self.compare_times_by_lane().map_err(refused)?
+        listed.compare(block, decoder, rows)
     }
 
-    /// The times that some groups list a second time, which rows are not read from.
-    fn compare_times_by_lane(&mut self) -> Result<Result<(), String>, Damage> {
-        let Self { block, decoder, rows, times, picked, more } = self;
-        let mut last = None;
-        for (index, group) in (0..).zip(&block.head().groups) {
-            let is_listed = block.head().chunk(index, lanes::TIME).is_some();
-            if !is_listed || last.replace(group.type_id) == Some(group.type_id) {
-                continue;
-            }
-            decoder.times_by_lane(block, group.type_id, None, more, times)?;
-            decoder.places(block, group.type_id, None)?.pick(rows.times(), picked);
-            if times != picked {
-                return Ok(Err(format!("the times by symbol of record type {} are others", group.type_id)));
-            }
-        }
-        Ok(Ok(()))
+    /// The same of a block of a file, whose rows have the checksum of its content: whether all else that it says is right.
+    ///
+    /// # Errors
+    /// What is different, in words.
+    pub fn prove_copy(&mut self, block: &Block, rows: &Rows) -> Result<(), String> {
+        let times = rows.times().first().copied().zip(rows.times().last().copied()).unwrap_or_default();
+        compare_sizes(block.head(), (rows.len(), rows.all_bodies().len()), times)?;
+        compare_bounds(block.head(), rows)?;
+        self.listed.compare(block, &mut self.decoder, rows)
     }
+}
+
+fn refused(damage: Damage) -> String {
+    format!("it cannot be decoded: {damage}")
+}
+
+/// Compares the times that some groups list a second time, which rows are not read from.
+#[derive(Debug, Default)]
+struct ListedTimes {
+    /// By where a row stands in the order of lanes: as many as a block can have.
+    times: Vec<i64>,
+    group: Vec<i64>,
+}
+
+impl ListedTimes {
+    /// `rows` are all rows of the block.
+    fn compare(&mut self, block: &Block, decoder: &mut Decoder, rows: &Rows) -> Result<(), String> {
+        let groups = 0..block.head().groups.len() as u16;
+        let is_listed = |group: &u16| block.head().chunk(*group, lanes::TIME).is_some();
+        let listed = groups.clone().filter(is_listed).count();
+        if listed == 0 {
+            return Ok(());
+        }
+        let Self { times, group: of_group } = self;
+        times.resize(PLACES, 0);
+        if listed < groups.len() {
+            // What is not listed is right.
+            let places = rows.homes.iter().map(|home| usize::from(*home as u16));
+            places.zip(&rows.times).for_each(|(place, time)| times[place] = *time);
+        }
+        for group in groups.filter(is_listed) {
+            let start = decoder.listed_times(block, group, of_group).map_err(refused)?;
+            times[start..start + of_group.len()].copy_from_slice(of_group);
+        }
+        match is_listed_alike(rows, times) {
+            true => Ok(()),
+            false => Err("the times by symbol are others".into()),
+        }
+    }
+}
+
+/// How many rows a place can tell apart.
+const PLACES: usize = 1 << 16;
+
+fn is_listed_alike(rows: &Rows, listed: &[i64]) -> bool {
+    // Of known length, so that no place is behind its end.
+    let Some(listed) = listed.first_chunk::<PLACES>() else { return false };
+    let differing = widest(
+        #[inline(always)]
+        || {
+            let pairs = rows.times.iter().zip(&rows.homes);
+            pairs.fold(0, |bits, (time, home)| bits | (time ^ listed[usize::from(*home as u16)]))
+        },
+    );
+    differing == 0 && rows.homes.len() == rows.times.len()
 }
 
 fn compare_head(head: &Head, source: Source<'_>) -> Result<(), String> {
     let time = |row: Option<&RowHeader>| row.map_or(0, |row| row.time);
     let times = (time(source.rows.first()), time(source.rows.last()));
-    let is_same = (head.count as usize, head.body_bytes as usize) == (source.rows.len(), source.bodies.len())
+    compare_sizes(head, (source.rows.len(), source.bodies.len()), times)
+}
+
+fn compare_sizes(head: &Head, (rows, body_bytes): (usize, usize), times: (i64, i64)) -> Result<(), String> {
+    let is_same = (head.count as usize, head.body_bytes as usize) == (rows, body_bytes)
         && (head.time_min, head.time_max) == times;
     match is_same {
         true => Ok(()),

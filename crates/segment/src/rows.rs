@@ -19,6 +19,8 @@ pub struct Rows {
     pub(crate) starts: Vec<u32>,
     /// At least as long as all bodies.
     pub(crate) bodies: Vec<u8>,
+    /// The serial number of the block whose rows these are, if they are all its rows and have the checksum of its content.
+    pub(crate) proved: Option<u64>,
 }
 
 impl Rows {
@@ -122,5 +124,6 @@ impl Rows {
         self.stride = None;
         self.starts.clear();
         self.starts.push(0);
+        self.proved = None;
     }
 }

@@ -8,6 +8,7 @@ use crate::gather::{gather, gather_all};
 use crate::head::{Chunk, crc32c};
 use crate::level::Level;
 use crate::plan::{ColumnKind, Extent, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
+use crate::simd::widest;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -81,7 +82,10 @@ impl Stats {
     pub fn of(values: &[i64]) -> Self {
         let (min, max) = crate::encoding::bounds(values);
         let first = values.first().copied().unwrap_or(0);
-        let differing = values.iter().fold(0, |bits, value| bits | (value ^ first));
+        let differing = widest(
+            #[inline(always)]
+            || values.iter().fold(0, |bits, value| bits | (value ^ first)),
+        );
         Self { min, max, differing }
     }
 

@@ -1,5 +1,7 @@
 //! Writes a segment from front to back.
 
+mod copy;
+
 use crate::builder::{BlockBuilder, BlockOptions, RowHeader};
 use crate::error::SegmentError;
 use crate::fault;
@@ -35,6 +37,7 @@ pub struct SegmentWriter<W> {
     bytes: Vec<u8>,
     prover: Prover,
     mismatches: u64,
+    copied: u64,
     proof: Proof,
 }
 
@@ -49,6 +52,8 @@ pub struct Written {
     pub blocks: u64,
     /// Blocks among them that were not decoded to what they were made from, and are encoded plainly for that.
     pub mismatches: u64,
+    /// Blocks among them that were taken from other segments as they were.
+    pub copied: u64,
 }
 
 impl<W: Write> SegmentWriter<W> {
@@ -81,6 +86,7 @@ impl<W: Write> SegmentWriter<W> {
             bytes,
             prover: Prover::default(),
             mismatches: 0,
+            copied: 0,
             proof: Proof::default(),
         })
     }
@@ -92,15 +98,21 @@ impl<W: Write> SegmentWriter<W> {
     /// [`SegmentError::Io`] and [`SegmentError::Unfaithful`] it cannot be finished: throw the file away.
     pub fn push(&mut self, row: RowHeader, body: &[u8]) -> Result<(), SegmentError> {
         let given = (row.time, row.sequence);
-        if let Some(before) = self.last.filter(|before| given <= *before) {
-            return Err(SegmentError::OutOfOrder { before, given });
-        }
+        self.check_order(given)?;
         if self.builder.is_full() {
             self.write_block()?;
         }
         self.builder.push(row, body)?;
         self.last = Some(given);
         Ok(())
+    }
+
+    #[inline]
+    fn check_order(&self, given: (i64, u64)) -> Result<(), SegmentError> {
+        match self.last.filter(|before| given <= *before) {
+            Some(before) => Err(SegmentError::OutOfOrder { before, given }),
+            None => Ok(()),
+        }
     }
 
     /// Bytes written so far; the block being filled is not among them.
@@ -136,29 +148,48 @@ impl<W: Write> SegmentWriter<W> {
         let done = self.out.write_all(&self.bytes).and_then(|()| self.out.flush());
         done.map_err(|source| SegmentError::Io { offset, source })?;
         let bytes = offset + self.bytes.len() as u64;
-        let (messages, blocks, mismatches) = (self.messages, self.blocks.len() as u64, self.mismatches);
-        Ok((self.out, Written { bytes, messages, blocks, mismatches }, self.proof))
+        let written = Written {
+            bytes,
+            messages: self.messages,
+            blocks: self.blocks.len() as u64,
+            mismatches: self.mismatches,
+            copied: self.copied,
+        };
+        Ok((self.out, written, self.proof))
     }
 
     fn write_block(&mut self) -> Result<(), SegmentError> {
         if self.builder.is_empty() {
             return Ok(());
         }
-        if self.blocks.len() == BLOCKS_MAX {
-            return Err(SegmentError::Full { what: "blocks", most: BLOCKS_MAX as u64 });
-        }
-        let index = self.blocks.len() as u32;
+        let index = self.next_index()?;
         self.encode(index)?;
         for (symbol, count) in self.builder.last_symbols() {
             self.symbols.entry(symbol).or_insert_with(|| SymbolEntry::new(symbol)).note(index, count);
         }
-        let (offset, entry) = (self.offset, BlockEntry::of(self.offset, self.prover.head()));
-        self.messages += u64::from(entry.count);
         self.builder.clear();
+        let entry = BlockEntry::of(self.offset, self.prover.head());
+        let bytes = std::mem::take(&mut self.bytes);
+        let written = self.append(entry, &bytes);
+        self.bytes = bytes;
+        written
+    }
+
+    /// The index of the next block.
+    fn next_index(&self) -> Result<u32, SegmentError> {
+        match self.blocks.len() {
+            BLOCKS_MAX => Err(SegmentError::Full { what: "blocks", most: BLOCKS_MAX as u64 }),
+            index => Ok(index as u32),
+        }
+    }
+
+    /// Writes a block behind the others.
+    fn append(&mut self, entry: BlockEntry, bytes: &[u8]) -> Result<(), SegmentError> {
+        self.messages += u64::from(entry.count);
         self.blocks.push(entry);
-        self.proof.blocks.push((entry, u32_at(&self.bytes, 4)));
-        self.out.write_all(&self.bytes).map_err(|source| SegmentError::Io { offset, source })?;
-        self.offset += self.bytes.len() as u64;
+        self.proof.blocks.push((entry, u32_at(bytes, 4)));
+        self.out.write_all(bytes).map_err(|source| SegmentError::Io { offset: self.offset, source })?;
+        self.offset += bytes.len() as u64;
         Ok(())
     }
 

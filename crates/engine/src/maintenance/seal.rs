@@ -5,6 +5,7 @@
 //! readers nor writers wait: readers have open what they read, writers write to a file that is not complete.
 //!
 //! Whatever is written is proved to be what it was made from before it takes its place ([`crate::maintenance::verify`]).
+//! Merging copies blocks that are about full and have lost no message; the rows of others are encoded again.
 //!
 //! Of a damaged log file is sealed what can be read; the part notes how many messages could not, and the file is kept
 //! ([`crate::space::quarantine`]). A damaged segment is left as it is: who wants some of its columns may still get them.
@@ -24,7 +25,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use tapedb_log::{CompleteFile, Granule, StorageFile};
 use tapedb_segment::{
-    BlockOptions, Plan, Proof, RowHeader, SegmentError, SegmentHeader, SegmentWriter, Tier, Written,
+    BlockOptions, Plan, Proof, RowHeader, Rows, SegmentError, SegmentHeader, SegmentWriter, Tier, Written,
 };
 
 /// So many neighbours of about one size are merged into one.
@@ -83,7 +84,7 @@ pub(crate) fn seal_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) ->
     let lost = (sequences.end - sequences.start).saturating_sub(there);
     let time_max = granules.iter().map(|granule| granule.time_max).max();
     let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(context, time_max));
-    let work = Work { sequences, tier, lost, leaves_out_damage: true };
+    let work = Work { sequences, tier, lost, leaves_out_damage: true, copies_blocks: false };
     let history = History::of_granules(granules.iter().copied());
     let written = write_part(context, history, work, pace);
     written.as_ref().err().inspect(|error| context.space.refused.note(catalog.sealed, error));
@@ -149,7 +150,9 @@ fn write_anew(
     let sequences = first.sequences.start..last.sequences.end;
     let history = History::of_parts(parts.iter().cloned());
     let lost = parts.iter().map(|part| part.lost).sum();
-    let work = Work { sequences, tier, lost, leaves_out_damage: false };
+    // Blocks of another tier are encoded in another way.
+    let copies_blocks = parts.iter().filter_map(|part| tier_of(part)).all(|of| of == tier);
+    let work = Work { sequences, tier, lost, leaves_out_damage: false, copies_blocks };
     match write_part(context, history, work, pace) {
         // Overtaken by a deletion that took one of them whole: there may be others to merge.
         Ok(Some(part)) => Ok(commit(context, part, parts)? || !has_all(context, parts)),
@@ -263,6 +266,8 @@ struct Work {
     lost: u64,
     /// What is found damaged is counted and left out; else it is an error.
     leaves_out_damage: bool,
+    /// Blocks of segments that have all their messages still are taken as they are.
+    copies_blocks: bool,
 }
 
 /// Writes what is left of a history into a segment that nobody knows yet. `None`: the work was stopped.
@@ -356,8 +361,9 @@ fn fill(
     let options = BlockOptions { tier, ..BlockOptions::default() };
     let (mut filter, mut times) = (Filter::all(), None);
     let mut writer = SegmentWriter::new(out, plan, header, options)?;
-    let (mut rows, mut lost) = (0u64, work.lost);
+    let (mut rows, mut pause_at, mut lost) = (0u64, Pace::ROWS, work.lost);
     loop {
+        let mut taken = None;
         if !history.advance_plainly() {
             match history.advance(&mut filter, context.reading()) {
                 Ok(true) => {}
@@ -368,15 +374,28 @@ fn fill(
                 }
                 Err(error) => return Err(error.into()),
             }
+            if work.copies_blocks {
+                let write = |block: &_, rows: &Rows| writer.push_block(block, rows).map(|()| extent(rows));
+                taken = history.take_block(write).transpose()?;
+            }
         }
         let Some(block) = history.current() else { break };
-        let (time, sequence, symbol, type_id) =
-            (block.time(), block.sequence(), block.symbol(), block.type_id());
-        writer.push(RowHeader { time, sequence, symbol, type_id }, block.body())?;
-        times = Some((times.map_or(time, |(first, _)| first), time));
-        rows += 1;
-        if rows.is_multiple_of(Pace::ROWS) && !pace.go_on(context) {
-            return Ok(None);
+        let (count, first, last) = match taken {
+            Some(taken) => taken,
+            None => {
+                let (time, sequence, symbol, type_id) =
+                    (block.time(), block.sequence(), block.symbol(), block.type_id());
+                writer.push(RowHeader { time, sequence, symbol, type_id }, block.body())?;
+                (1, time, time)
+            }
+        };
+        times = Some((times.map_or(first, |(first, _)| first), last));
+        rows += count;
+        if rows >= pause_at {
+            if !pace.go_on(context) {
+                return Ok(None);
+            }
+            pause_at = rows + Pace::ROWS;
         }
     }
     let (_, written, proof) = writer.finish_with_proof()?;
@@ -384,6 +403,12 @@ fn fill(
     let (messages, bytes) = (written.messages, written.bytes);
     let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
     Ok(Some(Filled { content, lost, written, proof }))
+}
+
+/// How many rows, and the times of the first and of the last.
+fn extent(rows: &Rows) -> (u64, i64, i64) {
+    let time = |time: Option<&i64>| time.copied().unwrap_or(0);
+    (rows.len() as u64, time(rows.times().first()), time(rows.times().last()))
 }
 
 /// Lets the manifest name a part; what it takes the place of is removed. `false`: it has been overtaken, and is removed.

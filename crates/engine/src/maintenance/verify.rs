@@ -1,8 +1,8 @@
 //! What is done about blocks that do not come back as they were made.
 //!
 //! The writer of segments decodes each block again before it writes it and compares it with its messages; one that comes back
-//! otherwise is written in a plain encoding. Blocks that are read to be written anew are compared with the checksum of their
-//! content, whole, before deleted messages are left out. Here a mismatch is counted, a dump is kept for a report, and the
+//! otherwise is written in a plain encoding. Blocks that are read to be merged or written again are compared with the checksum of
+//! their content, whole, before deleted messages are left out; merging copies those that are about full. Here a mismatch is counted, a dump is kept for a report, and the
 //! process's log tells of it; and a finished file is read back.
 //!
 //! Always true: what does not come back takes the place of nothing. A log file whose messages cannot be sealed stays, and so

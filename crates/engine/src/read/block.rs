@@ -562,6 +562,22 @@ impl Block {
         true
     }
 
+    /// The rows of a block of a segment, if the first of them has just been given and all others follow it plainly.
+    pub fn whole_columns(&self) -> Option<&segment::Rows> {
+        let is_whole = self.held == Held::Columns
+            && self.picks.is_none()
+            && self.next == 1
+            && self.stop == self.columns.len()
+            && self.plain_stop == self.stop;
+        is_whole.then_some(&self.columns)
+    }
+
+    /// Stands on the last row of the run.
+    pub fn advance_to_last(&mut self) {
+        self.row = self.row_at(self.stop - 1);
+        self.next = self.stop;
+    }
+
     /// From now on no step is plain, until other rows are loaded.
     pub fn stop_plain_steps(&mut self) {
         self.plain_stop = 0;

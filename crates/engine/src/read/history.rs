@@ -19,6 +19,7 @@ use std::iter::once;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_log::{Granule, Snapshot};
+use tapedb_segment as segment;
 
 /// Where pieces come from.
 #[derive(Debug, Clone)]
@@ -214,6 +215,15 @@ impl History {
             return Err(error);
         }
         Ok(found)
+    }
+
+    /// Gives all rows of a block of a segment at once, with the block, if the current row is the first of them and no other
+    /// row comes between them. Then the last one is the current row.
+    pub fn take_block<T>(&mut self, take: impl FnOnce(&segment::Block, &segment::Rows) -> T) -> Option<T> {
+        let block = &mut self.slots[self.lead.filter(|_| !self.fresh)?].block;
+        let taken = take(&lock(&self.budget).raw, block.whole_columns()?);
+        block.advance_to_last();
+        Some(taken)
     }
 
     /// Leaves out the piece that is to be opened next, for its file is not there and no other has taken its place.

@@ -175,6 +175,45 @@ fn what_is_merged_wrongly_is_merged_plainly_or_not_at_all() {
 }
 
 #[test]
+fn blocks_that_are_half_full_are_merged_as_they_are() {
+    const MANY: u64 = 9_000;
+    let (_directory, db) = new_database_without_maintenance();
+    let stream = stream_in(&db);
+    for nth in 0..8 {
+        append_ticks(&stream, nth * MANY..(nth + 1) * MANY);
+        if nth < 7 {
+            stream.seal().unwrap();
+        }
+    }
+    // Right when the log is sealed, then wrong: but then nothing is encoded.
+    let mut nth = 0;
+    let merge_wrongly = move |_: bool, block: &mut Vec<u8>| {
+        nth += 1;
+        if nth > 1 {
+            make_wrong(block);
+        }
+    };
+    with_fault(merge_wrongly, || stream.seal()).unwrap();
+    let merged = files(db.path(), "seg");
+    assert_eq!(merged.len(), 1);
+    assert_all_there(&stream, 8 * MANY);
+    // A block that has lost messages is encoded.
+    stream.delete(Timestamp(5)..Timestamp(6), None::<[&str; 0]>).unwrap();
+    with_fault(always_wrong, || stream.seal()).unwrap();
+    assert_eq!(files(db.path(), "seg"), merged, "it is left as it is");
+    let path = db.path().to_path_buf();
+    drop((stream, db));
+    let db = reopen_without_maintenance(&path);
+    let stream = db.stream("s").unwrap();
+    stream.seal().unwrap();
+    assert_ne!(files(db.path(), "seg"), merged);
+    let expected: Vec<u64> = (0..8 * MANY).filter(|number| *number != 5).collect();
+    assert_eq!(drain(&mut stream.cursor().open().unwrap()), expected);
+    let (checked, found) = check(&db);
+    assert_eq!((checked.damaged, checked.messages), (0, 8 * MANY - 1), "{found:?}");
+}
+
+#[test]
 fn what_is_compressed_wrongly_for_the_cold_tier_stays_hot() {
     let (_directory, db) = new_database_without_maintenance();
     let stream = stream_in(&db);

@@ -13,9 +13,14 @@ use crate::simd::widest;
 /// Differences of `values`. Where a run begins stands another difference of the same group: it
 /// is not used, and makes the group no wider.
 pub(super) fn differences(values: &[i64], runs: Runs) -> Vec<i64> {
-    let mut deltas = Vec::with_capacity(values.len());
-    deltas.extend(values.first().map(|_| 0));
-    deltas.extend(values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])));
+    let mut deltas = vec![0; values.len()];
+    widest(
+        #[inline(always)]
+        || {
+            let pairs = values.iter().zip(values.iter().skip(1));
+            deltas.iter_mut().skip(1).zip(pairs).for_each(|(delta, (a, b))| *delta = b.wrapping_sub(*a));
+        },
+    );
     let starts: Vec<usize> = runs.starts().collect();
     for starts in starts.chunk_by(|a, b| a / GROUP == b / GROUP) {
         let group = starts[0] / GROUP * GROUP;

@@ -4,6 +4,7 @@
 use bitpacking::{BitPacker, BitPacker4x};
 
 use super::bytes::{bit_width, byte_width, low_bits, read_le, zigzag};
+use crate::simd::widest;
 
 /// Values of a full group.
 pub(crate) const GROUP: usize = BitPacker4x::BLOCK_LEN;
@@ -57,13 +58,21 @@ impl Plan {
         if self.width > 31 {
             return false;
         }
-        let residuals = values.map(|value| value.wrapping_sub(self.base) as i32);
-        let below = |quarters: i32| {
-            // Neither operand is negative, and comparing signed ones is what baseline SIMD has.
-            let limit = ((i64::from(quarters) << self.width) >> 2) as i32;
-            residuals.iter().map(|residual| u32::from(*residual < limit)).sum::<u32>() as usize
-        };
-        let below = [below(1), below(2), below(3)];
+        // Neither operand is negative, and comparing signed ones is what baseline SIMD has.
+        let limits = [1, 2, 3].map(|quarters: i64| ((quarters << self.width) >> 2) as i32);
+        let below = widest(
+            #[inline(always)]
+            || {
+                let mut below = [0u32; 3];
+                for value in values {
+                    let residual = value.wrapping_sub(self.base) as i32;
+                    for i in 0..3 {
+                        below[i] += u32::from(residual < limits[i]);
+                    }
+                }
+                below.map(|below| below as usize)
+            },
+        );
         let last = GROUP - below[2];
         let fullest_half = below[1].max(below[2] - below[0]).max(GROUP - below[1]);
         below[0].min(last) > HALVING_MAX && GROUP - fullest_half > EXCEPTIONS_MAX
@@ -129,17 +138,12 @@ pub(super) fn payload_size(count: usize, width: u8) -> usize {
     (count * usize::from(width)).div_ceil(8)
 }
 
-/// Smallest and largest value. Four of each at once: one would wait for the other.
+/// Smallest and largest value.
 pub(crate) fn bounds(values: &[i64]) -> (i64, i64) {
-    let (fours, rest) = values.as_chunks::<4>();
-    let (mut min, mut max) = ([i64::MAX; 4], [i64::MIN; 4]);
-    for four in fours {
-        for i in 0..4 {
-            (min[i], max[i]) = (min[i].min(four[i]), max[i].max(four[i]));
-        }
-    }
-    let all = min.iter().chain(rest).copied().min().unwrap_or(i64::MAX);
-    (all, max.iter().chain(rest).copied().max().unwrap_or(i64::MIN))
+    widest(
+        #[inline(always)]
+        || values.iter().fold((i64::MAX, i64::MIN), |(min, max), value| (min.min(*value), max.max(*value))),
+    )
 }
 
 /// Smallest and largest value of those that are in `window`.

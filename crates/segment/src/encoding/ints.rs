@@ -12,6 +12,7 @@ use super::run_length::{self, Repetitions};
 use super::runs::Runs;
 use super::split;
 use super::{COUNT_MAX, EncodingError, Tier, cold};
+use crate::simd::widest;
 
 /// What was chosen for a column of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -441,9 +442,22 @@ fn divide(values: &[i64], divided: &mut Vec<i64>) -> Scale {
     let start = divided.len();
     while (2..=i64::MAX as u64).contains(&divisor) {
         let exact = Divisor::new(divisor);
-        divided.truncate(start);
-        divided.extend(distances().map(|distance| exact.quotient(distance) as i64));
-        match divided[start..].iter().position(|quotient| *quotient as u64 > exact.most) {
+        divided.resize(start + values.len(), 0);
+        let quotients = &mut divided[start..];
+        let largest = widest(
+            #[inline(always)]
+            || {
+                let mut largest = 0;
+                for (quotient, value) in quotients.iter_mut().zip(values) {
+                    let found = exact.quotient(value.wrapping_sub(min) as u64);
+                    (*quotient, largest) = (found as i64, found.max(largest));
+                }
+                largest
+            },
+        );
+        let is_beyond = |quotient: &i64| *quotient as u64 > exact.most;
+        let beyond = (largest > exact.most).then(|| divided[start..].iter().position(is_beyond));
+        match beyond.flatten() {
             None => return Scale { divisor: divisor as i64, offset: min },
             Some(at) => divisor = gcd(divisor, values[at].wrapping_sub(min) as u64),
         }
@@ -475,7 +489,7 @@ impl Divisor {
         Self { inverse, even, most: u64::MAX / divisor }
     }
 
-    #[inline]
+    #[inline(always)]
     fn quotient(&self, number: u64) -> u64 {
         number.wrapping_mul(self.inverse).rotate_right(self.even)
     }

@@ -112,10 +112,11 @@ fuzz:
 miri:
 	$(CARGO) +nightly miri test -p tapedb-codec --lib room
 	$(CARGO) +nightly miri test -p tapedb-codec --test derive -- --skip every_
-	$(CARGO) +nightly miri test -p tapedb-topic --lib -- page threads lane
+	$(CARGO) +nightly miri test -p tapedb-shm --lib -- byte_ring
+	$(CARGO) +nightly miri test -p tapedb-topic --lib -- page between_threads
 
 loom:
-	RUSTFLAGS="--cfg loom" $(CARGO) test --release -p tapedb-topic --lib --target-dir $(or $(CARGO_TARGET_DIR),target)/loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test --release -p tapedb-shm -p tapedb-topic --lib --target-dir $(or $(CARGO_TARGET_DIR),target)/loom
 
 clean:
 	$(CARGO) clean

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tapedb_topic::{NoPipe, Pipe};
+use tapedb_shm::{NoPipe, Pipe};
 use tapedb_wire::MEMORY_REQUEST;
 
 /// A pipe to a server on this machine.
@@ -35,11 +35,11 @@ pub(crate) enum Asked {
 impl MemorySocket {
     /// Asks the server behind a Unix socket for shared memory.
     pub fn connect(path: &Path, timeout: Duration) -> io::Result<Asked> {
-        let bell = UnixStream::connect(path)?;
-        bell.set_read_timeout(Some(timeout))?;
+        let socket = UnixStream::connect(path)?;
+        socket.set_read_timeout(Some(timeout))?;
         // Who is turned away finds the socket closed, and why in it.
-        let asked = (&bell).write_all(&MEMORY_REQUEST);
-        let accepted = Pipe::accept(bell.into()).map_err(|error| match is_timeout(&error) {
+        let asked = (&socket).write_all(&MEMORY_REQUEST);
+        let accepted = Pipe::accept(socket.into()).map_err(|error| match is_timeout(&error) {
             true => io::Error::new(io::ErrorKind::TimedOut, "it said nothing in time"),
             false => error,
         });
@@ -49,7 +49,7 @@ impl MemorySocket {
                 let timeouts = Mutex::new(Timeouts { read: timeout, write: timeout });
                 Ok(Asked::Given(Self { pipe, timeouts }))
             }
-            Err(NoPipe { bell, came }) => Ok(Asked::Told(bell.into(), came)),
+            Err(NoPipe { socket, received }) => Ok(Asked::Told(socket.into(), received)),
         }
     }
 
@@ -70,15 +70,15 @@ impl MemorySocket {
             if left.is_zero() {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            if self.pipe.doze(true, false)? {
+            if self.pipe.prepare_sleep(true, false)? {
                 let left = Timespec::try_from(left).map_err(io::Error::other)?;
                 let polled =
-                    poll(&mut [PollFd::from_borrowed_fd(self.pipe.bell(), PollFlags::IN)], Some(&left));
-                self.pipe.woke(true);
+                    poll(&mut [PollFd::from_borrowed_fd(self.pipe.notifier(), PollFlags::IN)], Some(&left));
+                self.pipe.end_sleep(true);
                 polled?;
             } else {
                 // The end is told like anything else that comes.
-                self.pipe.woke(true);
+                self.pipe.end_sleep(true);
             }
         }
     }
@@ -124,7 +124,7 @@ impl Write for &MemorySocket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => return written,
             }
-            if !self.pipe.wait_for_room(self.timeouts().write)? {
+            if !self.pipe.wait_for_space(self.timeouts().write)? {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }

@@ -178,13 +178,13 @@ impl Outbox {
     /// # Errors
     /// When the client has broken the pipe.
     pub fn doze(&self, wants_data: bool, wants_room: bool) -> io::Result<bool> {
-        self.socket.pipe().map_or(Ok(true), |pipe| pipe.doze(wants_data, wants_room))
+        self.socket.pipe().map_or(Ok(true), |pipe| pipe.prepare_sleep(wants_data, wants_room))
     }
 
     /// Tells it that the thread is awake, whatever has woken it.
     pub fn woke(&self, has_rung: bool) {
         if let Some(pipe) = self.socket.pipe() {
-            pipe.woke(has_rung);
+            pipe.end_sleep(has_rung);
         }
     }
 

@@ -84,11 +84,11 @@ pub struct Server {
 
 /// The command takes them out of the configuration; a program of somebody else's that leaves them in would copy nothing.
 const COPIES_ARE_NOT_OURS: &str = "`copy_topics` are copied by `tapedb server`; a server alone knows no topics: leave them \
-                                   out, and start a `tapedb_carbon::Copier` for each beside it";
+                                   out, and start a `tapedb_topic_copy::Copier` for each beside it";
 
 /// As the copies.
 const PROCESSORS_ARE_NOT_OURS: &str = "`keep_awake` is kept by `tapedb server`; a server alone leaves processors alone: leave it \
-                                       out, and hold a `tapedb_topic::Awake` beside it";
+                                       out, and hold a `tapedb_shm::Awake` beside it";
 
 /// Where a server can be reached.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

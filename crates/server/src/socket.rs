@@ -8,7 +8,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
-use tapedb_topic::Pipe;
+use tapedb_shm::Pipe;
 
 /// A connected socket.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Keeps processors awake while a command serves or measures.
 
 use crate::Failure;
-use tapedb_topic::Awake;
+use tapedb_shm::Awake;
 
 /// Whether processors are kept awake.
 #[derive(clap::Args, Debug, Clone, Copy)]

@@ -97,7 +97,7 @@ macro_rules! failed_by {
     };
 }
 
-failed_by!(tapedb_engine::Error, tapedb_topic::TopicError, tapedb_carbon::FeedError);
+failed_by!(tapedb_engine::Error, tapedb_topic::TopicError, tapedb_topic_copy::CopyError);
 
 /// An error of the command-line parser: its first paragraph in one line, without the prefix.
 impl From<clap::Error> for Failure {

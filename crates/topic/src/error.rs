@@ -31,58 +31,58 @@ pub enum TopicError {
         /// Where it is.
         path: PathBuf,
     },
-    /// The name cannot be one.
+    /// The name is invalid.
     Name {
         /// The name, at most 100 characters of it.
         name: String,
-        /// What it breaks.
+        /// The rule that it breaks.
         rule: &'static str,
     },
-    /// A folder for topics that others may write.
+    /// A folder for topics that other users may write.
     Folder {
         /// The folder.
         path: PathBuf,
     },
-    /// Options that cannot be.
+    /// The options are invalid.
     Options(BadFile),
-    /// The file is no topic, or not one that this program reads.
+    /// The file is no topic, or not of a version that this program reads.
     File {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         bad: BadFile,
     },
-    /// The topic has been deleted, or another has its name now: this one goes on among those who have it open.
-    Gone {
+    /// The topic has been deleted, or another has its name now. Processes that have this one open can still use it.
+    Deleted {
         /// Where it was.
         path: PathBuf,
         /// Whether another has the name.
         is_replaced: bool,
     },
-    /// The schema is not one for a topic.
+    /// The schema does not suit a topic.
     Schema(String),
-    /// The topic that is there has another schema than asked for.
+    /// The existing topic has another schema than the requested one.
     OtherSchema {
         /// Where it is.
         path: PathBuf,
     },
-    /// Somebody else publishes already, and one of the two wants to be alone.
+    /// There is another publisher, and one of the two is exclusive.
     PublisherThere,
-    /// All places are taken.
+    /// All slots are taken.
     Full {
         /// `publishers` or `subscribers`.
         what: &'static str,
         /// How many there may be.
         most: usize,
     },
-    /// The dictionary has no room for another symbol.
+    /// The dictionary has no space for another symbol.
     SymbolsFull {
         /// The symbol that was to be added.
         symbol: String,
         /// Bytes of the dictionary.
         bytes: u64,
     },
-    /// No symbol of the topic.
+    /// Not a symbol of the topic.
     Symbol {
         /// What is wrong with it.
         why: &'static str,
@@ -94,7 +94,7 @@ pub enum TopicError {
         /// Bytes it may have.
         most: u64,
     },
-    /// The record type is not one of the topic, or not one for messages.
+    /// The record type is not one of the topic, or not one of messages.
     Type {
         /// The record type.
         record: String,
@@ -103,24 +103,24 @@ pub enum TopicError {
     },
     /// The topic's version of the record type cannot become the program's.
     Version(Box<IncompatibleSchema>),
-    /// The bytes of a message are not what its type says.
+    /// The bytes of a message do not fit its type.
     Decode(Box<DecodeError>),
     /// A message cannot become the program's version of its type.
     Convert(Box<EvolveError>),
     /// A value does not fit its field.
     Encode(Box<EncodeError>),
-    /// A subscriber came too late for some messages: they have been overwritten. Told once for each gap; the next call goes
-    /// on behind it.
+    /// Some messages were overwritten before the subscriber read them. Returned once for each gap; the next call continues
+    /// after it.
     Missed {
         /// Sequence number of the first message missed.
         first: u64,
         /// How many.
         count: u64,
     },
-    /// The publisher did not finish a claim within the topic's stall time, and the others went on without it: nothing of the
+    /// The publisher did not finish a claim within the topic's stall time, and the others passed it over: nothing of the
     /// claim has been published. It may be published again.
     Overtaken,
-    /// The memory holds what no publisher of ours writes.
+    /// The memory holds what no correct publisher writes.
     Corrupt {
         /// Position in the topic, in bytes.
         position: u64,
@@ -150,11 +150,11 @@ pub enum BadFile {
         /// The one it should have.
         computed: u32,
     },
-    /// A size or place that cannot be.
+    /// An impossible size or offset.
     Field {
         /// Which one.
         field: &'static str,
-        /// What it says.
+        /// Its value.
         found: u64,
     },
     /// The file is shorter or longer than its header says.
@@ -164,7 +164,7 @@ pub enum BadFile {
         /// Bytes it should have.
         need: u64,
     },
-    /// The schema in it is none.
+    /// The schema in it is invalid.
     Schema(String),
 }
 
@@ -181,9 +181,9 @@ impl fmt::Display for BadFile {
             Self::Checksum { found, computed } => {
                 write!(f, "has checksum {found:#010x} where its header makes {computed:#010x}: it is damaged")
             }
-            Self::Field { field, found } => write!(f, "{field} is {found}, which cannot be"),
+            Self::Field { field, found } => write!(f, "{field} is {found}, which is not possible"),
             Self::Length { found, need } => write!(f, "has {found} bytes where its header says {need}"),
-            Self::Schema(error) => write!(f, "holds no schema: {error}"),
+            Self::Schema(error) => write!(f, "holds no valid schema: {error}"),
         }
     }
 }
@@ -196,25 +196,25 @@ impl fmt::Display for TopicError {
                 write!(f, "there is no topic {}; create it, or see `tapedb topic list`", path.display())
             }
             Self::Exists { path } => {
-                write!(f, "there is a topic {} already; open it, or delete it first", path.display())
+                write!(f, "there is already a topic {}; open it, or delete it first", path.display())
             }
-            Self::Name { name, rule } => write!(f, "`{name}` cannot be the name of a topic: {rule}"),
+            Self::Name { name, rule } => write!(f, "`{name}` is not a valid name of a topic: {rule}"),
             Self::Folder { path } => write!(
                 f,
-                "{} is not this user's alone; remove it, or name another folder for topics",
+                "other users may write to {}; remove it, or name another folder for topics",
                 path.display()
             ),
-            Self::Options(bad) => write!(f, "a topic cannot be so: {bad}"),
+            Self::Options(bad) => write!(f, "a topic cannot have these options: {bad}"),
             Self::File { path, bad } => {
-                write!(f, "{} {bad}; delete it if nobody needs it", path.display())
+                write!(f, "{} {bad}; delete it if it is not needed", path.display())
             }
-            Self::Gone { path, is_replaced: false } => {
-                write!(f, "the topic {} has been deleted; nobody else finds it", path.display())
+            Self::Deleted { path, is_replaced: false } => {
+                write!(f, "the topic {} has been deleted; no other process finds it", path.display())
             }
-            Self::Gone { path, is_replaced: true } => {
-                write!(f, "the topic {} is another now; open it again", path.display())
+            Self::Deleted { path, is_replaced: true } => {
+                write!(f, "the topic {} has been replaced; open it again", path.display())
             }
-            Self::Schema(what) => write!(f, "the schema is none for a topic: {what}"),
+            Self::Schema(what) => write!(f, "the schema does not suit a topic: {what}"),
             Self::OtherSchema { path } => write!(
                 f,
                 "the topic {} has another schema; open it without naming one, or delete it first",
@@ -222,12 +222,12 @@ impl fmt::Display for TopicError {
             ),
             Self::PublisherThere => write!(
                 f,
-                "somebody publishes to the topic already, and one of you wants to be alone; share it, or wait"
+                "the topic has another publisher, and one of the two is exclusive; share the topic, or wait"
             ),
-            Self::Full { what, most } => write!(f, "the topic has {most} {what} already, and takes no more"),
+            Self::Full { what, most } => write!(f, "the topic has {most} {what}, which is the most"),
             Self::SymbolsFull { symbol, bytes } => write!(
                 f,
-                "the topic's dictionary of {bytes} bytes has no room for symbol `{symbol}`; create the topic with a larger one"
+                "the topic's dictionary of {bytes} bytes has no space for symbol `{symbol}`; create the topic with a larger one"
             ),
             Self::Symbol { why } => write!(f, "{why}"),
             Self::TooLarge { bytes, most } => write!(
@@ -235,18 +235,17 @@ impl fmt::Display for TopicError {
                 "{bytes} bytes at once, and the topic takes {most}; publish less, or create it with a larger ring"
             ),
             Self::Type { record, why } => write!(f, "record type `{record}`: {why}"),
-            Self::Version(error) => write!(f, "the topic's messages cannot be read so: {error}"),
+            Self::Version(error) => write!(f, "the topic's messages cannot be converted: {error}"),
             Self::Decode(error) => write!(f, "a message is damaged: {error}"),
-            Self::Convert(error) => write!(f, "a message cannot be read so: {error}"),
+            Self::Convert(error) => write!(f, "a message cannot be converted: {error}"),
             Self::Encode(error) => write!(f, "a value does not fit: {error}"),
             Self::Missed { first, count } => write!(
                 f,
-                "{count} messages from number {first} on were overwritten before they were read; reading goes on behind them"
+                "{count} messages from number {first} on were overwritten before they were read; reading continues after them"
             ),
-            Self::Overtaken => write!(
-                f,
-                "the claim was not finished in time and the others went on without it; publish it again"
-            ),
+            Self::Overtaken => {
+                write!(f, "the claim was not finished in time and was passed over; publish it again")
+            }
             Self::Corrupt { position, what } => {
                 write!(
                     f,

@@ -1,27 +1,27 @@
-//! Where topics lie, and what their files are called.
+//! Folders and file names of topics.
 //!
-//! Topics live in memory: by default under `/dev/shm`, in a folder of the user's. Those of a database lie there too, in a
-//! folder whose name is made from the database's path, so that whoever opens the database by any path finds them, with or
-//! without a server. Nothing of a topic survives a restart of the machine but its carbon copy.
+//! Topics are in memory: by default under `/dev/shm`, in a folder of the user's. Those of a database are there too, in a
+//! folder whose name is made from the database's path, so that a process that opens the database by any path finds them, with or
+//! without a server. Nothing of a topic survives a restart of the machine but its copy in a stream.
 
 use crate::error::TopicError;
-use crate::system::user_id;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use tapedb_shm::system::user_id;
 
 /// Longest name of a topic, in bytes.
 pub const TOPIC_NAME_BYTES_MAX: usize = 80;
 
-/// What files of topics end with.
+/// Extension of topic files.
 pub(crate) const EXTENSION: &str = "topic";
 
 /// A folder of topics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     path: PathBuf,
-    /// Made by us, under a folder that everybody may write: it has to be this user's alone.
+    /// Created here, under a folder that all users may write: only this user may have rights to it.
     is_private: bool,
 }
 
@@ -56,7 +56,7 @@ impl Folder {
     /// The file of a topic.
     ///
     /// # Errors
-    /// When it cannot be a name: 1 to 80 bytes of ASCII letters, digits, `_`, `-` and `.`, the first not a `.`.
+    /// When the name is invalid. A valid one is 1 to 80 bytes of ASCII letters, digits, `_`, `-` and `.`, the first not a `.`.
     pub fn file(&self, name: &str) -> Result<PathBuf, TopicError> {
         check_name(name)?;
         Ok(self.path.join(format!("{name}.{EXTENSION}")))
@@ -65,7 +65,7 @@ impl Folder {
     /// Names of the topics in the folder, sorted.
     ///
     /// # Errors
-    /// When it cannot be read, or is others' too.
+    /// When it cannot be read, or other users may write it.
     pub fn list(&self) -> Result<Vec<String>, TopicError> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
@@ -83,18 +83,18 @@ impl Folder {
         Ok(names)
     }
 
-    /// Makes the folder if it is not there.
+    /// Creates the folder if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be made, or is others' too.
-    pub(crate) fn make(&self) -> Result<(), TopicError> {
+    /// When it cannot be created, or other users may write it.
+    pub(crate) fn create(&self) -> Result<(), TopicError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
         builder.create(&self.path).map_err(|error| failed("create", &self.path, error))?;
         self.check()
     }
 
-    /// Anybody may make a folder in `/dev/shm`: what others may write is not believed.
+    /// All users may create folders in `/dev/shm`: one that other users may write is refused.
     pub(crate) fn check(&self) -> Result<(), TopicError> {
         if !self.is_private {
             return Ok(());
@@ -108,7 +108,7 @@ impl Folder {
                 Ok(true) => {}
                 Ok(false) => return Err(TopicError::Folder { path: path.clone() }),
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(failed("look at", path, error)),
+                Err(error) => return Err(failed("check", path, error)),
             }
         }
         Ok(())
@@ -137,7 +137,7 @@ fn check_name(name: &str) -> Result<(), TopicError> {
     Err(TopicError::Name { name: name.chars().take(100).collect(), rule })
 }
 
-/// FNV-1a: only has to tell paths of one user apart, and to be the same in every program.
+/// FNV-1a: it only has to distinguish the paths of one user, and to be the same in every program.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_has_one_folder_by_whatever_path() {
+    fn a_database_has_one_folder_by_any_path() {
         let home = tempfile::tempdir().unwrap();
         let inner = home.path().join("db");
         fs::create_dir(&inner).unwrap();

@@ -1,21 +1,18 @@
 //! The layout of a topic's file, as `docs/format/topic.md` draws it: where each word lies, and what is in it.
 //!
-//! What says how large things are is read once, checked against the file, and kept: nobody who changes it later can lead a
-//! reader astray. All words are little-endian, and so is every machine this runs on.
+//! The sizes are read once, checked against the file, and stored: a process that changes them later cannot mislead a reader.
+//! All words are little-endian, and so is every machine that this runs on.
 
 use crate::error::{BadFile, TopicError};
-use crate::words::WORD;
 use std::mem::{offset_of, size_of};
-
-#[cfg(not(target_endian = "little"))]
-compile_error!("topics lie in memory as they lie in the file, little-endian");
+use tapedb_shm::WORD;
 
 /// The first word of every topic's file.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TAPETOP1");
 /// Version of the layout.
 pub(crate) const VERSION: u32 = 1;
 
-/// Bytes of a line: frames begin on one, since processors pass memory to each other by the line.
+/// Bytes of a cache line: frames begin on one, because processors exchange memory in lines.
 pub(crate) const LINE: u64 = 64;
 /// Bytes of a frame's header.
 pub(crate) const FRAME_HEADER: u64 = 24;
@@ -23,19 +20,19 @@ pub(crate) const FRAME_HEADER: u64 = 24;
 pub const PUBLISHERS_MAX: usize = 64;
 /// Subscribers at a time.
 pub const SUBSCRIBERS_MAX: usize = 64;
-/// Places in the ring where late joiners may begin.
+/// Positions in the ring where late joiners may begin.
 pub(crate) const ANCHORS: usize = 32;
 /// Smallest ring.
 pub const RING_BYTES_MIN: u64 = 64 << 10;
 /// Largest ring.
 pub const RING_BYTES_MAX: u64 = 1 << 30;
-/// Most bytes of the dictionary of symbols: ids are places in it, in words, and have 24 bits.
+/// Most bytes of the dictionary of symbols: ids are offsets in it, in words, and have 24 bits.
 pub const SYMBOL_BYTES_MAX: u64 = 8 << 20;
-/// Lines between the end of a claim and the limit: room to pass over claims whose publishers are gone.
+/// Bytes between the end of a claim and the limit: spare capacity to pass over claims whose publishers are dead.
 pub(crate) const SLACK: u64 = if cfg!(loom) { 2 * LINE } else { 64 * LINE };
 const PAGE: u64 = 4096;
 
-/// What says how large things are; never changes.
+/// The sizes, which never change.
 #[repr(C)]
 pub(crate) struct Fixed {
     pub magic: u64,
@@ -55,7 +52,7 @@ pub(crate) struct Fixed {
     pub header_crc: u64,
 }
 
-/// The first page. What changes often has two lines of its own, since the hardware fetches them in pairs.
+/// The first page. Words that change often have two lines of their own, because the hardware fetches lines in pairs.
 #[repr(C)]
 pub(crate) struct Header {
     pub fixed: Fixed,
@@ -65,7 +62,7 @@ pub(crate) struct Header {
     pub limit: u64,
     pub reserved_c: [u64; 15],
     pub parked: u64,
-    pub bell: u64,
+    pub wakes: u64,
     pub reserved_d: [u64; 14],
     pub anchor_count: u64,
     pub anchors: [u64; ANCHORS],
@@ -76,7 +73,7 @@ pub(crate) struct Header {
     pub reserved_f: [u64; 13],
 }
 
-/// What a publisher says of itself.
+/// What a publisher writes about itself.
 #[repr(C)]
 pub(crate) struct PublisherSlot {
     pub process: u64,
@@ -87,7 +84,7 @@ pub(crate) struct PublisherSlot {
     pub reserved: [u64; 11],
 }
 
-/// What a subscriber says of itself.
+/// What a subscriber writes about itself.
 #[repr(C)]
 pub(crate) struct SubscriberSlot {
     pub process: u64,
@@ -107,7 +104,7 @@ const _: () = {
     );
     assert!(offset_of!(Fixed, ring_at) == 80 && offset_of!(Fixed, stall_ms) == 88);
     assert!(offset_of!(Header, tail) == 256 && offset_of!(Header, limit) == 384);
-    assert!(offset_of!(Header, parked) == 512 && offset_of!(Header, bell) == 520);
+    assert!(offset_of!(Header, parked) == 512 && offset_of!(Header, wakes) == 520);
     assert!(offset_of!(Header, anchor_count) == 640 && offset_of!(Header, anchors) == 648);
     assert!(offset_of!(Header, padded) == 1024 && size_of::<Header>() as u64 <= PAGE);
     assert!(
@@ -125,7 +122,7 @@ pub(crate) const PUBLISHERS_AT: u64 = PAGE;
 pub(crate) const SUBSCRIBERS_AT: u64 = PUBLISHERS_AT + PUBLISHERS_MAX as u64 * SLOT_BYTES;
 /// Where the dictionary begins.
 pub(crate) const SYMBOLS_AT: u64 = SUBSCRIBERS_AT + SUBSCRIBERS_MAX as u64 * SLOT_BYTES;
-/// The byte whose lock says who publishes: many who share it, or one alone.
+/// The bytes whose lock publishers hold: many of them shared, or one exclusively.
 pub(crate) const PUBLISHING_AT: u64 = offset_of!(Header, tail) as u64;
 
 /// Indices of words.
@@ -135,7 +132,7 @@ pub(crate) mod word {
     pub const TAIL: usize = offset_of!(Header, tail) / WORD;
     pub const LIMIT: usize = offset_of!(Header, limit) / WORD;
     pub const PARKED: usize = offset_of!(Header, parked) / WORD;
-    pub const BELL: usize = offset_of!(Header, bell) / WORD;
+    pub const WAKES: usize = offset_of!(Header, wakes) / WORD;
     pub const ANCHOR_COUNT: usize = offset_of!(Header, anchor_count) / WORD;
     pub const ANCHORS: usize = offset_of!(Header, anchors) / WORD;
     pub const PADDED: usize = offset_of!(Header, padded) / WORD;
@@ -183,13 +180,13 @@ pub(crate) const PROTECTED: u64 = 1;
 /// Whether publishers wait for subscribers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// A publisher waits, or is told that it would have to, while the slowest subscriber is a whole ring behind.
+    /// A publisher waits, or is refused, while the slowest subscriber is a whole ring behind.
     Reliable,
-    /// Publishers never wait: a subscriber that is a whole ring behind is told how many messages it missed.
+    /// Publishers never wait: a subscriber that is a whole ring behind gets the number of messages that it missed.
     Lossy,
 }
 
-/// How large the parts of a topic's file are, and where they lie.
+/// Sizes and offsets of the sections of a topic's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub delivery: Delivery,
@@ -250,7 +247,7 @@ impl Shape {
         words
     }
 
-    /// What the words say, if it can be.
+    /// The shape in the words, checked.
     ///
     /// # Errors
     /// What is wrong with them.
@@ -280,9 +277,9 @@ impl Shape {
             stall_ms: words[11],
         };
         shape.check()?;
-        // Everything else follows from these.
+        // All other words follow from these.
         if let Some(at) = (0..15).find(|&at| words[at] != shape.words()[at]) {
-            return Err(BadFile::Field { field: "a place of a part", found: words[at] });
+            return Err(BadFile::Field { field: "an offset of a section", found: words[at] });
         }
         if file_bytes != shape.file_bytes() {
             return Err(BadFile::Length { found: file_bytes, need: shape.file_bytes() });
@@ -290,10 +287,10 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Sizes that cannot be.
+    /// Checks the sizes.
     ///
     /// # Errors
-    /// The first one.
+    /// The first invalid one.
     pub fn check(&self) -> Result<(), BadFile> {
         let refuse = |field, found| Err(BadFile::Field { field, found });
         if !self.ring_bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&self.ring_bytes)
@@ -320,14 +317,14 @@ fn checksum(words: &[u64]) -> u32 {
 
 /// The first word of a frame: what it is, and how long.
 ///
-/// Bits 0 to 23: bytes of the body, or lines of all that is to be passed by. Bits 24 to 39: the tag. Bits 40 to 63: symbol.
+/// Bits 0 to 23: bytes of the body, or lines of the claim or padding. Bits 24 to 39: the tag. Bits 40 to 63: symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// Nothing yet.
+    /// Not written yet.
     Empty,
-    /// A publisher's, who has not finished.
+    /// Claimed by a publisher that has not finished.
     Claimed { owner: usize, lines: u64 },
-    /// Nothing, to be passed by.
+    /// Padding, to be skipped.
     Pad { lines: u64 },
     /// A message.
     Message { bytes: usize, type_id: u16, symbol: u32 },
@@ -341,7 +338,7 @@ pub(crate) const TYPE_ID_MAX: u16 = 0xfffc;
 const BITS_24: u64 = (1 << 24) - 1;
 
 impl Frame {
-    /// The frame that a word says.
+    /// The frame that a word describes.
     #[inline(always)]
     pub fn parse(word: u64) -> Self {
         let tag = word >> 24 & 0xffff;
@@ -364,7 +361,7 @@ pub(crate) fn claimed(owner: usize, bytes: u64) -> u64 {
     (owner as u64) << 40 | TAG_CLAIMED << 24 | (bytes / LINE)
 }
 
-/// Word of what is to be passed by.
+/// Word of padding.
 #[inline(always)]
 pub(crate) fn pad(bytes: u64) -> u64 {
     TAG_PAD << 24 | (bytes / LINE)
@@ -382,8 +379,8 @@ pub(crate) fn frame_bytes(body: usize) -> u64 {
     (FRAME_HEADER + body as u64).next_multiple_of(LINE)
 }
 
-/// The word of the tail: the line where the next claim begins, and whose the last one is, while its owner is about to make
-/// it known (0: nobody's).
+/// The word of the tail: the line where the next claim begins, and the owner of the last one until it has written its claim
+/// (0: no owner).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub position: u64,
@@ -414,7 +411,7 @@ impl Tail {
     }
 }
 
-/// What a publisher is about to claim, or has claimed: the line where it begins, modulo 2^40, and its lines. 0: nothing.
+/// What a publisher is about to claim, or has claimed: its first line, modulo 2^40, and its number of lines. 0: nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Intent {
     pub start: u64,
@@ -422,26 +419,26 @@ pub(crate) struct Intent {
 }
 
 impl Intent {
-    /// `bytes` may be 0: the publisher looks for room. A bit says that there is an intent.
+    /// `bytes` may be 0: the publisher tries to raise the limit. One bit is set in every intent.
     #[inline(always)]
     pub fn word(self) -> u64 {
         (self.start / LINE) << 24 | 1 << 23 | (self.bytes / LINE)
     }
 
-    /// What the word says, where the start is at or before `tail`.
+    /// The intent in a word. Its start is at or before `tail`.
     pub fn parse(word: u64, tail: u64) -> Option<Self> {
         let lines_back = (tail / LINE).wrapping_sub(word >> 24) & ((1 << 40) - 1);
         let start = (tail / LINE).checked_sub(lines_back)? * LINE;
         (word & 1 << 23 != 0).then_some(Self { start, bytes: (word & ((1 << 23) - 1)) * LINE })
     }
 
-    /// Behind all that its publisher may write: its claim, and the header of the frame behind it.
+    /// The end of all that its publisher may write: its claim, and the header of the next frame.
     pub fn end(self) -> u64 {
         self.start + self.bytes + LINE
     }
 }
 
-/// Checks a schema that a topic shall have.
+/// Checks a schema for a topic.
 ///
 /// # Errors
 /// When it has too many record types, or its text is too long.
@@ -463,13 +460,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_say_what_they_were_told(bytes in 0usize..1 << 24, type_id in 0..=TYPE_ID_MAX, symbol in 0u32..1 << 24) {
+        fn frames_are_parsed_as_they_were_written(bytes in 0usize..1 << 24, type_id in 0..=TYPE_ID_MAX, symbol in 0u32..1 << 24) {
             let word = message(bytes, type_id, symbol);
             prop_assert_eq!(Frame::parse(word), Frame::Message { bytes, type_id, symbol });
         }
 
         #[test]
-        fn tails_and_intents_say_what_they_were_told(line in 0u64..1 << 55, back in 0u64..1 << 39, lines in 0u64..1 << 23, owner: Option<u8>) {
+        fn tails_and_intents_are_parsed_as_they_were_written(line in 0u64..1 << 55, back in 0u64..1 << 39, lines in 0u64..1 << 23, owner: Option<u8>) {
             let owner = owner.map(|owner| usize::from(owner) % PUBLISHERS_MAX);
             let tail = Tail { position: line * LINE, owner };
             prop_assert_eq!(Tail::parse(tail.word()), tail);
@@ -500,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_is_what_its_words_say() {
+    fn a_shape_is_parsed_as_it_was_written() {
         let shape = shape();
         assert_eq!(Shape::parse(&shape.words(), shape.file_bytes()), Ok(shape));
         let short = Shape::parse(&shape.words(), shape.file_bytes() - 1);
@@ -508,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_and_pads_are_no_messages() {
+    fn claims_and_padding_are_no_messages() {
         assert_eq!(Frame::parse(claimed(3, 128)), Frame::Claimed { owner: 3, lines: 2 });
         assert_eq!(Frame::parse(pad(640)), Frame::Pad { lines: 10 });
         assert_eq!(Frame::parse(0), Frame::Empty);

@@ -1,20 +1,21 @@
-//! The ring under loom: every order in which the memory model lets these few steps happen. `make loom`.
+//! The ring under loom: every order of these few steps that the memory model allows. `make loom`.
 
-use crate::alone::Alone;
-use crate::atomics::Ordering;
+use crate::claims::{Claimer, Tried};
 use crate::error::TopicError;
+use crate::exclusive::Exclusive;
 use crate::format::{ANCHORS, Delivery, LINE, Shape, message, word};
 use crate::reader::{Found, Reader, Start};
 use crate::ring::{Presence, Ring};
-use crate::shared::{Shared, Tried};
-use crate::words::{WORD, Words};
-use loom::sync::Arc;
-use loom::thread;
 use std::time::Duration;
+use tapedb_shm::atomics::Ordering;
+use tapedb_shm::loom::model::Builder;
+use tapedb_shm::loom::sync::Arc;
+use tapedb_shm::loom::thread;
+use tapedb_shm::{WORD, Words};
 
 const RING_BYTES: u64 = 16 * LINE;
 
-/// Everybody lives, but for some publishers that are taken for dead and go on all the same.
+/// All are alive, except publishers that are taken for dead and continue nevertheless.
 #[derive(Debug)]
 struct Dead(&'static [usize]);
 
@@ -39,7 +40,7 @@ fn ring(delivery: Delivery, dead: &'static [usize]) -> Arc<Ring> {
     };
     let first = shape.ring_at() as usize / WORD;
     let used = |index: usize| {
-        let in_header = [word::TAIL, word::LIMIT, word::PARKED, word::BELL, word::ANCHOR_COUNT]
+        let in_header = [word::TAIL, word::LIMIT, word::PARKED, word::WAKES, word::ANCHOR_COUNT]
             .contains(&index)
             || (word::ANCHORS..word::ANCHORS + ANCHORS).contains(&index)
             || (word::PADDED..=word::PASSED_OVER).contains(&index);
@@ -54,26 +55,26 @@ fn ring(delivery: Delivery, dead: &'static [usize]) -> Arc<Ring> {
     Arc::new(ring)
 }
 
-/// What a body says of its number.
+/// The body of a message with this number.
 fn body(number: u64) -> [u8; 8] {
     (number * 3 + 1).to_le_bytes()
 }
 
-fn publish_alone(ring: &Ring, alone: &mut Alone, number: u64) -> bool {
-    let Ok(position) = alone.room(ring, LINE) else { return false };
-    ring.write(position, alone.sequence, number as i64, &body(number));
-    alone.add(ring.view(), LINE, message(8, 0, 0), 1);
-    alone.commit(ring.view());
+fn publish_exclusive(ring: &Ring, exclusive: &mut Exclusive, number: u64) -> bool {
+    let Ok(position) = exclusive.reserve(ring, LINE) else { return false };
+    ring.write(position, exclusive.sequence, number as i64, &body(number));
+    exclusive.add(ring.view(), LINE, message(8, 0, 0), 1);
+    exclusive.commit(ring.view());
     ring.wake();
     true
 }
 
-/// Publishes until it has been in time.
-fn publish_shared(ring: &Ring, shared: &mut Shared, number: u64) {
+/// Publishes, again if its claim was passed over.
+fn publish_shared(ring: &Ring, claimer: &mut Claimer, number: u64) {
     loop {
-        if let Tried::Claimed(claim) = shared.claim(ring, LINE, 1) {
+        if let Tried::Claimed(claim) = claimer.claim(ring, LINE, 1) {
             ring.write(claim.first, claim.sequence, number as i64, &body(number));
-            if shared.commit(ring, &claim, message(8, 0, 0)) {
+            if claimer.commit(ring, &claim, message(8, 0, 0)) {
                 ring.wake();
                 return;
             }
@@ -100,22 +101,22 @@ fn read(ring: &Ring, reader: &mut Reader, count: usize) -> Vec<u64> {
 
 /// Checks all executions in which threads are interrupted so often at most; `LOOM_MAX_PREEMPTIONS` checks more.
 fn model(interruptions: usize, work: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
+    let mut builder = Builder::new();
     builder.max_branches = 10_000;
     builder.preemption_bound = builder.preemption_bound.or(Some(interruptions));
     builder.check(work);
 }
 
 #[test]
-fn one_publisher_alone_is_read_in_order() {
+fn an_exclusive_publisher_is_read_in_order() {
     model(2, || {
         let ring = ring(Delivery::Reliable, &[]);
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
         let theirs = ring.clone();
         let writer = thread::spawn(move || {
-            let mut alone = Alone::new(&theirs);
+            let mut exclusive = Exclusive::new(&theirs);
             for number in 0..3 {
-                assert!(publish_alone(&theirs, &mut alone, number));
+                assert!(publish_exclusive(&theirs, &mut exclusive, number));
             }
         });
         assert_eq!(read(&ring, &mut reader, 3), [0, 1, 2]);
@@ -128,14 +129,14 @@ fn a_lapped_reader_sees_nothing_torn() {
     model(2, || {
         let ring = ring(Delivery::Lossy, &[]);
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
-        let mut alone = Alone::new(&ring);
+        let mut exclusive = Exclusive::new(&ring);
         for number in 0..12 {
-            assert!(publish_alone(&ring, &mut alone, number));
+            assert!(publish_exclusive(&ring, &mut exclusive, number));
         }
         let theirs = ring.clone();
         let writer = thread::spawn(move || {
             for number in 12..16 {
-                assert!(publish_alone(&theirs, &mut alone, number));
+                assert!(publish_exclusive(&theirs, &mut exclusive, number));
             }
         });
         let (mut next, mut buffer) = (0, [0; 8]);
@@ -157,19 +158,19 @@ fn a_lapped_reader_sees_nothing_torn() {
 }
 
 #[test]
-fn a_full_ring_is_not_written_over() {
+fn a_full_ring_is_not_overwritten() {
     model(2, || {
         let ring = ring(Delivery::Reliable, &[]);
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
-        let mut alone = Alone::new(&ring);
+        let mut exclusive = Exclusive::new(&ring);
         let mut sent = 0;
-        while publish_alone(&ring, &mut alone, sent) {
+        while publish_exclusive(&ring, &mut exclusive, sent) {
             sent += 1;
         }
         assert!(sent > 8);
         let theirs = ring.clone();
         let writer = thread::spawn(move || {
-            while !publish_alone(&theirs, &mut alone, sent) {
+            while !publish_exclusive(&theirs, &mut exclusive, sent) {
                 thread::yield_now();
             }
         });
@@ -184,8 +185,8 @@ fn two_publishers_have_one_order() {
         let ring = ring(Delivery::Reliable, &[]);
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
         let theirs = ring.clone();
-        let writer = thread::spawn(move || publish_shared(&theirs, &mut Shared::new(0), 0));
-        publish_shared(&ring, &mut Shared::new(1), 1);
+        let writer = thread::spawn(move || publish_shared(&theirs, &mut Claimer::new(0), 0));
+        publish_shared(&ring, &mut Claimer::new(1), 1);
         let mut numbers = read(&ring, &mut reader, 2);
         assert_eq!(reader.expected, 2);
         numbers.sort();
@@ -195,18 +196,18 @@ fn two_publishers_have_one_order() {
 }
 
 #[test]
-fn two_who_come_after_one_that_died_alone_go_on_behind_it() {
+fn two_publishers_go_on_behind_an_exclusive_one_that_died() {
     model(2, || {
         let ring = ring(Delivery::Reliable, &[]);
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
         let tail = ring.tail().load(Ordering::Relaxed);
-        assert!(publish_alone(&ring, &mut Alone::new(&ring), 0));
+        assert!(publish_exclusive(&ring, &mut Exclusive::new(&ring), 0));
         // It died right after its commit.
         ring.sequence(RING_BYTES + LINE).store(77, Ordering::Relaxed);
         ring.tail().store(tail, Ordering::Release);
         let theirs = ring.clone();
-        let writer = thread::spawn(move || publish_shared(&theirs, &mut Shared::new(0), 1));
-        publish_shared(&ring, &mut Shared::new(1), 2);
+        let writer = thread::spawn(move || publish_shared(&theirs, &mut Claimer::new(0), 1));
+        publish_shared(&ring, &mut Claimer::new(1), 2);
         let mut numbers = read(&ring, &mut reader, 3);
         assert_eq!((reader.expected, reader.abandoned), (3, 0));
         numbers.sort();
@@ -216,14 +217,14 @@ fn two_who_come_after_one_that_died_alone_go_on_behind_it() {
 }
 
 #[test]
-fn who_joins_one_that_publishes_alone_knows_the_next_number() {
+fn a_subscriber_that_joins_an_exclusive_publisher_gets_the_next_number() {
     model(2, || {
         let ring = ring(Delivery::Reliable, &[]);
         let theirs = ring.clone();
         let writer = thread::spawn(move || {
-            let mut alone = Alone::new(&theirs);
+            let mut exclusive = Exclusive::new(&theirs);
             for number in 0..3 {
-                assert!(publish_alone(&theirs, &mut alone, number));
+                assert!(publish_exclusive(&theirs, &mut exclusive, number));
             }
         });
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
@@ -235,17 +236,17 @@ fn who_joins_one_that_publishes_alone_knows_the_next_number() {
 }
 
 #[test]
-fn who_joins_while_others_go_on_behind_one_that_died_alone_knows_the_next_number() {
+fn a_subscriber_that_joins_behind_an_exclusive_publisher_that_died_gets_the_next_number() {
     model(2, || {
         let ring = ring(Delivery::Reliable, &[]);
         let tail = ring.tail().load(Ordering::Relaxed);
-        let mut alone = Alone::new(&ring);
-        assert!(publish_alone(&ring, &mut alone, 0) && publish_alone(&ring, &mut alone, 1));
-        // It died right after its second commit, and its tail never came as far as the first.
+        let mut exclusive = Exclusive::new(&ring);
+        assert!(publish_exclusive(&ring, &mut exclusive, 0) && publish_exclusive(&ring, &mut exclusive, 1));
+        // It died right after its second commit, and its tail does not include the first.
         ring.sequence(RING_BYTES + 2 * LINE).store(77, Ordering::Relaxed);
         ring.tail().store(tail, Ordering::Release);
         let theirs = ring.clone();
-        let writer = thread::spawn(move || publish_shared(&theirs, &mut Shared::new(0), 2));
+        let writer = thread::spawn(move || publish_shared(&theirs, &mut Claimer::new(0), 2));
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
         let first = reader.expected;
         writer.join().unwrap();
@@ -254,12 +255,12 @@ fn who_joins_while_others_go_on_behind_one_that_died_alone_knows_the_next_number
     });
 }
 
-/// Publishes once, whatever comes of it: whether it was told that it had.
+/// Publishes once. Whether the commit succeeded.
 fn publish_once(ring: &Ring, slot: usize, number: u64) -> bool {
-    let mut shared = Shared::new(slot);
-    let Tried::Claimed(claim) = shared.claim(ring, LINE, 1) else { return false };
+    let mut claimer = Claimer::new(slot);
+    let Tried::Claimed(claim) = claimer.claim(ring, LINE, 1) else { return false };
     ring.write(claim.first, claim.sequence, number as i64, &body(number));
-    shared.commit(ring, &claim, message(8, 0, 0))
+    claimer.commit(ring, &claim, message(8, 0, 0))
 }
 
 #[test]
@@ -269,9 +270,9 @@ fn a_publisher_that_is_taken_for_dead_and_goes_on_harms_no_publisher() {
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
         let theirs = ring.clone();
         let zombie = thread::spawn(move || publish_once(&theirs, 0, 100));
-        publish_shared(&ring, &mut Shared::new(1), 1);
+        publish_shared(&ring, &mut Claimer::new(1), 1);
         let published = u64::from(zombie.join().unwrap());
-        // What it was told it had published is there, before or behind.
+        // If its commit succeeded, the message is there, before or after the other.
         let mut seen = read(&ring, &mut reader, 1 + published as usize);
         seen.sort();
         assert_eq!(seen, if published == 1 { vec![1, 100] } else { vec![1] });
@@ -296,21 +297,21 @@ fn a_publisher_that_is_taken_for_dead_and_goes_on_harms_no_subscriber() {
             thread::yield_now();
         }
         let published = u64::from(zombie.join().unwrap());
-        publish_shared(&ring, &mut Shared::new(1), 1);
+        publish_shared(&ring, &mut Claimer::new(1), 1);
         let rest = read(&ring, &mut reader, (1 + published - seen) as usize);
         assert_eq!(rest.last(), Some(&1));
     });
 }
 
 #[test]
-fn who_parks_is_woken() {
+fn a_parked_subscriber_is_woken() {
     model(2, || {
         let ring = ring(Delivery::Reliable, &[]);
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
         let theirs = ring.clone();
         let writer = thread::spawn(move || {
-            let mut alone = Alone::new(&theirs);
-            assert!(publish_alone(&theirs, &mut alone, 0));
+            let mut exclusive = Exclusive::new(&theirs);
+            assert!(publish_exclusive(&theirs, &mut exclusive, 0));
         });
         let mut buffer = [0; 8];
         while reader.poll(&ring, &mut buffer, |_, _| true).unwrap() == Found::Nothing {

@@ -1,17 +1,18 @@
-//! `docs/format/topic.md` tells the truth.
+//! Compares `docs/format/topic.md` with the code.
 
-use crate::alone::Alone;
+use crate::exclusive::Exclusive;
 use crate::format::*;
 use crate::ring::{Presence, Ring};
-use crate::words::{WORD, Words};
 use std::mem::offset_of;
+use tapedb_shm::atomics::Ordering;
+use tapedb_shm::{WORD, Words};
 
 const PAGE: &str = include_str!("../../../docs/format/topic.md");
 
 #[derive(Debug)]
-pub(crate) struct Everybody;
+pub(crate) struct AllAlive;
 
-impl Presence for Everybody {
+impl Presence for AllAlive {
     fn has_publisher(&self, _: usize) -> bool {
         true
     }
@@ -20,9 +21,9 @@ impl Presence for Everybody {
     }
 }
 
-/// Offsets and names of the first table behind a text.
-fn table(behind: &str) -> Vec<(usize, String)> {
-    let (_, rest) = PAGE.split_once(behind).expect("the heading");
+/// Offsets and names of the first table after a text.
+fn table(heading: &str) -> Vec<(usize, String)> {
+    let (_, rest) = PAGE.split_once(heading).expect("the heading");
     let rows =
         rest.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
     rows.skip(2)
@@ -42,7 +43,7 @@ fn the_page_has_the_real_offsets() {
     let mut header = offsets!(Fixed: magic version delivery id created file_bytes ring_bytes symbols_at symbols_bytes
         schema_at schema_bytes ring_at stall_ms reserved header_crc);
     header
-        .extend(offsets!(Header: tail limit parked bell anchor_count anchors padded taken_over passed_over));
+        .extend(offsets!(Header: tail limit parked wakes anchor_count anchors padded taken_over passed_over));
     assert_eq!(table("## Header"), header);
     let publisher = offsets!(PublisherSlot: process intent messages back_pressured overtaken);
     assert_eq!(table("A publisher's slot:"), publisher);
@@ -76,15 +77,14 @@ fn the_page_shows_the_real_bytes() {
     };
     let header = dump(shape.words());
     assert!(PAGE.contains(&header), "{header}");
-    let ring = Ring::new(Words::owned(shape.file_bytes() as usize), shape, Box::new(Everybody));
+    let ring = Ring::new(Words::owned(shape.file_bytes() as usize), shape, Box::new(AllAlive));
     ring.format();
-    let mut alone = Alone::new(&ring);
-    let position = alone.room(&ring, LINE).unwrap();
-    ring.write(position, alone.sequence, 1000, &300i64.to_le_bytes());
-    alone.add(ring.view(), LINE, message(8, 0, 0), 1);
-    alone.commit(ring.view());
+    let mut exclusive = Exclusive::new(&ring);
+    let position = exclusive.reserve(&ring, LINE).unwrap();
+    ring.write(position, exclusive.sequence, 1000, &300i64.to_le_bytes());
+    exclusive.add(ring.view(), LINE, message(8, 0, 0), 1);
+    exclusive.commit(ring.view());
     let first = shape.ring_at() as usize / WORD;
-    let frame =
-        dump((first..first + 10).map(|at| ring.words.get(at).load(crate::atomics::Ordering::Relaxed)));
+    let frame = dump((first..first + 10).map(|at| ring.words.get(at).load(Ordering::Relaxed)));
     assert!(PAGE.contains(&frame), "{frame}");
 }

@@ -1,18 +1,16 @@
 //! Writes into a topic.
 
-use crate::alone::Alone;
-use crate::atomics::Ordering;
 use crate::batch::Batch;
 use crate::body::{Body, Encoded, Typed, check_size, fill_frame};
+use crate::claims::{Claim, Claimer, Tried};
 use crate::error::TopicError;
-use crate::format::{Frame, Intent, frame_bytes, message, pad, word};
+use crate::exclusive::Exclusive;
+use crate::file::TopicFile;
+use crate::format::{Frame, Intent, LINE, frame_bytes, message, pad, word};
 use crate::limit::Slowest;
 use crate::ring::Ring;
-use crate::shared::{Claimed, Shared, Tried};
+use crate::space::reserve;
 use crate::symbols::Symbols;
-use crate::system;
-use crate::topic::{Inner, Topic};
-use crate::waits::{Waits, room};
 use std::any::TypeId;
 use std::fs::File;
 use std::sync::Arc;
@@ -20,16 +18,19 @@ use std::time::Duration;
 use tapedb_codec::dynamic::{Layouts, RecordValue};
 use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_schema::Timestamp;
+use tapedb_shm::atomics::{Ordering, fence};
+use tapedb_shm::system;
+use tapedb_shm::waiting::Backoff;
 
 /// A symbol of one topic, looked up once: publishing by it saves the lookup by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TopicSymbol {
     id: u32,
-    /// The low half of the topic's id: a symbol of another topic would be another name here.
+    /// The low half of the topic's id: the id of another topic's symbol would be another name here.
     topic: u32,
 }
 
-/// What became of a message.
+/// The result of publishing a message.
 #[must_use = "a message that met back-pressure has not been published"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
@@ -38,7 +39,7 @@ pub enum Sent {
         /// Its sequence number; of a batch, the first one's.
         sequence: u64,
     },
-    /// Not published: there was no room within the publisher's patience.
+    /// Not published: there was no space within the publisher's timeout.
     BackPressured(Slowest),
 }
 
@@ -52,45 +53,47 @@ impl Sent {
     }
 }
 
-/// Publishes to one topic. What a call has published is seen by all subscribers when it returns, and outlives the publisher.
+/// Publishes to one topic. When a call returns, its message is visible to all subscribers, and it outlives the publisher.
 ///
-/// While there is no room, publishing waits as long as [`Publisher::set_patience`] says: for ever unless told otherwise,
-/// which in a lossy topic never happens, and in a reliable one ends when the slowest subscriber reads on, dies, or has stood
-/// still for the topic's stall time.
+/// While there is no space, publishing waits as long as [`Publisher::set_timeout`] states, by default without limit. In a lossy
+/// topic it never waits; in a reliable one the wait ends when the slowest subscriber reads on, dies, or has stalled for the
+/// topic's stall time.
 #[derive(Debug)]
 pub struct Publisher {
-    pub(crate) topic: Arc<Inner>,
+    pub(crate) topic: Arc<TopicFile>,
     /// Holds the locks of the slot.
     _file: File,
     pub(crate) slot: usize,
-    pub(crate) lane: Lane,
+    pub(crate) access: Access,
     symbols: Symbols,
     recent: (String, u32),
     last_type: Option<(TypeId, u16)>,
-    pub(crate) patience: Duration,
-    /// The system knows no barrier on other processors: then each commit has one of its own.
+    pub(crate) timeout: Duration,
+    /// The system has no barrier on other processors: then each commit has a fence.
     needs_fence: bool,
     pub(crate) scratch: Vec<u8>,
     messages: u64,
 }
 
+/// How it writes into the ring.
 #[derive(Debug)]
-pub(crate) enum Lane {
-    Alone(Alone),
-    Shared(Shared),
+pub(crate) enum Access {
+    /// It is the only publisher.
+    Exclusive(Exclusive),
+    /// It claims parts of the ring, among other publishers.
+    Shared(Claimer),
 }
 
 impl Publisher {
-    pub(crate) fn open(topic: &Topic, alone: bool) -> Result<Self, TopicError> {
-        let inner = topic.inner.clone();
-        let (file, slot) = inner.take_publisher(alone)?;
-        let ring = &inner.ring;
+    pub(crate) fn open(topic: Arc<TopicFile>, exclusive: bool) -> Result<Self, TopicError> {
+        let (file, slot) = topic.take_publisher(exclusive)?;
+        let ring = &topic.ring;
         let word = |field| ring.publisher(slot, field);
-        let lane = if alone {
-            Lane::Alone(Alone::new(ring))
+        let access = if exclusive {
+            Access::Exclusive(Exclusive::new(ring))
         } else {
             clear(ring, slot);
-            Lane::Shared(Shared::new(slot))
+            Access::Shared(Claimer::new(slot))
         };
         word(word::publisher::INTENT).store(0, Ordering::Release);
         for counter in
@@ -102,27 +105,27 @@ impl Publisher {
         Ok(Self {
             _file: file,
             slot,
-            lane,
+            access,
             symbols: Symbols::default(),
             recent: (String::new(), 0),
             last_type: None,
-            patience: Duration::MAX,
+            timeout: Duration::MAX,
             needs_fence: !system::take_part_in_barriers(),
             scratch: Vec::new(),
             messages: 0,
-            topic: inner,
+            topic,
         })
     }
 
-    /// How long publishing waits for room. Zero: not at all; the answer is then [`Sent::BackPressured`].
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+    /// How long publishing waits for space. Zero: not at all; the answer is then [`Sent::BackPressured`].
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     /// Looks a symbol up, and adds it to the topic's dictionary if it is new.
     ///
     /// # Errors
-    /// When it is empty or longer than 255 bytes, or the dictionary has no room for it.
+    /// When it is empty or longer than 255 bytes, or the dictionary has no space for it.
     #[inline]
     pub fn symbol(&mut self, symbol: &str) -> Result<TopicSymbol, TopicError> {
         let id =
@@ -132,7 +135,7 @@ impl Publisher {
 
     #[inline(never)]
     fn look_up(&mut self, symbol: &str) -> Result<u32, TopicError> {
-        let id = match self.symbols.known(symbol) {
+        let id = match self.symbols.id(symbol) {
             Some(id) => id,
             None => self.symbols.add(&self.topic.ring, self.slot, symbol)?,
         };
@@ -142,10 +145,10 @@ impl Publisher {
         Ok(id)
     }
 
-    /// Publishes a record of a Rust type. It is encoded where subscribers read it.
+    /// Publishes a record of a Rust type. It is encoded in the ring.
     ///
     /// # Errors
-    /// When the topic has no such record type, the message is too large, or the symbol cannot be one.
+    /// When the topic has no such record type, the message is too large, or the symbol is invalid.
     #[inline]
     pub fn publish<T: Record + 'static>(
         &mut self,
@@ -212,17 +215,17 @@ impl Publisher {
         self.publish_in_place(symbol.id, time, type_id, &Encoded(body))
     }
 
-    /// Begins a batch: messages that are published together, which costs less for each.
+    /// Begins a batch: messages that are published together, which costs less per message.
     pub fn batch(&mut self) -> Batch<'_> {
         Batch { publisher: self, count: 0, staged: Vec::new(), staged_bytes: 0 }
     }
 
-    /// Its place among the topic's publishers.
+    /// Its slot in the topic.
     pub fn slot(&self) -> usize {
         self.slot
     }
 
-    /// Publishes a message whose body is written where subscribers read it.
+    /// Publishes a message whose body is encoded in the ring.
     #[inline]
     fn publish_in_place(
         &mut self,
@@ -234,24 +237,24 @@ impl Publisher {
         let ring = &self.topic.ring;
         let bound = body.bound();
         check_size(ring, bound)?;
-        let Lane::Alone(alone) = &mut self.lane else {
-            return self.publish_among_others(symbol, time, type_id, body);
+        let Access::Exclusive(exclusive) = &mut self.access else {
+            return self.publish_shared(symbol, time, type_id, body);
         };
-        let position = match room(ring, alone, frame_bytes(bound), self.patience) {
+        let position = match reserve(ring, exclusive, frame_bytes(bound), self.timeout) {
             Ok(position) => position,
             Err(slowest) => return Ok(back_pressured(ring, self.slot, slowest)),
         };
-        let sequence = alone.sequence;
+        let sequence = exclusive.sequence;
         let used = fill_frame(ring, position, body);
         let view = ring.view();
         view.write_header(position, sequence, time.0);
-        alone.publish(view, frame_bytes(used), message(used, type_id, symbol));
+        exclusive.publish(view, frame_bytes(used), message(used, type_id, symbol));
         self.published(1);
         Ok(Sent::Published { sequence })
     }
 
     #[inline(never)]
-    fn publish_among_others(
+    fn publish_shared(
         &mut self,
         symbol: u32,
         time: Timestamp,
@@ -259,12 +262,12 @@ impl Publisher {
         body: &impl Body,
     ) -> Result<Sent, TopicError> {
         let (ring, slot) = (&self.topic.ring, self.slot);
-        let Lane::Shared(shared) = &mut self.lane else { unreachable!("it has the topic to itself") };
-        let mut waits = Waits::new(self.patience);
+        let Access::Shared(claimer) = &mut self.access else { unreachable!("the publisher is exclusive") };
+        let mut backoff = Backoff::new(self.timeout);
         let sequence = loop {
-            let claim = match shared.claim(ring, frame_bytes(body.bound()), 1) {
+            let claim = match claimer.claim(ring, frame_bytes(body.bound()), 1) {
                 Tried::Claimed(claim) => claim,
-                Tried::BackPressured(slowest) if waits.are_over() => {
+                Tried::BackPressured(slowest) if backoff.is_over() => {
                     return Ok(back_pressured(ring, slot, slowest));
                 }
                 Tried::BackPressured(_) => continue,
@@ -272,10 +275,10 @@ impl Publisher {
             let used = fill_frame(ring, claim.first, body);
             ring.view().write_header(claim.first, claim.sequence, time.0);
             pad_rest(ring, &claim, claim.first + frame_bytes(used));
-            if shared.commit(ring, &claim, message(used, type_id, symbol)) {
+            if claimer.commit(ring, &claim, message(used, type_id, symbol)) {
                 break claim.sequence;
             }
-            // The others have gone on without it: once more.
+            // The others have passed the claim over: claim again.
             ring.publisher(slot, word::publisher::OVERTAKEN).fetch_add(1, Ordering::Relaxed);
         };
         self.published(1);
@@ -286,7 +289,7 @@ impl Publisher {
     #[inline(always)]
     pub(crate) fn published(&mut self, messages: u64) {
         if self.needs_fence {
-            crate::atomics::fence(Ordering::SeqCst);
+            fence(Ordering::SeqCst);
         }
         let ring = &self.topic.ring;
         ring.wake();
@@ -325,20 +328,20 @@ impl Drop for Publisher {
     }
 }
 
-/// Has what a claim was larger than needed be passed by.
-fn pad_rest(ring: &Ring, claim: &Claimed, from: u64) {
+/// Pads the rest of a claim that is larger than its message.
+fn pad_rest(ring: &Ring, claim: &Claim, from: u64) {
     if claim.end() > from {
-        // Seen with the claim's first word.
+        // Becomes visible with the claim's first word.
         ring.head(from).store(pad(claim.end() - from), Ordering::Relaxed);
     }
 }
 
-/// Passes over what the slot's last owner left unfinished.
+/// Passes over the unfinished claim of the slot's last owner.
 fn clear(ring: &Ring, slot: usize) {
     let tail = ring.frontier();
     if let Some(intent) = Intent::parse(ring.intent(slot).load(Ordering::Acquire), tail) {
         let word = ring.head(intent.start).load(Ordering::Acquire);
-        let claim = Frame::Claimed { owner: slot, lines: intent.bytes / crate::format::LINE };
+        let claim = Frame::Claimed { owner: slot, lines: intent.bytes / LINE };
         if Frame::parse(word) == claim && tail > intent.start && intent.bytes > 0 {
             ring.pass_over(intent.start, word, intent.bytes);
         }

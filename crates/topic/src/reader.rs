@@ -1,24 +1,24 @@
-//! How a subscriber goes through the ring.
+//! Reading the ring.
 
-use crate::atomics::{Ordering, pause};
 use crate::error::TopicError;
 use crate::format::{Delivery, FRAME_HEADER, Frame, LINE, PROTECTED, frame_bytes, word};
 use crate::ring::Ring;
-use crate::shared::ALIVE_INTERVAL;
 use std::time::{Duration, Instant};
+use tapedb_shm::atomics::{Ordering, fence, heavy_barrier, pause};
+use tapedb_shm::waiting::{ALIVE_INTERVAL, sleep_on};
 use word::subscriber as sub;
 
 /// Where a subscriber begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
-    /// With what is published from now on.
+    /// With the next message.
     #[default]
     Now,
     /// With the oldest message that can still be read.
     Oldest,
 }
 
-/// What a look found.
+/// The result of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Nothing,
@@ -32,20 +32,20 @@ pub(crate) enum Found {
     },
 }
 
-/// What is read without waiting before the next wait is a little longer: see [`Reader::poll`].
+/// Bytes read in a run before the reader pauses: see [`Reader::poll`].
 const RUN_BYTES: u64 = 64 * LINE;
-/// Looks at nothing that do not end a run: for a publisher at full speed the next message is a few away.
-const LOOKS: u32 = 16;
-/// The same of those that do nothing else.
-const SPIN_LOOKS: u32 = 64;
-/// How long that wait is, in `pause`s.
+/// Checks without a message that do not end a run: a publisher at full speed needs a few for the next message.
+const RUN_CHECKS: u32 = 16;
+/// The same for a subscriber that spins.
+const SPIN_CHECKS: u32 = 64;
+/// Length of that pause, in `pause`s.
 const COLLECT: u32 = 64;
-/// Looks at nothing between two at the clock, while a claim is in the way.
-const STUCK_LOOKS: u32 = 64;
+/// Checks between two readings of the clock while a claim is in the way.
+const STUCK_CHECKS: u32 = 64;
 
-/// A subscriber's place in the ring.
+/// A subscriber's position in the ring.
 ///
-/// Always true: `position` is a frame; all before it has been copied or passed by. `published`, in the slot, is at or
+/// Always true: `position` is a frame; all before it has been copied or skipped. `published`, in the slot, is at or
 /// before it.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -56,16 +56,16 @@ pub(crate) struct Reader {
     /// Sequence numbers that no message has: of claims whose publishers died.
     pub abandoned: u64,
     published: u64,
-    /// Where it is published next.
+    /// The position at which it is published next.
     publish_at: u64,
     publish_step: u64,
-    /// Where it last found nothing for a while, or let messages collect.
+    /// The position where the run began: there was no message for a while, or the reader paused.
     run_from: u64,
-    /// Looks at nothing at `looked_at`.
-    looks: u32,
-    looked_at: u64,
+    /// Checks without a message at `checked_at`.
+    checks: u32,
+    checked_at: u64,
     stuck: Option<Stuck>,
-    stuck_looks: u32,
+    stuck_checks: u32,
 }
 
 /// A claim that is in the way.
@@ -78,7 +78,7 @@ struct Stuck {
 }
 
 impl Reader {
-    /// Begins in a slot that is the caller's. `protected`: publishers wait for it.
+    /// Begins, in a slot that the caller holds. `protected`: publishers wait for it.
     pub fn join(ring: &Ring, slot: usize, start: Start, protected: bool) -> Self {
         let protected = protected && ring.shape.delivery == Delivery::Reliable;
         let word = |field| ring.subscriber(slot, field);
@@ -94,18 +94,18 @@ impl Reader {
             publish_step: (ring.shape.ring_bytes / 64).min(16 << 10),
             publish_at: 0,
             run_from: 0,
-            looks: 0,
-            looked_at: 0,
+            checks: 0,
+            checked_at: 0,
             stuck: None,
-            stuck_looks: 0,
+            stuck_checks: 0,
         };
-        reader.expected = reader.stand(ring, start);
+        reader.expected = reader.settle(ring, start);
         reader.run_from = reader.position;
         reader
     }
 
-    /// Stands where reading can go on, and tells the sequence number there.
-    fn stand(&mut self, ring: &Ring, start: Start) -> u64 {
+    /// Moves to a position where reading can go on, and returns the sequence number there.
+    fn settle(&mut self, ring: &Ring, start: Start) -> u64 {
         loop {
             let position = match start {
                 Start::Now => ring.frontier(),
@@ -113,9 +113,9 @@ impl Reader {
             };
             self.position = position;
             self.publish(ring);
-            // SeqCst: publishers that do not see the slot yet have not raised the limit beyond it, which is looked at next;
-            // those that raise it later see it.
-            crate::atomics::fence(Ordering::SeqCst);
+            // SeqCst: a publisher that does not see the slot yet has not raised the limit beyond it, which is checked next; one
+            // that raises it later sees the slot.
+            fence(Ordering::SeqCst);
             let sequence = ring.sequence(position).load(Ordering::Relaxed);
             if ring.is_whole(position) {
                 return sequence;
@@ -124,11 +124,11 @@ impl Reader {
         }
     }
 
-    /// Looks for the next message that `wants` (by type and symbol) and copies its body.
+    /// Finds the next message that `wants` (by type and symbol) and copies its body.
     ///
-    /// Who reads as fast as publishers write takes each line out of the hands of the one that is about to write beside it.
-    /// So after a run of messages the reader lets some collect, for a microsecond or two: both go faster then. Single messages
-    /// are seen at once.
+    /// A reader that is as fast as the publishers takes each line from the cache of the publisher that is about to write next
+    /// to it. So after a run of messages the reader pauses for a microsecond or two: both are faster then. Single messages are
+    /// read at once.
     ///
     /// # Errors
     /// `Missed`, and damage.
@@ -143,10 +143,10 @@ impl Reader {
         loop {
             let position = self.position;
             let [word, sequence, time] = view.header(position);
-            // Acquire pairs with the release of whoever committed. [SYNC: COMMIT]
+            // Acquire pairs with the release of the commit. [SYNC: COMMIT]
             let word = word.load(Ordering::Acquire);
             let Frame::Message { bytes, type_id, symbol } = Frame::parse(word) else {
-                if self.pass(ring, word)? {
+                if self.skip(ring, word)? {
                     continue;
                 }
                 return Ok(Found::Nothing);
@@ -183,20 +183,20 @@ impl Reader {
         }
     }
 
-    /// Tells publishers where this reader is.
+    /// Writes its position for publishers to read.
     #[cold]
     fn publish(&mut self, ring: &Ring) {
         self.published = self.position;
         self.publish_at = self.position + self.publish_step;
         let slot = self.slot;
         ring.subscriber(slot, sub::SEQUENCE).store(self.expected, Ordering::Relaxed);
-        // Release: what lies before has been copied.
+        // Release: all before it has been copied.
         ring.subscriber(slot, sub::POSITION).store(self.position, Ordering::Release);
     }
 
-    /// What to do where there is no message: whether to look again.
+    /// Skips what is no message. Whether to check again.
     #[inline(never)]
-    fn pass(&mut self, ring: &Ring, word: u64) -> Result<bool, TopicError> {
+    fn skip(&mut self, ring: &Ring, word: u64) -> Result<bool, TopicError> {
         let position = self.position;
         if !ring.is_whole(position) {
             return self.rejoin(ring).map(|()| true);
@@ -207,25 +207,24 @@ impl Reader {
                 return Ok(true);
             }
             Frame::Pad { .. } => {
-                return Err(TopicError::Corrupt { position, what: "something without an end" });
+                return Err(TopicError::Corrupt { position, what: "padding of an impossible length" });
             }
-            Frame::Claimed { owner, lines } => return Ok(self.is_rid_of(ring, word, owner, lines * LINE)),
+            Frame::Claimed { owner, lines } => return Ok(self.passes_over(ring, word, owner, lines * LINE)),
             Frame::Empty | Frame::Message { .. } => {}
         }
         if self.published != position {
             self.publish(ring);
         }
-        Ok(self.let_some_collect())
+        Ok(self.pauses())
     }
 
-    /// Waits a little where messages come so fast that each was there when the one before had been read, or nearly. Whether
-    /// it did.
-    fn let_some_collect(&mut self) -> bool {
-        if self.looked_at != self.position {
-            (self.looked_at, self.looks) = (self.position, 0);
+    /// Pauses in a run of messages, each of which was there when the one before had been read, or nearly. Whether it did.
+    fn pauses(&mut self) -> bool {
+        if self.checked_at != self.position {
+            (self.checked_at, self.checks) = (self.position, 0);
         }
-        self.looks += 1;
-        if self.looks > LOOKS {
+        self.checks += 1;
+        if self.checks > RUN_CHECKS {
             self.run_from = self.position;
         }
         let waits = self.position - self.run_from >= RUN_BYTES;
@@ -236,21 +235,21 @@ impl Reader {
         waits
     }
 
-    /// Passes over an unfinished claim if its publisher is dead, or has stood still for too long. Whether it is gone.
-    fn is_rid_of(&mut self, ring: &Ring, word: u64, owner: usize, bytes: u64) -> bool {
+    /// Passes over an unfinished claim if its publisher is dead, or has stalled for too long. Whether it did.
+    fn passes_over(&mut self, ring: &Ring, word: u64, owner: usize, bytes: u64) -> bool {
         let position = self.position;
         if self.published != position {
             self.publish(ring);
         }
-        self.stuck_looks += 1;
-        if !cfg!(loom) && !self.stuck_looks.is_multiple_of(STUCK_LOOKS) {
+        self.stuck_checks += 1;
+        if !cfg!(loom) && !self.stuck_checks.is_multiple_of(STUCK_CHECKS) {
             return false;
         }
-        // A hostile word has no owner among the slots.
+        // A hostile word may name an owner that does not exist.
         let owner = owner.min(ring.publisher_slots() - 1);
         let now = Instant::now();
-        let known = self.stuck.filter(|stuck| stuck.position == position && stuck.word == word);
-        let mut stuck = known.unwrap_or(Stuck { position, word, since: now, checked: now });
+        let before = self.stuck.filter(|stuck| stuck.position == position && stuck.word == word);
+        let mut stuck = before.unwrap_or(Stuck { position, word, since: now, checked: now });
         let stalled =
             ring.shape.stall_ms > 0 && now - stuck.since >= Duration::from_millis(ring.shape.stall_ms);
         let mut is_over = stalled;
@@ -259,15 +258,15 @@ impl Reader {
             is_over |= !ring.presence.has_publisher(owner);
         }
         self.stuck = Some(stuck);
-        // While the claim's owner, or who takes over from it, still has the tail, its length is not settled.
+        // While the claim's owner, or the one that takes over from it, still owns the tail, its length is not final.
         is_over && ring.frontier() > position && ring.pass_over(position, word, bytes)
     }
 
-    /// Goes on behind what has been overwritten, and tells what was missed.
+    /// Continues after what has been overwritten, and returns what was missed.
     #[cold]
     fn rejoin(&mut self, ring: &Ring) -> Result<(), TopicError> {
         let first = self.expected;
-        let sequence = self.stand(ring, Start::Oldest);
+        let sequence = self.settle(ring, Start::Oldest);
         self.expected = sequence;
         self.run_from = self.position;
         let count = sequence.wrapping_sub(first);
@@ -278,48 +277,49 @@ impl Reader {
         Err(TopicError::Missed { first, count })
     }
 
-    /// Looks so many times whether something has come, and does nothing else.
+    /// Checks so many times whether there is a frame.
     #[inline(always)]
-    pub fn spin(&mut self, ring: &Ring, looks: u32) -> bool {
+    pub fn spin(&mut self, ring: &Ring, checks: u32) -> bool {
         let head = ring.head(self.position);
-        let found = (0..looks).find(|_| head.load(Ordering::Relaxed) != 0);
-        // What has been waited for ends a run.
-        if found.is_none_or(|at| at > SPIN_LOOKS) {
+        let found = (0..checks).find(|_| head.load(Ordering::Relaxed) != 0);
+        // A wait ends the run.
+        if found.is_none_or(|at| at > SPIN_CHECKS) {
             self.run_from = self.position;
         }
         found.is_some()
     }
 
-    /// Whether there is something at the reader's place, or was.
+    /// Whether there is a frame at the reader's position, or was.
     pub fn has_more(&self, ring: &Ring) -> bool {
         let word = ring.head(self.position).load(Ordering::SeqCst);
         !matches!(Frame::parse(word), Frame::Empty) || !ring.is_whole(self.position)
     }
 
-    /// Says that the subscriber is alive and at work, for those who count how long it has stood still.
+    /// States that the subscriber is alive and at work, for publishers that measure how long it has stalled.
     pub fn beat(&self, ring: &Ring) {
         ring.subscriber(self.slot, sub::BEAT).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sleeps until a publisher commits, at most `timeout`. May wake for nothing.
+    /// Sleeps until a publisher commits, at most `timeout`. May wake without a reason.
     ///
     /// Pairs with `Ring::wake`. [SYNC: PARK]
     pub fn park(&self, ring: &Ring, timeout: Duration) {
-        let bell = ring.words.get(word::BELL);
-        let seen = bell.load(Ordering::SeqCst) as u32;
+        let wakes = ring.words.get(word::WAKES);
+        let seen = wakes.load(Ordering::SeqCst) as u32;
         ring.words.get(word::PARKED).store(1, Ordering::SeqCst);
-        let told = heavy_barrier();
+        let has_barrier = heavy_barrier();
         if self.has_more(ring) {
             return;
         }
-        // A publisher may die between its commit and waking us, and one that is in the way wakes nobody.
+        // A publisher may die between its commit and the wake-up, and one that is in the way wakes no subscriber.
         let stall = Duration::from_millis(ring.shape.stall_ms.max(2) / 2);
-        let longest = if told { stall.min(Duration::from_millis(500)) } else { Duration::from_millis(1) };
-        sleep(bell, seen, timeout.min(longest));
+        let longest =
+            if has_barrier { stall.min(Duration::from_millis(500)) } else { Duration::from_millis(1) };
+        sleep_on(wakes, seen, timeout.min(longest));
     }
 }
 
-/// Where the oldest message is that can still be read for a while: a sixteenth of the ring from where it is overwritten.
+/// Position of the oldest message that can still be read for a while: a sixteenth of the ring from being overwritten.
 fn oldest(ring: &Ring) -> u64 {
     let limit = ring.limit().load(Ordering::Acquire);
     let frontier = ring.frontier();
@@ -330,28 +330,4 @@ fn oldest(ring: &Ring) -> u64 {
         return first;
     }
     ring.anchors().filter(|&anchor| anchor >= from && anchor <= frontier).min().unwrap_or(frontier)
-}
-
-#[cfg(not(loom))]
-fn heavy_barrier() -> bool {
-    crate::system::barrier()
-}
-
-#[cfg(loom)]
-fn heavy_barrier() -> bool {
-    crate::atomics::fence(Ordering::SeqCst);
-    true
-}
-
-#[cfg(not(loom))]
-fn sleep(bell: &crate::atomics::AtomicU64, seen: u32, timeout: Duration) {
-    crate::system::sleep_on(bell, seen, timeout);
-}
-
-/// loom has no clock: a wake-up that is lost shows as a model that does not end.
-#[cfg(loom)]
-fn sleep(bell: &crate::atomics::AtomicU64, seen: u32, _: Duration) {
-    while bell.load(Ordering::SeqCst) as u32 == seen {
-        pause();
-    }
 }

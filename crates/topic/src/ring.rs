@@ -1,36 +1,38 @@
 //! The ring of a topic, as publishers and subscribers share it.
 //!
-//! Positions count bytes from the topic's beginning and never come back; where a position lies is its remainder by the
-//! ring's size. The first is the ring's size, so that there is always a lap before.
+//! Positions count bytes from the topic's beginning and never repeat; the offset in the ring is the position modulo the
+//! ring's size. The first position is the ring's size, so that there is always a lap before.
 //!
-//! Always true, whoever dies whenever:
+//! Always true, whichever process dies at whatever time:
 //!
-//! - *Frames tile the ring.* Behind the last frame there is one with word 0, and every frame before it leads to it. A subscriber that stands on a frame finds the next one by the frame's own word.
+//! - *Frames tile the ring.* Behind the last frame there is one with word 0, and every frame before it leads to it. A subscriber
+//!   at a frame finds the next one by the frame's own word.
 //! - *Word 0 is the commit.* It goes from 0 (or `Claimed`) to `Message` or `Pad` once, with release, after all else of the
 //!   frame and after word 0 of the next frame; subscribers load it with acquire. [SYNC: COMMIT]
-//! - *The tail's frame has its number.* A publisher alone writes the next number after the commit and before the tail;
-//!   whoever moves the tail past a frame of one that died in between writes it.
-//! - *Nobody writes at or beyond the limit.* The limit is raised first, then a release fence, then the ring is written;
-//!   a subscriber copies, then an acquire fence, then it looks at the limit. What it copied at `q` is whole if
+//! - *The tail's frame has its number.* An exclusive publisher writes the next number after the commit and before the tail; a
+//!   process that moves the tail past a frame of one that died in between writes it.
+//! - *No publisher writes at or beyond the limit.* The limit is raised first, then a release fence, then the ring is written;
+//!   a subscriber copies, then an acquire fence, then it checks the limit. What it copied at `q` is whole if
 //!   `limit <= q + ring_bytes`. [SYNC: LIMIT]
-//! - *The limit passes no subscriber that publishers wait for,* unless that one is dead or has stood still for the stall
-//!   time; nor a region that a living publisher may yet write, however late it wakes: its intent.
+//! - *The limit passes no subscriber that publishers wait for,* unless that one is dead or has stalled for the stall time; nor a
+//!   region that a living publisher may still write, however late it continues: its intent.
 
-use crate::atomics::{AtomicU64, Ordering, light_barrier};
-use crate::format::{Frame, Intent, LINE, Shape, Tail, frame_bytes, word};
+use crate::format::{ANCHORS, Frame, Intent, LINE, Shape, Tail, frame_bytes, pad, word};
 use crate::view::View;
-use crate::words::{WORD, Words};
 use std::fmt::Debug;
+use tapedb_shm::atomics::{AtomicU64, Ordering, light_barrier};
+use tapedb_shm::waiting::wake_all;
+use tapedb_shm::{WORD, Words};
 
-/// Who is there. Exact: a lock of the operating system's that ends with its owner.
+/// Which publishers and subscribers are alive. Exact: a lock of the operating system that ends with its owner.
 pub(crate) trait Presence: Debug + Send + Sync {
-    /// Whether the publisher of a slot lives.
+    /// Whether the publisher of a slot is alive.
     fn has_publisher(&self, slot: usize) -> bool;
-    /// Whether the subscriber of a slot lives.
+    /// Whether the subscriber of a slot is alive.
     fn has_subscriber(&self, slot: usize) -> bool;
 }
 
-/// The mapped memory of a topic, and who is there.
+/// The mapped memory of a topic, and which of its users are alive.
 #[derive(Debug)]
 pub(crate) struct Ring {
     pub words: Words,
@@ -81,7 +83,7 @@ impl Ring {
         self.view().head(position)
     }
 
-    /// Sequence number of the frame at a position: there once the tail is.
+    /// Sequence number of the frame at a position: written once the tail is there.
     #[inline(always)]
     pub fn sequence(&self, position: u64) -> &AtomicU64 {
         self.view().sequence(position)
@@ -94,14 +96,14 @@ impl Ring {
         self.view().write_body(position, body);
     }
 
-    /// Makes the frame that will be the next one: empty, with its sequence number.
+    /// Writes the header of the next frame: empty, with its sequence number.
     #[inline(always)]
     pub fn write_next(&self, position: u64, sequence: u64) {
         self.head(position).store(0, Ordering::Relaxed);
         self.sequence(position).store(sequence, Ordering::Relaxed);
     }
 
-    /// Where the frame behind the one at a position begins, and how many messages this one is, if it has been committed.
+    /// Where the frame after the one at a position begins, and how many messages this one is, if it has been committed.
     #[inline(always)]
     pub fn committed(&self, position: u64) -> Option<(u64, u64)> {
         match Frame::parse(self.head(position).load(Ordering::Acquire)) {
@@ -117,8 +119,8 @@ impl Ring {
         self.view().is_whole(position)
     }
 
-    /// Where a frame stands that no claim begins before: the tail, or the claim that is being made known. What is committed
-    /// last may lie behind it if its publisher is alone and died.
+    /// A frame before which no claim begins: the tail, or the claim that its owner is about to write. The last committed frames
+    /// may lie behind it if an exclusive publisher died.
     pub fn frontier(&self) -> u64 {
         loop {
             let word = self.tail().load(Ordering::Acquire);
@@ -126,7 +128,7 @@ impl Ring {
             let Some(owner) = tail.owner else { return tail.position };
             let intent = self.intent(owner).load(Ordering::Acquire);
             if self.tail().load(Ordering::Acquire) == word {
-                // Without an intent there would be no owner: only a hostile writer's.
+                // An owner always has an intent, except with a hostile writer.
                 return Intent::parse(intent, tail.position).map_or(tail.position, |intent| intent.start);
             }
         }
@@ -149,10 +151,10 @@ impl Ring {
         self.words.get(word::subscriber::of(slot, field))
     }
 
-    /// Wakes whoever is parked: after every commit.
+    /// Wakes parked subscribers: after every commit.
     ///
-    /// Pairs with `Reader::park`, which says that it parks, has a barrier everywhere, and then looks at word 0 once more:
-    /// either it sees the commit, or this sees it. [SYNC: PARK]
+    /// Pairs with `Reader::park`, which writes that it parks, passes a barrier on all processors, and then checks word 0 once
+    /// more: either it sees the commit, or this sees that it parks. [SYNC: PARK]
     #[inline(always)]
     pub fn wake(&self) {
         light_barrier();
@@ -164,22 +166,21 @@ impl Ring {
     #[cold]
     fn wake_parked(&self) {
         self.words.get(word::PARKED).store(0, Ordering::SeqCst);
-        let bell = self.words.get(word::BELL);
-        bell.fetch_add(1, Ordering::SeqCst);
-        #[cfg(not(loom))]
-        crate::system::wake_all(bell);
+        let wakes = self.words.get(word::WAKES);
+        wakes.fetch_add(1, Ordering::SeqCst);
+        wake_all(wakes);
     }
 
-    /// Counts what happened.
+    /// Adds one to a counter.
     pub fn count(&self, counter: usize) {
         self.words.get(counter).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Passes over a claim that is not finished. Whether it was this call that did.
+    /// Passes over a claim that is not finished. Whether this call did.
     ///
-    /// Its owner finds out when it wants to commit: the exchange fails. `bytes` is what the claim's own word says.
+    /// Its owner notices when it commits: the exchange fails. `bytes` is the length in the claim's own word.
     pub fn pass_over(&self, position: u64, claim: u64, bytes: u64) -> bool {
-        let padded = crate::format::pad(bytes);
+        let padded = pad(bytes);
         let passed =
             self.head(position).compare_exchange(claim, padded, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if passed {
@@ -188,9 +189,9 @@ impl Ring {
         passed
     }
 
-    /// Places where late joiners may begin, as far as publishers have noted them: each was the tail once.
+    /// Positions where late joiners may begin, as far as publishers have written them: each was the tail once.
     pub fn anchors(&self) -> impl Iterator<Item = u64> {
-        (0..crate::format::ANCHORS)
+        (0..ANCHORS)
             .map(|at| self.words.get(word::ANCHORS + at).load(Ordering::Acquire))
             .filter(|&position| position > 0 && position.is_multiple_of(LINE))
     }

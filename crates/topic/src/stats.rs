@@ -1,13 +1,14 @@
-//! What can be seen of a topic while it runs.
+//! Snapshots of a topic in use.
 
-use crate::atomics::Ordering;
-use crate::format::{PROTECTED, Tail, word};
+use crate::file::TopicFile;
+use crate::format::{PROTECTED, word};
+use crate::position::TopicPosition;
 use crate::ring::Ring;
 use crate::symbols::Symbols;
-use crate::topic::{Inner, TopicPosition};
+use tapedb_shm::atomics::Ordering;
 use word::{publisher, subscriber};
 
-/// A look at a topic. Numbers are of about the same moment, not of exactly one.
+/// A snapshot of a topic. Its numbers are of about the same moment, not of exactly one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicStats {
     /// Sequence number that the next message gets: how many have been published.
@@ -16,43 +17,43 @@ pub struct TopicStats {
     pub bytes: u64,
     /// Symbols in the dictionary.
     pub symbols: usize,
-    /// Claims that were passed over because their publishers were dead or stood still.
+    /// Claims that were passed over because their publishers were dead or stalled.
     pub claims_passed_over: u64,
-    /// How often a publisher died or stood still in the middle of claiming.
+    /// How often a publisher died or stalled in the middle of claiming.
     pub claims_taken_over: u64,
-    /// How often a subscriber was not waited for any longer because it stood still.
+    /// How often publishers stopped waiting for a subscriber because it stalled.
     pub subscribers_passed_over: u64,
-    /// Publishers that are there.
+    /// The publishers.
     pub publishers: Vec<PublisherStats>,
-    /// Subscribers that are there.
+    /// The subscribers.
     pub subscribers: Vec<SubscriberStats>,
 }
 
-/// A look at a publisher.
+/// A snapshot of a publisher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublisherStats {
-    /// Its place among the topic's.
+    /// Its slot in the topic.
     pub slot: usize,
     /// Its process.
     pub process: u32,
     /// Messages it has published.
     pub messages: u64,
-    /// How often it was told that there is no room.
+    /// How often there was no space for it.
     pub back_pressured: u64,
-    /// How often a claim of its was passed over, and had to be published again.
+    /// How often one of its claims was passed over, and had to be published again.
     pub overtaken: u64,
 }
 
-/// A look at a subscriber.
+/// A snapshot of a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscriberStats {
-    /// Its place among the topic's.
+    /// Its slot in the topic.
     pub slot: usize,
     /// Its process.
     pub process: u32,
     /// Whether publishers wait for it.
     pub is_waited_for: bool,
-    /// Messages published that it has not read. It tells where it is every few KiB, and when it has read everything.
+    /// Messages published that it has not read. It writes its position every few KiB, and when it has read everything.
     pub behind: u64,
     /// Bytes of the ring that it has not read.
     pub behind_bytes: u64,
@@ -61,13 +62,13 @@ pub struct SubscriberStats {
 }
 
 impl TopicStats {
-    pub(crate) fn of(inner: &Inner) -> Self {
-        let ring = &inner.ring;
+    pub(crate) fn of(file: &TopicFile) -> Self {
+        let ring = &file.ring;
         let count = |at| ring.words.get(at).load(Ordering::Relaxed);
         let mut symbols = Symbols::default();
-        // What is damaged there, whoever reads it is told.
-        let _ = symbols.learn(ring);
-        let TopicPosition { next_sequence, bytes } = end(ring);
+        // Publishers and subscribers report a damaged dictionary.
+        let _ = symbols.load(ring);
+        let TopicPosition { next_sequence, bytes } = TopicPosition::of_end(ring);
         let tail = bytes + ring.shape.ring_bytes;
         Self {
             next_sequence,
@@ -80,18 +81,6 @@ impl TopicStats {
             subscribers: (0..ring.subscriber_slots())
                 .filter_map(|slot| subscriber_of(ring, slot, tail, next_sequence))
                 .collect(),
-        }
-    }
-}
-
-/// The tail, and the number of the message that goes there.
-pub(crate) fn end(ring: &Ring) -> TopicPosition {
-    loop {
-        let tail = Tail::parse(ring.tail().load(Ordering::Acquire)).position;
-        let position = ring.frontier();
-        let next_sequence = ring.sequence(position).load(Ordering::Relaxed);
-        if ring.is_whole(position) {
-            return TopicPosition { next_sequence, bytes: tail.saturating_sub(ring.shape.ring_bytes) };
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Reads from a topic.
 
-use crate::atomics::Ordering;
+use crate::body::body_bytes_max;
 use crate::error::TopicError;
+use crate::file::TopicFile;
 use crate::format::word;
+use crate::position::TopicPosition;
 use crate::reader::{Found, Reader, Start};
 use crate::symbols::Symbols;
-use crate::topic::{Inner, Topic, TopicPosition};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -16,18 +17,19 @@ use tapedb_codec::Record;
 use tapedb_codec::dynamic::RecordRef;
 use tapedb_codec::evolve::{EvolveError, Reader as TypeReader};
 use tapedb_schema::Timestamp;
+use tapedb_shm::atomics::{Ordering, pause};
 
 /// How a subscriber waits for the next message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waiting {
-    /// Looks again and again: the fastest, and takes a processor for itself.
+    /// Checks again and again: the fastest, and uses a processor fully.
     Spin,
-    /// Looks, and lets others run in between.
+    /// Checks again and again, and lets other threads run in between.
     Yield,
-    /// Sleeps until a publisher wakes it, which costs the publisher a call of the system: nothing while nothing comes.
+    /// Sleeps until a publisher wakes it, which costs the publisher a system call, but only if the subscriber sleeps.
     #[default]
     Park,
-    /// Looks a while, then yields, then sleeps, longer each time up to a millisecond; wakes without the publisher's doing.
+    /// Checks for a while, then yields, then sleeps, longer each time up to a millisecond; publishers do not wake it.
     BackOff,
 }
 
@@ -35,27 +37,27 @@ pub enum Waiting {
 #[derive(Debug, Clone)]
 #[must_use = "a subscriber is opened with `open`"]
 pub struct SubscriberBuilder {
-    topic: Topic,
+    topic: Arc<TopicFile>,
     start: Start,
     symbols: Option<Vec<String>>,
     types: Option<Vec<String>>,
     waiting: Waiting,
-    watches_only: bool,
+    is_protected: bool,
 }
 
 impl SubscriberBuilder {
-    pub(crate) fn new(topic: Topic) -> Self {
+    pub(crate) fn new(topic: Arc<TopicFile>) -> Self {
         let (start, waiting) = (Start::default(), Waiting::default());
-        Self { topic, start, symbols: None, types: None, waiting, watches_only: false }
+        Self { topic, start, symbols: None, types: None, waiting, is_protected: true }
     }
 
-    /// Begins with the oldest message that can still be read, not with what comes from now on.
+    /// Begins with the oldest message that can still be read, not with the next one.
     pub fn from_oldest(mut self) -> Self {
         self.start = Start::Oldest;
         self
     }
 
-    /// Only messages about these symbols, which need not be there yet.
+    /// Only messages about these symbols, which need not exist yet.
     pub fn symbols<S: Into<String>>(mut self, symbols: impl IntoIterator<Item = S>) -> Self {
         self.symbols = Some(symbols.into_iter().map(Into::into).collect());
         self
@@ -73,29 +75,29 @@ impl SubscriberBuilder {
         self
     }
 
-    /// Never makes a publisher wait, even where the topic is reliable: it may then miss messages, as in a lossy one.
-    pub fn watch_only(mut self) -> Self {
-        self.watches_only = true;
+    /// Never makes a publisher wait, even in a reliable topic: it may then miss messages, as in a lossy one.
+    pub fn without_back_pressure(mut self) -> Self {
+        self.is_protected = false;
         self
     }
 
-    /// Opens the subscriber: what is published after this has returned it will see.
+    /// Opens the subscriber: it sees everything that is published after this has returned.
     ///
     /// # Errors
-    /// [`TopicError::Type`] for a type that the topic has not, [`TopicError::Full`], and the system's.
+    /// [`TopicError::Type`] for a type that the topic does not have, [`TopicError::Full`], and the system's.
     pub fn open(self) -> Result<Subscriber, TopicError> {
-        let inner = self.topic.inner.clone();
-        let types = self.types.as_deref().map(|names| type_mask(&inner, names)).transpose()?;
-        let (file, slot) = inner.take_subscriber()?;
-        let ring = &inner.ring;
+        let topic = self.topic;
+        let types = self.types.as_deref().map(|names| type_mask(&topic, names)).transpose()?;
+        let (file, slot) = topic.take_subscriber()?;
+        let ring = &topic.ring;
         let word = |field| ring.subscriber(slot, field);
         let process = u64::from(std::process::id());
-        // Seen with the position: until then there is nobody here.
+        // Written after the position: until then the slot counts as free.
         word(word::subscriber::PROCESS).store(0, Ordering::Release);
         word(word::subscriber::POSITION).store(ring.frontier(), Ordering::Release);
         word(word::subscriber::PROCESS).store(process, Ordering::Release);
-        let reader = Reader::join(ring, slot, self.start, !self.watches_only);
-        let body = vec![0; crate::body::body_bytes_max(ring)];
+        let reader = Reader::join(ring, slot, self.start, self.is_protected);
+        let body = vec![0; body_bytes_max(ring)];
         let wanted = Wanted {
             types,
             names: self.symbols.map(|symbols| symbols.into_iter().collect()),
@@ -112,12 +114,12 @@ impl SubscriberBuilder {
             waiting: self.waiting,
             readers: RefCell::default(),
             same: Cell::new(None),
-            topic: inner,
+            topic,
         })
     }
 }
 
-fn type_mask(topic: &Inner, names: &[String]) -> Result<Vec<bool>, TopicError> {
+fn type_mask(topic: &TopicFile, names: &[String]) -> Result<Vec<bool>, TopicError> {
     let mut mask = vec![false; topic.layouts.records().len()];
     for name in names {
         let found = topic.layouts.schema().record(name);
@@ -133,22 +135,22 @@ fn type_mask(topic: &Inner, names: &[String]) -> Result<Vec<bool>, TopicError> {
 struct Wanted {
     types: Option<Vec<bool>>,
     names: Option<HashSet<String>>,
-    /// What is known of symbols' ids.
+    /// Cached answers, by symbol id.
     by_id: Vec<Option<bool>>,
 }
 
 impl Wanted {
     #[inline(always)]
-    fn wants(&mut self, topic: &Inner, symbols: &mut Symbols, type_id: u16, symbol: u32) -> bool {
+    fn wants(&mut self, topic: &TopicFile, symbols: &mut Symbols, type_id: u16, symbol: u32) -> bool {
         let type_is = self.types.as_ref().is_none_or(|types| types.get(usize::from(type_id)) == Some(&true));
         type_is && (self.names.is_none() || self.wants_symbol(topic, symbols, symbol))
     }
 
-    fn wants_symbol(&mut self, topic: &Inner, symbols: &mut Symbols, symbol: u32) -> bool {
-        if let Some(Some(known)) = self.by_id.get(symbol as usize) {
-            return *known;
+    fn wants_symbol(&mut self, topic: &TopicFile, symbols: &mut Symbols, symbol: u32) -> bool {
+        if let Some(Some(wanted)) = self.by_id.get(symbol as usize) {
+            return *wanted;
         }
-        // What cannot be looked up is not decided: the bytes may be of a lap that is being written over.
+        // If the name cannot be read, there is no answer yet: the id may be of a lap that is being overwritten.
         let Ok(name) = symbols.name(&topic.ring, symbol) else { return true };
         let wanted = self.names.as_ref().is_none_or(|names| names.contains(name));
         if self.by_id.len() <= symbol as usize {
@@ -169,19 +171,19 @@ struct Head {
     sequence: u64,
 }
 
-/// Reads one topic: every message that it asks for, in the order that all subscribers see.
+/// Reads one topic: every message that it has asked for, in the order that all subscribers see.
 #[derive(Debug)]
 pub struct Subscriber {
-    topic: Arc<Inner>,
+    pub(crate) topic: Arc<TopicFile>,
     /// Holds the lock of the slot.
     _file: File,
     reader: Reader,
-    /// The body of the message at hand, copied out of the ring: what a subscriber looks at nobody else can change.
+    /// The body of the current message, copied out of the ring, so that no other process can change it.
     body: Vec<u8>,
     head: Head,
     wanted: Wanted,
     symbols: Symbols,
-    /// A symbol whose name is known: the last message's.
+    /// The last message's symbol, whose name has been loaded.
     last_symbol: Option<u32>,
     waiting: Waiting,
     readers: RefCell<HashMap<TypeId, Box<dyn Any + Send>>>,
@@ -193,9 +195,9 @@ impl Subscriber {
     /// The next message, if there is one.
     ///
     /// # Errors
-    /// [`TopicError::Missed`] when messages were overwritten before they were read: once for each gap, the next call goes on
-    /// behind it. In a reliable topic that happens only to a subscriber that stood still for longer than the topic's stall
-    /// time. [`TopicError::Corrupt`] when the memory holds what no publisher of ours writes.
+    /// [`TopicError::Missed`] when messages were overwritten before they were read: once for each gap, the next call
+    /// continues after it. In a reliable topic that happens only to a subscriber that stalled for longer than the topic's
+    /// stall time. [`TopicError::Corrupt`] when the memory holds what no correct publisher writes.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "it lends its messages, which an iterator cannot")]
     pub fn next(&mut self) -> Result<Option<TopicMessage<'_>>, TopicError> {
@@ -214,7 +216,7 @@ impl Subscriber {
         Ok(Some(TopicMessage { subscriber: self }))
     }
 
-    /// The message that was given last; `None` before the first, and when the last call gave none.
+    /// The message that was returned last; `None` before the first, and when the last call returned none.
     #[inline]
     pub fn current(&self) -> Option<TopicMessage<'_>> {
         self.head.is_given.then_some(TopicMessage { subscriber: self })
@@ -223,10 +225,10 @@ impl Subscriber {
     /// Waits until there may be a message, or the time is over.
     pub fn wait(&mut self, timeout: Duration) {
         let until = Until::new(timeout);
-        let mut looks = 0;
-        while !self.reader.has_more(&self.topic.ring) && !until.is_over(looks) {
-            self.pause(looks, &until);
-            looks = looks.saturating_add(1);
+        let mut checks = 0;
+        while !self.reader.has_more(&self.topic.ring) && !until.is_over(checks) {
+            self.wait_once(checks, &until);
+            checks = checks.saturating_add(1);
         }
     }
 
@@ -241,15 +243,15 @@ impl Subscriber {
         };
         self.head = Head { is_given: true, bytes, type_id, symbol, time, sequence };
         if self.last_symbol != Some(symbol) {
-            self.learn(symbol)?;
+            self.load_symbol(symbol)?;
         }
         Ok(true)
     }
 
-    /// Sees to it that the symbol's name is known.
-    fn learn(&mut self, symbol: u32) -> Result<(), TopicError> {
+    /// Loads the symbol's name.
+    fn load_symbol(&mut self, symbol: u32) -> Result<(), TopicError> {
         self.last_symbol = None;
-        if self.symbols.known_name(symbol).is_empty() {
+        if self.symbols.loaded_name(symbol).is_empty() {
             self.symbols.name(&self.topic.ring, symbol)?;
         }
         self.last_symbol = Some(symbol);
@@ -259,26 +261,26 @@ impl Subscriber {
     #[inline(never)]
     fn advance_within(&mut self, timeout: Duration) -> Result<bool, TopicError> {
         let until = Until::new(timeout);
-        let mut looks = 0;
-        while !until.is_over(looks) {
+        let mut checks = 0;
+        while !until.is_over(checks) {
             if self.advance()? {
                 return Ok(true);
             }
-            self.pause(looks, &until);
-            looks = looks.saturating_add(1);
+            self.wait_once(checks, &until);
+            checks = checks.saturating_add(1);
         }
         self.advance()
     }
 
-    /// Waits once, as the subscriber was asked to.
+    /// Waits once, in the subscriber's way.
     #[inline(always)]
-    fn pause(&mut self, looks: u32, until: &Until) {
+    fn wait_once(&mut self, checks: u32, until: &Until) {
         match self.waiting {
-            Waiting::Spin => _ = self.reader.spin(&self.topic.ring, SPIN_LOOKS),
+            Waiting::Spin => _ = self.reader.spin(&self.topic.ring, SPIN_CHECKS),
             Waiting::Yield => std::thread::yield_now(),
-            Waiting::Park if looks < SPINS => crate::atomics::pause(),
+            Waiting::Park if checks < SPINS => pause(),
             Waiting::Park => self.park(until.left()),
-            Waiting::BackOff => back_off(looks, until),
+            Waiting::BackOff => back_off(checks, until),
         }
     }
 
@@ -286,23 +288,23 @@ impl Subscriber {
     fn park(&mut self, timeout: Duration) {
         self.reader.beat(&self.topic.ring);
         self.reader.park(&self.topic.ring, timeout);
-        // A claim may be in the way, which is more than nothing.
+        // An unfinished claim may be in the way.
         if self.reader.has_more(&self.topic.ring) {
             std::thread::yield_now();
         }
     }
 
-    /// Says that the subscriber is alive though it reads nothing: for work that takes longer than the topic's stall time.
+    /// States that the subscriber is alive though it reads nothing: for work that takes longer than the topic's stall time.
     pub fn touch(&self) {
         self.reader.beat(&self.topic.ring);
     }
 
-    /// Sequence number that the next message has, filters aside.
+    /// Sequence number that the next message has, regardless of filters.
     pub fn next_sequence(&self) -> u64 {
         self.reader.expected
     }
 
-    /// How far it has read, filters aside.
+    /// How far it has read, regardless of filters.
     pub fn position(&self) -> TopicPosition {
         let Reader { position, expected, .. } = self.reader;
         TopicPosition {
@@ -317,14 +319,9 @@ impl Subscriber {
         self.topic.ring.subscriber(slot, word::subscriber::MISSED).load(Ordering::Relaxed)
     }
 
-    /// Sequence numbers that came by and that no message has: of claims that were passed over.
+    /// Sequence numbers passed that no message has: of claims that were passed over.
     pub fn abandoned(&self) -> u64 {
         self.reader.abandoned
-    }
-
-    /// The topic.
-    pub fn topic(&self) -> Topic {
-        Topic { inner: self.topic.clone() }
     }
 }
 
@@ -338,20 +335,20 @@ impl Drop for Subscriber {
     }
 }
 
-/// Looks before a subscriber sleeps.
+/// Checks before a subscriber sleeps.
 const SPINS: u32 = 100;
-/// Looks before one that backs off sleeps.
+/// Checks before a subscriber that backs off sleeps.
 const YIELDS: u32 = 200;
-/// Looks of one that spins between two at the clock: some microseconds.
-const SPIN_LOOKS: u32 = 4096;
-/// Looks between two at the clock.
+/// Checks of a spinning subscriber between two readings of the clock: some microseconds.
+const SPIN_CHECKS: u32 = 4096;
+/// Checks between two readings of the clock.
 const CLOCK_INTERVAL: u32 = 64;
 
 /// When waiting ends.
 struct Until(Option<Instant>);
 
 impl Until {
-    /// A timeout past the end of the clock means for ever.
+    /// A timeout past the end of the clock means no limit.
     fn new(timeout: Duration) -> Self {
         Self(Instant::now().checked_add(timeout))
     }
@@ -361,22 +358,22 @@ impl Until {
     }
 
     #[inline(always)]
-    fn is_over(&self, looks: u32) -> bool {
-        (looks >= SPINS || looks.is_multiple_of(CLOCK_INTERVAL)) && self.is_over_now(looks)
+    fn is_over(&self, checks: u32) -> bool {
+        (checks >= SPINS || checks.is_multiple_of(CLOCK_INTERVAL)) && self.is_over_now(checks)
     }
 
-    fn is_over_now(&self, looks: u32) -> bool {
-        looks.is_multiple_of(4) && self.left().is_zero()
+    fn is_over_now(&self, checks: u32) -> bool {
+        checks.is_multiple_of(4) && self.left().is_zero()
     }
 }
 
-fn back_off(looks: u32, until: &Until) {
-    if looks < SPINS {
-        crate::atomics::pause();
-    } else if looks < YIELDS {
+fn back_off(checks: u32, until: &Until) {
+    if checks < SPINS {
+        pause();
+    } else if checks < YIELDS {
         std::thread::yield_now();
     } else {
-        let longer = Duration::from_micros(20) * (looks - YIELDS + 1).min(50);
+        let longer = Duration::from_micros(20) * (checks - YIELDS + 1).min(50);
         std::thread::sleep(longer.min(until.left()));
     }
 }
@@ -397,7 +394,7 @@ impl<'a> TopicMessage<'a> {
     /// Symbol.
     #[inline]
     pub fn symbol(&self) -> &'a str {
-        self.subscriber.symbols.known_name(self.subscriber.head.symbol)
+        self.subscriber.symbols.loaded_name(self.subscriber.head.symbol)
     }
 
     /// Number of the symbol in the topic's dictionary.
@@ -429,7 +426,7 @@ impl<'a> TopicMessage<'a> {
         &self.subscriber.body[..self.subscriber.head.bytes]
     }
 
-    /// The record, if it is a `T`, of whatever version: see "Versions" in `docs/format/schema.md`.
+    /// The record, if it is a `T`, of any version: see "Versions" in `docs/format/schema.md`.
     ///
     /// # Errors
     /// [`TopicError::Type`] when it is not a `T`, [`TopicError::Version`] when the topic's version cannot become one,
@@ -471,7 +468,7 @@ impl<'a> TopicMessage<'a> {
         Ok(tapedb_codec::view::<T>(self.body())?)
     }
 
-    /// Validates the record, of whatever type it is, and reads it in place.
+    /// Validates the record, of any type, and reads it in place.
     ///
     /// # Errors
     /// [`TopicError::Decode`] for damaged bytes.
@@ -479,7 +476,7 @@ impl<'a> TopicMessage<'a> {
         Ok(self.subscriber.topic.layouts.view(self.type_id(), self.body())?)
     }
 
-    /// Works with the reader of a type, planned at its first message.
+    /// Calls `work` with the reader of a type, which is planned at its first message.
     #[inline]
     fn with_reader<T: Record + 'static, R>(
         &self,
@@ -488,9 +485,9 @@ impl<'a> TopicMessage<'a> {
         let mut readers = self.subscriber.readers.borrow_mut();
         let reader = match readers.entry(TypeId::of::<T>()) {
             std::collections::hash_map::Entry::Occupied(found) => found.into_mut(),
-            std::collections::hash_map::Entry::Vacant(place) => {
+            std::collections::hash_map::Entry::Vacant(entry) => {
                 let reader = TypeReader::<T>::new(&self.subscriber.topic.layouts);
-                place.insert(Box::new(reader.map_err(|error| TopicError::Version(Box::new(error)))?))
+                entry.insert(Box::new(reader.map_err(|error| TopicError::Version(Box::new(error)))?))
             }
         };
         match reader.downcast_mut::<TypeReader<T>>() {

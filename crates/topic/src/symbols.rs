@@ -1,25 +1,24 @@
-//! The dictionary of a topic: symbols in the file, each once; its id is where it lies, in words from the dictionary's
-//! beginning.
+//! The dictionary of a topic: symbols in the file, each once; the id is its offset in words from the dictionary's beginning.
 //!
-//! Entries follow each other: a word with state, writer and length, then the text. One is added by exchanging the first
-//! word that is 0; it counts when its writer has exchanged that for `DONE`. A writer that dies or stands still in between is
-//! passed over: its entry is `DEAD`, and keeps its place. So whoever adds has seen all entries before its own, and no symbol
-//! is there twice.
+//! Entries follow each other: a word with state, writer and length, then the text. A publisher adds one by exchanging the first
+//! word that is 0; the entry counts when its writer has exchanged that word for `DONE`. A writer that dies or stalls in between
+//! is passed over: its entry becomes `DEAD`, and stays. So a publisher has read all entries before its own when it adds one, and
+//! no symbol is there twice.
 
-use crate::atomics::{AtomicU64, Ordering};
 use crate::error::TopicError;
 use crate::format::SYMBOLS_AT;
 use crate::ring::Ring;
-use crate::shared::Patience;
-use crate::words::WORD;
 use std::collections::HashMap;
+use tapedb_shm::WORD;
+use tapedb_shm::atomics::{AtomicU64, Ordering};
+use tapedb_shm::waiting::StallTimer;
 
 /// Longest symbol, in bytes.
 pub const SYMBOL_NAME_BYTES_MAX: usize = 255;
 
-/// What one publisher or subscriber knows of the dictionary.
+/// The part of the dictionary that one publisher or subscriber has loaded.
 ///
-/// Always true: all entries before `scanned` are known.
+/// Always true: all entries before `scanned` are loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     /// By id; empty between the entries.
@@ -61,20 +60,20 @@ fn entry_word(state: u64, writer: usize, bytes: usize) -> u64 {
 }
 
 impl Symbols {
-    /// The id of a symbol that has been seen.
+    /// The id of a symbol, if it has been loaded.
     #[inline]
-    pub fn known(&self, name: &str) -> Option<u32> {
+    pub fn id(&self, name: &str) -> Option<u32> {
         self.ids.get(name).copied()
     }
 
     /// The symbol of an id that a message has.
     ///
     /// # Errors
-    /// When the dictionary has none such.
+    /// When the dictionary does not have it.
     #[inline]
     pub fn name(&mut self, ring: &Ring, id: u32) -> Result<&str, TopicError> {
         if self.names.get(id as usize).is_none_or(Option::is_none) {
-            self.learn(ring)?;
+            self.load(ring)?;
         }
         match self.names.get(id as usize) {
             Some(Some(name)) => Ok(name),
@@ -82,9 +81,9 @@ impl Symbols {
         }
     }
 
-    /// The symbol of an id, if it has been learned.
+    /// The symbol of an id, if it has been loaded.
     #[inline]
-    pub fn known_name(&self, id: u32) -> &str {
+    pub fn loaded_name(&self, id: u32) -> &str {
         self.names.get(id as usize).and_then(Option::as_deref).unwrap_or_default()
     }
 
@@ -93,13 +92,13 @@ impl Symbols {
         self.names.iter().filter_map(Option::as_deref)
     }
 
-    /// Reads what is new in the dictionary, up to the first entry that is not finished.
+    /// Loads what is new in the dictionary, up to the first entry that is not finished.
     ///
     /// # Errors
     /// When it is damaged.
-    pub fn learn(&mut self, ring: &Ring) -> Result<(), TopicError> {
+    pub fn load(&mut self, ring: &Ring) -> Result<(), TopicError> {
         while let Entry::Done { bytes } | Entry::Dead { bytes } = self.entry(ring)? {
-            self.take(ring, bytes)?;
+            self.load_entry(ring, bytes)?;
         }
         Ok(())
     }
@@ -107,15 +106,15 @@ impl Symbols {
     /// The id of a symbol, which is added if it is new. `me` is the publisher's slot.
     ///
     /// # Errors
-    /// When it cannot be one, or there is no room for it.
+    /// When it is invalid, or there is no space for it.
     pub fn add(&mut self, ring: &Ring, me: usize, name: &str) -> Result<u32, TopicError> {
         if !(1..=SYMBOL_NAME_BYTES_MAX).contains(&name.len()) {
             return Err(TopicError::Symbol { why: "a symbol has 1 to 255 bytes" });
         }
-        let mut patience = Patience::new(ring.shape.stall_ms);
+        let mut timer = StallTimer::new(ring.shape.stall_ms);
         loop {
-            self.learn(ring)?;
-            if let Some(id) = self.known(name) {
+            self.load(ring)?;
+            if let Some(id) = self.id(name) {
                 return Ok(id);
             }
             if self.scanned + entry_bytes(name.len()) > ring.shape.symbols_bytes as usize {
@@ -126,7 +125,7 @@ impl Symbols {
                 Entry::None => self.write(word, ring, me, name),
                 Entry::Writing { writer, bytes } => {
                     let writing = entry_word(WRITING, writer, bytes);
-                    if patience.is_over(writing, || ring.presence.has_publisher(writer)) {
+                    if timer.is_over(writing, || ring.presence.has_publisher(writer)) {
                         let dead = entry_word(DEAD, writer, bytes);
                         let _ = word.compare_exchange(writing, dead, Ordering::AcqRel, Ordering::Relaxed);
                     }
@@ -136,7 +135,7 @@ impl Symbols {
         }
     }
 
-    /// Adds an entry where there is none yet. It is learned like any other, if it got there.
+    /// Adds an entry, unless another publisher was faster. It is loaded like any other.
     fn write(&self, word: &AtomicU64, ring: &Ring, me: usize, name: &str) {
         let writing = entry_word(WRITING, me, name.len());
         if word.compare_exchange(0, writing, Ordering::AcqRel, Ordering::Relaxed).is_err() {
@@ -157,7 +156,7 @@ impl Symbols {
         ring.words.get((SYMBOLS_AT as usize + self.scanned) / WORD)
     }
 
-    /// The first entry that is not known yet.
+    /// The first entry that is not loaded yet.
     fn entry(&self, ring: &Ring) -> Result<Entry, TopicError> {
         if self.scanned + WORD > ring.shape.symbols_bytes as usize {
             return Ok(Entry::None);
@@ -171,8 +170,8 @@ impl Symbols {
         Ok(entry)
     }
 
-    /// Learns the entry at `scanned`.
-    fn take(&mut self, ring: &Ring, bytes: usize) -> Result<(), TopicError> {
+    /// Loads the entry at `scanned`.
+    fn load_entry(&mut self, ring: &Ring, bytes: usize) -> Result<(), TopicError> {
         let id = self.scanned / WORD;
         if let Entry::Done { .. } = self.entry(ring)? {
             let first = (SYMBOLS_AT as usize + self.scanned) / WORD + 1;
@@ -196,10 +195,7 @@ fn entry_bytes(name: usize) -> usize {
 
 #[cold]
 fn damaged(at: usize) -> TopicError {
-    TopicError::Corrupt {
-        position: SYMBOLS_AT + at as u64,
-        what: "no symbol, where the dictionary should have one",
-    }
+    TopicError::Corrupt { position: SYMBOLS_AT + at as u64, what: "the dictionary has no valid symbol there" }
 }
 
 #[cold]

@@ -1,16 +1,16 @@
 //! The words of a ring, by position.
 
-use crate::atomics::{AtomicU64, Ordering, fence};
 use crate::format::{FRAME_HEADER, LINE, word};
-use crate::words::{AllWords, WORD};
+use tapedb_shm::atomics::{AtomicU64, Ordering, fence};
+use tapedb_shm::{AllWords, WORD};
 
 const HEADER_WORDS: usize = FRAME_HEADER as usize / WORD;
 const LINE_BYTES: usize = LINE as usize;
 /// Bytes of a body in the line that its frame begins with.
 const IN_FIRST: usize = LINE_BYTES - FRAME_HEADER as usize;
 
-/// A ring's words and where positions lie among them, as a value: one call takes one, and none of it is loaded again after
-/// each store.
+/// A ring's words and how positions map to them, as a value: a call takes one, and nothing of it is loaded again after each
+/// store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'r> {
     pub words: AllWords<'r>,
@@ -20,9 +20,9 @@ pub(crate) struct View<'r> {
 }
 
 impl<'r> View<'r> {
-    /// Where the frame at a position has its first word.
+    /// Index of the first word of the frame at a position.
     #[inline(always)]
-    pub fn place(self, position: u64) -> usize {
+    pub fn word_at(self, position: u64) -> usize {
         self.first_word + (position & self.mask) as usize / WORD
     }
 
@@ -35,25 +35,25 @@ impl<'r> View<'r> {
     /// Word 0 of the frame at a position.
     #[inline(always)]
     pub fn head(self, position: u64) -> &'r AtomicU64 {
-        self.words.get(self.place(position))
+        self.words.get(self.word_at(position))
     }
 
-    /// Has the processor fetch the line at a position, to be written soon.
+    /// Prefetches the line at a position for writing.
     #[inline(always)]
     pub fn fetch(self, position: u64) {
-        self.words.fetch(self.place(position));
+        self.words.fetch(self.word_at(position));
     }
 
     /// Sequence number of the frame at a position.
     #[inline(always)]
     pub fn sequence(self, position: u64) -> &'r AtomicU64 {
-        self.words.get(self.place(position) + 1)
+        self.words.get(self.word_at(position) + 1)
     }
 
     /// Word 0, sequence number and time of the frame at a position.
     #[inline(always)]
     pub fn header(self, position: u64) -> [&'r AtomicU64; HEADER_WORDS] {
-        self.words.run(self.place(position))
+        self.words.run(self.word_at(position))
     }
 
     /// Writes sequence number and time of a message.
@@ -67,7 +67,7 @@ impl<'r> View<'r> {
     /// Writes a body, a word at a time.
     #[inline(always)]
     pub fn write_body(self, position: u64, body: &[u8]) {
-        let first = self.place(position) + HEADER_WORDS;
+        let first = self.word_at(position) + HEADER_WORDS;
         let mut words = self.words.slice(first, body.len().div_ceil(WORD));
         let (whole, rest) = body.as_chunks::<WORD>();
         for (chunk, word) in whole.iter().zip(words.by_ref()) {
@@ -80,12 +80,12 @@ impl<'r> View<'r> {
         }
     }
 
-    /// Copies a body of so many bytes out of the ring, and may copy what lies behind it in its last line, as far as `to` has
-    /// room. What it gives is worth something only if [`View::is_whole`] says so afterwards.
+    /// Copies a body of so many bytes out of the ring, and perhaps the bytes after it in its last line, if `to` is long enough.
+    /// The bytes are valid only if [`View::is_whole`] returns true afterwards.
     #[inline(always)]
     pub fn read_body(self, position: u64, bytes: usize, to: &mut [u8]) {
-        let first = self.place(position) + HEADER_WORDS;
-        // Whole lines are copied without a look at each word.
+        let first = self.word_at(position) + HEADER_WORDS;
+        // Whole lines are copied without a check of bounds for each word.
         let Some((in_first, in_others)) = to.split_first_chunk_mut::<IN_FIRST>().filter(|_| !cfg!(loom))
         else {
             return self.read_words(first, &mut to[..bytes]);
@@ -119,8 +119,8 @@ impl<'r> View<'r> {
         }
     }
 
-    /// Whether what was read at `position` was what had been committed there: nobody may have begun to write over it.
-    /// The fence pairs with that of whoever raised the limit, or claimed below it. [SYNC: LIMIT]
+    /// Whether what was read at `position` is what was committed there: no publisher has begun to overwrite it.
+    /// The fence pairs with that of a publisher that raised the limit, or claimed below it. [SYNC: LIMIT]
     #[inline(always)]
     pub fn is_whole(self, position: u64) -> bool {
         fence(Ordering::Acquire);

@@ -72,7 +72,7 @@ pub fn on_one_core(
 /// Keeps the calling thread to the first core that it may use.
 fn is_kept_to_one_core() -> bool {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    (0..cores).any(|core| tapedb_topic::pin_to_core(core).is_ok())
+    (0..cores).any(|core| tapedb_shm::pin_to_core(core).is_ok())
 }
 
 fn checked(

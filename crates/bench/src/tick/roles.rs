@@ -198,7 +198,7 @@ impl Process {
         let _ = std::fs::write("/proc/self/timerslack_ns", "1");
         if let Some(core) = self.core {
             // Threads that are begun from here on keep to it too. Where the system does not let us, it is measured without.
-            let _ = tapedb_topic::pin_to_core(core);
+            let _ = tapedb_shm::pin_to_core(core);
         }
         match self.role {
             Role::Plant(role) => role.run(),

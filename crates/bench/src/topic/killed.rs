@@ -46,7 +46,7 @@ pub fn run(args: &Args, case: &str, report: &mut Report) -> Result<(), Failure> 
 fn measure(args: &Args) -> Result<Duration, Failure> {
     let bench = Bench::new::<Body40>(args)?;
     let mut publisher = bench.topic.exclusive_publisher()?;
-    publisher.set_patience(Duration::ZERO);
+    publisher.set_timeout(Duration::ZERO);
     let symbol = publisher.symbol("AAPL")?;
     let listening = Listening { folder: bench.folder.path().into(), topic: bench.name.clone() };
     let mut subscriber = Worker::start(&Task::Subscribe(listening), None)?;

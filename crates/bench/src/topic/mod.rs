@@ -11,8 +11,9 @@ use super::report::Report;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tapedb_codec::{Record, SchemaBuilder};
+use tapedb_shm::ticks;
 use tapedb_terminal::{Failure, Ui};
-use tapedb_topic::{Delivery, Folder, Topic, TopicOptions, ticks};
+use tapedb_topic::{Delivery, Folder, Topic, TopicOptions};
 
 /// Topics: latency and throughput between threads of one process
 ///
@@ -132,7 +133,7 @@ impl Drop for Bench {
 fn pin(nth: usize) {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     // Where the system does not let us, it is measured without.
-    let _ = tapedb_topic::pin_to_core(nth % processors);
+    let _ = tapedb_shm::pin_to_core(nth % processors);
 }
 
 /// A clock that takes little time to be read.

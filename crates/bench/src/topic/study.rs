@@ -1,5 +1,5 @@
 //! The study: many feeds of level-2 books into one topic, at a given rate, and one consumer that keeps a histogram; with and
-//! without a carbon copy.
+//! without a topic copy.
 
 use super::latency::{joined, lost};
 use super::{Clock, pin};
@@ -10,7 +10,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tapedb_carbon::{CarbonCopy, CopyOptions, CopyProgress};
 use tapedb_codec::{SchemaBuilder, view_trusted};
 use tapedb_engine::{Database, Retention, StreamOptions};
 use tapedb_market::Package;
@@ -18,6 +17,7 @@ use tapedb_market::feed::{Feed, FeedConfig};
 use tapedb_schema::Timestamp;
 use tapedb_terminal::Failure;
 use tapedb_topic::{Delivery, Folder, Publisher, Sent, Subscriber, Topic, TopicOptions, Waiting};
+use tapedb_topic_copy::{CopyOptions, CopyProgress, TopicCopy};
 
 const TOPIC: &str = "latency";
 /// Holds a second of the feeds, and more.
@@ -173,18 +173,18 @@ impl Study {
     }
 }
 
-fn open_copy(topic: &Topic, path: &Path) -> Result<(Database, CarbonCopy), Failure> {
+fn open_copy(topic: &Topic, path: &Path) -> Result<(Database, TopicCopy), Failure> {
     let db = Database::open(path)?;
     let retention = Retention { age: Some(RETENTION), bytes: None };
     let options = StreamOptions { retention, ..StreamOptions::default() };
-    let copy = CarbonCopy::open(topic, &db, TOPIC, options, CopyOptions::default())?;
+    let copy = TopicCopy::open(topic, &db, TOPIC, options, CopyOptions::default())?;
     Ok((db, copy))
 }
 
 /// Copies until everything is there.
 fn keep(
     _db: Database,
-    mut copy: CarbonCopy,
+    mut copy: TopicCopy,
     messages: u64,
     is_over: &AtomicBool,
 ) -> Result<CopyProgress, Failure> {

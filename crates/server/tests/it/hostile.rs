@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tapedb_server::{Config, Limits, May, Tls};
-use tapedb_topic::Pipe;
+use tapedb_shm::Pipe;
 use tapedb_wire::{
     ClientSession, FRAME_HEADER_BYTES, Login, MEMORY_REQUEST, PREFACE, ToServer, frame_header,
 };
@@ -316,10 +316,10 @@ fn all(pipe: &Pipe) -> Vec<u8> {
             Ok(count) => all.extend_from_slice(&room[..count]),
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
-        if pipe.doze(true, false).unwrap() {
+        if pipe.prepare_sleep(true, false).unwrap() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        pipe.woke(true);
+        pipe.end_sleep(true);
     }
 }
 
@@ -400,7 +400,7 @@ fn who_leaves_with_answers_waiting_is_forgotten() {
     while !rest.is_empty() {
         match pipe.write(&[IoSlice::new(rest)]) {
             Ok(count) => rest = &rest[count..],
-            Err(_) if pipe.wait_for_room(std::time::Duration::from_millis(500)).unwrap() => {}
+            Err(_) if pipe.wait_for_space(std::time::Duration::from_millis(500)).unwrap() => {}
             Err(_) => break,
         }
     }

@@ -62,7 +62,7 @@ fn topics_and_processors_are_not_a_servers_own() {
     let plain = Config { database: directory.path().join("db"), ..Config::default() };
     let copies = Config { copy_topics: vec!["quotes".parse().unwrap()], ..plain.clone() };
     let awake = Config { keep_awake: true, ..plain };
-    for (config, beside) in [(copies, "tapedb_carbon::Copier"), (awake, "tapedb_topic::Awake")] {
+    for (config, beside) in [(copies, "tapedb_topic_copy::Copier"), (awake, "tapedb_shm::Awake")] {
         let error = Server::start(config).unwrap_err().to_string();
         assert!(error.contains(beside), "{error}");
     }

@@ -11,7 +11,7 @@ use tapedb_topic::{
 };
 
 #[test]
-fn messages_come_as_they_were_published_lap_after_lap() {
+fn messages_arrive_as_they_were_published_lap_after_lap() {
     for alone in [true, false] {
         let home = Home::new();
         let topic = home.topic(Delivery::Reliable);
@@ -23,7 +23,7 @@ fn messages_come_as_they_were_published_lap_after_lap() {
             let note = Note { number, text: text(number, 3000) };
             let sent = publisher.publish(&symbol, time, &note).unwrap();
             assert_eq!(sent, Sent::Published { sequence: number });
-            let message = subscriber.next().unwrap().expect("it is there at once");
+            let message = subscriber.next().unwrap().expect("it is visible at once");
             assert_eq!((message.sequence(), message.time(), message.symbol()), (number, time, &*symbol));
             assert_eq!(message.decode::<Note>().unwrap(), note);
             assert_eq!(
@@ -40,7 +40,7 @@ fn messages_come_as_they_were_published_lap_after_lap() {
 }
 
 #[test]
-fn batches_are_seen_whole_and_in_order() {
+fn batches_are_visible_whole_and_in_order() {
     for alone in [true, false] {
         let home = Home::new();
         let topic = home.topic(Delivery::Reliable);
@@ -64,8 +64,8 @@ fn batches_are_seen_whole_and_in_order() {
                 read += 1;
             }
             assert_eq!(read, number);
-            let mut given_up = publisher.batch();
-            assert!(given_up.push_by_id(symbol, Timestamp(1), &Tick::of(9, 9)).unwrap());
+            let mut dropped = publisher.batch();
+            assert!(dropped.push_by_id(symbol, Timestamp(1), &Tick::of(9, 9)).unwrap());
         }
         assert!(number > 4000);
     }
@@ -94,19 +94,19 @@ fn dynamic_values_and_bodies_are_published_too() {
 }
 
 #[test]
-fn a_full_ring_says_who_is_slowest_and_goes_on_when_that_one_does() {
+fn a_full_ring_names_the_slowest_subscriber_and_goes_on_when_it_does() {
     for alone in [true, false] {
         let home = Home::new();
         let topic = home.topic(Delivery::Reliable);
         let mut slow = topic.subscriber().open().unwrap();
-        let mut watcher = topic.subscriber().watch_only().open().unwrap();
+        let mut unprotected = topic.subscriber().without_back_pressure().open().unwrap();
         let mut publisher = if alone { topic.exclusive_publisher() } else { topic.publisher() }.unwrap();
-        publisher.set_patience(Duration::ZERO);
+        publisher.set_timeout(Duration::ZERO);
         let sent = (0..)
             .take_while(|&number| matches!(send(&mut publisher, number), Sent::Published { .. }))
             .count();
         assert!((500..1024).contains(&sent), "{sent}");
-        let Sent::BackPressured(slowest) = send(&mut publisher, 0) else { panic!("there was room") };
+        let Sent::BackPressured(slowest) = send(&mut publisher, 0) else { panic!("there was space") };
         assert!(slowest.is_subscriber && slowest.process == std::process::id(), "{slowest:?}");
         assert_eq!(topic.stats().publishers[0].back_pressured, 2);
         for number in 0..sent as u64 {
@@ -117,9 +117,11 @@ fn a_full_ring_says_who_is_slowest_and_goes_on_when_that_one_does() {
             must_send(&mut publisher, number);
             assert_eq!(tick(&mut slow).1.number, number);
         }
-        // It was not waited for, and is told.
-        let Err(TopicError::Missed { first: 0, count }) = watcher.next() else { panic!("nothing missed") };
-        let (sequence, tick) = tick(&mut watcher);
+        // It was not waited for, and gets the number of missed messages.
+        let Err(TopicError::Missed { first: 0, count }) = unprotected.next() else {
+            panic!("nothing missed")
+        };
+        let (sequence, tick) = tick(&mut unprotected);
         assert_eq!((sequence, tick.number + sent as u64), (count, count));
     }
 }
@@ -160,7 +162,7 @@ fn a_lossy_topic_never_waits_and_counts_exactly_what_was_missed() {
 }
 
 #[test]
-fn who_comes_late_begins_now_or_with_the_oldest() {
+fn a_late_subscriber_begins_now_or_with_the_oldest() {
     for alone in [true, false] {
         let home = Home::new();
         let topic = home.topic(Delivery::Lossy);
@@ -187,7 +189,7 @@ fn who_comes_late_begins_now_or_with_the_oldest() {
 }
 
 #[test]
-fn only_what_was_asked_for_comes() {
+fn only_the_requested_messages_arrive() {
     let home = Home::new();
     let topic = home.topic(Delivery::Lossy);
     let filtered = topic.subscriber().symbols(["B", "later"]).types(["Note"]);
@@ -261,7 +263,7 @@ fn topics_are_found_listed_and_deleted_by_name() {
 }
 
 #[test]
-fn what_is_no_topic_is_refused() {
+fn a_file_that_is_no_topic_is_refused() {
     let home = Home::new();
     let topic = home.topic(Delivery::Lossy);
     let whole = fs::read(topic.path()).unwrap();
@@ -282,7 +284,7 @@ fn what_is_no_topic_is_refused() {
 }
 
 #[test]
-fn a_file_that_was_cut_short_is_refused_by_those_who_have_it_open() {
+fn a_file_that_was_cut_short_is_refused_by_processes_that_have_it_open() {
     let home = Home::new();
     let topic = home.topic(Delivery::Reliable);
     topic.check().unwrap();
@@ -295,24 +297,24 @@ fn a_file_that_was_cut_short_is_refused_by_those_who_have_it_open() {
     assert!(is_refused(topic.check().unwrap_err()));
     assert!(is_refused(topic.publisher().unwrap_err()) && is_refused(topic.subscriber().open().unwrap_err()));
     assert!(is_refused(Topic::open(&home.folder, "t").unwrap_err()));
-    // Their slots are not there any more: they must not be touched.
+    // Their slots do not exist any more and must not be touched.
     drop((publisher, subscriber));
 }
 
 #[test]
-fn whoever_has_a_topic_open_can_find_out_that_it_is_gone() {
+fn a_process_that_has_a_topic_open_can_check_that_it_was_deleted() {
     let home = Home::new();
     let topic = home.topic(Delivery::Reliable);
     Topic::delete(&home.folder, "t").unwrap();
     let is_replaced = || match topic.check() {
-        Err(TopicError::Gone { is_replaced, .. }) => is_replaced,
+        Err(TopicError::Deleted { is_replaced, .. }) => is_replaced,
         other => panic!("{other:?}"),
     };
     assert!(!is_replaced());
     let other = home.topic(Delivery::Reliable);
     assert!(is_replaced());
     other.check().unwrap();
-    // It goes on for those who have it.
+    // The processes that have it open can still use it.
     let mut subscriber = topic.subscriber().open().unwrap();
     must_send(&mut topic.publisher().unwrap(), 7);
     assert_eq!(tick(&mut subscriber).1.number, 7);
@@ -329,11 +331,11 @@ fn holes_are_filled_before_they_are_written_to() {
     let file = fs::File::create(&path).unwrap();
     file.set_len(whole.len() as u64).unwrap();
     // All that is not zero lies before the ring.
-    let parts = whole.len() - (64 << 10);
-    file.write_all_at(&whole[..parts], 0).unwrap();
+    let ring_at = whole.len() - (64 << 10);
+    file.write_all_at(&whole[..ring_at], 0).unwrap();
     let blocks = || fs::metadata(&path).unwrap().blocks() * 512;
     if blocks() >= whole.len() as u64 {
-        return skipped("the file system knows no holes");
+        return skipped("the file system has no holes");
     }
     let filled = Topic::open(&home.folder, "holes").unwrap();
     assert!(blocks() >= whole.len() as u64);

@@ -1,5 +1,5 @@
-//! Processes are killed and stopped at random: the others go on, and what they see is right. `TOPIC_STORM_SECONDS=n` runs for
-//! longer (`make storm`).
+//! Processes are killed and stopped at random: the others go on, and read the right messages. `TOPIC_STORM_SECONDS=n` runs for
+//! so long (`make storm`); without it a test ends after some rounds.
 
 use crate::support::*;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tapedb_schema::Timestamp;
 use tapedb_topic::{Delivery, Folder, Topic, TopicError, Waiting};
 
-/// Not a test by itself: what the killed processes run.
+/// Not a test: what the killed processes run.
 #[test]
 fn child() {
     let Ok(work) = std::env::var("TOPIC_CHILD") else { return };
@@ -21,7 +21,7 @@ fn child() {
     }
 }
 
-/// Publishes for ever, one by one and in batches.
+/// Publishes without end, one by one and in batches.
 fn publish(topic: &Topic, run: u64) {
     let mut publisher = topic.publisher().unwrap();
     let mut number = 0;
@@ -45,7 +45,7 @@ fn publish(topic: &Topic, run: u64) {
     }
 }
 
-/// Reads for ever.
+/// Reads without end.
 fn subscribe(topic: &Topic) {
     let mut subscriber = topic.subscriber().waiting(Waiting::Park).open().unwrap();
     let mut seen = Seen::default();
@@ -63,7 +63,7 @@ fn subscribe(topic: &Topic) {
 struct Seen(HashMap<u64, u64>);
 
 impl Seen {
-    /// Numbers of a publisher come one after the other. The first is 0 unless `in_the_middle`.
+    /// The numbers of a publisher are in order, without gaps. The first is 0 unless `in_the_middle`.
     fn take(&mut self, tick: &Tick, in_the_middle: bool) {
         assert!(tick.is_whole(), "{tick:?}");
         let next = self.0.entry(tick.publisher).or_insert(if in_the_middle { tick.number } else { 0 });
@@ -98,7 +98,7 @@ impl Children {
         let (work, mut child) = self.children.swap_remove(at);
         child.kill().unwrap();
         let status = child.wait().unwrap();
-        // Killed by us, and not ended by a failed assertion of its own.
+        // Killed here, and not ended by a failed assertion.
         assert_eq!(status.code(), None, "a child ended by itself: {work}");
         self.start(work);
     }
@@ -113,7 +113,8 @@ impl Drop for Children {
     }
 }
 
-fn storm(delivery: Delivery, time: Duration) {
+/// `time`: how long; `None`: until enough has happened.
+fn storm(delivery: Delivery, time: Option<Duration>) {
     let home = Home::new();
     let topic = home.topic(delivery);
     let mut subscriber = topic.subscriber().waiting(Waiting::Park).open().unwrap();
@@ -122,7 +123,7 @@ fn storm(delivery: Delivery, time: Duration) {
     for work in ["publish", "publish", "publish", "subscribe", "subscribe"] {
         children.start(work);
     }
-    let mut random = time.as_nanos() as u64 | 1;
+    let mut random = time.map_or(0, |time| time.as_nanos() as u64) | 1;
     let mut below = |most: u64| {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         (random >> 33) % most
@@ -130,15 +131,22 @@ fn storm(delivery: Delivery, time: Duration) {
     let (mut seen, mut messages, mut rounds) = (Seen::default(), 0u64, 0);
     let (mut lost_some, mut silence) = (false, 0);
     let (started, mut stopped) = (Instant::now(), None::<(usize, Instant)>);
-    let mut next_round = Instant::now() + Duration::from_millis(300);
-    while started.elapsed() < time {
-        // Whatever happens to the others, something comes.
+    let mut next_round = Instant::now();
+    loop {
+        let is_over = match time {
+            Some(time) => started.elapsed() >= time,
+            None => rounds >= ROUNDS && messages >= MESSAGES && children.runs > 10,
+        };
+        if is_over {
+            break;
+        }
+        // Whatever happens to the others, messages arrive.
         match subscriber.next_within(Duration::from_millis(100)) {
             Ok(Some(message)) => {
                 seen.take(&message.decode().unwrap(), lost_some);
                 (messages, silence) = (messages + 1, 0);
             }
-            // In a reliable topic only if this process stood still itself.
+            // In a reliable topic only if this process itself stalled.
             Err(TopicError::Missed { .. })
                 if delivery == Delivery::Lossy || topic.stats().subscribers_passed_over > 0 =>
             {
@@ -146,11 +154,12 @@ fn storm(delivery: Delivery, time: Duration) {
             }
             Ok(None) => {
                 silence += 1;
-                assert!(silence < 600, "nothing comes: {:#?}", topic.stats());
+                assert!(silence < 600, "no messages: {:#?}", topic.stats());
             }
             Err(error) => panic!("{error}"),
         }
-        if Instant::now() < next_round {
+        // Children are killed only once there are messages.
+        if messages == 0 || Instant::now() < next_round {
             continue;
         }
         rounds += 1;
@@ -171,13 +180,17 @@ fn storm(delivery: Delivery, time: Duration) {
     }
     let stats = topic.stats();
     println!("{messages} messages, {rounds} rounds, {} processes; {stats:?}", children.runs);
-    assert!(messages > 1000 && children.runs > 10, "{messages} {}", children.runs);
+    assert!(messages >= MESSAGES && children.runs > 10, "{messages} {}", children.runs);
 }
 
+/// Rounds and messages of a test without a time.
+const ROUNDS: u32 = 40;
+const MESSAGES: u64 = 1000;
+
 #[test]
-fn whoever_is_killed_or_stopped_the_others_go_on() {
+fn the_others_go_on_whichever_process_is_killed_or_stopped() {
     let seconds = std::env::var("TOPIC_STORM_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
-    let time = Duration::from_secs(seconds.unwrap_or(3));
+    let time = seconds.map(Duration::from_secs);
     storm(Delivery::Reliable, time);
     storm(Delivery::Lossy, time);
 }

@@ -1,7 +1,7 @@
 //! Many publishers and subscribers at once.
 
 use crate::support::*;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 use tapedb_schema::Timestamp;
@@ -10,7 +10,7 @@ use tapedb_topic::{Delivery, Subscriber, Topic, TopicError, Waiting};
 const PUBLISHERS: u64 = 3;
 const MESSAGES: u64 = 20_000;
 
-/// Everything in a topic, until each publisher has said that it is done. What was missed is told with it.
+/// All messages of a topic until each publisher has ended, and how many were missed.
 fn read_all(mut subscriber: Subscriber) -> (Vec<(u64, u64, u64)>, u64) {
     let (mut all, mut missed, mut done) = (Vec::new(), 0, 0);
     while done < PUBLISHERS {
@@ -21,7 +21,7 @@ fn read_all(mut subscriber: Subscriber) -> (Vec<(u64, u64, u64)>, u64) {
                 assert!(tick.is_whole(), "{tick:?}");
                 all.push((message.sequence(), tick.publisher, tick.number));
             }
-            Ok(None) => panic!("nothing comes after {} messages", all.len()),
+            Ok(None) => panic!("no message after {} messages", all.len()),
             Err(TopicError::Missed { count, .. }) => missed += count,
             Err(error) => panic!("{error}"),
         }
@@ -59,7 +59,7 @@ fn all_subscribers_see_everything_in_one_order() {
     let seen = thread::scope(|scope| {
         let readers = subscribers.map(|subscriber| scope.spawn(|| read_all(subscriber)));
         for of in 0..PUBLISHERS {
-            // Each opens the topic for itself, as another process would.
+            // Each opens the topic itself, as another process does.
             let topic = home.topic(Delivery::Reliable);
             scope.spawn(move || publish_all(&topic, of));
         }
@@ -81,7 +81,7 @@ fn what_a_lapped_subscriber_reads_is_never_torn_and_the_rest_is_counted() {
         let home = Home::new();
         let topic = home.topic(Delivery::Lossy);
         let mut subscriber = topic.subscriber().waiting(Waiting::Yield).open().unwrap();
-        let stop = AtomicBool::new(false);
+        let (stop, published) = (AtomicBool::new(false), AtomicU64::new(0));
         let (seen, missed) = thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 let mut publisher =
@@ -90,11 +90,12 @@ fn what_a_lapped_subscriber_reads_is_never_torn_and_the_rest_is_counted() {
                 while !stop.load(Ordering::Relaxed) {
                     must_send(&mut publisher, number);
                     number += 1;
+                    published.store(number, Ordering::Relaxed);
                 }
                 number
             });
             let (mut seen, mut missed) = (0, 0);
-            let mut look = |subscriber: &mut Subscriber| match subscriber.next() {
+            let mut read_one = |subscriber: &mut Subscriber| match subscriber.next() {
                 Ok(None) => false,
                 Ok(Some(message)) => {
                     let tick: Tick = message.decode().unwrap();
@@ -111,15 +112,18 @@ fn what_a_lapped_subscriber_reads_is_never_torn_and_the_rest_is_counted() {
                 Err(error) => panic!("{error}"),
             };
             for round in 0..200_000 {
-                look(&mut subscriber);
+                read_one(&mut subscriber);
                 if round % 20_000 == 0 {
-                    // Long enough for many laps.
-                    thread::sleep(Duration::from_millis(2));
+                    // Several laps of the ring.
+                    let enough = published.load(Ordering::Relaxed) + 5000;
+                    while published.load(Ordering::Relaxed) < enough {
+                        thread::yield_now();
+                    }
                 }
             }
             stop.store(true, Ordering::Relaxed);
             let sent = writer.join().unwrap();
-            while look(&mut subscriber) {}
+            while read_one(&mut subscriber) {}
             assert_eq!(seen + missed, sent);
             (seen, missed)
         });

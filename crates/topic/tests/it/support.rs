@@ -25,7 +25,7 @@ impl Tick {
         Self { number, publisher, check: check(publisher, number) }
     }
 
-    /// Whether it is one that `of` makes: never a mixture of two.
+    /// Whether it is one that `of` makes, and not a mixture of two.
     pub fn is_whole(&self) -> bool {
         self.check == check(self.publisher, self.number)
     }
@@ -63,6 +63,12 @@ impl Home {
     pub fn topic(&self, delivery: Delivery) -> Topic {
         Topic::open_or_create(&self.folder, "t", &schema(), &options(delivery)).unwrap()
     }
+
+    /// A reliable topic with the shortest stall time.
+    pub fn topic_with_short_stall(&self) -> Topic {
+        let options = TopicOptions { stall: Duration::from_millis(1), ..options(Delivery::Reliable) };
+        Topic::open_or_create(&self.folder, "t", &schema(), &options).unwrap()
+    }
 }
 
 pub fn send(publisher: &mut Publisher, number: u64) -> Sent {
@@ -77,7 +83,7 @@ pub fn must_send(publisher: &mut Publisher, number: u64) -> u64 {
     }
 }
 
-/// The next tick, which is there.
+/// The next tick.
 pub fn tick(subscriber: &mut Subscriber) -> (u64, Tick) {
     let message = subscriber.next_within(Duration::from_secs(20)).unwrap().expect("a message");
     let tick: Tick = message.decode().unwrap();

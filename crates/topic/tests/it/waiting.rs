@@ -1,4 +1,4 @@
-//! Waiting, and those who stand still.
+//! Waiting, and stalled subscribers.
 
 use crate::support::*;
 use std::thread;
@@ -8,7 +8,7 @@ use tapedb_topic::{Delivery, Sent, TopicError, Waiting};
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
-fn however_a_subscriber_waits_a_single_message_wakes_it() {
+fn a_single_message_wakes_a_subscriber_however_it_waits() {
     for waiting in [Waiting::Spin, Waiting::Yield, Waiting::Park, Waiting::BackOff] {
         let home = Home::new();
         let topic = home.topic(Delivery::Reliable);
@@ -23,7 +23,7 @@ fn however_a_subscriber_waits_a_single_message_wakes_it() {
                 }
             });
             for number in 0..200 {
-                // One at a time: each finds the other asleep, or about to be.
+                // One at a time: each finds the other one asleep, or about to sleep.
                 must_send(&mut publisher, number);
                 assert_eq!(tick(&mut back).0, number);
                 if number % 10 == 0 {
@@ -35,23 +35,23 @@ fn however_a_subscriber_waits_a_single_message_wakes_it() {
 }
 
 #[test]
-fn waiting_ends_when_its_time_is_over() {
+fn waiting_ends_after_its_timeout() {
     let home = Home::new();
     let topic = home.topic(Delivery::Reliable);
     for waiting in [Waiting::Spin, Waiting::Yield, Waiting::Park, Waiting::BackOff] {
         let mut subscriber = topic.subscriber().waiting(waiting).open().unwrap();
-        assert!(subscriber.next_within(Duration::from_millis(5)).unwrap().is_none());
+        assert!(subscriber.next_within(Duration::from_millis(1)).unwrap().is_none());
         assert!(subscriber.next_within(Duration::ZERO).unwrap().is_none());
-        subscriber.wait(Duration::from_millis(5));
+        subscriber.wait(Duration::from_millis(1));
     }
 }
 
 #[test]
-fn a_subscriber_that_stands_still_is_passed_over_and_told_exactly_what_it_missed() {
+fn a_stalled_subscriber_is_passed_over_and_gets_the_exact_number_of_missed_messages() {
     for alone in [true, false] {
         let home = Home::new();
-        let topic = home.topic(Delivery::Reliable);
-        let mut still = topic.subscriber().open().unwrap();
+        let topic = home.topic_with_short_stall();
+        let mut stalled = topic.subscriber().open().unwrap();
         let mut busy = topic.subscriber().open().unwrap();
         let mut publisher = if alone { topic.exclusive_publisher() } else { topic.publisher() }.unwrap();
         for number in 0..3000 {
@@ -59,13 +59,13 @@ fn a_subscriber_that_stands_still_is_passed_over_and_told_exactly_what_it_missed
             assert_eq!(tick(&mut busy).0, number);
         }
         assert_eq!(topic.stats().subscribers_passed_over, 1);
-        let Err(TopicError::Missed { first: 0, count }) = still.next() else { panic!("nothing missed") };
+        let Err(TopicError::Missed { first: 0, count }) = stalled.next() else { panic!("nothing missed") };
         for number in count..3000 {
-            assert_eq!(tick(&mut still).0, number);
+            assert_eq!(tick(&mut stalled).0, number);
         }
-        assert!(still.next().unwrap().is_none() && still.missed() == count);
+        assert!(stalled.next().unwrap().is_none() && stalled.missed() == count);
         // From then on it is waited for again.
-        publisher.set_patience(Duration::ZERO);
+        publisher.set_timeout(Duration::ZERO);
         let more =
             (0..2000).take_while(|&number| matches!(send(&mut publisher, number), Sent::Published { .. }));
         assert!(more.count() < 1100);
@@ -73,16 +73,17 @@ fn a_subscriber_that_stands_still_is_passed_over_and_told_exactly_what_it_missed
 }
 
 #[test]
-fn one_that_reads_nothing_but_says_that_it_is_alive_is_waited_for() {
+fn a_subscriber_that_reads_nothing_but_calls_touch_is_waited_for() {
     let home = Home::new();
-    let topic = home.topic(Delivery::Reliable);
+    let topic = home.topic_with_short_stall();
     let slow = topic.subscriber().open().unwrap();
     let mut publisher = topic.publisher().unwrap();
-    publisher.set_patience(Duration::ZERO);
+    publisher.set_timeout(Duration::ZERO);
     while matches!(send(&mut publisher, 0), Sent::Published { .. }) {}
-    for _ in 0..40 {
+    for _ in 0..10 {
         slow.touch();
-        thread::sleep(Duration::from_millis(5));
+        // Longer than the stall time.
+        thread::sleep(Duration::from_millis(2));
         assert!(matches!(send(&mut publisher, 0), Sent::BackPressured(_)));
     }
     drop(slow);

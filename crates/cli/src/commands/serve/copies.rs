@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tapedb_carbon::{Copier, CopierEvent, CopierOptions, CopierState, CopierStatus, CopyOptions};
 use tapedb_engine::{Database, Durability, StreamOptions};
 use tapedb_server::{Companion, Config, CopyTopic, DurabilityMin, Page};
 use tapedb_terminal::Failure;
 use tapedb_topic::Folder;
+use tapedb_topic_copy::{
+    Copier, CopierEvent, CopierIntervals, CopierOptions, CopierState, CopierStatus, CopyOptions,
+};
 
 /// The copies of one server.
 #[derive(Debug, Default)]
@@ -33,6 +35,7 @@ impl Copies {
                 stream,
                 stream_options: stream_options(config.durability_min),
                 copy: CopyOptions::default(),
+                intervals: CopierIntervals::default(),
             };
             let told = copied.clone();
             Ok((copied.clone(), Copier::start(db, options, move |event| write_down(&told, &event))?))

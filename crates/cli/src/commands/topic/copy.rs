@@ -7,10 +7,10 @@ use crate::creation::CreateArgs;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use tapedb_carbon::{CarbonCopy, CopyOptions, CopyProgress};
 use tapedb_engine::StreamOptions;
 use tapedb_terminal::{Failure, Ui, location, quantity, ui};
 use tapedb_topic::{Folder, Topic, TopicError};
+use tapedb_topic_copy::{CopyOptions, CopyProgress, TopicCopy};
 
 /// How long it waits before Ctrl-C is looked at.
 const WAIT: Duration = Duration::from_millis(100);
@@ -72,7 +72,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let stream = args.stream.as_deref().unwrap_or(&args.topic);
     let settings = args.settings.on(StreamOptions::default());
     let options = CopyOptions { delay: args.delay, is_waited_for: !args.lossy, ..CopyOptions::default() };
-    let mut copy = CarbonCopy::open(&topic, &db, stream, settings, options)?;
+    let mut copy = TopicCopy::open(&topic, &db, stream, settings, options)?;
     let deadline = args.duration.map(|duration| Instant::now() + duration);
     let (mut told, mut missed) = (Instant::now(), 0);
     while !ui.is_interrupted() && deadline.is_none_or(|deadline| Instant::now() < deadline) {

@@ -45,7 +45,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     ui.signals().give_time_to_finish()?;
     let topic = args.folder.open(&args.topic)?;
     let mut publisher = topic.publisher()?;
-    publisher.set_patience(WAIT.min(args.patience.unwrap_or(WAIT)));
+    publisher.set_timeout(WAIT.min(args.patience.unwrap_or(WAIT)));
     let mut sink = Publishing { publisher, patience: args.patience, published: 0, ui };
     let mut bad = args.bad.open()?;
     let read = args.input.read(topic.layouts(), &mut sink, &mut bad, Duration::MAX, ui);

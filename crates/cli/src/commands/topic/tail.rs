@@ -48,7 +48,7 @@ pub struct Args {
 /// Follows the topic.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let topic = args.folder.open(&args.topic)?;
-    let mut subscriber = topic.subscriber().watch_only();
+    let mut subscriber = topic.subscriber().without_back_pressure();
     if args.oldest {
         subscriber = subscriber.from_oldest();
     }

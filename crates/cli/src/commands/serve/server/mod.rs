@@ -17,8 +17,8 @@ use tapedb_engine::Database;
 use tapedb_server::{
     Addresses, Companion, Config, CopyTopic, DurabilityMin, Endpoint, Entrance, Server, ServerError, Tls,
 };
+use tapedb_shm::Awake;
 use tapedb_terminal::{Failure, Ui, awake, location};
-use tapedb_topic::Awake;
 use tracing::Level;
 
 /// How often it is looked whether a signal has come.

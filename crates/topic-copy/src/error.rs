@@ -4,10 +4,10 @@ use std::fmt;
 use tapedb_engine::Error;
 use tapedb_topic::TopicError;
 
-/// Errors of carbon copies and feeds.
+/// Errors of topic copies and cursors over topics.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum FeedError {
+pub enum CopyError {
     /// Of the stream.
     Stream(Error),
     /// Of the topic.
@@ -19,18 +19,18 @@ pub enum FeedError {
         /// What does not fit.
         why: &'static str,
     },
-    /// The copy does not reach as far back as the topic's ring: it is not running, or too far behind.
+    /// The copy does not reach the oldest message of the topic's ring: it is not running, or too far behind.
     Behind {
         /// The stream.
         stream: String,
-        /// Sequence number in the topic up to which the copy has come.
+        /// Sequence number in the topic up to which the copy has its messages.
         has: u64,
         /// Sequence number of the oldest message that the topic still holds.
         need: u64,
     },
 }
 
-impl fmt::Display for FeedError {
+impl fmt::Display for CopyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stream(error) => error.fmt(f),
@@ -40,14 +40,14 @@ impl fmt::Display for FeedError {
             }
             Self::Behind { stream, has, need } => write!(
                 f,
-                "the copy {stream:?} has come up to message {has} of the topic, which holds none before {need}; \
-                 see whether `tapedb topic copy` runs"
+                "the copy {stream:?} ends at message {has} of the topic, which holds none before {need}; \
+                 check that `tapedb topic copy` runs"
             ),
         }
     }
 }
 
-impl std::error::Error for FeedError {
+impl std::error::Error for CopyError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Stream(error) => Some(error),
@@ -57,13 +57,13 @@ impl std::error::Error for FeedError {
     }
 }
 
-impl From<Error> for FeedError {
+impl From<Error> for CopyError {
     fn from(error: Error) -> Self {
         Self::Stream(error)
     }
 }
 
-impl From<TopicError> for FeedError {
+impl From<TopicError> for CopyError {
     fn from(error: TopicError) -> Self {
         Self::Topic(error)
     }

@@ -1,15 +1,15 @@
-//! The ring between threads of one process, in memory of its own: what Miri can run.
+//! The ring between threads of one process, in owned memory: the tests that Miri can run.
 
-use crate::alone::Alone;
-use crate::atomics::Ordering;
+use crate::claims::{Claimer, Tried};
+use crate::exclusive::Exclusive;
 use crate::format::{Delivery, LINE, RING_BYTES_MIN, Shape, message, word};
-use crate::page::Everybody;
+use crate::page::AllAlive;
 use crate::reader::{Found, Reader, Start};
 use crate::ring::Ring;
-use crate::shared::{Shared, Tried};
-use crate::words::Words;
 use std::sync::atomic::AtomicU64;
 use std::thread;
+use tapedb_shm::Words;
+use tapedb_shm::atomics::Ordering;
 
 const MESSAGES: u64 = if cfg!(miri) { 20 } else { 20_000 };
 
@@ -23,7 +23,7 @@ fn ring(delivery: Delivery) -> Ring {
         schema_bytes: 0,
         stall_ms: 0,
     };
-    let ring = Ring::new(Words::owned(shape.file_bytes() as usize), shape, Box::new(Everybody));
+    let ring = Ring::new(Words::owned(shape.file_bytes() as usize), shape, Box::new(AllAlive));
     ring.format();
     ring.subscriber(0, word::subscriber::PROCESS).store(1, Ordering::Relaxed);
     ring
@@ -49,27 +49,27 @@ fn length(number: u64) -> usize {
 }
 
 #[test]
-fn one_alone_writes_in_place_and_another_reads() {
+fn an_exclusive_publisher_writes_in_place_and_a_subscriber_reads() {
     let ring = ring(Delivery::Reliable);
     let mut reader = Reader::join(&ring, 0, Start::Now, true);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut alone = Alone::new(&ring);
+            let mut exclusive = Exclusive::new(&ring);
             for number in 0..MESSAGES {
                 let position = loop {
-                    match alone.room(&ring, LINE) {
+                    match exclusive.reserve(&ring, LINE) {
                         Ok(position) => break position,
                         Err(_) => thread::yield_now(),
                     }
                 };
-                let first = ring.view().place(position) + 3;
+                let first = ring.view().word_at(position) + 3;
                 #[expect(unsafe_code, reason = "what publishers do")]
-                // SAFETY: the frame lies beyond the tail and within the limit, and nobody else publishes.
-                let room = unsafe { ring.words.room(first, length(number)) };
-                room.fill(std::mem::MaybeUninit::new(number as u8));
+                // SAFETY: the frame lies beyond the tail and within the limit, and there is no other publisher.
+                let body = unsafe { ring.words.bytes_mut(first, length(number)) };
+                body.fill(std::mem::MaybeUninit::new(number as u8));
                 ring.view().write_header(position, number, number as i64);
-                alone.add(ring.view(), LINE, message(length(number), 0, 0), 1);
-                alone.commit(ring.view());
+                exclusive.add(ring.view(), LINE, message(length(number), 0, 0), 1);
+                exclusive.commit(ring.view());
             }
         });
         let mut next = 0;
@@ -81,7 +81,7 @@ fn one_alone_writes_in_place_and_another_reads() {
 }
 
 #[test]
-fn two_share_and_another_reads() {
+fn two_publishers_share_and_a_subscriber_reads() {
     let ring = ring(Delivery::Reliable);
     let mut reader = Reader::join(&ring, 0, Start::Now, true);
     let next = AtomicU64::new(0);
@@ -89,21 +89,21 @@ fn two_share_and_another_reads() {
         for slot in 0..2 {
             let (ring, next) = (&ring, &next);
             scope.spawn(move || {
-                let mut shared = Shared::new(slot);
+                let mut claimer = Claimer::new(slot);
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= MESSAGES {
                         return;
                     }
                     let claim = loop {
-                        match shared.claim(ring, LINE, 1) {
+                        match claimer.claim(ring, LINE, 1) {
                             Tried::Claimed(claim) => break claim,
                             Tried::BackPressured(_) => thread::yield_now(),
                         }
                     };
                     let body = [number as u8; 40];
                     ring.write(claim.first, claim.sequence, number as i64, &body[..length(number)]);
-                    assert!(shared.commit(ring, &claim, message(length(number), 0, 0)));
+                    assert!(claimer.commit(ring, &claim, message(length(number), 0, 0)));
                 }
             });
         }

@@ -1,15 +1,16 @@
-//! A pipe between two processes of one machine: bytes both ways through shared memory, and a Unix socket as the bell.
+//! A pipe between two processes of one machine: bytes both ways through shared memory, and a Unix socket as the notifier.
 //!
-//! The side that has something to say writes it where the other reads it, and no call of the system is made, unless the other
-//! side has said that it sleeps: then a byte on the socket wakes it. So who polls the socket is woken as by any socket, and
-//! who looks at the memory again and again needs a fraction of a microsecond. That a side has ended, however, the system says:
-//! the socket is closed. The layout is `docs/format/pipe.md`.
+//! A side writes its bytes where the other side reads them, without a system call, unless the other side has stated that it
+//! sleeps: then a byte on the socket wakes it. So a side that polls the socket is woken as by any socket, and a side that
+//! checks the memory again and again needs a fraction of a microsecond. The end of a side is reported by the system: the
+//! socket is closed. The layout is `docs/format/pipe.md`.
 //!
-//! Always true: the memory can be neither cut nor grown (its seals say so, and whoever is handed it looks), and nothing that
-//! is read from it is believed unchecked.
+//! Always true: the memory can be neither cut nor grown (its seals forbid it, and the side that receives it checks them), and
+//! nothing that is read from it is used unchecked.
 
-use crate::lane::{Place, Reader, Wake, Writer, field};
-use crate::system::{Mapping, sleep_on, wake_all};
+use crate::byte_ring::{Layout, Reader, Wake, Writer, field};
+use crate::system::Mapping;
+use crate::waiting::{sleep_on, wake_all};
 use crate::words::{WORD, Words};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
@@ -24,9 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What comes with the memory, over the socket, and at its beginning.
+/// What is sent with the memory over the socket, and stands at its beginning.
 pub const PIPE_MAGIC: [u8; 8] = *b"TAPEPIPE";
-/// What the memory is called where the system lists it.
+/// Name of the memory where the system lists it.
 const NAME: &str = "tapedb-pipe";
 /// Version of the layout.
 const VERSION: u64 = 1;
@@ -36,48 +37,48 @@ const HEADER_BYTES: usize = 4096;
 const MAGIC_AT: usize = 0;
 const VERSION_AT: usize = 1;
 const RING_BYTES_AT: usize = 2;
-/// The fields of the lane from who has made the memory, and of the lane to it.
+/// The fields of the ring from the side that has made the memory, and of the ring to it.
 const FIELDS_AT: [usize; 2] = [64, 64 + field::COUNT];
 /// Bytes of a ring, at least and at most.
 const RING_BYTES: std::ops::RangeInclusive<usize> = 4096..=1 << 26;
-/// Those who wait for room look so often whether the other side is still there.
-const ROOM_LOOK: Duration = Duration::from_millis(100);
-/// What is taken from the bell at once, and how often in a row: an honest side rings for data and for room, and is heard before it
-/// rings again.
-const BELL_BYTES: usize = 4096;
-const BELL_READS_MAX: usize = 16;
+/// A side that waits for free space checks so often whether the other side still exists.
+const ALIVE_INTERVAL: Duration = Duration::from_millis(100);
+/// Bytes read from the socket at once, and reads in a row: a correct side sends a byte for data and one for space, and none
+/// before these are read.
+const NOTIFIER_BYTES: usize = 4096;
+const NOTIFIER_READS_MAX: usize = 16;
 
-/// One end of a pipe. Any thread may use it; what two threads write at once does not mix, but its order is chance.
+/// One end of a pipe. Any thread may use it; the bytes of two threads that write at once do not mix, but their order is open.
 #[derive(Debug)]
 pub struct Pipe {
     words: Words,
-    bell: OwnedFd,
+    socket: OwnedFd,
     out: Mutex<Writer>,
     incoming: Mutex<Reader>,
     /// The words on which a writer may sleep, this side's and the other's.
-    bed: usize,
-    their_bed: usize,
+    space_word: usize,
+    their_space_word: usize,
     /// The other side has closed the socket.
     ended: AtomicBool,
 }
 
-/// What came over the socket instead of a pipe: the other side knows of none, or turns away who asks.
+/// What came over the socket instead of a pipe: the other side does not have pipes, or refuses the connection.
 #[derive(Debug)]
 pub struct NoPipe {
     /// The socket, as it was.
-    pub bell: OwnedFd,
-    /// The first bytes that came, up to eight; more may follow.
-    pub came: Vec<u8>,
+    pub socket: OwnedFd,
+    /// The first bytes received, up to eight; more may follow.
+    pub received: Vec<u8>,
 }
 
 impl Pipe {
-    /// Makes the memory, two rings of `ring_bytes`, and hands it to whoever is at the other end of a connected Unix socket.
+    /// Makes the memory, two rings of `ring_bytes`, and sends it to the other end of a connected Unix socket.
     ///
-    /// The memory is taken page by page as it is first used, and is this process's and the other's: the system counts it once.
+    /// The system gives pages as they are first used, and counts memory that both processes share once.
     ///
     /// # Errors
     /// The system's; [`io::ErrorKind::InvalidInput`] when `ring_bytes` is no power of two from 4 KiB to 64 MiB.
-    pub fn offer(bell: OwnedFd, ring_bytes: usize) -> io::Result<Self> {
+    pub fn offer(socket: OwnedFd, ring_bytes: usize) -> io::Result<Self> {
         if !ring_bytes.is_power_of_two() || !RING_BYTES.contains(&ring_bytes) {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
@@ -87,21 +88,21 @@ impl Pipe {
         let words = Words::mapped(Mapping::lazily(&memory, file_bytes(ring_bytes))?);
         let header = [PIPE_MAGIC, VERSION.to_le_bytes(), (ring_bytes as u64).to_le_bytes()];
         words.store(MAGIC_AT, &header);
-        hand_over(&bell, memory.as_fd())?;
-        Ok(Self::new(words, bell, ring_bytes, Side::Maker))
+        send_memory(&socket, memory.as_fd())?;
+        Ok(Self::new(words, socket, ring_bytes, Side::Maker))
     }
 
-    /// Takes the memory that the other end of a Unix socket [offers](Self::offer); waits for it as long as a read of the
+    /// Receives the memory that the other end of a Unix socket [offers](Self::offer); waits for it as long as a read of the
     /// socket waits.
     ///
     /// # Errors
     /// The system's; [`io::ErrorKind::InvalidData`] for memory that is no pipe, or that the other side could cut.
-    pub fn accept(bell: OwnedFd) -> io::Result<Result<Self, NoPipe>> {
-        let (memory, came) = take_over(&bell)?;
-        let Some(memory) = memory else { return Ok(Err(NoPipe { bell, came })) };
+    pub fn accept(socket: OwnedFd) -> io::Result<Result<Self, NoPipe>> {
+        let (memory, received) = receive_memory(&socket)?;
+        let Some(memory) = memory else { return Ok(Err(NoPipe { socket, received })) };
         let seals = fcntl_get_seals(&memory)?;
         let bytes = usize::try_from(fstat(&memory)?.st_size).unwrap_or(0);
-        if came != PIPE_MAGIC || !seals.contains(SealFlags::SHRINK) || bytes < HEADER_BYTES {
+        if received != PIPE_MAGIC || !seals.contains(SealFlags::SHRINK) || bytes < HEADER_BYTES {
             return Err(no_pipe());
         }
         let words = Words::mapped(Mapping::lazily(&memory, bytes)?);
@@ -114,162 +115,162 @@ impl Pipe {
                 ring.is_power_of_two() && RING_BYTES.contains(&ring) && file_bytes(ring) == bytes
             });
         match is_right {
-            true => Ok(Ok(Self::new(words, bell, ring_bytes as usize, Side::Taker))),
+            true => Ok(Ok(Self::new(words, socket, ring_bytes as usize, Side::Receiver))),
             false => Err(no_pipe()),
         }
     }
 
-    fn new(words: Words, bell: OwnedFd, ring_bytes: usize, side: Side) -> Self {
-        let place = |lane: usize| Place {
-            fields: FIELDS_AT[lane],
-            data: (HEADER_BYTES + lane * ring_bytes) / WORD,
+    fn new(words: Words, socket: OwnedFd, ring_bytes: usize, side: Side) -> Self {
+        let layout = |ring: usize| Layout {
+            fields: FIELDS_AT[ring],
+            data: (HEADER_BYTES + ring * ring_bytes) / WORD,
             bytes: ring_bytes as u64,
         };
         let (out, incoming) = match side {
-            Side::Maker => (place(0), place(1)),
-            Side::Taker => (place(1), place(0)),
+            Side::Maker => (layout(0), layout(1)),
+            Side::Receiver => (layout(1), layout(0)),
         };
-        let [bed, their_bed] = [out, incoming].map(|lane| lane.fields + field::ROOM_WANTED);
+        let [space_word, their_space_word] = [out, incoming].map(|ring| ring.fields + field::SPACE_WANTED);
         let (out, incoming) = (Mutex::new(Writer::new(out)), Mutex::new(Reader::new(incoming)));
-        Self { words, bell, out, incoming, bed, their_bed, ended: AtomicBool::new(false) }
+        Self { words, socket, out, incoming, space_word, their_space_word, ended: AtomicBool::new(false) }
     }
 
-    /// The socket: readable when this side, which has said that it [sleeps](Self::doze), is woken, and when the other has ended.
-    /// For polling alone; what is read from it is lost.
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    /// The socket: readable when this side, after [`Pipe::prepare_sleep`], is woken, and when the other side has ended.
+    /// For polling only; what is read from it is lost.
+    pub fn notifier(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// Reads what there is, without waiting. 0: the other side has ended, and all that it wrote has been read.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] when nothing is there; [`io::ErrorKind::InvalidData`] when the other side has broken the pipe.
-    pub fn read(&self, room: &mut [u8]) -> io::Result<usize> {
-        // Before the count: what was written before the end is read before the end is told.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        // Before the count: what was written before the end is read before the end is reported.
         let has_ended = self.ended.load(Ordering::Acquire);
-        let (count, wake) = locked(&self.incoming).read(&self.words, room)?;
+        let (count, wake) = locked(&self.incoming).read(&self.words, buffer)?;
         match wake {
             None => {}
-            // Who is gone needs no room.
-            Some(Wake::Bell) => _ = self.ring(),
-            Some(Wake::Word) => wake_all(self.words.get(self.their_bed)),
+            // An error means that the other side has ended: it needs no space.
+            Some(Wake::Socket) => _ = self.notify(),
+            Some(Wake::Word) => wake_all(self.words.get(self.their_space_word)),
         }
         match count {
-            0 if !has_ended && !room.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
+            0 if !has_ended && !buffer.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
             count => Ok(count),
         }
     }
 
-    /// Writes as much of the pieces as there is room for, without waiting: how many bytes.
+    /// Writes as much of the buffers as fits, without waiting: how many bytes.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is no room; [`io::ErrorKind::BrokenPipe`] when the other side is found to be gone,
+    /// [`io::ErrorKind::WouldBlock`] when there is no free space; [`io::ErrorKind::BrokenPipe`] when the other side has ended,
     /// which is not always noticed at once; [`io::ErrorKind::InvalidData`] when it has broken the pipe.
-    pub fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub fn write(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut out = locked(&self.out);
         let (mut written, mut wanted) = (0, 0);
-        for part in parts {
-            let count = out.write(&self.words, part)?;
+        for buffer in buffers {
+            let count = out.write(&self.words, buffer)?;
             written += count;
-            wanted += part.len();
-            if count < part.len() {
+            wanted += buffer.len();
+            if count < buffer.len() {
                 break;
             }
         }
         if written == 0 && wanted > 0 {
-            // Room that nobody will make is not waited for. (Who only writes no more still reads.)
-            let is_gone = self.ended.load(Ordering::Acquire) && self.is_gone()?;
-            return Err(if is_gone { io::ErrorKind::BrokenPipe } else { io::ErrorKind::WouldBlock }.into());
+            // A side that has ended frees no space. (One that has only ended its writing still reads.)
+            let has_closed = self.ended.load(Ordering::Acquire) && self.has_closed()?;
+            return Err(if has_closed { io::ErrorKind::BrokenPipe } else { io::ErrorKind::WouldBlock }.into());
         }
         let is_asleep = out.publish(&self.words);
         drop(out);
         if is_asleep {
-            self.ring()?;
+            self.notify()?;
         }
         Ok(written)
     }
 
-    /// Says that this side is about to sleep until its [bell](Self::bell) rings: because something has come, because there is room to
-    /// write, or both, as is wanted. Whether it may: `false` when what is wanted is so already. (Whoever will not read
-    /// what is there anyhow wants nothing, or would never sleep.)
+    /// States that this side is about to sleep until its [notifier](Self::notifier) is readable: because bytes have arrived,
+    /// because there is free space, or both, as is wanted. Whether it may: `false` when what is wanted is there already. (A
+    /// side that will not read the available bytes must not want data, or it never sleeps.)
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] when the other side has broken the pipe.
-    pub fn doze(&self, wants_data: bool, wants_room: bool) -> io::Result<bool> {
+    pub fn prepare_sleep(&self, wants_data: bool, wants_space: bool) -> io::Result<bool> {
         let is_quiet = !wants_data || {
-            let nothing_came = locked(&self.incoming).doze(&self.words)?;
-            nothing_came && !self.ended.load(Ordering::Acquire)
+            let is_empty = locked(&self.incoming).prepare_sleep(&self.words)?;
+            is_empty && !self.ended.load(Ordering::Acquire)
         };
-        let is_full = !wants_room || locked(&self.out).doze(&self.words, Wake::Bell)?;
+        let is_full = !wants_space || locked(&self.out).prepare_sleep(&self.words, Wake::Socket)?;
         Ok(is_quiet && is_full)
     }
 
-    /// Says that this side is awake; takes what has rung from the bell. Only one thread may sleep and wake.
-    pub fn woke(&self, has_rung: bool) {
-        locked(&self.incoming).awake(&self.words);
-        if has_rung {
-            self.clear_bell();
+    /// States that this side is awake, and reads the notifier empty if it was `notified`. Only one thread may sleep and wake.
+    pub fn end_sleep(&self, notified: bool) {
+        locked(&self.incoming).end_sleep(&self.words);
+        if notified {
+            self.clear_notifier();
         }
     }
 
-    /// Waits until there is room to write, or the time is over; the bell is not used for that. Whether there is.
+    /// Waits, without the notifier, until there is free space to write or the time is over. Whether there is.
     ///
     /// # Errors
-    /// [`io::ErrorKind::BrokenPipe`] when the other side is gone; [`io::ErrorKind::InvalidData`] when it has broken the pipe.
-    pub fn wait_for_room(&self, timeout: Duration) -> io::Result<bool> {
+    /// [`io::ErrorKind::BrokenPipe`] when the other side has ended; [`io::ErrorKind::InvalidData`] when it has broken the pipe.
+    pub fn wait_for_space(&self, timeout: Duration) -> io::Result<bool> {
         let until = Instant::now() + timeout;
         loop {
-            if !locked(&self.out).doze(&self.words, Wake::Word)? {
+            if !locked(&self.out).prepare_sleep(&self.words, Wake::Word)? {
                 return Ok(true);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(false);
             }
-            if self.is_gone()? {
+            if self.has_closed()? {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            sleep_on(self.words.get(self.bed), Wake::Word.word() as u32, left.min(ROOM_LOOK));
+            sleep_on(self.words.get(self.space_word), Wake::Word.word() as u32, left.min(ALIVE_INTERVAL));
         }
     }
 
-    /// Says that nothing more will be written; the other side still reads what was.
+    /// Ends writing; the other side still reads what was written.
     pub fn end(&self) {
-        // It may be gone already.
-        let _ = shutdown(&self.bell, Shutdown::Write);
+        // The other side may have ended already.
+        let _ = shutdown(&self.socket, Shutdown::Write);
     }
 
-    /// Ends both directions: whoever polls the bell, here or there, is told.
+    /// Ends both directions: polls of the notifier return on both sides.
     pub fn close(&self) {
         self.ended.store(true, Ordering::Release);
-        let _ = shutdown(&self.bell, Shutdown::Both);
+        let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// One byte: it wakes the other side. Where bytes already wait, it is being woken.
-    fn ring(&self) -> io::Result<()> {
-        match send(&self.bell, b"!", SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+    /// Wakes the other side with one byte. If the socket is full, it is being woken already.
+    fn notify(&self) -> io::Result<()> {
+        match send(&self.socket, b"!", SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Takes all that has rung, up to the end behind it: a poll that tells of changes tells of both at once.
-    fn clear_bell(&self) {
-        let mut bytes = [0; BELL_BYTES];
-        for _ in 0..BELL_READS_MAX {
-            match recv(&self.bell, &mut bytes, RecvFlags::DONTWAIT) {
+    /// Reads all notifications, up to the end after them: an edge-triggered poll reports both at once.
+    fn clear_notifier(&self) {
+        let mut bytes = [0; NOTIFIER_BYTES];
+        for _ in 0..NOTIFIER_READS_MAX {
+            match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
                 Ok((1.., _)) | Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return,
                 Ok(_) | Err(_) => return self.ended.store(true, Ordering::Release),
             }
         }
-        // Who rings without end would keep this side from everything else.
+        // A side that notifies without end would keep this side busy.
         self.close();
     }
 
     /// Whether the other side has closed the socket.
-    fn is_gone(&self) -> io::Result<bool> {
-        let mut polled = [PollFd::new(&self.bell, PollFlags::empty())];
+    fn has_closed(&self) -> io::Result<bool> {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::empty())];
         match poll(&mut polled, Some(&Timespec::default())) {
             Ok(_) => Ok(polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)),
             Err(rustix::io::Errno::INTR) => Ok(false),
@@ -278,18 +279,18 @@ impl Pipe {
     }
 }
 
-/// Who has made the memory, and who was handed it.
+/// The side that has made the memory, or the one that received it.
 #[derive(Debug, Clone, Copy)]
 enum Side {
     Maker,
-    Taker,
+    Receiver,
 }
 
 fn file_bytes(ring_bytes: usize) -> usize {
     HEADER_BYTES + 2 * ring_bytes
 }
 
-/// Memory that can be sealed; never to be executed, where the system knows of that.
+/// Memory that can be sealed; not executable, where the system supports that.
 fn new_memory() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
@@ -298,38 +299,38 @@ fn new_memory() -> io::Result<OwnedFd> {
     }
 }
 
-fn hand_over(bell: &OwnedFd, memory: BorrowedFd<'_>) -> io::Result<()> {
+fn send_memory(socket: &OwnedFd, memory: BorrowedFd<'_>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let memory = [memory];
     control.push(SendAncillaryMessage::ScmRights(&memory));
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    match sendmsg(bell, &[IoSlice::new(&PIPE_MAGIC)], &mut control, flags)? {
+    match sendmsg(socket, &[IoSlice::new(&PIPE_MAGIC)], &mut control, flags)? {
         8 => Ok(()),
         _ => Err(io::ErrorKind::WriteZero.into()),
     }
 }
 
-/// The memory, if some comes, and what comes with it.
-fn take_over(bell: &OwnedFd) -> io::Result<(Option<OwnedFd>, Vec<u8>)> {
+/// The memory, if the other side sends it, and the bytes that come with it.
+fn receive_memory(socket: &OwnedFd) -> io::Result<(Option<OwnedFd>, Vec<u8>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; PIPE_MAGIC.len()];
-    let came = loop {
-        match recvmsg(bell, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+    let received = loop {
+        match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
             Err(rustix::io::Errno::INTR) => {}
-            came => break came?.bytes,
+            answer => break answer?.bytes,
         }
     };
     let memory = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
-    Ok((memory, bytes[..came].to_vec()))
+    Ok((memory, bytes[..received].to_vec()))
 }
 
 fn no_pipe() -> io::Error {
-    let what = "what the other side offers to share is no memory of this kind, or it could cut it; are both of one version?";
+    let what = "the other side offers memory that is no pipe, or that it could cut; are both of one version?";
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
@@ -350,16 +351,16 @@ mod tests {
     }
 
     /// Reads, asleep while there is nothing.
-    fn read(pipe: &Pipe, room: &mut [u8]) -> usize {
+    fn read(pipe: &Pipe, buffer: &mut [u8]) -> usize {
         loop {
-            match pipe.read(room) {
+            match pipe.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => return done.unwrap(),
             }
-            if pipe.doze(true, false).unwrap() {
-                poll(&mut [PollFd::from_borrowed_fd(pipe.bell(), PollFlags::IN)], None).unwrap();
+            if pipe.prepare_sleep(true, false).unwrap() {
+                poll(&mut [PollFd::from_borrowed_fd(pipe.notifier(), PollFlags::IN)], None).unwrap();
             }
-            pipe.woke(true);
+            pipe.end_sleep(true);
         }
     }
 
@@ -367,7 +368,7 @@ mod tests {
         while !bytes.is_empty() {
             match pipe.write(&[IoSlice::new(bytes)]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    assert!(pipe.wait_for_room(Duration::from_secs(60)).unwrap());
+                    assert!(pipe.wait_for_space(Duration::from_secs(60)).unwrap());
                 }
                 written => bytes = &bytes[written.unwrap()..],
             }
@@ -401,26 +402,26 @@ mod tests {
             at(FIELDS_AT[1], "to_server"),
         ];
         assert_eq!(table("## Layout"), header);
-        let lane = vec![
+        let ring = vec![
             at(field::HEAD, "head"),
             at(field::TAIL, "tail"),
             at(field::DATA_WANTED, "data_wanted"),
-            at(field::ROOM_WANTED, "room_wanted"),
+            at(field::SPACE_WANTED, "space_wanted"),
         ];
-        assert_eq!(table("A lane is one direction"), lane);
-        let (maker, taker) = pair(4096);
+        assert_eq!(table("A byte ring is one direction"), ring);
+        let (maker, receiver) = pair(4096);
         maker.write(&[IoSlice::new(b"to the client")]).unwrap();
-        taker.write(&[IoSlice::new(b"to the server")]).unwrap();
+        receiver.write(&[IoSlice::new(b"to the server")]).unwrap();
         for (ring, text) in [(4096, b"to the client"), (8192, b"to the server")] {
             let mut bytes = [[0; WORD]; 2];
-            taker.words.load(ring / WORD, &mut bytes);
+            receiver.words.load(ring / WORD, &mut bytes);
             assert_eq!(bytes.as_flattened()[..13], text[..]);
         }
     }
 
     #[test]
     fn both_sides_talk_and_sleep_until_one_ends() {
-        let (maker, taker) = pair(4096);
+        let (maker, receiver) = pair(4096);
         let pieces = 400;
         let work = |pipe: &Pipe| {
             thread::scope(|scope| {
@@ -428,11 +429,11 @@ mod tests {
                     (0..pieces).for_each(|number| write(pipe, &piece(number)));
                     pipe.end();
                 });
-                let (mut all, mut room) = (Vec::new(), [0; 3000]);
+                let (mut all, mut buffer) = (Vec::new(), [0; 3000]);
                 loop {
-                    match read(pipe, &mut room) {
+                    match read(pipe, &mut buffer) {
                         0 => break,
-                        count => all.extend_from_slice(&room[..count]),
+                        count => all.extend_from_slice(&buffer[..count]),
                     }
                 }
                 assert!(all == (0..pieces).flat_map(piece).collect::<Vec<u8>>());
@@ -440,33 +441,33 @@ mod tests {
         };
         thread::scope(|scope| {
             scope.spawn(|| work(&maker));
-            work(&taker);
+            work(&receiver);
         });
     }
 
     #[test]
     fn what_was_written_before_the_end_is_read() {
-        let (maker, taker) = pair(4096);
+        let (maker, receiver) = pair(4096);
         maker.write(&[IoSlice::new(b"the "), IoSlice::new(b"end")]).unwrap();
         drop(maker);
-        let mut room = [0; 64];
-        assert_eq!(read(&taker, &mut room), 7);
-        assert_eq!(&room[..7], b"the end");
-        assert_eq!(read(&taker, &mut room), 0);
+        let mut buffer = [0; 64];
+        assert_eq!(read(&receiver, &mut buffer), 7);
+        assert_eq!(&buffer[..7], b"the end");
+        assert_eq!(read(&receiver, &mut buffer), 0);
     }
 
     #[test]
-    fn the_end_is_heard_behind_what_rings() {
-        let (maker, taker) = pair(4096);
-        for rings in [0, 1, 3, 9000] {
-            assert!(maker.doze(true, false).unwrap() || rings > 0);
-            (0..rings).for_each(|_| taker.ring().unwrap());
-            maker.woke(true);
+    fn the_end_is_noticed_after_notifications() {
+        let (maker, receiver) = pair(4096);
+        for count in [0, 1, 3, 9000] {
+            assert!(maker.prepare_sleep(true, false).unwrap() || count > 0);
+            (0..count).for_each(|_| receiver.notify().unwrap());
+            maker.end_sleep(true);
         }
-        assert!(maker.doze(true, false).unwrap());
-        taker.ring().unwrap();
-        drop(taker);
-        maker.woke(true);
+        assert!(maker.prepare_sleep(true, false).unwrap());
+        receiver.notify().unwrap();
+        drop(receiver);
+        maker.end_sleep(true);
         assert_eq!(maker.read(&mut [0; 8]).unwrap(), 0);
         while maker.write(&[IoSlice::new(&[7; 1000])]).is_ok() {}
         let error = maker.write(&[IoSlice::new(&[7; 1000])]).unwrap_err();
@@ -474,56 +475,61 @@ mod tests {
     }
 
     #[test]
-    fn who_rings_without_end_is_left() {
-        let (maker, taker) = pair(4096);
+    fn a_side_that_notifies_without_end_is_closed() {
+        let (maker, receiver) = pair(4096);
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    let _ = send(&taker.bell, &[0; 1 << 16], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+                    let _ = send(&receiver.socket, &[0; 1 << 16], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
                 }
             });
             while !maker.ended.load(Ordering::Relaxed) {
-                maker.woke(true);
+                maker.end_sleep(true);
             }
             done.store(true, Ordering::Relaxed);
         });
-        assert!(send(&taker.bell, b"!", SendFlags::NOSIGNAL).is_err());
+        assert!(send(&receiver.socket, b"!", SendFlags::NOSIGNAL).is_err());
     }
 
     #[test]
-    fn who_wants_nothing_sleeps_whatever_is_there() {
-        let (maker, taker) = pair(4096);
-        taker.write(&[IoSlice::new(b"something")]).unwrap();
-        let dozes = |wants_data, wants_room| maker.doze(wants_data, wants_room).unwrap();
-        assert!(dozes(false, false) && !dozes(true, false) && !dozes(false, true) && !dozes(true, true));
+    fn a_side_that_wants_nothing_may_sleep_with_bytes_available() {
+        let (maker, receiver) = pair(4096);
+        receiver.write(&[IoSlice::new(b"something")]).unwrap();
+        let may_sleep = |wants_data, wants_space| maker.prepare_sleep(wants_data, wants_space).unwrap();
+        assert!(
+            may_sleep(false, false)
+                && !may_sleep(true, false)
+                && !may_sleep(false, true)
+                && !may_sleep(true, true)
+        );
         while maker.write(&[IoSlice::new(&[7; 1000])]).is_ok() {}
-        assert!(dozes(false, true) && !dozes(true, true));
-        drop(taker);
-        maker.woke(true);
-        assert!(dozes(false, true) && !dozes(true, false), "the end is something that comes");
+        assert!(may_sleep(false, true) && !may_sleep(true, true));
+        drop(receiver);
+        maker.end_sleep(true);
+        assert!(may_sleep(false, true) && !may_sleep(true, false), "the end counts as data");
     }
 
     #[test]
-    fn who_waits_for_room_learns_that_nobody_will_make_any() {
-        let (maker, taker) = pair(4096);
+    fn waiting_for_space_ends_when_the_other_side_has_ended() {
+        let (maker, receiver) = pair(4096);
         let full = loop {
             if let Err(error) = maker.write(&[IoSlice::new(&[7; 1000])]) {
                 break error;
             }
         };
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
-        assert!(!maker.wait_for_room(Duration::ZERO).unwrap());
-        drop(taker);
-        let error = maker.wait_for_room(Duration::from_secs(60)).unwrap_err();
+        assert!(!maker.wait_for_space(Duration::ZERO).unwrap());
+        drop(receiver);
+        let error = maker.wait_for_space(Duration::from_secs(60)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]
-    fn what_is_no_pipe_is_refused_and_what_came_instead_is_kept() {
+    fn memory_that_is_no_pipe_is_refused_and_other_bytes_are_returned() {
         let refused = |memory: &OwnedFd| {
             let (here, there) = UnixStream::pair().unwrap();
-            hand_over(&here.into(), memory.as_fd()).unwrap();
+            send_memory(&here.into(), memory.as_fd()).unwrap();
             Pipe::accept(there.into()).unwrap_err().kind()
         };
         let sealed = |bytes: u64, header: [u64; 3]| {
@@ -538,7 +544,7 @@ mod tests {
         assert_eq!(refused(&right), io::ErrorKind::InvalidData, "not sealed");
         fcntl_add_seals(&right, SealFlags::SHRINK).unwrap();
         let (here, there) = UnixStream::pair().unwrap();
-        hand_over(&here.into(), right.as_fd()).unwrap();
+        send_memory(&here.into(), right.as_fd()).unwrap();
         Pipe::accept(there.into()).unwrap().unwrap();
         for (bytes, header) in [
             (12288, [0, 1, 4096]),
@@ -556,10 +562,10 @@ mod tests {
         }
         let (here, there) = UnixStream::pair().unwrap();
         io::Write::write_all(&mut &here, b"something else").unwrap();
-        let NoPipe { bell, came } = Pipe::accept(there.into()).unwrap().unwrap_err();
+        let NoPipe { socket, received } = Pipe::accept(there.into()).unwrap().unwrap_err();
         let mut rest = [0; 6];
-        io::Read::read_exact(&mut UnixStream::from(bell), &mut rest).unwrap();
-        assert_eq!((&came[..], &rest), (&b"somethin"[..], b"g else"));
+        io::Read::read_exact(&mut UnixStream::from(socket), &mut rest).unwrap();
+        assert_eq!((&received[..], &rest), (&b"somethin"[..], b"g else"));
         for bytes in [0, 100, 2048, 6000, 1 << 27] {
             let (here, _there) = UnixStream::pair().unwrap();
             assert_eq!(Pipe::offer(here.into(), bytes).unwrap_err().kind(), io::ErrorKind::InvalidInput);
@@ -567,19 +573,19 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_cannot_be_break_the_pipe_and_nothing_else() {
+    fn impossible_counts_break_the_pipe_and_nothing_else() {
         for count in [4097, 1 << 32, 1 << 63] {
-            let (maker, taker) = pair(4096);
+            let (maker, receiver) = pair(4096);
             for at in [field::HEAD, field::TAIL] {
                 for fields in FIELDS_AT {
-                    taker.words.get(fields + at).store(count, Ordering::Relaxed);
+                    receiver.words.get(fields + at).store(count, Ordering::Relaxed);
                 }
             }
             let is_broken = |error: io::Error| error.kind() == io::ErrorKind::InvalidData;
             assert!(is_broken(maker.read(&mut [0; 64]).unwrap_err()));
             assert!(is_broken(maker.write(&[IoSlice::new(b"x")]).unwrap_err()));
-            assert!(is_broken(maker.doze(true, false).unwrap_err()));
-            assert!(is_broken(maker.wait_for_room(Duration::from_secs(60)).unwrap_err()));
+            assert!(is_broken(maker.prepare_sleep(true, false).unwrap_err()));
+            assert!(is_broken(maker.wait_for_space(Duration::from_secs(60)).unwrap_err()));
         }
     }
 
@@ -588,20 +594,20 @@ mod tests {
 
         /// Whatever the other side writes, wherever, whenever: nothing but this pipe breaks.
         #[test]
-        fn anything_may_be_anywhere(writes in proptest::collection::vec((0usize..512, proptest::num::u64::ANY, 0u32..70), 1..60)) {
-            let (maker, taker) = pair(4096);
-            let mut room = [0; 5000];
+        fn any_word_may_have_any_value(writes in proptest::collection::vec((0usize..512, proptest::num::u64::ANY, 0u32..70), 1..60)) {
+            let (maker, receiver) = pair(4096);
+            let mut buffer = [0; 5000];
             for (word, value, bits) in writes {
                 // Small numbers too, and those around the counts.
-                taker.words.get(word).store(value.checked_shr(bits).unwrap_or(0), Ordering::Relaxed);
-                let _ = taker.ring();
-                let read = maker.read(&mut room);
+                receiver.words.get(word).store(value.checked_shr(bits).unwrap_or(0), Ordering::Relaxed);
+                let _ = receiver.notify();
+                let read = maker.read(&mut buffer);
                 proptest::prop_assert!(read.is_err() || read.is_ok_and(|count| count <= 4096));
-                let written = maker.write(&[IoSlice::new(&room[..3000])]);
+                let written = maker.write(&[IoSlice::new(&buffer[..3000])]);
                 proptest::prop_assert!(written.is_err() || written.is_ok_and(|count| count <= 3000));
-                let _ = maker.doze(true, true);
-                maker.woke(true);
-                let _ = maker.wait_for_room(Duration::ZERO);
+                let _ = maker.prepare_sleep(true, true);
+                maker.end_sleep(true);
+                let _ = maker.wait_for_space(Duration::ZERO);
             }
         }
     }

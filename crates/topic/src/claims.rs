@@ -1,59 +1,59 @@
 //! Claims of publishers that share a topic.
 //!
-//! A claim goes through these steps; its publisher may die, or be stopped and wake much later, between any two:
+//! A claim goes through these steps; its publisher may die, or be stopped and continue much later, between any two:
 //!
 //! 1. The *intent* is written to the publisher's slot: what it is about to claim.
-//! 2. The *tail* is exchanged: it moves behind the claim and names the owner. Nobody else can claim until step 5.
+//! 2. The *tail* is exchanged: it moves behind the claim and names the owner. No other publisher can claim until step 5.
 //! 3. The header of the frame behind the claim is written: empty, with the sequence number that follows.
 //! 4. Word 0 of the claim goes from 0 to `Claimed`, with owner and length.
-//! 5. The tail is exchanged: the same position, nobody's.
+//! 5. The tail is exchanged: the same position, without an owner.
 //! 6. The frames are written, and word 0 is exchanged for its last value: published.
 //! 7. The intent is taken back.
 //!
-//! Every word that decides is *exchanged*, so a publisher that was passed over finds out and gives up. A publisher dead or
-//! stopped between 2 and 5 has its claim taken over by another (`take_over`), which passes it by with a frame more than was
-//! claimed, because the header behind it may yet be written. One between 5 and 6 is passed over where it stands, by whoever
-//! needs it (`Ring::pass_over`). What a stopped one may still write when it wakes lies in its intent and the header behind
-//! it, which the limit does not pass before it is dead or has taken the intent back (`Ring::raise_limit`).
+//! Every word that decides is *exchanged*, so a publisher that was passed over notices and gives up. If a publisher dies or
+//! stops between 2 and 5, another one takes the claim over (`take_over`) and pads it, with one line more than was claimed,
+//! because the header behind it may still be written. Between 5 and 6 the claim is passed over where it is, by any process that
+//! needs this (`Ring::pass_over`). What a stopped publisher may still write when it continues lies in its intent and the header
+//! behind it. The limit does not pass these before the publisher is dead or has taken the intent back (`Ring::raise_limit`).
 
-use crate::atomics::{Ordering, fence, pause};
 use crate::format::{Frame, Intent, LINE, SLACK, Tail, claimed, pad, word};
-use crate::limit::{Raised, Slowest, Watch};
+use crate::limit::{Raised, Slowest, StallTimes};
 use crate::ring::Ring;
-use std::time::{Duration, Instant};
+use tapedb_shm::atomics::{Ordering, fence, pause};
+use tapedb_shm::waiting::StallTimer;
 
-/// A part of the ring that is a publisher's alone until it commits.
+/// A part of the ring that only one publisher may write until it commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Claimed {
+pub(crate) struct Claim {
     pub start: u64,
     pub bytes: u64,
-    /// Where its first message goes: at its start, or at the ring's beginning, behind what is too short for it.
+    /// Where its first message goes: at its start, or at the ring's beginning if the rest of the lap is too short.
     pub first: u64,
     /// Sequence number of its first message.
     pub sequence: u64,
     word: u64,
 }
 
-/// What came of a try.
+/// The result of an attempt to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tried {
-    Claimed(Claimed),
+    Claimed(Claim),
     BackPressured(Slowest),
 }
 
-/// A publisher among others: the owner of slot `me`.
+/// A publisher that shares the topic: the owner of slot `me`.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct Claimer {
     pub me: usize,
-    watch: Watch,
+    stalls: StallTimes,
 }
 
-impl Shared {
+impl Claimer {
     pub fn new(me: usize) -> Self {
-        Self { me, watch: Watch::default() }
+        Self { me, stalls: StallTimes::default() }
     }
 
-    /// Claims `bytes` in one piece, a multiple of the line and no more than a claim may have, for `count` messages.
+    /// Claims `bytes` in one piece for `count` messages: a multiple of the line, not more than a claim may have.
     pub fn claim(&mut self, ring: &Ring, bytes: u64, count: u64) -> Tried {
         loop {
             let tail = self.free_tail(ring);
@@ -61,7 +61,7 @@ impl Shared {
             match tried {
                 Ok(tried) => return tried,
                 Err(Lost) => {
-                    self.say(ring, None);
+                    self.write_intent(ring, None);
                     pause();
                 }
             }
@@ -69,23 +69,23 @@ impl Shared {
     }
 
     /// Publishes a claim: `first` becomes word 0 of its first frame. Whether it was in time.
-    pub fn commit(&mut self, ring: &Ring, claim: &Claimed, first: u64) -> bool {
+    pub fn commit(&mut self, ring: &Ring, claim: &Claim, first: u64) -> bool {
         let wrapped = claim.bytes_before_first();
         let word = if wrapped == 0 { first } else { pad(wrapped) };
         if wrapped != 0 {
             ring.head(claim.first).store(first, Ordering::Relaxed);
         }
         let head = ring.head(claim.start);
-        // Release: all of the claim is seen with it. [SYNC: COMMIT]
+        // Release: the whole claim becomes visible with it. [SYNC: COMMIT]
         let in_time = head.compare_exchange(claim.word, word, Ordering::Release, Ordering::Relaxed).is_ok();
-        self.say(ring, None);
+        self.write_intent(ring, None);
         in_time
     }
 
     /// Writes the intent.
-    fn say(&self, ring: &Ring, intent: Option<Intent>) {
-        // Release: whoever sees it taken back sees all that was written before; the exchange of the tail that follows
-        // releases an intent.
+    fn write_intent(&self, ring: &Ring, intent: Option<Intent>) {
+        // Release: a process that sees it taken back sees all earlier writes. An intent is released by the exchange of the tail
+        // that follows.
         ring.intent(self.me).store(intent.map_or(0, Intent::word), Ordering::Release);
     }
 
@@ -94,17 +94,17 @@ impl Shared {
         let before_first = if bytes > until_wrap { until_wrap } else { 0 };
         let bytes = bytes + before_first;
         let need = tail + bytes + LINE + SLACK;
-        self.say(ring, Some(Intent { start: tail, bytes }));
+        self.write_intent(ring, Some(Intent { start: tail, bytes }));
         if need <= ring.limit().load(Ordering::Relaxed) {
             exchange(ring, Tail::free(tail), Tail::owned(tail + bytes, self.me))?;
         } else {
             exchange(ring, Tail::free(tail), Tail::owned(tail, self.me))?;
-            match ring.raise_limit(Some(self.me), tail, need, &mut self.watch) {
-                Raised::Room => {}
-                Raised::BackPressured(slowest) => return self.no_room(ring, tail, slowest),
-                Raised::PassBy(end) => {
-                    return match self.pass_by(ring, tail, end)? {
-                        Some(slowest) => self.no_room(ring, tail, slowest),
+            match ring.raise_limit(Some(self.me), tail, need, &mut self.stalls) {
+                Raised::Space => {}
+                Raised::BackPressured(slowest) => return self.no_space(ring, tail, slowest),
+                Raised::PadTo(end) => {
+                    return match self.pad_region(ring, tail, end)? {
+                        Some(slowest) => self.no_space(ring, tail, slowest),
                         None => Err(Lost),
                     };
                 }
@@ -115,13 +115,13 @@ impl Shared {
         let sequence = ring.sequence(tail).load(Ordering::Relaxed);
         ring.write_next(tail + bytes, sequence.wrapping_add(count));
         let word = claimed(self.me, bytes);
-        // Release: whoever passes the claim over leads readers to the header behind it.
+        // Release: a process that passes the claim over leads readers to the header behind it.
         let head = ring.head(tail);
         head.compare_exchange(0, word, Ordering::Release, Ordering::Relaxed).map_err(|_| Lost)?;
-        let claim = Claimed { start: tail, bytes, first: tail + before_first, sequence, word };
+        let claim = Claim { start: tail, bytes, first: tail + before_first, sequence, word };
         let owned = Tail::owned(tail + bytes, self.me);
         if exchange(ring, owned, Tail::free(tail + bytes)).is_err() {
-            // Taken over. It may have been left to us, or passed by already.
+            // Taken over. It may still be a claim, or padded already.
             ring.pass_over(tail, word, bytes);
             return Err(Lost);
         }
@@ -129,17 +129,17 @@ impl Shared {
     }
 
     /// Gives the tail back as it was.
-    fn no_room(&mut self, ring: &Ring, tail: u64, slowest: Slowest) -> Result<Tried, Lost> {
+    fn no_space(&mut self, ring: &Ring, tail: u64, slowest: Slowest) -> Result<Tried, Lost> {
         exchange(ring, Tail::owned(tail, self.me), Tail::free(tail))?;
-        self.say(ring, None);
+        self.write_intent(ring, None);
         Ok(Tried::BackPressured(slowest))
     }
 
-    /// Passes by what another publisher may yet write, up to `end`. This publisher owns the tail, and gives it back if that
-    /// can be done; else says who is in the way.
-    fn pass_by(&mut self, ring: &Ring, tail: u64, end: u64) -> Result<Option<Slowest>, Lost> {
+    /// Pads what another publisher may still write, up to `end`. This publisher owns the tail, and gives it back if it
+    /// succeeds; else it returns what is in the way.
+    fn pad_region(&mut self, ring: &Ring, tail: u64, end: u64) -> Result<Option<Slowest>, Lost> {
         let need = end + LINE + SLACK;
-        if let Err(slowest) = ring.check_subscribers(tail, need, &mut self.watch) {
+        if let Err(slowest) = ring.check_subscribers(tail, need, &mut self.stalls) {
             return Ok(Some(slowest));
         }
         let bytes = end - tail;
@@ -148,9 +148,9 @@ impl Shared {
             let slowest = Slowest { process: me, is_subscriber: false, slot: self.me, behind_bytes: bytes };
             return Ok(Some(slowest));
         }
-        self.say(ring, Some(Intent { start: tail, bytes }));
+        self.write_intent(ring, Some(Intent { start: tail, bytes }));
         exchange(ring, Tail::owned(tail, self.me), Tail::owned(end, self.me))?;
-        // Only now: nobody else could claim what the limit now allows.
+        // Only while this publisher owns the tail, so that no other one claims what the limit now allows.
         ring.raise_limit_to(need);
         let sequence = ring.sequence(tail).load(Ordering::Relaxed);
         ring.write_next(end, sequence);
@@ -160,9 +160,9 @@ impl Shared {
         Ok(None)
     }
 
-    /// The tail, once it is nobody's.
+    /// The tail, as soon as it has no owner.
     fn free_tail(&mut self, ring: &Ring) -> u64 {
-        let mut patience = Patience::new(ring.shape.stall_ms);
+        let mut timer = StallTimer::new(ring.shape.stall_ms);
         loop {
             let word = ring.tail().load(Ordering::Acquire);
             let tail = Tail::parse(word);
@@ -173,27 +173,27 @@ impl Shared {
                 }
                 continue;
             };
-            if patience.is_over(word, || ring.presence.has_publisher(owner)) {
+            if timer.is_over(word, || ring.presence.has_publisher(owner)) {
                 self.take_over(ring, tail, owner);
             }
         }
     }
 
-    /// Moves the tail past a frame whose publisher was alone, and died before it could. Others may do the same meanwhile.
+    /// Moves the tail past a frame of an exclusive publisher that died before it did so. Others may do the same at this time.
     fn follow(&self, ring: &Ring, tail: Tail, next: u64, messages: u64) {
-        // Who wakes up late writes what is there already, as long as nobody has come around.
-        self.say(ring, Some(Intent { start: tail.position, bytes: next - tail.position }));
-        // Exchanged for itself: the tail is still there, and whoever moves it sees the intent.
+        // A publisher that was stopped here later writes what is there already, unless the ring has come around.
+        self.write_intent(ring, Some(Intent { start: tail.position, bytes: next - tail.position }));
+        // Exchanged for itself: the tail is still there, and a publisher that moves it sees the intent.
         if exchange(ring, tail, tail).is_ok() {
             fence(Ordering::Release); // [SYNC: LIMIT]
             let sequence = ring.sequence(tail.position).load(Ordering::Relaxed);
             ring.sequence(next).store(sequence.wrapping_add(messages), Ordering::Relaxed);
             let _ = exchange(ring, tail, Tail::free(next));
         }
-        self.say(ring, None);
+        self.write_intent(ring, None);
     }
 
-    /// Takes the tail from an owner that is dead or has stood still.
+    /// Takes the tail from an owner that is dead or stalled.
     fn take_over(&mut self, ring: &Ring, tail: Tail, owner: usize) {
         let end = tail.position;
         let intent = Intent::parse(ring.intent(owner).load(Ordering::Acquire), end);
@@ -202,13 +202,13 @@ impl Shared {
         let word = head.load(Ordering::Acquire);
         ring.count(word::TAKEN_OVER);
         if end > start && (word == claimed(owner, end - start) || word == pad(end - start)) {
-            // All is done but the last step.
+            // Only the last step is missing.
             let _ = exchange(ring, tail, Tail::free(end));
             return;
         }
-        // The header at `end` may yet be written by the owner, so the frame goes one line further.
+        // The owner may still write the header at `end`, so the frame is one line longer.
         let bytes = end + LINE - start;
-        self.say(ring, Some(Intent { start, bytes }));
+        self.write_intent(ring, Some(Intent { start, bytes }));
         let taken = Tail::owned(end + LINE, self.me);
         if exchange(ring, tail, taken).is_ok() {
             ring.raise_limit_to(end + 2 * LINE);
@@ -223,92 +223,45 @@ impl Shared {
             }
             let _ = exchange(ring, taken, Tail::free(end + LINE));
         }
-        self.say(ring, None);
+        self.write_intent(ring, None);
     }
 }
 
-impl Claimed {
+impl Claim {
     fn bytes_before_first(&self) -> u64 {
         self.first - self.start
     }
 
-    /// Behind its last byte.
+    /// Position after its last byte.
     pub fn end(&self) -> u64 {
         self.start + self.bytes
     }
 }
 
-/// Another publisher was faster, or has taken over: try again.
+/// Another publisher was faster, or has taken the claim over: try again.
 #[derive(Debug)]
 struct Lost;
 
-/// Acquire pairs with the release of whoever exchanged the tail before: what they wrote to the ring, the limit and their
-/// slots is seen; release makes the intent and the header of the next frame seen.
+/// Acquire pairs with the release of the publisher that exchanged the tail before: its writes to the ring, the limit and its
+/// slot are visible here. Release makes the intent and the header of the next frame visible.
 fn exchange(ring: &Ring, from: Tail, to: Tail) -> Result<(), Lost> {
     let exchanged = ring.tail().compare_exchange(from.word(), to.word(), Ordering::AcqRel, Ordering::Relaxed);
     exchanged.map(drop).map_err(|_| Lost)
 }
 
-/// Waits for another process to go on, and knows when to wait no longer.
-#[derive(Debug)]
-pub(crate) struct Patience {
-    stall: Duration,
-    word: u64,
-    looks: u32,
-    since: Option<Instant>,
-    next_check: Duration,
-}
-
-/// Looks before the clock is asked.
-const SPINS: u32 = 200;
-/// How often it is asked whether the other is alive.
-pub(crate) const ALIVE_INTERVAL: Duration = Duration::from_millis(2);
-
-impl Patience {
-    /// `stall_ms` 0: whoever lives is waited for.
-    pub fn new(stall_ms: u64) -> Self {
-        let stall = if stall_ms == 0 { Duration::MAX } else { Duration::from_millis(stall_ms) };
-        Self { stall, word: 0, looks: 0, since: None, next_check: ALIVE_INTERVAL }
-    }
-
-    /// Waits a little. Whether the one who wrote `word` need not be waited for any longer.
-    pub fn is_over(&mut self, word: u64, is_alive: impl Fn() -> bool) -> bool {
-        if self.word != word {
-            *self = Self { word, looks: 0, since: None, next_check: ALIVE_INTERVAL, ..*self };
-        }
-        pause();
-        if cfg!(loom) {
-            return !is_alive();
-        }
-        self.looks += 1;
-        if self.looks < SPINS {
-            return false;
-        }
-        let waited = self.since.get_or_insert_with(Instant::now).elapsed();
-        if waited >= self.next_check {
-            self.next_check = waited + ALIVE_INTERVAL;
-            if waited >= self.stall || !is_alive() {
-                return true;
-            }
-        }
-        // More publishers than processors: the other may wait for this one's.
-        std::thread::yield_now();
-        false
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::alone::{Alone, settle};
+    use crate::exclusive::{Exclusive, settle};
     use crate::format::{Delivery, RING_BYTES_MIN, Shape, message};
     use crate::reader::{Found, Reader, Start};
     use crate::ring::Presence;
-    use crate::words::Words;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
+    use tapedb_shm::Words;
+    use tapedb_shm::atomics::AtomicU64;
 
-    /// Publisher 0 lives or not; the others do.
+    /// Publisher 0 is alive or not; the others are.
     #[derive(Debug, Clone)]
     struct Zero(Arc<AtomicBool>);
 
@@ -339,17 +292,16 @@ mod tests {
         (ring, lives)
     }
 
-    /// Bytes of the claim that is broken off.
+    /// Bytes of the claim that is interrupted.
     const BYTES: u64 = 3 * LINE;
     /// Steps of a claim.
     const STEPS: usize = 7;
 
-    /// Goes through steps of a claim at `tail`, one by one, as `try_claim` does when there is room: those from `from` up to
-    /// `to`. Whether all of them worked.
-    fn go(ring: &Ring, tail: u64, from: usize, to: usize) -> bool {
+    /// Does the steps `from..to` of a claim at `tail`, as `try_claim` does when there is space. Whether all of them succeeded.
+    fn steps(ring: &Ring, tail: u64, from: usize, to: usize) -> bool {
         let end = tail + BYTES;
         let claim = claimed(0, BYTES);
-        let exchanged = |word: &crate::atomics::AtomicU64, from, to| {
+        let exchanged = |word: &AtomicU64, from, to| {
             word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
         (from..to).all(|step| match step {
@@ -365,7 +317,7 @@ mod tests {
             3 => exchanged(ring.head(tail), 0, claim),
             4 => exchange(ring, Tail::owned(end, 0), Tail::free(end)).is_ok(),
             5 => {
-                // Long bodies that look like anything: whoever reads them as frames is lost.
+                // A long body of arbitrary bytes: a process that reads them as frames fails.
                 ring.write(tail, ring.sequence(tail).load(Ordering::Relaxed), 7, &[0xab; 160]);
                 true
             }
@@ -373,15 +325,15 @@ mod tests {
         })
     }
 
-    fn publish(ring: &Ring, shared: &mut Shared, number: u64) -> bool {
-        let Tried::Claimed(claim) = shared.claim(ring, LINE, 1) else { return false };
+    fn publish(ring: &Ring, claimer: &mut Claimer, number: u64) -> bool {
+        let Tried::Claimed(claim) = claimer.claim(ring, LINE, 1) else { return false };
         ring.write(claim.first, claim.sequence, number as i64, &number.to_le_bytes());
-        shared.commit(ring, &claim, message(8, 1, 0))
+        claimer.commit(ring, &claim, message(8, 1, 0))
     }
 
     /// The numbers of all messages of type 1 that are there; waits for `count`.
     fn read(ring: &Ring, reader: &mut Reader, count: usize) -> Vec<u64> {
-        let (mut numbers, mut body, mut looks) = (Vec::new(), [0; 4096], 0);
+        let (mut numbers, mut body, mut checks) = (Vec::new(), [0; 4096], 0);
         while numbers.len() < count {
             match reader.poll(ring, &mut body, |_, _| true).unwrap() {
                 Found::Message { bytes: 8, type_id: 1, time, .. } => {
@@ -390,8 +342,8 @@ mod tests {
                 }
                 Found::Message { bytes, .. } => assert_eq!(bytes, 160),
                 Found::Nothing => {
-                    looks += 1;
-                    assert!(looks < 50_000_000, "it hangs after {numbers:?}: {ring:?}");
+                    checks += 1;
+                    assert!(checks < 50_000_000, "it hangs after {numbers:?}: {ring:?}");
                 }
             }
         }
@@ -403,16 +355,16 @@ mod tests {
         for step in 0..=STEPS {
             let (ring, lives) = ring(Delivery::Reliable, 0);
             let mut reader = Reader::join(&ring, 0, Start::Now, true);
-            let mut other = Shared::new(1);
+            let mut other = Claimer::new(1);
             assert!(publish(&ring, &mut other, 0));
             let tail = ring.frontier();
-            assert!(go(&ring, tail, 0, step));
+            assert!(steps(&ring, tail, 0, step));
             lives.store(false, Ordering::Relaxed);
             for number in 1..5 {
                 assert!(publish(&ring, &mut other, number));
             }
             assert_eq!(read(&ring, &mut reader, 5), [0, 1, 2, 3, 4], "dead after {step} steps");
-            // Lap after lap nothing is in the way.
+            // No later lap is blocked.
             for number in 5..3000 {
                 assert!(publish(&ring, &mut other, number));
                 assert_eq!(read(&ring, &mut reader, 1), [number]);
@@ -421,84 +373,84 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_after_the_only_publisher_died_goes_on() {
+    fn the_next_publisher_goes_on_after_the_only_one_died() {
         for step in 0..=STEPS {
             let (ring, lives) = ring(Delivery::Reliable, 0);
             let mut reader = Reader::join(&ring, 0, Start::Now, true);
-            assert!(publish(&ring, &mut Shared::new(1), 0));
+            assert!(publish(&ring, &mut Claimer::new(1), 0));
             let tail = ring.frontier();
-            assert!(go(&ring, tail, 0, step));
+            assert!(steps(&ring, tail, 0, step));
             lives.store(false, Ordering::Relaxed);
             settle(&ring);
-            assert!(publish(&ring, &mut Shared::new(1), 1));
+            assert!(publish(&ring, &mut Claimer::new(1), 1));
             assert_eq!(read(&ring, &mut reader, 2), [0, 1], "dead after {step} steps");
         }
     }
 
     #[test]
-    fn who_comes_after_one_that_died_alone_goes_on_behind_what_it_published() {
+    fn a_shared_publisher_goes_on_behind_an_exclusive_one_that_died() {
         let (ring, _) = ring(Delivery::Reliable, 0);
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
-        let mut alone = Alone::new(&ring);
+        let mut exclusive = Exclusive::new(&ring);
         for number in 0..3u64 {
             let tail = ring.tail().load(Ordering::Relaxed);
-            let position = alone.room(&ring, LINE).unwrap();
-            ring.write(position, alone.sequence, number as i64, &number.to_le_bytes());
-            alone.add(ring.view(), LINE, message(8, 1, 0), 1);
-            alone.commit(ring.view());
-            // The last two never got as far as the tail.
+            let position = exclusive.reserve(&ring, LINE).unwrap();
+            ring.write(position, exclusive.sequence, number as i64, &number.to_le_bytes());
+            exclusive.add(ring.view(), LINE, message(8, 1, 0), 1);
+            exclusive.commit(ring.view());
+            // The last two were never added to the tail.
             if number > 0 {
                 ring.tail().store(tail, Ordering::Relaxed);
             }
         }
-        // Nor the last one as far as the number behind it.
+        // The number behind the last one was not written.
         let behind = 3 * LINE + ring.shape.ring_bytes;
         ring.sequence(behind).store(0xdead, Ordering::Relaxed);
-        assert!(publish(&ring, &mut Shared::new(1), 3));
+        assert!(publish(&ring, &mut Claimer::new(1), 3));
         assert_eq!(read(&ring, &mut reader, 4), [0, 1, 2, 3]);
         assert_eq!((reader.expected, reader.abandoned), (4, 0));
     }
 
     #[test]
-    fn one_alone_goes_on_behind_one_alone_that_died() {
+    fn an_exclusive_publisher_goes_on_behind_an_exclusive_one_that_died() {
         let (ring, _) = ring(Delivery::Reliable, 0);
         let mut reader = Reader::join(&ring, 0, Start::Now, true);
         let tail = ring.tail().load(Ordering::Relaxed);
-        let send = |alone: &mut Alone, number: u64| {
-            let position = alone.room(&ring, LINE).unwrap();
-            ring.write(position, alone.sequence, number as i64, &number.to_le_bytes());
-            alone.add(ring.view(), LINE, message(8, 1, 0), 1);
+        let send = |exclusive: &mut Exclusive, number: u64| {
+            let position = exclusive.reserve(&ring, LINE).unwrap();
+            ring.write(position, exclusive.sequence, number as i64, &number.to_le_bytes());
+            exclusive.add(ring.view(), LINE, message(8, 1, 0), 1);
         };
-        let mut alone = Alone::new(&ring);
-        (0..2).for_each(|number| send(&mut alone, number));
-        alone.commit(ring.view());
+        let mut exclusive = Exclusive::new(&ring);
+        (0..2).for_each(|number| send(&mut exclusive, number));
+        exclusive.commit(ring.view());
         ring.tail().store(tail, Ordering::Relaxed);
         ring.sequence(2 * LINE + ring.shape.ring_bytes).store(0xdead, Ordering::Relaxed);
-        let mut alone = Alone::new(&ring);
-        send(&mut alone, 2);
-        alone.commit(ring.view());
+        let mut exclusive = Exclusive::new(&ring);
+        send(&mut exclusive, 2);
+        exclusive.commit(ring.view());
         assert_eq!(read(&ring, &mut reader, 3), [0, 1, 2]);
         assert_eq!((reader.expected, reader.abandoned), (3, 0));
     }
 
     #[test]
-    fn a_publisher_may_be_stopped_after_any_step_and_wake_laps_later() {
+    fn a_publisher_may_be_stopped_after_any_step_and_continue_laps_later() {
         for (step, messages) in
             (0..=STEPS).flat_map(|step| [3, 900, 1500, 5000].map(|messages| (step, messages)))
         {
             let (ring, _) = ring(Delivery::Reliable, 1);
             let mut reader = Reader::join(&ring, 0, Start::Now, true);
-            let mut other = Shared::new(1);
+            let mut other = Claimer::new(1);
             assert!(publish(&ring, &mut other, 0));
             assert_eq!(read(&ring, &mut reader, 1), [0]);
             let tail = ring.frontier();
-            assert!(go(&ring, tail, 0, step));
+            assert!(steps(&ring, tail, 0, step));
             for number in 1..messages {
                 assert!(publish(&ring, &mut other, number));
                 assert_eq!(read(&ring, &mut reader, 1), [number]);
             }
-            // It goes on as if nothing had happened, until an exchange fails; all that it writes is out of everybody's way.
-            let is_done = go(&ring, tail, step, STEPS);
+            // It continues until an exchange fails; no other publisher uses the lines that it writes.
+            let is_done = steps(&ring, tail, step, STEPS);
             assert_eq!(is_done, step == STEPS, "{step}");
             assert!(publish(&ring, &mut other, messages));
             assert_eq!(read(&ring, &mut reader, 1), [messages]);

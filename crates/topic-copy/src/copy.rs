@@ -1,6 +1,6 @@
 //! A durable stream of a topic.
 
-use crate::error::FeedError;
+use crate::error::CopyError;
 use crate::marks::{Mark, Marks, MarksLoader};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tapedb_engine::{Database, Loader, StreamOptions};
@@ -10,9 +10,9 @@ use tapedb_topic::{Subscriber, Topic, TopicError, TopicPosition, Waiting};
 /// How a topic is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyOptions {
-    /// How long a message may wait for others before they are written together. Default: a millisecond.
+    /// How long a message may wait to be written together with others. Default: a millisecond.
     pub delay: Duration,
-    /// Whether publishers of a reliable topic wait for the copy. If not, it may miss messages, and says which. Default: yes.
+    /// Whether publishers of a reliable topic wait for the copy. If not, it may miss messages, and records which. Default: yes.
     pub is_waited_for: bool,
     /// How the copy waits for messages. Default: parked.
     pub waiting: Waiting,
@@ -39,12 +39,12 @@ pub struct CopyProgress {
     pub next_sequence: u64,
 }
 
-/// Keeps a durable stream of a topic: every message, in the topic's order, as long as it runs; what it could not copy is
-/// written down. When it is opened again it goes on where it was, if the topic still has that.
+/// Stores a topic in a durable stream: every message, in the topic's order, while it runs; messages that it could not copy are
+/// recorded. When it is opened again it goes on where it was, if the topic still has those messages.
 ///
-/// Nobody else may load into the stream.
+/// No other loader may write into the stream.
 #[derive(Debug)]
-pub struct CarbonCopy {
+pub struct TopicCopy {
     topic: Topic,
     stream: String,
     subscriber: Subscriber,
@@ -58,25 +58,25 @@ pub struct CarbonCopy {
     progress: CopyProgress,
     /// Messages copied when it was flushed last.
     flushed: u64,
-    /// When the oldest message came that has not been flushed.
+    /// When the oldest message that has not been flushed arrived.
     since: Option<Instant>,
 }
 
-impl CarbonCopy {
-    /// Opens the stream, or makes it, and goes on where an earlier copy of the same topic ended, else with the oldest message
+impl TopicCopy {
+    /// Opens the stream, or creates it, and goes on where an earlier copy of the same topic ended, else with the oldest message
     /// that the topic has.
     ///
     /// # Errors
-    /// [`FeedError::NoCopy`] when the stream has another schema or several spaces; the engine's, and the topic's.
+    /// [`CopyError::NoCopy`] when the stream has another schema or several spaces; the engine's, and the topic's.
     pub fn open(
         topic: &Topic,
         db: &Database,
         stream: &str,
         stream_options: StreamOptions,
         options: CopyOptions,
-    ) -> Result<Self, FeedError> {
+    ) -> Result<Self, CopyError> {
         let copy = db.open_or_create_stream(stream, topic.schema().clone(), stream_options)?;
-        let refuse = |why| Err(FeedError::NoCopy { stream: stream.into(), why });
+        let refuse = |why| Err(CopyError::NoCopy { stream: stream.into(), why });
         if copy.schema() != topic.schema() {
             return refuse("it has another schema");
         }
@@ -84,11 +84,11 @@ impl CarbonCopy {
             return refuse("it has several spaces, and a topic has one order");
         }
         let marks = MarksLoader::open(db, stream, topic.name(), stream_options)?;
-        let known = Marks::read(db, stream)?;
+        let marks_read = Marks::read(db, stream)?;
         let next_sequence = copy.stats()?.next_sequence;
         let subscriber = topic.subscriber().from_oldest().waiting(options.waiting);
-        let subscriber = if options.is_waited_for { subscriber } else { subscriber.watch_only() };
-        let mark = known.at(next_sequence).filter(|mark| mark.topic == topic.id());
+        let subscriber = if options.is_waited_for { subscriber } else { subscriber.without_back_pressure() };
+        let mark = marks_read.at(next_sequence).filter(|mark| mark.topic == topic.id());
         Ok(Self {
             expected: mark.map(|mark| mark.first + (next_sequence - mark.sequence)),
             subscriber: subscriber.open()?,
@@ -104,12 +104,12 @@ impl CarbonCopy {
         })
     }
 
-    /// Copies what there is, waiting for it at most `timeout`, and flushes what has waited long enough. Call it again and
-    /// again. How many messages it copied.
+    /// Copies the available messages, waiting for them at most `timeout`, and flushes those that have waited long enough. Call it
+    /// again and again. How many messages it copied.
     ///
     /// # Errors
-    /// The engine's: what keeps the stream from being written. The message at hand is then not in it.
-    pub fn step(&mut self, timeout: Duration) -> Result<u64, FeedError> {
+    /// The engine's, when the stream cannot be written. The current message is then not in it.
+    pub fn step(&mut self, timeout: Duration) -> Result<u64, CopyError> {
         let before = self.progress.copied;
         let timeout = self
             .since
@@ -127,17 +127,17 @@ impl CarbonCopy {
         Ok(self.progress.copied - before)
     }
 
-    /// Writes what has been copied. On success it survives as the stream's durability says.
+    /// Writes what has been copied. On success it survives as the stream's durability promises.
     ///
     /// # Errors
-    /// The engine's. [`FeedError::NoCopy`] when somebody else has loaded into the stream.
-    pub fn flush(&mut self) -> Result<(), FeedError> {
+    /// The engine's. [`CopyError::NoCopy`] when another loader has written into the stream.
+    pub fn flush(&mut self) -> Result<(), CopyError> {
         if self.since.take().is_none() {
             return Ok(());
         }
         if self.loader.flush()? != self.progress.next_sequence {
-            let why = "somebody else loads into it; give the copy a stream of its own";
-            return Err(FeedError::NoCopy { stream: self.stream.clone(), why });
+            let why = "another loader writes into it; give the copy a stream of its own";
+            return Err(CopyError::NoCopy { stream: self.stream.clone(), why });
         }
         self.flushed = self.progress.copied;
         Ok(())
@@ -151,13 +151,13 @@ impl CarbonCopy {
         CopyProgress { lag, lag_bytes, ..self.progress }
     }
 
-    /// What has come to the stream, without a look at the topic: no lag.
+    /// What is in the stream, without reading the topic: no lag.
     pub(crate) fn counted(&self) -> CopyProgress {
         CopyProgress { copied: self.flushed, ..self.progress }
     }
 
-    /// Sequence number in the topic of the first message that is not in the stream, as far as is known.
-    pub(crate) fn kept(&self) -> Option<u64> {
+    /// Sequence number in the topic of the first message that is not in the stream; `None` before the first copied message.
+    pub(crate) fn next_uncopied(&self) -> Option<u64> {
         let unflushed = self.progress.copied - self.flushed;
         self.expected.map(|expected| expected.saturating_sub(unflushed))
     }
@@ -173,7 +173,7 @@ impl CarbonCopy {
     }
 
     /// Copies the next message. Whether there was one.
-    fn copy_next(&mut self, timeout: Duration) -> Result<bool, FeedError> {
+    fn copy_next(&mut self, timeout: Duration) -> Result<bool, CopyError> {
         let message = match self.subscriber.next_within(timeout) {
             Ok(None) => return Ok(false),
             Ok(Some(message)) => message,
@@ -188,13 +188,13 @@ impl CarbonCopy {
             Some(expected) if sequence < expected => return Ok(true),
             Some(expected) if sequence == expected => {}
             expected => {
-                // What came by since an earlier copy ended, or what was overwritten meanwhile.
+                // Messages since an earlier copy ended, or that were overwritten.
                 let missed = match expected {
                     Some(expected) if self.progress.copied == 0 => sequence - expected,
                     _ => self.missed_here,
                 };
                 let Self { topic, progress, marks, loader, .. } = self;
-                // The mark comes before its message, so all before it has to be there.
+                // The mark is written before its message, so all earlier messages must be in the stream.
                 loader.flush()?;
                 let mark =
                     Mark { topic: topic.id(), first: sequence, sequence: progress.next_sequence, missed };
@@ -212,9 +212,9 @@ impl CarbonCopy {
     }
 }
 
-impl Drop for CarbonCopy {
+impl Drop for TopicCopy {
     fn drop(&mut self) {
-        // Whoever needs to know of an error flushes.
+        // A caller that needs the error flushes before.
         let _ = self.flush();
     }
 }

@@ -1,14 +1,14 @@
-//! Topics, their copies, and feeds over both.
+//! Topics, their copies, and cursors over both.
 
 mod copier;
 
 use std::thread;
 use std::time::Duration;
-use tapedb_carbon::{CarbonCopy, CopyOptions, Feed, FeedError, Joined};
 use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_engine::{Database, StreamOptions};
 use tapedb_schema::Timestamp;
 use tapedb_topic::{Delivery, Folder, Publisher, Topic, TopicOptions};
+use tapedb_topic_copy::{AnyCursor, CopyError, CopyOptions, Joined, TopicCopy};
 
 #[derive(Record, Default, Debug, Clone, PartialEq)]
 #[record(message)]
@@ -35,8 +35,8 @@ impl Home {
         Topic::open_or_create(&Folder::at(self.directory.path()), "t", &schema, &options).unwrap()
     }
 
-    fn copy(&self, topic: &Topic) -> CarbonCopy {
-        CarbonCopy::open(topic, &self.db, "copy", StreamOptions::default(), CopyOptions::default()).unwrap()
+    fn copy(&self, topic: &Topic) -> TopicCopy {
+        TopicCopy::open(topic, &self.db, "copy", StreamOptions::default(), CopyOptions::default()).unwrap()
     }
 
     /// Sequence numbers and numbers of what was copied.
@@ -57,13 +57,13 @@ fn send(publisher: &mut Publisher, numbers: std::ops::Range<u64>) {
     }
 }
 
-fn drain(copy: &mut CarbonCopy) {
+fn drain(copy: &mut TopicCopy) {
     while copy.step(Duration::ZERO).unwrap() > 0 {}
     copy.flush().unwrap();
 }
 
 #[test]
-fn a_copy_has_everything_in_order_and_goes_on_where_it_was() {
+fn a_copy_has_all_messages_in_order_and_goes_on_where_it_was() {
     let home = Home::new();
     let topic = home.topic(Delivery::Lossy);
     let mut publisher = topic.publisher().unwrap();
@@ -72,7 +72,7 @@ fn a_copy_has_everything_in_order_and_goes_on_where_it_was() {
     drain(&mut copy);
     assert_eq!((copy.progress().copied, copy.progress().lag), (500, 0));
     drop(copy);
-    // Not copied yet, and still there: the next one gets them.
+    // Not copied yet, and still in the ring: the next copy gets them.
     send(&mut publisher, 500..900);
     let mut copy = home.copy(&topic);
     assert!(copy.progress().lag >= 400);
@@ -83,7 +83,7 @@ fn a_copy_has_everything_in_order_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_copy_says_what_it_missed() {
+fn a_copy_counts_what_it_missed() {
     let home = Home::new();
     let topic = home.topic(Delivery::Lossy);
     let mut publisher = topic.publisher().unwrap();
@@ -96,7 +96,7 @@ fn a_copy_says_what_it_missed() {
     assert_eq!((copy.progress().copied + missed, copy.progress().lag), (5000, 0));
     assert!(missed > 3000);
     drop(copy);
-    // Also what it missed while nobody copied.
+    // Also what it missed while it was closed.
     send(&mut publisher, 5000..9000);
     let mut copy = home.copy(&topic);
     drain(&mut copy);
@@ -106,7 +106,7 @@ fn a_copy_says_what_it_missed() {
 }
 
 #[test]
-fn a_copy_that_is_overtaken_before_its_first_message_says_so() {
+fn a_copy_that_is_overtaken_before_its_first_message_counts_what_it_missed() {
     let home = Home::new();
     let topic = home.topic(Delivery::Lossy);
     let mut publisher = topic.publisher().unwrap();
@@ -119,13 +119,12 @@ fn a_copy_that_is_overtaken_before_its_first_message_says_so() {
 }
 
 #[test]
-fn what_cannot_be_a_copy_is_refused() {
+fn a_stream_that_cannot_be_a_copy_is_refused() {
     let home = Home::new();
     let topic = home.topic(Delivery::Lossy);
-    let open =
-        |name: &str, options| CarbonCopy::open(&topic, &home.db, name, options, CopyOptions::default());
+    let open = |name: &str, options| TopicCopy::open(&topic, &home.db, name, options, CopyOptions::default());
     let spaces = StreamOptions { spaces: 2, ..StreamOptions::default() };
-    assert!(matches!(open("spaces", spaces), Err(FeedError::NoCopy { .. })));
+    assert!(matches!(open("spaces", spaces), Err(CopyError::NoCopy { .. })));
     let other = "message Other { x: i64 }".parse().unwrap();
     home.db.create_stream("other", other, StreamOptions::default()).unwrap();
     assert!(open("other", StreamOptions::default()).is_err());
@@ -136,14 +135,14 @@ fn what_cannot_be_a_copy_is_refused() {
     loader.flush().unwrap();
     send(&mut publisher, 0..1);
     copy.step(Duration::ZERO).unwrap();
-    assert!(matches!(copy.flush(), Err(FeedError::NoCopy { .. })));
+    assert!(matches!(copy.flush(), Err(CopyError::NoCopy { .. })));
 }
 
-/// Numbers from a feed, until one is there.
-fn numbers(feed: &mut Feed, last: u64) -> Vec<u64> {
+/// Numbers from a cursor, up to `last`.
+fn numbers(cursor: &mut AnyCursor, last: u64) -> Vec<u64> {
     let mut numbers = Vec::new();
     while numbers.last() != Some(&last) {
-        let message = feed.next_within(LONG).unwrap().expect("a message");
+        let message = cursor.next_within(LONG).unwrap().expect("a message");
         let tick: Tick = message.decode().unwrap();
         assert_eq!(
             (message.symbol(), message.time()),
@@ -158,15 +157,15 @@ fn numbers(feed: &mut Feed, last: u64) -> Vec<u64> {
 fn a_strategy_runs_unchanged_on_a_stream_and_on_a_topic() {
     let home = Home::new();
     let topic = home.topic(Delivery::Reliable);
-    let mut feeds: Vec<Feed> = vec![topic.subscriber().open().unwrap().into()];
+    let mut cursors: Vec<AnyCursor> = vec![topic.subscriber().open().unwrap().into()];
     let mut publisher = topic.publisher().unwrap();
     let mut copy = home.copy(&topic);
-    feeds.push(home.db.stream("copy").unwrap().cursor().live().open().unwrap().into());
+    cursors.push(home.db.stream("copy").unwrap().cursor().live().open().unwrap().into());
     send(&mut publisher, 0..300);
     drain(&mut copy);
-    for mut feed in feeds {
-        assert_eq!(numbers(&mut feed, 299), (0..300).collect::<Vec<_>>());
-        assert!(feed.next().unwrap().is_none());
+    for mut cursor in cursors {
+        assert_eq!(numbers(&mut cursor, 299), (0..300).collect::<Vec<_>>());
+        assert!(cursor.next().unwrap().is_none());
     }
 }
 
@@ -183,7 +182,7 @@ fn history_and_topic_join_without_a_gap_while_everything_runs() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 send(&mut publisher, 700..20_000);
-                // The last ones come when everybody is live.
+                // The last ones are published when both subscribers are live.
                 while topic.stats().subscribers.len() < 2 {
                     thread::yield_now();
                 }
@@ -201,9 +200,9 @@ fn history_and_topic_join_without_a_gap_while_everything_runs() {
             let joined = Joined::open(&topic, &home.db, "copy", history, live).unwrap();
             let step = if filtered { 2 } else { 1 };
             let expected: Vec<u64> = (0..=LAST).skip(step - 1).step_by(step).collect();
-            let mut feed = Feed::from(joined);
-            assert!(numbers(&mut feed, LAST) == expected, "a gap, or something twice");
-            let Feed::Joined(joined) = feed else { panic!("another feed") };
+            let mut cursor = AnyCursor::from(joined);
+            assert!(numbers(&mut cursor, LAST) == expected, "a gap, or something twice");
+            let AnyCursor::Joined(joined) = cursor else { panic!("another cursor") };
             assert!(joined.is_live());
             copying.join().unwrap();
         });

@@ -1,16 +1,23 @@
-//! Copies that look after themselves.
+//! Copies on their own threads.
 
 use crate::{Home, LONG, Tick, send};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use tapedb_carbon::{Copier, CopierEvent, CopierOptions, CopierState, CopierStatus, CopyOptions, FeedError};
 use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Late, StreamOptions};
 use tapedb_schema::Timestamp;
 use tapedb_topic::{Delivery, Folder, Topic, TopicError};
+use tapedb_topic_copy::{
+    Copier, CopierEvent, CopierIntervals, CopierOptions, CopierState, CopierStatus, CopyError, CopyOptions,
+};
 
-/// A copier, and the names of what happened to it.
+/// A test need not wait for the default intervals.
+const SHORT: Duration = Duration::from_millis(1);
+/// Long enough to see that it is failing.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// A copier, and the names of its events.
 fn start(home: &Home) -> (Copier, Arc<Mutex<Vec<&'static str>>>) {
     let events = Arc::<Mutex<Vec<&'static str>>>::default();
     let theirs = events.clone();
@@ -34,6 +41,7 @@ fn options(home: &Home) -> CopierOptions {
         stream: "copy".into(),
         stream_options: StreamOptions::default(),
         copy: CopyOptions::default(),
+        intervals: CopierIntervals { search: SHORT, check: SHORT, retry_min: RETRY, retry_max: RETRY },
     }
 }
 
@@ -69,14 +77,14 @@ fn a_copier_waits_for_its_topic_and_copies_what_was_published_before_it_is_stopp
     assert_eq!((status.copied, status.missed, status.failures, status.position), (900, 0, 0, 900));
     assert_eq!(numbers(&home), (0..900).collect::<Vec<_>>());
     assert_eq!(*events.lock().unwrap(), ["waiting", "began"]);
-    // Nobody keeps publishers waiting any more.
+    // Publishers do not wait for it any more.
     assert!(topic.stats().subscribers.is_empty());
     send(&mut publisher, 900..1000);
     assert_eq!((copier.status().lag, copier.status().lag_bytes > 0), (100, true));
 }
 
 #[test]
-fn a_topic_that_is_made_anew_is_copied_behind_the_old_one() {
+fn a_topic_that_is_created_again_is_copied_behind_the_old_one() {
     let home = Home::new();
     let (copier, events) = start(&home);
     for round in 0..3 {
@@ -97,7 +105,7 @@ fn a_topic_that_is_made_anew_is_copied_behind_the_old_one() {
 }
 
 #[test]
-fn who_still_publishes_to_a_deleted_topic_is_copied() {
+fn messages_still_published_to_a_deleted_topic_are_copied() {
     let home = Home::new();
     let (copier, _) = start(&home);
     let topic = home.topic(Delivery::Reliable);
@@ -105,17 +113,19 @@ fn who_still_publishes_to_a_deleted_topic_is_copied() {
     send(&mut publisher, 0..10);
     until(&copier, |status| status.copied == 10);
     Topic::delete(&Folder::at(home.directory.path()), "t").unwrap();
-    // Longer than it takes to be noticed.
-    thread::sleep(Duration::from_millis(700));
-    send(&mut publisher, 10..20);
-    until(&copier, |status| status.copied == 20);
+    // The copier checks the topic's name many times in between.
+    for first in (10..100).step_by(10) {
+        send(&mut publisher, first..first + 10);
+        until(&copier, |status| status.copied == first + 10);
+        thread::sleep(2 * SHORT);
+    }
     drop(publisher);
     until(&copier, |status| status.state == CopierState::Waiting);
-    assert_eq!(numbers(&home), (0..20).collect::<Vec<_>>());
+    assert_eq!(numbers(&home), (0..100).collect::<Vec<_>>());
 }
 
 #[test]
-fn what_the_stream_refuses_holds_nobody_up_and_is_tried_again() {
+fn a_refused_message_stops_no_publisher_and_is_tried_again() {
     let home = Home::new();
     let strict = StreamOptions { late: Late::Refuse, ..StreamOptions::default() };
     let schema = SchemaBuilder::new().with::<Tick>().finish();
@@ -144,9 +154,9 @@ fn what_the_stream_refuses_holds_nobody_up_and_is_tried_again() {
 }
 
 #[test]
-fn what_cannot_be_a_topic_is_refused_at_once() {
+fn an_invalid_name_of_a_topic_is_refused_at_once() {
     let home = Home::new();
     let wrong = CopierOptions { topic: "a/b".into(), ..options(&home) };
     let refused = Copier::start(&home.db, wrong, |_| {});
-    assert!(matches!(refused, Err(FeedError::Topic(TopicError::Name { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(CopyError::Topic(TopicError::Name { .. }))), "{refused:?}");
 }

@@ -1,4 +1,4 @@
-//! Keeping processors awake: on a processor that halted, whatever wakes a thread costs tens of microseconds more.
+//! Keeping processors awake: on a processor that has halted, waking a thread costs tens of microseconds more.
 
 use crate::system;
 use std::fs::File;
@@ -8,24 +8,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// Where Linux takes what wake-ups may cost at most: four bytes, microseconds, for as long as the file is open.
+/// Where Linux takes the longest wake-up latency: four bytes, microseconds, valid while the file is open.
 const WAKE_LATENCY: &str = "/dev/cpu_dma_latency";
-/// Looks away between two at whether it is over: some tens of microseconds.
+/// Pauses between two checks whether it is over: some tens of microseconds.
 const PAUSES: u32 = 1000;
 
-/// Keeps the processors that the calling thread may use from halting, for as long as it lives.
+/// Keeps the processors that the calling thread may use from halting, while it exists.
 ///
-/// One thread for each processor, pinned to it, of the scheduling policy `SCHED_IDLE`: it runs when nothing else wants the
-/// processor, and whatever is woken there takes it at once. Where the process may (it takes root), 0 µs are asked for in
-/// `/dev/cpu_dma_latency` too, which keeps real processors from sleeping deeply.
+/// One thread for each processor, pinned to it, of the scheduling policy `SCHED_IDLE`: it runs when no other thread wants
+/// the processor, and a thread that is woken there takes it at once. If the process may (it takes root), it also asks for 0 µs
+/// in `/dev/cpu_dma_latency`, which keeps real processors from deep sleep.
 ///
-/// It costs what an idle machine saves: processors show as wholly busy, take power and heat, leave less to their
-/// hyperthreads, and use up what a burstable virtual machine or a container with a quota has. Threads that queue for one
-/// processor are fetched by another later, as that is never quite idle: at a millisecond's tick, not at once. One is enough
-/// for a machine.
+/// It costs what an idle machine saves: processors show as wholly busy, use power, become hot, leave less to their
+/// hyperthreads, and use up the quota of a burstable virtual machine or a container. Threads that queue for one processor
+/// move to another one later, because that is never quite idle: at a millisecond's tick, not at once. One is enough for a
+/// machine.
 ///
 /// ```
-/// use tapedb_topic::Awake;
+/// use tapedb_shm::Awake;
 ///
 /// let awake = Awake::keep()?;
 /// assert!(awake.cores() >= 1);
@@ -34,28 +34,28 @@ const PAUSES: u32 = 1000;
 #[derive(Debug)]
 pub struct Awake {
     cores: usize,
-    /// Asks for wake-ups without delay for as long as it is open.
+    /// Asks for wake-ups without delay while it is open.
     wake_latency: Option<File>,
     stopping: Arc<AtomicBool>,
 }
 
 impl Awake {
-    /// Begins.
+    /// Starts one thread for each processor.
     ///
     /// # Errors
-    /// The system's, naming the processor: no thread can be begun, or it may not be made idle. Then none stays awake.
+    /// The system's, with the processor: no thread can be started, or it may not be made idle. Then none is kept awake.
     pub fn keep() -> io::Result<Self> {
         let cores = system::usable_cores()?;
-        // Threads that have begun end when it is dropped: also where a later one could not.
+        // Dropping it ends the threads that have started, also if a later one could not.
         let awake = Self {
             cores: cores.len(),
             wake_latency: ask_for_wakes_without_delay().ok(),
             stopping: Arc::default(),
         };
-        let (told, heard) = channel();
-        cores.iter().try_for_each(|core| awake.begin(*core, told.clone()))?;
-        drop(told);
-        all_began(&heard)?;
+        let (started, results) = channel();
+        cores.iter().try_for_each(|core| awake.start(*core, started.clone()))?;
+        drop(started);
+        all_started(&results)?;
         Ok(awake)
     }
 
@@ -65,21 +65,21 @@ impl Awake {
         self.cores
     }
 
-    /// Whether the system was also asked for wake-ups without delay, which keeps real processors from sleeping deeply.
+    /// Whether the system was also asked for wake-ups without delay, which keeps real processors from deep sleep.
     #[must_use]
     pub fn bars_deep_sleep(&self) -> bool {
         self.wake_latency.is_some()
     }
 
-    fn begin(&self, core: usize, told: Sender<io::Result<()>>) -> io::Result<()> {
+    fn start(&self, core: usize, started: Sender<io::Result<()>>) -> io::Result<()> {
         let stopping = self.stopping.clone();
         let spin = move || {
             let idle = system::pin_to_core(core).and_then(|()| system::run_when_idle());
             let is_idle = idle.is_ok();
-            // Whoever began this waits for it, unless another one failed.
-            let _ = told.send(idle.map_err(|error| naming(core, &error)));
-            drop(told);
-            // At the priority of others it would take half of the processor.
+            // The receiver is gone if another one failed.
+            let _ = started.send(idle.map_err(|error| naming(core, &error)));
+            drop(started);
+            // At normal priority it would take half of the processor.
             while is_idle && !stopping.load(Ordering::Relaxed) {
                 (0..PAUSES).for_each(|_| std::hint::spin_loop());
             }
@@ -90,16 +90,16 @@ impl Awake {
 }
 
 impl Drop for Awake {
-    /// Ends it. Threads are not waited for: each ends when it next runs, at once where nothing else does, and on a busy
-    /// processor only when that has time for what is idle.
+    /// Ends the threads without waiting for them: each ends when it runs next, at once on an idle processor, on a busy one
+    /// when that has time for idle threads.
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 }
 
-/// The first error of those that began.
-fn all_began(heard: &Receiver<io::Result<()>>) -> io::Result<()> {
-    heard.iter().collect()
+/// The first error of the threads that were started.
+fn all_started(results: &Receiver<io::Result<()>>) -> io::Result<()> {
+    results.iter().collect()
 }
 
 fn naming(core: usize, error: &io::Error) -> io::Error {
@@ -121,11 +121,11 @@ mod tests {
     /// From linux/sched.h.
     const SCHED_IDLE: &str = "5";
 
-    /// Names and policies of this process's threads that keep a processor awake, and how many they may use.
-    fn keepers() -> BTreeSet<(String, String, usize)> {
+    /// Names and policies of this process's threads that keep a processor awake, and whether they are bound to one.
+    fn awake_threads() -> BTreeSet<(String, String, usize)> {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-        // A thread may end between two looks at it.
-        let keepers = tasks.filter_map(|task| {
+        // A thread may end between two reads.
+        let found = tasks.filter_map(|task| {
             let task = task.ok()?.path();
             let stat = std::fs::read_to_string(task.join("stat")).ok()?;
             let (name, fields) = stat.split_once('(')?.1.rsplit_once(')')?;
@@ -136,22 +136,22 @@ mod tests {
             let is_one = cores.trim().parse::<usize>().is_ok();
             name.starts_with("tape-awake").then(|| (name.into(), policy.into(), usize::from(is_one)))
         });
-        keepers.collect()
+        found.collect()
     }
 
     #[test]
-    fn a_thread_for_each_processor_is_idle_and_goes() {
-        assert!(keepers().is_empty());
+    fn a_thread_for_each_processor_is_idle_and_ends() {
+        assert!(awake_threads().is_empty());
         let awake = Awake::keep().unwrap();
-        let seen = keepers();
+        let seen = awake_threads();
         assert_eq!(seen.len(), awake.cores());
         assert_eq!(awake.cores(), system::usable_cores().unwrap().len());
         assert!(seen.iter().all(|(_, policy, cores)| policy == SCHED_IDLE && *cores == 1), "{seen:?}");
         drop(awake);
-        // Others may have the processors: it is told of nothing but that they go.
+        // Other threads may have the processors, so the end has no fixed time.
         let began = Instant::now();
-        while !keepers().is_empty() {
-            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", keepers());
+        while !awake_threads().is_empty() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", awake_threads());
             thread::sleep(Duration::from_millis(1));
         }
     }

@@ -1,5 +1,5 @@
-//! What the operating system does for topics: mapped files, locks that end with their owner, sleeping on a word of shared
-//! memory, and barriers on the processors of others. Linux.
+//! The system calls for shared memory, of Linux: mapped files, locks that end with their owner, sleeping on a word, barriers
+//! on other processors, and where threads run.
 //!
 //! This file and `words` hold all of this crate's `unsafe`.
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// A file mapped for reading and writing, shared with all who have mapped it.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     address: *mut u8,
     bytes: usize,
 }
@@ -28,7 +28,7 @@ impl Mapping {
         Self::with(file, bytes, libc::MAP_POPULATE)
     }
 
-    /// Maps the first `bytes` of `file`, whose pages come when they are first touched.
+    /// Maps the first `bytes` of `file`. Its pages are loaded when they are first touched.
     ///
     /// # Errors
     /// The system's.
@@ -55,7 +55,7 @@ impl Mapping {
     }
 
     /// Address and bytes.
-    pub fn extent(&self) -> (*const u8, usize) {
+    pub(crate) fn extent(&self) -> (*const u8, usize) {
         (self.address, self.bytes)
     }
 }
@@ -71,7 +71,7 @@ impl Drop for Mapping {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+pub fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     let Ok(length) = libc::off_t::try_from(bytes) else {
         return Err(io::Error::from(io::ErrorKind::FileTooLarge));
     };
@@ -82,12 +82,12 @@ pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Gives a file the blocks that it lacks, and changes none that it has: others may be writing to them. Where the file system
-/// cannot, that is no error.
+/// Gives a file the blocks that it lacks, and does not change the others: other processes may write to them. A file system that
+/// cannot do this is no error.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
+pub fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
     let Ok(length) = libc::off_t::try_from(bytes) else {
         return Err(io::Error::from(io::ErrorKind::FileTooLarge));
     };
@@ -103,19 +103,19 @@ pub(crate) fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
 
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hold {
-    /// With others who share it.
+pub enum Hold {
+    /// With other holders.
     Shared,
-    /// Alone.
-    Alone,
+    /// Without other holders.
+    Exclusive,
 }
 
-/// Takes a lock on bytes of a file without waiting; it belongs to this opening of the file, and ends when that is closed, by
-/// whatever: the end of its process too. Whether it was taken.
+/// Takes a lock on bytes of a file without waiting. It belongs to this opening of the file and ends when that is closed, also
+/// by the end of its process. Whether it was taken.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn try_lock(file: &File, at: u64, bytes: u64, hold: Hold) -> io::Result<bool> {
+pub fn try_lock(file: &File, at: u64, bytes: u64, hold: Hold) -> io::Result<bool> {
     let mut lock = range(at, bytes, hold);
     match control(file.as_raw_fd(), libc::F_OFD_SETLK, &mut lock) {
         Ok(()) => Ok(true),
@@ -128,8 +128,8 @@ pub(crate) fn try_lock(file: &File, at: u64, bytes: u64, hold: Hold) -> io::Resu
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn is_locked(file: &File, at: u64, bytes: u64) -> io::Result<bool> {
-    let mut lock = range(at, bytes, Hold::Alone);
+pub fn is_locked(file: &File, at: u64, bytes: u64) -> io::Result<bool> {
+    let mut lock = range(at, bytes, Hold::Exclusive);
     control(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock)?;
     Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
 }
@@ -137,7 +137,7 @@ pub(crate) fn is_locked(file: &File, at: u64, bytes: u64) -> io::Result<bool> {
 fn range(at: u64, bytes: u64, hold: Hold) -> libc::flock {
     // SAFETY: `flock` is plain numbers, and zero is one.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = if hold == Hold::Alone { libc::F_WRLCK } else { libc::F_RDLCK } as libc::c_short;
+    lock.l_type = if hold == Hold::Exclusive { libc::F_WRLCK } else { libc::F_RDLCK } as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock.l_start = at as libc::off_t;
     lock.l_len = bytes as libc::off_t;
@@ -152,14 +152,13 @@ fn control(file: RawFd, command: c_int, lock: &mut libc::flock) -> io::Result<()
     Ok(())
 }
 
-/// Sleeps until somebody wakes those who sleep on `word`, unless its low half is not `seen` any more; at most `timeout`.
-#[cfg(not(loom))]
+/// The call behind [`crate::waiting::sleep_on`].
 pub(crate) fn sleep_on(word: &crate::atomics::AtomicU64, seen: u32, timeout: Duration) {
     let timeout = libc::timespec {
         tv_sec: timeout.as_secs().try_into().unwrap_or(3600),
         tv_nsec: timeout.subsec_nanos().into(),
     };
-    // SAFETY: the address is that of a live word's low half (this is little-endian, see `format`), which the system reads as
+    // SAFETY: the address is that of a live word's low half (this is little-endian, see `lib.rs`), which the system reads as
     // an atomic, and `timeout` outlives the call.
     unsafe {
         libc::syscall(
@@ -172,10 +171,9 @@ pub(crate) fn sleep_on(word: &crate::atomics::AtomicU64, seen: u32, timeout: Dur
     }
 }
 
-/// Wakes all who sleep on `word`, in whatever process.
-#[cfg(not(loom))]
+/// The call behind [`crate::waiting::wake_all`].
 pub(crate) fn wake_all(word: &crate::atomics::AtomicU64) {
-    // SAFETY: the address is that of a live word, which the system does not look at here.
+    // SAFETY: the address is that of a live word, which the system does not read here.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr().cast::<u32>(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
@@ -183,13 +181,13 @@ pub(crate) fn wake_all(word: &crate::atomics::AtomicU64) {
 const MEMBARRIER_GLOBAL_EXPEDITED: c_int = 1 << 1;
 const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: c_int = 1 << 2;
 
-/// Has every processor that runs a registered process pass a full barrier. Whether the system can.
+/// Makes every processor that runs a registered process pass a full barrier. `false` if the system cannot do this.
 pub(crate) fn barrier() -> bool {
     membarrier(MEMBARRIER_GLOBAL_EXPEDITED)
 }
 
-/// Registers this process for the [`barrier`]s of others. Whether the system can.
-pub(crate) fn take_part_in_barriers() -> bool {
+/// Registers this process for the [`barrier`]s of other processes. `false` if the system cannot do this.
+pub fn take_part_in_barriers() -> bool {
     static TAKES_PART: OnceLock<bool> = OnceLock::new();
     *TAKES_PART.get_or_init(|| membarrier(MEMBARRIER_REGISTER_GLOBAL_EXPEDITED))
 }
@@ -199,13 +197,13 @@ fn membarrier(command: c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// The user whose topics these are.
-pub(crate) fn user_id() -> u32 {
+/// The effective user of this process.
+pub fn user_id() -> u32 {
     // SAFETY: always succeeds.
     unsafe { libc::geteuid() }
 }
 
-/// Keeps the calling thread to one processor, counted from 0. What waits by spinning should have one for itself.
+/// Binds the calling thread to one processor, counted from 0. A thread that waits by spinning should have its own.
 ///
 /// # Errors
 /// When there is no such processor, or this process may not use it.
@@ -235,7 +233,7 @@ pub(crate) fn usable_cores() -> io::Result<Vec<usize>> {
         return Err(io::Error::last_os_error());
     }
     let bits = 8 * size_of::<libc::cpu_set_t>();
-    // SAFETY: looks at bits that lie in the set.
+    // SAFETY: reads bits that lie in the set.
     Ok((0..bits).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect())
 }
 
@@ -253,8 +251,8 @@ pub(crate) fn run_when_idle() -> io::Result<()> {
     }
 }
 
-/// The processor's count of time, read when all before it is done: a few nanoseconds where the system's clock takes 25.
-/// `None` on processors that have none; how long a tick is has to be measured.
+/// The processor's time stamp counter, read after all earlier instructions: a few nanoseconds where the system's clock takes
+/// 25. `None` on processors without one. The length of a tick has to be measured.
 #[inline(always)]
 pub fn ticks() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]

@@ -1,10 +1,10 @@
 //! Which message of a topic is which of its copy.
 //!
-//! From a mark on, up to the next, both are numbered alike: the message `first` of the topic is the message `sequence` of the
-//! stream, the next the next. A mark is written before the first message that it is about, so where two have one `sequence`
-//! the later one holds, and one whose message never came is about nothing.
+//! From a mark up to the next one, both numbers go up together: the message `first` of the topic is the message `sequence` of
+//! the stream. A mark is written before its first message, so if two marks have the same `sequence` the later one is valid, and
+//! one without messages has no effect.
 
-use crate::error::FeedError;
+use crate::error::CopyError;
 use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_engine::{Database, Loader, Stream, StreamOptions};
 use tapedb_schema::Timestamp;
@@ -14,11 +14,11 @@ pub fn marks_of(stream: &str) -> String {
     format!("{stream}.carbon")
 }
 
-/// From here on a stream is a copy of a topic.
+/// A mark: from this message on, the stream is a copy of a topic.
 #[derive(Record, Default, Debug, Clone, Copy, PartialEq, Eq)]
 #[record(message, name = "CarbonMark")]
 pub(crate) struct Mark {
-    /// Which topic: its id, for a topic that is made anew begins at 0 again.
+    /// The topic's id, because a topic that is created again begins at 0.
     pub topic: u64,
     /// Sequence number in the topic.
     pub first: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Mark {
 
 /// All marks of a copy.
 ///
-/// Always true: sorted by `sequence`, each there once.
+/// Always true: sorted by `sequence`, each `sequence` once.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Marks(Vec<Mark>);
 
@@ -39,7 +39,7 @@ impl Marks {
     ///
     /// # Errors
     /// When there are none, or the stream cannot be read.
-    pub fn read(db: &Database, stream: &str) -> Result<Self, FeedError> {
+    pub fn read(db: &Database, stream: &str) -> Result<Self, CopyError> {
         let mut marks = Self::default();
         let mut cursor = db.stream(&marks_of(stream))?.cursor().from_sequence(0).open()?;
         while let Some(message) = cursor.next()? {
@@ -49,21 +49,21 @@ impl Marks {
     }
 
     pub fn add(&mut self, mark: Mark) {
-        // The later one holds: nothing was copied under those before it from there on.
+        // The later one is valid: no message was copied under the earlier ones from there on.
         self.0.retain(|old| old.sequence < mark.sequence);
         self.0.push(mark);
     }
 
-    /// The mark that a message of the stream is under.
+    /// The mark that is valid for a message of the stream.
     pub fn at(&self, sequence: u64) -> Option<&Mark> {
         self.0.iter().rev().find(|mark| mark.sequence <= sequence)
     }
 
-    /// Where in the stream a message of a topic is or will be, as far as is known; what was missed lies where the next one is.
-    pub fn place(&self, topic: u64, first: u64) -> Option<u64> {
-        let under = self.0.iter().rposition(|mark| mark.topic == topic && mark.first <= first)?;
-        let place = self.0[under].sequence + (first - self.0[under].first);
-        Some(self.0.get(under + 1).map_or(place, |next| place.min(next.sequence)))
+    /// The sequence number in the stream that a message of a topic has or will have; for a missed message, that of the next one.
+    pub fn sequence_of(&self, topic: u64, first: u64) -> Option<u64> {
+        let at = self.0.iter().rposition(|mark| mark.topic == topic && mark.first <= first)?;
+        let sequence = self.0[at].sequence + (first - self.0[at].first);
+        Some(self.0.get(at + 1).map_or(sequence, |next| sequence.min(next.sequence)))
     }
 }
 
@@ -75,22 +75,22 @@ pub(crate) struct MarksLoader {
 }
 
 impl MarksLoader {
-    /// Opens the stream of marks, or makes it.
+    /// Opens the stream of marks, or creates it.
     ///
     /// # Errors
     /// The engine's.
-    pub fn open(db: &Database, stream: &str, topic: &str, options: StreamOptions) -> Result<Self, FeedError> {
+    pub fn open(db: &Database, stream: &str, topic: &str, options: StreamOptions) -> Result<Self, CopyError> {
         let schema = SchemaBuilder::new().with::<Mark>().finish();
         let options = StreamOptions { durability: options.durability, ..StreamOptions::default() };
         let marks: Stream = db.open_or_create_stream(&marks_of(stream), schema, options)?;
         Ok(Self { loader: marks.loader()?, topic: topic.into() })
     }
 
-    /// Writes a mark, before what it is about.
+    /// Writes a mark, before its first message.
     ///
     /// # Errors
     /// The engine's.
-    pub fn write(&mut self, time: Timestamp, mark: &Mark) -> Result<(), FeedError> {
+    pub fn write(&mut self, time: Timestamp, mark: &Mark) -> Result<(), CopyError> {
         self.loader.append(&self.topic, time, mark)?;
         self.loader.flush()?;
         Ok(())
@@ -102,19 +102,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_follow_from_the_mark_they_are_under() {
+    fn numbers_follow_from_the_valid_mark() {
         let mut marks = Marks::default();
         let mark = |topic, first, sequence, missed| Mark { topic, first, sequence, missed };
         for mark in [mark(1, 5, 0, 0), mark(1, 20, 10, 5), mark(1, 30, 10, 15), mark(2, 0, 50, 0)] {
             marks.add(mark);
         }
-        assert_eq!((marks.place(1, 5), marks.place(1, 14)), (Some(0), Some(9)));
-        // Missed: the next that was copied.
+        assert_eq!((marks.sequence_of(1, 5), marks.sequence_of(1, 14)), (Some(0), Some(9)));
+        // Missed: the next one that was copied.
         assert_eq!(
-            (marks.place(1, 15), marks.place(1, 20), marks.place(1, 30)),
+            (marks.sequence_of(1, 15), marks.sequence_of(1, 20), marks.sequence_of(1, 30)),
             (Some(10), Some(10), Some(10))
         );
-        assert_eq!((marks.place(1, 31), marks.place(2, 7), marks.place(1, 4)), (Some(11), Some(57), None));
+        assert_eq!(
+            (marks.sequence_of(1, 31), marks.sequence_of(2, 7), marks.sequence_of(1, 4)),
+            (Some(11), Some(57), None)
+        );
         assert_eq!((marks.at(9).unwrap().first, marks.at(10).unwrap().first), (5, 30));
     }
 }

@@ -1,9 +1,11 @@
-//! Looking after files: what is stored, whether it is sound, mending it, and copies of it.
+//! Administration of files: what is stored, checking it, repairing it, and copying it.
 
 pub(crate) mod backup;
 pub(crate) mod check;
 pub(crate) mod check_blocks;
 pub(crate) mod check_segments;
+pub(crate) mod checker;
+pub(crate) mod finding;
 pub(crate) mod identity;
 pub(crate) mod repair;
 pub(crate) mod stored;

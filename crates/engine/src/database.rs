@@ -636,14 +636,14 @@ fn prepare(storage: &dyn Storage, path: &Path) -> Result<WriterLock, Error> {
     if is_new {
         make_marker(storage, path)?;
         let lock = lock.with_marker(storage, MARKER_FILE)?;
-        DatabaseIdentity::read_or_make(storage, path)?;
+        DatabaseIdentity::read_or_create(storage, path)?;
         reserve::make(storage, path);
         return Ok(lock);
     }
     sync_dir(storage, path)?;
     reserve::make(storage, path);
     // A damaged one is no reason not to write; who copies the database is told.
-    match DatabaseIdentity::read_or_make(storage, path) {
+    match DatabaseIdentity::read_or_create(storage, path) {
         // Nor is a full disk: the next writer makes it.
         Err(Error::Io { source, .. }) if reserve::is_full(&source) => Ok(lock),
         Err(error @ Error::Io { .. }) => Err(error),

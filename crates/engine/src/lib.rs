@@ -25,8 +25,8 @@ mod space;
 mod stream;
 mod upstream;
 
-pub use admin::backup::{BackedUp, Deleted};
-pub use admin::check::{CheckDepth, Checked, Checking, Finding, Severity};
+pub use admin::backup::{BackupReport, DeletedStreams};
+pub use admin::finding::{CheckDepth, CheckEvent, CheckReport, Finding, Severity};
 pub use admin::repair::Repair;
 pub use admin::stored::{SharedFile, StoredPart, StoredSegment, StoredStream};
 pub use batches::{BatchLoader, PendingBatch};

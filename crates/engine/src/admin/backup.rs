@@ -1,12 +1,12 @@
-//! Backups: a database that holds what another one held, brought up to date again and again.
+//! Backups: copies of a database that are updated again and again.
 //!
-//! A backup is a database like any other and can be opened at any moment, also while it is brought up to date and after that
-//! was cut short. For each space the order is: segments, then the manifest that names them, then the log behind it, then what
-//! is no longer needed goes. So at every moment all that the backup held before is in it. Segments never change and are
-//! copied once; of a log file that has grown, only what is new.
+//! A backup is a database like any other and can be opened at any moment, also during an update and after one that was
+//! interrupted. For each space the order is: segments, then the manifest that names them, then the log after it; then files
+//! that are no longer needed are removed. So at every moment the backup holds all that it held before. Segments never change
+//! and are copied once; of a log file that has grown, only the new bytes are copied.
 //!
-//! The source may be written meanwhile: a space is copied as one manifest says, and the log up to the last batch that was
-//! whole. When a writer has taken files away, its new manifest is read and the rest is copied by that.
+//! The source may be written during the backup: a space is copied as one manifest states it, and the log up to the last whole
+//! batch. When a writer has removed files, its new manifest is read and the rest is copied according to it.
 
 use crate::admin::identity::DatabaseIdentity;
 use crate::admin::stored::{StoredPart, StoredStream};
@@ -30,78 +30,79 @@ use tapedb_log::{
 };
 use tapedb_segment::Block;
 
-/// Bytes that are copied at once.
+/// Bytes per read while copying.
 const COPY_BYTES: usize = 1 << 20;
-/// So much of what a backup has of a log file is compared with the file before the rest is added.
+/// Bytes at the end of a copied log file that are compared with the source before the rest is appended.
 const COMPARED_BYTES: u64 = 64 << 10;
-/// A space whose files are taken away while it is copied is begun again, but not more often.
+/// A space whose files are removed while it is copied is copied again, at most this often.
 const ATTEMPTS_MAX: u32 = 1_000;
-/// Damage to a log is believed when it has been seen so often.
+/// Damage to a log counts as damage after this many attempts found it.
 const ATTEMPTS_FOR_DAMAGE: u32 = 3;
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Files of a stream but for its symbols and spaces are small, and replaced whole.
+/// Limit of files of a stream other than symbols and spaces: they are small, and replaced whole.
 const SMALL_BYTES_MAX: u64 = 1 << 30;
 
 /// What a backup does about streams that have been deleted since the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Deleted {
-    /// They are deleted in the backup too, when all others are in it; but where none of those in the backup would be left, nothing
-    /// is done ([`Error::Backup`]).
+pub enum DeletedStreams {
+    /// They are deleted in the backup too, after all others have been copied; but if none of the streams in the backup would
+    /// remain, the backup fails with [`Error::Backup`] and changes nothing.
     #[default]
     Delete,
-    /// They are deleted in the backup too, also when none would be left.
+    /// They are deleted in the backup too, also when none would remain.
     DeleteAll,
-    /// They stay. If another stream has the name, the old one is called by its name, a dot and its id.
+    /// They stay. If another stream has the name, the old one is renamed to its name, a dot and its id.
     Keep,
 }
 
-/// What bringing a backup up to date came to.
+/// The result of a backup.
 #[derive(Debug, Default)]
-pub struct BackedUp {
+pub struct BackupReport {
     /// Streams that are up to date.
     pub streams: u64,
     /// Segments copied.
     pub segments: u64,
     /// Bytes copied, of files of every kind.
     pub bytes: u64,
-    /// Damaged places among what was copied; they are in the backup as they were in the source.
+    /// Damaged locations in the copied files; the backup has the same damage.
     pub damaged: u64,
-    /// Streams that were deleted or renamed, for the source no longer has them.
+    /// Streams that were deleted or renamed because the source no longer has them.
     pub removed: Vec<String>,
-    /// Streams that could not be copied, or not all of them, and why. What the backup had of them is still there.
+    /// Streams that could not be copied completely, and why. The backup still has what it had of them.
     pub failed: Vec<(String, Error)>,
 }
 
 impl Database {
-    /// Brings a backup of this database up to date: a database in the directory `to`, which is made if it is not there. Works
-    /// beside a writer, in this process or another. Nobody may write to the backup meanwhile; it can be read.
+    /// Updates a backup of this database: a database in the directory `to`, which is created if it does not exist. A writer of
+    /// this database, in this process or another, may be running. The backup must not be written during the update; it can be
+    /// read.
     ///
-    /// What is copied is verified: checksums of every batch and every column. `tell` gets the bytes of each piece copied, and
-    /// ends the work by breaking; what is done by then stays, and the next call goes on.
+    /// The copy is verified: checksums of every batch and every column. `on_copied` gets the number of bytes of each write, and
+    /// ends the work with a break; what has been copied remains, and the next call continues.
     ///
     /// # Errors
-    /// [`Error::Backup`] when `to` is the backup of another database ([`Database::adopt_backup`]), or would lose all its streams.
-    /// When `to` is no database and not one to be made, or is open for writing. What keeps single streams from being copied is
-    /// in [`BackedUp::failed`].
+    /// [`Error::Backup`] when `to` is the backup of another database ([`Database::adopt_backup`]), or would lose all its
+    /// streams. When `to` is neither a database nor an empty or new directory, or is open for writing. Failures of single
+    /// streams are in [`BackupReport::failed`].
     pub fn backup(
         &self,
         to: impl AsRef<Path>,
-        deleted: Deleted,
-        mut tell: impl FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<BackedUp, Error> {
+        deleted: DeletedStreams,
+        mut on_copied: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<BackupReport, Error> {
         let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutMaintenance)?;
-        let mut done = BackedUp::default();
+        let mut done = BackupReport::default();
         let names = self.streams()?;
         self.check_is_backup(&target)?;
-        if deleted == Deleted::Delete {
+        if deleted == DeletedStreams::Delete {
             check_keeps_some(&names, &target)?;
         }
         for name in &names {
             let mut copier = Copier {
                 storage: self.storage().clone(),
                 done: &mut done,
-                tell: &mut tell,
+                on_copied: &mut on_copied,
                 is_stopped: false,
             };
             let copied = copier.stream(self, &target, name, deleted);
@@ -109,13 +110,13 @@ impl Database {
             match copied {
                 Ok(()) => done.streams += 1,
                 Err(error) if is_stopped => return Err(error),
-                // Deleted meanwhile.
+                // Deleted during the backup.
                 Err(Error::NoStream { .. }) => {}
                 Err(_) if self.stored(name).is_ok_and(|stream| stream.is_gone()) => {}
                 Err(error) => done.failed.push((name.clone(), error)),
             }
         }
-        if deleted != Deleted::Keep && done.failed.is_empty() {
+        if deleted != DeletedStreams::Keep && done.failed.is_empty() {
             let now = self.streams()?;
             for name in target.streams()?.into_iter().filter(|name| !now.contains(name)) {
                 target.delete_stream(&name)?;
@@ -127,43 +128,43 @@ impl Database {
 }
 
 impl Database {
-    /// Makes a database in the directory `to` the backup of this one, whatever it was before: the next [`Database::backup`] brings it up to
-    /// date, and deletes what is not here.
+    /// Makes a database in the directory `to` the backup of this one, whatever it was before: the next [`Database::backup`]
+    /// updates it, and deletes streams that this database does not have.
     ///
     /// # Errors
-    /// When `to` is no database, or is open for writing; what keeps the file from being written that says so.
+    /// When `to` is no database, or is open for writing, or its identity cannot be written.
     pub fn adopt_backup(&self, to: impl AsRef<Path>) -> Result<(), Error> {
         let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutMaintenance)?;
-        target.belong_to(self.identity()?.id)
+        target.set_original(self.identity()?.id)
     }
 
-    /// Gives the database in `to`, to which this backup has been copied, the identity that the database had of which this is a
-    /// backup: the same backups go on with it.
+    /// Gives the database in `to`, a restored copy of this backup, the identity of the backup's original: its backups can be
+    /// updated from the restored database.
     ///
     /// # Errors
-    /// When `to` is no database, or is open for writing; what keeps the file from being written that says so.
+    /// When `to` is no database, or is open for writing, or its identity cannot be written.
     pub fn restore_identity(&self, to: impl AsRef<Path>) -> Result<(), Error> {
         let target = Self::open_on(self.storage().clone(), to, Access::WriteWithoutMaintenance)?;
         let original = DatabaseIdentity::read(&**self.storage(), self.path()).ok().flatten();
-        let id = original.and_then(|belonging| belonging.backup_of).unwrap_or_else(random);
+        let id = original.and_then(|identity| identity.backup_of).unwrap_or_else(random);
         DatabaseIdentity { id, backup_of: None }.write(&**self.storage(), target.path())
     }
 
     fn identity(&self) -> Result<DatabaseIdentity, Error> {
-        DatabaseIdentity::read_or_make(&**self.storage(), self.path())
+        DatabaseIdentity::read_or_create(&**self.storage(), self.path())
     }
 
-    fn belong_to(&self, original: u64) -> Result<(), Error> {
+    fn set_original(&self, original: u64) -> Result<(), Error> {
         let id = self.identity().map_or_else(|_| random(), |identity| identity.id);
         DatabaseIdentity { id, backup_of: Some(original) }.write(&**self.storage(), self.path())
     }
 
-    /// Checks that a database is a backup of this one, or holds nothing; and makes it one.
+    /// Checks that a database is a backup of this one, or is empty and becomes one.
     fn check_is_backup(&self, target: &Self) -> Result<(), Error> {
         let theirs = target.stream_ids()?;
         let id = match self.identity() {
-            Ok(belonging) => belonging.id,
-            // An old backup on a medium that cannot be written is restored.
+            Ok(identity) => identity.id,
+            // A restore from an old backup on a read-only medium.
             Err(Error::Io { .. }) if theirs.is_empty() => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -174,11 +175,11 @@ impl Database {
             Some(_) => return refuse("it is the backup of another database"),
             None => {}
         }
-        // Made just now, or a backup of an earlier version, which has streams of this database.
+        // A new directory, or a backup of an earlier version, which has streams of this database.
         if theirs.is_empty() || !theirs.is_disjoint(&self.stream_ids()?) {
-            return target.belong_to(id);
+            return target.set_original(id);
         }
-        refuse("it is a database of its own, with other streams")
+        refuse("it is an independent database, with other streams")
     }
 
     /// The ids of all streams whose definition can be read.
@@ -188,21 +189,21 @@ impl Database {
     }
 }
 
-/// Refuses to take all streams that a backup has: their database is not what it was.
+/// Refuses to delete all streams of a backup: the source is probably not the original.
 fn check_keeps_some(names: &[String], target: &Database) -> Result<(), Error> {
     let there = target.streams()?;
     if there.is_empty() || there.iter().any(|name| names.contains(name)) {
         return Ok(());
     }
-    let what = format!("it would lose all of its {} streams, for the database has none of them", there.len());
+    let what = format!("it would lose all of its {} streams, because the database has none of them", there.len());
     Err(Error::Backup { path: target.path().into(), what })
 }
 
 /// Copies files of one stream.
 struct Copier<'a, T> {
     storage: Arc<dyn Storage>,
-    done: &'a mut BackedUp,
-    tell: &'a mut T,
+    done: &'a mut BackupReport,
+    on_copied: &'a mut T,
     is_stopped: bool,
 }
 
@@ -212,19 +213,19 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         source: &Database,
         target: &Database,
         name: &str,
-        deleted: Deleted,
+        deleted: DeletedStreams,
     ) -> Result<(), Error> {
         let stream = source.stored(name)?;
-        let to = self.place_of(&stream, target, name, deleted)?;
-        // Before the log: a ledger that is older than the log knows of unfinished imports, a newer one of messages that are
-        // not in the backup.
+        let to = self.directory_in(&stream, target, name, deleted)?;
+        // Before the log: a ledger older than the log only lists finished imports as unfinished, a newer one lists messages
+        // that are not in the backup.
         self.replace_small(stream.path(), &to)?;
         for space in 0..stream.spaces() {
             let mut attempts = 0..ATTEMPTS_MAX;
             loop {
-                // At first damage may be a file that a writer is just making.
-                let takes_damage = attempts.start >= ATTEMPTS_FOR_DAMAGE;
-                match self.space(&stream, space, &to, takes_damage) {
+                // Damage in the first attempts may be a file that a writer is creating.
+                let accepts_damage = attempts.start >= ATTEMPTS_FOR_DAMAGE;
+                match self.space(&stream, space, &to, accepts_damage) {
                     Err(error) if is_missing(&error) && attempts.next().is_some() && !stream.is_gone() => {
                         thread::sleep(PAUSE);
                     }
@@ -235,13 +236,13 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         Ok(())
     }
 
-    /// The stream's directory in the backup, made if it is not there.
-    fn place_of(
+    /// The stream's directory in the backup, created if it does not exist.
+    fn directory_in(
         &mut self,
         stream: &StoredStream,
         target: &Database,
         name: &str,
-        deleted: Deleted,
+        deleted: DeletedStreams,
     ) -> Result<PathBuf, Error> {
         let to = target.directory_of(name);
         if is_there(&*self.storage, &to)? {
@@ -250,8 +251,8 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
                     self.remove_drafts(&to, stream.spaces())?;
                     return Ok(to);
                 }
-                // Another one had the name.
-                Ok(there) if deleted == Deleted::Keep => {
+                // Another stream had the name.
+                Ok(there) if deleted == DeletedStreams::Keep => {
                     let kept = format!("{name}.{:016x}", there.id());
                     let kept_at = target.directory_of(&kept);
                     self.storage.rename(&to, &kept_at).map_err(Error::io("rename", &to))?;
@@ -261,7 +262,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
                     target.delete_stream(name)?;
                     self.done.removed.push(name.into());
                 }
-                // Its definition is damaged or was never whole: it is made anew, and what else it has stays.
+                // Its definition is damaged or incomplete: it is replaced, and its other files stay.
                 Err(_) => return Ok(to),
             }
         }
@@ -279,11 +280,11 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         self.replace_small(stream.path(), &draft)?;
         self.extend(&stream.path().join(SYMBOLS_FILE), &draft.join(SYMBOLS_FILE), u64::MAX)?;
         self.storage.rename(&draft, &to).map_err(io("rename", &draft))?;
-        self.sync_above(&to)?;
+        self.sync_parent(&to)?;
         Ok(to)
     }
 
-    /// Removes what an interrupted backup was just writing.
+    /// Removes the incomplete files of an interrupted backup.
     fn remove_drafts(&self, to: &Path, spaces: u32) -> Result<(), Error> {
         let directories = (0..spaces).map(|space| to.join(space_directory(space))).chain([to.to_path_buf()]);
         for directory in directories {
@@ -304,28 +305,28 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         self.storage.list(directory).map_err(Error::io("list", directory))
     }
 
-    /// Copies a space as its manifest says now, and the log.
+    /// Copies a space as its current manifest states it, and the log.
     fn space(
         &mut self,
         stream: &StoredStream,
         space: u32,
         to: &Path,
-        takes_damage: bool,
+        accepts_damage: bool,
     ) -> Result<(), Error> {
         let (from, target) = (stream.space_path(space), to.join(space_directory(space)));
         let catalog = stream.catalog(space)?;
-        // Before the log is looked at: it may be closed meanwhile, and have more by then than is copied.
+        // Read before the log: the log may be closed during the copy, with more messages than are copied.
         let noted = self.small(&from.join(END_FILE))?;
-        let seen = Seen::of(stream.walk_from(space, catalog.sealed)?)?;
-        if seen.damaged > 0 && (!takes_damage || stream.catalog(space)? != catalog) {
-            // What is missing from the log may have been sealed meanwhile, or be about to be written: it is to be looked at again.
+        let content = LogContent::of(stream.walk_from(space, catalog.sealed)?)?;
+        if content.damaged > 0 && (!accepts_damage || stream.catalog(space)? != catalog) {
+            // What is missing from the log may have been sealed since, or is about to be written: try again.
             return Err(Error::io("read", &from)(io::ErrorKind::NotFound.into()));
         }
-        let ends = &seen.ends;
-        // Names come before what uses them: so those of all that was just seen are there.
+        let ends = &content.ends;
+        // Names are written before the messages that use them, so the names of all these messages are in the file now.
         self.extend(&stream.path().join(SYMBOLS_FILE), &to.join(SYMBOLS_FILE), u64::MAX)?;
         let mut needed: Vec<String> = FILES.iter().map(ToString::to_string).collect();
-        let mut damaged = seen.damaged;
+        let mut damaged = content.damaged;
         for part in &catalog.parts {
             let parts = [&from, &target].map(|directory| StoredPart::of(part, space, directory));
             damaged = damaged.saturating_add(self.segment(stream, &parts, &mut needed)?);
@@ -334,7 +335,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         if !matches!(there, Ok(Some(there)) if there == catalog) {
             manifest::write(&*self.storage, &target, stream.owner(space), &catalog)?;
         }
-        // What it says holds for what is there, and not for what is being put there.
+        // The old file describes the old log.
         self.remove(&target.join(END_FILE))?;
         self.replace(&from.join(PRODUCERS_FILE), &target.join(PRODUCERS_FILE))?;
         for (file, end) in ends {
@@ -354,21 +355,21 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
             self.put(&target.join(END_FILE), &noted)?;
         }
         let copied = Walk::open(self.storage.clone(), &target, stream.id(), space)?;
-        let copied = Seen::of(copied.beginning_with(catalog.sealed))?;
-        if copied != seen {
+        let copied = LogContent::of(copied.beginning_with(catalog.sealed))?;
+        if copied != content {
             return Err(differs(&target));
         }
-        if seen.damaged == 0
-            && let Some((file, end)) = seen.ends.last()
+        if content.damaged == 0
+            && let Some((file, end)) = content.ends.last()
         {
-            let end = (*file, *end, seen.next_sequence);
+            let end = (*file, *end, content.next_sequence);
             record_end(self.storage.clone(), &target, (stream.id(), space), end)?;
         }
         self.done.damaged = self.done.damaged.saturating_add(damaged);
         Ok(())
     }
 
-    /// Copies a segment that is not there yet, and verifies the copy; returns how many damaged places it has.
+    /// Copies a segment that the backup does not have, and verifies the copy; returns its number of damaged locations.
     fn segment(
         &mut self,
         stream: &StoredStream,
@@ -383,9 +384,9 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         }
         self.copy(from, to, u64::MAX)?;
         self.done.segments += 1;
-        match damaged_places(stream, copy)? {
+        match damage_count(stream, copy)? {
             0 => Ok(0),
-            places if places == damaged_places(stream, part)? => Ok(places),
+            count if count == damage_count(stream, part)? => Ok(count),
             _ => {
                 // The next backup copies it again.
                 let _ = self.storage.remove(to);
@@ -394,7 +395,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         }
     }
 
-    /// Copies damaged log files that the source keeps.
+    /// Copies the damaged log files that the source keeps.
     fn keep_damaged(&mut self, from: &Path, target: &Path) -> Result<(), Error> {
         let there = self.list(target)?;
         for name in self.list(from)? {
@@ -405,7 +406,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         Ok(())
     }
 
-    /// Removes segments and log files that the new manifest has made superfluous.
+    /// Removes segments and log files that the new manifest does not need.
     fn remove_others(&self, target: &Path, needed: &[String]) -> Result<(), Error> {
         for name in self.list(target)? {
             let extension = Path::new(&name).extension().and_then(|extension| extension.to_str());
@@ -418,7 +419,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         Ok(())
     }
 
-    /// Replaces definition, older schemas and what else there is, the definition last: it names what must be there.
+    /// Replaces definition, older schemas and other small files, the definition last: it refers to the others.
     fn replace_small(&mut self, from: &Path, to: &Path) -> Result<(), Error> {
         let draft = format!(".{DRAFT_EXTENSION}");
         let mut names = self.list(from)?;
@@ -427,7 +428,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         names.iter().try_for_each(|name| self.replace(&from.join(name), &to.join(name)))
     }
 
-    /// A small file; `None`: it is not there.
+    /// Reads a small file; `None`: it does not exist.
     fn small(&self, path: &Path) -> Result<Option<Vec<u8>>, Error> {
         match self.storage.read(path, SMALL_BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -435,16 +436,16 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         }
     }
 
-    /// Makes a small file of bytes, whole or not at all.
+    /// Writes a small file, whole or not at all.
     fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         let draft = draft_of(path);
         self.storage.write(&draft, bytes).map_err(Error::io("write", &draft))?;
         self.storage.sync_file(&draft).map_err(Error::io("sync", &draft))?;
         self.storage.rename(&draft, path).map_err(Error::io("rename", &draft))?;
-        self.sync_above(path)
+        self.sync_parent(path)
     }
 
-    /// Removes a file, which need not be there.
+    /// Removes a file, which need not exist.
     fn remove(&self, path: &Path) -> Result<(), Error> {
         match self.storage.remove(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
@@ -452,7 +453,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         }
     }
 
-    /// Makes a small file what it is in the source; one that the source does not have is left as it is.
+    /// Replaces a small file by that of the source; one that the source does not have is left as it is.
     fn replace(&mut self, from: &Path, to: &Path) -> Result<(), Error> {
         match (self.small(from)?, self.small(to)?) {
             (None, _) => Ok(()),
@@ -461,7 +462,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         }
     }
 
-    /// Adds what a file has more than its copy, up to `end`; a copy that is no front of it is made anew.
+    /// Appends to a copy what its file has in addition, up to `end`; a copy that is no prefix of the file is replaced.
     fn extend(&mut self, from: &Path, to: &Path, end: u64) -> Result<(), Error> {
         let source = self.storage.open_read(from).map_err(Error::io("open", from))?;
         let end = end.min(source.len().map_err(Error::io("read", from))?);
@@ -474,26 +475,26 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
             return self.copy(from, to, end);
         }
         if have < end {
-            self.pour((&*source, from), (&*copy, to), have..end)?;
+            self.copy_range((&*source, from), (&*copy, to), have..end)?;
             copy.sync_data().map_err(Error::io("sync", to))?;
         }
         Ok(())
     }
 
-    /// Copies a file up to `end`: the copy is there whole, or not at all.
+    /// Copies a file up to `end`, whole or not at all.
     fn copy(&mut self, from: &Path, to: &Path, end: u64) -> Result<(), Error> {
         let source = self.storage.open_read(from).map_err(Error::io("open", from))?;
         let end = end.min(source.len().map_err(Error::io("read", from))?);
         let draft = draft_of(to);
         self.remove(&draft)?;
         let copy = self.storage.create_new(&draft).map_err(Error::io("create", &draft))?;
-        self.pour((&*source, from), (&*copy, &draft), 0..end)?;
+        self.copy_range((&*source, from), (&*copy, &draft), 0..end)?;
         copy.sync_data().map_err(Error::io("sync", &draft))?;
         self.storage.rename(&draft, to).map_err(Error::io("rename", &draft))?;
-        self.sync_above(to)
+        self.sync_parent(to)
     }
 
-    fn pour(
+    fn copy_range(
         &mut self,
         (source, from): (&dyn StorageFile, &Path),
         (copy, to): (&dyn StorageFile, &Path),
@@ -502,16 +503,16 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         let mut bytes = vec![0; COPY_BYTES];
         let mut at = range.start;
         while at < range.end {
-            let most = (range.end - at).min(COPY_BYTES as u64) as usize;
-            let count = source.read_at(&mut bytes[..most], at).map_err(Error::io("read", from))?;
+            let limit = (range.end - at).min(COPY_BYTES as u64) as usize;
+            let count = source.read_at(&mut bytes[..limit], at).map_err(Error::io("read", from))?;
             if count == 0 {
-                let error = io::Error::new(io::ErrorKind::UnexpectedEof, "it has become shorter");
+                let error = io::Error::new(io::ErrorKind::UnexpectedEof, "the file has become shorter");
                 return Err(Error::io("read", from)(error));
             }
             copy.write_at(&bytes[..count], at).map_err(Error::io("write", to))?;
             at += count as u64;
             self.done.bytes += count as u64;
-            if (self.tell)(count as u64).is_break() {
+            if (self.on_copied)(count as u64).is_break() {
                 self.is_stopped = true;
                 return Err(Error::io("copy", from)(io::ErrorKind::Interrupted.into()));
             }
@@ -519,7 +520,7 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
         Ok(())
     }
 
-    fn sync_above(&self, path: &Path) -> Result<(), Error> {
+    fn sync_parent(&self, path: &Path) -> Result<(), Error> {
         let directory = path.parent().unwrap_or(path);
         self.storage.sync_dir(directory).map_err(Error::io("sync", directory))
     }
@@ -527,34 +528,34 @@ impl<T: FnMut(u64) -> ControlFlow<()>> Copier<'_, T> {
 
 /// The log files of a space from what is sealed on.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
-    /// How far each is to be copied: the last one to the end of its last whole batch.
+struct LogContent {
+    /// Each file, and how far it is to be copied: the last one to the end of its last whole batch.
     ends: Vec<(u64, u64)>,
     messages: u64,
     damaged: u64,
     next_sequence: u64,
 }
 
-impl Seen {
+impl LogContent {
     /// Verifies all batches.
     fn of(mut walk: Walk) -> Result<Self, Error> {
-        let (mut seen, mut reached, mut reached_before) = (Self::default(), 0, 0);
+        let (mut content, mut reached, mut reached_before) = (Self::default(), 0, 0);
         while let Some(found) = walk.next_found() {
             match found {
                 Found::File { file, bytes } => {
-                    seen.ends.push((file, bytes));
+                    content.ends.push((file, bytes));
                     reached_before = std::mem::replace(&mut reached, FILE_HEADER_BYTES);
                 }
                 Found::Batch(batch) => {
-                    seen.messages += u64::from(batch.header.count);
+                    content.messages += u64::from(batch.header.count);
                     reached = batch.offset + batch.bytes.len() as u64;
                 }
                 Found::Damage(damage) => {
-                    seen.damaged += 1;
+                    content.damaged += 1;
                     reached = reached.max(damage.offset + damage.bytes);
                 }
                 Found::Unfinished(Cut { offset, .. }) | Found::Preallocated { offset, .. } => {
-                    if let Some(last) = seen.ends.last_mut() {
+                    if let Some(last) = content.ends.last_mut() {
                         last.1 = last.1.min(offset);
                     }
                 }
@@ -562,26 +563,26 @@ impl Seen {
                 Found::Index { .. } | Found::Rejected { .. } => {}
             }
         }
-        // A file without a header is just being made, and holds nothing.
-        if seen.ends.last().is_some_and(|(_, end)| *end < FILE_HEADER_BYTES) {
-            seen.ends.pop();
+        // A file without a header is being created, and holds nothing.
+        if content.ends.last().is_some_and(|(_, end)| *end < FILE_HEADER_BYTES) {
+            content.ends.pop();
             reached = reached_before;
         }
-        // A writer may have cut the spare capacity off while it was looked at, and then nothing tells of it.
-        if let Some(last) = seen.ends.last_mut() {
+        // A writer may have cut off the spare capacity during the walk, which the walk does not report.
+        if let Some(last) = content.ends.last_mut() {
             last.1 = last.1.min(reached);
         }
-        seen.next_sequence = walk.next_sequence();
-        Ok(seen)
+        content.next_sequence = walk.next_sequence();
+        Ok(content)
     }
 }
 
-/// How many places of a segment are damaged.
-fn damaged_places(stream: &StoredStream, part: &StoredPart) -> Result<u64, Error> {
+/// Number of damaged locations in a segment.
+fn damage_count(stream: &StoredStream, part: &StoredPart) -> Result<u64, Error> {
     let (segment, damaged) = match stream.segment(part) {
         Ok(None) => return Ok(0),
         Ok(Some(opened)) => opened,
-        // Nothing of it can be read.
+        // It cannot be read at all.
         Err(error) if error.is_damage() => return Ok(1),
         Err(error) => return Err(error),
     };
@@ -593,20 +594,20 @@ fn damaged_places(stream: &StoredStream, part: &StoredPart) -> Result<u64, Error
     Ok(damaged.len() as u64 + (0..segment.blocks().len()).map(in_block).sum::<u64>())
 }
 
-/// The name under which a file is written before it is whole.
+/// The name of a file while it is incomplete.
 fn draft_of(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{DRAFT_EXTENSION}"));
     path.with_file_name(name)
 }
 
-/// A copy is not what was copied.
+/// The error for a copy that differs from its source.
 fn differs(path: &Path) -> Error {
-    let what = "the copy is not what was copied; see to the disk, and back up again";
+    let what = "the copy differs from its source; check the disk, and back up again";
     Error::io("copy", path)(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
-/// Whether a copy is the front of a file, by its last bytes.
+/// Whether a copy is a prefix of a file, judged by its last bytes.
 fn is_same(source: &dyn StorageFile, copy: &dyn StorageFile, have: u64) -> io::Result<bool> {
     let from = have.saturating_sub(COMPARED_BYTES);
     let (mut a, mut b) = (vec![0; (have - from) as usize], vec![0; (have - from) as usize]);
@@ -628,7 +629,7 @@ fn read_exactly(file: &dyn StorageFile, mut bytes: &mut [u8], mut at: u64) -> io
     Ok(())
 }
 
-/// Whether a writer may have taken the file away.
+/// Whether a writer may have removed the file.
 fn is_missing(error: &Error) -> bool {
     let is_not_found = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     error.is_missing_file() || matches!(error, Error::Io { source, .. } if is_not_found(source))

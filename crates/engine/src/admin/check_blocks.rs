@@ -1,49 +1,41 @@
-//! Verifies the blocks of segments: that bytes are those that were written, that the rows they are decoded to are those that
-//! the writer was given, and that what heads and index tell of them is true.
+//! Verifies the blocks of segments: that their bytes are those that were written, that they decode to the rows that the
+//! writer was given, and that heads and index describe them correctly.
 //!
 //! Three things prove rows. The checksum of the content, which blocks have since version 2 of the format, was computed from
-//! the messages as they came. The reference decoder shares nothing with the one that reads: both give the same rows, or one
-//! of them is wrong. And what the head tells (times, sequence numbers, smallest and largest values) was computed before
+//! the messages as they arrived. The reference decoder shares no code with the one that serves reads: both return the same
+//! rows, or one of them is wrong. And the facts in the head (times, sequence numbers, minima and maxima) were computed before
 //! anything was encoded. Blocks of version 1 have the last two only.
 
-use crate::admin::check::{CheckDepth, Checker, Checking, Finding, REPORT, RESTORE};
+use crate::admin::checker::{BlockScratch, Checker};
+use crate::admin::finding::{CheckDepth, CheckEvent, Finding, REPORT, RESTORE};
 use crate::admin::stored::{StoredPart, StoredSegment};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use tapedb_codec::dynamic::Layouts;
-use tapedb_segment::{Block, BlockEntry, Damage, Decoder, Rows, SegmentError, Selection};
+use tapedb_segment::{Block, BlockEntry, Damage, Rows, SegmentError, Selection};
 
 const KEEP: &str =
-    "keep the file, which is right, and report this: it is this version of TapeDB that reads it wrongly";
-
-/// What blocks are decoded with.
-#[derive(Default)]
-pub(crate) struct BlockScratch {
-    decoder: Decoder,
-    block: Block,
-    rows: Rows,
-    lanes: Vec<(u16, u32, u32)>,
-}
+    "keep the file, which is right, and report this: this version of TapeDB decodes it wrongly";
 
 /// What proves that the rows of a whole block are right.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Proved {
+pub(crate) struct Proof {
     /// The checksum of its content.
     pub by_content: bool,
-    /// The reference decoder, and what the head tells of its columns.
+    /// The reference decoder, and the facts in the head about its columns.
     pub by_reference: bool,
-    /// Version 0.1 wrote the block, and gave other values of it than it has.
+    /// Version 0.1 wrote the block, and decoded it to wrong values.
     pub was_misread: bool,
 }
 
-/// What is wrong with a block: where, what, for how many messages, and what to do.
+/// What is wrong with a block: offset, what, for how many messages, and what to do.
 type Wrong = (u64, String, u64, &'static str);
 
-/// What the index of a segment must say of its symbols: messages, and runs of blocks that have them.
+/// What the index of a segment must state of its symbols: messages, and runs of blocks that have them.
 #[derive(Default)]
-pub(crate) struct Symbols(BTreeMap<u32, (u64, Vec<Range<usize>>)>);
+pub(crate) struct SymbolBlocks(BTreeMap<u32, (u64, Vec<Range<usize>>)>);
 
-impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
+impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
     /// Verifies a block; what proves its rows, or `None` if something is wrong. `last`: time and sequence number of the message
     /// before it.
     pub fn check_block(
@@ -52,8 +44,8 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         segment: &StoredSegment,
         index: usize,
         last: &mut Option<(i64, u64)>,
-        symbols: &mut Symbols,
-    ) -> ControlFlow<(), Option<Proved>> {
+        symbols: &mut SymbolBlocks,
+    ) -> ControlFlow<(), Option<Proof>> {
         let (entry, mut scratch) = (segment.blocks()[index], std::mem::take(&mut self.scratch));
         let found = self.wrong_block(part, segment, index, &mut scratch, last);
         if found.is_ok() && scratch.decoder.lanes(&scratch.block, &mut scratch.lanes).is_ok() {
@@ -62,7 +54,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         self.scratch = scratch;
         let path = part.path.clone().unwrap_or_default();
         let wrong = match found {
-            Ok(proved) => return ControlFlow::Continue(Some(proved)),
+            Ok(proof) => return ControlFlow::Continue(Some(proof)),
             Err(wrong) => wrong,
         };
         for (offset, what, messages, now) in wrong {
@@ -80,7 +72,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         index: usize,
         scratch: &mut BlockScratch,
         last: &mut Option<(i64, u64)>,
-    ) -> Result<Proved, Vec<Wrong>> {
+    ) -> Result<Proof, Vec<Wrong>> {
         let entry = &segment.blocks()[index];
         let count = u64::from(entry.count);
         let BlockScratch { decoder, block, rows, .. } = scratch;
@@ -93,19 +85,19 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         }
         let damaged = block.damaged_columns();
         if !damaged.is_empty() {
-            // Who wants other columns gets them; whole messages cannot be put together.
+            // Other columns can be read; whole messages cannot be put together.
             let messages = |i: usize| if i == 0 { count } else { 0 };
-            let told = damaged.iter().enumerate();
-            return Err(told
+            let damaged = damaged.iter().enumerate();
+            return Err(damaged
                 .map(|(i, damage)| (damage.offset, damage.to_string(), messages(i), RESTORE))
                 .collect());
         }
         let wrong = |damage: Damage, now| vec![(damage.offset, damage.to_string(), count, now)];
         decoder
             .rows(segment.plan(), block, &Selection::default(), rows)
-            .map_err(|damage| wrong(damage, self.blame(segment, block)))?;
+            .map_err(|damage| wrong(damage, self.advice(segment, block)))?;
         let by_content =
-            block.check_content(rows).map_err(|damage| wrong(damage, self.blame(segment, block)))?;
+            block.check_content(rows).map_err(|damage| wrong(damage, self.advice(segment, block)))?;
         if let Some((messages, what)) =
             self.wrong_rows_of(part, (entry, segment.plan().layouts()), rows, last)
         {
@@ -118,7 +110,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         };
         if by_reference {
             block.check_reference(segment.plan(), rows).map_err(|what| {
-                let what = format!("the reference decoder gives other rows: {what}");
+                let what = format!("the reference decoder returns other rows: {what}");
                 vec![(entry.offset, what, count, REPORT)]
             })?;
             decoder.check_ranges(segment.plan(), block).map_err(|damage| wrong(damage, REPORT))?;
@@ -126,12 +118,12 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         let was_misread = !by_content
             && self.depth != CheckDepth::Quick
             && decoder.was_misread_by_0_1(segment.plan(), block).unwrap_or(false);
-        Ok(Proved { by_content, by_reference, was_misread })
+        Ok(Proof { by_content, by_reference, was_misread })
     }
 
-    /// What to do about a block whose rows are not those that were written: the bytes are right if the reference decoder makes
-    /// of them what the checksum of the content tells.
-    fn blame(&self, segment: &StoredSegment, block: &Block) -> &'static str {
+    /// What to do about a block whose rows are not those that were written: the bytes are right if the reference decoder
+    /// returns rows that match the checksum of the content.
+    fn advice(&self, segment: &StoredSegment, block: &Block) -> &'static str {
         let by_reference = block.content_by_reference(segment.plan()).ok();
         match by_reference.is_some() && by_reference == block.head().content {
             true => KEEP,
@@ -139,7 +131,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         }
     }
 
-    /// How many messages of a block are wrong, and what is with the first.
+    /// How many messages of a block are wrong, and what is wrong with the first.
     fn wrong_rows_of(
         &mut self,
         part: &StoredPart,
@@ -150,7 +142,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         if rows.len() != entry.count as usize {
             return Some((
                 entry.count.into(),
-                format!("has {} rows, its head says {}", rows.len(), entry.count),
+                format!("has {} rows, its head states {}", rows.len(), entry.count),
             ));
         }
         let (mut wrong, mut first) = (0, None);
@@ -158,11 +150,11 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
             let header = rows.header(row);
             let key = (header.time, header.sequence);
             let what = if last.is_some_and(|last| key <= last) {
-                Some(format!("does not come behind the one before it, of time and sequence number {last:?}"))
+                Some(format!("is not after the one before it, of time and sequence number {last:?}"))
             } else if !(part.first_sequence..part.next_sequence).contains(&header.sequence) {
-                Some("is not among the segment's sequence numbers".into())
+                Some("is outside of the segment's sequence numbers".into())
             } else if !(entry.time_min..=entry.time_max).contains(&header.time) {
-                Some("is not in the times of its block".into())
+                Some("is outside of the times of its block".into())
             } else {
                 self.wrong_message((header.symbol, header.type_id), rows.body(row), layouts)
             };
@@ -175,18 +167,18 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         first.map(|what| (wrong, what)).or_else(|| wrong_bounds(entry, rows))
     }
 
-    /// Compares what the index says of symbols with the blocks, all of which are whole.
+    /// Compares the symbols of the index with those of the blocks, all of which are whole.
     pub fn check_symbols_of(
         &mut self,
         segment: &StoredSegment,
-        symbols: &Symbols,
+        symbols: &SymbolBlocks,
         part: &StoredPart,
     ) -> ControlFlow<()> {
-        let told =
+        let stated =
             segment.symbols().map(|(symbol, count)| (symbol, count, segment.blocks_of(symbol).collect()));
-        let told: Vec<(u32, u64, Vec<Range<usize>>)> = told.collect();
+        let stated: Vec<(u32, u64, Vec<Range<usize>>)> = stated.collect();
         let found = symbols.0.iter().map(|(symbol, (count, blocks))| (*symbol, *count, blocks));
-        if told.iter().map(|(symbol, count, blocks)| (*symbol, *count, blocks)).eq(found) {
+        if stated.iter().map(|(symbol, count, blocks)| (*symbol, *count, blocks)).eq(found) {
             return ControlFlow::Continue(());
         }
         let what = "the index names other symbols, or other blocks for one, than the blocks have".into();
@@ -195,8 +187,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
     }
 }
 
-/// Whether the first and last times and sequence numbers are those that the head tells: it was told them before times were
-/// encoded.
+/// Whether the first and last times and sequence numbers are those in the head, which were computed before times were encoded.
 fn wrong_bounds(entry: &BlockEntry, rows: &Rows) -> Option<(u64, String)> {
     let times = (rows.times().first().copied(), rows.times().last().copied());
     let sequences = || (0..rows.len()).map(|row| rows.sequence(row));
@@ -204,18 +195,20 @@ fn wrong_bounds(entry: &BlockEntry, rows: &Rows) -> Option<(u64, String)> {
     let all = |what| Some((entry.count.into(), what));
     if times != (Some(entry.time_min), Some(entry.time_max)) {
         return all(format!(
-            "has rows of times {times:?}, its head says {} and {}",
+            "has rows of times {times:?}, its head states {} and {}",
             entry.time_min, entry.time_max
         ));
     }
     if sequences != (Some(entry.sequence_min), Some(entry.sequence_max)) {
-        let told = (entry.sequence_min, entry.sequence_max);
-        return all(format!("has sequence numbers {sequences:?}, its head says {} and {}", told.0, told.1));
+        return all(format!(
+            "has sequence numbers {sequences:?}, its head states {} and {}",
+            entry.sequence_min, entry.sequence_max
+        ));
     }
     None
 }
 
-impl Symbols {
+impl SymbolBlocks {
     /// Adds the lanes of a block.
     fn add(&mut self, index: usize, lanes: &[(u16, u32, u32)]) {
         for (_, symbol, count) in lanes {

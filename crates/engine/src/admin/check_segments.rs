@@ -1,7 +1,8 @@
-//! Verifies the sealed history of a space: its manifest, its segments, and what lies beside them.
+//! Verifies the sealed history of a space: its manifest, its segments, and the other files in their directory.
 
-use crate::admin::check::{Checked, Checker, Checking, Finding, REPORT, Severity, failed};
-use crate::admin::check_blocks::{Proved, Symbols};
+use crate::admin::check_blocks::{Proof, SymbolBlocks};
+use crate::admin::checker::Checker;
+use crate::admin::finding::{CheckEvent, CheckReport, Finding, REPORT, Severity};
 use crate::admin::stored::{StoredPart, StoredSegment};
 use crate::error::Error;
 use crate::maintenance::verify::DUMP_EXTENSION;
@@ -14,29 +15,29 @@ use std::path::Path;
 use tapedb_log::{END_FILE, PRODUCERS_FILE};
 use tapedb_segment::{Damage, Tier};
 
-/// A space is looked at again when a writer has moved messages meanwhile, but not more often.
+/// A space is checked again when a writer has moved messages during the check, at most this often.
 const ATTEMPTS_MAX: u32 = 100;
 
-const REPAIR: &str = "`tapedb repair` makes it anew from the rest of the file; nothing is lost";
-const REPAIR_MANIFEST: &str = "`tapedb repair` makes one from the segments and the log";
-const REWRITTEN: &str = "nothing: the next change writes it anew, or `tapedb repair` now";
-const REMOVED: &str = "nothing: the next writer removes it, unless one is just making it";
-const DUMP: &str = "a dump of a block that did not come back as it was encoded; it was written plainly or not at all, and nothing is lost";
-const REPORT_DUMP: &str = "report it with this file, which has messages of the stream, then remove the file";
-const VERSION_1: &str = "see the changelog of 0.2.0 for who is affected; compare with the source, or load those messages anew, if it matters";
-const LOAD_ANEW: &str =
-    "load those messages anew from their source; what is left of the log files is in *.log.damaged";
+const REPAIR: &str = "`tapedb repair` rebuilds it from the rest of the file; nothing is lost";
+const REPAIR_MANIFEST: &str = "`tapedb repair` rebuilds it from the segments and the log";
+const REWRITTEN: &str = "nothing: the next change rewrites it, or `tapedb repair` now";
+const REMOVED: &str = "nothing: the next writer removes it, unless a writer is creating it now";
+const DUMP: &str = "a dump of a block that was decoded to other rows than were encoded; it was written in a plain encoding or not at all, and nothing is lost";
+const REPORT_DUMP: &str = "report it with this file, which holds messages of the stream, then remove the file";
+const VERSION_1: &str = "see the changelog of 0.2.0 for which streams are affected; if it matters, compare with the source or load those messages again";
+const LOAD_AGAIN: &str =
+    "load those messages again from their source; what is left of the log files is in *.log.damaged";
 
-impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
+impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
     /// Verifies a space: manifest, segments, log.
     pub fn check_space(&mut self) -> ControlFlow<()> {
-        let before = self.checked;
-        // By number, what has been verified: a segment never changes.
-        let mut verified: HashMap<u64, Checked> = HashMap::new();
+        let before = self.report;
+        // The counts of verified segments, by number: a segment never changes.
+        let mut verified: HashMap<u64, CheckReport> = HashMap::new();
         for attempt in 1.. {
-            let (damaged, messages_damaged) = (self.checked.damaged, self.checked.messages_damaged);
-            let (unfinished, notes) = (self.checked.unfinished, self.checked.notes);
-            self.checked = Checked { damaged, messages_damaged, unfinished, notes, ..before };
+            let (damaged, messages_damaged) = (self.report.damaged, self.report.messages_damaged);
+            let (unfinished, notes) = (self.report.unfinished, self.report.notes);
+            self.report = CheckReport { damaged, messages_damaged, unfinished, notes, ..before };
             let Some(catalog) = self.check_manifest()? else {
                 return self.check_log(0, || true).map_continue(|_| ());
             };
@@ -45,7 +46,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                 let (stream, space) = (self.stream, self.space);
                 let is_current = || is_last || stream.catalog(space).is_ok_and(|now| now == catalog);
                 if self.check_log(catalog.sealed, is_current)? {
-                    self.tell_of_version_1(&catalog, &before)?;
+                    self.report_version_1(&catalog, &before)?;
                     return self.check_leftovers(&catalog);
                 }
             }
@@ -58,7 +59,7 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         let catalog = match self.stream.catalog(self.space) {
             Ok(catalog) => catalog,
             Err(error) => {
-                let finding = failed(directory.join(manifest::FILES[0]), &error);
+                let finding = Finding::failed(directory.join(manifest::FILES[0]), &error);
                 self.find(Finding { now: REPAIR_MANIFEST, ..finding })?;
                 return ControlFlow::Continue(None);
             }
@@ -80,11 +81,11 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         ControlFlow::Continue(Some(catalog))
     }
 
-    /// Verifies all parts; `false`: files have been replaced meanwhile.
+    /// Verifies all parts; `false`: a writer has replaced files during the check.
     fn check_parts(
         &mut self,
         catalog: &Catalog,
-        verified: &mut HashMap<u64, Checked>,
+        verified: &mut HashMap<u64, CheckReport>,
         is_last: bool,
     ) -> ControlFlow<(), bool> {
         let directory = self.stream.space_path(self.space);
@@ -108,10 +109,10 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
             };
             let done = match opened {
                 Ok(Some((segment, damaged))) => self.check_segment(&part, &segment, &damaged)?,
-                Ok(None) => Checked::default(),
+                Ok(None) => CheckReport::default(),
                 Err(error) => {
                     self.find(unreadable(&part, &error))?;
-                    Checked::default()
+                    CheckReport::default()
                 }
             };
             self.count(&done);
@@ -120,16 +121,16 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         ControlFlow::Continue(true)
     }
 
-    fn count(&mut self, done: &Checked) {
-        self.checked.segments += 1;
-        self.checked.blocks += done.blocks;
-        self.checked.blocks_by_content += done.blocks_by_content;
-        self.checked.blocks_by_reference += done.blocks_by_reference;
-        self.checked.blocks_unproved += done.blocks_unproved;
-        self.checked.messages += done.messages;
-        self.checked.messages_of_version_1 += done.messages_of_version_1;
-        self.checked.messages_misread_by_0_1 += done.messages_misread_by_0_1;
-        self.checked.bytes += done.bytes;
+    fn count(&mut self, done: &CheckReport) {
+        self.report.segments += 1;
+        self.report.blocks += done.blocks;
+        self.report.blocks_by_content += done.blocks_by_content;
+        self.report.blocks_by_reference += done.blocks_by_reference;
+        self.report.blocks_unproved += done.blocks_unproved;
+        self.report.messages += done.messages;
+        self.report.messages_of_version_1 += done.messages_of_version_1;
+        self.report.messages_misread_by_0_1 += done.messages_misread_by_0_1;
+        self.report.bytes += done.bytes;
     }
 
     fn check_lost(&mut self, part: &Part, directory: &Path) -> ControlFlow<()> {
@@ -144,17 +145,17 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         );
         let (first_sequence, messages) = (Some(part.sequences.start), Some(part.lost));
         let finding = Finding::damage(directory.into(), what);
-        self.find(Finding { first_sequence, messages, now: LOAD_ANEW, ..finding })
+        self.find(Finding { first_sequence, messages, now: LOAD_AGAIN, ..finding })
     }
 
-    /// Verifies a segment; what of it is whole.
+    /// Verifies a segment; the counts of its whole blocks.
     fn check_segment(
         &mut self,
         part: &StoredPart,
         segment: &StoredSegment,
         damaged: &[Damage],
-    ) -> ControlFlow<(), Checked> {
-        let Some(path) = &part.path else { return ControlFlow::Continue(Checked::default()) };
+    ) -> ControlFlow<(), CheckReport> {
+        let Some(path) = &part.path else { return ControlFlow::Continue(CheckReport::default()) };
         let missing = part.messages.saturating_sub(segment.messages());
         for (i, damage) in damaged.iter().enumerate() {
             let (offset, messages) = (damage.offset, if i == 0 { missing } else { 0 });
@@ -166,10 +167,10 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         if damaged.is_empty() {
             self.check_counts(part, segment, path)?;
         }
-        let mut done = Checked { bytes: segment.bytes(), ..Checked::default() };
-        let (mut last, mut symbols) = (None, Symbols::default());
+        let mut done = CheckReport { bytes: segment.bytes(), ..CheckReport::default() };
+        let (mut last, mut symbols) = (None, SymbolBlocks::default());
         for (index, entry) in segment.blocks().iter().enumerate() {
-            if let Some(Proved { by_content, by_reference, was_misread }) =
+            if let Some(Proof { by_content, by_reference, was_misread }) =
                 self.check_block(part, segment, index, &mut last, &mut symbols)?
             {
                 done.blocks += 1;
@@ -188,44 +189,44 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
         ControlFlow::Continue(done)
     }
 
-    /// Whether the segment holds what the manifest says.
+    /// Whether the segment holds what the manifest states.
     fn check_counts(&mut self, part: &StoredPart, segment: &StoredSegment, path: &Path) -> ControlFlow<()> {
         let blocks = segment.blocks();
         let times = blocks.first().zip(blocks.last()).map(|(first, last)| (first.time_min, last.time_max));
         let stated = part.times.map(|(from, to)| (from.0, to.0));
         let what = if segment.messages() != part.messages {
-            format!("holds {} messages, the manifest says {}", segment.messages(), part.messages)
+            format!("holds {} messages, the manifest states {}", segment.messages(), part.messages)
         } else if times != stated {
-            format!("holds times {times:?}, the manifest says {stated:?}")
+            format!("holds times {times:?}, the manifest states {stated:?}")
         } else if segment.bytes() != part.bytes {
-            format!("has {} bytes, the manifest says {}", segment.bytes(), part.bytes)
+            format!("has {} bytes, the manifest states {}", segment.bytes(), part.bytes)
         } else {
             return ControlFlow::Continue(());
         };
         self.find(Finding { now: REPORT, ..Finding::damage(path.into(), what) })
     }
 
-    /// Says of which messages nothing but their present form can be verified: those that version 1 of the format keeps may have
-    /// been read wrongly before they were merged or compressed.
-    fn tell_of_version_1(&mut self, catalog: &Catalog, before: &Checked) -> ControlFlow<()> {
-        let messages = self.checked.messages_of_version_1 - before.messages_of_version_1;
-        let misread = self.checked.messages_misread_by_0_1 - before.messages_misread_by_0_1;
+    /// Reports how many messages are in format version 1: only their present form can be verified, for version 0.1 may have
+    /// decoded them wrongly before it merged or compressed them.
+    fn report_version_1(&mut self, catalog: &Catalog, before: &CheckReport) -> ControlFlow<()> {
+        let messages = self.report.messages_of_version_1 - before.messages_of_version_1;
+        let misread = self.report.messages_misread_by_0_1 - before.messages_misread_by_0_1;
         if messages == 0 {
             return ControlFlow::Continue(());
         }
         let is_cold = |content: &&Content| content.tier == Tier::Cold;
         let cold = catalog.contents().filter(is_cold).count();
         let what = format!(
-            "{messages} sealed messages were written by TapeDB 0.1, without a checksum of their content. What of them it sealed \
-             from the log is right. What it merged, compressed ({cold} segments are of the cold tier) or rewrote it may have \
-             read wrongly before, which cannot be seen any more. {misread} of them are in blocks of which it gave wrong times or \
-             numbers to whoever read them"
+            "{messages} sealed messages were written by TapeDB 0.1, without a checksum of their content. Those that it sealed \
+             from the log are right. Those that it merged, compressed ({cold} segments are of the cold tier) or rewrote it may \
+             have decoded wrongly before, which cannot be detected now. {misread} of them are in blocks that it decoded to wrong \
+             times or numbers for its readers"
         );
         let path = self.stream.space_path(self.space);
         self.find(Finding { severity: Severity::Note, now: VERSION_1, ..Finding::damage(path, what) })
     }
 
-    /// Names the files that nobody needs.
+    /// Reports the files that the manifest does not need.
     fn check_leftovers(&mut self, catalog: &Catalog) -> ControlFlow<()> {
         let directory = self.stream.space_path(self.space);
         let Ok(names) = self.stream.storage.list(&directory) else { return ControlFlow::Continue(()) };
@@ -243,12 +244,12 @@ impl<T: FnMut(Checking) -> ControlFlow<()>> Checker<'_, T> {
                 "log" | "idx" | DAMAGED_EXTENSION => continue,
                 DUMP_EXTENSION => (DUMP, REPORT_DUMP),
                 SEGMENT_EXTENSION => ("a segment that the manifest does not name", REMOVED),
-                _ if name.ends_with(&draft) => ("a file that was never finished", REMOVED),
-                _ => ("not a file of the database", "nothing: it is left alone"),
+                _ if name.ends_with(&draft) => ("a file that was never completed", REMOVED),
+                _ => ("not a file of the database", "nothing: it is left as it is"),
             };
             found.push(Finding { severity: Severity::Note, now, ..Finding::damage(path, what.into()) });
         }
-        // A writer may just be making them.
+        // A writer may be creating them now.
         if self.stream.catalog(self.space).is_ok_and(|now| now == *catalog) {
             found.retain(|finding| self.stream.storage.size(&finding.path).is_ok());
             found.sort_by(|a, b| a.path.cmp(&b.path));

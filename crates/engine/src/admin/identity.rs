@@ -1,4 +1,4 @@
-//! Which database a directory is, and whose backup: the file `identity`, text as definitions are.
+//! The identity of a database, and of the original of a backup: the file `identity`, text like definitions.
 //!
 //! ```text
 //! tapedb-identity 1
@@ -20,22 +20,22 @@ const DRAFT: &str = "streams/.new-identity";
 const MAGIC: &str = "tapedb-identity 1";
 const BYTES_MAX: u64 = 1 << 10;
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DatabaseIdentity {
     /// The database: 64 random bits.
     pub id: u64,
-    /// The database that it is a backup of.
+    /// The id of the database of which it is a backup.
     pub backup_of: Option<u64>,
 }
 
 impl DatabaseIdentity {
-    /// A database like no other.
+    /// A new database.
     pub fn new() -> Self {
         Self { id: random(), backup_of: None }
     }
 
-    /// Reads the file; `None`: there is none, as in databases of earlier versions.
+    /// Reads the file; `None`: it is missing, as in databases of earlier versions.
     ///
     /// # Errors
     /// When it is damaged or cannot be read.
@@ -43,19 +43,19 @@ impl DatabaseIdentity {
         let path = database.join(FILE);
         let Some(text) = copies::read_text(storage, &path, BYTES_MAX)? else { return Ok(None) };
         let damaged = |what: String| {
-            let now = "remove it, and the next writer makes another; then say `--adopt` with the next backup";
+            let now = "remove it, and the next writer creates a new one; then run the next backup with `--adopt`";
             Error::Definition { path: path.clone(), what: format!("{what}; {now}") }
         };
         let body = copies::unsealed(MAGIC, &text).map_err(damaged)?;
-        let parsed = Self::parse(body).ok_or_else(|| damaged("has a line that is not known".into()))?;
+        let parsed = Self::parse(body).ok_or_else(|| damaged("has an unknown line".into()))?;
         Ok(Some(parsed))
     }
 
-    /// Reads the file, or makes it if there is none.
+    /// Reads the file, or creates it if there is none.
     ///
     /// # Errors
     /// As [`DatabaseIdentity::read`] and [`DatabaseIdentity::write`].
-    pub fn read_or_make(storage: &dyn Storage, database: &Path) -> Result<Self, Error> {
+    pub fn read_or_create(storage: &dyn Storage, database: &Path) -> Result<Self, Error> {
         if let Some(found) = Self::read(storage, database)? {
             return Ok(found);
         }
@@ -64,7 +64,7 @@ impl DatabaseIdentity {
         Ok(new)
     }
 
-    /// Puts it on the disk, whole or not at all.
+    /// Writes the file, whole or not at all.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -98,7 +98,7 @@ mod tests {
     use tapedb_log::sim::SimStorage;
 
     #[test]
-    fn what_is_written_is_read_and_damage_is_told() {
+    fn what_is_written_is_read_and_damage_is_reported() {
         let storage = SimStorage::new(1);
         storage.create_dir_all(Path::new("/db/streams")).unwrap();
         let path = Path::new("/db");
@@ -106,7 +106,7 @@ mod tests {
         for backup_of in [None, Some(7)] {
             let identity = DatabaseIdentity { id: 0x4c1d_9505_2de1_a1f5, backup_of };
             identity.write(&storage, path).unwrap();
-            assert_eq!(DatabaseIdentity::read_or_make(&storage, path).unwrap(), identity);
+            assert_eq!(DatabaseIdentity::read_or_create(&storage, path).unwrap(), identity);
             let content = storage.content(&path.join(FILE)).unwrap();
             for bit in 0..content.len() * 8 {
                 let mut broken = content.clone();

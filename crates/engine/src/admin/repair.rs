@@ -1,8 +1,8 @@
-//! Repairs what is damaged of a stream's files, as far as other files say what it was.
+//! Repairs damaged files of a stream, as far as other files hold the same facts.
 //!
-//! Nothing that could be read before is unreadable after. What was damaged is kept under its name with `.damaged` behind it.
-//! The damaged stream is not open meanwhile: its database is open for writing, so nobody else writes, and readers go on with
-//! what they have open.
+//! What could be read before can be read after. A damaged file is kept under its name with `.damaged` appended. The stream is
+//! not open during the repair: its database is open for writing here, so there is no other writer, and readers continue with
+//! the files that they have open.
 
 use crate::admin::stored::{StoredPart, StoredSegment, StoredStream};
 use crate::clock::now;
@@ -25,28 +25,28 @@ use tapedb_segment::{
     Selection, Tier,
 };
 
-/// Something that a repair does, or would do.
+/// A change that a repair makes, or would make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair {
-    /// The file that is made anew or gets another name.
+    /// The file that is rebuilt or renamed.
     pub path: PathBuf,
     /// What is wrong, and what is done about it.
     pub what: String,
-    /// Messages that were out of reach before and are known to be lost from now on.
+    /// Messages that could not be read before and are recorded as lost from now on.
     pub messages_lost: u64,
 }
 
 impl Database {
-    /// Repairs the files of a stream, or, unless `is_done`, says what there is to do and changes nothing. The stream must not
-    /// have been opened from this database before.
+    /// Repairs the files of a stream, or, unless `is_done`, returns what there is to do and changes nothing. The stream must
+    /// not have been opened from this database before.
     ///
-    /// In this order: a definition of which no copy is good is made from a segment's schema (its options are the default ones);
-    /// a manifest of which no copy is good, from the headers of segments and the log: deletions that it held and that had not been
-    /// carried out are lost, so such messages come back; damaged segments are written anew without their damaged blocks.
-    /// A second call may find more to do: what a repaired file tells of others.
+    /// In this order: a definition without a good copy is rebuilt from a segment's schema (with default options); a manifest
+    /// without a good copy, from the headers of segments and the log: deletions in it that had not been carried out are lost,
+    /// so such messages reappear; damaged segments are rewritten without their damaged blocks. A second call may find more to
+    /// do, in files that the repaired ones name.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::NoStream`], and what keeps files from being read or written. What was done by then stays.
+    /// [`Error::ReadOnly`], [`Error::NoStream`], and failures to read or write files. Repairs made before the error remain.
     pub fn repair(&self, name: &str, is_done: bool) -> Result<Vec<Repair>, Error> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
@@ -56,7 +56,7 @@ impl Database {
         let mut repairer = Repairer { storage: storage.clone(), is_done, repairs: Vec::new() };
         repairer.definition(&directory)?;
         let Ok(stream) = StoredStream::open(storage, name, directory) else {
-            // It has been said what is to be done; the rest can be judged when that is.
+            // The repair of the definition is planned; the rest can be examined when it is done.
             return Ok(repairer.repairs);
         };
         for space in 0..stream.spaces() {
@@ -66,7 +66,7 @@ impl Database {
     }
 }
 
-/// What has been found and done.
+/// A repair in progress.
 struct Repairer {
     storage: Arc<dyn Storage>,
     is_done: bool,
@@ -74,19 +74,19 @@ struct Repairer {
 }
 
 impl Repairer {
-    /// Notes something to do; whether it is to be done.
+    /// Records a repair; whether it is to be made.
     fn plan(&mut self, path: &Path, what: impl Into<String>, messages_lost: u64) -> bool {
         self.repairs.push(Repair { path: path.into(), what: what.into(), messages_lost });
         self.is_done
     }
 
-    /// Makes the copies of the definition whole.
+    /// Repairs the copies of the definition.
     fn definition(&mut self, directory: &Path) -> Result<(), Error> {
         let path = directory.join(definition::FILES[0]);
         let what = match definition::read(&*self.storage, directory) {
             Ok(Some(found)) if !found.is_uneven => return Ok(()),
             Ok(Some(found)) => {
-                if self.plan(&path, "one of its copies is not good: both are written anew from the other", 0)
+                if self.plan(&path, "one of its copies is damaged: both are rewritten from the other", 0)
                 {
                     self.keep(directory, &definition::FILES)?;
                     definition::write(&*self.storage, directory, &found.definition)?;
@@ -100,20 +100,20 @@ impl Repairer {
         let Some((definition, segment)) = self.definition_of_segments(directory)? else {
             self.repairs.push(Repair {
                 path,
-                what: format!("{what}, and no segment can tell the schema: restore it from a copy"),
+                what: format!("{what}, and no segment holds the schema: restore it from a copy"),
                 messages_lost: 0,
             });
             return Ok(());
         };
         let from = segment.display();
-        if self.plan(&path, format!("{what}: made anew with the schema of {from} and default options"), 0) {
+        if self.plan(&path, format!("{what}: rebuilt with the schema of {from} and default options"), 0) {
             self.keep(directory, &definition::FILES)?;
             definition::write(&*self.storage, directory, &definition)?;
         }
         Ok(())
     }
 
-    /// A definition as the segment with the newest schema has it.
+    /// A definition with the newest schema of all segments.
     fn definition_of_segments(&self, directory: &Path) -> Result<Option<(Definition, PathBuf)>, Error> {
         let entries = self.storage.entries(directory).map_err(Error::io("list", directory))?;
         let is_space = |name: &str| name.parse().is_ok_and(|space: u32| space_directory(space) == name);
@@ -172,7 +172,7 @@ impl Repairer {
                 if !manifest::FILES.iter().all(|name| is_good(name))
                     && self.plan(
                         &path,
-                        "one of its copies is not good: both are written anew from the other",
+                        "one of its copies is damaged: both are rewritten from the other",
                         0,
                     )
                 {
@@ -191,8 +191,8 @@ impl Repairer {
                 let (parts, gone) =
                     (catalog.contents().count(), catalog.parts.iter().map(|part| part.lost).sum());
                 let what = format!(
-                    "{what}: made anew from {parts} segments; the log goes on with message {}. Messages that had been \
-                     deleted and were still in files come back",
+                    "{what}: rebuilt from {parts} segments; the log continues with message {}. Messages that had been \
+                     deleted and were still in files reappear",
                     catalog.sealed
                 );
                 if self.plan(&path, what, gone) {
@@ -205,8 +205,8 @@ impl Repairer {
         self.segments(stream, space, catalog)
     }
 
-    /// A catalog of the segments and log files that are there. Of segments that overlap, the larger one has taken the place of
-    /// the others, for only neighbours are merged.
+    /// A catalog of the existing segments and log files. Of segments that overlap, the larger one has replaced the others, for
+    /// only neighbours are merged.
     fn catalog_of_files(&self, stream: &StoredStream, space: u32) -> Result<Catalog, Error> {
         let (directory, owner) = (stream.space_path(space), stream.owner(space));
         let mut parts = Vec::new();
@@ -218,7 +218,7 @@ impl Repairer {
         }
         let numbers = parts.iter().filter_map(|part| part.content.as_ref()).map(|content| content.number + 1);
         let next_number = numbers.max().unwrap_or(0);
-        // The widest first, of equals the newest.
+        // The widest first; of equal ones, the newest.
         parts.sort_by_key(|part| {
             let number = part.content.as_ref().map_or(0, |content| content.number);
             (part.sequences.start, std::cmp::Reverse(part.sequences.end), std::cmp::Reverse(number))
@@ -236,8 +236,8 @@ impl Repairer {
             catalog.sealed = part.sequences.end;
             catalog.parts.push(Arc::new(part));
         }
-        // Log files that begin later than the segments end: what was between is not there. Those of a log that is not sealed
-        // at all begin at 0, or where what has been deleted ended.
+        // Log files that begin later than the segments end: the messages between are lost. Files of a log that was never
+        // sealed begin at 0, or at the end of what has been deleted.
         if let Some(&first) = walk.files().iter().find(|file| **file >= catalog.sealed)
             && first > catalog.sealed
             && !walk.files().iter().any(|file| *file < catalog.sealed)
@@ -248,7 +248,7 @@ impl Repairer {
         Ok(catalog)
     }
 
-    /// The part that a segment's file is, if its header says so.
+    /// The part that a segment's file holds, according to its header.
     fn part_of(
         &self,
         stream: &StoredStream,
@@ -263,15 +263,15 @@ impl Repairer {
             directory: stream.path(),
             version: stream.schema_version(),
         };
-        // With a damaged header the end of the segment is not known.
-        let known = SegmentHeader {
+        // With a damaged header the end of the segment is unknown.
+        let expected = SegmentHeader {
             stream_id: owner.stream_id,
             space: owner.space,
             schema_version: stream.schema_version(),
             first_sequence: first,
             next_sequence: u64::MAX,
         };
-        let (segment, _) = match schemas.open_segment(SegmentFile(file), &known) {
+        let (segment, _) = match schemas.open_segment(SegmentFile(file), &expected) {
             Ok(opened) => opened,
             Err(SegmentError::Damaged(_)) => return Ok(None),
             Err(SegmentError::Io { source, .. }) => return Err(Error::io("read", path)(source)),
@@ -297,7 +297,7 @@ impl Repairer {
         Ok(Some(Part { sequences: first..end, lost: 0, content: Some(content) }))
     }
 
-    /// Writes damaged segments anew.
+    /// Rewrites damaged segments.
     fn segments(&mut self, stream: &StoredStream, space: u32, mut catalog: Catalog) -> Result<(), Error> {
         let (directory, owner) = (stream.space_path(space), stream.owner(space));
         for index in 0..catalog.parts.len() {
@@ -308,7 +308,7 @@ impl Repairer {
                 Ok(Some(opened)) => opened,
                 Ok(None) => continue,
                 Err(error) => {
-                    let what = format!("{error}: nothing of it can be read; restore it from a copy");
+                    let what = format!("{error}: no part of it can be read; restore it from a copy");
                     self.repairs.push(Repair { path: path.clone(), what, messages_lost: 0 });
                     continue;
                 }
@@ -321,8 +321,8 @@ impl Repairer {
             let left: u64 = blocks.map(|index| reader.read(&segment, index).len() as u64).sum();
             let lost = content.messages.saturating_sub(left);
             let what = format!(
-                "is damaged or decoded wrongly: written anew with the {left} messages that can be read rightly; the file is kept \
-                 beside as .damaged"
+                "is damaged or decoded wrongly: rewritten with the {left} messages that can be read correctly; the file is kept \
+                 with .damaged appended to its name"
             );
             if !self.plan(path, what, lost) {
                 continue;
@@ -346,7 +346,7 @@ impl Repairer {
             manifest::write(&*self.storage, &directory, owner, &replaced)?;
             self.keep_file(path)?;
             if replaced.parts.len() != catalog.parts.len() {
-                // Neighbours of which nothing is left have become one: begin again with what there is now.
+                // Adjacent empty parts have become one: begin again with the new catalog.
                 return self.segments(stream, space, replaced);
             }
             catalog = replaced;
@@ -354,7 +354,7 @@ impl Repairer {
         Ok(())
     }
 
-    /// Writes a segment of what can be read of another, and says what is in it.
+    /// Writes a segment with the readable messages of another, and returns its part.
     fn rewrite(&self, segment: &StoredSegment, part: Part, directory: &Path) -> Result<Part, Error> {
         let (Some(path), Some(content)) = (part.path(directory), part.content.clone()) else {
             return Ok(part);
@@ -386,7 +386,7 @@ impl Repairer {
         Ok(Part { content: Some(content), ..part })
     }
 
-    /// Keeps files under another name, as far as they are there.
+    /// Keeps copies of the existing files under other names.
     fn keep(&self, directory: &Path, names: &[&str]) -> Result<(), Error> {
         for name in names {
             let path = directory.join(name);
@@ -397,7 +397,7 @@ impl Repairer {
         Ok(())
     }
 
-    /// Copies a small file that is about to be replaced: the name itself must not be missing for a moment.
+    /// Copies a small file that is about to be replaced: its name must never be missing.
     fn keep_copy(&self, path: &Path) -> Result<(), Error> {
         let bytes = self.storage.read(path, 1 << 30).map_err(Error::io("read", path))?;
         let kept = self.free_name(path)?;
@@ -410,7 +410,7 @@ impl Repairer {
         self.storage.rename(path, &kept).map_err(Error::io("rename", path))
     }
 
-    /// A name with `.damaged` behind it that no file has.
+    /// An unused name that ends with `.damaged`.
     fn free_name(&self, path: &Path) -> Result<PathBuf, Error> {
         let named = |middle: String| {
             let mut name = path.as_os_str().to_os_string();
@@ -434,7 +434,7 @@ impl Repairer {
     }
 }
 
-/// Reads what can be read of blocks.
+/// Reads the readable messages of blocks.
 #[derive(Default)]
 struct Reader {
     decoder: Decoder,
@@ -449,8 +449,8 @@ impl Reader {
             && !self.is_misread(segment)
     }
 
-    /// Whether the reference decoder alone gives the messages that were sealed. What no decoder gives is left to `tapedb
-    /// check`: writing it anew would lose it.
+    /// Whether only the reference decoder returns the messages that were sealed. A block that neither decodes is left to
+    /// `tapedb check`: a rewrite would lose it.
     fn is_misread(&mut self, segment: &StoredSegment) -> bool {
         let Self { decoder, block, rows } = self;
         let decoded = decoder.rows(segment.plan(), block, &Selection::default(), rows);
@@ -469,11 +469,11 @@ impl Reader {
             return found;
         }
         if is_decoded || self.block.damaged_columns().is_empty() {
-            // Never other messages than were sealed.
+            // Only messages that were sealed.
             return self.block.rows_by_reference(segment.plan()).unwrap_or_default();
         }
         let mut types: Vec<u16> = self.block.head().groups.iter().map(|group| group.type_id).collect();
-        // A record type of many symbols is cut into several groups.
+        // A record type of many symbols has several groups.
         types.dedup();
         for type_id in types {
             let types = [type_id];
@@ -483,7 +483,7 @@ impl Reader {
         found
     }
 
-    /// Adds what is selected; `false`: it cannot be read.
+    /// Adds the selected messages; `false`: they cannot be read.
     fn take(
         &mut self,
         segment: &StoredSegment,

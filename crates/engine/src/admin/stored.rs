@@ -1,4 +1,4 @@
-//! A stream as its files stand: for looking after them without opening, mending or believing anything.
+//! The files of a stream, read without opening the stream, repairing files or trusting them.
 
 use crate::database::Database;
 use crate::error::{Error, SegmentFailure};
@@ -25,7 +25,7 @@ pub struct StoredStream {
     definition: Definition,
     layouts: Layouts,
     identity: Identity,
-    /// What is wrong with one of the copies of the definition.
+    /// Damage of one of the copies of the definition.
     pub(crate) definition_damage: Option<Error>,
 }
 
@@ -62,7 +62,7 @@ impl StoredStream {
         &self.layouts
     }
 
-    /// Version of the schema; batches say with which one they were written.
+    /// Version of the schema; each batch names the version with which it was written.
     pub fn schema_version(&self) -> u16 {
         self.definition.schema_version
     }
@@ -72,7 +72,7 @@ impl StoredStream {
         self.directory.join(SYMBOLS_FILE)
     }
 
-    /// How many spaces the stream has.
+    /// Number of spaces of the stream.
     pub fn spaces(&self) -> u32 {
         self.definition.options.spaces
     }
@@ -85,17 +85,17 @@ impl StoredStream {
     /// Reads the symbol file.
     ///
     /// # Errors
-    /// When it is not there, cannot be read, or belongs to another stream.
+    /// When it is missing, cannot be read, or belongs to another stream.
     pub fn symbols(&self) -> Result<(SymbolFile, SymbolRecovery), Error> {
         let path = self.symbols_path();
         check_there(&*self.storage, &path, "is missing, and with it the names of all symbols")?;
         Ok(SymbolFile::open_read(&*self.storage, &path, self.definition.id)?)
     }
 
-    /// Begins a walk through the log files of a space, from what is sealed on.
+    /// Begins a walk through the log files of a space, after the sealed history.
     ///
     /// # Errors
-    /// When their directory is not there or cannot be listed, or there is no good copy of the manifest.
+    /// When their directory is missing or cannot be listed, or there is no good copy of the manifest.
     pub fn walk(&self, space: u32) -> Result<Walk, Error> {
         let sealed = self.catalog(space)?.sealed;
         self.walk_from(space, sealed)
@@ -108,7 +108,7 @@ impl StoredStream {
         Ok(walk.beginning_with(sealed))
     }
 
-    /// The sealed history of a space, as its manifest says, in order of sequence numbers.
+    /// The sealed history of a space, as its manifest states it, in order of sequence numbers.
     ///
     /// # Errors
     /// When there is no good copy of the manifest.
@@ -117,8 +117,7 @@ impl StoredStream {
         Ok(catalog.parts.iter().map(|part| StoredPart::of(part, space, &directory)).collect())
     }
 
-    /// Opens the segment of a part, and says what is damaged of its header and index; `None` for a part of which nothing is
-    /// left.
+    /// Opens the segment of a part, and returns the damage to its header and index; `None` for a part of which nothing is left.
     ///
     /// # Errors
     /// [`Error::Segment`].
@@ -132,7 +131,7 @@ impl StoredStream {
         let file = self.storage.open_read(path);
         let file = file.map_err(|source| failed(SegmentError::Io { offset: 0, source }))?;
         let schema_version = self.definition.schema_version;
-        let known = segment_header(
+        let expected = segment_header(
             self.owner(part.space),
             &(part.first_sequence..part.next_sequence),
             schema_version,
@@ -140,10 +139,10 @@ impl StoredStream {
         let file: SharedFile = Arc::new(SegmentFile(file));
         let schemas =
             SchemaFiles { storage: &*self.storage, directory: &self.directory, version: schema_version };
-        let opened = schemas.open_segment(file, &known).map_err(failed)?;
+        let opened = schemas.open_segment(file, &expected).map_err(failed)?;
         let header = opened.0.header();
-        if (SegmentHeader { schema_version, ..header.clone() }) != known {
-            let what = "is a segment of other messages than the manifest says".into();
+        if (SegmentHeader { schema_version, ..header.clone() }) != expected {
+            let what = "is a segment of other messages than the manifest states".into();
             return Err(Error::Definition { path: path.clone(), what });
         }
         Ok(Some(opened))
@@ -157,18 +156,18 @@ impl StoredStream {
         Owner { stream_id: self.id(), space }
     }
 
-    /// Whether the stream has been deleted meanwhile, or replaced by another of its name.
+    /// Whether the stream has been deleted since, or replaced by another stream of its name.
     pub fn is_gone(&self) -> bool {
         matches!(self.identity.look(), Seen::Gone)
     }
 }
 
-/// A segment that has been opened to be looked at.
+/// A segment that is open for inspection.
 pub type StoredSegment = Segment<SharedFile>;
 /// A file that segments are read from.
 pub type SharedFile = Arc<dyn ReadAt + Send + Sync>;
 
-/// Messages with sequence numbers in a range, as the manifest knows them: in a segment, or gone.
+/// Messages with sequence numbers in a range, as the manifest states them: in a segment, or purged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPart {
     /// The space.
@@ -177,7 +176,7 @@ pub struct StoredPart {
     pub first_sequence: u64,
     /// The one after the last.
     pub next_sequence: u64,
-    /// Messages that were out of reach when the part was sealed.
+    /// Messages that could not be read when the part was sealed.
     pub lost: u64,
     /// The segment's file; `None`: nothing is left.
     pub path: Option<PathBuf>,
@@ -209,8 +208,7 @@ impl StoredPart {
 }
 
 impl Database {
-    /// The files of a stream as they stand, also where [`Database::stream`] would not open them, or only after it has
-    /// read much.
+    /// The files of a stream, also where [`Database::stream`] would fail to open them, or would have to read much first.
     ///
     /// # Errors
     /// [`Error::NoStream`], or what is wrong with its definition.

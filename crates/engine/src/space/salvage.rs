@@ -1,4 +1,4 @@
-//! Opens segments, also damaged ones: what a damaged header said is known from the stream.
+//! Opens segments, also damaged ones: the stream supplies what a damaged header held.
 
 use crate::error::Error;
 use crate::stream::versions;
@@ -18,15 +18,15 @@ pub(crate) struct SchemaFiles<'a> {
 }
 
 impl SchemaFiles<'_> {
-    /// Opens a segment, and says what is damaged of header and index. `known`: what the header should say but for the version
-    /// of the schema, which may be any of the stream's.
+    /// Opens a segment, and returns the damage to its header and index. `expected`: what the header should hold, except that
+    /// the version of the schema may be any of the stream's.
     ///
     /// # Errors
     /// As [`Segment::salvage`].
     pub fn open_segment<R: ReadAt + Clone>(
         &self,
         file: R,
-        known: &SegmentHeader,
+        expected: &SegmentHeader,
     ) -> Result<(Segment<R>, Vec<Damage>), SegmentError> {
         let mut failed = match Segment::open(file.clone()) {
             Ok(segment) => return Ok((segment, Vec::new())),
@@ -35,8 +35,8 @@ impl SchemaFiles<'_> {
         };
         for version in (1..=self.version).rev() {
             let Ok(plan) = self.plan(version) else { continue };
-            let known = SegmentHeader { schema_version: version, ..known.clone() };
-            match Segment::salvage(file.clone(), &known, &plan) {
+            let expected = SegmentHeader { schema_version: version, ..expected.clone() };
+            match Segment::salvage(file.clone(), &expected, &plan) {
                 Err(error @ SegmentError::Damaged(_)) => failed = error,
                 opened => return opened,
             }

@@ -7,10 +7,10 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{BackedUp, CheckDepth, Checking, Database, Deleted, Severity};
+use tapedb_engine::{BackupReport, CheckDepth, CheckEvent, Database, DeletedStreams, Severity};
 use tapedb_schema::Timestamp;
 
-fn back_up(from: &Path, to: &Path, deleted: Deleted) -> BackedUp {
+fn back_up(from: &Path, to: &Path, deleted: DeletedStreams) -> BackupReport {
     let source = Database::open_read_only(from).unwrap();
     for _ in 0..100 {
         // Another test that starts a child may hold a copy of the lock for a moment.
@@ -33,7 +33,7 @@ fn content(path: &Path) -> Vec<(String, BTreeSet<u64>)> {
     let mut all = Vec::new();
     for name in names {
         db.stored(&name).unwrap().check(CheckDepth::Full, |checking| {
-            if let Checking::Found(found) = checking {
+            if let CheckEvent::Found(found) = checking {
                 assert_eq!(found.severity, Severity::Note, "{found:?}");
             }
             ControlFlow::Continue(())
@@ -55,26 +55,26 @@ fn a_backup_is_brought_up_to_date_and_copies_only_what_is_new() {
     append_ticks(&stream, 0..300);
     stream.seal().unwrap();
     append_ticks(&stream, 300..320);
-    let first = back_up(&from, &to, Deleted::Delete);
+    let first = back_up(&from, &to, DeletedStreams::Delete);
     assert_eq!((first.streams, first.damaged), (1, 0));
     assert!(first.segments > 0 && first.bytes > 1000);
     assert_eq!(content(&to), content(&from));
-    let nothing = back_up(&from, &to, Deleted::Delete);
+    let nothing = back_up(&from, &to, DeletedStreams::Delete);
     assert_eq!((nothing.segments, nothing.bytes), (0, 0));
     append_ticks(&stream, 320..330);
-    let little = back_up(&from, &to, Deleted::Delete);
+    let little = back_up(&from, &to, DeletedStreams::Delete);
     assert!(little.segments == 0 && (1..2000).contains(&little.bytes), "{little:?}");
     assert_eq!(content(&to), content(&from));
     stream.delete(Timestamp(10)..Timestamp(310), None::<[&str; 0]>).unwrap();
     stream.seal().unwrap();
-    back_up(&from, &to, Deleted::Delete);
+    back_up(&from, &to, DeletedStreams::Delete);
     assert_eq!(content(&to), content(&from));
     // A copy of a log file that somebody has changed is made anew.
     let other = reopen_without_maintenance(&to);
     append_ticks(&other.stream("s").unwrap(), 5000..5010);
     drop(other);
     append_ticks(&stream, 330..340);
-    back_up(&from, &to, Deleted::Delete);
+    back_up(&from, &to, DeletedStreams::Delete);
     assert_eq!(content(&to), content(&from));
 }
 
@@ -86,16 +86,16 @@ fn streams_come_and_go() {
     for name in ["a", "b"] {
         append_ticks(&db.create_stream(name, schema(), small_files()).unwrap(), 0..100);
     }
-    back_up(&from, &to, Deleted::Delete);
+    back_up(&from, &to, DeletedStreams::Delete);
     db.delete_stream("a").unwrap();
     db.delete_stream("b").unwrap();
     append_ticks(&db.create_stream("b", schema(), small_files()).unwrap(), 0..7);
-    let kept = back_up(&from, &to, Deleted::Keep);
+    let kept = back_up(&from, &to, DeletedStreams::Keep);
     let all = content(&to);
     assert_eq!((kept.removed.len(), all.len()), (1, 3));
     assert_eq!((all[0].1.len(), all[1].1.len(), all[2].1.len()), (100, 7, 100));
     assert!(all[2].0.starts_with("b.") && kept.removed[0] == all[2].0);
-    let deleted = back_up(&from, &to, Deleted::Delete);
+    let deleted = back_up(&from, &to, DeletedStreams::Delete);
     assert_eq!((deleted.removed.len(), content(&to)), (2, content(&from)));
 }
 
@@ -115,7 +115,7 @@ fn a_backup_that_is_cut_short_loses_nothing_it_had() {
         }
         let before = if to.exists() { content(&to) } else { Vec::new() };
         let mut left = round % 7;
-        let stopped = source.backup(&to, Deleted::Delete, |_| {
+        let stopped = source.backup(&to, DeletedStreams::Delete, |_| {
             left -= 1;
             if left < 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -128,7 +128,7 @@ fn a_backup_that_is_cut_short_loses_nothing_it_had() {
             assert_eq!(after, content(&from));
         }
     }
-    back_up(&from, &to, Deleted::Delete);
+    back_up(&from, &to, DeletedStreams::Delete);
     assert_eq!(content(&to), content(&from));
 }
 
@@ -144,7 +144,7 @@ fn beside_a_process_that_seals_and_deletes_every_backup_is_whole() {
     while grown < 5 || backups < 15 {
         assert!(child.try_wait().unwrap().is_none(), "it goes on until it is told to stop");
         backups += 1;
-        back_up(&from, &to, Deleted::Delete);
+        back_up(&from, &to, DeletedStreams::Delete);
         let all = content(&to);
         let numbers = &all[0].1;
         // Messages are deleted by tens, whole; others are there up to an end that only grows.
@@ -159,7 +159,7 @@ fn beside_a_process_that_seals_and_deletes_every_backup_is_whole() {
     }
     fs::write(enough(&from), "").unwrap();
     assert!(child.wait().unwrap().success());
-    back_up(&from, &to, Deleted::Delete);
+    back_up(&from, &to, DeletedStreams::Delete);
     assert_eq!(content(&to), content(&from));
 }
 
@@ -200,14 +200,14 @@ fn damage_is_copied_as_it_is_and_told() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&segment, &bytes).unwrap();
-    let done = back_up(&from, &to, Deleted::Delete);
+    let done = back_up(&from, &to, DeletedStreams::Delete);
     assert_eq!(done.damaged, 1);
     let copy = to.join(segment.strip_prefix(&from).unwrap());
     assert_eq!(fs::read(copy).unwrap(), bytes);
 }
 
 /// What is refused changes nothing.
-fn refused(from: &Path, to: &Path, deleted: Deleted, text: &str) {
+fn refused(from: &Path, to: &Path, deleted: DeletedStreams, text: &str) {
     let before = content(to);
     let source = Database::open_read_only(from).unwrap();
     let refused = source.backup(to, deleted, |_| ControlFlow::Continue(())).unwrap_err();
@@ -224,16 +224,16 @@ fn a_backup_belongs_to_one_database() {
         let db = Database::open_without_maintenance(path).unwrap();
         append_ticks(&db.create_stream("s", schema(), small_files()).unwrap(), 0..50);
     }
-    back_up(&a, &to, Deleted::Delete);
-    back_up(&a, &to, Deleted::Delete);
-    for deleted in [Deleted::Delete, Deleted::DeleteAll, Deleted::Keep] {
+    back_up(&a, &to, DeletedStreams::Delete);
+    back_up(&a, &to, DeletedStreams::Delete);
+    for deleted in [DeletedStreams::Delete, DeletedStreams::DeleteAll, DeletedStreams::Keep] {
         refused(&b, &to, deleted, "the backup of another database");
         // Nor is a database with streams of its own overwritten.
-        refused(&a, &b, deleted, "a database of its own");
+        refused(&a, &b, deleted, "an independent database");
     }
     Database::open_read_only(&b).unwrap().adopt_backup(&to).unwrap();
-    refused(&a, &to, Deleted::Delete, "the backup of another database");
-    back_up(&b, &to, Deleted::Delete);
+    refused(&a, &to, DeletedStreams::Delete, "the backup of another database");
+    back_up(&b, &to, DeletedStreams::Delete);
     assert_eq!(content(&to), content(&b));
 }
 
@@ -243,12 +243,12 @@ fn a_database_that_has_lost_its_streams_takes_none_of_its_backup() {
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
     let db = Database::open_without_maintenance(&from).unwrap();
     append_ticks(&db.create_stream("s", schema(), small_files()).unwrap(), 0..50);
-    back_up(&from, &to, Deleted::Delete);
+    back_up(&from, &to, DeletedStreams::Delete);
     db.delete_stream("s").unwrap();
-    refused(&from, &to, Deleted::Delete, "lose all of its 1 streams");
+    refused(&from, &to, DeletedStreams::Delete, "lose all of its 1 streams");
     append_ticks(&db.create_stream("t", schema(), small_files()).unwrap(), 0..50);
-    refused(&from, &to, Deleted::Delete, "lose all of its 1 streams");
-    let done = back_up(&from, &to, Deleted::DeleteAll);
+    refused(&from, &to, DeletedStreams::Delete, "lose all of its 1 streams");
+    let done = back_up(&from, &to, DeletedStreams::DeleteAll);
     assert_eq!((done.removed, content(&to).len()), (vec!["s".into()], 1));
 }
 
@@ -260,12 +260,12 @@ fn an_old_backup_is_gone_on_with() {
     let db = Database::open_without_maintenance(&from).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     append_ticks(&stream, 0..50);
-    back_up(&from, &to, Deleted::Delete);
+    back_up(&from, &to, DeletedStreams::Delete);
     for path in [&from, &to] {
         fs::remove_file(path.join("identity")).unwrap();
     }
     append_ticks(&stream, 50..60);
-    back_up(&from, &to, Deleted::Delete);
+    back_up(&from, &to, DeletedStreams::Delete);
     assert_eq!(content(&to), content(&from));
     assert!(fs::read_to_string(to.join("identity")).unwrap().contains("backup-of"));
 }
@@ -276,10 +276,10 @@ fn a_restored_database_goes_on_with_its_backups() {
     let [from, to, again] = ["db", "backup", "again"].map(|name| directory.path().join(name));
     let db = Database::open_without_maintenance(&from).unwrap();
     append_ticks(&db.create_stream("s", schema(), small_files()).unwrap(), 0..50);
-    back_up(&from, &to, Deleted::Delete);
-    back_up(&to, &again, Deleted::Delete);
+    back_up(&from, &to, DeletedStreams::Delete);
+    back_up(&to, &again, DeletedStreams::Delete);
     Database::open_read_only(&to).unwrap().restore_identity(&again).unwrap();
     append_ticks(&reopen_without_maintenance(&again).stream("s").unwrap(), 50..60);
-    back_up(&again, &to, Deleted::Delete);
+    back_up(&again, &to, DeletedStreams::Delete);
     assert_eq!(content(&to), content(&again));
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use tapedb_codec::batch::{BatchBuilder, assign_producer};
-use tapedb_engine::{Access, CheckDepth, Checking, Database, Durability, StreamOptions};
+use tapedb_engine::{Access, CheckDepth, CheckEvent, Database, Durability, StreamOptions};
 use tapedb_log::sim::SimStorage;
 use tapedb_schema::Timestamp;
 
@@ -50,7 +50,7 @@ fn told(disk: &SimStorage) -> Vec<String> {
             Err(error) => told.push(error.to_string()),
             Ok(stored) => {
                 stored.check(CheckDepth::Full, |checking| {
-                    if let Checking::Found(finding) = checking {
+                    if let CheckEvent::Found(finding) = checking {
                         told.push(format!("{finding:?}"));
                     }
                     ControlFlow::Continue(())

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
-use tapedb_engine::{CheckDepth, Checking, Database, Severity};
+use tapedb_engine::{CheckDepth, CheckEvent, Database, Severity};
 use tapedb_schema::Timestamp;
 
 /// Ticks and quotes in several segments, and some in the log.
@@ -41,7 +41,7 @@ fn damage_found(path: &Path) -> u64 {
     let db = Database::open_read_only(path).unwrap();
     let mut damaged = 0;
     db.stored("s").unwrap().check(CheckDepth::Full, |checking| {
-        if let Checking::Found(found) = checking {
+        if let CheckEvent::Found(found) = checking {
             damaged += u64::from(found.severity == Severity::Damage);
         }
         ControlFlow::Continue(())

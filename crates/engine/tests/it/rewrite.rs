@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tapedb_engine::{
-    Access, CheckDepth, Checking, Cursor, Database, Durability, Error, LogError, Rewriter, Stream,
+    Access, CheckDepth, CheckEvent, Cursor, Database, Durability, Error, LogError, Rewriter, Stream,
     StreamOptions,
 };
 use tapedb_log::sim::{SimStorage, Stop};
@@ -68,7 +68,7 @@ fn messages_of_a_range_are_replaced() {
         check(&db.stream("s").unwrap());
         let mut findings = Vec::new();
         db.stored("s").unwrap().check(CheckDepth::Full, |checking| {
-            if let Checking::Found(found) = checking {
+            if let CheckEvent::Found(found) = checking {
                 findings.push(format!("{found:?}"));
             }
             ControlFlow::Continue(())

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
-use tapedb_engine::{CheckDepth, Checked, Checking, Database, Finding, Severity};
+use tapedb_engine::{CheckDepth, CheckReport, CheckEvent, Database, Finding, Severity};
 use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 40;
@@ -66,10 +66,10 @@ fn every_flipped_byte_of_a_segment_is_told_and_what_is_not_in_its_block_is_read(
     assert_eq!((found.len(), checked.messages, checked.segments), (0, MESSAGES, 1), "{found:?}");
 }
 
-fn check(db: &Database) -> (Checked, Vec<Finding>) {
+fn check(db: &Database) -> (CheckReport, Vec<Finding>) {
     let mut found = Vec::new();
     let checked = db.stored("s").unwrap().check(CheckDepth::Full, |checking| {
-        if let Checking::Found(finding) = checking {
+        if let CheckEvent::Found(finding) = checking {
             found.push(finding);
         }
         ControlFlow::Continue(())

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 use tapedb_engine::{
-    CheckDepth, Checked, Checking, Database, Error, Finding, SegmentError, Stream, StreamOptions,
+    CheckDepth, CheckReport, CheckEvent, Database, Error, Finding, SegmentError, Stream, StreamOptions,
 };
 use tapedb_schema::Timestamp;
 use tapedb_segment::fault::with_fault;
@@ -55,14 +55,14 @@ fn assert_all_there(stream: &Stream, count: u64) {
     assert_eq!(drain(&mut stream.cursor().reverse().open().unwrap()), reversed);
 }
 
-fn check(db: &Database) -> (Checked, Vec<Finding>) {
+fn check(db: &Database) -> (CheckReport, Vec<Finding>) {
     check_to(db, CheckDepth::Full)
 }
 
-fn check_to(db: &Database, depth: CheckDepth) -> (Checked, Vec<Finding>) {
+fn check_to(db: &Database, depth: CheckDepth) -> (CheckReport, Vec<Finding>) {
     let mut found = Vec::new();
     let checked = db.stored("s").unwrap().check(depth, |checking| {
-        if let Checking::Found(finding) = checking {
+        if let CheckEvent::Found(finding) = checking {
             found.push(finding);
         }
         ControlFlow::Continue(())
@@ -99,7 +99,7 @@ fn a_block_that_is_sealed_wrongly_is_sealed_plainly() {
     assert_eq!(stream.maintenance_failure(), None, "nothing is left to be done");
     let (checked, found) = check(&db);
     assert_eq!((checked.damaged, checked.notes), (0, 1), "{found:?}");
-    assert!(found[0].what.contains("did not come back"), "{found:?}");
+    assert!(found[0].what.contains("decoded to other rows"), "{found:?}");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn segments_of_version_1_are_verified_as_far_as_they_can_be() {
     let segments = files(db.path(), "seg");
     segments[..3].iter().for_each(|segment| make_version_1(segment));
     let counts =
-        |checked: &Checked| (checked.blocks_by_content, checked.blocks_by_reference, checked.blocks_unproved);
+        |checked: &CheckReport| (checked.blocks_by_content, checked.blocks_by_reference, checked.blocks_unproved);
     for (depth, expected) in
         [(CheckDepth::Quick, (4, 0, 3)), (CheckDepth::Full, (4, 3, 0)), (CheckDepth::Thorough, (4, 7, 0))]
     {

@@ -4,7 +4,7 @@ use crate::commands::maintenance::check::check_streams;
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{BackedUp, CheckDepth, Database, Deleted};
+use tapedb_engine::{BackupReport, CheckDepth, Database, DeletedStreams};
 use tapedb_terminal::{Failure, Ui, location, ui};
 
 /// Bring a backup of a database up to date.
@@ -64,9 +64,9 @@ struct Outcome {
 /// Brings the backup up to date.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let deleted = match (args.keep_deleted, args.allow_loss) {
-        (true, _) => Deleted::Keep,
-        (_, true) => Deleted::DeleteAll,
-        _ => Deleted::Delete,
+        (true, _) => DeletedStreams::Keep,
+        (_, true) => DeletedStreams::DeleteAll,
+        _ => DeletedStreams::Delete,
     };
     let (source, target) = (location::directory(&args.source)?, location::directory(&args.target)?);
     if args.adopt {
@@ -90,7 +90,7 @@ fn verify(target: &Path, ui: &Ui) -> Result<(), Failure> {
 pub fn copy(
     source: &Path,
     (target, shown): (&Path, &Path),
-    deleted: Deleted,
+    deleted: DeletedStreams,
     ui: &Ui,
 ) -> Result<(), Failure> {
     let db = Database::open_read_only(source)?;
@@ -116,8 +116,8 @@ fn refuse_itself(source: &Path, target: &Path) -> Result<(), Failure> {
     }
 }
 
-fn report(done: &BackedUp, target: &Path, ui: &Ui) -> Result<(), Failure> {
-    let BackedUp { streams, segments, bytes, damaged, removed, failed } = done;
+fn report(done: &BackupReport, target: &Path, ui: &Ui) -> Result<(), Failure> {
+    let BackupReport { streams, segments, bytes, damaged, removed, failed } = done;
     let failed: Vec<String> = failed.iter().map(|(name, error)| format!("{name}: {error}")).collect();
     if ui.json() {
         ui.print_json(&Outcome {

@@ -5,7 +5,7 @@ use crate::commands::messages::import::{LEDGER_FILE, Ledger};
 use serde::Serialize;
 use std::fs;
 use std::ops::ControlFlow;
-use tapedb_engine::{CheckDepth, Checked, Checking, Database, Finding, Severity, StoredStream};
+use tapedb_engine::{CheckDepth, CheckReport, CheckEvent, Database, Finding, Severity, StoredStream};
 use tapedb_terminal::{Failure, Ui, ui};
 
 /// Verify everything that is stored in a database, or in the streams named.
@@ -134,18 +134,18 @@ fn check_stream(db: &Database, name: &str, depth: CheckDepth, ui: &Ui) -> Result
     Ok(checked.damaged == 0 || checked.is_gone)
 }
 
-fn verify(db: &Database, stream: &StoredStream, depth: CheckDepth, ui: &Ui) -> Result<Checked, Failure> {
+fn verify(db: &Database, stream: &StoredStream, depth: CheckDepth, ui: &Ui) -> Result<CheckReport, Failure> {
     let (mut done, mut seen) = (0, 0);
     let mut progress = ui.progress(&format!("checking {:?}", stream.name()), bytes_in(stream));
     let mut failed = Ok(());
     let checked = stream.check(depth, |checking| {
         let told = match checking {
-            Checking::Progress { bytes, messages } => {
+            CheckEvent::Progress { bytes, messages } => {
                 (done, seen) = (done + bytes, seen + messages);
                 progress.update(done, seen);
                 ui.check_interrupt()
             }
-            Checking::Found(finding) => {
+            CheckEvent::Found(finding) => {
                 progress.hide();
                 print_finding(db, stream.name(), &finding, ui)
             }
@@ -166,7 +166,7 @@ fn unusable(db: &Database, name: &str, error: &tapedb_engine::Error, ui: &Ui) ->
     let now = "then check again: without it nothing else of the stream can be judged";
     let finding = Finding { what: error.to_string(), now, ..nothing(db) };
     print_finding(db, name, &finding, ui)?;
-    print_outcome(name, &Checked { damaged: 1, ..Checked::default() }, ui)?;
+    print_outcome(name, &CheckReport { damaged: 1, ..CheckReport::default() }, ui)?;
     Ok(false)
 }
 
@@ -210,10 +210,10 @@ fn out_of_reach(first_sequence: Option<u64>, messages: Option<u64>) -> String {
     }
 }
 
-fn print_outcome(stream: &str, checked: &Checked, ui: &Ui) -> Result<(), Failure> {
-    let &Checked { messages, batches, files, segments, blocks, bytes, symbols, .. } = checked;
-    let &Checked { blocks_by_content, blocks_by_reference, blocks_unproved, .. } = checked;
-    let &Checked { damaged, messages_damaged, unfinished, notes, is_gone, .. } = checked;
+fn print_outcome(stream: &str, checked: &CheckReport, ui: &Ui) -> Result<(), Failure> {
+    let &CheckReport { messages, batches, files, segments, blocks, bytes, symbols, .. } = checked;
+    let &CheckReport { blocks_by_content, blocks_by_reference, blocks_unproved, .. } = checked;
+    let &CheckReport { damaged, messages_damaged, unfinished, notes, is_gone, .. } = checked;
     let result = match (is_gone, damaged) {
         (true, _) => "deleted",
         (_, 0) => "clean",
@@ -261,8 +261,8 @@ fn print_outcome(stream: &str, checked: &Checked, ui: &Ui) -> Result<(), Failure
 }
 
 /// By what blocks were verified, in words.
-fn proved(checked: &Checked) -> String {
-    let &Checked { blocks_by_content, blocks_by_reference, blocks_unproved, .. } = checked;
+fn proved(checked: &CheckReport) -> String {
+    let &CheckReport { blocks_by_content, blocks_by_reference, blocks_unproved, .. } = checked;
     let by = [
         (blocks_by_content, "by checksum of content"),
         (blocks_by_reference, "by reference decoder"),

@@ -3,7 +3,7 @@
 use crate::commands::maintenance::backup::copy;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{Database, Deleted};
+use tapedb_engine::{Database, DeletedStreams};
 use tapedb_terminal::{Failure, Ui, location};
 
 /// Make a database of a backup.
@@ -30,7 +30,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     Database::open_read_only(location::directory(&backup)?)?;
     refuse_used(&target)?;
     let draft = draft_of(&target)?;
-    let copied = copy(&backup, (&draft, &target), Deleted::Delete, ui);
+    let copied = copy(&backup, (&draft, &target), DeletedStreams::Delete, ui);
     // With damage it is as good as the backup is, which has been said; without all streams it is not a restored database.
     let is_whole = copied.is_ok() || streams(&draft) == streams(&backup);
     if matches!(copied, Err(Failure::Interrupted { .. })) || !is_whole {

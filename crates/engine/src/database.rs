@@ -421,7 +421,7 @@ impl Database {
 
     /// Checks that no other writer can have been let in.
     fn look_at_lock(&self) -> Result<(), Error> {
-        self.inner.lock.as_ref().map_or(Ok(()), |lock| lock.look())
+        self.inner.lock.as_ref().map_or(Ok(()), |lock| lock.check_now())
     }
 
     /// The directory of a stream that exists.
@@ -637,11 +637,11 @@ fn prepare(storage: &dyn Storage, path: &Path) -> Result<WriterLock, Error> {
         make_marker(storage, path)?;
         let lock = lock.with_marker(storage, MARKER_FILE)?;
         DatabaseIdentity::read_or_create(storage, path)?;
-        reserve::make(storage, path);
+        reserve::create(storage, path);
         return Ok(lock);
     }
     sync_dir(storage, path)?;
-    reserve::make(storage, path);
+    reserve::create(storage, path);
     // A damaged one is no reason not to write; who copies the database is told.
     match DatabaseIdentity::read_or_create(storage, path) {
         // Nor is a full disk: the next writer makes it.

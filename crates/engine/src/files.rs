@@ -1,4 +1,4 @@
-//! What there is of a stream's files.
+//! Small operations on files and directories.
 
 use crate::error::Error;
 use std::io;
@@ -13,16 +13,16 @@ pub(crate) fn space_directory(space: u32) -> String {
     space.to_string()
 }
 
-/// Whether there is something at a path.
+/// Whether a path exists.
 pub(crate) fn is_there(storage: &dyn Storage, path: &Path) -> Result<bool, Error> {
     match storage.kind(path) {
-        // Nor is it where a directory above it is a file.
+        // A file in place of one of its directories.
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
         kind => Ok(kind.map_err(Error::io("look for", path))?.is_some()),
     }
 }
 
-/// Checks that there is something at a path that a stream cannot do without.
+/// Checks that a path that a stream needs exists.
 pub(crate) fn check_there(storage: &dyn Storage, path: &Path, what: &str) -> Result<(), Error> {
     if is_there(storage, path)? {
         return Ok(());
@@ -37,14 +37,14 @@ pub(crate) fn bytes_of(storage: &dyn Storage, directory: &Path) -> Result<u64, E
         let path = directory.join(&entry.name);
         bytes += match entry.kind {
             Kind::Directory => bytes_of(storage, &path)?,
-            // A file that has gone meanwhile takes no room.
+            // A file that was removed since the listing takes no space.
             Kind::File => storage.size(&path).unwrap_or(0),
         };
     }
     Ok(bytes)
 }
 
-/// Makes the names in a directory survive a power cut.
+/// Makes the names in a directory durable.
 pub(crate) fn sync_dir(storage: &dyn Storage, directory: &Path) -> Result<(), Error> {
     storage.sync_dir(directory).map_err(Error::io("sync", directory))
 }

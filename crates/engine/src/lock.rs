@@ -1,8 +1,8 @@
-//! What keeps a second writer out of a database.
+//! The lock that excludes a second writer of a database.
 //!
-//! A writer locks two files: `lock`, and the marker, which nobody removes by mistake and without which a directory is no
-//! database. So one that is let in by a `lock` that was removed finds the marker locked. Where a locked file no longer has its
-//! name all the same, the writer stops: somebody else may be writing by now.
+//! A writer locks two files: `lock`, and the marker, without which a directory is no database and which is hardly removed by
+//! mistake. So a second writer that finds `lock` removed still finds the marker locked. If a locked file loses its name
+//! nevertheless, the writer stops: another one may be writing.
 
 use crate::error::Error;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use std::thread;
 use std::time::Duration;
 use tapedb_log::{LogError, Storage, StorageLock};
 
-/// How often, and at what intervals, a lock is tried before the database counts as locked.
+/// Attempts, and the pause between them, before the database counts as locked.
 const ATTEMPTS: u32 = 10;
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Held by who writes a database; the system lets go of it when the process ends, however it ends.
+/// Held by the writer of a database; the system releases it when the process ends, in whatever way.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     path: PathBuf,
@@ -33,15 +33,15 @@ impl WriterLock {
         Ok(Self { marker: Some(try_lock(storage, &self.path, file)?), ..self })
     }
 
-    /// Checks that the locks were not found lost. Cheap: asked before every append.
+    /// Checks that no loss of the locks was found. Cheap: called before every append.
     #[inline]
     pub fn check(&self) -> Result<(), Error> {
         let is_lost = self.lock.is_lost() || self.marker.as_ref().is_some_and(StorageLock::is_lost);
         if is_lost { Err(self.lost()) } else { Ok(()) }
     }
 
-    /// [`WriterLock::check`] that looks, now.
-    pub fn look(&self) -> Result<(), Error> {
+    /// Checks the lock files now.
+    pub fn check_now(&self) -> Result<(), Error> {
         let holds = self.lock.check() && self.marker.as_ref().is_none_or(StorageLock::check);
         if holds { Ok(()) } else { Err(self.lost()) }
     }
@@ -49,8 +49,8 @@ impl WriterLock {
     #[cold]
     fn lost(&self) -> Error {
         let cause = format!(
-            "the lock of {} was removed or replaced, so that another process may be writing; see that there is one writer, and \
-             that nothing touches its lock",
+            "the lock of {} was removed or replaced, so another process may be writing; make sure that there is one writer, and \
+             that nothing removes its lock",
             self.path.display()
         );
         LogError::Poisoned { cause }.into()
@@ -59,7 +59,7 @@ impl WriterLock {
 
 fn try_lock(storage: &dyn Storage, path: &Path, file: &str) -> Result<StorageLock, Error> {
     let file = path.join(file);
-    // A child process that is just being started holds a copy of a lock that this process has let go of.
+    // A child process that is being started holds a copy of a lock that this process has released.
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             thread::sleep(INTERVAL);

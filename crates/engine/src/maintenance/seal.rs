@@ -195,7 +195,7 @@ fn choose(catalog: &Catalog, most: (u64, u64), left_alone: &HashSet<u64>) -> Opt
     let is_left =
         |part: &Part| part.content.as_ref().is_some_and(|content| left_alone.contains(&content.number));
     let is_touched = |part: &Arc<Part>| {
-        !is_left(part) && catalog.deletions.iter().any(|deletion| part.is_touched_by(deletion))
+        !is_left(part) && catalog.deletions.iter().any(|deletion| part.is_affected_by(deletion))
     };
     // What is left alone is of no size, and neighbours of nobody.
     let level = |part: &Part| if is_left(part) { u32::MAX } else { level(part) };

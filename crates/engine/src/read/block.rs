@@ -58,7 +58,7 @@ impl Bounds {
     fn admits(&self, order: Order, (time, sequence): Key, symbol: u32) -> bool {
         sequence < self.end
             && self.after.is_none_or(|after| order.rank((time, sequence)) > order.rank(after))
-            && !self.deletions.iter().any(|deletion| deletion.takes(time, sequence, symbol))
+            && !self.deletions.iter().any(|deletion| deletion.covers(time, sequence, symbol))
     }
 
     /// Whether rows of such keys may be refused.

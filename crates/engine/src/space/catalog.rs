@@ -1,5 +1,5 @@
-//! What a space holds besides its log, at one moment: its sealed history in parts, and deletions that are still to be
-//! carried out.
+//! What a space holds besides its log, at one moment: its sealed history in parts, and deletions that are not yet carried out
+//! in files.
 
 use crate::space::deletion::Deletion;
 use std::ops::Range;
@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tapedb_segment::Tier;
 
-/// The sealed history of a space. Never changed: a new one takes its place.
+/// The sealed history of a space. Immutable: a change replaces it by a new one.
 ///
 /// Always true: the parts follow each other without holes or overlaps, from message 0 to before `sealed`; every number in
 /// use is below `next_number`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Catalog {
-    /// Counts the changes.
+    /// Number of changes.
     pub generation: u64,
-    /// Messages below this are in `parts`, or gone; the log has the rest.
+    /// Messages below this are in `parts`, or purged; the log has the rest.
     pub sealed: u64,
     /// In order of sequence numbers.
     pub parts: Vec<Arc<Part>>,
     /// In the order in which they were made.
     pub deletions: Vec<Arc<Deletion>>,
-    /// The next segment file or deletion is called by this number.
+    /// Number of the next segment file or deletion.
     pub next_number: u64,
 }
 
-/// Messages with sequence numbers in a range: in a segment, or gone for good.
+/// Messages with sequence numbers in a range: in a segment, or purged.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub sequences: Range<u64>,
-    /// How many of them were out of reach, by damage, when the part was made.
+    /// How many of them could not be read, because of damage, when the part was made.
     pub lost: u64,
     /// `None`: nothing is left.
     pub content: Option<Content>,
@@ -38,7 +38,7 @@ pub(crate) struct Part {
 /// What is left of a part, in a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Content {
-    /// Tells the file from others of the same sequence numbers.
+    /// Distinguishes the file from others of the same sequence numbers.
     pub number: u64,
     pub messages: u64,
     pub time_min: i64,
@@ -57,12 +57,12 @@ impl Catalog {
         &self.parts[start..end.max(start)]
     }
 
-    /// Messages in segments, those with deletions to come included.
+    /// Messages in segments, including deleted ones that are still there.
     pub fn messages(&self) -> u64 {
         self.contents().map(|content| content.messages).sum()
     }
 
-    /// Messages that were out of reach when they were sealed, in parts that begin before `end`.
+    /// Messages that could not be read when they were sealed, in parts that begin before `end`.
     pub fn lost_below(&self, end: u64) -> u64 {
         self.parts_between(0..end).iter().map(|part| part.lost).sum()
     }
@@ -77,7 +77,7 @@ impl Catalog {
         self.parts.iter().filter_map(|part| part.content.as_ref())
     }
 
-    /// The parts that one part may take the place of: those it covers; `None` if they do not end where it does.
+    /// The parts that a new part may replace: those it covers; `None` if they do not end where it does.
     fn covered_by(&self, sequences: &Range<u64>) -> Option<Range<usize>> {
         let start = self.parts.partition_point(|part| part.sequences.start < sequences.start);
         let end = self.parts.partition_point(|part| part.sequences.end <= sequences.end);
@@ -86,8 +86,8 @@ impl Catalog {
         fits.then_some(start..end)
     }
 
-    /// With `part` added to the end, or in place of those it covers. Neighbours that are gone become one. Deletions that
-    /// have been carried out everywhere go.
+    /// With `part` added to the end, or in place of those it covers. Adjacent empty parts become one. Deletions that have been
+    /// carried out in all files are dropped.
     ///
     /// `None`: the parts are not those it was made from.
     pub fn with(&self, part: Part) -> Option<Self> {
@@ -100,34 +100,35 @@ impl Catalog {
             let covered = new.covered_by(&part.sequences)?;
             new.parts.splice(covered, [Arc::new(part)]);
         }
-        new.tidy();
+        new.normalize();
         Some(new)
     }
 
-    /// With one more deletion. Parts that it takes whole are gone at once.
+    /// With one more deletion. Parts that it covers completely become empty at once.
     pub fn with_deletion(&self, deletion: Deletion) -> Self {
         let mut new = self.next();
         new.next_number = new.next_number.max(deletion.number + 1);
         for part in &mut new.parts {
-            if part.content.as_ref().is_some_and(|content| deletion.takes_all_of(&part.sequences, content)) {
+            let Some(content) = &part.content else { continue };
+            if deletion.covers_all(&part.sequences, content.time_min, content.time_max) {
                 *part = Arc::new(Part { sequences: part.sequences.clone(), lost: part.lost, content: None });
             }
         }
         new.deletions.push(Arc::new(deletion));
-        new.tidy();
+        new.normalize();
         new
     }
 
-    /// With `part` added to the end, in place of what `deletion` takes: in one change.
+    /// With `part` added to the end, in place of what `deletion` covers: in one change.
     ///
-    /// `None`: the part does not go on where the others end.
+    /// `None`: the part does not begin where the others end.
     pub fn rewritten(&self, part: Part, deletion: Deletion) -> Option<Self> {
         let is_next = part.sequences.start == self.sealed;
         let new = self.with_deletion(deletion).with(part).filter(|_| is_next)?;
         Some(Self { generation: self.generation + 1, ..new })
     }
 
-    /// Without what is in some segments, by number. `None`: it has none of them.
+    /// Without the content of some segments, by number. `None`: it has none of them.
     pub fn without(&self, numbers: &[u64]) -> Option<Self> {
         let mut new = self.next();
         let is_one =
@@ -138,12 +139,12 @@ impl Catalog {
         for part in new.parts.iter_mut().filter(|part| is_one(part)) {
             *part = Arc::new(Part { sequences: part.sequences.clone(), lost: 0, content: None });
         }
-        new.tidy();
+        new.normalize();
         Some(new)
     }
 
-    /// With deletions that end with the messages there are, of which `next_sequence` is the one to come; `None` if they do.
-    /// A power cut may have taken messages that were deleted: their numbers are given again, to messages that are not.
+    /// With deletions that end at `next_sequence`, the next message to be appended; `None` if they already do. A power cut may
+    /// have removed deleted messages from the log: their numbers are assigned again, to messages that are not deleted.
     pub fn without_deletions_from(&self, next_sequence: u64) -> Option<Self> {
         if self.deletions.iter().all(|deletion| deletion.sequences.end <= next_sequence) {
             return None;
@@ -154,17 +155,17 @@ impl Catalog {
             ended.sequences.end = ended.sequences.end.min(next_sequence);
             *deletion = Arc::new(ended);
         }
-        new.tidy();
+        new.normalize();
         Some(new)
     }
 
-    /// [`Catalog::with`] for a part that was made from others. `None` also where one of those is another by now: what
-    /// it has lost meanwhile, to a deletion that took it whole, would come back.
+    /// [`Catalog::with`] for a part that was made from others. `None` also where one of those has been replaced since: what a
+    /// deletion has removed from it would reappear.
     pub fn with_merged(&self, part: Part, made_from: &[Arc<Part>]) -> Option<Self> {
         made_from.iter().all(|part| self.has(part)).then(|| self.with(part)).flatten()
     }
 
-    /// Whether the part counts still, and no other has taken its place.
+    /// Whether the part is in the catalog, and has not been replaced.
     pub fn has(&self, part: &Part) -> bool {
         self.parts_between(part.sequences.clone()).first().is_some_and(|found| **found == *part)
     }
@@ -174,7 +175,7 @@ impl Catalog {
         Self { generation: self.generation + 1, ..self.clone() }
     }
 
-    fn tidy(&mut self) {
+    fn normalize(&mut self) {
         let mut parts: Vec<Arc<Part>> = Vec::with_capacity(self.parts.len());
         for part in self.parts.drain(..) {
             match parts.last_mut() {
@@ -188,21 +189,21 @@ impl Catalog {
         self.parts = parts;
         let (sealed, parts) = (self.sealed, &self.parts);
         self.deletions.retain(|deletion| {
-            deletion.sequences.end > sealed || parts.iter().any(|part| part.is_touched_by(deletion))
+            deletion.sequences.end > sealed || parts.iter().any(|part| part.is_affected_by(deletion))
         });
     }
 }
 
 impl Part {
-    /// Whether a deletion has still to be carried out in the part.
-    pub fn is_touched_by(&self, deletion: &Deletion) -> bool {
+    /// Whether a deletion may cover messages in the part's file that it still holds.
+    pub fn is_affected_by(&self, deletion: &Deletion) -> bool {
         self.content.as_ref().is_some_and(|content| {
             deletion.number >= content.deleted_before
                 && deletion.overlaps(&self.sequences, content.time_min, content.time_max)
         })
     }
 
-    /// The segment's file in the directory of the space; `None` if all is gone.
+    /// The segment's file in the directory of the space; `None` for an empty part.
     pub fn path(&self, directory: &Path) -> Option<PathBuf> {
         let content = self.content.as_ref()?;
         Some(directory.join(segment_name(self.sequences.start, content.number)))
@@ -215,7 +216,7 @@ pub(crate) fn segment_name(first_sequence: u64, number: u64) -> String {
 }
 
 pub(crate) const SEGMENT_EXTENSION: &str = "seg";
-/// Behind the name of a segment that is being written.
+/// Extension of a segment that is being written.
 pub(crate) const DRAFT_EXTENSION: &str = "tmp";
 
 #[cfg(test)]
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_while_parts_are_merged_does_not_come_back() {
+    fn a_deletion_during_a_merge_is_not_undone_by_it() {
         let three = catalog(&[10, 20, 30]);
         let all = Deletion { number: 4, from: 0, last: 9, sequences: 0..30, symbols: None };
         let cut = three.with_deletion(all);
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_go_and_their_sequence_numbers_stay() {
+    fn segments_are_removed_and_their_sequence_numbers_stay() {
         let three = catalog(&[10, 20, 30]);
         let numbers: Vec<u64> = three.contents().map(|content| content.number).collect();
         let rest = three.without(&numbers[..2]).unwrap();
@@ -284,14 +285,14 @@ mod tests {
         let rewritten = three.rewritten(new, deletion.clone()).unwrap();
         assert_eq!(ranges(&rewritten), [0..10, 10..20, 20..30, 30..32]);
         assert_eq!((rewritten.generation, rewritten.sealed), (three.generation + 1, 32));
-        let touched: Vec<bool> =
-            rewritten.parts.iter().map(|part| part.is_touched_by(&rewritten.deletions[0])).collect();
-        assert_eq!(touched, [true, true, false, false]);
+        let affected: Vec<bool> =
+            rewritten.parts.iter().map(|part| part.is_affected_by(&rewritten.deletions[0])).collect();
+        assert_eq!(affected, [true, true, false, false]);
         assert!(three.rewritten(part(31..33, 9), deletion).is_none());
     }
 
     #[test]
-    fn a_deletion_does_not_take_messages_that_get_numbers_anew() {
+    fn a_deletion_does_not_cover_messages_that_get_its_numbers_again() {
         let all = |sequences| Deletion { number: 3, from: 0, last: 99, sequences, symbols: None };
         let cut = catalog(&[10]).with_deletion(all(0..30)).with_deletion(all(0..12));
         assert!(cut.without_deletions_from(30).is_none());
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_takes_whole_parts_at_once_and_goes_when_all_is_done() {
+    fn a_deletion_empties_whole_parts_at_once_and_is_dropped_when_carried_out() {
         let all = |sequences| Deletion { number: 3, from: 10, last: 24, sequences, symbols: None };
         let cut = catalog(&[10, 20, 30]).with_deletion(all(0..30));
         assert_eq!(

@@ -1,13 +1,12 @@
-//! Messages that were deleted and may still lie in files.
+//! Deleted messages, which may still be in files.
 
-use crate::space::catalog::Content;
 use std::ops::Range;
 
-/// A range of times, of all symbols or some, that is deleted. Messages that come later are not: it ends with the sequence
-/// numbers there were.
+/// A deleted range of times, of all symbols or some. Messages that arrive later are not deleted: the deletion ends at the last
+/// sequence number of its moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Deletion {
-    /// Deletions and segments of a space are numbered together, so it can be told which came first.
+    /// Deletions and segments of a space are numbered together, so the numbers state which came first.
     pub number: u64,
     /// First time deleted, nanoseconds since the Unix epoch.
     pub from: i64,
@@ -22,13 +21,13 @@ pub(crate) struct Deletion {
 impl Deletion {
     /// Whether a message is deleted.
     #[inline]
-    pub fn takes(&self, time: i64, sequence: u64, symbol: u32) -> bool {
+    pub fn covers(&self, time: i64, sequence: u64, symbol: u32) -> bool {
         (self.from..=self.last).contains(&time)
             && self.sequences.contains(&sequence)
             && self.symbols.as_ref().is_none_or(|symbols| symbols.binary_search(&symbol).is_ok())
     }
 
-    /// Whether some message of such sequence numbers and times may be deleted.
+    /// Whether a message in these ranges of sequence numbers and times may be deleted.
     pub fn overlaps(&self, sequences: &Range<u64>, time_min: i64, time_max: i64) -> bool {
         self.from <= time_max
             && time_min <= self.last
@@ -36,11 +35,11 @@ impl Deletion {
             && sequences.start < self.sequences.end
     }
 
-    /// Whether nothing of a part is left.
-    pub fn takes_all_of(&self, sequences: &Range<u64>, content: &Content) -> bool {
+    /// Whether all messages in these ranges are deleted.
+    pub fn covers_all(&self, sequences: &Range<u64>, time_min: i64, time_max: i64) -> bool {
         self.symbols.is_none()
-            && self.from <= content.time_min
-            && content.time_max <= self.last
+            && self.from <= time_min
+            && time_max <= self.last
             && self.sequences.start <= sequences.start
             && sequences.end <= self.sequences.end
     }
@@ -53,9 +52,9 @@ mod tests {
     #[test]
     fn bounds_are_those_that_are_stated() {
         let deletion = Deletion { number: 0, from: 5, last: 9, sequences: 10..20, symbols: Some(vec![2, 4]) };
-        assert!(deletion.takes(5, 10, 2) && deletion.takes(9, 19, 4));
-        assert!(!deletion.takes(4, 10, 2) && !deletion.takes(10, 10, 2));
-        assert!(!deletion.takes(5, 9, 2) && !deletion.takes(5, 20, 2) && !deletion.takes(5, 10, 3));
+        assert!(deletion.covers(5, 10, 2) && deletion.covers(9, 19, 4));
+        assert!(!deletion.covers(4, 10, 2) && !deletion.covers(10, 10, 2));
+        assert!(!deletion.covers(5, 9, 2) && !deletion.covers(5, 20, 2) && !deletion.covers(5, 10, 3));
         assert!(deletion.overlaps(&(0..11), 9, 30) && !deletion.overlaps(&(0..10), 9, 30));
         assert!(!deletion.overlaps(&(0..11), 10, 30));
     }

@@ -1,5 +1,5 @@
-//! Messages that are known to be out of reach, by the log's index or by the manifest: who reads only what is there would not
-//! hear of them.
+//! Messages that are recorded as lost, by holes in the log's index or by the manifest: a reader of the remaining messages would
+//! not notice them.
 
 use crate::error::{Error, LostMessages};
 use crate::space::catalog::{Catalog, Part};
@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use std::path::Path;
 use tapedb_log::{Damage, FILE_HEADER_BYTES, Granule, Log, Reason, Snapshot};
 
-/// An error for each part of sealed history before `end` of which messages were out of reach when it was sealed.
+/// An error for each part of sealed history before `end` that was sealed with losses.
 pub(crate) fn sealed(end: u64, directory: &Path, catalog: &Catalog) -> impl Iterator<Item = Error> {
     catalog.parts_between(0..end).iter().filter_map(|part| of_part(directory, part))
 }
 
-/// The error for what was out of reach when a part was sealed.
+/// The error for the messages that were lost when a part was sealed.
 pub(crate) fn of_part(directory: &Path, part: &Part) -> Option<Error> {
     let (first_sequence, next_sequence) = (part.sequences.start, part.sequences.end);
     let lost = LostMessages { path: directory.into(), first_sequence, next_sequence, messages: part.lost };
@@ -22,7 +22,7 @@ pub(crate) fn of_part(directory: &Path, part: &Part) -> Option<Error> {
 /// An error for each hole in the sequence numbers of the log, from what is sealed to `end`.
 pub(crate) fn below(end: u64, log: &Log, (catalog, snapshot): (&Catalog, &Snapshot)) -> VecDeque<Error> {
     let mut found = VecDeque::new();
-    // A transient log begins where its memory does, and that is no damage.
+    // A transient log begins where its memory does, which is not damage.
     let (mut next, mut before) = (catalog.sealed.max(snapshot.first_sequence()), None);
     let in_log = |granule: &&Granule| granule.next_sequence() > catalog.sealed;
     for granule in snapshot.iter().filter(in_log).take_while(|granule| granule.first_sequence < end) {
@@ -39,7 +39,7 @@ pub(crate) fn below(end: u64, log: &Log, (catalog, snapshot): (&Catalog, &Snapsh
     found
 }
 
-/// The messages from `first` to `end`, which should be between these granules.
+/// The hole of messages from `first` to `end`, which should be between these granules.
 fn hole(
     first: u64,
     end: u64,

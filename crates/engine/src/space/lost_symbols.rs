@@ -1,12 +1,12 @@
 //! Symbol ids whose names are lost.
 //!
-//! Stored messages name their symbols by id. If the symbol file has lost its last entries (damaged, or younger than
-//! the log after a power cut), the next new symbol would get an id that stored messages use, and they would silently
-//! become messages of that symbol. So a writer, before it appends, gives such ids names of their own.
+//! Stored messages refer to their symbols by id. If the symbol file has lost its last entries (damaged, or older than the log
+//! after a power cut), the next new symbol would get an id that stored messages use, and they would silently become messages
+//! of that symbol. So a writer, before it appends, gives such ids substitute names.
 //!
-//! After a power cut only the last log file can use them, for the symbol file is synced before a log file is rolled. It
-//! may end between two entries then and look whole, so the last log file is always looked at. All are when the symbol
-//! file has a bad end, which may be damage to old entries, or is empty.
+//! After a power cut only the last log file can use them, for the symbol file is synced before a log file is rolled. The symbol
+//! file may then end between two entries and look whole, so the last log file is always examined. All log files are examined
+//! when the symbol file has a bad end, which may be damage to old entries, or is empty.
 
 use crate::error::Error;
 use tapedb_codec::batch::{BatchError, BatchHeader, Rows};
@@ -14,33 +14,33 @@ use tapedb_log::{
     BatchSlice, Damage, Dictionary, Granule, Log, LogError, MAX_SYMBOLS, Reason, Recovery, SymbolFile,
 };
 
-/// Ids this far past the dictionary, plus one for every message looked at, are damage and not lost names: that many
-/// cannot have been lost.
+/// Ids this far past the dictionary, plus one for every examined message, are damage and not lost names: that many cannot
+/// have been lost.
 const LOST_MAX: u64 = 65_536;
 
-/// Where a batch's header has the symbol of all its messages.
+/// Offset in a batch's header of the symbol of all its messages.
 const SYMBOL_CONST_AT: usize = 52;
 
-/// Gives every id that messages use a name; returns how many had none. Looks at the last log file, or at all files if
-/// `whole`. Ids too large to be of lost names are added to the damage in `recovery` and get no name.
-pub(crate) fn keep_used_ids(
+/// Gives every id that messages use a name; returns how many had none. Examines the last log file, or all files if `whole`.
+/// Ids too large to be of lost names are added to the damage in `recovery` and get no name.
+pub(crate) fn name_used_ids(
     symbols: &mut SymbolFile,
     log: &Log,
     whole: bool,
     recovery: &mut Recovery,
 ) -> Result<u32, Error> {
-    let known = symbols.dictionary().len();
-    let used = ids_used(log, known, whole, &mut recovery.damaged)?;
-    if used <= known {
+    let named = symbols.dictionary().len();
+    let used = ids_used(log, named, whole, &mut recovery.damaged)?;
+    if used <= named {
         return Ok(0);
     }
-    let names: Vec<String> = (known..used).map(|id| stand_in(id, symbols.dictionary())).collect();
+    let names: Vec<String> = (named..used).map(|id| substitute_name(id, symbols.dictionary())).collect();
     symbols.append(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
-    Ok(used - known)
+    Ok(used - named)
 }
 
-/// A name that no symbol has.
-fn stand_in(id: u32, dictionary: &Dictionary) -> String {
+/// An unused name for an id.
+fn substitute_name(id: u32, dictionary: &Dictionary) -> String {
     let mut name = format!("?{id}");
     while dictionary.id(&name).is_some() {
         name.insert(0, '?');
@@ -48,20 +48,20 @@ fn stand_in(id: u32, dictionary: &Dictionary) -> String {
     name
 }
 
-/// One more than the largest id in use, at least as far as it is above the `known` ids in the dictionary.
-fn ids_used(log: &Log, known: u32, whole: bool, damaged: &mut Vec<Damage>) -> Result<u32, LogError> {
+/// One more than the largest id in use, if that is above the `named` ids in the dictionary.
+fn ids_used(log: &Log, named: u32, whole: bool, damaged: &mut Vec<Damage>) -> Result<u32, LogError> {
     let snapshot = log.snapshot();
     let last_file = snapshot.iter().next_back().map(|granule| granule.file);
-    let looked_at = || snapshot.iter().filter(|granule| whole || Some(granule.file) == last_file);
-    let messages: u64 = looked_at().map(|granule| granule.count).sum();
-    let end = (u64::from(known) + LOST_MAX + messages).min(MAX_SYMBOLS as u64) as u32;
-    let mut ids = Ids { known, end, used: 0, rows: Rows::default() };
+    let examined = || snapshot.iter().filter(|granule| whole || Some(granule.file) == last_file);
+    let messages: u64 = examined().map(|granule| granule.count).sum();
+    let end = (u64::from(named) + LOST_MAX + messages).min(MAX_SYMBOLS as u64) as u32;
+    let mut ids = Ids { named, end, used: 0, rows: Rows::default() };
     let mut bytes = Vec::new();
-    for granule in looked_at() {
+    for granule in examined() {
         log.read(granule, &mut bytes)?;
-        // What is damaged has been reported by the log.
+        // The log has reported damaged batches.
         for batch in log.batches(&granule.span(), &bytes).flatten() {
-            damaged.extend(ids.look_at(granule, &batch));
+            damaged.extend(ids.add_batch(granule, &batch));
         }
     }
     Ok(ids.used)
@@ -69,33 +69,33 @@ fn ids_used(log: &Log, known: u32, whole: bool, damaged: &mut Vec<Damage>) -> Re
 
 /// The ids that batches use.
 struct Ids {
-    known: u32,
+    named: u32,
     /// No lost name has this id, or a larger one.
     end: u32,
-    /// One more than the largest so far below `end`.
+    /// One more than the largest id below `end` so far.
     used: u32,
     rows: Rows,
 }
 
 impl Ids {
-    /// Takes the batch's ids in; returns the damage if one of them is too large.
-    fn look_at(&mut self, granule: &Granule, batch: &BatchSlice<'_>) -> Option<Damage> {
-        let strange = if batch.header.symbol_width == 0 {
-            self.take(&[batch.header.symbol_const])
-        } else if ids_bound(&batch.header) > self.known {
+    /// Adds the batch's ids; returns the damage if one of them is too large.
+    fn add_batch(&mut self, granule: &Granule, batch: &BatchSlice<'_>) -> Option<Damage> {
+        let too_large = if batch.header.symbol_width == 0 {
+            self.add(&[batch.header.symbol_const])
+        } else if ids_bound(&batch.header) > self.named {
             let mut rows = std::mem::take(&mut self.rows);
             let loaded = rows.load_parsed(&batch.header, batch.bytes).is_ok();
-            let strange = if loaded { self.take(rows.symbols()) } else { None };
+            let too_large = if loaded { self.add(rows.symbols()) } else { None };
             self.rows = rows;
-            strange
+            too_large
         } else {
             None
         };
-        strange.map(|id| damage(granule, batch, id))
+        too_large.map(|id| damage(granule, batch, id))
     }
 
     /// Returns an id that is too large, if there is one.
-    fn take(&mut self, ids: &[u32]) -> Option<u32> {
+    fn add(&mut self, ids: &[u32]) -> Option<u32> {
         let largest = ids.iter().filter(|&&id| id < self.end).max();
         self.used = self.used.max(largest.map_or(0, |id| id + 1));
         ids.iter().find(|&&id| id >= self.end).copied()
@@ -103,20 +103,20 @@ impl Ids {
 }
 
 fn damage(granule: &Granule, batch: &BatchSlice<'_>, id: u32) -> Damage {
-    let need = "an id of the symbol file, or one it can have lost";
+    let need = "an id of the symbol file, or one that it can have lost";
     let error = BatchError::Field { offset: SYMBOL_CONST_AT, field: "symbol", need, have: id.into() };
     Damage {
         file: granule.file,
         offset: batch.offset,
         bytes: batch.bytes.len() as u64,
         first_sequence: batch.header.first_sequence,
-        // They can be read, with `?` for their symbol.
+        // The messages can be read, with `?` for their symbol.
         count: Some(0),
         reason: Reason::Batch(error),
     }
 }
 
-/// No id in the batch's symbol column is this large.
+/// Every id in the batch's symbol column is below this.
 fn ids_bound(header: &BatchHeader) -> u32 {
     match header.symbol_width {
         1 => 1 << 8,
@@ -155,9 +155,9 @@ mod tests {
     fn ids_without_a_name_get_one_though_the_symbol_file_looks_whole() {
         let (mut symbols, writer) = stream(&[0, 4, 1]);
         let mut recovery = Recovery::default();
-        assert_eq!(keep_used_ids(&mut symbols, writer.log(), false, &mut recovery).unwrap(), 3);
+        assert_eq!(name_used_ids(&mut symbols, writer.log(), false, &mut recovery).unwrap(), 3);
         assert!(symbols.dictionary().names_from(2).eq(["?2", "?3", "?4"]) && recovery.is_clean());
-        assert_eq!(keep_used_ids(&mut symbols, writer.log(), false, &mut recovery).unwrap(), 0);
+        assert_eq!(name_used_ids(&mut symbols, writer.log(), false, &mut recovery).unwrap(), 0);
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         for ids in [vec![u32::MAX], vec![(16 << 20) + 1; 4], vec![1, 3, 1_000_000]] {
             let (mut symbols, writer) = stream(&ids);
             let mut recovery = Recovery::default();
-            let lost = keep_used_ids(&mut symbols, writer.log(), true, &mut recovery).unwrap();
+            let lost = name_used_ids(&mut symbols, writer.log(), true, &mut recovery).unwrap();
             assert_eq!(lost, if ids.len() == 3 { 2 } else { 0 }, "{ids:?}");
             let [damage] = recovery.damaged[..] else { panic!("{recovery}") };
             assert_eq!((damage.offset, damage.count), (64, Some(0)));

@@ -1,5 +1,5 @@
-//! A space's manifest: the file that says which segments there are. Text for people and programs, sealed by a checksum,
-//! and there twice, so that no damage to one file takes a stream out of reach.
+//! A space's manifest: the file that lists its segments. Text for people and programs, with a checksum, in two copies, so that
+//! damage to one file does not make a stream unreadable.
 //!
 //! ```text
 //! tapedb-space 1
@@ -32,17 +32,17 @@ const MAGIC: &str = "tapedb-space 1";
 /// The two copies, in the order in which they are written.
 pub(crate) const FILES: [&str; 2] = ["manifest", "manifest.copy"];
 const TEMPORARY: &str = "manifest.tmp";
-/// No manifest is longer: it would have a million parts.
+/// Limit of a manifest's size, about a million parts.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Whose manifest it is.
+/// The stream and space of a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub stream_id: u64,
     pub space: u32,
 }
 
-/// Reads the manifest of a space; `None` if there is none. Of two good copies the newer one counts.
+/// Reads the manifest of a space; `None` if there is none. Of two good copies the newer one is valid.
 ///
 /// # Errors
 /// When there is one and no copy of it is good.
@@ -63,17 +63,17 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path, owner: Owner) -> Res
     }
 }
 
-/// One copy; `None` if it is not there.
+/// One copy; `None` if it does not exist.
 pub(crate) fn read_copy(storage: &dyn Storage, path: &Path, owner: Owner) -> Result<Option<Catalog>, Error> {
     let Some(text) = copies::read_text(storage, path, BYTES_MAX)? else { return Ok(None) };
     parse(&text, owner).map(Some).map_err(|what| Error::Definition { path: path.into(), what })
 }
 
-/// Writes both copies, each whole or not at all, and puts them on the disk.
+/// Writes both copies, each whole or not at all, and syncs them.
 ///
 /// # Errors
-/// When the first cannot be written: the old manifest is still there. A second that cannot is removed, for it names files
-/// that go because of the first; it is written anew with the next change, or when the space is opened ([`renew`]).
+/// When the first cannot be written: the old manifest is still valid. If the second cannot be written it is removed, for it
+/// names files that are removed because of the first; the next change or open of the space writes it again ([`renew`]).
 pub(crate) fn write(
     storage: &dyn Storage,
     directory: &Path,
@@ -84,7 +84,7 @@ pub(crate) fn write(
     let replace = || copies::replace(storage, directory, FILES[0], TEMPORARY, &text);
     match replace() {
         Err(Error::Io { source, .. }) if reserve::is_full(&source) => {
-            // The first copy is good, and there all the time; what a manifest takes away may be what makes room.
+            // The first copy stays good throughout; the change may be a deletion, which frees space.
             let _ = storage.remove(&directory.join(TEMPORARY));
             let _ = storage.remove(&directory.join(FILES[1]));
             replace().or_else(|error| match reserve::release(storage, directory) {
@@ -94,14 +94,14 @@ pub(crate) fn write(
         }
         replaced => replaced?,
     }
-    // What the first copy says holds.
+    // The first copy is valid.
     if copies::replace(storage, directory, FILES[1], TEMPORARY, &text).is_err() {
         let _ = storage.remove(&directory.join(FILES[1]));
     }
     Ok(())
 }
 
-/// Writes the copies anew that do not say what counts: one that a writer who died had not come to, or a damaged one. What
+/// Rewrites copies that do not hold the valid catalog: one that a killed writer had not replaced, or a damaged one. A copy that
 /// cannot be written is left to the next change.
 pub(crate) fn renew(storage: &dyn Storage, directory: &Path, owner: Owner, catalog: &Catalog) {
     let text = to_text(catalog, owner);
@@ -160,8 +160,8 @@ pub(crate) fn parse(text: &str, owner: Owner) -> Result<Catalog, String> {
     let mut catalog = Catalog::default();
     let mut stated = Owner { stream_id: 0, space: 0 };
     for (i, line) in body.lines().enumerate() {
-        let known = parse_line(line, &mut catalog, &mut stated);
-        known.ok_or_else(|| format!("has a line {} that means nothing: {line:?}", i + 3))?;
+        let parsed = parse_line(line, &mut catalog, &mut stated);
+        parsed.ok_or_else(|| format!("has a line {} that is not understood: {line:?}", i + 3))?;
     }
     if stated != owner {
         return Err(format!(
@@ -223,7 +223,7 @@ fn parse_part(rest: &str) -> Option<Part> {
             time_min: time_min.parse().ok()?,
             time_max: time_max.parse().ok()?,
             bytes: bytes.parse().ok()?,
-            tier: [Tier::Hot, Tier::Cold].into_iter().find(|known| tier_name(*known) == tier)?,
+            tier: [Tier::Hot, Tier::Cold].into_iter().find(|candidate| tier_name(*candidate) == tier)?,
             deleted_before: deleted_before.parse().ok()?,
         }),
         _ => return None,
@@ -231,7 +231,7 @@ fn parse_part(rest: &str) -> Option<Part> {
     Some(Part { sequences, lost, content })
 }
 
-/// What must be true of every catalog.
+/// Checks the invariants of a catalog.
 fn check(catalog: &Catalog) -> Result<(), String> {
     let mut next = 0;
     for part in &catalog.parts {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_bit_is_noticed_and_the_other_copy_counts() {
+    fn a_changed_bit_is_detected_and_the_other_copy_is_used() {
         let text = to_text(&sample(), OWNER);
         for at in 0..text.len() {
             let mut bytes = text.clone().into_bytes();

@@ -1,22 +1,22 @@
-//! Log files that were damaged when they were sealed. What could be read of them is in segments; the files themselves are
-//! kept under another name, for who can make more of them than a checksum allows. Nothing here removes them.
+//! The quarantine of log files that were damaged when they were sealed. Their readable messages are in segments; the files
+//! are kept under another name, for recovery by other means. Nothing in TapeDB removes them.
 //!
-//! They get that name when the manifest says what was lost, and before the log removes what is sealed: so a crash in between
-//! leaves them under their old name, and the next writer comes here first.
+//! They are renamed after the manifest records the loss, and before the log removes what is sealed: a crash in between leaves
+//! them under their old name, and the next writer renames them first.
 
 use crate::error::Error;
 use crate::space::catalog::Catalog;
 use std::path::Path;
 use tapedb_log::Storage;
 
-/// Behind the name of a file that is kept although it is damaged.
+/// Extension of a damaged file in quarantine.
 pub(crate) const DAMAGED_EXTENSION: &str = "damaged";
 const LOG_EXTENSION: &str = ".log";
 
-/// Renames the log files that are sealed, and were sealed with losses.
+/// Renames the log files that were sealed with losses.
 ///
 /// # Errors
-/// When the directory cannot be listed or a file cannot be renamed: then the log must not remove what is sealed.
+/// When the directory cannot be listed or a file cannot be renamed: the log must then not remove what is sealed.
 pub(crate) fn quarantine_damaged(
     storage: &dyn Storage,
     directory: &Path,

@@ -257,7 +257,7 @@ impl SpaceReader {
             let error = SegmentError::Io { offset: 0, source: io::ErrorKind::NotFound.into() };
             return Err(SegmentFailure::of_part(path, part, error));
         }
-        Ok(catalog.deletions.iter().filter(|deletion| part.is_touched_by(deletion)).cloned().collect())
+        Ok(catalog.deletions.iter().filter(|deletion| part.is_affected_by(deletion)).cloned().collect())
     }
 
     /// Deletions that reach into messages of the log with such sequence numbers and times.

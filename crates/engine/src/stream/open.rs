@@ -43,7 +43,7 @@ pub(crate) fn open(name: &str, directory: PathBuf, opened: Opened) -> Result<Str
     let (identity, definition, copies) = Identity::open(storage.clone(), &directory)?;
     let layouts = Layouts::new(definition.schema.clone())?;
     // Opening repairs files.
-    lock.as_ref().map_or(Ok(()), |lock| lock.look())?;
+    lock.as_ref().map_or(Ok(()), |lock| lock.check_now())?;
     let observers: Arc<Observers> = Arc::default();
     let notifiers = Notifiers { stream: Arc::default(), database: notifier };
     let (presence, name) = (Arc::<Presence>::default(), name.to_string());
@@ -268,7 +268,7 @@ fn open_to_write(
     let found = &recovery.symbols;
     let whole = found.cut_bytes > 0 || found.kept_bytes > 0 || symbols.dictionary().is_empty();
     for (space, log_recovery) in spaces.iter().zip(&mut recovery.logs) {
-        recovery.symbols_lost += lost_symbols::keep_used_ids(&mut symbols, &space.log, whole, log_recovery)?;
+        recovery.symbols_lost += lost_symbols::name_used_ids(&mut symbols, &space.log, whole, log_recovery)?;
     }
     Ok((symbols, spaces, recovery))
 }

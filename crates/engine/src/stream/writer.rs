@@ -52,7 +52,7 @@ impl Drop for StreamWriter {
     /// Notes where the logs end, while the database is still locked. A stream that has been deleted or renamed has other files,
     /// or none.
     fn drop(&mut self) {
-        if self.lock.look().is_err() || self.presence.is_gone() {
+        if self.lock.check_now().is_err() || self.presence.is_gone() {
             return;
         }
         for space in &self.spaces {

@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use tapedb_engine::{Cursor, Database, Deleted, Durability, Error, Stream, StreamOptions};
+use tapedb_engine::{Cursor, Database, DeletedStreams, Durability, Error, Stream, StreamOptions};
 use tapedb_schema::Timestamp;
 
 fn load(stream: &Stream, symbol: &str, numbers: std::ops::Range<u64>) {
@@ -58,10 +58,10 @@ fn a_renamed_symbol_has_all_its_messages() {
         let path = directory.path().join("db");
         read(&Database::open_read_only(&path).unwrap());
         let copy = directory.path().join("copy");
-        db.backup(&copy, Deleted::Keep, |_| ControlFlow::Continue(())).unwrap();
+        db.backup(&copy, DeletedStreams::Keep, |_| ControlFlow::Continue(())).unwrap();
         stream.rename_symbol("META", "FACEBOOK").unwrap();
         read(&Database::open_read_only(&copy).unwrap());
-        db.backup(&copy, Deleted::Keep, |_| ControlFlow::Continue(())).unwrap();
+        db.backup(&copy, DeletedStreams::Keep, |_| ControlFlow::Continue(())).unwrap();
         let copied = Database::open_read_only(&copy).unwrap().stream("s").unwrap();
         assert_eq!(copied.symbols(), ["FACEBOOK", "FB"]);
         stream.rename_symbol("FACEBOOK", "META").unwrap();

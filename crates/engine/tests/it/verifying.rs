@@ -377,6 +377,6 @@ fn what_version_0_1_read_wrongly_is_told() {
     make_version_1(&files(db.path(), "seg")[0]);
     let (checked, found) = check(&db);
     assert_eq!((checked.messages_misread_by_0_1, checked.damaged), (5_248, 0), "{found:?}");
-    assert!(found[0].what.contains("5248 of them are in blocks of which it gave wrong times"), "{found:?}");
+    assert!(found[0].what.contains("5248 of them are in blocks that it decoded to wrong times"), "{found:?}");
     assert_eq!(check_to(&db, CheckDepth::Quick).0.messages_misread_by_0_1, 0, "it does not look");
 }

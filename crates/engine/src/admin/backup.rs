@@ -195,7 +195,8 @@ fn check_keeps_some(names: &[String], target: &Database) -> Result<(), Error> {
     if there.is_empty() || there.iter().any(|name| names.contains(name)) {
         return Ok(());
     }
-    let what = format!("it would lose all of its {} streams, because the database has none of them", there.len());
+    let what =
+        format!("it would lose all of its {} streams, because the database has none of them", there.len());
     Err(Error::Backup { path: target.path().into(), what })
 }
 

@@ -23,7 +23,8 @@ const REPAIR_MANIFEST: &str = "`tapedb repair` rebuilds it from the segments and
 const REWRITTEN: &str = "nothing: the next change rewrites it, or `tapedb repair` now";
 const REMOVED: &str = "nothing: the next writer removes it, unless a writer is creating it now";
 const DUMP: &str = "a dump of a block that was decoded to other rows than were encoded; it was written in a plain encoding or not at all, and nothing is lost";
-const REPORT_DUMP: &str = "report it with this file, which holds messages of the stream, then remove the file";
+const REPORT_DUMP: &str =
+    "report it with this file, which holds messages of the stream, then remove the file";
 const VERSION_1: &str = "see the changelog of 0.2.0 for which streams are affected; if it matters, compare with the source or load those messages again";
 const LOAD_AGAIN: &str =
     "load those messages again from their source; what is left of the log files is in *.log.damaged";

@@ -43,7 +43,8 @@ impl DatabaseIdentity {
         let path = database.join(FILE);
         let Some(text) = copies::read_text(storage, &path, BYTES_MAX)? else { return Ok(None) };
         let damaged = |what: String| {
-            let now = "remove it, and the next writer creates a new one; then run the next backup with `--adopt`";
+            let now =
+                "remove it, and the next writer creates a new one; then run the next backup with `--adopt`";
             Error::Definition { path: path.clone(), what: format!("{what}; {now}") }
         };
         let body = copies::unsealed(MAGIC, &text).map_err(damaged)?;

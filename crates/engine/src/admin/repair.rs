@@ -86,8 +86,7 @@ impl Repairer {
         let what = match definition::read(&*self.storage, directory) {
             Ok(Some(found)) if !found.is_uneven => return Ok(()),
             Ok(Some(found)) => {
-                if self.plan(&path, "one of its copies is damaged: both are rewritten from the other", 0)
-                {
+                if self.plan(&path, "one of its copies is damaged: both are rewritten from the other", 0) {
                     self.keep(directory, &definition::FILES)?;
                     definition::write(&*self.storage, directory, &found.definition)?;
                 }
@@ -170,11 +169,7 @@ impl Repairer {
                     copy.is_ok_and(|copy| copy.as_ref() == Some(&catalog))
                 };
                 if !manifest::FILES.iter().all(|name| is_good(name))
-                    && self.plan(
-                        &path,
-                        "one of its copies is damaged: both are rewritten from the other",
-                        0,
-                    )
+                    && self.plan(&path, "one of its copies is damaged: both are rewritten from the other", 0)
                 {
                     self.keep(&directory, &manifest::FILES)?;
                     manifest::write(&*self.storage, &directory, owner, &catalog)?;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
-use tapedb_engine::{CheckDepth, CheckReport, CheckEvent, Database, Finding, Severity};
+use tapedb_engine::{CheckDepth, CheckEvent, CheckReport, Database, Finding, Severity};
 use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 40;

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 use tapedb_engine::{
-    CheckDepth, CheckReport, CheckEvent, Database, Error, Finding, SegmentError, Stream, StreamOptions,
+    CheckDepth, CheckEvent, CheckReport, Database, Error, Finding, SegmentError, Stream, StreamOptions,
 };
 use tapedb_schema::Timestamp;
 use tapedb_segment::fault::with_fault;
@@ -316,8 +316,9 @@ fn segments_of_version_1_are_verified_as_far_as_they_can_be() {
     let stream = with_seven_segments(&db);
     let segments = files(db.path(), "seg");
     segments[..3].iter().for_each(|segment| make_version_1(segment));
-    let counts =
-        |checked: &CheckReport| (checked.blocks_by_content, checked.blocks_by_reference, checked.blocks_unproved);
+    let counts = |checked: &CheckReport| {
+        (checked.blocks_by_content, checked.blocks_by_reference, checked.blocks_unproved)
+    };
     for (depth, expected) in
         [(CheckDepth::Quick, (4, 0, 3)), (CheckDepth::Full, (4, 3, 0)), (CheckDepth::Thorough, (4, 7, 0))]
     {

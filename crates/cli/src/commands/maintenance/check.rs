@@ -5,7 +5,7 @@ use crate::commands::messages::import::{LEDGER_FILE, Ledger};
 use serde::Serialize;
 use std::fs;
 use std::ops::ControlFlow;
-use tapedb_engine::{CheckDepth, CheckReport, CheckEvent, Database, Finding, Severity, StoredStream};
+use tapedb_engine::{CheckDepth, CheckEvent, CheckReport, Database, Finding, Severity, StoredStream};
 use tapedb_terminal::{Failure, Ui, ui};
 
 /// Verify everything that is stored in a database, or in the streams named.

@@ -101,7 +101,7 @@ storm:
 		$(CARGO) test --release -p tapedb-topic --test it -- killing:: --nocapture
 
 tick-storm:
-	TICK_ROWS=$(or $(ROWS),10000000) $(CARGO) test --release -p tapedb-cli --test it -- whoever_is_killed --nocapture
+	TICK_ROWS=$(or $(ROWS),10000000) $(CARGO) test --release -p tapedb-cli --test it -- when_a_role_is_killed --nocapture
 
 kdb-clients:
 	KDBPLUS=1 $(TESTING) $(CARGO) test -p tapedb-tick --test it -- kdb_clients:: --nocapture

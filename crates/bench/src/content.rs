@@ -1,4 +1,4 @@
-//! What streams behind a server hold: bars, which are all alike, or messages as they come from markets.
+//! Content of streams of a server: bars, all of one size, or a mix as on markets.
 
 use super::fields::Fields;
 use super::pool::{Mixed, Pool, Tally, bars_pool, load, mixed_pool, plus};
@@ -10,7 +10,7 @@ use tapedb_market::{Bar, Package};
 use tapedb_schema::Schema;
 use tapedb_terminal::{Failure, Ui};
 
-/// What a stream holds.
+/// Content of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Content {
     /// Bars of ten symbols: bodies of 40 bytes, one type.
@@ -20,7 +20,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// The case, named after the content where that is not bars.
+    /// The case, with a suffix unless the content is bars.
     pub fn case(self, case: &str) -> String {
         match self {
             Self::Bars => case.into(),
@@ -28,7 +28,7 @@ impl Content {
         }
     }
 
-    /// How many messages stand for so many bars: mixed ones are four times as long, or so.
+    /// Number of messages in place of `messages` bars: mixed ones are about four times longer.
     pub fn share(self, messages: u64) -> u64 {
         match self {
             Self::Bars => messages,
@@ -44,7 +44,7 @@ impl Content {
         }
     }
 
-    /// Messages to load, up to so many at once.
+    /// The messages to load, at most `messages` distinct ones.
     pub fn pool(self, messages: u64) -> Result<ContentPool, Failure> {
         Ok(match self {
             Self::Bars => ContentPool::Bars(bars_pool(10)),
@@ -52,7 +52,7 @@ impl Content {
         })
     }
 
-    /// Decodes messages as `next` gives them, every field of each, until there is none or `messages` have come.
+    /// Decodes every field of the messages from `next`, until there are no more or `messages` were read.
     pub fn tally<N>(self, cursor: &mut Cursor, messages: u64, next: N) -> Result<Tally, Failure>
     where
         N: for<'c> Fn(&'c mut Cursor) -> Result<Option<Message<'c>>, Error>,
@@ -67,7 +67,7 @@ impl Content {
     }
 }
 
-/// Place of the type in the schema of mixed messages.
+/// Type id in the schema of mixed messages.
 const PACKAGE: u16 = 0;
 
 #[inline]
@@ -88,20 +88,20 @@ where
     Ok(tally)
 }
 
-/// The sum of all fields. The bytes are the benchmark's own: no need to validate them again.
+/// The sum of all fields, without validation: the benchmark wrote the bytes itself.
 #[inline]
 pub fn fields_of<T: Fields>(message: &Message<'_>) -> u64 {
     T::fold_view(view_trusted::<T>(message.body()), plus)
 }
 
-/// Messages to load again and again.
+/// Messages to load repeatedly.
 pub enum ContentPool {
     Bars(Pool<Bar>),
     Mixed(Pool<Mixed>),
 }
 
 impl ContentPool {
-    /// Loads so many messages with so many loaders, each in a thread; batches are as large as loaders make them.
+    /// Loads messages with several loaders, each in a thread, with the loader's own batch size.
     pub fn load(&self, stream: &Stream, messages: u64, loaders: u32, ui: &Ui) -> Result<Tally, Failure> {
         if loaders <= 1 {
             return self.load_with_one(stream, messages, ui);
@@ -112,7 +112,8 @@ impl ContentPool {
                 .map(|nth| scope.spawn(move || self.load_with_one(stream, share(nth), ui)))
                 .collect();
             loading.into_iter().try_fold(Tally::default(), |sum, thread| {
-                let ended = |_| Err(Failure::new("a thread of the benchmark ended; its own words are above"));
+                let ended =
+                    |_| Err(Failure::new("a thread of the benchmark panicked; see its message above"));
                 Ok(sum.and(thread.join().unwrap_or_else(ended)?))
             })
         })

@@ -1,7 +1,7 @@
-//! Every field of a record as a word, and the words folded into one: the proof that a benchmark saw what was written.
+//! Folds every field of a record into one word, which proves that a benchmark read what was written.
 //!
-//! A fold goes through the fields in order; an array is a word too, the fold of its items, and a record the fold of its
-//! fields. Values, views and what the interpreter gives fold to the same word.
+//! A fold visits the fields in order; the word of an array is the fold of its items, that of a record the fold of its fields.
+//! Values, views and records of the interpreter fold to the same word.
 
 use tapedb_codec::Record;
 use tapedb_codec::dynamic::{ArrayRef, RecordRef, RecordValue, Value, ValueRef};
@@ -36,7 +36,7 @@ pub fn fold_ref(record: RecordRef<'_>, join: impl Join) -> u64 {
     sum
 }
 
-/// Folds the fields of a record that the interpreter has copied.
+/// Folds the fields of a record that the interpreter copied.
 pub fn fold_value(record: &RecordValue, join: impl Join) -> u64 {
     let mut sum = 0;
     for value in &record.fields {
@@ -57,7 +57,7 @@ fn fold_items_ref(items: ArrayRef<'_>, join: impl Join) -> u64 {
     sum
 }
 
-// Inlined where values are made, in plain loops, so that none is put together in memory first.
+// Inlined into plain loops, so that no value is built in memory.
 #[inline(always)]
 fn word_of_ref(value: ValueRef<'_>, join: impl Join) -> u64 {
     match value {
@@ -110,7 +110,7 @@ fn word_of_value(value: &Value, join: impl Join) -> u64 {
     }
 }
 
-/// Whatever its width, a text of up to eight characters is the same word.
+/// A text of up to eight characters has the same word at every width.
 #[inline(always)]
 fn ascii_word(padded: &[u8]) -> u64 {
     let word = |eight: &[u8]| eight.first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight));
@@ -121,7 +121,7 @@ fn bytes(content: &[u8]) -> u64 {
     content.iter().fold(content.len() as u64, |sum, byte| sum.wrapping_mul(31).wrapping_add((*byte).into()))
 }
 
-/// Folds fields, given in order, into a word.
+/// Folds fields in the given order into a word.
 macro_rules! fold {
     ($join:expr, $($field:expr),*) => {{
         let mut sum = 0u64;

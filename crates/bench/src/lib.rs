@@ -1,8 +1,12 @@
-//! `tapedb bench`: what TapeDB does here, with medians, spread and checks.
+//! The benchmarks behind `tapedb bench`: medians with their spread, and outputs that are checked.
+//!
+//! A benchmark is a module with `Args` and `run`, which returns a report. `worker` starts this program again for each process of a
+//! benchmark; `jobs` runs what it does there.
 
 pub mod codec;
 mod content;
 mod fields;
+mod jobs;
 mod machine;
 mod pool;
 mod remote;
@@ -12,6 +16,7 @@ mod storage;
 mod svg;
 mod tick;
 mod topic;
+mod worker;
 
 use machine::{Machine, cross_core_round_trip_ns};
 use report::Report;
@@ -19,8 +24,8 @@ use tapedb_terminal::{Failure, Ui, awake};
 
 /// Measure TapeDB on this machine
 ///
-/// Every figure is the median of several interleaved runs whose output was checked: counts and sums of all fields. The
-/// machine line says how far apart the cores were before and after; compare runs only where that agrees.
+/// Every figure is the median of several interleaved runs whose output was checked: counts and sums of all fields. The machine
+/// line has the round trip between two cores before and after; compare only runs where it agrees.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -36,16 +41,16 @@ enum Bench {
     Latency(remote::latency::Args),
     Tick(tick::Args),
     Topic(topic::Args),
-    /// A process of a benchmark
+    /// A worker process of a benchmark
     #[command(hide = true)]
     Worker {
-        /// What it shall do, in JSON
-        task: String,
+        /// Its job, in JSON
+        job: String,
     },
 }
 
 impl Bench {
-    /// Whether processors are kept awake meanwhile.
+    /// Whether processors are kept awake during the run.
     fn keeps_awake(&self) -> bool {
         match self {
             Self::Latency(args) => args.keeps_awake(),
@@ -54,7 +59,7 @@ impl Bench {
         }
     }
 
-    /// What figures depend on that their cases do not say.
+    /// Conditions of the run that the names of cases do not show.
     fn remarks(&self) -> Vec<&'static str> {
         match self {
             Self::Tick(args) => args.remarks(),
@@ -65,7 +70,7 @@ impl Bench {
 
 /// Runs a benchmark and prints its report.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    // Under valgrind nothing but the laps: neither probe nor report.
+    // Under valgrind only the laps: no probe and no report.
     if let Bench::Codec(args) = &args.bench
         && let Some(laps) = args.laps()
     {
@@ -76,10 +81,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     {
         return stage.run(ui);
     }
-    if let Bench::Worker { task } = &args.bench {
-        let task: remote::worker::Task =
-            serde_json::from_str(task).map_err(|error| Failure::usage(error.to_string()))?;
-        return task.run(ui);
+    if let Bench::Worker { job } = &args.bench {
+        return jobs::run(job, ui);
     }
     let before = cross_core_round_trip_ns();
     let awake = awake::keep(args.bench.keeps_awake())?;
@@ -93,7 +96,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Bench::Latency(args) => remote::latency::run(&args, ui)?,
         Bench::Tick(args) => tick::run(&args, ui)?,
         Bench::Topic(args) => topic::run(&args, ui)?,
-        // Its report is for the process that started it.
+        // Handled above: a worker reports to the process that started it.
         Bench::Worker { .. } => return Ok(()),
     };
     let machine = match report.machine() {

@@ -1,7 +1,7 @@
-//! The machine line: what a figure was measured on, and how near its cores were to each other.
+//! The machine line: the hardware, and the distance between two cores.
 //!
-//! Virtual cores move: the same program takes a multiple of the time when its threads sit far apart. So each benchmark
-//! probes the round trip between two cores before and after, and figures compare only where it agrees.
+//! Virtual cores move: the same program takes several times longer when its threads run on distant cores. So each benchmark
+//! measures the round trip between two cores before and after, and figures are comparable only if it agrees.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 /// Round trips measured in one probe.
 const TRIPS: u64 = 20_000;
-/// Longest that one probe takes: when others keep the cores busy, a trip takes until the scheduler's next turn.
+/// Maximum time of one probe: on busy cores a trip waits for the scheduler.
 const PROBE_MAX: Duration = Duration::from_millis(50);
-/// Trips between two looks at the clock, which would lengthen each.
+/// Trips between two checks of the clock, which takes time itself.
 const CLOCK_INTERVAL: u64 = 16;
-/// The last word.
+/// Ends the probe.
 const END: u64 = u64::MAX;
-/// Probes, of which the fastest counts: the others were interrupted.
+/// Number of probes; the fastest counts, because the others were interrupted.
 const PROBES: usize = 9;
 
-/// What a run was measured on.
+/// The machine of a run.
 #[derive(Debug, Clone)]
 pub struct Machine {
     cpu: String,
@@ -45,7 +45,7 @@ impl Machine {
         Self { cpu, cores, memory_gib: kib.div_ceil(1 << 20), kernel }
     }
 
-    /// One line: the machine, the round trips before and after the run, in nanoseconds, and what was special.
+    /// One line: the machine, the round trips before and after the run in nanoseconds, and remarks.
     pub fn line(&self, before_ns: f64, after_ns: f64, remarks: &[&str]) -> String {
         let Self { cpu, cores, memory_gib, kernel } = self;
         let os = std::env::consts::OS;
@@ -57,7 +57,7 @@ impl Machine {
     }
 }
 
-/// Round trip of a word between two threads, in nanoseconds. With one core it is the scheduler's.
+/// Round trip of a word between two threads in nanoseconds. With one core it is the time of the scheduler.
 pub fn cross_core_round_trip_ns() -> f64 {
     (0..PROBES).map(|_| probe()).fold(f64::INFINITY, f64::min)
 }
@@ -83,22 +83,22 @@ fn probe() -> f64 {
     })
 }
 
-/// Says what it hears, until it hears the end.
+/// Returns each word, until the end.
 fn echo(ping: &Padded, pong: &Padded) {
-    let mut heard = 0;
-    while heard != END {
-        heard = wait_beyond(ping, heard);
+    let mut word = 0;
+    while word != END {
+        word = wait_beyond(ping, word);
         // Pairs with the Acquire in `wait_beyond` of the other thread.
-        pong.0.store(heard, Ordering::Release);
+        pong.0.store(word, Ordering::Release);
     }
 }
 
-/// Each on a cache line of its own, with the one beside it that the hardware fetches along.
+/// A word alone in two cache lines: the hardware prefetches the neighbouring line.
 #[derive(Default)]
 #[repr(align(128))]
 struct Padded(AtomicU64);
 
-/// The word once it is another than `seen`.
+/// Waits until the word differs from `seen`.
 fn wait_beyond(word: &Padded, seen: u64) -> u64 {
     let mut spins = 0u32;
     loop {
@@ -107,7 +107,7 @@ fn wait_beyond(word: &Padded, seen: u64) -> u64 {
             return now;
         }
         spins += 1;
-        // On a single core the other thread needs its turn.
+        // On a single core the other thread must be scheduled.
         if spins.is_multiple_of(1 << 14) {
             thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Messages made in advance: a load repeats them, moved on in time, so that making them costs nothing.
+//! Messages generated in advance: a load repeats them with later times, so that their generation is not measured.
 
 use crate::fields::Fields;
 use serde::{Deserialize, Serialize};
@@ -11,22 +11,22 @@ use tapedb_terminal::{Failure, Ui};
 
 /// Distinct messages.
 const POOL: usize = 200_000;
-/// Distinct messages of a mixed pool, which are longer; several processes have one at once.
+/// Distinct messages of a mixed pool, which are longer; several processes hold one at the same time.
 const MIXED_POOL: usize = 100_000;
-/// In a mixed pool every so many-eth message is a bar.
+/// In a mixed pool, one of this many messages is a bar.
 const BAR_EVERY: usize = 10;
-/// Contracts of a mixed pool, of each of so many exchanges.
+/// Contracts per exchange of a mixed pool, and exchanges.
 const MIXED_CONTRACTS: u32 = 50;
 const MIXED_EXCHANGES: u32 = 10;
 
-/// Messages to load again and again.
+/// Messages to load repeatedly.
 pub struct Pool<T> {
     pub messages: Vec<(Timestamp, String, T)>,
-    /// Virtual time that the pool spans: the next round begins so much later.
+    /// Time span of the pool: each round starts this much later.
     span_ns: i64,
 }
 
-/// What a reader found, or should find.
+/// What a reader found, or must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
     pub messages: u64,
@@ -35,14 +35,14 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a message in.
+    /// Adds a message.
     #[inline]
     pub fn add(&mut self, time: Timestamp, fields: u64) {
         self.messages += 1;
         self.sum = self.sum.wrapping_add(fields).wrapping_add(time.0 as u64);
     }
 
-    /// Both together.
+    /// The sum of both.
     pub fn and(self, other: Self) -> Self {
         Self { messages: self.messages + other.messages, sum: self.sum.wrapping_add(other.sum) }
     }
@@ -50,7 +50,7 @@ impl Tally {
 
 /// A message of a pool.
 pub trait Loadable {
-    /// Appends it.
+    /// Appends the message.
     fn append(&self, loader: &mut Loader, symbol: SymbolId, time: Timestamp) -> Result<(), Error>;
     /// The sum of its fields.
     fn sum(&self) -> u64;
@@ -91,7 +91,7 @@ impl Loadable for Mixed {
     }
 }
 
-/// Fails unless what came, every field of it, is what was sent.
+/// Fails unless the messages received, with all fields, are those sent.
 pub fn compare(sent: Tally, received: Tally) -> Result<(), Failure> {
     if sent == received {
         return Ok(());
@@ -99,13 +99,13 @@ pub fn compare(sent: Tally, received: Tally) -> Result<(), Failure> {
     Err(Failure::new(format!("sent {sent:?}, received {received:?}; please report this")))
 }
 
-/// Joins fields to their sum.
+/// Adds a word to a sum.
 #[inline]
 pub fn plus(sum: u64, word: u64) -> u64 {
     sum.wrapping_add(word)
 }
 
-/// Loads the pool as often as it takes, so many messages at a time; returns what readers should find.
+/// Loads `messages` messages, repeating the pool, in batches of `batch`; returns what readers must find.
 pub fn load<T: Loadable>(
     stream: &Stream,
     pool: &Pool<T>,
@@ -138,7 +138,7 @@ pub fn load<T: Loadable>(
     Ok(expected)
 }
 
-/// Bars of so many symbols, interleaved.
+/// Bars of several symbols, interleaved.
 pub fn bars_pool(symbols: u32) -> Pool<Bar> {
     let mut bars = Bars::new(BarsConfig { symbols, ..BarsConfig::default() });
     let mut next = || {
@@ -175,7 +175,7 @@ pub fn mixed_pool(messages: u64) -> Result<Pool<Mixed>, Failure> {
     Ok(pool((0..MIXED_POOL.min(messages as usize)).map(&mut next).collect(), 1))
 }
 
-/// What a reader of one symbol should find when so many messages of the pool were loaded.
+/// What a reader of one symbol must find after `messages` messages of the pool were loaded.
 pub fn tally_of_symbol<T: Loadable>(pool: &Pool<T>, messages: u64, wanted: &str) -> Tally {
     let own: Vec<(usize, Timestamp, u64)> = pool
         .messages

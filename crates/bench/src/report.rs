@@ -1,11 +1,11 @@
-//! What a benchmark measured: rows of medians with their spread, as a table or as JSON lines.
+//! The report of a benchmark: rows of medians with their spread, as a table or as JSON lines.
 
 use crate::svg::Bar;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tapedb_terminal::Failure;
 
-/// More runs than this no row is believed to have.
+/// Maximum runs of a row; rows with more are refused.
 const RUNS_MAX: u64 = 100_000;
 
 /// Measurements of several runs, by case and metric.
@@ -14,7 +14,7 @@ pub struct Report {
     bench: &'static str,
     rows: BTreeMap<(usize, String, String), Row>,
     order: Vec<(String, String)>,
-    /// Where and when the earlier runs were made, if there are no others.
+    /// Machine line of the earlier runs, if there are no others.
     machine: Option<String>,
 }
 
@@ -22,7 +22,7 @@ pub struct Report {
 struct Row {
     unit: String,
     values: Vec<f64>,
-    /// The smallest and the largest of earlier runs, of which only the median is among the values.
+    /// Minimum and maximum of earlier runs, which are in `values` with their median only.
     earlier: Option<(f64, f64)>,
 }
 
@@ -38,12 +38,12 @@ impl Report {
         self.row(case, metric, unit).values.push(value);
     }
 
-    /// Adds runs that were made before: lines of JSON as [`Report::json`] gives them. Each counts as often as it has runs,
-    /// with its median, and its spread is part of the spread: one file alone gives the same rows again.
+    /// Adds earlier runs: lines of JSON as [`Report::json`] writes them. A row counts as many times as it has runs, with its median,
+    /// and its spread extends the spread: one file alone gives the same rows again.
     pub fn add_rows(&mut self, lines: &str) -> Result<(), Failure> {
         for line in lines.lines() {
             if self.add_row(line).is_none() {
-                let what = format!("{line:?} is no row of `tapedb bench {} --json`", self.bench);
+                let what = format!("{line:?} is not a row of `tapedb bench {} --json`", self.bench);
                 return Err(Failure::usage(what));
             }
         }
@@ -66,20 +66,20 @@ impl Report {
 
     fn row(&mut self, case: &str, metric: &str, unit: &str) -> &mut Row {
         let key = (case.to_string(), metric.to_string());
-        let place = self.order.iter().position(|known| *known == key).unwrap_or_else(|| {
+        let index = self.order.iter().position(|known| *known == key).unwrap_or_else(|| {
             self.order.push(key);
             self.order.len() - 1
         });
-        let row = self.rows.entry((place, case.into(), metric.into()));
+        let row = self.rows.entry((index, case.into(), metric.into()));
         row.or_insert_with(|| Row { unit: unit.into(), values: Vec::new(), earlier: None })
     }
 
-    /// The machine line of the earlier runs, if nothing was measured now.
+    /// The machine line of the earlier runs, if this run measured nothing.
     pub fn machine(&self) -> Option<&str> {
         self.machine.as_deref()
     }
 
-    /// The cases that have a metric, as bars whose spread ends with the median of `high`, or is its own.
+    /// The cases with a metric, as bars; the spread ends at the median of the metric `high`, if given.
     pub fn bars(&self, metric: &str, high: Option<&str>) -> Vec<Bar> {
         let of = |case: &str, metric: &str| {
             self.rows
@@ -144,7 +144,7 @@ impl Row {
     }
 }
 
-/// Three digits that matter; whole numbers from a hundred on.
+/// Three significant digits; whole numbers from a hundred on.
 fn number(value: f64) -> String {
     match value.abs() {
         x if x >= 100.0 => tapedb_terminal::ui::thousands(value.round() as u64),
@@ -171,15 +171,15 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_were_kept_give_the_same_rows_again() {
+    fn stored_rows_give_the_same_rows_again() {
         let mut measured = Report::new("read");
         [3.0, 9.0, 4.0].iter().for_each(|rate| measured.add("read.streams.4", "rate", "messages/s", *rate));
         measured.add("read.server-cpu", "server", "ms", 2.0);
         let rows = measured.json("there, then");
         let lines: String = rows.iter().map(|row| format!("{row}\n")).collect();
-        let mut kept = Report::new("read");
-        kept.add_rows(&lines).unwrap();
-        assert_eq!((kept.machine(), kept.json("there, then")), (Some("there, then"), rows));
+        let mut stored = Report::new("read");
+        stored.add_rows(&lines).unwrap();
+        assert_eq!((stored.machine(), stored.json("there, then")), (Some("there, then"), rows));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Latencies over time: a histogram of all, and one for each interval; as rows, as a file for HdrHistogram's plotter, as
-//! a picture.
+//! Latencies over time: a histogram of the run, and one for each interval; as rows, as a file for HdrHistogram's plotter, and as a
+//! plot.
 
 use hdrhistogram::Histogram;
 use std::fmt::Write;
@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 use tapedb_terminal::Failure;
 
-/// The largest latency told apart, in nanoseconds: a minute.
+/// Largest latency that the histogram can hold, in nanoseconds: a minute.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
-/// What is told of a run.
+/// Percentiles of a run that are reported.
 pub const PERCENTILES: [(&str, f64); 8] = [
     ("p50", 50.0),
     ("p90", 90.0),
@@ -22,7 +22,7 @@ pub const PERCENTILES: [(&str, f64); 8] = [
     ("max", 100.0),
 ];
 
-/// What is drawn of each interval.
+/// Percentiles of an interval that are drawn, with their colours.
 const DRAWN: [(&str, f64, &str); 5] = [
     ("p50", 50.0, "#2b6cb0"),
     ("p99", 99.0, "#2f855a"),
@@ -49,7 +49,7 @@ struct Interval {
 }
 
 impl Series {
-    /// A series of such intervals.
+    /// An empty series with this interval.
     pub fn new(interval: Duration) -> Result<Self, Failure> {
         Ok(Self {
             interval_ns: (interval.as_nanos() as u64).max(1_000_000),
@@ -60,7 +60,7 @@ impl Series {
         })
     }
 
-    /// Takes a message that was due at a time.
+    /// Adds a message by its due time.
     #[inline]
     pub fn record(&mut self, due_ns: u64, latency_ns: u64) {
         let began = *self.began_ns.get_or_insert(due_ns);
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_are_told_apart_and_all_are_counted() {
+    fn messages_are_counted_by_interval() {
         let mut series = Series::new(Duration::from_secs(5)).unwrap();
         for second in 0..12 {
             for _ in 0..100 {
@@ -229,9 +229,9 @@ mod tests {
         assert!(series.table().contains("| 5 | 500 | 2.00 |"), "{}", series.table());
         let svg = series.svg("a < b");
         assert!(svg.contains("a &lt; b") && svg.matches("<polyline").count() == DRAWN.len());
-        let place = tempfile::tempdir().unwrap();
-        series.write_hdr(&place.path().join("x.hgrm")).unwrap();
-        let text = std::fs::read_to_string(place.path().join("x.hgrm")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        series.write_hdr(&dir.path().join("x.hgrm")).unwrap();
+        let text = std::fs::read_to_string(dir.path().join("x.hgrm")).unwrap();
         assert!(text.contains("Total count    =         1200"), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// A bar: what it is called, how long it is, and the spread that is drawn across its end.
+/// A bar: label, value, and the spread that is drawn across its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
     /// The case.
@@ -15,12 +15,12 @@ pub struct Bar {
     pub high: f64,
 }
 
-/// What bars are drawn on.
+/// Scale of the axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// From 0, evenly.
+    /// Linear, from 0.
     Linear,
-    /// Each step ten times the one before.
+    /// Logarithmic, in powers of ten.
     Powers,
 }
 
@@ -31,7 +31,7 @@ const ROW: f64 = 22.0;
 const HEAD: f64 = 44.0;
 const FOOT: f64 = 26.0;
 
-/// Draws bars below each other under a title, which says the unit.
+/// Draws horizontal bars under a title, which has the unit.
 pub fn bars(title: &str, scale: Scale, bars: &[Bar]) -> String {
     let axis = Axis::of(scale, bars);
     let height = HEAD + ROW * bars.len() as f64 + FOOT;
@@ -119,7 +119,7 @@ impl Axis {
     }
 }
 
-/// A round step that a scale up to `most` has four to ten of.
+/// A round step, so that a scale up to `most` has four to ten of them.
 fn step(most: f64) -> f64 {
     let power = 10_f64.powf(most.max(1e-9).log10().floor());
     match most / power {

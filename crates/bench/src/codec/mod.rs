@@ -12,28 +12,28 @@ use tapedb_terminal::{Failure, Ui, quantity::duration};
 ///
 /// Cases are `{empty|trade|book}.{compiled|interpreted}.{encode|decode|decode.copy}`, `….validate` and
 /// `….validate.interpreted`. Decoding sums up every field of every entry: in place, or copied into a reused value. The
-/// sums have to be those of the source, and both codecs have to write the same bytes.
+/// sums must equal those of the source, and both codecs must write the same bytes.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Rounds, each of which runs every case; the median counts
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
-    /// How long a case runs in a round, at least
+    /// Minimum time of a case in a round
     #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = duration)]
     round_time: Duration,
     /// Only cases with this in their name, such as `trade.compiled` or `book*decode`; a whole name is that case alone
     #[arg(long = "case", value_name = "PATTERN")]
     patterns: Vec<String>,
-    /// Count instructions of an operation with valgrind, which no mood of the machine changes, instead of its time
+    /// Count instructions of an operation with valgrind instead of measuring its time: independent of the load of the machine
     #[arg(long)]
     instructions: bool,
-    /// Run so many laps of the selected cases and print nothing: what is counted.
+    /// Run this many laps of the selected cases and print nothing: for valgrind.
     #[arg(long, value_name = "N", hide = true)]
     laps: Option<u64>,
 }
 
 impl Args {
-    /// The laps to run, if this is a run that valgrind counts.
+    /// The laps to run, if valgrind counts this run.
     pub fn laps(&self) -> Option<u64> {
         self.laps
     }
@@ -56,14 +56,14 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Runs so many laps of each selected case.
+/// Runs `laps` laps of each selected case.
 pub fn run_laps(args: &Args, laps: u64) -> Result<(), Failure> {
     let mut subjects = selected(&args.patterns)?;
     let mut cases = subjects.iter_mut().flat_map(|subject| &mut subject.cases);
     cases.try_for_each(|case| case.run(laps)).map_err(Failure::new)
 }
 
-/// Rounds of all cases, one after the other, so that what disturbs the machine disturbs all of them.
+/// Runs all cases in each round, so that disturbances of the machine affect all of them.
 fn time(subjects: &mut [Subject], args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failure> {
     let mut cases: Vec<(&mut Case, u64)> = Vec::new();
     for case in subjects.iter_mut().flat_map(|subject| &mut subject.cases) {
@@ -81,7 +81,7 @@ fn time(subjects: &mut [Subject], args: &Args, report: &mut Report, ui: &Ui) -> 
     Ok(())
 }
 
-/// Laps that take this long even at their fastest; finding out warms up.
+/// Number of laps that take at least this long; the search also warms up.
 fn laps_for(case: &mut Case, least: Duration) -> Result<u64, Failure> {
     let mut laps = 1;
     while timed(case, laps)? < least || timed(case, laps)? < least {
@@ -102,7 +102,7 @@ fn selected(patterns: &[String]) -> Result<Vec<Subject>, Failure> {
     let names: Vec<String> = subjects.iter().flat_map(|s| &s.cases).map(|case| case.name.clone()).collect();
     for pattern in patterns {
         if !names.iter().any(|name| matches(pattern, name)) {
-            let what = format!("no case has {pattern:?} in its name; there are {}", names.join(", "));
+            let what = format!("no case has {pattern:?} in its name; the cases are {}", names.join(", "));
             return Err(Failure::usage(what));
         }
     }
@@ -128,7 +128,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     rest.is_some()
 }
 
-/// A sum as a number that JSON keeps exactly.
+/// A sum as a number that JSON holds exactly.
 fn folded(sum: u64) -> u32 {
     (sum ^ (sum >> 32)) as u32
 }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_as_small_as_promised() {
+    fn bodies_have_the_documented_sizes() {
         let sizes: Vec<(&str, f64)> = subjects().iter().map(|s| (s.name, s.bytes)).collect();
         assert_eq!(sizes, [("empty", 0.0), ("trade", 78.0), ("book", 1354.0)]);
     }

@@ -1,11 +1,12 @@
-//! What the machine allows: the same plan of messages through the least that could stand in the place of a server. A relay
-//! reads from one socket, appends what it has read to a file and writes it to another socket, and all processes wait in calls of the
-//! system. No batch is checked, nothing is found again, nobody else is served: what a message takes here is the system's.
+//! The limit of the machine: the same schedule of messages through the simplest replacement of a server. A relay reads from one
+//! socket, appends the bytes to a file and writes them to another socket, and all processes wait in system calls. There are no
+//! checks, no index and no other clients: the latency is that of the operating system.
 
-use super::Transport;
-use super::latency::{Latencies, histogram, latencies, wait_until};
-use super::worker::{Task, Worker, now_ns, ready, say};
+use super::percentiles::{Latencies, histogram, latencies, wait_until};
+use super::serving::socket_of;
+use super::transport::Transport;
 use crate::pool::{Tally, compare};
+use crate::worker::{Job, Worker, now_ns, ready, send};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,48 +14,48 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use tapedb_schema::Timestamp;
-use tapedb_terminal::Failure;
+use tapedb_terminal::{Failure, Ui};
 
-/// Bytes of a message: those of a batch with one bar, in its frame.
+/// Bytes of a message: a batch with one bar, in its frame.
 const MESSAGE_BYTES: usize = 128;
-/// What the relay and the sink read at once.
+/// Bytes that the relay and the sink read at once.
 const READ_BYTES: usize = 64 << 10;
 
 /// A process of the relay.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Role {
+pub enum Floor {
     /// Reads, appends, writes, until the source ends.
     Relay {
-        /// How it is reached.
+        /// How processes reach it.
         transport: Transport,
-        /// Where its file is, and its socket.
+        /// Directory of its file and its socket.
         directory: PathBuf,
     },
-    /// Sends messages by a plan.
+    /// Sends messages by a schedule.
     Source {
         /// How it reaches the relay.
         transport: Transport,
-        /// Where.
+        /// Address of the relay.
         address: String,
         /// Nanoseconds between two messages.
         interval_ns: u64,
-        /// How many.
+        /// Number of messages.
         messages: u64,
     },
-    /// Measures how late they come.
+    /// Measures the latency.
     Sink {
         /// How it reaches the relay.
         transport: Transport,
-        /// Where.
+        /// Address of the relay.
         address: String,
-        /// How many come.
+        /// Number of messages.
         messages: u64,
-        /// So many at the beginning do not count.
+        /// First messages, which do not count.
         skipped: u64,
     },
 }
 
-/// How late messages come through a relay: one every `interval_ns`.
+/// Latency through a relay, of one message every `interval_ns`.
 pub fn measure(
     directory: &Path,
     transport: Transport,
@@ -63,19 +64,18 @@ pub fn measure(
 ) -> Result<Latencies, Failure> {
     std::fs::create_dir(directory).map_err(failed)?;
     let _removed = Removed(directory);
-    let mut relay =
-        Worker::start(&Task::Floor(Role::Relay { transport, directory: directory.into() }), None)?;
-    let address: String = relay.hear()?;
-    let source = Role::Source { transport, address: address.clone(), interval_ns, messages };
-    let mut source = Worker::start_all([Task::Floor(source)])?;
-    let sink = Role::Sink { transport, address, messages, skipped };
-    let mut sink = Worker::start_all([Task::Floor(sink)])?;
+    let mut relay = Worker::start(&Floor::Relay { transport, directory: directory.into() }, None)?;
+    let address: String = relay.receive()?;
+    let source = Floor::Source { transport, address: address.clone(), interval_ns, messages };
+    let mut source = Worker::start_all([source])?;
+    let sink = Floor::Sink { transport, address, messages, skipped };
+    let mut sink = Worker::start_all([sink])?;
     sink[0].go()?;
     source[0].go()?;
-    let sent: Tally = source[0].hear()?;
-    let came: Latencies = sink[0].hear()?;
-    compare(sent, came.tally)?;
-    Ok(came)
+    let sent: Tally = source[0].receive()?;
+    let received: Latencies = sink[0].receive()?;
+    compare(sent, received.tally)?;
+    Ok(received)
 }
 
 /// A directory that is removed when this is dropped.
@@ -87,9 +87,10 @@ impl Drop for Removed<'_> {
     }
 }
 
-impl Role {
-    /// Does what the process was started for.
-    pub fn run(self) -> Result<(), Failure> {
+impl Job for Floor {
+    const NAME: &'static str = "Floor";
+
+    fn run(self, _: &Ui) -> Result<(), Failure> {
         match self {
             Self::Relay { transport, directory } => relay(transport, &directory).map_err(failed),
             Self::Source { transport, address, interval_ns, messages } => {
@@ -104,18 +105,18 @@ impl Role {
                     relay.write_all(&message).map_err(failed)?;
                     sent.add(Timestamp(due as i64), 0);
                 }
-                say(&sent)
+                send(&sent)
             }
             Self::Sink { transport, address, messages, skipped } => {
                 let relay = connect(transport, &address).map_err(failed)?;
                 ready()?;
-                say(&listen(relay, messages, skipped)?)
+                send(&listen(relay, messages, skipped)?)
             }
         }
     }
 }
 
-/// A socket of either kind.
+/// A TCP or Unix socket.
 trait Socket: Read + Write {}
 
 impl<T: Read + Write> Socket for T {}
@@ -127,28 +128,28 @@ fn connect(transport: Transport, address: &str) -> std::io::Result<Box<dyn Socke
             socket.set_nodelay(true)?;
             Box::new(socket)
         }
-        // There is no simplest relay through shared memory; who asks for it gets the socket that wakes there.
+        // There is no relay through shared memory: its wake-ups use a Unix socket.
         Transport::Uds | Transport::Shm => Box::new(UnixStream::connect(address)?),
     })
 }
 
-/// Accepts the source, then the sink, and passes on what comes.
+/// Accepts the source, then the sink, and forwards bytes.
 fn relay(transport: Transport, directory: &Path) -> std::io::Result<()> {
-    let tell = |address: &str| say(&address).map_err(|error| std::io::Error::other(error.to_string()));
+    let report = |address: &str| send(&address).map_err(|error| std::io::Error::other(error.to_string()));
     let (mut source, mut sink): (Box<dyn Socket>, Box<dyn Socket>) = match transport {
         Transport::Tcp => {
             let listener = TcpListener::bind("127.0.0.1:0")?;
-            tell(&listener.local_addr()?.to_string())?;
+            report(&listener.local_addr()?.to_string())?;
             let (source, sink) = (listener.accept()?.0, listener.accept()?.0);
             sink.set_nodelay(true)?;
             (Box::new(source), Box::new(sink))
         }
         Transport::Uds | Transport::Shm => {
-            // The folder's name may be too long for one.
-            let path = super::socket_of(directory);
+            // The path of the directory can be too long for a socket.
+            let path = socket_of(directory);
             let _ = std::fs::remove_file(&path);
             let listener = UnixListener::bind(&path)?;
-            tell(&path.to_string_lossy())?;
+            report(&path.to_string_lossy())?;
             let accepted = (listener.accept()?.0, listener.accept()?.0);
             std::fs::remove_file(&path)?;
             (Box::new(accepted.0), Box::new(accepted.1))
@@ -168,21 +169,21 @@ fn relay(transport: Transport, directory: &Path) -> std::io::Result<()> {
 
 fn listen(mut relay: Box<dyn Socket>, messages: u64, skipped: u64) -> Result<Latencies, Failure> {
     let (mut late, mut bytes, mut have) = (histogram()?, vec![0; READ_BYTES], 0);
-    let mut came = Tally::default();
-    while came.messages < messages {
+    let mut received = Tally::default();
+    while received.messages < messages {
         let count = relay.read(&mut bytes[have..]).map_err(failed)?;
         if count == 0 {
-            return Err(failed(format!("the relay ended after {} messages", came.messages)));
+            return Err(failed(format!("the relay ended after {} messages", received.messages)));
         }
         have += count;
         for message in bytes[..have].chunks_exact(MESSAGE_BYTES) {
             let (words, _) = message.as_chunks::<8>();
             let due = u64::from_le_bytes(words[0]);
-            // Every word into the sum, then the time, as of a database; the words behind the first are zero.
+            // Every word is added to the sum, then the time, as for a database; the words after the first are zero.
             let rest =
                 words[1..].iter().fold(0, |sum: u64, word| sum.wrapping_add(u64::from_le_bytes(*word)));
-            let is_counted = came.messages >= skipped;
-            came.add(Timestamp(due as i64), rest);
+            let is_counted = received.messages >= skipped;
+            received.add(Timestamp(due as i64), rest);
             let now = now_ns();
             if is_counted {
                 late.saturating_record(now.saturating_sub(due));
@@ -192,7 +193,7 @@ fn listen(mut relay: Box<dyn Socket>, messages: u64, skipped: u64) -> Result<Lat
         bytes.copy_within(have - rest..have, 0);
         have = rest;
     }
-    Ok(latencies(&late, came))
+    Ok(latencies(&late, received))
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {

@@ -1,8 +1,11 @@
-//! How late messages come through a durable stream, or a topic, at a given rate, from when they should have been sent.
+//! Latency of messages through a durable stream or a topic at a given rate, counted from when each was due.
 
-use super::serving::{Serving, connect, connected};
-use super::worker::{Task, Worker, now_ns, ready, say};
-use super::{Common, Transport};
+use super::common::Common;
+use super::floor;
+use super::jobs::{connect, connected};
+use super::percentiles::{Latencies, add_one, histogram, latencies, wait_until};
+use super::serving::Serving;
+use super::transport::Transport;
 use crate::content::fields_of;
 use crate::fields::Fields;
 use crate::pool::{Tally, compare, plus};
@@ -10,10 +13,9 @@ use crate::report::Report;
 use crate::series::{self, Series};
 use crate::svg::Scale;
 use crate::topic::study::Study;
-use hdrhistogram::Histogram;
+use crate::worker::{Job, Worker, now_ns, ready, send};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 use tapedb_client::Client;
 use tapedb_codec::SchemaBuilder;
@@ -29,35 +31,29 @@ use tapedb_terminal::{
 
 const STREAM: &str = "live";
 
-/// Messages of the first part of a run do not count: pages are touched and caches filled for the first time.
+/// Messages of this first period do not count: pages are touched and caches are filled for the first time.
 const WARM_UP: Duration = Duration::from_secs(1);
-
-/// The largest latency told apart, in nanoseconds: a minute.
-const LATENCY_MAX_NS: u64 = 60_000_000_000;
-
-/// A pacer sleeps until so long before the next message is due, then looks at the clock: it may not be late itself.
-const SPIN_NS: u64 = 100_000;
 
 /// Latency of a durable live stream, or of a topic, at a given rate
 ///
 /// --mode topic is the study of 25 exchanges with 10 contracts each (level-2 books, 50 by 50): each exchange publishes to one
-/// topic, one consumer keeps a histogram, both spin on a processor of their own; --copy keeps a durable stream of it.
+/// topic, one consumer records a histogram, both spin on a processor of their own; --copy also writes the topic to a durable stream.
 ///
-/// Each message carries the time at which it should have been sent, by a plan that does not wait for anything; how late
-/// the consumer has decoded it, every field, counts from then, so that what a stall holds up is counted in full. Producers
-/// are loaders of one process, which plays them in turn by one plan, over one connection or, in the cases that end in
-/// `.connectionsN`, N of them. The consumer is a process. By default server and consumer sleep until something comes (`sleep`);
-/// `spin` is low latency at the price of a core each: they look again and again for --spin-us before they sleep. `floor` is
-/// what the machine allows: one producer, a relay that appends to a file and passes on, one consumer, and no database.
+/// Each message carries the time at which it is due, by a schedule that waits for nothing; its latency counts from then until the
+/// consumer has decoded every field, so a stall counts for every message that it delays. Producers are loaders of one process,
+/// which uses them in turn by one schedule, over one connection or, in the cases that end in `.connectionsN`, over N. The consumer
+/// is a process. By default server and consumer sleep until a message arrives (`sleep`); with `spin` they poll for --spin-us before
+/// they sleep, which costs a core each. `floor` is the limit of the machine: one producer, a relay that appends to a file and
+/// forwards, one consumer, and no database.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What messages go through
+    /// Transport of the messages
     #[arg(long, value_name = "MODE", default_value = "stream")]
     mode: Mode,
-    /// Keep a carbon copy of the topic meanwhile
+    /// Also write the topic to a durable stream
     #[arg(long)]
     copy: bool,
-    /// Tell the percentiles of each such part of a topic's run
+    /// Report the percentiles of each such interval of a topic's run
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     interval: Duration,
     /// File for the distribution of a topic's run, for HdrHistogram's plotter
@@ -69,7 +65,7 @@ pub struct Args {
     /// Messages a second of all producers together
     #[arg(long, value_name = "N", default_value = "50k", value_parser = count)]
     rate: u64,
-    /// How long each run takes
+    /// Duration of each run
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     time: Duration,
     /// How server and consumer wait
@@ -81,7 +77,7 @@ pub struct Args {
     /// Connections that the producers share; more than one are cases of their own (`….connectionsN`)
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,25", value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: Vec<u32>,
-    /// Also with so many live cursors that read nothing meanwhile, over ten connections
+    /// Also measure with this many live cursors that read nothing, over ten connections
     #[arg(long, value_name = "N", default_value_t = 0)]
     idle_cursors: u32,
     #[command(flatten)]
@@ -91,53 +87,55 @@ pub struct Args {
 }
 
 impl Args {
-    /// Whether processors are kept awake meanwhile.
+    /// Whether processors are kept awake during the run.
     pub fn keeps_awake(&self) -> bool {
         self.awake.keep_awake
     }
 }
 
-/// How server and consumer wait for something to come.
+/// How server and consumer wait for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Wait {
-    /// Asleep, as they do unless told otherwise.
+    /// Asleep, the default.
     Sleep,
     /// Spinning.
     Spin,
 }
 
-/// What messages go through.
+/// Transport of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Mode {
     /// A durable stream of a server.
     Stream,
     /// A topic.
     Topic,
-    /// One after the other.
+    /// Both, one after the other.
     Both,
 }
 
-/// What a process with producers is told.
+/// Appends messages by a schedule.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Pacing {
+pub struct Pace {
     url: String,
     producers: u32,
     connections: u32,
-    /// Nanoseconds between two messages, of whichever producer.
+    /// Nanoseconds between two messages of all producers.
     interval_ns: u64,
     messages: u64,
 }
 
-/// What a process with idle cursors is told.
+/// Opens live cursors that read nothing.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Idling {
+pub struct Idle {
     url: String,
     cursors: u32,
 }
 
-impl Idling {
-    /// Opens live cursors, and in the end reads all with one of them; says what that was.
-    pub fn run(self) -> Result<(), Failure> {
+impl Job for Idle {
+    const NAME: &'static str = "Idle";
+
+    /// Opens live cursors; at the end reads all messages with one of them, and reports them.
+    fn run(self, _: &Ui) -> Result<(), Failure> {
         let stream = connect(&self.url)?.stream(STREAM)?;
         let open = |_| stream.cursor().live().open();
         let mut cursors: Vec<Cursor> = (0..self.cursors).map(open).collect::<Result<_, _>>()?;
@@ -148,32 +146,20 @@ impl Idling {
                 found.add(message.time(), fields_of::<Bar>(&message));
             }
         }
-        say(&found)
+        send(&found)
     }
 }
 
-/// What a process with a consumer is told.
+/// Measures the latency of messages as they arrive.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Listening {
+pub struct Listen {
     url: String,
     messages: u64,
-    /// Messages at the beginning that do not count.
+    /// First messages, which do not count.
     skipped: u64,
-    /// How long it spins before it sleeps.
+    /// How long it spins before it sleeps, in microseconds.
     spin_us: u64,
 }
-
-/// Percentiles, in nanoseconds.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Latencies {
-    /// What was sent, or came.
-    pub(super) tally: Tally,
-    mean: f64,
-    values: Vec<u64>,
-}
-
-const PERCENTILES: [(&str, f64); 6] =
-    [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99), ("max", 100.0)];
 
 /// Runs the benchmark.
 pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
@@ -189,7 +175,11 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
         let sockets = args.common.transport.iter().filter(|transport| **transport != Transport::Shm);
         for transport in sockets {
             ui.check_interrupt()?;
-            add_one(&mut report, &format!("latency.floor.{}", transport.name()), &floor(args, *transport)?);
+            add_one(
+                &mut report,
+                &format!("latency.floor.{}", transport.name()),
+                &floor_of(args, *transport)?,
+            );
         }
         for wait in &args.wait {
             let (spin_us, how) = match wait {
@@ -206,7 +196,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
                 }
                 if args.idle_cursors > 0 {
                     let case = format!("{case}.idle{}", args.idle_cursors);
-                    let idle = Idle::before(args, &serving, *transport);
+                    let idle = IdleCursors::before(args, &serving, *transport);
                     let how = How { transport: *transport, spin_us, connections: 1 };
                     let measured = measure(args, &serving, how, Some(&idle))?;
                     let kib = idle.kib_each(&measured);
@@ -217,7 +207,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
         }
     }
     if args.mode == Mode::Topic {
-        // Its picture is that of the run.
+        // The plot was written by the run.
         return Ok(report);
     }
     let mut bars = report.bars("p50", Some("p99"));
@@ -253,15 +243,15 @@ fn through_topic(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failur
     }
 }
 
-/// Live cursors that read nothing.
-struct Idle {
+/// Live cursors that read nothing, in worker processes.
+struct IdleCursors {
     cursors: u32,
     url: String,
-    /// What the server had in memory before, in bytes.
+    /// Memory of the server before, in bytes.
     server_bytes: u64,
 }
 
-impl Idle {
+impl IdleCursors {
     /// Processes that share the cursors.
     const PROCESSES: u32 = 10;
 
@@ -270,11 +260,11 @@ impl Idle {
         Self { cursors, url, server_bytes: serving.resident_bytes() }
     }
 
-    /// Opens them, each process a connection.
+    /// Opens the cursors, with one connection per process.
     fn open(&self) -> Result<Vec<Worker>, Failure> {
         let share = |process| (self.cursors + process) / Self::PROCESSES;
         let shares = (0..Self::PROCESSES).map(share).filter(|cursors| *cursors > 0);
-        Worker::start_all(shares.map(|cursors| Task::Idle(Idling { url: self.url.clone(), cursors })))
+        Worker::start_all(shares.map(|cursors| Idle { url: self.url.clone(), cursors }))
     }
 
     fn kib_each(&self, measured: &Measured) -> f64 {
@@ -283,38 +273,38 @@ impl Idle {
     }
 }
 
-/// How late messages were sent, how late they came, and what the server had in memory at the end.
+/// Lateness of sending, latency at the consumer, and memory of the server at the end.
 struct Measured {
-    late: Latencies,
-    heard: Latencies,
+    sent: Latencies,
+    received: Latencies,
     server_bytes: u64,
 }
 
-/// Nanoseconds between two messages; how many there are, and how many of them do not count.
+/// Nanoseconds between two messages; their number, and how many of them do not count.
 fn plan(args: &Args) -> (u64, (u64, u64)) {
     let rate = args.rate.max(1);
     let in_time = |time: Duration| time.as_millis() as u64 * rate / 1000;
     (1_000_000_000 / rate, (in_time(args.time + WARM_UP), in_time(WARM_UP)))
 }
 
-/// What the machine allows.
-fn floor(args: &Args, transport: Transport) -> Result<Latencies, Failure> {
+/// The limit of the machine.
+fn floor_of(args: &Args, transport: Transport) -> Result<Latencies, Failure> {
     let (interval_ns, counts) = plan(args);
-    super::floor::measure(args.common.db(), transport, interval_ns, counts)
+    floor::measure(args.common.db(), transport, interval_ns, counts)
 }
 
 /// How producers and consumer reach the server.
 #[derive(Debug, Clone, Copy)]
 struct How {
     transport: Transport,
-    /// How long the consumer spins.
+    /// How long the consumer spins, in microseconds.
     spin_us: u64,
     /// Of all producers.
     connections: u32,
 }
 
 impl How {
-    /// The case, named after the connections where they are more than one.
+    /// The case, with a suffix for more than one connection.
     fn case(self, case: &str) -> String {
         match self.connections {
             1 => case.into(),
@@ -323,48 +313,49 @@ impl How {
     }
 }
 
-fn measure(args: &Args, serving: &Serving, how: How, idle: Option<&Idle>) -> Result<Measured, Failure> {
+fn measure(
+    args: &Args,
+    serving: &Serving,
+    how: How,
+    idle: Option<&IdleCursors>,
+) -> Result<Measured, Failure> {
     let db = serving.connect()?;
     let schema = SchemaBuilder::new().with::<Bar>().finish();
     db.create_stream(STREAM, schema, StreamOptions::default())?;
     let How { transport, spin_us, connections } = how;
     let url = serving.url(transport).to_string();
     let (interval_ns, (messages, skipped)) = plan(args);
-    let listening = Listening { url: url.clone(), messages, skipped, spin_us };
-    let pacing = Pacing { url, producers: args.producers, connections, interval_ns, messages };
-    let idle = idle.map(Idle::open).transpose()?;
-    let mut consumer = Worker::start_all([Task::Listen(listening)])?;
-    let mut producer = Worker::start_all([Task::Pace(pacing)])?;
+    let listen = Listen { url: url.clone(), messages, skipped, spin_us };
+    let pace = Pace { url, producers: args.producers, connections, interval_ns, messages };
+    let idle = idle.map(IdleCursors::open).transpose()?;
+    let mut consumer = Worker::start_all([listen])?;
+    let mut producer = Worker::start_all([pace])?;
     consumer[0].go()?;
     producer[0].go()?;
-    let late: Latencies = producer[0].hear()?;
-    let heard: Latencies = consumer[0].hear()?;
-    compare(late.tally, heard.tally)?;
+    let sent: Latencies = producer[0].receive()?;
+    let received: Latencies = consumer[0].receive()?;
+    compare(sent.tally, received.tally)?;
     let server_bytes = serving.resident_bytes();
-    // What idle cursors have not read is there for them: nothing is lost.
+    // Idle cursors still find all messages: nothing is lost.
     for mut worker in idle.into_iter().flatten() {
         worker.go()?;
-        compare(late.tally, worker.hear()?)?;
+        compare(sent.tally, worker.receive()?)?;
     }
     db.delete_stream(STREAM)?;
-    Ok(Measured { late, heard, server_bytes })
+    Ok(Measured { sent, received, server_bytes })
 }
 
 fn add(report: &mut Report, case: &str, measured: Measured) {
-    add_one(report, case, &measured.heard);
-    add_one(report, &format!("{case}.sent"), &measured.late);
+    add_one(report, case, &measured.received);
+    add_one(report, &format!("{case}.sent"), &measured.sent);
 }
 
-fn add_one(report: &mut Report, case: &str, latencies: &Latencies) {
-    for ((name, _), nanos) in PERCENTILES.iter().zip(&latencies.values) {
-        report.add(case, name, "µs", *nanos as f64 / 1000.0);
-    }
-    report.add(case, "mean", "µs", latencies.mean / 1000.0);
-}
+impl Job for Pace {
+    const NAME: &'static str = "Pace";
 
-impl Pacing {
-    /// Appends by plan: the producers in turn, each message sent on its own and not waited for. Says how late they were sent.
-    pub fn run(self) -> Result<(), Failure> {
+    /// Appends by the schedule: the producers in turn, each message sent alone and without waiting for it. Reports how late the
+    /// messages were sent.
+    fn run(self, _: &Ui) -> Result<(), Failure> {
         let mut loaders: Vec<Loader> = Vec::new();
         let client = Client::at(&self.url).connections(self.connections as usize);
         let stream = connected(client)?.stream(STREAM)?;
@@ -373,7 +364,7 @@ impl Pacing {
         }
         let mut bars = Bars::new(BarsConfig { symbols: 250, ..BarsConfig::default() });
         let (mut late, mut sent) = (histogram()?, Tally::default());
-        // Where the system lets us, a sleep ends when it should, and not up to 50 µs later.
+        // If the system allows it, a sleep ends on time and not up to 50 µs later.
         let _ = std::fs::write("/proc/self/timerslack_ns", "1");
         let began = ready()? + 10_000_000;
         for number in 0..self.messages {
@@ -387,49 +378,30 @@ impl Pacing {
             loader.send()?;
         }
         loaders.iter_mut().try_for_each(|loader| loader.flush().map(drop))?;
-        say(&latencies(&late, sent))
+        send(&latencies(&late, sent))
     }
 }
 
-impl Listening {
-    /// Decodes messages as they come, and then takes the time; says how late they were, and what all fields add up to.
-    pub fn run(self) -> Result<(), Failure> {
+impl Job for Listen {
+    const NAME: &'static str = "Listen";
+
+    /// Decodes messages as they arrive, and then reads the clock; reports the latencies and the sum of all fields.
+    fn run(self, _: &Ui) -> Result<(), Failure> {
         let client = Client::at(&self.url).spin(Duration::from_micros(self.spin_us));
         let stream = connected(client)?.stream(STREAM)?;
         let mut cursor = stream.cursor().live().open()?;
-        let (mut heard, mut came) = (histogram()?, Tally::default());
+        let (mut latency, mut received) = (histogram()?, Tally::default());
         ready()?;
         for number in 0..self.messages {
             let Some(message) = cursor.next_within(Duration::from_secs(30))? else {
-                return Err(Failure::new(format!("nothing came for 30 s after {number} messages")));
+                return Err(Failure::new(format!("no message for 30 s after {number} messages")));
             };
-            came.add(message.time(), fields_of::<Bar>(&message));
+            received.add(message.time(), fields_of::<Bar>(&message));
             let now = now_ns();
             if number >= self.skipped {
-                heard.saturating_record(now.saturating_sub(message.time().0 as u64));
+                latency.saturating_record(now.saturating_sub(message.time().0 as u64));
             }
         }
-        say(&latencies(&heard, came))
+        send(&latencies(&latency, received))
     }
-}
-
-pub(super) fn wait_until(due: u64) {
-    loop {
-        let now = now_ns();
-        match due.checked_sub(now) {
-            None | Some(0) => return,
-            Some(left) if left > SPIN_NS => thread::sleep(Duration::from_nanos(left - SPIN_NS)),
-            // Server and consumer may need this core.
-            Some(_) => thread::yield_now(),
-        }
-    }
-}
-
-pub(super) fn histogram() -> Result<Histogram<u64>, Failure> {
-    Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).map_err(|error| Failure::new(error.to_string()))
-}
-
-pub(super) fn latencies(histogram: &Histogram<u64>, tally: Tally) -> Latencies {
-    let values = PERCENTILES.iter().map(|(_, percentile)| histogram.value_at_percentile(*percentile));
-    Latencies { tally, mean: histogram.mean(), values: values.collect() }
 }

@@ -1,20 +1,21 @@
-//! Pairs of a producer and a consumer, each pair with a durable stream of its own, at full speed.
+//! Pairs of a producer and a consumer, each pair with its own durable stream, at full speed.
 
-use super::read::{create, load_task, work};
-use super::worker::{Done, Task, Worker};
-use super::{Common, Transport, rate};
+use super::common::{Common, rate};
+use super::jobs::{Done, Follow};
+use super::read::{create, load_job, messages};
+use super::serving::Serving;
+use super::transport::Transport;
 use crate::content::Content;
 use crate::report::Report;
 use crate::svg::Scale;
+use crate::worker::Worker;
 use tapedb_terminal::{Failure, Ui, quantity::count};
-
-use super::serving::Serving;
 
 /// Durable live streams at full speed: pairs of a producer and a consumer
 ///
-/// Every producer and every consumer is a process; a pair has a stream of its own, of durability `async`. The consumer has
-/// its live cursor open before the producer begins. Rates are of all messages delivered, from when the first producer
-/// begins to when the last consumer has its last message.
+/// Every producer and every consumer is a process; a pair has its own stream, of durability `async`. The consumer opens its live
+/// cursor before the producer begins. Rates are of all messages delivered, from the start of the first producer to the last
+/// message of the last consumer.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Messages of all pairs together, such as 20M or 500k
@@ -23,7 +24,7 @@ pub struct Args {
     /// Pairs
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,24", value_parser = clap::value_parser!(u32).range(1..=256))]
     pairs: Vec<u32>,
-    /// What streams hold: bars, which are all alike, or mixed messages of a level-2 feed, a quarter as many (`….mixed`)
+    /// Content of the streams: bars, all of one size, or mixed messages of a level-2 feed, a quarter as many (`….mixed`)
     #[arg(long, value_name = "WHAT,…", value_delimiter = ',', default_value = "bars,mixed")]
     content: Vec<Content>,
     #[command(flatten)]
@@ -55,7 +56,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// What the consumers did; each begins when the first producer does.
+/// Results of the consumers, counted from the start of the first producer.
 fn run_pairs(
     serving: &Serving,
     transport: Transport,
@@ -66,15 +67,15 @@ fn run_pairs(
     let names: Vec<String> = (0..pairs).map(|pair| format!("live{pair}")).collect();
     names.iter().try_for_each(|name| create(&db, name, content))?;
     let url = serving.url(transport);
-    let works = || names.iter().map(|name| work(url, name, content, each));
-    let mut consumers = Worker::start_all(works().map(Task::Follow))?;
-    let mut producers = Worker::start_all(works().map(load_task))?;
+    let of_each = || names.iter().map(|name| messages(url, name, content, each));
+    let mut consumers = Worker::start_all(of_each().map(Follow))?;
+    let mut producers = Worker::start_all(of_each().map(load_job))?;
     consumers.iter_mut().chain(&mut producers).try_for_each(Worker::go)?;
-    let sent: Vec<Done> = producers.iter_mut().map(Worker::hear).collect::<Result<_, _>>()?;
+    let sent: Vec<Done> = producers.iter_mut().map(Worker::receive).collect::<Result<_, _>>()?;
     let began_ns = sent.iter().map(|done| done.began_ns).min().unwrap_or(0);
     let mut received = Vec::new();
     for (consumer, sent) in consumers.iter_mut().zip(&sent) {
-        let done: Done = consumer.hear()?;
+        let done: Done = consumer.receive()?;
         done.check(sent)?;
         received.push(Done { began_ns, ..done });
     }

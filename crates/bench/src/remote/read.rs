@@ -1,22 +1,23 @@
 //! History through a server: one stream for many consumers, or a stream for each; and loading it, by one loader or many.
 
-use super::worker::{Done, Loading, Task, Work, Worker, run_all};
-use super::{Common, Transport, rate};
+use super::common::{Common, rate};
+use super::jobs::{Done, Load, Messages, Read, run_all};
+use super::serving::Serving;
+use super::transport::Transport;
 use crate::content::Content;
 use crate::report::Report;
 use crate::svg::Scale;
+use crate::worker::Worker;
 use tapedb_engine::{Database, StreamOptions};
 use tapedb_terminal::{Failure, Ui, quantity::count};
-
-use super::serving::Serving;
 
 /// History through a server: many consumers, each a process
 ///
 /// A producer loads a stream (`load.remote`); it is sealed; then consumers read it all, touching every field: one stream
-/// together (`read.one-stream.N`), or each a stream of its own (--streams; `read.streams.N`). Rates are of all consumers
-/// together, from when the first begins to when the last is done. Counts and checksums must be those of the producer.
-/// `load.remote.loaders.N`: a producer with N loaders at once, each in a thread, over one connection;
-/// `load.remote.connections.N`: each over a connection of its own.
+/// together (`read.one-stream.N`), or each its own stream (--streams; `read.streams.N`). Rates are of all consumers together,
+/// from the start of the first to the end of the last. Counts and checksums must equal those of the producer.
+/// `load.remote.loaders.N`: a producer with N loaders, each in a thread, over one connection;
+/// `load.remote.connections.N`: each over its own connection.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Messages of each stream, such as 20M or 500k
@@ -25,13 +26,13 @@ pub struct Args {
     /// Consumers of one stream
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,10", value_parser = clap::value_parser!(u32).range(1..=256))]
     consumers: Vec<u32>,
-    /// Also so many streams, each with a consumer of its own, such as 4,8,16
+    /// Also this many streams, each with its own consumer, such as 4,8,16
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
     streams: Vec<u32>,
-    /// What streams hold: bars, which are all alike, or mixed messages of a level-2 feed, a quarter as many (`….mixed`)
+    /// Content of the streams: bars, all of one size, or mixed messages of a level-2 feed, a quarter as many (`….mixed`)
     #[arg(long, value_name = "WHAT,…", value_delimiter = ',', default_value = "bars,mixed")]
     content: Vec<Content>,
-    /// Also load bars with so many loaders at once; 0: not
+    /// Also load bars with this many loaders at once; 0: off
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(0..=64))]
     loaders: u32,
     #[command(flatten)]
@@ -63,7 +64,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// The stream that all read.
+/// The stream that all consumers read.
 const STREAM: &str = "one";
 
 /// One stream, loaded and read.
@@ -74,19 +75,19 @@ fn one_stream(
     report: &mut Report,
     ui: &Ui,
 ) -> Result<(), Failure> {
-    let work = work(serving.url(transport), STREAM, content, content.share(args.messages));
-    let loaded = load(db, load_task(work.clone()), &work)?;
+    let messages = messages(serving.url(transport), STREAM, content, content.share(args.messages));
+    let loaded = load(db, load_job(messages.clone()))?;
     rate(report, &transport.case(&content.case("load.remote")), &[loaded]);
     db.stream(STREAM)?.seal()?;
     for consumers in &args.consumers {
         ui.check_interrupt()?;
-        read_one(serving, (transport, &work), (*consumers, &loaded), report)?;
+        read_one(serving, (transport, &messages), (*consumers, &loaded), report)?;
     }
     db.delete_stream(STREAM)?;
     Ok(())
 }
 
-/// One stream, many loaders at once: over one connection, and over as many.
+/// One stream, many loaders at once: over one connection, and over one for each loader.
 fn many_loaders(
     args: &Args,
     (serving, db): (&Serving, &Database),
@@ -97,11 +98,10 @@ fn many_loaders(
     let loaders = args.loaders;
     for (what, connections) in [("loaders", 1), ("connections", loaders)] {
         ui.check_interrupt()?;
-        let work = work(serving.url(transport), STREAM, Content::Bars, args.messages);
-        let loading = Loading { work: work.clone(), loaders, connections };
-        let loaded = load(db, Task::Load(loading), &work)?;
+        let messages = messages(serving.url(transport), STREAM, Content::Bars, args.messages);
+        let loaded = load(db, Load { messages: messages.clone(), loaders, connections })?;
         rate(report, &transport.case(&format!("load.remote.{what}.{loaders}")), &[loaded]);
-        run_all(&mut Worker::start_all([Task::Read(work)])?)?[0].check(&loaded)?;
+        run_all(&mut Worker::start_all([Read(messages)])?)?[0].check(&loaded)?;
         db.delete_stream(STREAM)?;
     }
     Ok(())
@@ -110,25 +110,25 @@ fn many_loaders(
 /// One stream, many consumers.
 fn read_one(
     serving: &Serving,
-    (transport, work): (Transport, &Work),
+    (transport, messages): (Transport, &Messages),
     (consumers, loaded): (u32, &Done),
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let mut readers = Worker::start_all((0..consumers).map(|_| Task::Read(work.clone())))?;
+    let mut readers = Worker::start_all((0..consumers).map(|_| Read(messages.clone())))?;
     let before = serving.cpu_ms();
     let done = run_all(&mut readers)?;
     let cpu_ms = serving.cpu_ms() - before;
     done.iter().try_for_each(|done| done.check(loaded))?;
-    let case = |case: &str| transport.case(&work.content.case(case));
+    let case = |case: &str| transport.case(&messages.content.case(case));
     rate(report, &case(&format!("read.one-stream.{consumers}")), &done);
     if consumers == 1 {
-        let per_million = cpu_ms * 1e6 / work.messages as f64;
+        let per_million = cpu_ms * 1e6 / messages.messages as f64;
         report.add(&case("read.server-cpu"), "server", "ms/million messages", per_million);
     }
     Ok(())
 }
 
-/// A stream for each consumer: as many streams as are asked for at most, of which each case reads the first ones.
+/// A stream for each consumer: the largest number of streams is loaded, and each case reads the first ones.
 fn read_own(
     args: &Args,
     serving: &Serving,
@@ -141,8 +141,8 @@ fn read_own(
     let mut loaded = Vec::new();
     for name in &names {
         ui.check_interrupt()?;
-        let work = work(serving.url(Transport::Tcp), name, Content::Bars, args.messages);
-        loaded.push(load(db, load_task(work.clone()), &work)?);
+        let messages = messages(serving.url(Transport::Tcp), name, Content::Bars, args.messages);
+        loaded.push(load(db, load_job(messages))?);
         db.stream(name)?.seal()?;
     }
     for transport in &args.common.transport {
@@ -150,7 +150,7 @@ fn read_own(
         for streams in &args.streams {
             ui.check_interrupt()?;
             let own = &names[..*streams as usize];
-            let tasks = own.iter().map(|name| Task::Read(work(url, name, Content::Bars, args.messages)));
+            let tasks = own.iter().map(|name| Read(messages(url, name, Content::Bars, args.messages)));
             let done = run_all(&mut Worker::start_all(tasks)?)?;
             done.iter().zip(&loaded).try_for_each(|(done, loaded)| done.check(loaded))?;
             rate(report, &transport.case(&format!("read.streams.{streams}")), &done);
@@ -160,28 +160,30 @@ fn read_own(
     Ok(())
 }
 
-/// Makes a stream and has it loaded, by a process of its own.
-fn load(db: &Database, task: Task, work: &Work) -> Result<Done, Failure> {
-    create(db, &work.stream, work.content)?;
-    let loaded = run_all(&mut Worker::start_all([task])?)?[0];
-    if loaded.messages == work.messages {
+/// Creates a stream and loads it in a worker process.
+fn load(db: &Database, job: Load) -> Result<Done, Failure> {
+    let Messages { stream, messages: expected, content, .. } = &job.messages;
+    let expected = *expected;
+    create(db, stream, *content)?;
+    let loaded = run_all(&mut Worker::start_all([job])?)?[0];
+    if loaded.messages == expected {
         return Ok(loaded);
     }
-    Err(Failure::new(format!("{} messages were to be loaded, not {}", work.messages, loaded.messages)))
+    Err(Failure::new(format!("{expected} messages were to be loaded, not {}", loaded.messages)))
 }
 
-/// Makes a stream.
+/// Creates a stream.
 pub fn create(db: &Database, stream: &str, content: Content) -> Result<(), Failure> {
     db.create_stream(stream, content.schema(), StreamOptions::default())?;
     Ok(())
 }
 
 /// Messages of a stream.
-pub fn work(url: &str, stream: &str, content: Content, messages: u64) -> Work {
-    Work { url: url.into(), stream: stream.into(), messages, content }
+pub fn messages(url: &str, stream: &str, content: Content, messages: u64) -> Messages {
+    Messages { url: url.into(), stream: stream.into(), messages, content }
 }
 
-/// Loads with one loader.
-pub fn load_task(work: Work) -> Task {
-    Task::Load(Loading { work, loaders: 1, connections: 1 })
+/// The job to load with one loader.
+pub fn load_job(messages: Messages) -> Load {
+    Load { messages, loaders: 1, connections: 1 }
 }

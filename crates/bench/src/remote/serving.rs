@@ -1,13 +1,13 @@
-//! The server of a benchmark, in a process of its own.
+//! The server of a benchmark, in a worker process.
 
-use super::Transport;
-use super::worker::{Addresses, Task, Worker};
+use super::jobs::{Addresses, Serve, connect};
+use super::transport::Transport;
+use crate::worker::Worker;
 use std::path::{Path, PathBuf};
-use tapedb_client::Client;
 use tapedb_engine::Database;
 use tapedb_terminal::Failure;
 
-/// A server over a database that is removed in the end.
+/// A server with a database that is removed at the end.
 pub struct Serving {
     worker: Worker,
     addresses: Addresses,
@@ -15,7 +15,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Starts it where nothing is yet.
+    /// Starts it with a new database.
     pub fn start(path: &Path, cores: Option<&str>, spin_us: u64) -> Result<Self, Failure> {
         if path.exists() {
             let path = path.display();
@@ -23,9 +23,9 @@ impl Serving {
                 "{path} exists; remove it, or name another directory with --db"
             )));
         }
-        let task = Task::Serve { db: path.into(), socket: socket_of(path), spin_us };
-        let mut worker = Worker::start(&task, cores)?;
-        let addresses = worker.hear()?;
+        let serve = Serve { db: path.into(), socket: socket_of(path), spin_us };
+        let mut worker = Worker::start(&serve, cores)?;
+        let addresses = worker.receive()?;
         Ok(Self { worker, addresses, path: path.into() })
     }
 
@@ -43,12 +43,12 @@ impl Serving {
         connect(self.url(Transport::Tcp))
     }
 
-    /// Bytes of memory that the server has.
+    /// Resident memory of the server in bytes.
     pub fn resident_bytes(&self) -> u64 {
         self.worker.resident_bytes()
     }
 
-    /// Processor time that the server has taken so far, in milliseconds.
+    /// Processor time of the server so far, in milliseconds.
     pub fn cpu_ms(&self) -> f64 {
         self.worker.cpu_ms()
     }
@@ -62,18 +62,8 @@ impl Drop for Serving {
     }
 }
 
-/// A path for a socket, short enough for the system: beside the database its name could be too long.
+/// A path for a socket, short enough for the system: beside the database it could be too long.
 pub fn socket_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     std::env::temp_dir().join(format!("tapedb-{}-{name:.40}.sock", std::process::id()))
-}
-
-/// Connects to a server.
-pub fn connect(url: &str) -> Result<Database, Failure> {
-    connected(Client::at(url))
-}
-
-/// Connects a client.
-pub fn connected(client: Client) -> Result<Database, Failure> {
-    client.connect().map_err(|error| Failure::new(error.to_string()))
 }

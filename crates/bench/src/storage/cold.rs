@@ -1,6 +1,6 @@
-//! The cold tier: what was measured as it was sealed, made smaller, and measured again.
+//! The cold tier: segments are compressed once more, and measured again.
 
-use super::read::{rate, rows, size};
+use super::steps::{rate, rows, size};
 use crate::fields::Fields;
 use crate::pool::Tally;
 use crate::report::Report;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tapedb_engine::{Stream, StreamOptions};
 use tapedb_terminal::Failure;
 
-/// Chills the segments of a stream: `chill.NAME`, `read.NAME.cold` and `size.NAME.cold`.
+/// Moves the segments of a stream to the cold tier: `chill.NAME`, `read.NAME.cold` and `size.NAME.cold`.
 pub fn measure<T: Fields>(
     stream: &Stream,
     name: &str,
@@ -17,7 +17,7 @@ pub fn measure<T: Fields>(
 ) -> Result<(), Failure> {
     let started = Instant::now();
     stream.alter(StreamOptions { cold_after: Some(Duration::ZERO), ..stream.options() })?;
-    // Waits for what upkeep has begun by itself meanwhile, and does the rest.
+    // Waits for maintenance that has already begun, and does the rest.
     stream.seal()?;
     rate(report, &format!("chill.{name}"), expected.messages, started);
     rows::<T>(stream, &format!("read.{name}.cold"), 1, expected, report)?;

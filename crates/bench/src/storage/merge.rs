@@ -1,9 +1,9 @@
-//! One cursor over thousands of streams, merged in time order: how fast, and in how much memory.
+//! One cursor over thousands of streams, merged in time order: speed and memory.
 
 use super::Args;
-use super::read::BATCH;
-use super::scratch::Place;
+use super::scratch::ScratchDir;
 use super::stages::Process;
+use super::steps::BATCH;
 use crate::content::fields_of;
 use crate::pool::{Tally, bars_pool, load};
 use crate::report::Report;
@@ -14,25 +14,25 @@ use tapedb_engine::{Database, StreamOptions};
 use tapedb_market::Bar;
 use tapedb_terminal::{Failure, Ui};
 
-/// Streams that one cursor merges, unless there are too few messages for a hundred in each.
+/// Streams that one cursor merges, with at least a hundred messages each.
 const STREAMS: u64 = 5_000;
 
-/// Every stream has the same times; those of every second one lie in a segment, those of the others in the log.
+/// All streams have the same times; every second stream is sealed, the others are in the log.
 pub fn measure(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failure> {
     let streams = STREAMS.min(args.messages.div_ceil(100));
     let each = args.messages / streams;
-    let place = Place::beside(&args.db, "merge");
-    let expected = fill(&place.0, streams, each, ui)?;
+    let dir = ScratchDir::beside(&args.db, "merge");
+    let expected = fill(&dir.0, streams, each, ui)?;
     let case = format!("merge.{streams}");
     for _ in 0..args.runs {
-        let (_process, said) = Process::start("merge", &place.0, expected.messages)?;
-        let found = Tally { messages: said[0], sum: said[1] };
+        let (_process, answer) = Process::start("merge", &dir.0, expected.messages)?;
+        let found = Tally { messages: answer[0], sum: answer[1] };
         if found != expected {
             return Err(Failure::new(format!("wrote {expected:?}, read {found:?}; please report this")));
         }
-        let seconds = said[3] as f64 / 1e6;
+        let seconds = answer[3] as f64 / 1e6;
         report.add(&case, "rate", "messages/s", expected.messages as f64 / seconds);
-        report.add(&case, "memory", "MiB", said[2] as f64 / f64::from(1 << 20));
+        report.add(&case, "memory", "MiB", answer[2] as f64 / f64::from(1 << 20));
     }
     Ok(())
 }
@@ -51,7 +51,7 @@ fn fill(path: &Path, streams: u64, each: u64, ui: &Ui) -> Result<Tally, Failure>
     Ok(expected)
 }
 
-/// Reads all streams of a database through one cursor: what was found, and microseconds without opening the database.
+/// Reads all streams of a database through one cursor: the messages, and microseconds without opening the database.
 pub fn read(path: &Path) -> Result<(Tally, u64), Failure> {
     let db = Database::open_read_only(path)?;
     let started = Instant::now();
@@ -59,7 +59,7 @@ pub fn read(path: &Path) -> Result<(Tally, u64), Failure> {
     let (mut tally, mut last) = (Tally::default(), None);
     while let Some(message) = cursor.next()? {
         if last > Some(message.time()) {
-            return Err(Failure::new("messages come out of order; please report this"));
+            return Err(Failure::new("messages are out of order; please report this"));
         }
         last = Some(message.time());
         tally.add(message.time(), fields_of::<Bar>(&message));

@@ -1,5 +1,5 @@
-//! Loading, sealing, opening and reading, embedded: generated bars and level-2 feed, real data where it is at hand, single
-//! messages that are on the disk when they are acknowledged, and how costs grow.
+//! Loading, sealing, opening and reading, embedded: generated bars and level-2 feed, recorded data if available, single durable
+//! messages, and how costs grow.
 
 mod cold;
 mod merge;
@@ -9,6 +9,7 @@ mod scale;
 mod scratch;
 mod sealed;
 mod stages;
+mod steps;
 mod sync;
 
 use super::report::Report;
@@ -19,8 +20,7 @@ use tapedb_terminal::{Failure, Ui, quantity::count};
 
 /// Loading and reading rates, bytes per message, times to open
 ///
-/// Reads touch every field in place, through views over bytes that this process wrote itself and does not validate
-/// again; `tapedb read --output none` measures reading with validation.
+/// Reads touch every field in place, without validation; `tapedb read --output none` measures reading with validation.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Messages of each generated case, such as 20M or 500k
@@ -29,11 +29,11 @@ pub struct Args {
     /// Runs of each case; the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Amounts of messages to show how loading, opening, reading and memory grow; the largest also counts for the cases
-    /// without an amount
+    /// Numbers of messages to show how loading, opening, reading and memory grow; the largest also names the cases without a
+    /// number
     #[arg(long, value_name = "N,…", default_value = "1M,10M,100M", value_delimiter = ',', value_parser = count)]
     scale: Vec<u64>,
-    /// Symbols of which one is read out of the largest amount
+    /// Symbols, of which one is read from the largest number of messages
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     symbols: u32,
     /// Cases to measure, by the groups main, load.sealed (a part of main, alone), feed, sync, recorded, scale, symbol, merge
@@ -42,10 +42,10 @@ pub struct Args {
     /// Directory for the database, which is removed afterwards
     #[arg(long, value_name = "DIR", default_value = "bench.tapedb", value_parser = tapedb_terminal::location::local)]
     db: PathBuf,
-    /// Folder with recorded market data (us-equity-ticks, binance-raw-ws, …); without it those cases are left out
+    /// Folder with recorded market data (us-equity-ticks, binance-raw-ws, …); without it those cases are skipped
     #[arg(long, value_name = "DIR", env = "TAPEDB_DATA")]
     data: Option<PathBuf>,
-    /// What the benchmark asks of processes that it starts
+    /// Stage of a worker process
     #[arg(long, hide = true)]
     stage: Option<stages::Stage>,
 }
@@ -53,14 +53,14 @@ pub struct Args {
 /// Cases that are measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Group {
-    /// Bars: load, seal, read as rows and as columns, size; the same in the cold tier.
+    /// Bars: load, seal, read as rows and as columns, size; again in the cold tier.
     Main,
-    /// Of those the loading alone, until all is sealed: on two threads, and kept to one core.
+    /// Only the load of bars, until all are sealed: on two threads, and on one core.
     #[value(name = "load.sealed")]
     Sealed,
-    /// Generated level-2 feed: the same as rows.
+    /// Generated level-2 feed: load, seal, read as rows, size.
     Feed,
-    /// Single messages on the disk.
+    /// Single durable messages.
     Sync,
     /// Recorded data.
     Recorded,
@@ -73,7 +73,7 @@ enum Group {
 }
 
 impl Args {
-    /// What this process is to do for a benchmark in another one.
+    /// The stage, if this is a worker process.
     pub fn stage(&self) -> Option<stages::Task> {
         let task = |stage| stages::Task { stage, db: self.db.clone(), messages: self.messages };
         self.stage.map(task)

@@ -1,8 +1,8 @@
-//! Recorded data: importing, sealing, reading, size; the same in the cold tier.
+//! Recorded data: import, seal, read, size; again in the cold tier.
 
 use super::cold;
-use super::read::{rate, rows, seal, size};
 use super::scratch::Scratch;
+use super::steps::{rate, rows, seal, size};
 use crate::fields::Fields;
 use crate::pool::{Tally, plus};
 use crate::report::Report;
@@ -14,17 +14,16 @@ use tapedb_market::Package;
 use tapedb_market::import::{self, Format, ImportOptions, Merge};
 use tapedb_terminal::{Failure, Ui};
 
-/// Recorded data that is imported together.
+/// Recorded files that are imported together.
 pub struct Set {
-    /// In the names of cases.
+    /// Part of the names of cases.
     name: &'static str,
     format: Format,
-    /// Which of the format's files.
+    /// Selects files of the format.
     has: fn(&Path) -> bool,
 }
 
-/// What is measured: the quotes that rivals get (`bench/rivals/storage/quotes.py`), the same and all trades, and captures of
-/// order books.
+/// The sets: the quotes that rivals get (`bench/rivals/storage/quotes.py`), all quotes and trades, and captures of order books.
 pub const SETS: [Set; 3] = [
     Set { name: "quotes", format: Format::UsEquityTicks, has: is_of_quotes },
     Set { name: "ticks", format: Format::UsEquityTicks, has: |_| true },
@@ -49,7 +48,7 @@ pub fn measure(
 ) -> Result<(), Failure> {
     let folder = data.join(format.to_string());
     if !folder.exists() {
-        ui.note(&format!("{} is not there: its cases are left out", folder.display()));
+        ui.note(&format!("{} does not exist: its cases are skipped", folder.display()));
         return Ok(());
     }
     let failed = |error: import::ImportError| Failure::new(error.to_string());
@@ -67,7 +66,7 @@ pub fn measure(
     }
     loader.close()?;
     rate(report, &format!("import.{name}"), expected.messages, started);
-    // For whoever sets figures of others beside these: they are of as many rows, or of other ones.
+    // The number of rows, for comparisons with the figures of rivals.
     report.add(&format!("messages.{name}"), "messages", "messages", expected.messages as f64);
     seal(&stream, &format!("import.{name}.sealed"), started, report)?;
     rows::<Package>(&stream, &format!("read.{name}.1"), 1, expected, report)?;

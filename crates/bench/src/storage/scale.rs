@@ -1,9 +1,9 @@
-//! How costs grow with what is stored, and what one symbol of many costs.
+//! How costs grow with the number of messages, and the cost of one symbol of many.
 
 use super::Args;
-use super::read::{BATCH, check, rate, read_all};
-use super::scratch::Place;
+use super::scratch::ScratchDir;
 use super::stages::{Process, bars};
+use super::steps::{BATCH, check, rate, read_all};
 use crate::content::fields_of;
 use crate::pool::{Tally, bars_pool, load, tally_of_symbol};
 use crate::report::Report;
@@ -13,7 +13,7 @@ use tapedb_engine::Database;
 use tapedb_market::Bar;
 use tapedb_terminal::{Failure, Ui};
 
-/// Each amount, smallest first.
+/// Each number of messages, smallest first.
 pub fn measure(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failure> {
     let mut amounts = args.scale.clone();
     amounts.sort_unstable();
@@ -28,41 +28,41 @@ pub fn measure(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failure>
 }
 
 fn one(args: &Args, messages: u64, suffix: &str, report: &mut Report, ui: &Ui) -> Result<(), Failure> {
-    let place = Place::beside(&args.db, "scale");
+    let dir = ScratchDir::beside(&args.db, "scale");
     let expected = {
-        let db = Database::open(&place.0)?;
+        let db = Database::open(&dir.0)?;
         let (stream, pool, started) = (bars(&db)?, bars_pool(10), Instant::now());
         let expected = load(&stream, &pool, messages, BATCH, ui)?;
         rate(report, &format!("scale.load{suffix}"), messages, started);
         expected
     };
-    // What upkeep had not done when the database was closed is still to do.
+    // Maintenance that was not done when the database was closed is still to do.
     for _ in 0..args.runs {
-        open(&place.0, &format!("open.clean{suffix}"), expected, report)?;
+        open(&dir.0, &format!("open.clean{suffix}"), expected, report)?;
     }
     {
-        let stream = Database::open(&place.0)?.stream(super::stages::STREAM)?;
+        let stream = Database::open(&dir.0)?.stream(super::stages::STREAM)?;
         stream.seal()?;
         let started = Instant::now();
         check(&stream, expected, read_all::<Bar>(&stream)?)?;
         rate(report, &format!("scale.read.rows{suffix}"), messages, started);
     }
     for _ in 0..args.runs {
-        let (_process, said) = Process::start("read", &place.0, messages)?;
-        let found = Tally { messages: said[0], sum: said[1] };
+        let (_process, answer) = Process::start("read", &dir.0, messages)?;
+        let found = Tally { messages: answer[0], sum: answer[1] };
         if found != expected {
             return Err(Failure::new(format!("wrote {expected:?}, read {found:?}; please report this")));
         }
-        report.add(&format!("rss.read{suffix}"), "memory", "MiB", said[2] as f64 / f64::from(1 << 20));
+        report.add(&format!("rss.read{suffix}"), "memory", "MiB", answer[2] as f64 / f64::from(1 << 20));
     }
-    drop(place);
-    let place = Place::beside(&args.db, "killed");
-    let (process, said) = Process::start("load", &place.0, messages)?;
+    drop(dir);
+    let dir = ScratchDir::beside(&args.db, "killed");
+    let (process, answer) = Process::start("load", &dir.0, messages)?;
     drop(process);
-    // Once: opening mends what the kill left, so the next time would be another measurement.
-    let expected = Tally { messages: said[0], sum: said[1] };
-    open(&place.0, &format!("open.killed{suffix}"), expected, report)?;
-    let stream = Database::open_read_only(&place.0)?.stream(super::stages::STREAM)?;
+    // Once: opening repairs the files after the kill, so a second time would measure something else.
+    let expected = Tally { messages: answer[0], sum: answer[1] };
+    open(&dir.0, &format!("open.killed{suffix}"), expected, report)?;
+    let stream = Database::open_read_only(&dir.0)?.stream(super::stages::STREAM)?;
     check(&stream, expected, read_all::<Bar>(&stream)?)
 }
 
@@ -77,16 +77,16 @@ fn open(path: &Path, case: &str, expected: Tally, report: &mut Report) -> Result
         return Ok(());
     }
     Err(Failure::new(format!(
-        "{} messages were loaded, {found} are there; please report this",
+        "{} messages were loaded, {found} were found; please report this",
         expected.messages
     )))
 }
 
-/// One symbol of many, against all of them.
+/// One symbol of many, compared with all.
 pub fn symbol(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failure> {
     let Some(&messages) = args.scale.iter().max() else { return Ok(()) };
-    let place = Place::beside(&args.db, "symbols");
-    let db = Database::open(&place.0)?;
+    let dir = ScratchDir::beside(&args.db, "symbols");
+    let db = Database::open(&dir.0)?;
     let (stream, pool) = (bars(&db)?, bars_pool(args.symbols));
     let all = load(&stream, &pool, messages, BATCH, ui)?;
     stream.seal()?;

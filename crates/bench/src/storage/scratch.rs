@@ -1,4 +1,4 @@
-//! A database that is removed in the end.
+//! A database that is removed at the end.
 
 use std::path::{Path, PathBuf};
 use tapedb_codec::{Record, SchemaBuilder};
@@ -12,7 +12,10 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes it, where nothing is yet.
+    /// Creates it.
+    ///
+    /// # Errors
+    /// When the path exists.
     pub fn new(path: &Path) -> Result<Self, Failure> {
         if path.exists() {
             let path = path.display();
@@ -23,7 +26,7 @@ impl Scratch {
         Ok(Self { db: Database::open(path)?, path: path.into() })
     }
 
-    /// Makes a stream.
+    /// Creates a stream.
     pub fn stream<T: Record>(&self, name: &str, options: StreamOptions) -> Result<Stream, Failure> {
         Ok(self.db.create_stream(name, SchemaBuilder::new().with::<T>().finish(), options)?)
     }
@@ -35,11 +38,11 @@ impl Drop for Scratch {
     }
 }
 
-/// A directory that is removed in the end, beside the benchmark's database.
-pub struct Place(pub PathBuf);
+/// A directory beside the benchmark's database that is removed at the end.
+pub struct ScratchDir(pub PathBuf);
 
-impl Place {
-    /// A directory of that name, which is not made.
+impl ScratchDir {
+    /// A directory of that name, which is not created.
     pub fn beside(db: &Path, name: &str) -> Self {
         let path = PathBuf::from(format!("{}.{name}", db.display()));
         let _ = std::fs::remove_dir_all(&path);
@@ -47,7 +50,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -1,7 +1,7 @@
-//! Loading bars until all is sealed: with maintenance beside the loader, on two threads; and the same kept to one core.
+//! Loading bars until all are sealed: with maintenance beside the loader, on two threads; and the same on one core.
 
-use super::read::{BATCH, check, rate, read_all, seal};
-use super::scratch::{Place, Scratch};
+use super::scratch::{Scratch, ScratchDir};
+use super::steps::{BATCH, check, rate, read_all, seal};
 use crate::pool::{Pool, Tally, load};
 use crate::report::Report;
 use std::path::Path;
@@ -14,8 +14,8 @@ use tapedb_terminal::{Failure, Ui};
 /// The stream's name.
 pub const STREAM: &str = "bars";
 
-/// Loads bars into a new stream and seals them: `load.async` and `load.sealed`, with a suffix. What is in segments then has
-/// to be read and compared by the caller.
+/// Loads bars into a new stream and seals them: `load.async` and `load.sealed`, with a suffix. The caller reads and compares
+/// the segments.
 pub fn bars(
     scratch: &Scratch,
     pool: &Pool<Bar>,
@@ -35,7 +35,7 @@ pub fn bars(
     }
 }
 
-/// Nothing but that: `load.async`, `load.sealed`.
+/// Only the load: `load.async`, `load.sealed`.
 pub fn measure(
     scratch: &Scratch,
     pool: &Pool<Bar>,
@@ -55,22 +55,22 @@ pub fn on_one_core(
     report: &mut Report,
     ui: &Ui,
 ) -> Result<(), Failure> {
-    let place = Place::beside(db, "one-core");
+    let dir = ScratchDir::beside(db, "one-core");
     let work = || {
-        if !is_kept_to_one_core() {
-            ui.note("the system does not keep threads to a core: load.sealed.1 is left out");
+        if !is_pinned_to_one_core() {
+            ui.note("the system does not pin threads to a core: load.sealed.1 is skipped");
             return Ok(());
         }
-        checked(&Scratch::new(&place.0)?, pool, messages, ".1", report, ui)
+        checked(&Scratch::new(&dir.0)?, pool, messages, ".1", report, ui)
     };
     thread::scope(|scope| {
-        let ended = |_| Err(Failure::new("a thread of the benchmark ended; its own words are above"));
+        let ended = |_| Err(Failure::new("a thread of the benchmark panicked; see its message above"));
         scope.spawn(work).join().unwrap_or_else(ended)
     })
 }
 
-/// Keeps the calling thread to the first core that it may use.
-fn is_kept_to_one_core() -> bool {
+/// Pins the calling thread to the first core that it may use.
+fn is_pinned_to_one_core() -> bool {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     (0..cores).any(|core| tapedb_shm::pin_to_core(core).is_ok())
 }

@@ -1,7 +1,7 @@
-//! What the benchmark does in processes of their own: to be killed, and to have their memory measured.
+//! Worker processes that are killed, or whose memory is measured.
 
 use super::merge;
-use super::read::{BATCH, read_all};
+use super::steps::{BATCH, read_all};
 use crate::pool::{Tally, bars_pool, load};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,23 +12,23 @@ use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_market::Bar;
 use tapedb_terminal::{Failure, Ui};
 
-/// Of bars.
+/// The stream of bars.
 pub const STREAM: &str = "bars";
 
-/// What a process shall do.
+/// What a worker process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Stage {
-    /// Load, say so, and wait to be killed.
+    /// Load, report, and wait to be killed.
     Load,
-    /// Seal all.
+    /// Seal all messages.
     Seal,
-    /// Read all, and say how much memory that took at most.
+    /// Read all messages, and report the peak memory.
     Read,
-    /// Read all streams merged, and say how much memory and how many microseconds that took.
+    /// Read all streams merged, and report the peak memory and microseconds.
     Merge,
 }
 
-/// A stage, and where.
+/// A stage with its arguments.
 pub struct Task {
     pub stage: Stage,
     pub db: PathBuf,
@@ -36,7 +36,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Does it.
+    /// Runs the stage.
     pub fn run(self, ui: &Ui) -> Result<(), Failure> {
         run(self.stage, &self.db, self.messages, ui)
     }
@@ -47,39 +47,39 @@ fn run(stage: Stage, db: &Path, messages: u64, ui: &Ui) -> Result<(), Failure> {
         Stage::Load => {
             let db = Database::open(db)?;
             let Tally { messages, sum } = load(&bars(&db)?, &bars_pool(10), messages, BATCH, ui)?;
-            say(&format!("{messages} {sum}"))?;
+            report(&format!("{messages} {sum}"))?;
             loop {
                 std::thread::sleep(Duration::from_secs(1));
             }
         }
         Stage::Seal => {
             let sealed = Database::open_without_maintenance(db)?.stream(STREAM)?.seal()?;
-            say(&sealed.to_string())
+            report(&sealed.to_string())
         }
         Stage::Read => {
             let stream = Database::open_read_only(db)?.stream(STREAM)?;
             let Tally { messages, sum } = read_all::<Bar>(&stream)?;
-            say(&format!("{messages} {sum} {}", memory_max_bytes()))
+            report(&format!("{messages} {sum} {}", memory_max_bytes()))
         }
         Stage::Merge => {
             let (Tally { messages, sum }, micros) = merge::read(db)?;
-            say(&format!("{messages} {sum} {} {micros}", memory_max_bytes()))
+            report(&format!("{messages} {sum} {} {micros}", memory_max_bytes()))
         }
     }
 }
 
-/// The stream of bars, made if it is not there.
+/// The stream of bars, created if necessary.
 pub fn bars(db: &Database) -> Result<Stream, Failure> {
     let schema = SchemaBuilder::new().with::<Bar>().finish();
     Ok(db.open_or_create_stream(STREAM, schema, StreamOptions::default())?)
 }
 
-fn say(line: &str) -> Result<(), Failure> {
+fn report(line: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout();
     writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| Failure::new(error.to_string()))
 }
 
-/// Most memory that this process has had, by what Linux says; 0 where nobody says.
+/// Peak memory of this process, as Linux reports it; 0 on other systems.
 fn memory_max_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -87,15 +87,15 @@ fn memory_max_bytes() -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// A process at a stage.
+/// A worker process.
 pub struct Process {
     child: Child,
 }
 
 impl Process {
-    /// Starts it, and waits for what it says.
+    /// Starts it, and waits for its first answer.
     pub fn start(stage: &str, db: &Path, messages: u64) -> Result<(Self, Vec<u64>), Failure> {
-        let failed = |what: String| Failure::new(format!("a process of the benchmark: {what}; try again"));
+        let failed = |what: String| Failure::new(format!("a worker of the benchmark: {what}; try again"));
         let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
         let mut command = Command::new(program);
         command.args(["bench", "storage", "--stage", stage, "--messages", &messages.to_string(), "--db"]);
@@ -106,17 +106,17 @@ impl Process {
         out.map(|out| BufReader::new(out).read_line(&mut line))
             .transpose()
             .map_err(|error| failed(error.to_string()))?;
-        let said: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        if said.is_empty() {
-            return Err(failed(format!("it said {line:?}")));
+        let answer: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        if answer.is_empty() {
+            return Err(failed(format!("unexpected answer {line:?}")));
         }
-        Ok((process, said))
+        Ok((process, answer))
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // SIGKILL: nothing is closed.
+        // SIGKILL: the worker closes nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,8 @@
-//! Single messages from many writers, each on the disk when it is acknowledged; the disk alone; and what group commit allows
-//! on it, to as many threads that do nothing else.
+//! Single messages from many writers, each on the disk when it is acknowledged; the disk alone; and the limit of group commit on
+//! this disk, with as many threads that do nothing else.
 
-use super::read::{check, from_each, rate, read_all};
 use super::scratch::Scratch;
+use super::steps::{check, from_each, rate, read_all};
 use crate::fields::Fields;
 use crate::pool::{Pool, Tally, plus};
 use crate::report::Report;
@@ -17,13 +17,13 @@ use tapedb_terminal::{Failure, Ui};
 
 /// Writers; each waits for the disk after every message.
 const WRITERS: u64 = 64;
-/// Most messages, a thousand from each writer.
+/// Maximum messages, a thousand from each writer.
 const MESSAGES_MAX: u64 = WRITERS * 1_000;
-/// Most syncs of `disk.fdatasync`.
+/// Maximum syncs of `disk.fdatasync`.
 const DISK_SYNCS_MAX: u64 = 2_000;
 
-/// Many writers of single messages; then the disk alone: the same bytes, one append and one sync after the other; then as many
-/// writers of bytes that share syncs.
+/// Many writers of single messages; then the disk alone: the same bytes, each append followed by a sync; then as many writers of
+/// bytes that share syncs.
 pub fn measure(
     scratch: &Scratch,
     pool: &Pool<Bar>,
@@ -57,7 +57,7 @@ pub fn measure(
     Ok(())
 }
 
-/// Loads every so many-eth message of the pool, from the `writer`-th on.
+/// Loads the writer's messages of the pool: one of every `WRITERS`.
 fn load_singly(stream: &Stream, pool: &Pool<Bar>, writer: u64, each: u64, ui: &Ui) -> Result<Tally, Failure> {
     let mut loader = stream.loader()?;
     let own = pool.messages.iter().skip(writer as usize).step_by(WRITERS as usize);
@@ -71,8 +71,8 @@ fn load_singly(stream: &Stream, pool: &Pool<Bar>, writer: u64, each: u64, ui: &U
     Ok(loaded)
 }
 
-/// A new file of zeros that are on the disk, to be written from its beginning: what is faster than a file that grows.
-fn with_room(path: &Path, bytes: u64) -> std::io::Result<File> {
+/// A new file, preallocated with zeros on the disk: faster to write and sync than a file that grows.
+fn preallocated(path: &Path, bytes: u64) -> std::io::Result<File> {
     let mut file = File::create(path)?;
     file.write_all(&vec![0; bytes as usize])?;
     file.sync_all()?;
@@ -80,10 +80,10 @@ fn with_room(path: &Path, bytes: u64) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// How often a second this disk takes so many bytes more in a file that has room for them, and a sync of it.
+/// Appends of `bytes` with a sync each that this disk does in a second, in a preallocated file.
 fn disk_syncs_per_second(path: &Path, bytes: u64, syncs: u64) -> Result<f64, Failure> {
     let failed = |error| Failure::new(format!("{}: {error}; check the disk", path.display()));
-    let mut file = with_room(path, bytes * syncs).map_err(failed)?;
+    let mut file = preallocated(path, bytes * syncs).map_err(failed)?;
     let message = vec![0x5a; bytes as usize];
     let started = Instant::now();
     for _ in 0..syncs {
@@ -94,7 +94,7 @@ fn disk_syncs_per_second(path: &Path, bytes: u64, syncs: u64) -> Result<f64, Fai
     Ok(rate)
 }
 
-/// Bytes in a file, and how many of them are on the disk. One thread at a time syncs, for all that have written before.
+/// A file and its progress. One thread at a time syncs, for all threads that have written before.
 struct Group {
     file: File,
     state: Mutex<Progress>,
@@ -109,7 +109,7 @@ struct Progress {
 }
 
 impl Group {
-    /// Appends, and returns when that is on the disk.
+    /// Appends, and returns when the bytes are on the disk.
     fn append(&self, bytes: &[u8]) -> std::io::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (&self.file).write_all(bytes)?;
@@ -126,7 +126,7 @@ impl Group {
             let result = self.file.sync_data();
             state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.is_syncing = false;
-            // A thread that is woken and finds its bytes not synced tries itself, and meets the error.
+            // A thread that wakes up and finds its bytes not synced tries itself, and gets the error.
             self.synced.notify_all();
             result?;
             state.synced = written;
@@ -135,11 +135,11 @@ impl Group {
     }
 }
 
-/// Messages a second that [`WRITERS`] threads get onto this disk when all that they do is append so many bytes and share
-/// syncs: what a database with group commit can come near to, and not exceed.
+/// Messages a second that [`WRITERS`] threads write to this disk if they only append bytes and share syncs: an upper limit for a
+/// database with group commit.
 fn group_commit(path: &Path, bytes: u64, messages: u64) -> Result<f64, Failure> {
     let failed = |error| Failure::new(format!("{}: {error}; check the disk", path.display()));
-    let file = with_room(path, bytes * messages).map_err(failed)?;
+    let file = preallocated(path, bytes * messages).map_err(failed)?;
     let group = Group { file, state: Mutex::default(), synced: Condvar::new() };
     let message = vec![0x5a; bytes as usize];
     let each = messages / WRITERS;

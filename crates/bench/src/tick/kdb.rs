@@ -1,7 +1,8 @@
-//! A feed and a subscriber of kdb+ for the benchmark, and what is measured in the plant that serves them.
+//! A feed and a subscriber of kdb+ for the benchmark, and a probe in the plant that serves them.
 
-use super::roles::{FeedDone, Percentiles, Received, TABLE, histogram, symbols, wait_until};
-use crate::remote::worker::{now_ns, ready, say};
+use super::data::{TABLE, symbols};
+use super::times::{FeedDone, Percentiles, Received, histogram, wait_until};
+use crate::worker::{now_ns, ready, send};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
@@ -13,11 +14,11 @@ use tapedb_terminal::Failure;
 use tapedb_tick::Date;
 use tapedb_tick::kdb::front::FrontProbe;
 
-/// Nothing is waited for longer.
+/// Maximum time of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Room for what arrives at once.
+/// Bytes of one read.
 const READ_BYTES: usize = 256 << 10;
-/// Updates that wait for others right behind them are sent once they are so many bytes.
+/// Gathered updates are sent once they have this many bytes.
 const SEND_BYTES: usize = 64 << 10;
 
 /// A kdb+ feed: sends `.u.upd` asynchronously.
@@ -26,28 +27,28 @@ pub struct KdbFeedRole {
     pub address: String,
     pub rows_per_update: u64,
     pub updates_per_tick: u64,
-    /// 0: as fast as it goes.
+    /// 0: full speed.
     pub interval_ns: u64,
-    /// How long an update waits for others right behind it.
+    /// How long an update waits for updates that follow at once.
     pub gather_us: u64,
     pub rows: u64,
     pub extra_columns: usize,
-    /// So many updates at the beginning do not count.
+    /// First updates, which do not count.
     pub skipped: u64,
 }
 
-/// A kdb+ subscriber, up to so many rows.
+/// A kdb+ subscriber that ends after `rows`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct KdbSubscriberRole {
     pub address: String,
     pub rows: u64,
     pub rows_per_update: u64,
-    /// So many updates at the beginning do not count.
+    /// First updates, which do not count.
     pub skipped: u64,
 }
 
 impl KdbFeedRole {
-    /// Sends all, and says when all of it was logged: the plant answers behind what came before.
+    /// Sends all rows, and reports when they were logged: the plant answers a request after the updates before it.
     pub fn run(self) -> Result<(), Failure> {
         let mut line = Line::connect(&self.address)?;
         let midnight = line.midnight()?;
@@ -78,10 +79,10 @@ impl KdbFeedRole {
         }
         line.send(&bytes)?;
         line.ask("")?;
-        say(&FeedDone { began_ns, ended_ns: now_ns(), late: Percentiles::of(&late) })
+        send(&FeedDone { began_ns, ended_ns: now_ns(), late: Percentiles::of(&late) })
     }
 
-    /// A row of atoms, or a list of columns; rows are numbered in their size.
+    /// A row of atoms, or a list of columns; the sizes of rows are their numbers.
     fn update(&self, names: &[String], update: u64, time: u64) -> Result<Vec<u8>, Failure> {
         let first = update * self.rows_per_update;
         let symbol = |number: u64| names[number as usize % names.len()].as_str();
@@ -107,7 +108,7 @@ impl KdbFeedRole {
 }
 
 impl KdbSubscriberRole {
-    /// Receives all, checks it row by row, and says how late it came.
+    /// Receives all rows, checks each, and reports the latencies.
     pub fn run(self) -> Result<(), Failure> {
         let mut line = Line::connect(&self.address)?;
         line.ask(&format!(".u.sub[`{TABLE};`]"))?;
@@ -124,13 +125,13 @@ impl KdbSubscriberRole {
                     return Err(failed(format!("row {rows} of {} is numbered {size}", self.rows)));
                 }
                 rows += 1;
-                // Of each update the last row's: it had come whole then.
+                // The last row of each update: then all of it has arrived.
                 if rows > skipped && rows % self.rows_per_update == 0 {
                     receive.saturating_record(received.saturating_sub(midnight + *time as u64));
                 }
             }
         }
-        say(&Received { ended_ns: now_ns(), receive: Percentiles::of(&receive) })
+        send(&Received { ended_ns: now_ns(), receive: Percentiles::of(&receive) })
     }
 }
 
@@ -148,7 +149,7 @@ fn columns(update: &Value) -> Result<(&[i64], &[i64]), Failure> {
     }
 }
 
-/// One end of a connection, as a q process has it.
+/// The client's end of a connection.
 struct Line {
     socket: TcpStream,
     session: Session,
@@ -184,7 +185,7 @@ impl Line {
         match self.next()? {
             (Kind::Response, Value::Error(error)) => Err(failed(format!("{text}: {error:?}"))),
             (Kind::Response, value) => Ok(value),
-            (_, other) => Err(failed(format!("{other} came before the answer to {text}"))),
+            (_, other) => Err(failed(format!("{other} arrived before the answer to {text}"))),
         }
     }
 
@@ -192,14 +193,14 @@ impl Line {
     fn receive(&mut self) -> Result<Value, Failure> {
         match self.next()? {
             (Kind::Asynchronous, value) => Ok(value),
-            (_, other) => Err(failed(format!("{other} came, which is no update"))),
+            (_, other) => Err(failed(format!("{other} arrived, which is not an update"))),
         }
     }
 
     fn next(&mut self) -> Result<(Kind, Value), Failure> {
         loop {
             if let Some(event) = self.session.next_event().map_err(failed)? {
-                let Event::Message(message) = event else { return Err(failed("it greets twice")) };
+                let Event::Message(message) = event else { return Err(failed("a second greeting")) };
                 let value = message.value(&Limits::default()).map_err(failed)?;
                 return Ok((message.kind, value));
             }
@@ -222,15 +223,16 @@ fn failed(why: impl std::fmt::Display) -> Failure {
     Failure::new(format!("over kdb+ IPC: {why}; please report this"))
 }
 
-/// What is measured in the plant.
+/// A probe in the plant.
 pub struct InPlant {
     rows_per_update: usize,
-    log: Mutex<Part>,
-    publish: Mutex<Part>,
+    log: Mutex<Durations>,
+    publish: Mutex<Durations>,
 }
 
-struct Part {
-    /// Rows that do not count.
+/// Durations of one step.
+struct Durations {
+    /// First rows, which do not count.
     skipped: usize,
     histogram: Histogram<u64>,
 }
@@ -238,26 +240,26 @@ struct Part {
 impl InPlant {
     pub fn new(rows_per_update: u64, skipped: u64) -> Result<Self, Failure> {
         let rows_per_update = rows_per_update.max(1) as usize;
-        let part = || {
+        let durations = || {
             let skipped = rows_per_update * skipped as usize;
-            Ok::<_, Failure>(Mutex::new(Part { skipped, histogram: histogram()? }))
+            Ok::<_, Failure>(Mutex::new(Durations { skipped, histogram: histogram()? }))
         };
-        Ok(Self { rows_per_update, log: part()?, publish: part()? })
+        Ok(Self { rows_per_update, log: durations()?, publish: durations()? })
     }
 
-    /// How long logging and publishing an update took.
+    /// Durations of logging and of publishing an update.
     pub fn percentiles(&self) -> [Percentiles; 2] {
-        [&self.log, &self.publish].map(|part| Percentiles::of(&lock(part).histogram))
+        [&self.log, &self.publish].map(|step| Percentiles::of(&lock(step).histogram))
     }
 
-    fn note(&self, part: &Mutex<Part>, rows: usize, took: Duration) {
-        let mut part = lock(part);
-        if part.skipped >= rows {
-            part.skipped -= rows;
+    fn note(&self, step: &Mutex<Durations>, rows: usize, took: Duration) {
+        let mut step = lock(step);
+        if step.skipped >= rows {
+            step.skipped -= rows;
             return;
         }
         let updates = rows.div_ceil(self.rows_per_update).max(1) as u64;
-        part.histogram.saturating_record_n(took.as_nanos() as u64 / updates, updates);
+        step.histogram.saturating_record_n(took.as_nanos() as u64 / updates, updates);
     }
 }
 
@@ -271,6 +273,6 @@ impl FrontProbe for InPlant {
     }
 }
 
-fn lock(part: &Mutex<Part>) -> std::sync::MutexGuard<'_, Part> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(step: &Mutex<Durations>) -> std::sync::MutexGuard<'_, Durations> {
+    step.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,17 +1,18 @@
-//! A tickerplant with its RDB, measured as the kdb+tick throughput study measured one: by rows of an update, with extra columns,
-//! with many subscribers, on timers, and as fast as it goes. Each role is a process.
+//! A tickerplant with its RDB, measured as in the kdb+tick throughput study: by rows per update, with extra columns, with many
+//! subscribers, on timers, and at full speed. Each role is a process.
 
+mod data;
 mod kdb;
 pub mod roles;
+mod times;
 
-use super::remote::Transport;
-use super::remote::worker::{Task, Worker};
-use super::report::Report;
+use crate::remote::Transport;
+use crate::report::Report;
+use crate::worker::Worker;
 use clap::ValueEnum;
 use kdb::{KdbFeedRole, KdbSubscriberRole};
 use roles::{
-    Drive, Driven, FeedDone, FeedRole, KdbClients, Percentiles, PlantAt, PlantRole, Process, RdbDone,
-    RdbRole, Received, Role, Timer,
+    Drive, Driven, FeedRole, KdbClients, PlantAt, PlantRole, Process, RdbDone, RdbRole, Role, Timer,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,11 +21,12 @@ use tapedb_terminal::{
     awake::AwakeArgs,
     quantity::{count, duration},
 };
+use times::{FeedDone, Percentiles, Received};
 
-/// Milliseconds of a second that are one percent.
+/// Milliseconds in one percent of a second.
 const PERCENT_MS: f64 = 10.0;
 
-/// How long a single row waits for others right behind it, where rows come as fast as they go.
+/// How long a single row waits for rows that follow at once, at full speed.
 const GATHER_US: u64 = 20;
 
 /// The study's updates: name, rows, extra columns.
@@ -33,53 +35,52 @@ const UPDATES: [(&str, u64, usize); 5] =
 
 /// Tickerplant and RDB, with the parameters of the kdb+tick throughput study
 ///
-/// Cases `tick.rN`: updates of N rows reach the plant by a plan, 1,000 a second unless said; `tplog` is the time to check and
-/// log one, `tppub` to publish it, `rdbrecv` from when it was due at the plant to when the RDB has it whole, `rdbupd` to decode
-/// and insert it, `rdbready` from when it was due to when that is done; `late` is how late it was begun, which is no fault of
-/// the plant's and part of `rdbrecv` and `rdbready`.
+/// Cases `tick.rN`: updates of N rows reach the plant by a schedule, 1,000 a second by default; `tplog` is the time to check and
+/// log one, `tppub` to publish it, `rdbrecv` from its due time at the plant until the RDB has all of it, `rdbupd` to decode and
+/// insert it, `rdbready` from its due time until it is inserted; `late` is how late it was started, which the plant does not
+/// cause and which is part of `rdbrecv` and `rdbready`.
 /// `tick.r100.x50`: with 50 extra columns of floats; `tick.r100.s10`: with ten subscribers, of which the first and the last count.
-/// `tick.max`: a feed, plant and RDB as fast as they go together; updates wait up to 20 µs
-/// for those right behind them (`single.each`: not at all). `tick.cpu`: the plant's share of a core, for single rows at
-/// 10,000 a second (published as they come, on a timer of 100 ms, and logged on it too) and for 100 rows five times a
-/// millisecond. `tick.restart`: an RDB that is begun behind a full day.
+/// `tick.max`: feed, plant and RDB at full speed; updates wait up to 20 µs for those that follow at once (`single.each`: not at
+/// all). `tick.cpu`: the plant's share of a core, for single rows at 10,000 a second (published at once, on a timer of 100 ms, and
+/// also logged on it) and for 100 rows five times a millisecond. `tick.restart`: an RDB that starts after a full day.
 ///
 /// Cases that end in `.kdb`, or have it before the last word: over kdb+ IPC. A kdb+ feed sends `.u.upd`, and a kdb+ subscriber
-/// measures. There `tplog` begins with the bytes of the message and `tppub` ends with them; `rdbrecv` is from when the feed
-/// should have sent it to when the subscriber has decoded it.
+/// measures. There `tplog` begins with the bytes of the message and `tppub` ends with them; `rdbrecv` is from the time the update
+/// is due at the feed until the subscriber has decoded it.
 ///
-/// What arrives is checked row by row. Who keeps to a plan sleeps until 0.4 ms before an update is due, and then looks at the
-/// clock all the time: that takes up to 40 % of a core. Each process keeps to a core of its own where there are as many.
+/// Received rows are checked one by one. A process with a schedule sleeps until 0.4 ms before an update is due and then polls the
+/// clock: that takes up to 40 % of a core. Each process is pinned to its own core if there are enough cores.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Which cases
     #[arg(long, value_name = "CASES", value_delimiter = ',', default_value = "latency,max,cpu,restart")]
     cases: Vec<Case>,
-    /// What feeds and subscribers speak
+    /// Protocol of feeds and subscribers
     #[arg(long, value_name = "IPC", value_delimiter = ',', default_value = "native,kdb")]
     ipc: Vec<Ipc>,
     /// Runs of each case; the median counts
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Updates of a run; a fifth more before them do not count
+    /// Updates of a run; a fifth more are sent first and do not count
     #[arg(long, value_name = "N", default_value = "2000", value_parser = count)]
     updates: u64,
     /// Time between updates
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
     interval: Duration,
-    /// Rows that go through as fast as they go
+    /// Rows at full speed
     #[arg(long, value_name = "COUNT", default_value = "4M", value_parser = count)]
     rows: u64,
-    /// Rows that are there when the RDB is begun again
+    /// Rows in the plant when the RDB is started again
     #[arg(long, value_name = "COUNT", default_value = "10M", value_parser = count)]
     restart_rows: u64,
-    /// Subscribers where there are many
+    /// Subscribers in the cases with many
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     subscribers: u32,
-    /// How long the RDB and the plant's server look for messages before they sleep, in microseconds
+    /// How long the RDB and the plant's server poll for messages before they sleep, in microseconds
     #[arg(long, value_name = "N", default_value_t = 0)]
     spin_us: u64,
-    /// How they reach each other
+    /// Transport between the processes
     #[arg(long, value_name = "HOW", default_value = "tcp")]
     transport: Transport,
     /// Let the system choose the cores
@@ -101,7 +102,7 @@ enum Case {
     Restart,
 }
 
-/// What feeds and subscribers speak.
+/// Protocol of feeds and subscribers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Ipc {
     Native,
@@ -122,7 +123,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
                     (Case::Max, _) => args.max(*ipc, &mut report)?,
                     (Case::Cpu, _) => args.cpu(*ipc, &mut report)?,
                     (Case::Restart, Ipc::Native) => args.restart(&mut report)?,
-                    // An RDB of ours is restarted, whoever fed it.
+                    // The RDB that restarts is native in both cases.
                     (Case::Restart, Ipc::Kdb) => {}
                 }
             }
@@ -132,17 +133,17 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
 }
 
 impl Args {
-    /// Whether processors are kept awake meanwhile.
+    /// Whether processors are kept awake during the run.
     pub fn keeps_awake(&self) -> bool {
         self.awake.keep_awake
     }
 
-    /// What figures depend on that their cases do not say.
+    /// Conditions of the run that the names of cases do not show.
     pub fn remarks(&self) -> Vec<&'static str> {
         let pinned = if self.unpinned {
             "the system chooses the cores"
         } else {
-            "each process on a core, if there are as many"
+            "each process on its own core, if there are enough"
         };
         vec![self.transport.name(), pinned]
     }
@@ -165,7 +166,7 @@ impl Args {
         Ok(())
     }
 
-    /// Updates by a plan, to so many subscribers.
+    /// Updates by a schedule, to `subscribers`.
     fn drive(&self, rows: u64, extra: usize, subscribers: u32) -> Result<(Driven, Vec<RdbDone>), Failure> {
         let skipped = self.skipped();
         let updates = self.updates + skipped;
@@ -181,11 +182,11 @@ impl Args {
             skipped,
         };
         let mut rdbs =
-            Worker::start_all((1..=subscribers).map(|nth| cores.task(nth as usize, Role::Rdb(role()))))?;
+            Worker::start_all((1..=subscribers).map(|nth| cores.process(nth as usize, Role::Rdb(role()))))?;
         rdbs.iter_mut().try_for_each(Worker::go)?;
         plant.worker.go()?;
-        let driven = plant.worker.hear()?;
-        let done = rdbs.iter_mut().map(Worker::hear).collect::<Result<_, _>>()?;
+        let driven = plant.worker.receive()?;
+        let done = rdbs.iter_mut().map(Worker::receive).collect::<Result<_, _>>()?;
         Ok((driven, done))
     }
 
@@ -203,7 +204,7 @@ impl Args {
         Ok(())
     }
 
-    /// Updates that a kdb+ feed sends by a plan, to so many kdb+ subscribers.
+    /// Updates that a kdb+ feed sends by a schedule, to kdb+ subscribers.
     fn drive_kdb(
         &self,
         rows_per_update: u64,
@@ -217,23 +218,23 @@ impl Args {
         let mut plant = self.plant(extra_columns, cores, |role| role.kdb = Some(clients))?;
         let address = plant.kdb.clone();
         let role = || KdbSubscriberRole { address: address.clone(), rows, rows_per_update, skipped };
-        let tasks = (1..=subscribers).map(|nth| cores.task(nth as usize, Role::KdbSubscriber(role())));
-        let mut receiving = Worker::start_all(tasks)?;
+        let processes = (1..=subscribers).map(|nth| cores.process(nth as usize, Role::KdbSubscriber(role())));
+        let mut receiving = Worker::start_all(processes)?;
         let interval_ns = self.interval.as_nanos() as u64;
         let pace = Pace { interval_ns, ..Pace::FULL };
         let role = pace.kdb_feed(&plant, rows_per_update, rows, extra_columns, skipped);
         let mut feed = cores.started(1 + subscribers as usize, role)?;
         receiving.iter_mut().try_for_each(Worker::go)?;
         feed.go()?;
-        let fed: FeedDone = feed.hear()?;
-        let done = receiving.iter_mut().map(Worker::hear).collect::<Result<_, _>>()?;
+        let fed: FeedDone = feed.receive()?;
+        let done = receiving.iter_mut().map(Worker::receive).collect::<Result<_, _>>()?;
         plant.worker.go()?;
-        let driven: Driven = plant.worker.hear()?;
+        let driven: Driven = plant.worker.receive()?;
         Ok((Driven { late: Some(fed.late), ..driven }, done))
     }
 
     fn max(&self, ipc: Ipc, report: &mut Report) -> Result<(), Failure> {
-        // Single rows are a tenth as fast, or so.
+        // Single rows are about ten times slower.
         for (case, rows_per_update, gather_us, rows) in [
             ("tick.max.single", 1, GATHER_US, self.rows),
             ("tick.max.single.each", 1, 0, self.rows / 8),
@@ -254,7 +255,7 @@ impl Args {
     fn cpu(&self, ipc: Ipc, report: &mut Report) -> Result<(), Failure> {
         let ms = Duration::from_millis(1);
         let publishing = Timer::PublishEvery { ms: 100 };
-        // A feed of ours chooses for itself when it flushes.
+        // A native feed decides itself when it flushes.
         let (rows, interval, logging) = match ipc {
             Ipc::Native => (1000, ms * 100, Timer::Off),
             Ipc::Kdb => (1, ms / 10, Timer::LogEvery { ms: 100 }),
@@ -265,7 +266,7 @@ impl Args {
             ("tick.cpu.log", rows, 1, interval, logging),
             ("tick.cpu.r100x5", 100, 5, ms, Timer::Off),
         ] {
-            // As long as the updates of the other cases take.
+            // The same duration as the updates of the other cases.
             let ticks =
                 (self.interval.as_nanos() * u128::from(self.updates) / interval.as_nanos()).max(1) as u64;
             let rows = ticks * updates_per_tick * rows_per_update;
@@ -313,24 +314,24 @@ impl Args {
         subscriber.go()?;
         let before = plant.worker.cpu_ms();
         feed.go()?;
-        let fed: FeedDone = feed.hear()?;
+        let fed: FeedDone = feed.receive()?;
         let received_ns = match ipc {
-            Ipc::Native => subscriber.hear::<RdbDone>()?.ended_ns,
-            Ipc::Kdb => subscriber.hear::<Received>()?.ended_ns,
+            Ipc::Native => subscriber.receive::<RdbDone>()?.ended_ns,
+            Ipc::Kdb => subscriber.receive::<Received>()?.ended_ns,
         };
         let cpu_ms = plant.worker.cpu_ms() - before;
         Ok(Flown { began_ns: fed.began_ns, acknowledged_ns: fed.ended_ns, received_ns, cpu_ms })
     }
 
-    /// Updates that do not count.
+    /// First updates, which do not count.
     fn skipped(&self) -> u64 {
         self.updates / 5
     }
 
     fn cores(&self, processes: u32) -> Cores {
-        let there = std::thread::available_parallelism().map_or(1, usize::from);
-        // Who spins must not take the core from others of its process.
-        Cores { are_own: !self.unpinned && self.spin_us == 0 && processes as usize <= there }
+        let available = std::thread::available_parallelism().map_or(1, usize::from);
+        // A spinning thread must not take the core from other threads of its process.
+        Cores { are_own: !self.unpinned && self.spin_us == 0 && processes as usize <= available }
     }
 
     fn restart(&self, report: &mut Report) -> Result<(), Failure> {
@@ -339,12 +340,12 @@ impl Args {
         let rows = self.restart_rows / 1000 * 1000;
         let mut feed = cores.started(1, Pace::FULL.feed(&plant, 1000, rows))?;
         feed.go()?;
-        let _: FeedDone = feed.hear()?;
+        let _: FeedDone = feed.receive()?;
         let (url, spin_us) = (plant.url.clone(), self.spin_us);
         let role = RdbRole { url, spin_us, rows, rows_per_update: 1000, skipped: 0 };
         let mut rdb = cores.started(1, Role::Rdb(role))?;
         rdb.go()?;
-        let done: RdbDone = rdb.hear()?;
+        let done: RdbDone = rdb.receive()?;
         let seconds = done.ended_ns.saturating_sub(done.began_ns).max(1) as f64 / 1e9;
         report.add("tick.restart", "rate", "rows/s", rows as f64 / seconds);
         Ok(())
@@ -362,7 +363,7 @@ impl Args {
             let what = format!("{path} exists; remove it, or name another directory with --db");
             return Err(Failure::new(what));
         }
-        let socket = super::remote::socket_of(&self.db);
+        let socket = crate::remote::socket_of(&self.db);
         let mut role = PlantRole {
             db: self.db.clone(),
             socket,
@@ -373,8 +374,8 @@ impl Args {
             drive: None,
         };
         choose(&mut role);
-        let mut worker = Worker::start(&cores.task(0, Role::Plant(role)), None)?;
-        let at: PlantAt = worker.hear()?;
+        let mut worker = Worker::start(&cores.process(0, Role::Plant(role)), None)?;
+        let at: PlantAt = worker.receive()?;
         let url = match self.transport {
             Transport::Tcp => at.tcp,
             Transport::Uds => at.uds,
@@ -385,7 +386,7 @@ impl Args {
 }
 
 impl Ipc {
-    /// The case, named after what is spoken where that is not our own.
+    /// The case, with a suffix for kdb+ IPC.
     fn case(self, case: &str) -> String {
         match self {
             Self::Native => case.into(),
@@ -394,22 +395,22 @@ impl Ipc {
     }
 }
 
-/// Where processes run.
+/// The cores on which processes run.
 #[derive(Debug, Clone, Copy)]
 struct Cores {
-    /// Each on a core of its own.
+    /// Whether each process has its own core.
     are_own: bool,
 }
 
 impl Cores {
-    fn task(self, nth: usize, role: Role) -> Task {
-        Task::Tick(Process { role, core: self.are_own.then_some(nth) })
+    fn process(self, nth: usize, role: Role) -> Process {
+        Process { role, core: self.are_own.then_some(nth) }
     }
 
     /// Starts a process, and waits until it is ready.
     fn started(self, nth: usize, role: Role) -> Result<Worker, Failure> {
-        let mut worker = Worker::start(&self.task(nth, role), None)?;
-        worker.hear::<String>()?;
+        let mut worker = Worker::start(&self.process(nth, role), None)?;
+        worker.receive::<String>()?;
         Ok(worker)
     }
 }
@@ -423,7 +424,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// As fast as it goes.
+    /// Full speed.
     const FULL: Self = Self { updates_per_tick: 1, interval_ns: 0, gather_us: 0 };
 
     fn feed(self, plant: &Planted, rows_per_update: u64, rows: u64) -> Role {
@@ -455,20 +456,20 @@ impl Pace {
     }
 }
 
-/// Rows that went through.
+/// Times of rows that went through the plant.
 struct Flown {
     began_ns: u64,
     acknowledged_ns: u64,
     received_ns: u64,
-    /// What the plant took for it.
+    /// Processor time of the plant.
     cpu_ms: f64,
 }
 
-/// A plant that is running; its database goes with it.
+/// A running plant; its database is removed when this is dropped.
 struct Planted {
     worker: Worker,
     url: String,
-    /// Where clients of kdb+ reach it.
+    /// Address for clients of kdb+.
     kdb: String,
     path: PathBuf,
 }
@@ -477,7 +478,7 @@ impl Drop for Planted {
     fn drop(&mut self) {
         self.worker.end();
         let _ = std::fs::remove_dir_all(&self.path);
-        let _ = std::fs::remove_file(super::remote::socket_of(&self.path));
+        let _ = std::fs::remove_file(crate::remote::socket_of(&self.path));
     }
 }
 
@@ -489,7 +490,7 @@ fn add_driven(report: &mut Report, case: &str, driven: &Driven) {
     }
 }
 
-/// Of many subscribers the first and the last, by their medians.
+/// The first and the last of many subscribers, by their medians.
 fn add_first_and_last(report: &mut Report, case: &str, received: impl Iterator<Item = Percentiles>) {
     let mut received: Vec<Percentiles> = received.collect();
     received.sort_by_key(|received| received.p50);

@@ -1,7 +1,9 @@
-//! What the processes of the benchmark do: plant, RDB, feed.
+//! The processes of the benchmark: plant, RDB, feed.
 
+use super::data::{SYMBOLS, TABLE, body, symbols};
 use super::kdb::{InPlant, KdbFeedRole, KdbSubscriberRole};
-use crate::remote::worker::{now_ns, ready, say};
+use super::times::{FeedDone, Percentiles, histogram, wait_until};
+use crate::worker::{Job, now_ns, ready, send};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -11,37 +13,29 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_client::Client;
 use tapedb_codec::batch::BatchBuilder;
-use tapedb_codec::dynamic::{RecordValue, Value};
 use tapedb_engine::{Database, Stream};
 use tapedb_server::{Config, Endpoint, Server};
-use tapedb_terminal::Failure;
+use tapedb_terminal::{Failure, Ui};
 use tapedb_tick::kdb::front::{Front, FrontOptions, Served};
 use tapedb_tick::{
     Column, Feed, FeedOptions, Inserted, Plan, Plant, PlantOptions, Probe, Publish, Query, Rdb, RdbOptions,
 };
 
 const PLANT: &str = "tp";
-pub const TABLE: &str = "trade";
-const SYMBOLS: usize = 500;
-/// Nothing is waited for longer.
+/// Maximum time of every wait.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Until so long before an update is due, it sleeps; then it looks at the clock. In virtual machines sleeps end late by more
-/// than a hundred microseconds.
-const SPIN_NS: u64 = 400_000;
-/// The largest time told apart, in nanoseconds: a minute.
-const NANOS_MAX: u64 = 60_000_000_000;
-/// Beyond so many rows only the count and the last are looked at.
+/// Beyond this number of rows only the count and the last rows are checked.
 const CHECKED_MAX: u64 = 20_000_000;
 
 /// A process of the benchmark.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Process {
     pub role: Role,
-    /// The core that it keeps to.
+    /// The core that it is pinned to.
     pub core: Option<usize>,
 }
 
-/// What a process does.
+/// The role of a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Role {
     Plant(PlantRole),
@@ -59,20 +53,20 @@ pub struct PlantRole {
     pub extra_columns: usize,
     pub timer: Timer,
     pub spin_us: u64,
-    /// Clients of kdb+ come, who send updates of so many rows.
+    /// Serve clients of kdb+.
     pub kdb: Option<KdbClients>,
-    /// What comes to it, where it is not a feed's.
+    /// Generate updates in the plant, without a feed.
     pub drive: Option<Drive>,
 }
 
-/// Whether a plant does something on a timer only.
+/// What a plant does on a timer.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum Timer {
     Off,
     PublishEvery {
         ms: u64,
     },
-    /// Of feeds of kdb+.
+    /// For kdb+ feeds.
     LogEvery {
         ms: u64,
     },
@@ -82,75 +76,66 @@ pub enum Timer {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct KdbClients {
     pub rows_per_update: u64,
-    /// So many updates at the beginning do not count.
+    /// First updates, which do not count.
     pub skipped: u64,
 }
 
-/// Where a plant can be reached.
+/// Addresses of a plant.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PlantAt {
-    /// By TCP.
+    /// TCP.
     pub tcp: String,
-    /// By its Unix socket.
+    /// Unix socket.
     pub uds: String,
-    /// Through memory that is asked for there.
+    /// Shared memory, requested on the Unix socket.
     pub shm: String,
-    /// Over kdb+ IPC, if it is.
+    /// kdb+ IPC; empty if it is off.
     pub kdb: String,
 }
 
-/// Updates that come to a plant by a plan.
+/// Updates for a plant by a schedule.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Drive {
     pub rows_per_update: u64,
     pub interval_ns: u64,
     pub updates: u64,
-    /// So many at the beginning do not count.
+    /// First updates, which do not count.
     pub skipped: u64,
 }
 
-/// What became of them in the plant.
+/// Times of these updates in the plant.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Driven {
     pub log: Percentiles,
     pub publish: Percentiles,
-    /// How late they were begun, by no fault of the plant's. Of a feed's it knows nothing.
+    /// How late updates were started, which the plant does not cause; `None` if a feed sends them.
     pub late: Option<Percentiles>,
 }
 
-/// An RDB, up to so many rows.
+/// An RDB that ends after `rows`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RdbRole {
     pub url: String,
     pub spin_us: u64,
     pub rows: u64,
     pub rows_per_update: u64,
-    /// So many updates at the beginning do not count.
+    /// First updates, which do not count.
     pub skipped: u64,
 }
 
 /// What an RDB measured.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RdbDone {
-    /// When it was begun, in nanoseconds since the Unix epoch.
+    /// When it was started, in nanoseconds since the Unix epoch.
     pub began_ns: u64,
     /// When it had the last row.
     pub ended_ns: u64,
-    /// From when an update was due at the plant.
+    /// From the due time of an update at the plant.
     pub receive: Percentiles,
     /// Decoding and inserting an update.
     pub insert: Percentiles,
-    /// From when an update was due at the plant until it was decoded and inserted.
+    /// From the due time of an update at the plant until it is inserted.
     pub ready: Percentiles,
-}
-
-/// What a subscriber measured.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Received {
-    /// When it had the last row.
-    pub ended_ns: u64,
-    /// From when an update was due.
-    pub receive: Percentiles,
 }
 
 /// A feed.
@@ -160,44 +145,19 @@ pub struct FeedRole {
     pub rows_per_update: u64,
     pub updates_per_tick: u64,
     pub interval_ns: u64,
-    /// How long an update waits for others right behind it.
+    /// How long an update waits for updates that follow at once.
     pub gather_us: u64,
     pub rows: u64,
 }
 
-/// What a feed did.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FeedDone {
-    /// When it began to send, in nanoseconds since the Unix epoch.
-    pub began_ns: u64,
-    /// When all was acknowledged.
-    pub ended_ns: u64,
-    /// How late updates were sent, where there is a plan.
-    pub late: Percentiles,
-}
+impl Job for Process {
+    const NAME: &'static str = "Tick";
 
-/// Percentiles, in nanoseconds.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Percentiles {
-    pub p50: u64,
-    pub p99: u64,
-    pub max: u64,
-}
-
-impl Percentiles {
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        let at = |percentile| histogram.value_at_percentile(percentile);
-        Self { p50: at(50.0), p99: at(99.0), max: at(100.0) }
-    }
-}
-
-impl Process {
-    /// Does what the process was started for.
-    pub fn run(self) -> Result<(), Failure> {
-        // Where the system lets us, a sleep ends when it should, and not up to 50 µs later.
+    fn run(self, _: &Ui) -> Result<(), Failure> {
+        // If the system allows it, a sleep ends on time and not up to 50 µs later.
         let _ = std::fs::write("/proc/self/timerslack_ns", "1");
         if let Some(core) = self.core {
-            // Threads that are begun from here on keep to it too. Where the system does not let us, it is measured without.
+            // Threads started later inherit the core. If the system refuses, the benchmark runs without pinning.
             let _ = tapedb_shm::pin_to_core(core);
         }
         match self.role {
@@ -232,7 +192,7 @@ impl PlantRole {
         let kdb = self.kdb.map(|clients| serve_kdb(&plant, clients)).transpose()?;
         let [uds, shm] = ["unix", "shm"].map(|how| format!("tape+{how}://{}", self.socket.display()));
         let address = kdb.as_ref().map_or(String::new(), |(front, _)| front.address().to_string());
-        say(&PlantAt { tcp, uds, shm, kdb: address })?;
+        send(&PlantAt { tcp, uds, shm, kdb: address })?;
         let stopping = Arc::new(AtomicBool::new(false));
         let timer = match publish {
             Publish::Each => None,
@@ -243,12 +203,12 @@ impl PlantRole {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).map_err(|error| Failure::new(error.to_string()))?;
         match (self.drive, &kdb) {
-            // Input has ended.
+            // The input has ended.
             _ if line.is_empty() => {}
-            (Some(drive), _) => say(&drive.run(&plant.plan().table(TABLE)?.1)?)?,
+            (Some(drive), _) => send(&drive.run(&plant.plan().table(TABLE)?.1)?)?,
             (None, Some((_, probe))) => {
                 let [log, publish] = probe.percentiles();
-                say(&Driven { log, publish, late: None })?;
+                send(&Driven { log, publish, late: None })?;
             }
             (None, None) => {}
         }
@@ -263,7 +223,7 @@ impl PlantRole {
     }
 }
 
-/// Lets clients of kdb+ come, with what measures them.
+/// Serves clients of kdb+, with a probe.
 fn serve_kdb(plant: &Arc<Plant>, clients: KdbClients) -> Result<(Front, Arc<InPlant>), Failure> {
     let probe = Arc::new(InPlant::new(clients.rows_per_update, clients.skipped)?);
     let options = FrontOptions { probe: Some(probe.clone()), ..FrontOptions::at(([127, 0, 0, 1], 0).into()) };
@@ -274,14 +234,14 @@ fn publish_on_timer(plant: Arc<Plant>, every: Duration, stopping: Arc<AtomicBool
     thread::spawn(move || {
         while !stopping.load(Ordering::Acquire) {
             thread::sleep(every);
-            // What cannot be published, the RDB misses.
+            // Rows that cannot be published are missing in the RDB, which the check finds.
             let _ = plant.flush();
         }
     })
 }
 
 impl Drive {
-    /// Logs and publishes batches as the server does when they come from a feed: `write` checks and logs, `commit` publishes.
+    /// Logs and publishes batches as the server does for a feed: `write` checks and logs, `commit` publishes.
     fn run(self, stream: &Stream) -> Result<Driven, Failure> {
         let names = symbols();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -296,7 +256,7 @@ impl Drive {
             batch.clear();
             for _ in 0..self.rows_per_update {
                 let body = body(stream, number)?;
-                let symbol = symbols[number as usize % SYMBOLS];
+                let symbol = symbols[number as usize % symbols.len()];
                 builder
                     .push_bytes(due as i64, symbol, 0, &body)
                     .map_err(|error| Failure::new(error.to_string()))?;
@@ -321,23 +281,6 @@ impl Drive {
     }
 }
 
-/// Symbols of the rows.
-pub fn symbols() -> Vec<String> {
-    (0..SYMBOLS).map(|at| format!("S{at:04}")).collect()
-}
-
-/// The body of a row that a feed sends.
-fn body(stream: &Stream, number: u64) -> Result<Vec<u8>, Failure> {
-    let price = 100.0 + (number % 1000) as f64 / 100.0;
-    let fields = stream.schema().records[0].fields.len();
-    let mut values = vec![Value::F64(price); fields];
-    values[1] = Value::Int(number as i64);
-    let mut body = Vec::new();
-    let record = RecordValue { type_id: 0, fields: values };
-    stream.layouts().encode(&record, &mut body).map_err(|error| Failure::new(error.to_string()))?;
-    Ok(body)
-}
-
 impl RdbRole {
     fn run(self) -> Result<(), Failure> {
         let connect = || {
@@ -345,11 +288,11 @@ impl RdbRole {
             client.connect().map_err(|error| Failure::new(error.to_string()))
         };
         let plan = Plan::open(&connect()?, PLANT)?;
-        let there = plan.table(TABLE)?.1.stats()?.next_sequence;
+        let stored = plan.table(TABLE)?.1.stats()?.next_sequence;
         let probe = Arc::new(Measured::new(self.rows, self.rows_per_update, self.skipped)?);
         let options = RdbOptions { probe: Some(probe.clone()), ..RdbOptions::default() };
-        // Behind a full day its beginning is what is measured; else it is live before it is said to be ready.
-        if there > 0 {
+        // With a full day in the plant, the start is what is measured; otherwise it is live before it reports that it is ready.
+        if stored > 0 {
             let began_ns = ready()?;
             return self.finish(&Rdb::start(plan, options)?, &probe, began_ns);
         }
@@ -364,16 +307,16 @@ impl RdbRole {
     fn finish(&self, rdb: &Rdb, probe: &Measured, began_ns: u64) -> Result<(), Failure> {
         let is_done = |_: &_| probe.rows.load(Ordering::Acquire) >= self.rows;
         if !rdb.wait_until(PATIENCE, is_done) || !rdb.wait_until(PATIENCE, |status| status.is_live) {
-            return Err(Failure::new(format!("not all rows came: {:?}", rdb.status())));
+            return Err(Failure::new(format!("rows are missing: {:?}", rdb.status())));
         }
         self.check(rdb)?;
         let ended_ns = probe.ended_ns.load(Ordering::Acquire);
         let Histograms { receive, insert, ready } = &*probe.lock();
         let [receive, insert, ready] = [receive, insert, ready].map(Percentiles::of);
-        say(&RdbDone { began_ns, ended_ns, receive, insert, ready })
+        send(&RdbDone { began_ns, ended_ns, receive, insert, ready })
     }
 
-    /// Rows are numbered in their size.
+    /// Checks that the sizes of rows are their numbers.
     fn check(&self, rdb: &Rdb) -> Result<(), Failure> {
         let query = Query::table(TABLE).columns(["size"]);
         let rows = rdb.count(&query)?;
@@ -394,11 +337,11 @@ impl RdbRole {
     }
 }
 
-/// What an RDB measures of what it is told.
+/// A probe in the RDB.
 struct Measured {
     all: u64,
     rows_per_update: usize,
-    /// Rows that do not count.
+    /// First rows, which do not count.
     skipped: u64,
     rows: AtomicU64,
     ended_ns: AtomicU64,
@@ -443,13 +386,13 @@ impl Probe for Measured {
         }
         let updates = inserted.times.len().div_ceil(self.rows_per_update) as u64;
         let mut histograms = self.lock();
-        // Those that were inserted together share the time, and count as many.
+        // Updates that are inserted together share the time equally.
         histograms.insert.saturating_record_n(inserted.took.as_nanos() as u64 / updates.max(1), updates);
-        // Of each update the last row's: it had come whole then.
+        // The last row of each update: then all of it has arrived.
         for time in inserted.times.iter().skip(self.rows_per_update - 1).step_by(self.rows_per_update) {
             let receive = inserted.received.0.saturating_sub(*time).max(0) as u64;
             histograms.receive.saturating_record(receive);
-            // All that were inserted together are there when the last one is.
+            // Rows that are inserted together become visible together.
             histograms.ready.saturating_record(receive + inserted.took.as_nanos() as u64);
         }
     }
@@ -475,21 +418,6 @@ impl FeedRole {
         )?;
         let began_ns = ready()?;
         feed.run(|next| next < self.rows)?;
-        say(&FeedDone { began_ns, ended_ns: now_ns(), late: Percentiles::of(&histogram()?) })
+        send(&FeedDone { began_ns, ended_ns: now_ns(), late: Percentiles::of(&histogram()?) })
     }
-}
-
-/// Waits until a time, awake in the end.
-pub fn wait_until(due: u64) {
-    while let Some(left) = due.checked_sub(now_ns()).filter(|left| *left > 0) {
-        if left > SPIN_NS {
-            thread::sleep(Duration::from_nanos(left - SPIN_NS));
-        }
-        std::hint::spin_loop();
-    }
-}
-
-/// For times up to a minute.
-pub fn histogram() -> Result<Histogram<u64>, Failure> {
-    Histogram::new_with_bounds(1, NANOS_MAX, 3).map_err(|error| Failure::new(error.to_string()))
 }

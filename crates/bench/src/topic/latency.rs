@@ -1,4 +1,4 @@
-//! How long a message takes from the publisher to the subscriber.
+//! Latency of a message from the publisher to the subscriber.
 
 use super::records::{Numbered, decode};
 use super::{Args, Bench, Clock, pin};
@@ -10,9 +10,9 @@ use tapedb_schema::Timestamp;
 use tapedb_terminal::Failure;
 use tapedb_topic::{Sent, Subscriber, TopicError, Waiting};
 
-/// A subscriber that waits so long in vain gives up.
+/// A subscriber fails after this time without a message.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Messages at the beginning that do not count.
+/// First messages, which do not count.
 const WARM_UP: u64 = 2_000;
 
 /// Measures a rate.
@@ -20,9 +20,9 @@ pub fn run<T: Numbered>(rate: u64, alone: bool) -> impl Fn(&Args, &str, &mut Rep
     move |args, case, report| {
         let mut latencies = measure::<T>(args, rate, alone)?;
         latencies.sort_by(f64::total_cmp);
-        let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize];
-        for (metric, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)] {
-            report.add(case, metric, "ns", at(part));
+        let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
+        for (metric, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)] {
+            report.add(case, metric, "ns", at(share));
         }
         Ok(())
     }
@@ -44,7 +44,7 @@ fn measure<T: Numbered>(args: &Args, rate: u64, alone: bool) -> Result<Vec<f64>,
     })
 }
 
-/// Publishes by plan; a message's time is when it should be sent.
+/// Publishes by a schedule; the time of a message is when it is due.
 fn publish<T: Numbered>(
     bench: &Bench,
     clock: Clock,
@@ -67,13 +67,13 @@ fn publish<T: Numbered>(
         if let Sent::BackPressured(slowest) =
             publisher.publish_by_id(symbol, Timestamp(due as i64), &record)?
         {
-            return Err(Failure::new(format!("no room for {slowest:?}")));
+            return Err(Failure::new(format!("the ring is full because of {slowest:?}")));
         }
     }
     Ok(sent)
 }
 
-/// Decodes each message, then takes the time.
+/// Decodes each message, then reads the clock.
 fn listen<T: Numbered>(
     mut subscriber: Subscriber,
     clock: Clock,
@@ -84,13 +84,15 @@ fn listen<T: Numbered>(
     let mut latencies = vec![0.0; (messages - WARM_UP) as usize];
     for number in 0..messages {
         let Some(message) = subscriber.next_within(SILENCE_MAX)? else {
-            return Err(Failure::new(format!("nothing came for {SILENCE_MAX:?} after {number} messages")));
+            return Err(Failure::new(format!("no message for {SILENCE_MAX:?} after {number} messages")));
         };
         let (found, sum) = decode::<T>(message.body());
         received.add(message.time(), sum);
         let now = clock.now();
         if found != number {
-            return Err(Failure::new(format!("message {number} is not what was sent; please report this")));
+            return Err(Failure::new(format!(
+                "message {number} differs from the one sent; please report this"
+            )));
         }
         if let Some(at) = number.checked_sub(WARM_UP) {
             latencies[at as usize] = clock.nanos(now.saturating_sub(message.time().0 as u64));
@@ -99,12 +101,12 @@ fn listen<T: Numbered>(
     Ok((latencies, received))
 }
 
-/// What a thread came to.
+/// The result of a thread.
 pub fn joined<T>(result: thread::Result<Result<T, Failure>>) -> Result<T, Failure> {
-    result.unwrap_or_else(|_| Err(Failure::new("a thread of the benchmark ended; its own words are above")))
+    result.unwrap_or_else(|_| Err(Failure::new("a thread of the benchmark panicked; see its message above")))
 }
 
-/// A subscriber that was not fast enough though the topic is reliable stood still.
+/// The failure of a subscriber of a reliable topic that was removed because it stalled.
 pub fn lost(error: TopicError) -> Failure {
     Failure::new(format!("{error}; run it again when the machine is quieter"))
 }

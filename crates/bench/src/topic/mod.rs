@@ -1,5 +1,5 @@
-//! Topics: one-way latency at a given rate, messages a second, and what a killed subscriber does; with a processor for each
-//! thread as long as there are enough.
+//! Topics: one-way latency at a given rate, messages a second, and the stall after a killed subscriber; each thread on its own
+//! processor if there are enough.
 
 pub mod killed;
 mod latency;
@@ -17,25 +17,24 @@ use tapedb_topic::{Delivery, Folder, Topic, TopicOptions};
 
 /// Topics: latency and throughput between threads of one process
 ///
-/// Publishers and subscribers spin, each kept to a processor. Latency counts from when a message should have been sent to
-/// when its subscriber has decoded every word of it, by the processors' own clock; throughput is without loss. Every word
-/// that arrives is in a sum, which must be that of what was sent. `topic.killed` is the longest time in which nothing can be
-/// published when a subscriber, a process of its own, is killed.
+/// Publishers and subscribers spin, each pinned to a processor. Latency counts from the due time of a message until its subscriber
+/// has decoded every word, by the processors' clock; throughput is without loss. The sum of all words received must equal that of
+/// all words sent. `topic.killed` is the longest time without a publication when a subscriber, a separate process, is killed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only the case of this name or, if there is none, those that have it in their names, for example latency.40
+    /// Only the case of this name or, if there is none, the cases with it in their names, for example latency.40
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Runs of each case; the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// How long each run of a case takes, about
+    /// Approximate duration of each run of a case
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = tapedb_terminal::quantity::duration)]
     time: Duration,
     /// Size of the ring
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = tapedb_terminal::quantity::size)]
     ring: u64,
-    /// Folder for the topic, where it shall not be in memory
+    /// Folder for the topic, instead of memory
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 }
@@ -48,7 +47,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
     chosen.retain(|(case, _)| if is_one { *case == args.only } else { case.contains(&args.only) });
     if chosen.is_empty() {
         return Err(Failure::usage(format!(
-            "no case has {:?} in its name; leave --only out to see all",
+            "no case has {:?} in its name; omit --only to run all",
             args.only
         )));
     }
@@ -62,7 +61,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// What measures a case.
+/// Measures a case.
 type Work = Box<dyn Fn(&Args, &str, &mut Report) -> Result<(), Failure>>;
 
 fn cases() -> Vec<(String, Work)> {
@@ -104,7 +103,7 @@ fn cases() -> Vec<(String, Work)> {
 /// Messages of a batch: as many records of 40 bytes as rivals get into one message of theirs (Aeron's takes 1,376 bytes).
 const BATCH: u64 = 32;
 
-/// A topic that is removed in the end.
+/// A topic that is removed at the end.
 struct Bench {
     topic: Topic,
     folder: Folder,
@@ -129,18 +128,18 @@ impl Drop for Bench {
     }
 }
 
-/// Keeps the thread to the nth processor, or to the one it falls to when there are less.
+/// Pins the thread to the nth processor, modulo their number.
 fn pin(nth: usize) {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // Where the system does not let us, it is measured without.
+    // If the system refuses, the benchmark runs without pinning.
     let _ = tapedb_shm::pin_to_core(nth % processors);
 }
 
-/// A clock that takes little time to be read.
+/// A clock that is cheap to read.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     began: Instant,
-    /// Nanoseconds of a tick; 0 where the processor has none.
+    /// Nanoseconds of a tick; 0 if the processor has no tick counter.
     tick_ns: f64,
 }
 
@@ -155,7 +154,7 @@ impl Clock {
         Self { began, tick_ns: passed.map_or(0.0, |passed| elapsed.as_nanos() as f64 / passed as f64) }
     }
 
-    /// The time, in a unit of its own.
+    /// The time in ticks, or in nanoseconds without a tick counter.
     #[inline(always)]
     fn now(&self) -> u64 {
         ticks().unwrap_or_else(|| self.began.elapsed().as_nanos() as u64)

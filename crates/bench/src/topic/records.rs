@@ -1,5 +1,5 @@
-//! The records that are published: 64-bit words, with the content of the rivals' (`bench/rivals/topic/rust/rules`), which
-//! sum up all words as well.
+//! The records that are published: 64-bit words, with the same content as the rivals' (`bench/rivals/topic/rust/rules`), which
+//! also sum up all words.
 
 use tapedb_codec::{Record, view_trusted};
 
@@ -13,7 +13,7 @@ pub trait Numbered: Record + Clone + Send + Sync + 'static {
     fn decoded(view: Self::View<'_>) -> (u64, u64);
 }
 
-/// Decodes the body of a message of the benchmark's own, every word of it: the number, and the sum of all words.
+/// Decodes every word of a message's body: the number, and the sum of all words.
 #[inline(always)]
 pub fn decode<T: Numbered>(body: &[u8]) -> (u64, u64) {
     T::decoded(view_trusted::<T>(body))
@@ -26,7 +26,7 @@ macro_rules! records {
             #[derive(Record, Default, Debug, Clone)]
             #[record(message)]
             pub struct $name {
-                /// Which one it is.
+                /// Its number.
                 pub number: u64,
                 $(#[doc = concat!("Follows from the number, by `", stringify!($content), "`.")] pub $word: u64,)+
             }
@@ -56,7 +56,7 @@ macro_rules! records {
 records! {
     /// 16 bytes.
     Body16: price = price;
-    /// 40 bytes. The rivals' second word is the time, which our messages have in their header, as they have the symbol.
+    /// 40 bytes. The rivals' second word is the time, which our messages have in the header, like the symbol.
     Body40: stamp = zero, price = price, size = size, contract = contract;
     /// 256 bytes.
     Body256: stamp = zero, price = price, size = size, contract = contract, w05 = same, w06 = same, w07 = same, w08 = same,
@@ -65,7 +65,7 @@ records! {
         w27 = same, w28 = same, w29 = same, w30 = same, w31 = same;
 }
 
-/// A hash, one multiplication: enough that no record is like another.
+/// A hash of one multiplication, so that records differ.
 #[inline(always)]
 fn mixed(value: u64) -> u64 {
     let product = value.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -101,7 +101,7 @@ fn same(random: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Every byte counts: with one bit of any word flipped, the number or the sum is another.
+    /// With one bit of any word flipped, the number or the sum changes.
     fn check_every_word_counts<T: Numbered>(bytes: usize) {
         let mut body = Vec::new();
         tapedb_codec::encode(&T::of(7), &mut body);

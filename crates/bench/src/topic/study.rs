@@ -1,5 +1,5 @@
-//! The study: many feeds of level-2 books into one topic, at a given rate, and one consumer that keeps a histogram; with and
-//! without a topic copy.
+//! The study: many feeds of level-2 books into one topic at a given rate, and one consumer that records a histogram; with and
+//! without a durable copy.
 
 use super::latency::{joined, lost};
 use super::{Clock, pin};
@@ -20,31 +20,31 @@ use tapedb_topic::{Delivery, Folder, Publisher, Sent, Subscriber, Topic, TopicOp
 use tapedb_topic_copy::{CopyOptions, CopyProgress, TopicCopy};
 
 const TOPIC: &str = "latency";
-/// Holds a second of the feeds, and more.
+/// More than a second of the feeds.
 const RING_BYTES: u64 = 32 << 20;
 /// Contracts of a feed.
 const CONTRACTS: u32 = 10;
 /// How long the durable stream keeps messages.
 const RETENTION: Duration = Duration::from_secs(15 * 60);
-/// A consumer that waits so long in vain gives up.
+/// A consumer fails after this time without a message.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// What is measured.
+/// Parameters of the study.
 #[derive(Debug, Clone, Copy)]
 pub struct Study {
-    /// Feeds: exchanges of ten contracts each, every one a publisher.
+    /// Feeds: exchanges of ten contracts, each with a publisher.
     pub feeds: u32,
     /// Messages a second of all feeds together.
     pub rate: u64,
-    /// How long.
+    /// Duration.
     pub time: Duration,
-    /// The first part, which does not count.
+    /// The first period, which does not count.
     pub warm_up: Duration,
-    /// Whether a copy is kept.
+    /// Whether the topic is also copied to a stream.
     pub copy: bool,
 }
 
-/// Time of the processors, and where it is on the calendar: messages have times that others can read.
+/// The processors' clock as calendar time: messages have times that other processes understand.
 #[derive(Debug, Clone, Copy)]
 struct Calendar {
     clock: Clock,
@@ -66,8 +66,8 @@ impl Calendar {
 }
 
 impl Study {
-    /// Runs it; the copy goes into a database at `path`, which is removed in the end. Latencies of all messages, and what the
-    /// copy came to.
+    /// Runs the study; the copy is in a database at `path`, which is removed at the end. Returns the latencies of all messages, and
+    /// the progress of the copy.
     pub fn run(&self, path: &Path, series: Series) -> Result<(Series, Option<CopyProgress>), Failure> {
         if path.exists() {
             let path = path.display();
@@ -100,7 +100,7 @@ impl Study {
         let copy = if self.copy { Some(open_copy(topic, path)?) } else { None };
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let copying = copy.map(|(db, copy)| scope.spawn(|| keep(db, copy, messages, &is_over)));
+            let copying = copy.map(|(db, copy)| scope.spawn(|| run_copy(db, copy, messages, &is_over)));
             let publishing = scope.spawn(|| self.publish(topic, calendar, messages));
             let listening = scope.spawn(move || self.listen(subscriber, calendar, messages, series));
             let published = joined(publishing.join());
@@ -113,7 +113,7 @@ impl Study {
         })
     }
 
-    /// Publishes by plan, the feeds in turn.
+    /// Publishes by a schedule, the feeds in turn.
     fn publish(&self, topic: &Topic, calendar: Calendar, messages: u64) -> Result<Tally, Failure> {
         pin(0);
         let config = FeedConfig {
@@ -137,13 +137,13 @@ impl Study {
             while calendar.now() < due {}
             let sent = publisher.publish_by_id(symbol, Timestamp(due as i64), message.package)?;
             if let Sent::BackPressured(slowest) = sent {
-                return Err(Failure::new(format!("no room for {slowest:?}")));
+                return Err(Failure::new(format!("the ring is full because of {slowest:?}")));
             }
         }
         Ok(tally)
     }
 
-    /// Decodes each message, all levels of the book, then takes the time.
+    /// Decodes each message with all levels of the book, then reads the clock.
     fn listen(
         &self,
         mut subscriber: Subscriber,
@@ -156,13 +156,13 @@ impl Study {
         let skipped = messages - (self.time.as_secs_f64() * self.rate as f64) as u64;
         for number in 0..messages {
             let Some(message) = subscriber.next_within(SILENCE_MAX).map_err(lost)? else {
-                let what = format!("nothing came for {SILENCE_MAX:?} after {number} messages");
+                let what = format!("no message for {SILENCE_MAX:?} after {number} messages");
                 return Err(Failure::new(what));
             };
             tally.add(message.time(), Package::fold_view(view_trusted::<Package>(message.body()), plus));
             let now = calendar.now();
             if message.sequence() != number {
-                return Err(Failure::new(format!("message {number} did not come; please report this")));
+                return Err(Failure::new(format!("message {number} is missing; please report this")));
             }
             if number >= skipped {
                 let due = message.time().0 as u64;
@@ -181,8 +181,8 @@ fn open_copy(topic: &Topic, path: &Path) -> Result<(Database, TopicCopy), Failur
     Ok((db, copy))
 }
 
-/// Copies until everything is there.
-fn keep(
+/// Copies until all messages are in the stream.
+fn run_copy(
     _db: Database,
     mut copy: TopicCopy,
     messages: u64,

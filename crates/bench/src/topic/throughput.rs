@@ -1,4 +1,4 @@
-//! How many messages a second go through a topic, without loss.
+//! Messages a second through a topic, without loss.
 
 use super::latency::{joined, lost};
 use super::records::{Body16, Body40, Body256, Numbered, decode};
@@ -13,7 +13,7 @@ use tapedb_schema::Timestamp;
 use tapedb_terminal::Failure;
 use tapedb_topic::{Subscriber, Waiting};
 
-/// Who does what.
+/// Publishers, subscribers and batches of a case.
 #[derive(Debug, Clone, Copy)]
 pub struct How {
     /// Messages in a claim.
@@ -22,7 +22,7 @@ pub struct How {
     pub publishers: usize,
     /// Subscribers.
     pub subscribers: usize,
-    /// Whether a lone publisher would share the topic.
+    /// Whether a single publisher uses the shared mode.
     pub shared: bool,
 }
 
@@ -32,7 +32,7 @@ impl Default for How {
     }
 }
 
-/// Measures a size of messages.
+/// Measures messages of one size.
 type Sized = fn(&Args, &str, &mut Report, How) -> Result<(), Failure>;
 
 /// The sizes, in bytes.
@@ -40,7 +40,7 @@ pub fn sizes() -> [(u32, Sized); 3] {
     [(16, measure::<Body16>), (40, measure::<Body40>), (256, measure::<Body256>)]
 }
 
-/// Measures 40 bytes.
+/// Measures messages of 40 bytes.
 pub fn of_40(how: How) -> Work {
     Box::new(move |args, case, report| measure::<Body40>(args, case, report, how))
 }
@@ -82,10 +82,10 @@ fn measure<T: Numbered>(args: &Args, case: &str, report: &mut Report, how: How) 
     })
 }
 
-/// The number of a publisher's last message: how many there were before it.
+/// Marks a publisher's last message, whose number is the count of its messages.
 const END: u64 = 1 << 63;
 
-/// Publishes as fast as it can, until it is told to end.
+/// Publishes at full speed until `stop` is set.
 fn publish<T: Numbered>(
     bench: &Bench,
     how: How,
@@ -121,8 +121,7 @@ fn publish<T: Numbered>(
     Ok(sent)
 }
 
-/// Reads until all publishers have ended, every word of every message, and checks that each one's messages come one after
-/// the other.
+/// Reads every word of every message until all publishers have ended, and checks the order of each publisher's messages.
 fn listen<T: Numbered>(
     mut subscriber: Subscriber,
     how: How,
@@ -143,7 +142,7 @@ fn listen<T: Numbered>(
         } else if number == END | *expected {
             ended += 1;
         } else {
-            return Err(Failure::new("what came is not what was sent; please report this"));
+            return Err(Failure::new("a message differs from the one sent; please report this"));
         }
     }
     Ok(received)

@@ -1,8 +1,8 @@
-//! `tapedb demo`: the main job on an embedded database, with proof.
+//! `tapedb demo`: record, replay and go live on an embedded database, with proof.
 //!
-//! A feed of several exchanges is recorded into a durable stream. Then four readers replay it from the beginning while
-//! a writer goes on appending; each comes to the end of history and stays live. In the end every reader must have seen
-//! every sequence number once and in order, and the same bytes that the writer wrote.
+//! A feed of several exchanges is recorded into a durable stream. Then four readers replay it from the beginning while a writer
+//! continues to append; each reaches the end of history and stays live. At the end every reader must have seen every sequence
+//! number once and in order, and the same bytes that the writer wrote.
 
 use crate::checksum::Checksum;
 use crate::output::{Format, write_plain};
@@ -22,24 +22,24 @@ use tapedb_terminal::{
     ui::{self, per_second, thousands},
 };
 
-/// Characters of a message that are shown.
+/// Maximum characters of a shown message.
 const LINE_LENGTH_MAX: usize = 160;
 /// The demo's stream.
 const STREAM: &str = "demo";
-/// An empty file in the stream's directory that says who made the stream.
+/// An empty file in the stream's directory that marks a stream of the demo.
 const MARK: &str = "made-by-demo";
-/// The writer flushes so often while the readers replay.
+/// Time between two flushes of the writer during the replay.
 const LIVE_FLUSH_INTERVAL: Duration = Duration::from_millis(1);
-/// Most messages the writer appends before it flushes and looks up, however far it is behind its rate.
+/// Maximum messages that the writer appends before it flushes and checks for the end, also when it is behind its rate.
 const LIVE_BURST_MAX: u64 = 4096;
-/// A reader that waits in vain so often after the writer has stopped gives up; the report shows what it lacks.
+/// A reader ends after this number of waits without a message once the writer has stopped; the report shows what is missing.
 const SILENCES_MAX: u32 = 50;
 
 /// Record a generated feed, replay it with four readers while it grows, and prove that nothing is lost.
 ///
-/// Makes the database if it is not there, and in it a stream "demo", shows some of its messages, and removes what it has made
-/// when it ends, unless --keep leaves it to look around in. A stream "demo" from an earlier demo is replaced; one that something
-/// else made is refused, and other streams are left alone.
+/// Creates the database if it does not exist, and a stream "demo" in it, shows some of its messages, and removes both at the end,
+/// unless --keep is given. A stream "demo" of an earlier demo is replaced; one that was not created by a demo is refused, and other
+/// streams are not touched.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Directory of the database.
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "100k", value_parser = count)]
     live_rate: u64,
 
-    /// How long the writer goes on after the last reader has come to the end of history.
+    /// How long the writer continues after the last reader has reached the end of history.
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = tapedb_terminal::quantity::duration)]
     live_time: Duration,
 
@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Leave what was recorded, to look around in it.
+    /// Keep the recorded stream.
     #[arg(long)]
     keep: bool,
 }
@@ -85,11 +85,11 @@ struct Reading {
     seen: Tally,
     history: u64,
     history_time: Duration,
-    /// First sequence number that was not the one expected.
+    /// First unexpected sequence number.
     broken_at: Option<u64>,
 }
 
-/// What the writer and the readers tell each other.
+/// State shared by the writer and the readers.
 #[derive(Default)]
 struct Progress {
     /// Readers that the writer waits for: neither live nor ended.
@@ -99,7 +99,7 @@ struct Progress {
     writer_done: AtomicBool,
 }
 
-/// A reader that the writer waits for; no more when this is dropped, also by an error or a panic.
+/// Marks a reader that the writer waits for, until it is dropped, also by an error or a panic.
 struct Behind<'a>(&'a AtomicUsize);
 
 impl<'a> Behind<'a> {
@@ -115,14 +115,14 @@ impl Drop for Behind<'_> {
     }
 }
 
-/// The feed, and what came of it.
+/// The feed, and what was written.
 struct Writer {
     feed: Feed,
     written: Tally,
     body: Vec<u8>,
 }
 
-/// The demo in numbers, for programs.
+/// The result in JSON output.
 #[derive(Serialize)]
 struct Summary {
     messages: u64,
@@ -135,15 +135,15 @@ struct Summary {
     proven: bool,
 }
 
-/// Messages that are shown of the beginning and of the end.
+/// Messages that are shown from the beginning and from the end.
 const SHOWN: u64 = 3;
 
-/// Runs the demo, and removes what it has made.
+/// Runs the demo, and removes what it has created.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let was_there = args.db.exists();
     let outcome = demonstrate(&args, ui);
     match &outcome {
-        // What went wrong can be seen there.
+        // The files are kept to find the cause.
         Err(Failure::Failed(_)) => outcome,
         Ok(()) if args.keep => look_around(&args, ui),
         _ if args.keep => outcome,
@@ -179,7 +179,7 @@ fn demonstrate(args: &Args, ui: &Ui) -> Result<(), Failure> {
     }
 }
 
-/// Says what came of the replay.
+/// Prints the result of the replay.
 fn report(summary: &Summary, readings: &[Reading], written: &Tally, ui: &Ui) -> Result<(), Failure> {
     if ui.json() {
         return ui.print_json(summary);
@@ -210,19 +210,19 @@ fn show(stream: &Stream, ui: &Ui) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes the stream, and the database if the demo has made it.
+/// Removes the stream, and the database if the demo created it.
 fn remove(args: &Args, was_there: bool, ui: &Ui) -> Result<(), Failure> {
     if was_there {
         return Ok(Database::open(&args.db)?.delete_stream(STREAM)?);
     }
     std::fs::remove_dir_all(&args.db).map_err(|error| {
         let database = args.db.display();
-        Failure::new(format!("cannot remove {database}, which the demo has made: {error}; remove it by hand"))
+        Failure::new(format!("cannot remove {database}, which the demo created: {error}; remove it by hand"))
     })?;
     say(ui, &format!("{} is removed again; --keep leaves it to look around in.", args.db.display()))
 }
 
-/// Says what to do next.
+/// Prints what to do next.
 fn look_around(args: &Args, ui: &Ui) -> Result<(), Failure> {
     say(ui, "\nLook around:")?;
     let database = args.db.display().to_string();
@@ -240,7 +240,7 @@ fn history_rate(readings: &[Reading]) -> f64 {
     per_second(history, longest.as_secs_f64())
 }
 
-/// Prints a line for people.
+/// Prints a line, unless the output is JSON.
 fn say(ui: &Ui, line: &str) -> Result<(), Failure> {
     if ui.json() { Ok(()) } else { ui.print(&format!("{line}\n")) }
 }
@@ -249,12 +249,12 @@ fn whole(rate: f64) -> String {
     thousands(rate as u64)
 }
 
-/// A new stream for the demo, in the place of an earlier demo's.
+/// A new stream for the demo, replacing that of an earlier demo.
 fn new_stream(db: &Database) -> Result<Stream, Failure> {
     if db.streams()?.iter().any(|name| name == STREAM) {
         if !db.stream(STREAM)?.path().join(MARK).exists() {
             return Err(Failure::new(format!(
-                "{} has a stream {STREAM:?} that no demo made, which is left alone; name another database with --db",
+                "{} has a stream {STREAM:?} that was not created by a demo and is not replaced; name another database with --db",
                 db.path().display()
             )));
         }
@@ -264,7 +264,7 @@ fn new_stream(db: &Database) -> Result<Stream, Failure> {
     let stream = db.create_stream(STREAM, schema, StreamOptions::default())?;
     let mark = stream.path().join(MARK);
     File::create(&mark).map_err(|error| {
-        Failure::new(format!("cannot write {}: {error}; see that the disk has room", mark.display()))
+        Failure::new(format!("cannot write {}: {error}; check the free disk space", mark.display()))
     })?;
     Ok(stream)
 }
@@ -280,7 +280,7 @@ impl Writer {
     fn append(&mut self, loader: &mut Loader) -> Result<(), Error> {
         let message = self.feed.next();
         loader.append(message.symbol, message.time, message.package)?;
-        // The proof needs the bytes as the writer meant them, not as they came back.
+        // The proof needs the bytes that the writer encoded, not those that are read.
         self.body.clear();
         encode(message.package, &mut self.body);
         self.written.sum.add(message.time, message.symbol, Package::NAME, &self.body);
@@ -290,7 +290,7 @@ impl Writer {
     }
 }
 
-/// Records messages at full speed; gives messages a second, and bytes per message.
+/// Records messages at full speed; returns messages a second, and bytes per message.
 fn record(stream: &Stream, writer: &mut Writer, args: &Args, ui: &Ui) -> Result<(f64, f64), Failure> {
     let (messages, contracts) = (thousands(args.messages), writer.feed.symbols().len());
     let database = args.db.display();
@@ -317,14 +317,14 @@ fn record(stream: &Stream, writer: &mut Writer, args: &Args, ui: &Ui) -> Result<
     Ok((rate, bytes_per_message))
 }
 
-/// Reads with several readers while the writer goes on.
+/// Reads with several readers while the writer continues.
 fn replay(stream: &Stream, writer: &mut Writer, args: &Args, ui: &Ui) -> Result<Vec<Reading>, Failure> {
     let (readers, rate) = (args.readers, thousands(args.live_rate));
     say(ui, &format!("\nReplaying with {readers} readers while a writer appends {rate} messages/s …"))?;
     let progress = Progress::default();
     thread::scope(|scope| {
         let start = |_| {
-            // Counted before the writer looks whether all are live.
+            // Counted before the writer checks whether all are live.
             let behind = Behind::new(&progress.readers_behind);
             scope.spawn(|| read(stream, behind, &progress, ui))
         };
@@ -342,7 +342,7 @@ fn crashed() -> Failure {
     Failure::new("a reader crashed; please report this with what it printed")
 }
 
-/// Appends at the live rate, or as fast as it goes, until all readers have been live for a while.
+/// Appends at the live rate, or at full speed if that is lower, until all readers have been live for the given time.
 fn write_live(
     stream: &Stream,
     writer: &mut Writer,
@@ -372,7 +372,7 @@ fn write_live(
     Ok(())
 }
 
-/// One reader: from the first message through history into the live part, to the writer's last message.
+/// One reader: from the first message through history and the live part to the writer's last message.
 fn read(stream: &Stream, behind: Behind<'_>, progress: &Progress, ui: &Ui) -> Result<Reading, Failure> {
     let mut cursor = stream.cursor().live().open()?;
     let (mut reading, mut package) = (Reading::default(), Package::default());
@@ -381,14 +381,14 @@ fn read(stream: &Stream, behind: Behind<'_>, progress: &Progress, ui: &Ui) -> Re
         if behind.is_some() && cursor.is_live() {
             behind = None;
             reading.history_time = started.elapsed();
-            // It is the first live message that ends history, if one has come.
+            // The first live message ends history, if there is one.
             reading.history = reading.seen.messages.saturating_sub(u64::from(silences == 0));
         }
         let Some(message) = cursor.next_within(Duration::from_millis(20))? else {
             ui.check_interrupt()?;
             silences += 1;
             if progress.writer_done.load(Ordering::Acquire) {
-                // Everything is committed: what a reader has not got by now, it will not get.
+                // All messages are committed: a message that is missing now will not arrive.
                 let total = progress.total.load(Ordering::Acquire);
                 if reading.seen.messages >= total || silences > SILENCES_MAX {
                     return Ok(reading);

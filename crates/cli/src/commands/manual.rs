@@ -1,4 +1,4 @@
-//! `tapedb completions` and `tapedb man`: what shells and `man` know of the command, generated from its definition.
+//! `tapedb completions` and `tapedb man`: shell completions and manual pages, generated from the command's definition.
 
 use crate::Cli;
 use clap::CommandFactory;
@@ -26,7 +26,7 @@ pub struct CompletionsArgs {
 /// Example: tapedb man /usr/local/share/man/man1
 #[derive(clap::Args, Debug)]
 pub struct ManArgs {
-    /// The directory; made if it is not there. Pages in it are replaced.
+    /// The directory; created if it does not exist. Existing pages are replaced.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

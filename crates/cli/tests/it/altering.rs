@@ -1,4 +1,4 @@
-//! `alter --schema`: what a new schema changes is shown, what it would lose is refused unless it is said.
+//! `alter --schema`: changes are shown, losses are refused unless they are allowed.
 
 use crate::support::*;
 
@@ -31,7 +31,7 @@ impl Altered {
 }
 
 #[test]
-fn what_changes_is_shown_before_and_made_when_it_loses_nothing() {
+fn a_change_without_loss_is_shown_and_made() {
     let altered = Altered::new();
     let next = "enum Side { BUY, SELL, CROSS, SHORT } message Tick { price: i64, side: Side, note: string?, size: u32 = 100 }";
     let shown = altered.alter(next, "--dry-run").good();
@@ -48,7 +48,7 @@ fn what_changes_is_shown_before_and_made_when_it_loses_nothing() {
 }
 
 #[test]
-fn what_would_be_lost_is_refused_unless_its_kind_is_said() {
+fn a_loss_is_refused_unless_its_kind_is_allowed() {
     let altered = Altered::new();
     let before = altered.schema();
     let next = "enum Side { BUY, SELL } message Tick { side: Side?, note: string = \"-\" }";
@@ -70,12 +70,12 @@ fn what_would_be_lost_is_refused_unless_its_kind_is_said() {
     let partly = altered.alter(next, "--allow-loss fields,symbols --json").bad(1);
     assert!(partly.contains("say --allow-loss nulls;") && !partly.contains("Tick.price"), "{partly}");
     assert_eq!(altered.schema(), before);
-    assert!(altered.alter(next, "--allow-loss fields,everything").err.contains("no kind of loss"));
+    assert!(altered.alter(next, "--allow-loss fields,everything").err.contains("not a kind of loss"));
     altered.alter(next, "--allow-loss fields,nulls,symbols").good();
     let read = altered.0.run("read s --output json").good();
     assert!(read.contains(r#""note":"-""#) && !read.contains("CROSS"), "{read}");
 
-    // What has no rule is refused whatever is allowed.
+    // A conversion without a rule is refused even with --allow-loss.
     let refused = altered.alter("message Tick { note: u8 }", "--allow-loss all").bad(1);
     assert!(refused.contains("note") && refused.contains("nothing was changed"), "{refused}");
     assert!(altered.alter("message Tack { x: u8 }", "--allow-loss all").bad(1).contains("Tick"));

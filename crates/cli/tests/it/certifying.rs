@@ -1,4 +1,4 @@
-//! `tapedb cert`, and certificates that openssl makes: clients reach an encrypted server with them, and no other.
+//! `tapedb cert`, and certificates of openssl: clients that trust them reach an encrypted server, and no other server.
 
 use crate::serving::Served;
 use crate::support::{Place, Run};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Lists the streams of a server whose certificate is good for `localhost`, trusting those in a file.
+/// Lists the streams of a server with a certificate for `localhost`, trusting the certificates of a file.
 fn streams(ready: &Value, host: &str, ca: &Path) -> Run {
     let port = ready["tcp"].as_str().unwrap().rsplit(':').next().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
@@ -23,7 +23,7 @@ fn start(place: &Place, certificate: &Path, key: &Path) -> (Served, Value) {
 }
 
 #[test]
-fn a_private_authority_signs_certificates_that_its_clients_take() {
+fn clients_accept_certificates_of_a_private_authority() {
     let place = Place::new();
     let tls = place.path("tls");
     let cert = |more: &str| Run::plain(&format!("cert {} {more}", tls.display()));
@@ -42,7 +42,7 @@ fn a_private_authority_signs_certificates_that_its_clients_take() {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(std::fs::metadata(tls.join(name)).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
     }
-    // Another certificate of the same authority; an authority of its own is another one.
+    // Another certificate of the same authority; another authority is not trusted.
     let authority = std::fs::read(&ca).unwrap();
     let made = cert("--force --host localhost --days 30 --json").json().remove(0);
     assert_eq!((&made["authority_is_new"], std::fs::read(&ca).unwrap()), (&false.into(), authority));
@@ -58,7 +58,7 @@ fn a_private_authority_signs_certificates_that_its_clients_take() {
     assert_eq!(Run::plain("cert x --days 0").code, 2);
 }
 
-/// Makes a certificate as the world does; `None`: there is no openssl.
+/// Creates a certificate with openssl; `None` if openssl is not installed.
 fn openssl(place: &Place, name: &str, more: &[&str]) -> Option<[std::path::PathBuf; 2]> {
     let [certificate, key] = ["pem", "key"].map(|end| place.path(&format!("{name}.{end}")));
     let mut command = Command::new("openssl");
@@ -70,7 +70,7 @@ fn openssl(place: &Place, name: &str, more: &[&str]) -> Option<[std::path::PathB
 }
 
 #[test]
-fn a_certificate_of_openssl_is_taken_by_those_who_name_it() {
+fn clients_accept_a_certificate_of_openssl_that_they_name() {
     let place = Place::new();
     let Some([certificate, key]) = openssl(&place, "plain", &[]) else {
         return tapedb_skipped::skipped("openssl is not installed");
@@ -80,9 +80,9 @@ fn a_certificate_of_openssl_is_taken_by_those_who_name_it() {
     {
         let (_served, ready) = start(&place, &certificate, &key);
         streams(&ready, "localhost", &certificate).good();
-        // It has no names, and is known by itself.
+        // Without names: it is trusted itself.
         streams(&ready, "127.0.0.1", &certificate).good();
-        // Of the same name, and another key.
+        // The same name, and another key.
         assert!(streams(&ready, "localhost", &other).code != 0);
     }
     {
@@ -90,7 +90,7 @@ fn a_certificate_of_openssl_is_taken_by_those_who_name_it() {
         streams(&ready, "localhost", &named).good();
         assert!(streams(&ready, "127.0.0.1", &named).bad(1).contains("not valid for name"));
     }
-    // What is not in the file is not taken, though an authority in it has signed another.
+    // A certificate that is not in the file is refused, although an authority in it has signed another one.
     let (_served, ready) = start(&place, &other, &other_key);
     assert!(streams(&ready, "localhost", &named).code != 0);
 }

@@ -1,4 +1,4 @@
-//! `check` and `inspect`: clean databases, damage in every kind of file, and files that grow meanwhile.
+//! `check` and `inspect`: clean databases, damage in every kind of file, and files that grow during the check.
 
 use crate::support::{Place, end, signal};
 use serde_json::Value;
@@ -37,7 +37,7 @@ fn flip(path: &PathBuf, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// The places that a check names, and the exit code; everything is as it was afterwards.
+/// The findings of a check, and its exit code; the check changes no file.
 #[track_caller]
 fn places(place: &Place) -> (Vec<Value>, i32) {
     let run = place.run("check --json");
@@ -57,7 +57,7 @@ fn one_place(place: &Place, code: i32, severity: &str) -> Value {
 }
 
 #[test]
-fn what_is_whole_is_clean() {
+fn an_undamaged_database_is_clean() {
     let place = filled();
     let text = place.run("check").good();
     assert_eq!(text, "ticks: 100 messages in 10 batches, 5 files, 2.2 KiB: clean\n");
@@ -67,7 +67,7 @@ fn what_is_whole_is_clean() {
 }
 
 #[test]
-fn inspect_adds_up() {
+fn inspect_adds_up_to_the_messages() {
     let place = filled();
     let text = place.run("inspect ticks").good();
     assert_eq!(text.lines().count(), 1 + 5 + 1 + 2, "{text}");
@@ -89,7 +89,7 @@ fn inspect_adds_up() {
 }
 
 #[test]
-fn segments_are_shown_column_by_column_and_checked() {
+fn segments_are_shown_by_column_and_checked() {
     let place = filled();
     let db = Database::open_without_maintenance(place.db()).unwrap();
     let stream = db.stream("ticks").unwrap();
@@ -128,7 +128,7 @@ fn segments_are_shown_column_by_column_and_checked() {
 }
 
 #[test]
-fn a_backup_is_restored_and_a_restored_database_is_whole() {
+fn a_restored_backup_has_no_damage() {
     let place = filled();
     let [from, backup, to] = ["", ".backup", ".restored"].map(|end| {
         let mut path = place.db().into_os_string();
@@ -152,8 +152,8 @@ fn a_backup_is_restored_and_a_restored_database_is_whole() {
     assert_eq!(run(&["backup".as_ref(), from.as_ref(), from.as_ref()]).0, Some(2), "into itself");
 }
 
-/// Makes the checksum of the content of a segment's first block another one, and those of its bytes right again: so it looks
-/// where a decoder gives other messages than were sealed.
+/// Changes the content checksum of a segment's first block, and corrects the checksums of its bytes: as if a decoder returned other
+/// messages than were sealed.
 fn make_wrong(segment: &PathBuf) {
     let mut bytes = fs::read(segment).unwrap();
     let block = bytes.windows(4).position(|bytes| bytes == b"TPK1").unwrap();
@@ -186,7 +186,7 @@ fn a_backup_is_verified_on_request() {
 }
 
 #[test]
-fn a_repair_says_what_it_would_do_first() {
+fn a_repair_is_listed_before_it_is_made() {
     let place = filled();
     let manifest = place.db().join("streams/ticks/0/manifest");
     let whole = fs::read(&manifest).unwrap();
@@ -209,7 +209,7 @@ fn a_damaged_ledger_is_found() {
 }
 
 #[test]
-fn a_torn_tail_is_damage_where_the_log_was_closed() {
+fn a_torn_tail_is_damage_if_the_log_was_closed() {
     let place = filled();
     let path = log(&place, 80);
     let bytes = fs::read(&path).unwrap();
@@ -221,13 +221,13 @@ fn a_torn_tail_is_damage_where_the_log_was_closed() {
 }
 
 #[test]
-fn a_torn_tail_is_no_damage_where_the_writer_was_killed() {
+fn a_torn_tail_is_no_damage_after_the_writer_was_killed() {
     let place = filled();
-    // What closing leaves.
+    // The file that marks a closed log.
     fs::remove_file(place.db().join("streams/ticks/0/end")).unwrap();
     let path = log(&place, 80);
     let bytes = fs::read(&path).unwrap();
-    // There may be room behind the last batch, which is nothing but zeros.
+    // Preallocated space after the last batch is all zeros.
     let torn = bytes.iter().rposition(|byte| *byte != 0).unwrap() - 5;
     fs::write(&path, &bytes[..torn]).unwrap();
     let found = one_place(&place, 0, "unfinished");
@@ -255,7 +255,7 @@ fn a_flipped_bit_in_a_header_or_a_payload_costs_its_batch() {
             "{}",
             run.out
         );
-        assert_eq!(run.err, "tapedb: 1 of 1 streams damaged, as listed; what is not listed can be read\n");
+        assert_eq!(run.err, "tapedb: 1 of 1 streams damaged, as listed; all other messages can be read\n");
         assert_eq!(place.run("inspect ticks").code, 1);
     }
 }
@@ -266,19 +266,19 @@ fn a_missing_file_is_a_hole() {
     fs::remove_file(log(&place, 40)).unwrap();
     let found = one_place(&place, 1, "damage");
     assert_eq!((&found["first_sequence"], &found["messages"]), (&40.into(), &20.into()));
-    // The first and the last one are missed too.
+    // The first and the last file are missed too.
     fs::remove_file(log(&place, 0)).unwrap();
     fs::remove_file(log(&place, 80)).unwrap();
     let (found, code) = places(&place);
     assert_eq!((found.len(), code), (4, 1), "{found:?}");
     assert_eq!((&found[0]["first_sequence"], &found[0]["messages"]), (&0.into(), &20.into()));
     assert!(found[2]["what"].as_str().unwrap().contains("it is missing"), "{found:?}");
-    // Closing noted how far the log went.
+    // The close recorded the end of the log.
     assert_eq!((&found[3]["first_sequence"], &found[3]["messages"]), (&80.into(), &20.into()));
 }
 
 #[test]
-fn symbols_and_definitions_are_looked_at() {
+fn symbols_and_definitions_are_checked() {
     let place = filled();
     let symbols = place.db().join("streams/ticks/symbols");
     flip(&symbols, 64 + 11);
@@ -286,14 +286,14 @@ fn symbols_and_definitions_are_looked_at() {
     assert_eq!((&found["offset"], &found["bytes"]), (&64.into(), &13.into()));
     assert!(found["what"].as_str().unwrap().contains("symbol 0"), "{found}");
     flip(&symbols, 64 + 11);
-    // Half of the second name: its messages have none now.
+    // Half of the second name: its messages have no symbol now.
     let bytes = fs::read(&symbols).unwrap();
     fs::write(&symbols, &bytes[..bytes.len() - 2]).unwrap();
     let (found, code) = places(&place);
     assert_eq!((found.len(), code), (11, 1));
     assert_eq!(found[0]["messages"], 5);
     assert_eq!(found[10]["severity"], "unfinished");
-    // There twice: one copy is enough to go on.
+    // There are two copies: one is enough.
     flip(&place.db().join("streams/ticks/stream.tape"), 100);
     let (found, code) = places(&place);
     assert_eq!((found.len(), code), (12, 1));
@@ -314,7 +314,7 @@ fn indexes_are_compared() {
 }
 
 #[test]
-fn bodies_must_be_what_encoding_writes() {
+fn bodies_must_be_canonical() {
     let place = Place::new();
     let db = Database::open_without_maintenance(place.db()).unwrap();
     let schema = "message Tick { side: bool }".parse().unwrap();
@@ -325,7 +325,7 @@ fn bodies_must_be_what_encoding_writes() {
     loader.flush().unwrap();
     let path = log(&place, 0);
     let mut bytes = fs::read(&path).unwrap();
-    // With checksums that fit, as a program with a fault of its own would write it.
+    // With matching checksums, as a faulty program would write it.
     *bytes.last_mut().unwrap() = 7;
     let crc = |bytes: &[u8]| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32;
     let payload = crc(&bytes[64 + 80..]).to_le_bytes();

@@ -1,4 +1,4 @@
-//! `import`: files merged by time, nothing twice by mistake, garbage refused.
+//! `import`: files merged by time, no file twice by mistake, garbage refused.
 
 use crate::support::Place;
 use std::fs;
@@ -20,7 +20,7 @@ fn files_are_merged_by_time_and_counted() {
 }
 
 #[test]
-fn folders_are_looked_through() {
+fn folders_are_searched() {
     let place = Place::new();
     let file = place.trades("aaa", 10);
     fs::create_dir_all(place.path("data/deep")).unwrap();
@@ -31,7 +31,7 @@ fn folders_are_looked_through() {
 }
 
 #[test]
-fn a_file_comes_once_unless_asked() {
+fn a_file_is_imported_once_unless_requested() {
     let place = Place::new();
     let (a, b) = (place.trades("aaa", 300), place.trades("bbb", 200));
     place.import(TRADES, &[&a]).good();
@@ -53,7 +53,7 @@ fn a_file_comes_once_unless_asked() {
     assert_eq!((&none[0]["messages"], &none[2]["messages"]), (&serde_json::Value::Null, &0.into()));
     place.import(&format!("{TRADES} --again import"), &[&a]).good();
     assert_eq!(place.messages("s"), 800);
-    // Another stream knows nothing of it.
+    // Another stream does not have the file.
     let mut other = place.command(&format!("import --stream other {TRADES}"));
     assert!(other.arg(&a).output().unwrap().status.success());
 }
@@ -89,7 +89,7 @@ fn a_bad_line_stops_or_is_skipped() {
         "{error}"
     );
     assert_eq!(place.messages("s"), 1);
-    // What it says to do does it: nothing is doubled.
+    // The advice of the message works, without duplicates.
     let objects = place.import(&format!("{TRADES} --on-bad-line skip --json"), &[&file]).json();
     let totals = &objects[1];
     assert_eq!(
@@ -101,7 +101,7 @@ fn a_bad_line_stops_or_is_skipped() {
 }
 
 #[test]
-fn an_import_cut_short_goes_on_whatever_the_order_of_its_files() {
+fn an_interrupted_import_resumes_with_files_in_any_order() {
     let place = Place::new();
     let rows = "34200000,500000,1,Q,0,0\n34200001,";
     let [a, b] = [("aaa", "oops,1,Q,0,0\n"), ("bbb", "500000,1,Q,0,0\n")].map(|(symbol, end)| {
@@ -142,7 +142,7 @@ fn a_row_that_no_stream_can_hold_is_skipped_like_a_bad_line() {
 }
 
 #[test]
-fn garbage_is_refused_and_leaves_no_trace() {
+fn garbage_is_refused_and_not_recorded() {
     let place = Place::new();
     let good = place.trades("aaa", 10);
     let garbage = place.path("20131007_garbage_trade.zip");
@@ -163,7 +163,7 @@ fn garbage_is_refused_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_cut_file_is_never_called_complete() {
+fn a_truncated_file_is_never_recorded_as_complete() {
     let place = Place::new();
     let lines: String = (0..5000)
         .map(|i| format!("{} {{\"e\":\"unknown\",\"s\":\"A{i}\"}}\n", 1_723_161_254_087_896_568u64 + i))
@@ -177,14 +177,14 @@ fn a_cut_file_is_never_called_complete() {
     let error = place.import("--format binance-raw-ws", &[&cut]).bad(1);
     assert!(error.contains("cut short or damaged"), "{error}");
     let error = place.import("--format binance-raw-ws", &[&whole]).bad(1);
-    assert!(error.contains("spot-btcusdt_20240809.gz") && error.contains("was cut short"), "{error}");
+    assert!(error.contains("spot-btcusdt_20240809.gz") && error.contains("was interrupted"), "{error}");
     place.run("delete s --yes").good();
     place.import("--format binance-raw-ws", &[&whole]).good();
     assert_eq!(place.messages("s"), 2000);
 }
 
 #[test]
-fn a_stream_of_other_things_is_refused() {
+fn a_stream_of_other_types_is_refused() {
     let place = Place::new();
     place.run("generate --stream s --kind bars --messages 10").good();
     let error = place.import(TRADES, &[&place.trades("aaa", 10)]).bad(1);
@@ -193,7 +193,7 @@ fn a_stream_of_other_things_is_refused() {
 }
 
 #[test]
-fn nothing_of_a_capture_is_lost_without_a_word() {
+fn no_message_of_a_capture_is_lost_without_a_report() {
     let place = Place::new();
     let trade = |time: &str, kind: &str| {
         format!(
@@ -211,9 +211,9 @@ fn nothing_of_a_capture_is_lost_without_a_word() {
     let error = place.import("--format binance-raw-ws", &[&file]).bad(1);
     assert!(error.contains("line 5") && error.contains("in microseconds, as in the lines before"), "{error}");
     let said = place.import("--format binance-raw-ws --on-bad-line skip", &[&file]).good();
-    assert!(said.contains("times of receipt were taken for microseconds"), "{said}");
+    assert!(said.contains("receive times were assumed to be microseconds"), "{said}");
     assert!(
-        said.contains("1 bad lines passed over") && said.contains("1 lines of kind \"forceOrder\""),
+        said.contains("1 bad lines skipped") && said.contains("1 lines of kind \"forceOrder\""),
         "{said}"
     );
     let read = place.run("read s --json").json();
@@ -224,16 +224,16 @@ fn nothing_of_a_capture_is_lost_without_a_word() {
     assert_eq!((&read[2]["condition"], &read[2]["id"]), (&"INSURANCE_FUND".into(), &7.into()));
     assert_eq!((&read[3]["mark"], &read[3]["funding_rate"]), (&"11794.15".into(), &"0.0001".into()));
 
-    // A stream that was made before has packages alone: what it cannot hold is counted and told.
+    // An older stream has packages only: other messages are counted and reported.
     let old = Place::new();
     old.run("generate --stream s --messages 1").good();
     old.run("clear s --yes").good();
     let said = old.import("--format binance-raw-ws --on-bad-line skip", &[&file]).good();
     for kind in ["MarkPrice", "TradeCondition"] {
-        assert!(said.contains(&format!("{kind}, which the stream has no record type for")), "{said}");
+        assert!(said.contains(&format!("{kind}, a record type that the stream does not have")), "{said}");
     }
     assert_eq!(old.totals("s")["messages"], 2);
 
     let unit = place.import("--format binance-raw-ws --time-unit ns --again import", &[&file]).good();
-    assert!(!unit.contains("were taken for"), "{unit}");
+    assert!(!unit.contains("were assumed"), "{unit}");
 }

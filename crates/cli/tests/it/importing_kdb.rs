@@ -1,4 +1,4 @@
-//! `import` of kdb+'s files: tables become streams; damage is named; nothing comes twice.
+//! `import` of kdb+'s files: tables become streams; damage is reported; no row is imported twice.
 
 use crate::support::{Place, Run};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tapedb_kdb_ipc::file::{column, flat, log};
 use tapedb_kdb_ipc::{Attribute, Elements, Symbols, Value, Vector};
 
-/// A record of a log: so many rows from a time on, in nanoseconds of the day.
+/// A record of a log: `rows` rows from a time on, in nanoseconds of the day.
 fn update(table: &str, time: i64, rows: i64) -> Value {
     let columns = vec![
         Elements::Timespan((time..time + rows).collect()).into(),
@@ -51,7 +51,7 @@ fn a_log_becomes_a_stream_for_each_table() {
     assert_eq!(counts[3], (Some("tp/quote"), &10.into()));
     let first = place.run("read tp/trade").good();
     assert!(first.starts_with("2022-06-16T00:00:00.000000005Z A trade size=0\n"), "{first}");
-    // Nothing comes twice by mistake.
+    // No row is imported twice by mistake.
     assert!(import(&place, &options, &[&file]).err.contains("was imported into this stream before"));
     assert_eq!(place.messages("tp/trade"), 101);
 
@@ -75,7 +75,7 @@ fn a_damaged_log_is_imported_up_to_the_damage() {
     assert_eq!(place.messages("s"), 30);
     let run = import(&place, &format!("{options} --on-bad-line skip"), &[&file]);
     assert!(run.code == 0 && run.err.contains(&place_of_damage), "{}", run.err);
-    assert!(run.out.contains("30 of them were there from an import that was cut short"), "{}", run.out);
+    assert!(run.out.contains("30 of them were written by the interrupted import"), "{}", run.out);
     assert_eq!(place.messages("s"), 30);
 }
 
@@ -108,12 +108,12 @@ fn a_database_becomes_a_stream_for_each_table() {
 }
 
 #[test]
-fn files_that_are_none_are_refused() {
+fn files_of_other_formats_are_refused() {
     let place = Place::new();
-    let noise = write(place.path("noise"), b"hello, world");
-    assert!(import(&place, "--format kdb-log", &[&noise]).bad(1).contains("at byte 0"));
+    let garbage = write(place.path("garbage"), b"hello, world");
+    assert!(import(&place, "--format kdb-log", &[&garbage]).bad(1).contains("at byte 0"));
     assert!(import(&place, "--format kdb-hdb", &[&place.path("nothing")]).bad(1).contains("check the path"));
-    let folder = noise.parent().expect("a folder");
+    let folder = garbage.parent().expect("a folder");
     assert!(import(&place, "--format kdb-log", &[folder]).bad(1).contains("nothing to import"));
     let file = write(place.path("log"), &log_of(&[update("trade", 5, 1)]));
     let options = format!("--format kdb-log --schema {}", schema(&place).display());

@@ -1,14 +1,14 @@
-//! Imports and other writers that are killed, or asked to end, in the middle.
+//! Imports and other writers that are killed or interrupted.
 
 use crate::support::{Place, end, signal};
 use std::path::Path;
 use std::time::Duration;
 
 const TRADES: &str = "--format us-equity-ticks";
-/// Rows of each of two files: enough to be in the middle for a while.
+/// Rows of each of two files: enough to interrupt the import.
 const ROWS: u64 = 300_000;
 
-/// Starts an import, and sends it a signal once it has written something; the exit code and what is in the stream.
+/// Starts an import, and sends it a signal once it has written a message; the exit code and the messages in the stream.
 fn interrupt(place: &Place, files: &[&Path], name: &str) -> (i32, u64) {
     let child = place.start(place.command(&format!("import --stream s {TRADES}")).args(files));
     while place.messages("s") == 0 {
@@ -20,19 +20,19 @@ fn interrupt(place: &Place, files: &[&Path], name: &str) -> (i32, u64) {
 }
 
 #[test]
-fn a_killed_import_goes_on_exactly() {
+fn a_killed_import_resumes_exactly() {
     let place = Place::new();
     let (a, b) = (place.trades("aaa", ROWS), place.trades("bbb", ROWS));
     let (code, written) = interrupt(&place, &[&a, &b], "KILL");
     assert_eq!(code, -1, "ended by the signal");
     assert!(written > 0 && written < 2 * ROWS, "{written}");
-    // Neither one of the files alone, nor another one, may hide that.
+    // Neither one of the files alone, nor another file, may hide the interrupted import.
     let other = place.trades("ccc", 10);
     for files in [[&*a].as_slice(), &[&other], &[&a, &b, &other]] {
         let run = place.import(&format!("{TRADES} --again skip"), files);
-        assert!(run.code == 1 && run.err.contains("was cut short"), "{}", run.err);
+        assert!(run.code == 1 && run.err.contains("was interrupted"), "{}", run.err);
     }
-    // Killed once more, further on, and with the files in another order.
+    // Killed again, later, with the files in another order.
     let (code, _) = interrupt(&place, &[&b, &a], "KILL");
     assert_eq!(code, -1);
     let run = place.import(&format!("{TRADES} --json"), &[&b, &a]);
@@ -47,7 +47,7 @@ fn a_killed_import_goes_on_exactly() {
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_written() {
+fn ctrl_c_keeps_the_messages_written() {
     let place = Place::new();
     let (a, b) = (place.trades("aaa", ROWS), place.trades("bbb", ROWS));
     let (code, written) = interrupt(&place, &[&a, &b], "INT");
@@ -60,14 +60,14 @@ fn ctrl_c_keeps_what_was_written() {
 }
 
 #[test]
-fn a_stream_that_others_wrote_to_is_not_gone_on_with() {
+fn an_import_does_not_resume_after_other_writers() {
     let place = Place::new();
     let (a, b) = (place.trades("aaa", ROWS), place.trades("bbb", ROWS));
     interrupt(&place, &[&a, &b], "INT");
     place.run("generate --stream s --messages 10").good();
     let before = place.messages("s");
     let error = place.import(TRADES, &[&a, &b]).bad(1);
-    assert!(error.contains("the stream has others than the files"), "{error}");
+    assert!(error.contains("the stream differs from the files"), "{error}");
     assert_eq!(place.messages("s"), before);
     place.import(&format!("{TRADES} --again import"), &[&a]).good();
     assert_eq!(place.messages("s"), before + ROWS);
@@ -86,7 +86,7 @@ fn generate_ends_cleanly() {
     let run = end(child);
     assert_eq!((run.code, run.err.as_str()), (130, ""));
     assert_eq!(place.totals("feed")["messages"], place.messages("feed"));
-    // A second writer is told, a reader is not in the way.
+    // A second writer gets an error, a reader does not disturb.
     let child = place.start(&mut place.command("generate --stream feed --messages 1G"));
     while place.messages("feed") == 0 {
         std::thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! A client of kdb+, as a q process would be one.
+//! A client of kdb+, like a q process.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use tapedb_kdb_ipc::file::log;
 use tapedb_kdb_ipc::{Atom, Elements, Event, Kind, Limits, Session, Value, greeting, message};
 
-/// What is waited for at most.
+/// Maximum time of every wait.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One end of a connection. All fails once the other end is gone.
+/// One end of a connection. Every call fails once the other end is closed.
 pub struct KdbClient {
     socket: TcpStream,
     session: Session,
-    /// Asynchronous messages that came while a response was waited for.
+    /// Asynchronous messages that arrived before a response.
     came: VecDeque<Value>,
 }
 
 impl KdbClient {
-    /// Connects, as soon as there is somebody.
+    /// Connects, as soon as a server listens.
     pub fn connect(address: &str) -> Self {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -65,17 +65,17 @@ impl KdbClient {
         }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.socket.write_all(bytes)
     }
 
-    /// Sends an update that nobody waits for.
+    /// Sends an update asynchronously.
     pub fn send(&mut self, update: &Value) -> io::Result<()> {
         self.send_bytes(&message(Kind::Asynchronous, update).expect("a message"))
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a question, and waits for the answer.
     pub fn ask(&mut self, text: &str) -> io::Result<Value> {
         self.ask_value(&Value::text(text))
     }
@@ -91,7 +91,7 @@ impl KdbClient {
         }
     }
 
-    /// A number that is asked for.
+    /// The answer to a question, as a number.
     pub fn long(&mut self, text: &str) -> io::Result<u64> {
         match self.ask(text)? {
             Value::Atom(Atom::Long(value)) => Ok(value as u64),
@@ -111,7 +111,7 @@ impl KdbClient {
     }
 }
 
-/// `` (`.u.upd;`trade;columns) `` with rows numbered in their size.
+/// `` (`.u.upd;`trade;columns) `` ; the size of a row is its number.
 pub fn trades(first: u64, rows: u64) -> Value {
     let numbers = || first..first + rows;
     let symbols: tapedb_kdb_ipc::Symbols = numbers().map(|number| format!("S{}", number % 7)).collect();

@@ -8,7 +8,7 @@ fn settings(place: &Place) -> Value {
 }
 
 #[test]
-fn settings_are_chosen_and_altered() {
+fn settings_are_set_and_altered() {
     let place = Place::new();
     let schema = place.path("schema");
     std::fs::write(&schema, "message Tick { price: f64 }").unwrap();
@@ -26,7 +26,7 @@ fn settings_are_chosen_and_altered() {
     assert!(place.run("alter feed").bad(2).contains("name a setting"));
     assert!(place.run("alter feeds --cold").bad(1).contains("no stream \"feeds\""));
     assert_eq!(place.run("alter feed --keep-for ever").code, 2);
-    // What describes a stream makes one like it.
+    // The description of a stream creates an equal one.
     let text = place.run("desc feed").good();
     std::fs::write(&schema, text).unwrap();
     place.run(&create.replace("feed", "other")).good();
@@ -45,9 +45,9 @@ fn sealing_and_renaming_change_no_message() {
     assert_eq!(place.totals("us-equities"), before);
 }
 
-/// Enough of it that columns are encoded in every way that the tier knows, over several blocks.
+/// Large enough for every encoding of the tier, over several blocks.
 #[test]
-fn a_large_book_stays_what_it_was_in_the_cold_tier() {
+fn a_large_book_is_unchanged_in_the_cold_tier() {
     let place = Place::new();
     place.run("generate --stream feed --messages 60k").good();
     let before = place.totals("feed");
@@ -63,12 +63,12 @@ fn a_large_book_stays_what_it_was_in_the_cold_tier() {
 fn a_symbol_is_renamed() {
     let place = Place::new();
     place.run("generate --stream bars --kind bars --messages 100").good();
-    // It is told where no message has the symbol.
+    // A symbol without messages is reported.
     let of = |symbol: &str| place.run(&format!("read bars --symbols {symbol}")).out.lines().count();
     let (before, other) = (of("S000001"), of("S000002"));
     assert!(before > 0 && other > 0);
-    let told = place.run("rename bars --symbol S000001 NEW").good();
-    assert!(told.contains("renamed symbol \"S000001\""), "{told}");
+    let text = place.run("rename bars --symbol S000001 NEW").good();
+    assert!(text.contains("renamed symbol \"S000001\""), "{text}");
     assert_eq!((of("NEW"), of("S000001"), of("S000002")), (before, 0, other));
     assert!(place.run("symbols bars").good().lines().any(|symbol| symbol == "NEW"));
     assert!(place.run("rename bars --symbol S000001 X").bad(1).contains("no symbol \"S000001\""));
@@ -77,7 +77,7 @@ fn a_symbol_is_renamed() {
 }
 
 #[test]
-fn what_is_read_can_be_loaded_and_rewritten() {
+fn output_of_read_can_be_loaded_and_rewritten() {
     let place = Place::new();
     place.run("generate --stream bars --kind bars --messages 200").good();
     let all = place.run("read bars --output json").good();
@@ -91,7 +91,7 @@ fn what_is_read_can_be_loaded_and_rewritten() {
     assert_eq!(place.totals("copy"), place.totals("bars"));
     assert_eq!(place.run("load copy --json").json()[0]["messages"], 0);
 
-    // The second minute once more, without its first message and with another one twice.
+    // The second minute again, without its first message and with another one twice.
     let (from, to) = ("2024-01-02T14:31:00Z", "2024-01-02T14:32:00Z");
     let minute = place.run(&format!("read copy --from {from} --to {to} --output json")).good();
     let lines: Vec<&str> = minute.lines().collect();
@@ -119,7 +119,7 @@ fn what_is_read_can_be_loaded_and_rewritten() {
 }
 
 #[test]
-fn messages_are_deleted_only_when_told_to() {
+fn messages_are_deleted_only_after_confirmation() {
     let place = Place::new();
     place.run("generate --stream feed --messages 1k").good();
     let summary = place.run("streams --json").json().remove(0);

@@ -1,4 +1,4 @@
-//! `load`, `topic publish` and other commands at the end of a pipe: what comes is stored when it comes, and signals end them.
+//! `load`, `topic publish` and other commands at the end of a pipe: input is stored as it arrives, and signals end them.
 
 use crate::support::{Place, Run, end, signal};
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What is waited for at most, before it is taken for hanging.
+/// Maximum time of every wait.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const SCHEMA: &str = "message Tick { price: decimal64, size: u32?, at: timestamp? }";
@@ -50,7 +50,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The child's end, which must come by itself.
+/// Waits for the child to end by itself.
 #[track_caller]
 fn ended(mut child: Child) -> Run {
     wait_until("it ends", || child.try_wait().expect("it can be looked at").is_some());
@@ -62,7 +62,7 @@ fn sizes(place: &Place) -> Vec<u64> {
 }
 
 #[test]
-fn what_came_before_a_pause_is_seen_and_survives_a_kill() {
+fn messages_before_a_pause_are_visible_and_survive_a_kill() {
     let place = place();
     let mut child = piped(&mut place.command("load ticks"));
     for count in 1..=3 {
@@ -75,12 +75,12 @@ fn what_came_before_a_pause_is_seen_and_survives_a_kill() {
 }
 
 #[test]
-fn input_that_never_pauses_is_seen_after_the_interval() {
+fn input_without_pauses_is_visible_after_the_interval() {
     let place = place();
     let mut child = piped(&mut place.command("load ticks --flush-interval 50ms"));
     let mut sent = 0;
     wait_until("it is seen", || {
-        // More often than any pause is long.
+        // More often than the shortest pause.
         for _ in 0..20 {
             send(&mut child, line(sent));
             sent += 1;
@@ -94,16 +94,16 @@ fn input_that_never_pauses_is_seen_after_the_interval() {
 }
 
 #[test]
-fn signals_end_it_when_all_that_was_sent_is_stored() {
+fn signals_end_it_after_all_input_is_stored() {
     for (name, code) in [("TERM", 143), ("INT", 130)] {
         let place = place();
         let mut child = piped(&mut place.command("load ticks"));
         send(&mut child, line(0));
         wait_until("it reads", || place.messages("ticks") == 1);
-        // Less than a pipe holds, so all of it has been sent when the signal comes; the last line has not ended.
+        // Less than a pipe holds, so all of it is sent before the signal; the last line is incomplete.
         send(&mut child, lines(1..600) + "{\"symbol\"");
         signal(&child, name);
-        // A second one, as from a terminal and a supervisor, costs nothing that was sent.
+        // A second signal, as from a terminal and a supervisor, loses no input.
         signal(&child, name);
         let run = ended(child);
         assert_eq!((run.code, run.out.as_str()), (code, "loaded 600 messages into stream \"ticks\"\n"));
@@ -139,7 +139,7 @@ fn bad_lines_do_not_end_a_recorder_that_skips_them() {
     let all: Vec<u8> = bad.iter().flat_map(|line| [line, b"\n".as_slice()].concat()).collect();
     assert!(std::fs::read(&kept).unwrap() == all, "each as it came");
 
-    // Once more from the file, appending to it, which would never end.
+    // Reading the file while appending to it would never end.
     let again = format!("load ticks {0} --on-bad-line {0}", kept.display());
     assert!(place.run(&again).bad(2).contains("name another file"));
     let run = place.run(&format!("load ticks {} --on-bad-line skip", kept.display()));
@@ -149,7 +149,7 @@ fn bad_lines_do_not_end_a_recorder_that_skips_them() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_skipped_in_bounded_memory() {
+fn a_line_over_the_limit_is_skipped_in_bounded_memory() {
     let place = place();
     let kept = place.path("bad.jsonl");
     let mut child = piped(&mut place.command(&format!("load ticks --on-bad-line {}", kept.display())));
@@ -170,7 +170,7 @@ fn a_line_that_is_too_long_is_skipped_in_bounded_memory() {
 }
 
 #[test]
-fn a_named_pipe_is_waited_for_and_signals_end_the_waiting() {
+fn signals_end_the_wait_for_a_named_pipe() {
     let place = place();
     let pipe = place.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -181,14 +181,14 @@ fn a_named_pipe_is_waited_for_and_signals_end_the_waiting() {
     wait_until("it reads", || place.messages("ticks") == 1);
     drop(writer);
     assert_eq!(ended(child).good(), "loaded 1 messages into stream \"ticks\"\n");
-    // Nobody writes, and nobody ever has.
+    // There never was a writer.
     let child = load();
     wait_until("it listens", || listens(&child));
     signal(&child, "INT");
     assert_eq!(ended(child).code, 130);
 }
 
-/// Whether it waits for its input and for signals: it has the thread that looks after signals while it does.
+/// Whether it waits for input and signals: then it has the thread for signals.
 fn listens(child: &Child) -> bool {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", child.id())) else { return false };
     let name =
@@ -197,7 +197,7 @@ fn listens(child: &Child) -> bool {
 }
 
 #[test]
-fn waiting_for_a_schema_or_a_script_ends_with_a_signal() {
+fn signals_end_the_wait_for_a_schema_or_a_script() {
     let place = place();
     for (line, beginning) in [("create ticks --schema -", "message"), ("shell", "# a comment\n")] {
         let (reader, mut writer) = std::io::pipe().unwrap();
@@ -212,7 +212,7 @@ fn waiting_for_a_schema_or_a_script_ends_with_a_signal() {
 }
 
 #[test]
-fn a_pipe_into_a_server_is_seen_as_it_comes() {
+fn a_pipe_into_a_server_is_visible_as_it_arrives() {
     let place = place();
     let mut server = Command::new(env!("CARGO_BIN_EXE_tapedb"));
     server.args(["--json", "server", "--listen", "127.0.0.1:0", "--http", "off", "--log", "error", "--db"]);
@@ -244,7 +244,7 @@ fn a_pipe_into_a_server_is_seen_as_it_comes() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_pipe_into_a_topic_is_published_as_it_comes() {
+fn a_pipe_into_a_topic_is_published_as_it_arrives() {
     use tapedb_topic::{Folder, Topic};
     let place = place();
     let (folder, schema) = (place.path("topics"), place.path("ticks.schema"));
@@ -313,7 +313,7 @@ fn times_are_not_guessed() {
 }
 
 #[test]
-fn a_rewrite_asks_and_refuses_nothing_at_all() {
+fn a_rewrite_asks_and_refuses_empty_input() {
     let place = place();
     let file = place.path("ticks.jsonl");
     std::fs::write(&file, lines(0..3)).unwrap();
@@ -322,14 +322,14 @@ fn a_rewrite_asks_and_refuses_nothing_at_all() {
     let rewrite = |file: &Path, more: &str| {
         place.run(&format!("rewrite ticks {} --from 2026-01-05 --to 2026-01-06 {more}", file.display()))
     };
-    assert!(rewrite(&file, "").bad(1).contains("--yes"), "nobody is there to ask");
+    assert!(rewrite(&file, "").bad(1).contains("--yes"), "standard input is not a terminal");
     let empty = place.path("empty.jsonl");
     std::fs::write(&empty, "\n").unwrap();
     for more in ["", "--yes"] {
         assert!(rewrite(&empty, more).bad(1).contains("--empty"));
     }
     assert!(rewrite(&empty, "--empty").bad(1).contains("--yes"));
-    // Standard input that has nothing, as when what should write it has failed.
+    // Empty standard input, as after a failed writer.
     let bare = "rewrite ticks --from 2026-01-05 --to 2026-01-06 --yes";
     assert!(place.run(bare).bad(1).contains("--empty"));
     assert_eq!(place.totals("ticks"), before);

@@ -25,7 +25,7 @@ fn generates_and_describes() {
 }
 
 #[test]
-fn more_data_go_on_after_those_there_are() {
+fn more_data_continue_after_the_last_message() {
     let place = Place::new();
     place.run("generate --stream bars --kind bars --messages 20 --interval 1s").good();
     place.run("generate --stream bars --kind bars --messages 20 --interval 1s").good();
@@ -52,17 +52,17 @@ fn a_description_makes_the_same_stream() {
     assert_eq!(objects[0]["schema"], place.run("desc feed --json").json()[0]["schema"]);
     assert_eq!((&objects[0]["durability"], &objects[0]["late"]), (&"sync".into(), &"refuse".into()));
     assert!(place.run(&line).bad(1).contains("there is a stream \"copy\" already"));
-    // One that no other process can read.
+    // A transient stream, which other processes cannot read.
     place.run(&format!("create memory --durability transient --schema {}", schema.display())).good();
     assert_eq!(place.run("desc memory --json").json()[0]["durability"], "transient");
     assert!(place.run("read memory").bad(1).contains("in the memory of the process that writes it"));
-    // The stream takes what the schema says.
+    // The stream takes messages of the schema.
     place.run("generate --stream copy --messages 10").good();
     assert_eq!(place.totals("feed"), place.totals("copy"));
 }
 
 #[test]
-fn deletes_only_when_told_to() {
+fn deletes_only_after_confirmation() {
     let place = Place::new();
     place.run("generate --stream feed --messages 10").good();
     assert!(place.run("delete feed").bad(1).contains("--yes"));
@@ -101,7 +101,7 @@ fn a_damaged_stream_hides_no_other_and_can_be_deleted() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_names_are_reported() {
     let place = Place::new();
     for line in ["streams", "read feed", "tail feed", "desc feed", "symbols feed", "delete feed --yes"] {
         let error = place.run(line).bad(1);
@@ -156,7 +156,7 @@ fn every_command_has_help() {
         let text = help(&[command]);
         assert!(text.contains("Example") && text.contains("--db <DIR"), "{text}");
     }
-    assert!(help(&["bench", "storage"]).contains("views over bytes"));
+    assert!(help(&["bench", "storage"]).contains("without validation"));
     assert!(help(&["bench", "codec"]).contains("valgrind"));
     assert!(help(&["demo"]).contains("is replaced"));
 }

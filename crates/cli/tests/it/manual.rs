@@ -1,4 +1,4 @@
-//! What a new user meets first: completions, manual pages, the version, errors for programs, databases that are not made by typos.
+//! Completions, manual pages, the version, errors in JSON, and no databases by mistyped paths.
 
 use crate::support::{Place, Run};
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn every_shell_has_completions() {
         let script = Run::plain(&format!("completions {shell}")).good();
         assert!(script.contains("on-bad-line") && script.contains("completions"), "{shell}");
     }
-    // As far as there is a shell to try it in.
+    // Only for shells that are installed.
     let script = Run::plain("completions bash").good();
     let mut bash = Command::new("bash");
     let Ok(mut bash) = bash.args(["-n", "-s"]).stdin(Stdio::piped()).spawn() else { return };
@@ -39,8 +39,8 @@ fn every_command_has_a_manual_page() {
 fn the_version_names_the_commit() {
     let version = Run::plain("--version").good();
     assert!(version.starts_with(concat!("tapedb ", env!("CARGO_PKG_VERSION"))), "{version}");
-    // Of a build for tests nothing is known but what an archive says.
-    let shown = commit::told().map(|commit| format!(" ({commit})")).unwrap_or_default();
+    // A build for tests has no commit, except in an archive.
+    let shown = commit::given().map(|commit| format!(" ({commit})")).unwrap_or_default();
     assert!(version.ends_with(&format!("{shown}\n")), "{version}");
     let head =
         Command::new("git").args(["rev-parse", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
@@ -49,7 +49,7 @@ fn the_version_names_the_commit() {
         assert!(head.starts_with(commit.trim_end_matches('+')), "{commit} {head}");
         assert!(!commit::git_files().is_empty());
     }
-    // What `git archive` writes in its place is a commit, and what it replaces is none.
+    // `git archive` replaces a placeholder by a commit.
     assert_eq!(
         commit::shortened("0123456789abcdef0123456789abcdef01234567\n").as_deref(),
         Some("0123456789ab")
@@ -75,13 +75,13 @@ fn programs_read_errors_as_objects() {
     assert!(code == 2 && error.contains("--from") && error.contains("yesterday"), "{error}");
     let (code, error) = object("--json load");
     assert!(code == 2 && error.contains("--db") && !error.contains("error:"), "{error}");
-    // Help that was asked for is none.
+    // Requested help is not an error.
     let help = Run::plain("--json load --help");
     assert!(help.code == 0 && help.out.contains("flush-interval"));
 }
 
 #[test]
-fn a_typo_makes_no_database() {
+fn a_mistyped_path_creates_no_database() {
     let place = Place::new();
     let (db, schema) = (place.db().display().to_string(), place.path("t.schema"));
     std::fs::write(&schema, "message Tick { price: f64 }").unwrap();
@@ -107,7 +107,7 @@ fn a_typo_makes_no_database() {
         assert!(error.contains(&db), "{line}: {error}");
         assert!(!place.db().exists(), "{line}");
     }
-    // An empty directory is none either: a disk may not be mounted.
+    // Nor in an empty directory: it may be a mount point without its disk.
     std::fs::create_dir(place.db()).unwrap();
     assert!(Run::plain(&format!("server --db {db} --listen off --http off")).bad(1).contains("--create"));
     assert_eq!(place.db().read_dir().unwrap().count(), 0);
@@ -119,7 +119,7 @@ fn a_typo_makes_no_database() {
 }
 
 #[test]
-fn a_package_has_what_belongs_to_the_command() {
+fn a_package_has_the_files_of_the_command() {
     let place = Place::new();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/package");
     let made = Command::new(script)

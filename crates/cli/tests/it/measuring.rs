@@ -1,10 +1,10 @@
-//! The demo and the benchmarks, small, so that none rots. No time is asserted.
+//! The demo, and every case of the benchmarks in a small form, so that all keep working. No time is asserted.
 
 use crate::support::{Place, Run};
 use serde_json::Value;
 
 #[test]
-fn the_demo_proves_what_it_says() {
+fn the_demo_prints_its_proof() {
     let place = Place::new();
     let line = "demo --messages 20k --live-rate 20k --live-time 100ms";
     let text = place.run(line).good();
@@ -15,22 +15,22 @@ fn the_demo_proves_what_it_says() {
     assert!(text.contains("Proven: every reader saw every message once"), "{text}");
     assert_eq!(text.matches(" ok\n").count(), 4, "{text}");
 
-    // Once more over the same database, for a program.
+    // Again in the same database, with JSON output.
     let summary = place.run(&format!("{line} --readers 2 --keep --json")).json().remove(0);
     assert_eq!((summary["readers"].as_u64(), summary["proven"].as_bool()), (Some(2), Some(true)));
     assert!(summary["messages"].as_u64() >= Some(20_000), "{summary}");
-    // What the demo leaves is a database like any other.
+    // The demo leaves a normal database.
     assert_eq!(Some(place.messages("demo")), summary["messages"].as_u64());
     assert_eq!(place.totals("demo")["checksum"], summary["checksum"]);
 }
 
 #[test]
-fn the_demo_replaces_only_what_a_demo_made() {
+fn the_demo_replaces_only_streams_of_a_demo() {
     let place = Place::new();
     let line = "demo --messages 1k --live-time 10ms --readers 1 --json";
     place.run("generate --stream feed --messages 10").good();
     place.run("generate --stream demo --messages 10").good();
-    assert!(place.run(line).bad(1).contains("that no demo made"));
+    assert!(place.run(line).bad(1).contains("not created by a demo"));
     assert_eq!((place.messages("demo"), place.messages("feed")), (10, 10));
     place.run("delete demo --yes").good();
     place.run(&format!("{line} --keep")).good();
@@ -40,7 +40,7 @@ fn the_demo_replaces_only_what_a_demo_made() {
 }
 
 #[test]
-fn the_demo_ends_at_a_rate_that_cannot_be_kept() {
+fn the_demo_ends_at_a_rate_that_is_too_high() {
     let place = Place::new();
     let summary = place.run("demo --messages 1k --live-rate 1000G --live-time 20ms --json").json().remove(0);
     assert_eq!(summary["proven"].as_bool(), Some(true));
@@ -86,7 +86,7 @@ fn the_storage_benchmark_reports_every_case() {
     assert!(!place.db().exists(), "the benchmark removes its database");
 }
 
-/// A row has all that programs read, and its median lies between the others.
+/// A row has all fields, and its median is between minimum and maximum.
 #[track_caller]
 fn check_row(row: &Value, (bench, runs): (&str, u64)) {
     let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} of {row}"));
@@ -109,7 +109,7 @@ fn loading_until_all_is_sealed_is_measured_alone() {
 }
 
 #[test]
-fn recorded_data_are_measured_where_they_are() {
+fn recorded_data_are_measured_if_available() {
     let place = Place::new();
     for folder in ["aig", "spy"] {
         std::fs::create_dir_all(place.path("data/us-equity-ticks").join(folder)).unwrap();
@@ -138,7 +138,7 @@ fn recorded_data_are_measured_where_they_are() {
             check_row(row, ("storage", 1));
         }
     }
-    // Quotes are the rows that rivals get, ticks all.
+    // `quotes` are the rows that rivals get, `ticks` are all rows.
     let messages = |set: &str| row_of(&rows, &format!("messages.{set}"), "messages")["value"].as_f64();
     assert_eq!(["quotes", "ticks", "book"].map(messages), [Some(500.0), Some(502.0), Some(1.0)]);
 }
@@ -189,13 +189,13 @@ fn the_codec_benchmark_selects_cases() {
     let rows = Run::plain("bench codec --rounds 1 --round-time 20us --case trade.validate --json").json();
     let cases: Vec<&str> = rows.iter().filter_map(|row| row["case"].as_str()).collect();
     assert_eq!(cases, ["trade.validate", "trade", "trade"]);
-    assert!(Run::plain("bench codec --case fly").bad(2).contains("there are empty.compiled.encode"));
-    // What valgrind counts says nothing.
+    assert!(Run::plain("bench codec --case fly").bad(2).contains("the cases are empty.compiled.encode"));
+    // A run for valgrind prints nothing.
     assert_eq!(Run::plain("bench codec --case book --laps 2").good(), "");
 }
 
 #[test]
-fn instructions_are_counted_or_it_is_said_what_to_install() {
+fn instructions_are_counted_or_the_program_to_install_is_named() {
     let run = Run::plain("bench codec --instructions --case empty.validate --json");
     if run.code != 0 {
         assert!(run.bad(1).contains("apt install valgrind"));
@@ -304,7 +304,7 @@ fn the_benchmarks_through_a_server_report_every_case() {
     }
     let plot = std::fs::read_to_string(place.path("plot.svg")).unwrap();
     assert!(plot.contains("latency.stream.uds.spin.idle20"), "{plot}");
-    // What was kept is shown and drawn again without measuring.
+    // Stored rows are printed and drawn again without a measurement.
     let kept = place
         .run("bench live --messages 4k --pairs 2 --runs 2 --transport tcp --content mixed --json")
         .good();

@@ -1,4 +1,4 @@
-//! `read`: formats, filters, order; and outputs that nobody reads to the end.
+//! `read`: formats, filters, order; and output that is closed early.
 
 use crate::support::{Place, end};
 use serde_json::Value;
@@ -130,7 +130,7 @@ fn a_closed_pipe_ends_quietly() {
 }
 
 #[test]
-fn damage_is_told_and_left_out() {
+fn damage_is_reported_and_skipped() {
     let place = filled();
     let log = place.db().join("streams/feed/0/00000000000000000000.log");
     let mut bytes = std::fs::read(&log).unwrap();
@@ -145,7 +145,7 @@ fn damage_is_told_and_left_out() {
 }
 
 #[test]
-fn reading_begins_where_it_is_told() {
+fn reading_starts_at_the_given_position() {
     let place = filled();
     let all = place.run("read feed").good();
     let lines: Vec<&str> = all.lines().collect();
@@ -163,7 +163,7 @@ fn reading_begins_where_it_is_told() {
 }
 
 #[test]
-fn the_name_of_a_file_says_its_form() {
+fn the_name_of_a_file_implies_its_format() {
     let place = filled();
     let read = |options: &str, name: &str| {
         let path = place.path(name);

@@ -1,7 +1,7 @@
-//! The README's shell blocks, run as they stand, one after the other, by one shell in an empty directory.
+//! The README's shell blocks, run unchanged one after another by one shell in an empty directory.
 //!
-//! Blocks that begin with `sh no-run` need a network, recorded data, or a terminal. Ports and the name of the topic are those of
-//! the whole machine: here they are others.
+//! Blocks that begin with `sh no-run` need a network, recorded data, or a terminal. Ports and topics belong to the whole
+//! machine: here they are replaced.
 
 use std::fmt::Write as _;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long all blocks may take, before they are taken for hanging.
+/// Maximum time of all blocks.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The blocks of a page that are to be run.
@@ -32,7 +32,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port()
 }
 
-/// A process group, killed when dropped: servers that a block has left running.
+/// A process group, killed when dropped, with servers that a block started.
 struct Group(u32);
 
 impl Drop for Group {
@@ -44,7 +44,7 @@ impl Drop for Group {
     }
 }
 
-/// A topic that a block may have left, removed when dropped.
+/// A topic of a block, removed when dropped.
 struct Left(String);
 
 impl Drop for Left {
@@ -73,16 +73,16 @@ fn the_shell_blocks_of_the_readme_run_as_they_stand() {
     let (status, out) = run(&script, directory.path());
     drop(left);
     assert!(status, "{out}\n--- of\n{script}");
-    // What the blocks are there to show.
+    // The results that the blocks show.
     for shown in ["loaded 1 messages", "AAPL", "rows sent and acknowledged"] {
         assert!(out.contains(shown), "{shown}: {out}");
     }
 }
 
-/// Runs a script; whether it went well, and what it printed.
+/// Runs a script; whether it succeeded, and its output.
 fn run(script: &str, directory: &Path) -> (bool, String) {
     let (file, log) = (directory.join("readme.sh"), directory.join("readme.log"));
-    // Defaults that the text does not show are replaced like the text: what is not named listens elsewhere.
+    // Default addresses that the text does not show are replaced too.
     let listen = script.lines().find_map(|line| line.split("localhost:").nth(1)).unwrap_or_default();
     let listen: String = listen.chars().take_while(char::is_ascii_digit).collect();
     std::fs::write(&file, script).unwrap();

@@ -1,4 +1,4 @@
-//! Recorded market data, where they are at hand: in the folder named by `TAPEDB_DATA`.
+//! Recorded market data, if available, in the folder `TAPEDB_DATA`.
 
 use crate::support::Place;
 use std::collections::HashMap;

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A server that is running, ended when dropped.
+/// A running server, ended when dropped.
 pub struct Served(Child);
 
 impl Drop for Served {
@@ -18,7 +18,7 @@ impl Drop for Served {
 }
 
 impl Served {
-    /// Starts it, and waits until it says where it is.
+    /// Starts it, and waits for its addresses.
     pub fn start(directory: &Path, more: &[&str]) -> (Self, Value) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
         command.args([
@@ -40,7 +40,7 @@ impl Served {
         (served, ready)
     }
 
-    /// Sends a signal, and waits for the end: its exit code, and what it wrote down.
+    /// Sends a signal, and waits for the end: its exit code and its log.
     #[cfg(unix)]
     fn end(mut self, signal: &str) -> (i32, String) {
         let pid = self.0.id().to_string();
@@ -51,7 +51,7 @@ impl Served {
     }
 }
 
-/// The command, with a server in place of the database of a place, which is also its home. `{}` stands for the server.
+/// The command with a server instead of the database of a place, which is also its home. `{}` stands for the server.
 fn remotely(place: &Place, ready: &Value, line: &str) -> Command {
     let url = format!("tape://{}", ready["tcp"].as_str().expect("it listens"));
     let line = if line.contains("{}") { line.replace("{}", &url) } else { format!("{line} --db {url}") };
@@ -87,7 +87,7 @@ fn user(users: &Path, line: &str, input: &str) -> (i32, String) {
 
 #[cfg(unix)]
 #[test]
-fn a_server_says_where_it_is_and_ends_in_good_order() {
+fn a_server_prints_its_addresses_and_shuts_down_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let (served, ready) = Served::start(directory.path(), &[]);
     assert!(ready["tcp"].as_str().unwrap().starts_with("127.0.0.1:"), "{ready}");
@@ -146,8 +146,8 @@ fn a_server_copies_topics_and_what_was_published_before_its_end() {
     send(4900);
     let (code, log) = served.end("-TERM");
     assert_eq!(code, 0, "{log}");
-    for told in ["waiting for it", "copying a topic", "copied=5000"] {
-        assert!(log.contains(told), "{told}: {log}");
+    for line in ["waiting for it", "copying a topic", "copied=5000"] {
+        assert!(log.contains(line), "{line}: {log}");
     }
     let read =
         Run::plain(&format!("read copied --db {} --output none --json", db.display())).json().remove(0);
@@ -221,7 +221,7 @@ fn users_are_added_changed_and_removed() {
 }
 
 #[test]
-fn files_are_imported_over_a_server_once_and_gone_on_with() {
+fn files_are_imported_once_over_a_server_and_resumed() {
     let place = Place::new();
     let (_served, ready) = Served::start(&place.path("."), &[]);
     let import = |options: &str, file: &Path| {
@@ -234,7 +234,7 @@ fn files_are_imported_over_a_server_once_and_gone_on_with() {
     assert!(import("", &file).good().contains("300 messages of 1 files"));
     assert!(import("", &file).bad(1).contains("was imported into this stream before"));
     assert!(import("--again skip", &file).good().contains("was there"));
-    // Who keeps the ledger elsewhere knows nothing of it.
+    // With another folder of ledgers the file is not recorded.
     let elsewhere = format!("--ledgers {}", place.path("ledgers").display());
     assert!(import(&elsewhere, &file).good().contains("300 messages"));
 
@@ -246,11 +246,11 @@ fn files_are_imported_over_a_server_once_and_gone_on_with() {
     assert_eq!((&totals["messages"], &totals["resumed"]), (&3.into(), &2.into()));
     let all = run(remotely(&place, &ready, "read s --output none --json")).json().remove(0);
     assert_eq!(all["messages"], 603);
-    assert!(place.import("--format us-equity-ticks --ledgers x", &[&file]).bad(2).contains("leave it out"));
+    assert!(place.import("--format us-equity-ticks --ledgers x", &[&file]).bad(2).contains("omit it"));
 }
 
 #[test]
-fn every_command_takes_the_url_of_a_server_or_says_why_not() {
+fn every_command_accepts_the_url_of_a_server_or_refuses_it_with_a_reason() {
     let place = Place::new();
     let (_served, ready) = Served::start(&place.path("."), &[]);
     std::fs::write(place.path("s.schema"), "message Tick { price: f64 }").unwrap();
@@ -322,7 +322,7 @@ fn every_command_takes_the_url_of_a_server_or_says_why_not() {
 
 #[cfg(unix)]
 #[test]
-fn whatever_connects_the_log_stays_short() {
+fn the_log_stays_short_under_many_connections() {
     let directory = tempfile::tempdir().unwrap();
     let (served, ready) = Served::start(directory.path(), &[]);
     let address = ready["tcp"].as_str().unwrap();
@@ -343,11 +343,11 @@ fn whatever_connects_the_log_stays_short() {
 }
 
 #[test]
-fn the_settings_that_come_with_the_unit_are_settings() {
+fn the_settings_of_the_unit_are_valid() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/server.toml");
     let text = Run::plain(&format!("server --print-config --config {file}")).good();
     assert!(text.contains("unix_socket = \"/run/tapedb/tapedb.sock\""), "{text}");
-    // What is commented out there is right too.
+    // Commented-out settings are valid too.
     let all = std::fs::read_to_string(file).unwrap();
     let users = all.lines().filter(|line| line.starts_with("# users") || line.starts_with("# listen"));
     let users: Vec<&str> = users.map(|line| line.trim_start_matches("# ")).collect();
@@ -382,7 +382,7 @@ fn a_status_is_shown_over_http_and_with_a_login() {
     assert!(status.contains("bars") && status.contains("1,000") && status.contains("ann"), "{status}");
     let json = as_ann(&format!("server status {url} --json")).json().remove(0);
     assert_eq!((&json["streams"][0]["name"], &json["appended"]["messages"]), (&"bars".into(), &1000.into()));
-    assert!(as_ann("server status nowhere").bad(2).contains("is no URL"));
+    assert!(as_ann("server status nowhere").bad(2).contains("is not a URL"));
     assert!(as_ann("server status http://127.0.0.1:1").bad(1).contains("cannot be reached"));
     let wrong = format!("server status http://{}", ready["tcp"].as_str().unwrap());
     assert!(as_ann(&wrong).bad(1).contains("health and metrics"));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// What a run of the command printed, and its exit code.
+/// Output of a run of the command, and its exit code.
 pub struct Run {
     pub code: i32,
     pub out: String,
@@ -27,14 +27,14 @@ impl Run {
         Self::of(command.output().expect("the command runs"))
     }
 
-    /// Standard output of a run that went well and had nothing to complain about.
+    /// Standard output of a run that succeeded without warnings.
     #[track_caller]
     pub fn good(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
         self.out
     }
 
-    /// What a run said that failed with `code`, printed nothing, and said so in one line, with `--json` in an object.
+    /// The error of a run that failed with `code` and printed only that error, in one line, or with `--json` in an object.
     #[track_caller]
     pub fn bad(self, code: i32) -> String {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{}", self.err);
@@ -54,7 +54,7 @@ impl Run {
     }
 }
 
-/// A directory with a database, gone at the end.
+/// A directory with a database, removed at the end.
 pub struct Place {
     directory: TempDir,
 }
@@ -72,7 +72,7 @@ impl Place {
         self.path("db")
     }
 
-    /// The command: words of `line`, then the database, which is made by those that make one.
+    /// The command: the words of `line`, then the database, which is created by commands that can create one.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
         command.args(line.split_whitespace()).arg("--db").arg(self.db()).stdin(Stdio::null());
@@ -95,7 +95,7 @@ impl Place {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
     }
 
-    /// Counts and checksum of everything in streams.
+    /// Counts and checksum of all messages of streams.
     pub fn totals(&self, streams: &str) -> Value {
         let mut totals = self.run(&format!("read {streams} --output none --json")).json().remove(0);
         for key in ["seconds", "messages_per_second"] {
@@ -104,7 +104,7 @@ impl Place {
         totals
     }
 
-    /// Messages of a stream; 0 while it is not there.
+    /// Messages of a stream; 0 before it exists.
     pub fn messages(&self, stream: &str) -> u64 {
         let run = self.run("streams --json");
         let objects = run.out.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
@@ -114,7 +114,7 @@ impl Place {
             .sum()
     }
 
-    /// A zip with so many trades of a symbol, one a millisecond.
+    /// A zip with trades of a symbol, one a millisecond.
     pub fn trades(&self, symbol: &str, rows: u64) -> PathBuf {
         let mut csv = String::new();
         for row in 0..rows {
@@ -151,7 +151,7 @@ pub fn signal(child: &Child, name: &str) {
     assert!(status.expect("kill runs").success());
 }
 
-/// Waits for a child that was told to end.
+/// Waits for a child to end.
 pub fn end(child: Child) -> Run {
     Run::of(child.wait_with_output().expect("the command ends"))
 }

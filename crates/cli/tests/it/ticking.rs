@@ -8,11 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What is waited for at most.
+/// Maximum time of every wait.
 const PATIENCE: Duration = Duration::from_secs(120);
 pub const TABLES: &str = "trade:([]time:`timespan$();sym:`symbol$();price:`float$();size:`long$())\n";
 
-/// A role that is running, killed when dropped.
+/// A running role, killed when dropped.
 pub struct Role(Child);
 
 impl Drop for Role {
@@ -23,7 +23,7 @@ impl Drop for Role {
 }
 
 impl Role {
-    /// Starts it, and waits for the first `lines` objects that it prints, as one.
+    /// Starts it, and waits for its first `lines` objects, joined into one.
     pub fn start(line: &str, lines: usize) -> (Self, Value) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
         command.args(["--json", "tick"]).args(line.split_whitespace());
@@ -31,17 +31,17 @@ impl Role {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut role = Self(command.spawn().expect("the command runs"));
         let mut out = BufReader::new(role.0.stdout.as_mut().expect("piped"));
-        let mut told = serde_json::Map::new();
+        let mut addresses = serde_json::Map::new();
         for _ in 0..lines {
             let mut text = String::new();
             out.read_line(&mut text).expect("a line");
             let object: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{line}: {text:?}"));
-            told.extend(object.as_object().expect("an object").clone());
+            addresses.extend(object.as_object().expect("an object").clone());
         }
-        (role, Value::Object(told))
+        (role, Value::Object(addresses))
     }
 
-    /// Waits for its end: what it printed.
+    /// Waits for its end; returns its output.
     fn end(mut self) -> Value {
         let mut text = String::new();
         self.0.stdout.take().expect("piped").read_to_string(&mut text).expect("text");
@@ -55,7 +55,7 @@ impl Role {
     }
 }
 
-/// Asks until something is so.
+/// Asks until a condition holds.
 pub fn wait_for(at: &str, question: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let began = Instant::now();
     loop {
@@ -69,11 +69,11 @@ pub fn wait_for(at: &str, question: &str, is_so: impl Fn(&Value) -> bool) -> Val
     }
 }
 
-pub fn text(told: &Value, key: &str) -> String {
-    told[key].as_str().unwrap_or_else(|| panic!("{key} in {told}")).to_string()
+pub fn text(addresses: &Value, key: &str) -> String {
+    addresses[key].as_str().unwrap_or_else(|| panic!("{key} in {addresses}")).to_string()
 }
 
-/// Counts and checksum of a table in a database that nobody has open.
+/// Counts and checksum of a table in a database without a writer.
 fn totals(db: &Path) -> (Value, Value) {
     let db = db.display();
     let totals = Run::plain(&format!("read tp/trade --output none --json --db {db}")).json().remove(0);
@@ -84,7 +84,7 @@ pub fn rows() -> u64 {
     std::env::var("TICK_ROWS").map_or(120_000, |rows| rows.parse().expect("TICK_ROWS is a number"))
 }
 
-/// What `today` says once it says so for a second: what a killed feed had on its way has arrived.
+/// The value of `today` once it is stable: then messages of a killed feed have arrived.
 fn settled(today: &impl Fn(u64) -> u64) -> u64 {
     let (mut last, mut same) = (today(0), 0);
     while same < 20 {
@@ -97,7 +97,7 @@ fn settled(today: &impl Fn(u64) -> u64) -> u64 {
 }
 
 #[test]
-fn whoever_is_killed_nothing_acknowledged_is_lost() {
+fn no_acknowledged_row_is_lost_when_a_role_is_killed() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| -> PathBuf { directory.path().join(name) };
     std::fs::write(at("sym.q"), TABLES).unwrap();
@@ -108,8 +108,9 @@ fn whoever_is_killed_nothing_acknowledged_is_lost() {
             "plant --db {db} --tables {tables} --http off --log error --by-hand --listen {listen} --ask {ask}"
         )
     };
-    let (plant, told) = Role::start(&plant_line("127.0.0.1:0", &at("plant.sock").display().to_string()), 2);
-    let (listen, ask) = (text(&told, "tcp"), text(&told, "ask"));
+    let (plant, addresses) =
+        Role::start(&plant_line("127.0.0.1:0", &at("plant.sock").display().to_string()), 2);
+    let (listen, ask) = (text(&addresses, "tcp"), text(&addresses, "ask"));
     let rdb_line =
         format!("rdb --plant tape://{listen} --hdb {} --ask {}", hdb.display(), at("rdb.sock").display());
     let (rdb, _) = Role::start(&rdb_line, 1);
@@ -127,7 +128,7 @@ fn whoever_is_killed_nothing_acknowledged_is_lost() {
         status["plants"][0]["tables"][0]["today"].as_u64().expect("a number")
     };
 
-    // The feed: what it was told is there; it goes on behind that.
+    // The feed: what it was addresses is there; it goes on behind that.
     let (feed, _) = Role::start(&feed_line(0), 0);
     today(rows / 6);
     feed.kill();
@@ -135,12 +136,12 @@ fn whoever_is_killed_nothing_acknowledged_is_lost() {
     // The RDB.
     today(rows / 3);
     rdb.kill();
-    // The plant, with the feed at work; the feed does not notice.
+    // The plant, while the feed sends; the feed reconnects.
     today(rows / 2);
     plant.kill();
     let (plant, _) = Role::start(&plant_line(&listen, &ask), 2);
-    let (rdb, told) = Role::start(&rdb_line, 1);
-    let rdb_ask = text(&told, "ask");
+    let (rdb, addresses) = Role::start(&rdb_line, 1);
+    let rdb_ask = text(&addresses, "ask");
     assert_eq!(feed.end()["acknowledged"], true);
 
     wait_for(&rdb_ask, "trade --count", |answer| answer["rows"] == rows);
@@ -159,7 +160,7 @@ fn whoever_is_killed_nothing_acknowledged_is_lost() {
 }
 
 #[test]
-fn one_process_does_all() {
+fn one_process_runs_all_roles() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).display().to_string();
     std::fs::write(at("sym.q"), TABLES).unwrap();
@@ -171,8 +172,8 @@ fn one_process_does_all() {
         at("sym.q"),
         at("all.sock")
     );
-    let (_all, told) = Role::start(&line, 2);
-    let (listen, ask) = (text(&told, "tcp"), text(&told, "ask"));
+    let (_all, addresses) = Role::start(&line, 2);
+    let (listen, ask) = (text(&addresses, "tcp"), text(&addresses, "ask"));
     let (chain, chained) = Role::start(
         &format!(
             "chain --plant tape://{listen} --name tp --db {} --http off --log error --listen 127.0.0.1:0 --every 1ms",
@@ -191,8 +192,8 @@ fn one_process_does_all() {
     // The first one by name has the RDB.
     wait_for(&ask, "trade --count", |answer| answer["rows"] == 1000);
     let behind = format!("rdb --plant tape://{} --name tp --ask {}", text(&chained, "tcp"), at("rdb.sock"));
-    let (behind, told) = Role::start(&behind, 1);
-    wait_for(&text(&told, "ask"), "trade --count", |answer| answer["rows"] == 1000);
+    let (behind, addresses) = Role::start(&behind, 1);
+    wait_for(&text(&addresses, "ask"), "trade --count", |answer| answer["rows"] == 1000);
     let run = Run::plain(&format!(
         "tick query trade --at {ask} --symbols S0003,S0004 --columns sym,size,price --limit 3"
     ));
@@ -208,7 +209,7 @@ fn one_process_does_all() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_options_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).display().to_string();
     std::fs::write(at("bad.q"), "system \"ls\"\ntrade:([]x:`long$())\n").unwrap();
@@ -219,11 +220,11 @@ fn what_cannot_be_is_refused() {
     let refused = Run::plain(&format!("tick rdb --plant {}", at("db"))).bad(1);
     assert!(refused.contains("no plant \"tp\""), "{refused}");
     let refused = Run::plain("tick query trade --at nowhere.sock").bad(1);
-    assert!(refused.contains("is it running there?"), "{refused}");
+    assert!(refused.contains("check that it runs there"), "{refused}");
 }
 
 #[test]
-fn questions_reach_a_role_from_its_user_alone_and_not_from_web_pages() {
+fn only_the_user_of_a_role_reaches_it_with_questions() {
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
@@ -236,11 +237,11 @@ fn questions_reach_a_role_from_its_user_alone_and_not_from_web_pages() {
             "all --db {db} --tables {tables} --http off --log error --by-hand --listen 127.0.0.1:0 --ask {ask}"
         )
     };
-    // No port, however it is asked for.
+    // There is no port.
     let refused = Run::plain(&format!("tick {}", line("127.0.0.1:7850")));
     assert!(refused.code == 2 && refused.err.contains("Unix socket"), "{}", refused.err);
-    let (_all, told) = Role::start(&line(&at("all.sock")), 2);
-    let ask = text(&told, "ask");
+    let (_all, addresses) = Role::start(&line(&at("all.sock")), 2);
+    let ask = text(&addresses, "ask");
     assert_eq!(std::fs::metadata(&ask).unwrap().permissions().mode() & 0o777, 0o600);
     let today = wait_for(&ask, "--status", |status| status["date"].is_string())["date"].clone();
     let question = "{\"ask\":\"end_of_day\"}\n";
@@ -252,10 +253,10 @@ fn questions_reach_a_role_from_its_user_alone_and_not_from_web_pages() {
     let mut at_socket = UnixStream::connect(&ask).unwrap();
     at_socket.write_all(post.as_bytes()).unwrap();
     let mut answer = String::new();
-    // It is ended while there is more to be read, which a system may tell as a reset.
+    // It is closed with unread bytes, which a system may report as a reset.
     let _ = at_socket.read_to_string(&mut answer);
     answers.push(answer);
-    let mut at_port = std::net::TcpStream::connect(text(&told, "tcp")).unwrap();
+    let mut at_port = std::net::TcpStream::connect(text(&addresses, "tcp")).unwrap();
     at_port.write_all(post.as_bytes()).unwrap();
     let mut answer = Vec::new();
     let _ = at_port.read_to_end(&mut answer);

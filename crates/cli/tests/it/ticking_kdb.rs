@@ -1,4 +1,4 @@
-//! `tapedb tick --kdb`: clients of kdb+ on its roles, and what becomes of them when these are killed.
+//! `tapedb tick --kdb`: clients of kdb+ on its roles, also when roles are killed.
 
 use crate::kdb_client::{KdbClient, PATIENCE, replayed, sizes_of, trades};
 use crate::support::Run;
@@ -12,7 +12,7 @@ use tapedb_kdb_ipc::{Elements, Kind, Symbols, Value, message};
 
 const ANY: &str = "127.0.0.1:0";
 
-/// A folder with a definition of tables, and the line of a plant over it.
+/// Writes a definition of tables to a folder; returns the command line of a plant.
 fn plant_line(folder: &Path, tables: &str, options: &str) -> String {
     std::fs::write(folder.join("sym.q"), tables).expect("room");
     let (db, tables) = (folder.join("db"), folder.join("sym.q"));
@@ -21,28 +21,28 @@ fn plant_line(folder: &Path, tables: &str, options: &str) -> String {
 }
 
 #[test]
-fn clients_of_kdb_reach_what_was_started() {
+fn clients_of_kdb_reach_the_roles() {
     let directory = tempfile::tempdir().expect("a folder");
     let log = directory.path().join("tplog");
     let at = |name: &str| directory.path().join(name).display().to_string();
     let options =
         format!("--listen {ANY} --ask {} --kdb {ANY} --kdb-log {}", at("plant.sock"), log.display());
-    let (_plant, told) = Role::start(&plant_line(directory.path(), TABLES, &options), 3);
-    let rdb = format!("rdb --plant tape://{} --ask {} --kdb {ANY}", text(&told, "tcp"), at("rdb.sock"));
+    let (_plant, addresses) = Role::start(&plant_line(directory.path(), TABLES, &options), 3);
+    let rdb = format!("rdb --plant tape://{} --ask {} --kdb {ANY}", text(&addresses, "tcp"), at("rdb.sock"));
     let (_rdb, of_rdb) = Role::start(&rdb, 2);
-    let mut feed = KdbClient::connect(&text(&told, "kdb"));
-    let mut subscriber = KdbClient::connect(&text(&told, "kdb"));
+    let mut feed = KdbClient::connect(&text(&addresses, "kdb"));
+    let mut subscriber = KdbClient::connect(&text(&addresses, "kdb"));
     subscriber.ask(".u.sub[`trade;`]").expect("subscribed");
     feed.send(&trades(0, 10)).expect("sent");
     assert_eq!(feed.ask_value(&trades(10, 5)).expect("an answer"), Value::nothing());
-    // What was answered is logged; and so is all before it.
+    // An answered update is logged, and so are all before it.
     assert_eq!(feed.long("count trade").expect("an answer"), 15);
     let mut sizes = Vec::new();
     while sizes.len() < 15 {
         sizes.extend(sizes_of(&subscriber.update().expect("an update")));
     }
     assert!(sizes.into_iter().eq(0..15));
-    // The log is where it was to be, and replays to what was published.
+    // The log is in its folder, and replays to the published updates.
     let path = subscriber.ask(".u.L").expect("an answer").to_string();
     let path = path.trim_start_matches("`:");
     assert!(path.contains("tplog/tp2"), "{path}");
@@ -55,12 +55,12 @@ fn clients_of_kdb_reach_what_was_started() {
 }
 
 #[test]
-fn a_feed_of_one_process_that_does_all_goes_on_where_it_is() {
+fn a_kdb_feed_continues_with_all_roles_in_one_process() {
     let directory = tempfile::tempdir().expect("a folder");
     let options = format!("--listen {ANY} --ask off --kdb {ANY}");
     let line = plant_line(directory.path(), TABLES, &options).replacen("plant", "all", 1);
-    let (_all, told) = Role::start(&line, 3);
-    let mut feed = KdbClient::connect(&text(&told, "kdb"));
+    let (_all, addresses) = Role::start(&line, 3);
+    let mut feed = KdbClient::connect(&text(&addresses, "kdb"));
     for round in 0..20 {
         for update in 0..5 {
             feed.send(&trades(round * 5_000 + update * 1_000, 1_000)).expect("sent");
@@ -73,14 +73,14 @@ fn a_feed_of_one_process_that_does_all_goes_on_where_it_is() {
 }
 
 #[test]
-fn options_for_clients_of_kdb_are_looked_at() {
+fn options_for_clients_of_kdb_are_checked() {
     let directory = tempfile::tempdir().expect("a folder");
     let line = |options: &str| {
         let line =
             plant_line(directory.path(), TABLES, &format!("--create --listen {ANY} --ask off {options}"));
         Run::plain(&format!("tick {line}"))
     };
-    for (options, told) in [
+    for (options, refusal) in [
         ("--kdb-log tplog", "--kdb"),
         ("--kdb-slow conflate", "--kdb"),
         ("--kdb 127.0.0.1:0 --kdb-slow sometimes", "disconnect"),
@@ -89,12 +89,12 @@ fn options_for_clients_of_kdb_are_looked_at() {
         ("--kdb other=127.0.0.1:0", "no such plant"),
     ] {
         let run = line(options);
-        assert!(run.code != 0 && run.err.contains(told), "{options}: {} {}", run.code, run.err);
+        assert!(run.code != 0 && run.err.contains(refusal), "{options}: {} {}", run.code, run.err);
     }
 }
 
 const NOTES: &str = "note:([]time:`timespan$();sym:`symbol$();size:`long$();text:())\n";
-/// More of these than a front keeps for one client.
+/// More of these than the queue of one client holds.
 const NOTE_UPDATES: i64 = 100;
 
 /// An update of a megabyte.
@@ -105,12 +105,12 @@ fn notes(update: i64) -> Value {
     Value::list(vec![Value::symbol(".u.upd"), Value::symbol("note"), Value::list(columns)])
 }
 
-/// What a subscriber gets that did not read while all was published.
+/// The updates of a subscriber that did not read during the publication.
 fn slow(how: &str) -> io::Result<Vec<i64>> {
     let directory = tempfile::tempdir().expect("a folder");
     let options = format!("--listen {ANY} --ask off --kdb {ANY} --kdb-slow {how}");
-    let (_plant, told) = Role::start(&plant_line(directory.path(), NOTES, &options), 3);
-    let address = text(&told, "kdb");
+    let (_plant, addresses) = Role::start(&plant_line(directory.path(), NOTES, &options), 3);
+    let address = text(&addresses, "kdb");
     let (mut idle, mut quick) = (KdbClient::connect(&address), KdbClient::connect(&address));
     idle.ask(".u.sub[`note;`]")?;
     quick.ask(".u.sub[`note;`]")?;
@@ -137,26 +137,26 @@ fn sizes_of_notes(update: &Value) -> Vec<i64> {
 }
 
 #[test]
-fn what_is_done_with_slow_clients_of_kdb_is_chosen() {
+fn the_handling_of_slow_clients_of_kdb_is_an_option() {
     assert!(slow("disconnect").is_err());
     let conflated = slow("conflate").expect("the last of each symbol");
     assert!(conflated.is_sorted() && conflated.len() < 16 * NOTE_UPDATES as usize, "{}", conflated.len());
 }
 
-/// Where a feed is.
+/// Progress of a feed.
 #[derive(Default)]
 struct Fed {
-    /// Rows that are logged, as the plant has said.
+    /// Rows that the plant has logged.
     acknowledged: AtomicU64,
-    /// Whether it is to be cut off in the middle of a message, as one that is killed is.
+    /// Whether to disconnect it inside a message, like a killed feed.
     is_cut: AtomicBool,
     cuts: AtomicU64,
 }
 
-/// Sends all rows, and goes on where the plant says that it is, as often as it is cut off.
+/// Sends all rows; after a disconnection it continues where the plant is.
 fn feed(address: &str, rows: u64, fed: &Fed) {
     while fed.acknowledged.load(Ordering::SeqCst) < rows {
-        // What keeps it from going on is that the plant is not there.
+        // An error means that the plant is not running.
         let _ = feed_once(&mut KdbClient::connect(address), rows, fed);
     }
 }
@@ -183,7 +183,7 @@ fn feed_once(client: &mut KdbClient, rows: u64, fed: &Fed) -> io::Result<()> {
     Ok(())
 }
 
-/// Rows that are logged, once that is so for half a second: what was on its way when the feed was cut off has arrived.
+/// Logged rows, once their number is stable: then rows in flight at the disconnection have arrived.
 fn settled(client: &mut KdbClient) -> io::Result<u64> {
     let (mut last, mut same) = (client.long("count trade")?, 0);
     while same < 20 {
@@ -195,7 +195,7 @@ fn settled(client: &mut KdbClient) -> io::Result<u64> {
     Ok(last)
 }
 
-/// Subscribes as an RDB of kdb+ does, from the beginning whenever it is cut off; how often it was.
+/// Subscribes like an RDB of kdb+, from the beginning after each disconnection; returns their number.
 fn subscribe(address: &str, rows: u64) -> u64 {
     let mut cuts = 0;
     loop {
@@ -227,7 +227,7 @@ fn subscribe_once(client: &mut KdbClient, rows: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// What an RDB says, from wherever it was begun last.
+/// Number of rows in an RDB, which may have been restarted.
 fn count(rdb: &str) -> u64 {
     KdbClient::connect(rdb).long("count trade").expect("an answer")
 }
@@ -241,15 +241,15 @@ fn wait(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn whoever_is_killed_clients_of_kdb_find_all_rows_once() {
+fn clients_of_kdb_find_every_row_once_when_a_role_is_killed() {
     let directory = tempfile::tempdir().expect("a folder");
     let log = directory.path().join("tplog");
     let line = |listen: &str, kdb: &str| {
         let options = format!("--listen {listen} --ask off --kdb {kdb} --kdb-log {}", log.display());
         plant_line(directory.path(), TABLES, &options)
     };
-    let (plant, told) = Role::start(&line(ANY, ANY), 3);
-    let (listen, kdb) = (text(&told, "tcp"), text(&told, "kdb"));
+    let (plant, addresses) = Role::start(&line(ANY, ANY), 3);
+    let (listen, kdb) = (text(&addresses, "tcp"), text(&addresses, "kdb"));
     let rdb_line = |at: &str| format!("rdb --plant tape://{listen} --ask off --kdb {at}");
     let (rdb, of_rdb) = Role::start(&rdb_line(ANY), 2);
     let at_rdb = text(&of_rdb, "kdb");

@@ -57,7 +57,7 @@ fn a_topic_is_created_seen_copied_and_deleted() {
     assert!(copied.code == 130 && copied.out.contains(r#""copied":300"#), "{} {}", copied.out, copied.err);
     assert_eq!(place.messages("ticks"), 300);
 
-    // What was copied goes into the topic again.
+    // The copied messages are published again.
     drop(publisher);
     fs::write(place.path("ticks.jsonl"), place.run("read ticks --last 5 --output json").good()).unwrap();
     let lines = place.path("ticks.jsonl");
@@ -81,8 +81,8 @@ fn a_topic_is_created_seen_copied_and_deleted() {
     assert!(plain(topic("delete ticks") + " --yes").good().contains("deleted"));
     assert!(plain(topic("stat ticks")).bad(1).contains("there is no topic"));
     let ended = tail.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr);
-    assert!(!ended.status.success() && told.contains("ticks"), "{told}");
+    let error = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && error.contains("ticks"), "{error}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! What is measured: three messages, each written, read and validated by both codecs.
+//! The cases: three messages, each encoded, decoded and validated by both codecs.
 //!
-//! A *lap* is one operation on every variant of a message. Each lap gives a sum that is known beforehand, so a case that
-//! skips work or reads something else fails: bytes written, messages found valid, or every field of every message
-//! decoded. Fields join the sum by one addition each, which costs little beside finding them.
+//! A *lap* is one operation on every variant of a message. The sum of each lap is known in advance, so a case that skips work or
+//! reads wrong values fails: bytes written, valid messages, or every field of every message decoded. A field costs one addition,
+//! which is little compared with decoding it.
 
 mod messages;
 
@@ -15,9 +15,9 @@ use tapedb_codec::{SchemaBuilder, decode, decode_into, encode, view, view_truste
 
 /// A message with the cases that are measured on it.
 pub struct Subject {
-    /// How its cases begin.
+    /// Prefix of its cases.
     pub name: &'static str,
-    /// Bytes of the body, the mean of the variants.
+    /// Mean bytes of the bodies.
     pub bytes: f64,
     /// Sum of all fields of all variants, computed from the source.
     pub checksum: u64,
@@ -26,27 +26,27 @@ pub struct Subject {
     proof: Box<dyn Fn() -> Result<(), String>>,
 }
 
-/// One thing that is measured.
+/// One case.
 pub struct Case {
     /// `<message>.<what>`.
     pub name: String,
     /// Operations in a lap.
     pub operations: u64,
-    /// What a lap has to sum up to.
+    /// The sum of a lap.
     expected: u64,
     laps: Box<dyn FnMut(u64) -> u64>,
 }
 
-/// All of them.
+/// All subjects.
 pub fn subjects() -> Vec<Subject> {
     vec![Subject::new("empty", empties()), Subject::new("trade", trades()), Subject::new("book", books())]
 }
 
 impl Case {
-    /// Runs so many laps.
+    /// Runs `laps` laps.
     ///
     /// # Errors
-    /// When the sum is not what it has to be.
+    /// When the sum is wrong.
     pub fn run(&mut self, laps: u64) -> Result<(), String> {
         let (expected, found) = (self.expected.wrapping_mul(laps), (self.laps)(laps));
         if found == expected {
@@ -67,16 +67,16 @@ impl Subject {
         Self { name, bytes, checksum, cases, proof: Box::new(move || ring.prove()) }
     }
 
-    /// Proves that both codecs write the same bytes, read the source from them and refuse what is more.
+    /// Proves that both codecs write the same bytes, read the source from them, and refuse longer bodies.
     ///
     /// # Errors
-    /// When that is not so.
+    /// When they do not.
     pub fn prove(&self) -> Result<(), String> {
         (self.proof)().map_err(|what| format!("{}: {what}; please report this", self.name))
     }
 }
 
-/// The variants of a message, in every form that a case begins with.
+/// The variants of a message, in every form that a case starts from.
 struct Ring<T> {
     values: Vec<T>,
     records: Vec<RecordValue>,
@@ -123,7 +123,7 @@ fn interpreted_encode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64
     Box::new(move |count| {
         laps(count, &ring.records, |record| {
             out.clear();
-            // A failure writes nothing, and shows in the sum; so below.
+            // A failure writes nothing and changes the sum; also below.
             let _ = ring.layouts.encode(record, &mut out);
             black_box(&out).len() as u64
         })
@@ -177,7 +177,7 @@ fn interpreted_validate<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u
     })
 }
 
-/// So many laps of `operation` over `ring`, each operation on something that the compiler cannot know.
+/// Laps of `operation` over `ring`, each on a value that the compiler cannot predict.
 #[inline(always)]
 fn laps<I>(count: u64, ring: &[I], mut operation: impl FnMut(&I) -> u64) -> u64 {
     let mut sum = 0u64;
@@ -189,7 +189,7 @@ fn laps<I>(count: u64, ring: &[I], mut operation: impl FnMut(&I) -> u64) -> u64 
     sum
 }
 
-/// A message counts even when it has no fields.
+/// A message without fields counts too.
 #[inline(always)]
 fn message_sum(fields: u64) -> u64 {
     fields.wrapping_add(1)
@@ -223,11 +223,11 @@ impl<T: Fields + PartialEq> Ring<T> {
         let mut viewed = RecordValue::default();
         viewed.assign(layouts.view(type_id, body).map_err(|error| error.to_string())?);
         if decode::<T>(body).as_ref() != Ok(value) || viewed != *record {
-            return Err("what is read is not what was written".into());
+            return Err("the value read differs from the value written".into());
         }
         let longer = [body, &[0]].concat();
         if view::<T>(&longer).is_ok() || layouts.check(type_id, &longer).is_ok() {
-            return Err("a body with a byte more is found valid".into());
+            return Err("a body with an extra byte is valid".into());
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `tapedb backup`: brings a copy of a database up to date.
+//! `tapedb backup`: bring a copy of a database up to date.
 
 use crate::commands::maintenance::check::check_streams;
 use serde::Serialize;
@@ -9,17 +9,16 @@ use tapedb_terminal::{Failure, Ui, location, ui};
 
 /// Bring a backup of a database up to date.
 ///
-/// A backup is a database: it can be opened, read and checked like any other, also while it is brought up to date and after
-/// that was cut short; nothing that was in it is lost by that. Segments never change and are copied once; of log files only
-/// what is new is. Every checksum is verified. Works while another process writes to the database: each space is copied as it
-/// was at one moment. Do not write to a backup.
+/// A backup is a database: it can be opened, read and checked like any other, also during a backup and after an interrupted one,
+/// which loses nothing. Segments never change and are copied once; of log files only new data is copied. Every checksum is
+/// verified. Works while another process writes to the database: each space is copied as of one moment. Do not write to a backup.
 ///
-/// With --verify the backup is checked when it is up to date, as `tapedb check` does it: all of it, not only what was copied.
+/// With --verify the whole backup is checked afterwards, as by `tapedb check`, not only the copied files.
 ///
-/// A backup belongs to one database: another one's is refused, and so is a database of its own, unless --adopt says that it
-/// is meant. Streams that have been deleted in the database are deleted in the backup too, but never all of them.
+/// A backup belongs to one database: the backup of another database is refused, and so is an independent database, unless --adopt
+/// is given. Streams that were deleted in the database are deleted in the backup too, but never all of them.
 ///
-/// Exit code: 0 when all is in the backup and whole, 1 when a stream could not be copied or has damage.
+/// Exit code: 0 if the backup is complete and without damage, 1 if a stream could not be copied or has damage.
 ///
 /// Example: tapedb backup demo.tape /mnt/backup/demo.tape
 #[derive(clap::Args, Debug)]
@@ -28,29 +27,29 @@ pub struct Args {
     #[arg(value_name = "SRC")]
     source: PathBuf,
 
-    /// Directory of the backup; made if it is not there.
+    /// Directory of the backup; created if it does not exist.
     #[arg(value_name = "DEST")]
     target: PathBuf,
 
-    /// Keep streams that have been deleted since the last backup; one whose name is used again is renamed.
+    /// Keep streams that were deleted since the last backup; one whose name is used again is renamed.
     #[arg(long)]
     keep_deleted: bool,
 
-    /// Then check the whole backup: sealed messages are decoded and compared with the checksum of their content.
+    /// Check the whole backup afterwards: sealed messages are decoded and compared with the checksum of their content.
     #[arg(long)]
     verify: bool,
 
-    /// Go on where the backup would lose all its streams, for the database has none of them any more.
+    /// Continue although the backup would lose all its streams, because the database has none of them.
     #[arg(long, conflicts_with = "keep_deleted")]
     allow_loss: bool,
 
-    /// Make DEST the backup of this database though it is another one's backup, or a database of its own: what is not in this
-    /// database is deleted there.
+    /// Make DEST the backup of this database although it is the backup of another one, or an independent database: streams that are
+    /// not in this database are deleted there.
     #[arg(long)]
     adopt: bool,
 }
 
-/// What was done, as programs see it.
+/// The result in JSON output.
 #[derive(Serialize)]
 struct Outcome {
     streams: u64,
@@ -74,7 +73,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Database::open_read_only(source)?.adopt_backup(target)?;
     }
     let copied = copy(source, (target, target), deleted, ui);
-    // What could be copied is verified although a stream could not be.
+    // Verifies the backup also after a stream could not be copied.
     let verified = if args.verify { verify(target, ui) } else { Ok(()) };
     copied.and(verified)
 }
@@ -86,7 +85,7 @@ fn verify(target: &Path, ui: &Ui) -> Result<(), Failure> {
     check_streams(&db, &db.streams()?, CheckDepth::Full, ui)
 }
 
-/// Copies a database, and says what came of it; `shown`: what the target will be called.
+/// Copies a database and prints the result; `shown` is the final path of the target.
 pub fn copy(
     source: &Path,
     (target, shown): (&Path, &Path),
@@ -137,15 +136,15 @@ fn report(done: &BackupReport, target: &Path, ui: &Ui) -> Result<(), Failure> {
     match (failed.len(), damaged) {
         (0, 0) => Ok(()),
         (0, damaged) => Err(Failure::new(format!(
-            "{damaged} places were damaged before, and are copied as they are; `tapedb check` names them"
+            "{damaged} locations are damaged in the database, and were copied unchanged; `tapedb check` lists them"
         ))),
         (failed, _) => {
-            Err(Failure::new(format!("{failed} streams could not be copied; see what is said of them")))
+            Err(Failure::new(format!("{failed} streams could not be copied; see their errors above")))
         }
     }
 }
 
-/// Bytes of all files of a database, as far as they can be looked at.
+/// Bytes of the readable files of a database.
 fn bytes_in(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {

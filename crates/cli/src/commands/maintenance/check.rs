@@ -1,4 +1,4 @@
-//! `tapedb check`: whether everything that is stored is whole.
+//! `tapedb check`: verify all stored data.
 
 use crate::args::DatabaseArgs;
 use crate::commands::messages::import::{LEDGER_FILE, Ledger};
@@ -8,24 +8,24 @@ use std::ops::ControlFlow;
 use tapedb_engine::{CheckDepth, CheckEvent, CheckReport, Database, Finding, Severity, StoredStream};
 use tapedb_terminal::{Failure, Ui, ui};
 
-/// Verify everything that is stored in a database, or in the streams named.
+/// Verify all data of a database, or of the given streams.
 ///
 /// Reads every byte: definitions, symbol files, manifests, segments with every column of every block, log files and their
 /// indexes, every batch's header, checksums, sequence numbers, times, symbols and types, every message's body, and the ledger
-/// of imports. Sealed blocks are decoded, and the messages compared with the checksum that was computed of them before they were
-/// encoded; blocks that versions before 0.2.0 wrote have none, and are compared with what the reference decoder gives. The last
-/// lines say how many blocks were verified by which. Each place that is not as it should be is named:
+/// of imports. Sealed blocks are decoded, and the messages compared with the checksum that was computed before they were encoded;
+/// blocks of versions before 0.2.0 have none, and are compared with the result of the reference decoder. The last lines count the
+/// blocks by the way of their verification. Each finding is one of:
 ///
-/// damage      something stored is lost or wrong: where, which messages, and what to do
+/// damage      stored data is lost or wrong: the location, the messages, and what to do
 ///
-/// unfinished  the end of a file is an append that is under way, or was never finished and is cut off by the next writer
+/// unfinished  the end of a file is an append in progress, or an incomplete one that the next writer truncates
 ///
-/// note        nothing is lost, and it will be mended
+/// note        nothing is lost, and it will be repaired
 ///
-/// Changes no file, and works while another process writes: what grows meanwhile is left for the next time. Memory grows
-/// with the number of symbols only. Exit code: 0 without damage, 1 with damage.
+/// Changes no file, and works while another process writes: data written during the check is not included. Memory grows only with
+/// the number of symbols. Exit code: 0 without damage, 1 with damage.
 ///
-/// With --json: an object for each place (with `severity`), then one for each stream (with `result`).
+/// With --json: an object for each finding (with `severity`), then one for each stream (with `result`).
 ///
 /// Example: tapedb check --db demo.tape
 #[derive(clap::Args, Debug)]
@@ -37,19 +37,19 @@ pub struct Args {
     #[arg(value_name = "STREAM")]
     streams: Vec<String>,
 
-    /// Leave out the bodies of messages, and comparing blocks of versions before 0.2.0; everything else is verified.
+    /// Skip the bodies of messages, and the comparison of blocks of versions before 0.2.0; all other data is verified.
     #[arg(long, conflicts_with = "thorough")]
     quick: bool,
 
-    /// Compare all sealed blocks with the reference decoder, which shares nothing with the one that reads, and every value with
-    /// the smallest and largest that is told of its column. Takes many times as long.
+    /// Compare all sealed blocks with the reference decoder, which shares no code with the normal one, and every value with the
+    /// recorded minimum and maximum of its column. Takes many times longer.
     #[arg(long)]
     thorough: bool,
 }
 
-/// A place, as programs see it.
+/// A finding in JSON output.
 #[derive(Serialize)]
-struct Place<'a> {
+struct FindingLine<'a> {
     stream: &'a str,
     severity: &'static str,
     file: String,
@@ -61,7 +61,7 @@ struct Place<'a> {
     now: &'a str,
 }
 
-/// A stream, as programs see it.
+/// A stream in JSON output.
 #[derive(Serialize)]
 struct Outcome<'a> {
     stream: &'a str,
@@ -94,7 +94,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     check_streams(&db, &names, depth, ui)
 }
 
-/// Verifies streams and prints what there is to say.
+/// Verifies streams and prints the findings.
 pub fn check_streams(db: &Database, names: &[String], depth: CheckDepth, ui: &Ui) -> Result<(), Failure> {
     let mut damaged = 0;
     let identity = db.check_identity();
@@ -110,13 +110,13 @@ pub fn check_streams(db: &Database, names: &[String], depth: CheckDepth, ui: &Ui
         }
         0 => Ok(()),
         _ => Err(Failure::new(format!(
-            "{damaged} of {} streams damaged, as listed; what is not listed can be read",
+            "{damaged} of {} streams damaged, as listed; all other messages can be read",
             names.len()
         ))),
     }
 }
 
-/// Verifies a stream and prints what there is to say; returns whether it has no damage.
+/// Verifies a stream and prints the findings; returns whether it has no damage.
 fn check_stream(db: &Database, name: &str, depth: CheckDepth, ui: &Ui) -> Result<bool, Failure> {
     let stream = match db.stored(name) {
         Ok(stream) => stream,
@@ -126,7 +126,7 @@ fn check_stream(db: &Database, name: &str, depth: CheckDepth, ui: &Ui) -> Result
     let mut checked = verify(db, &stream, depth, ui)?;
     if let Err(failure) = Ledger::open(stream.path()) {
         let (path, what) = (stream.path().join(LEDGER_FILE), failure.to_string());
-        let finding = Finding { path, what, now: "see docs/format/imports.md", ..nothing(db) };
+        let finding = Finding { path, what, now: "see docs/format/imports.md", ..unknown_damage(db) };
         print_finding(db, name, &finding, ui)?;
         checked.damaged += 1;
     }
@@ -139,7 +139,7 @@ fn verify(db: &Database, stream: &StoredStream, depth: CheckDepth, ui: &Ui) -> R
     let mut progress = ui.progress(&format!("checking {:?}", stream.name()), bytes_in(stream));
     let mut failed = Ok(());
     let checked = stream.check(depth, |checking| {
-        let told = match checking {
+        let shown = match checking {
             CheckEvent::Progress { bytes, messages } => {
                 (done, seen) = (done + bytes, seen + messages);
                 progress.update(done, seen);
@@ -150,7 +150,7 @@ fn verify(db: &Database, stream: &StoredStream, depth: CheckDepth, ui: &Ui) -> R
                 print_finding(db, stream.name(), &finding, ui)
             }
         };
-        match told {
+        match shown {
             Ok(()) => ControlFlow::Continue(()),
             Err(failure) => {
                 failed = Err(failure);
@@ -161,17 +161,17 @@ fn verify(db: &Database, stream: &StoredStream, depth: CheckDepth, ui: &Ui) -> R
     failed.map(|()| checked)
 }
 
-/// A stream whose definition cannot be read: nothing else of it can be judged.
+/// Reports a stream whose definition cannot be read: the rest cannot be verified.
 fn unusable(db: &Database, name: &str, error: &tapedb_engine::Error, ui: &Ui) -> Result<bool, Failure> {
-    let now = "then check again: without it nothing else of the stream can be judged";
-    let finding = Finding { what: error.to_string(), now, ..nothing(db) };
+    let now = "then check again: the rest of the stream cannot be verified without it";
+    let finding = Finding { what: error.to_string(), now, ..unknown_damage(db) };
     print_finding(db, name, &finding, ui)?;
     print_outcome(name, &CheckReport { damaged: 1, ..CheckReport::default() }, ui)?;
     Ok(false)
 }
 
-/// Damage of which nothing is said yet.
-fn nothing(db: &Database) -> Finding {
+/// Damage without any details.
+fn unknown_damage(db: &Database) -> Finding {
     let (severity, path, what, now) = (Severity::Damage, db.path().into(), String::new(), "");
     Finding { severity, path, offset: 0, bytes: 0, first_sequence: None, messages: None, what, now }
 }
@@ -186,20 +186,20 @@ fn print_finding(db: &Database, stream: &str, finding: &Finding, ui: &Ui) -> Res
     };
     if ui.json() {
         let (offset, bytes, first_sequence, messages) = (*offset, *bytes, *first_sequence, *messages);
-        let place = Place { stream, severity, file, offset, bytes, first_sequence, messages, what, now };
-        return ui.print_json(&place);
+        let line = FindingLine { stream, severity, file, offset, bytes, first_sequence, messages, what, now };
+        return ui.print_json(&line);
     }
-    let place = if file.is_empty() { String::new() } else { format!("{file}, ") };
+    let location = if file.is_empty() { String::new() } else { format!("{file}, ") };
     let extent = if *bytes > 0 { format!("{bytes} bytes at offset {offset}: ") } else { String::new() };
     let what = what.replace('\n', "; ");
     ui.print(&format!(
-        "{severity}: {place}{extent}{what}{}; {now}\n",
-        out_of_reach(*first_sequence, *messages)
+        "{severity}: {location}{extent}{what}{}; {now}\n",
+        messages_of(*first_sequence, *messages)
     ))
 }
 
-/// Which messages a place concerns, in words.
-fn out_of_reach(first_sequence: Option<u64>, messages: Option<u64>) -> String {
+/// The messages that a finding concerns.
+fn messages_of(first_sequence: Option<u64>, messages: Option<u64>) -> String {
     let Some(first) = first_sequence else { return String::new() };
     match messages {
         None => format!("; messages from {first} on"),
@@ -241,8 +241,8 @@ fn print_outcome(stream: &str, checked: &CheckReport, ui: &Ui) -> Result<(), Fai
     }
     let [messages, batches, files] = [messages, batches, files].map(ui::thousands);
     let verdict = match result {
-        "damaged" => format!("damaged in {damaged} places, {} messages", ui::thousands(messages_damaged)),
-        "deleted" => "deleted meanwhile".into(),
+        "damaged" => format!("damaged in {damaged} locations, {} messages", ui::thousands(messages_damaged)),
+        "deleted" => "deleted during the check".into(),
         clean => clean.into(),
     };
     let sealed = match segments {
@@ -260,7 +260,7 @@ fn print_outcome(stream: &str, checked: &CheckReport, ui: &Ui) -> Result<(), Fai
     ))
 }
 
-/// By what blocks were verified, in words.
+/// How blocks were verified.
 fn proved(checked: &CheckReport) -> String {
     let &CheckReport { blocks_by_content, blocks_by_reference, blocks_unproved, .. } = checked;
     let by = [
@@ -268,12 +268,12 @@ fn proved(checked: &CheckReport) -> String {
         (blocks_by_reference, "by reference decoder"),
         (blocks_unproved, "by checksums of bytes only"),
     ];
-    let said = by.iter().filter(|(count, _)| *count > 0);
-    let said: Vec<String> = said.map(|(count, by)| format!("{} {by}", ui::thousands(*count))).collect();
-    if said.is_empty() { String::new() } else { format!(" (verified: {})", said.join(", ")) }
+    let used = by.iter().filter(|(count, _)| *count > 0);
+    let used: Vec<String> = used.map(|(count, by)| format!("{} {by}", ui::thousands(*count))).collect();
+    if used.is_empty() { String::new() } else { format!(" (verified: {})", used.join(", ")) }
 }
 
-/// Bytes of the files in a stream's spaces, as far as they can be looked at.
+/// Bytes of the readable files in a stream's spaces.
 fn bytes_in(stream: &StoredStream) -> u64 {
     let directories = (0..stream.spaces()).map(|space| stream.space_path(space));
     let entries = directories.filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();

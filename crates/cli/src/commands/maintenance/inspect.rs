@@ -1,4 +1,4 @@
-//! `tapedb inspect`: what lies in a stream's files.
+//! `tapedb inspect`: show the content of a stream's files.
 
 use crate::args::StreamArgs;
 use crate::commands::maintenance::sealed::Sealed;
@@ -9,11 +9,10 @@ use tapedb_log::{BatchSlice, Found};
 use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, Ui, ui};
 
-/// Show what lies in the files of a stream: bytes, batches, messages, sequence numbers, times, record types; of segments
-/// every column: how it is encoded (and in how many blocks), its bytes, smallest and largest value.
+/// Show the content of the files of a stream: bytes, batches, messages, sequence numbers, times, record types; of segments
+/// every column: its encodings (and their number of blocks), bytes, minimum and maximum.
 ///
-/// Batches and columns that are damaged are left out and counted; `tapedb check` names them. Works while another process
-/// writes.
+/// Damaged batches and columns are skipped and counted; `tapedb check` lists them. Works while another process writes.
 ///
 /// With --json: an object for each batch and block (with --batches), then one for each log file, segment, column and record
 /// type; `kind` says which it is.
@@ -24,7 +23,7 @@ pub struct Args {
     #[command(flatten)]
     stream: StreamArgs,
 
-    /// First a line for each batch and block: where it is, its messages, times, and the widths of its columns in bytes.
+    /// First print a line for each batch and block: its location, messages, times, and the widths of its columns in bytes.
     #[arg(long)]
     batches: bool,
 }
@@ -92,14 +91,16 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     sums.print(&sealed, ui)?;
     match sums.files.iter().map(|file| file.damaged).sum::<u64>() + sealed.damaged() {
         0 => Ok(()),
-        damaged => Err(Failure::new(format!("{damaged} damaged places left out; `tapedb check` names them"))),
+        damaged => {
+            Err(Failure::new(format!("{damaged} damaged locations skipped; `tapedb check` lists them")))
+        }
     }
 }
 
-/// What has been seen so far.
+/// The sums so far.
 struct Sums {
     files: Vec<FileSum>,
-    /// By type id; the last one for ids that the schema does not have.
+    /// By type id; the last one is for ids that the schema does not have.
     types: Vec<TypeSum>,
     /// Earliest and latest time of the last file.
     times: Option<(i64, i64)>,
@@ -133,14 +134,14 @@ impl Sums {
                     }
                     self.add_damage();
                 }
-                Found::Preallocated { bytes, .. } => self.leave_out(bytes),
+                Found::Preallocated { bytes, .. } => self.subtract(bytes),
                 Found::Unfinished(_) | Found::Index { .. } | Found::Rejected { .. } => {}
             }
         }
         Ok(())
     }
 
-    /// Adds what segments have of each record type.
+    /// Adds the messages of segments by record type.
     fn add_sealed(&mut self, sealed: &Sealed) {
         for sum in &mut self.types {
             let (messages, bytes) = sealed.sum_of(&sum.name);
@@ -154,8 +155,8 @@ impl Sums {
         self.times = None;
     }
 
-    /// Bytes of a file that say nothing.
-    fn leave_out(&mut self, bytes: u64) {
+    /// Subtracts unused bytes of a file.
+    fn subtract(&mut self, bytes: u64) {
         if let Some(file) = self.files.last_mut() {
             file.bytes -= bytes.min(file.bytes);
         }

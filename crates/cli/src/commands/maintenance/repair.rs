@@ -1,18 +1,18 @@
-//! `tapedb repair`: makes damaged files whole, as far as others say what they were.
+//! `tapedb repair`: repair damaged files from the content of other files.
 
 use crate::args::DatabaseArgs;
 use serde::Serialize;
 use tapedb_engine::{Database, Repair};
 use tapedb_terminal::{Failure, Ui, ui};
 
-/// Repair the files of a database, or of the streams named, as far as other files say what they were.
+/// Repair the files of a database, or of the given streams, from the content of other files.
 ///
-/// Says what there is to do; does it with --yes only. A definition without a good copy is made from the schema of a segment,
-/// a manifest from the headers of segments and the log; damaged copies are written anew; damaged segments are written anew with
-/// what can be read. Nothing that can be read now is out of reach afterwards, and what was damaged is kept under its name
-/// with `.damaged` behind it. A copy of the database is the better cure: see `tapedb restore`.
+/// Lists the repairs, and makes them only with --yes. A definition without an intact copy is created from the schema of a segment, a
+/// manifest from the headers of segments and the log; damaged copies are written again; damaged segments are written again with
+/// the readable messages. All messages that can be read now can be read afterwards, and damaged files are kept with the suffix
+/// `.damaged`. If there is a copy of the database, prefer `tapedb restore`.
 ///
-/// Nobody may have the database open for writing. Exit code: 0 when there is nothing (left) to do, 1 when there is.
+/// No process may have the database open for writing. Exit code: 0 if nothing (more) is to be repaired, 1 otherwise.
 ///
 /// Example: tapedb repair --db demo.tape
 #[derive(clap::Args, Debug)]
@@ -24,12 +24,12 @@ pub struct Args {
     #[arg(value_name = "STREAM")]
     streams: Vec<String>,
 
-    /// Do it.
+    /// Make the repairs.
     #[arg(long)]
     yes: bool,
 }
 
-/// Something to do, as programs see it.
+/// A repair in JSON output.
 #[derive(Serialize)]
 struct Line<'a> {
     stream: &'a str,
@@ -41,7 +41,7 @@ struct Line<'a> {
 
 /// Repairs the streams.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    // Not made if it is not there.
+    // For reading first: this creates no database.
     drop(args.db.open_files_to_read()?);
     let db = Database::open_without_maintenance(args.db.directory()?)?;
     let names = if args.streams.is_empty() { db.streams()? } else { args.streams };
@@ -57,7 +57,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         (0, _) => ui.print("nothing to repair\n"),
         (_, true) => Ok(()),
         (count, false) => {
-            Err(Failure::new(format!("{count} things to repair; `tapedb repair --yes` does it")))
+            Err(Failure::new(format!("{count} repairs to make; `tapedb repair --yes` makes them")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `tapedb restore`: makes a database of a backup.
+//! `tapedb restore`: create a database from a backup.
 
 use crate::commands::maintenance::backup::copy;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use tapedb_engine::{Database, DeletedStreams};
 use tapedb_terminal::{Failure, Ui, location};
 
-/// Make a database of a backup.
+/// Create a database from a backup.
 ///
-/// The backup stays as it is. Every checksum is verified while it is copied. The directory must not be there, or be empty; it
-/// gets its name when all is in it, so what is cut short leaves nothing that looks like a database of that name.
+/// The backup is not changed. Every checksum is verified during the copy. The directory must not exist, or be empty; it gets its
+/// name when the copy is complete, so an interrupted restore leaves no database of that name.
 ///
 /// Example: tapedb restore /mnt/backup/demo.tape demo.tape
 #[derive(clap::Args, Debug)]
@@ -18,12 +18,12 @@ pub struct Args {
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
 
-    /// Directory of the database to make.
+    /// Directory of the new database.
     #[arg(value_name = "DEST")]
     target: PathBuf,
 }
 
-/// Makes the database.
+/// Restores the database.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let Args { backup, target } = args;
     location::directory(&target)?;
@@ -31,7 +31,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     refuse_used(&target)?;
     let draft = draft_of(&target)?;
     let copied = copy(&backup, (&draft, &target), DeletedStreams::Delete, ui);
-    // With damage it is as good as the backup is, which has been said; without all streams it is not a restored database.
+    // Damage of the backup has been reported and is accepted; a missing stream is not.
     let is_whole = copied.is_ok() || streams(&draft) == streams(&backup);
     if matches!(copied, Err(Failure::Interrupted { .. })) || !is_whole {
         return copied;
@@ -47,7 +47,7 @@ fn streams(path: &Path) -> Option<Vec<String>> {
     Database::open_read_only(path).and_then(|db| db.streams()).ok()
 }
 
-/// What is there already stays.
+/// Refuses a directory that is in use.
 fn refuse_used(target: &Path) -> Result<(), Failure> {
     let used = match fs::read_dir(target) {
         Ok(mut entries) => entries.next().is_some(),
@@ -55,14 +55,14 @@ fn refuse_used(target: &Path) -> Result<(), Failure> {
     };
     match used {
         true => Err(Failure::usage(format!(
-            "{} is there already and is not overwritten; name another directory, or move it away",
+            "{} exists and is not overwritten; name another directory, or move it away",
             target.display()
         ))),
         false => Ok(()),
     }
 }
 
-/// Beside the target; what an interrupted restore left there is gone on with.
+/// The directory of the copy, beside the target; an interrupted restore is resumed there.
 fn draft_of(target: &Path) -> Result<PathBuf, Failure> {
     let name = target.file_name().ok_or_else(|| Failure::usage("name a directory to restore to"))?;
     let mut draft = name.to_os_string();

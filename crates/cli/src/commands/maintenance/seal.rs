@@ -1,14 +1,14 @@
-//! `tapedb seal`: segments of everything, now.
+//! `tapedb seal`: seal all messages now.
 
 use crate::args::StreamArgs;
 use crate::commands::streams::list::Summary;
 use serde::Serialize;
 use tapedb_terminal::{Failure, Ui, ui::thousands};
 
-/// Make compressed segments of all messages that are still in log files, now: smaller and faster to read.
+/// Write all messages in log files to compressed segments now: smaller and faster to read.
 ///
-/// The process that writes does it by itself for log files that are full or old enough (see `tapedb alter
-/// --seal-after`). What the stream's settings say of old segments is done too.
+/// The process that writes does this automatically for log files that are full or old enough (see `tapedb alter --seal-after`).
+/// The stream's settings for old segments are applied too.
 ///
 /// Example: tapedb seal --db demo.tape feed
 #[derive(clap::Args, Debug)]

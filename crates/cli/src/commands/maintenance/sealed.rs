@@ -1,4 +1,4 @@
-//! What lies in the segments of a stream, column by column: a part of `tapedb inspect`.
+//! The content of a stream's segments by column, for `tapedb inspect`.
 
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -11,10 +11,10 @@ use tapedb_terminal::{Failure, Ui, ui};
 
 /// The names of a block's own columns.
 const OWN: [&str; 3] = ["time", "sequence", "lane"];
-/// The names of the last columns of a group, which say whose rows it has; the last one is 65,535.
+/// The names of the last columns of a group, which assign rows to symbols; the last one is column 65,535.
 const LANES: [&str; 4] = ["lane time", "lane symbol", "lane count", "position"];
 
-/// What has been seen of segments.
+/// The sums of segments so far.
 #[derive(Default)]
 pub struct Sealed {
     segments: Vec<SegmentSum>,
@@ -23,7 +23,7 @@ pub struct Sealed {
     block: Block,
 }
 
-/// A segment, or a part of which nothing is left.
+/// A segment, or a range whose messages were all deleted.
 #[derive(Serialize, Debug)]
 struct SegmentSum {
     kind: &'static str,
@@ -42,7 +42,7 @@ struct SegmentSum {
     damaged: u64,
     /// Blocks that have a checksum of their content: all, in segments since version 2 of the format.
     blocks_with_content: u64,
-    /// The dump of a block that did not come back when the segment was written, if there was one.
+    /// The dump of a block that failed verification when the segment was written, if there is one.
     mismatch_dump: Option<String>,
 }
 
@@ -52,7 +52,7 @@ struct ColumnSum {
     record: String,
     column: String,
     kind: Option<ColumnKind>,
-    /// How many blocks have it in which encoding.
+    /// Number of blocks by encoding.
     encodings: BTreeMap<&'static str, u64>,
     blocks: u64,
     /// Messages of the record type in those blocks.
@@ -61,7 +61,7 @@ struct ColumnSum {
     range: Option<(Bound, Bound)>,
 }
 
-/// The same as programs see it.
+/// The same in JSON output.
 #[derive(Serialize)]
 struct ColumnLine<'a> {
     kind: &'static str,
@@ -98,7 +98,7 @@ fn dump_of(segment: &Path) -> Option<String> {
     segment.with_file_name(&name).exists().then_some(name)
 }
 
-/// The smallest or the largest value of a column.
+/// The minimum or the maximum of a column.
 #[derive(Debug, Clone, Copy)]
 enum Bound {
     Int(i128),
@@ -108,7 +108,7 @@ enum Bound {
 }
 
 impl Sealed {
-    /// Looks at all segments of a stream; `blocks`: prints a line for each block.
+    /// Reads all segments of a stream; `blocks`: prints a line for each block.
     pub fn walk(&mut self, stream: &StoredStream, blocks: bool, ui: &Ui) -> Result<(), Failure> {
         let parts: Result<Vec<_>, _> = (0..stream.spaces()).map(|space| stream.parts(space)).collect();
         let parts: Vec<StoredPart> = parts?.into_iter().flatten().collect();
@@ -143,7 +143,7 @@ impl Sealed {
         Ok(())
     }
 
-    /// Damaged places.
+    /// Damaged locations.
     pub fn damaged(&self) -> u64 {
         self.segments.iter().map(|segment| segment.damaged).sum()
     }
@@ -153,14 +153,14 @@ impl Sealed {
         self.segments.is_empty()
     }
 
-    /// Messages and bytes of a record type; `None`: bytes of what all share.
+    /// Messages and bytes of a record type; `None` for the bytes that all types share.
     pub fn sum_of(&self, record: &str) -> (u64, u64) {
         let columns = || self.columns.values().filter(|column| column.record == record);
         let messages = columns().map(|column| column.messages).max().unwrap_or(0);
         (messages, columns().map(|column| column.bytes).sum())
     }
 
-    /// Takes a block in; returns how many damaged places it has.
+    /// Adds a block; returns its number of damaged locations.
     fn add_block(&mut self, segment: &StoredSegment, index: usize) -> u64 {
         let mut block = std::mem::take(&mut self.block);
         let damaged = match segment.read_block(index, &mut block) {
@@ -184,7 +184,7 @@ impl Sealed {
             ColumnSum::new(plan, group.map(|group| (group.type_id, group.is_whole)), chunk.column)
         });
         *sum.encodings.entry(encoding.unwrap_or("damaged")).or_default() += 1;
-        // A record type that is cut has the column several times.
+        // A record type that is split has the column several times.
         let before = usize::from(chunk.group).checked_sub(1).and_then(|before| head.groups.get(before));
         let is_again =
             group.is_some() && before.map(|group| group.type_id) == group.map(|group| group.type_id);
@@ -326,7 +326,7 @@ impl Bound {
         }
     }
 
-    /// The one of both that is less, or greater.
+    /// The lesser or the greater of both.
     fn least(self, other: Self, wanted: Ordering) -> Self {
         let order = match (self, other) {
             (Self::Int(a), Self::Int(b)) => a.cmp(&b),

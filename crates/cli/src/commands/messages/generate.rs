@@ -1,4 +1,4 @@
-//! `tapedb generate`: realistic data from a seed.
+//! `tapedb generate`: generated market data from a seed.
 
 use crate::args::{DatabaseArgs, open_stream};
 use crate::commands::streams::list::Summary;
@@ -17,7 +17,7 @@ use tapedb_terminal::{
     ui::{self, Progress},
 };
 
-/// Messages between two looks at Ctrl-C and progress.
+/// Messages between two checks for Ctrl-C and progress.
 const CHECK_INTERVAL: u64 = 4096;
 
 /// Fill a stream with generated market data.
@@ -26,8 +26,8 @@ const CHECK_INTERVAL: u64 = 4096;
 ///
 /// bars: one `Bar` for each symbol and interval. The same options give the same messages on every machine.
 ///
-/// The stream is made if it is not there; one that is there must have the same record type. Messages are on their way
-/// to readers while they are written: see `tapedb tail`.
+/// The stream is created if it does not exist; an existing one must have the same record type. Readers receive the messages while
+/// they are written: see `tapedb tail`.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -45,11 +45,11 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Kind::Feed)]
     kind: Kind,
 
-    /// How many messages, for example 500k or 10M.
+    /// Number of messages, for example 500k or 10M.
     #[arg(long, value_parser = quantity::count, default_value = "10M", value_name = "N")]
     messages: u64,
 
-    /// Seed of all chance.
+    /// Seed of the random generator.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     contracts: Option<u32>,
 
-    /// Messages of the feed per second of its own time, for example 50k (the default).
+    /// Messages of the feed per second of its own clock, for example 50k (the default).
     #[arg(long, value_parser = quantity::count, value_name = "N")]
     rate: Option<u64>,
 
@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, value_parser = quantity::duration, value_name = "DURATION")]
     interval: Option<Duration>,
 
-    /// Time at which the data begin [default: after the last message of the stream; in an empty one
+    /// Time of the first message [default: after the last message of the stream; in an empty one
     /// 2024-01-02T14:30:00Z].
     #[arg(long, value_parser = quantity::time, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<Timestamp>,
@@ -86,7 +86,7 @@ enum Kind {
     Bars,
 }
 
-/// What a program is told at the end.
+/// The result in JSON output.
 #[derive(Serialize)]
 struct Generated {
     written: u64,
@@ -100,7 +100,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     args.check()?;
     match args.kind {
         Kind::Feed => {
-            // What is wrong with the settings is told before anything is made.
+            // Checks the settings before anything is created.
             Feed::new(args.feed(None)).map_err(wrong_setting)?;
             let (db, stream) = args.open::<Package>(ui)?;
             let mut feed = Feed::new(args.feed(last_time(&stream)?)).map_err(wrong_setting)?;
@@ -121,16 +121,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// Options that mean nothing for what is generated are mistakes.
+    /// Refuses options that the kind does not have.
     fn check(&self) -> Result<(), Failure> {
         let misplaced = match self.kind {
             Kind::Feed => self.interval.map(|_| "--interval"),
             Kind::Bars => self.exchanges.map(|_| "--exchanges").or(self.rate.map(|_| "--rate")),
         };
         match misplaced {
-            Some(option) => {
-                Err(Failure::usage(format!("{option} does not go with this --kind; leave it out")))
-            }
+            Some(option) => Err(Failure::usage(format!("this --kind does not have {option}; omit it"))),
             None => Ok(()),
         }
     }
@@ -160,7 +158,7 @@ impl Args {
         }
     }
 
-    /// The stream, made if it is not there.
+    /// The stream, created if it does not exist.
     fn open<T: Record + 'static>(&self, ui: &Ui) -> Result<(Database, Stream), Failure> {
         let db = self.db.open_or_create(self.creation.create)?;
         let stream = if db.streams()?.contains(&self.stream) {
@@ -173,7 +171,7 @@ impl Args {
         Ok((db, stream))
     }
 
-    /// Appends messages until there are enough or Ctrl-C is pressed.
+    /// Appends messages until their number is reached or Ctrl-C is pressed.
     fn fill(
         &self,
         db: Database,

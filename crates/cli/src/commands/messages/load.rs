@@ -1,4 +1,4 @@
-//! `tapedb load`: messages from JSON lines, as they come.
+//! `tapedb load`: load messages from JSON lines, as they arrive.
 
 use crate::args::{DatabaseArgs, open_stream};
 use crate::input::{BadLineArgs, Input, Refusal, Sink, Taken};
@@ -11,12 +11,12 @@ use tapedb_terminal::{Failure, Ui, quantity, ui::thousands};
 
 /// Append messages to a stream from lines of JSON, as `tapedb read --output json` writes them: from files or standard input.
 ///
-/// Each line is an object with "symbol", "timestamp", "$type" where the stream has several message types, and the fields of
-/// the record; `tapedb desc` shows them. Fields with defaults may be left out.
+/// Each line is an object with "symbol", "timestamp", "$type" if the stream has several message types, and the fields of the
+/// record; `tapedb desc` shows them. Fields with defaults may be omitted.
 ///
-/// Reads pipes as they come: what was read is stored, and seen by readers, whenever the input pauses and at the latest after
-/// --flush-interval. Ctrl-C and SIGTERM end it when all that had been sent by then is stored. At a line that is no message it
-/// ends, unless --on-bad-line says otherwise: what came before it is in the stream, and the error says how many that is.
+/// Reads pipes as data arrives: messages are stored, and visible to readers, when the input pauses and at the latest after
+/// --flush-interval. Ctrl-C and SIGTERM end the command after all data sent before them is stored. A line that is not a message
+/// ends the command, unless --on-bad-line is given: the messages before it are in the stream, and the error has their number.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -33,8 +33,7 @@ pub struct Args {
     #[command(flatten)]
     bad: BadLineArgs,
 
-    /// How long a message may wait for others before they are stored together, for example 50ms; 0ms stores whatever has come at
-    /// once.
+    /// How long a message may wait for others before they are stored together, for example 50ms; 0ms stores each message at once.
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "200ms")]
     flush_interval: Duration,
 
@@ -59,7 +58,7 @@ struct Loaded<'a> {
 /// Loads.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     ui.signals().give_time_to_finish()?;
-    // For reading first: that makes no database where there was none.
+    // For reading first: this creates no database, and its error names what is missing.
     drop(args.db.open_to_read()?.stream(&args.stream)?);
     let db = args.db.open_to_write()?;
     let stream = open_stream(&db, &args.stream, ui)?;
@@ -69,10 +68,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let Taken { cut_bytes, .. } = sink.finish(read)?;
     if sink.given_up > 0 {
         let given_up = thousands(sink.given_up);
-        ui.warn(&format!("{given_up} messages were refused: others in the stream had later times already"));
+        ui.warn(&format!("{given_up} messages were refused: the stream already had later messages"));
     }
     if cut_bytes > 0 {
-        ui.warn(&format!("the input was cut in a line: its first {cut_bytes} bytes are not stored"));
+        ui.warn(&format!("the input ended inside a line: its first {cut_bytes} bytes are not stored"));
     }
     let (messages, bad_lines) = (sink.taken - sink.given_up, bad.count + sink.given_up);
     if ui.json() {
@@ -85,12 +84,12 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     ui.check_interrupt()
 }
 
-/// The stream as it takes messages.
+/// The stream that takes the messages.
 struct Loading {
     loader: Loader,
     /// Messages that the loader took.
     taken: u64,
-    /// Messages that it had to give up afterwards: see [`Error::Late`].
+    /// Messages that it dropped later: see [`Error::Late`].
     given_up: u64,
 }
 
@@ -99,7 +98,7 @@ impl Sink for Loading {
     fn take(&mut self, symbol: &str, time: Timestamp, record: &RecordValue) -> Result<(), Refusal> {
         if let Err(error) = self.loader.append_value(symbol, time, record) {
             self.refused(error)?;
-            // It was about those before it.
+            // The error concerned earlier messages.
             self.loader.append_value(symbol, time, record).map_err(refusal)?;
         }
         self.taken += 1;
@@ -118,7 +117,7 @@ impl Sink for Loading {
 }
 
 impl Loading {
-    /// Fails, unless messages that waited have been given up, because another loader had appended later ones.
+    /// Fails, unless waiting messages were dropped because another loader had appended later ones.
     #[cold]
     fn refused(&mut self, error: Error) -> Result<(), Refusal> {
         let given_up = self.loader.given_up();
@@ -129,7 +128,7 @@ impl Loading {
         Err(refusal(error))
     }
 
-    /// Stores what was taken, however reading ended: what came before a bad line counts.
+    /// Stores the messages taken, also after an error: those before a bad line count.
     fn finish(&mut self, read: Result<Taken, Failure>) -> Result<Taken, Failure> {
         let flushed = Sink::flush(self);
         let stored = || self.taken - self.given_up - self.loader.pending() as u64;
@@ -153,7 +152,7 @@ impl Loading {
     }
 }
 
-/// Whether it is about the message, or about the stream.
+/// Whether an error concerns the message or the stream.
 #[cold]
 fn refusal(error: Error) -> Refusal {
     let is_about_line = match &error {

@@ -1,4 +1,4 @@
-//! `tapedb read`: history.
+//! `tapedb read`: print history.
 
 use crate::args::{DatabaseArgs, LastValues, Selection};
 use crate::output::{Format, Output, Totals, Writer, copy};
@@ -11,17 +11,17 @@ use tapedb_engine::{Cursor, CursorBuilder, Database, Stream};
 use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, Ui, quantity, ui};
 
-/// Most readers at once.
+/// Maximum number of readers.
 const READERS_MAX: u64 = 256;
 
 /// Print messages of one stream, or of several merged by time.
 ///
-/// Without further options: all messages, from the earliest to the latest, a line for each. What is written meanwhile
-/// is not waited for; see `tapedb tail`. All times are UTC.
+/// Without further options: all messages, from the earliest to the latest, a line for each. Messages written during the command
+/// are not included; see `tapedb tail`. All times are UTC.
 ///
-/// csv: columns time, symbol and type (before them stream, when several are read), then the fields of the one record
-/// type there is or --types names. Fields of nested records are columns field.name, and field.type where several types
-/// can stand. Each item of the first array is a row of its own; further arrays are JSON in one column.
+/// csv: columns time, symbol and type (before them stream, if several are read), then the fields of the only record type or of that
+/// in --types. Fields of nested records are columns field.name, and field.type if several types are possible. Each item of the first
+/// array is a row; further arrays are JSON in one column.
 ///
 /// none: validates every message and prints counts, the rate, and a checksum: CRC-32C over, for each message in order,
 /// its time (8 bytes, little-endian nanoseconds), symbol, record type's name, and body.
@@ -42,12 +42,12 @@ pub struct Args {
     #[arg(long, value_parser = quantity::time, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Timestamp>,
 
-    /// Only the last so many messages, for example 10 or 500k; in time order, or with --reverse the latest first.
+    /// Only the last N messages, for example 10 or 500k; in time order, or with --reverse the latest first.
     #[arg(long, value_parser = quantity::count, value_name = "N", conflicts_with = "last_values")]
     last: Option<u64>,
 
-    /// Begin with the message of this sequence number, and go on in order of arrival. One number for each space of each
-    /// stream, for example 250 or 250,17.
+    /// Begin with the message of this sequence number, and continue in order of arrival. One number for each space of each stream,
+    /// for example 250 or 250,17.
     #[arg(
         long,
         value_delimiter = ',',
@@ -63,16 +63,15 @@ pub struct Args {
     #[arg(long)]
     reverse: bool,
 
-    /// At most so many messages, for example 10, 500k or 10M.
+    /// At most N messages, for example 10, 500k or 10M.
     #[arg(long, value_parser = quantity::count, value_name = "N")]
     limit: Option<u64>,
 
-    /// How messages are printed [default: what the name of --out says; else text, json with --json].
+    /// Format of the output [default: the one of the name of --out; else text, json with --json].
     #[arg(long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 
-    /// Write into this file, which must not be there yet, instead of to standard output. The end of its name says the format:
-    /// .csv, .json or .jsonl, .txt.
+    /// Write to this new file instead of standard output. The extension implies the format: .csv, .json or .jsonl, .txt.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -84,7 +83,7 @@ pub struct Args {
     #[arg(long)]
     no_header: bool,
 
-    /// With --output none: so many readers at once, each reading everything.
+    /// With --output none: N readers at once, each reading all messages.
     #[arg(long, alias = "threads", value_parser = quantity::count, default_value = "1", value_name = "N")]
     readers: u64,
 }
@@ -97,7 +96,7 @@ Examples:
   tapedb read --db demo.tape feed --last-values --to 2024-01-02T15:00
   tapedb read --db demo.tape feed --output none --readers 2";
 
-/// What `--output none` says.
+/// The result of `--output none`.
 #[derive(Serialize)]
 struct Summary {
     messages: u64,
@@ -111,10 +110,10 @@ struct Summary {
 
 /// Reads.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    // With --json, what `none` prints is an object; every other format is what it says.
+    // With --json, `none` prints an object; every other format is unchanged.
     let format = args.format(ui)?;
     if format != Format::None && args.readers != 1 {
-        return Err(Failure::usage("--readers measures; use it with --output none"));
+        return Err(Failure::usage("--readers is for measurements; use it with --output none"));
     }
     if !(1..=READERS_MAX).contains(&args.readers) {
         return Err(Failure::usage(format!("--readers {} is outside 1 to {READERS_MAX}", args.readers)));
@@ -135,13 +134,13 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     check_whole(&streams)
 }
 
-/// Fails when messages were found to be out of reach as the streams were opened: cursors do not meet them any more.
+/// Fails if messages were found unreadable when the streams were opened: cursors skip them.
 fn check_whole(streams: &[Stream]) -> Result<(), Failure> {
     let is_lossy = |stream: &&Stream| stream.recovery().damaged().any(|damage| damage.count != Some(0));
     match streams.iter().find(is_lossy) {
         Some(stream) => Err(Failure::new(format!(
-            "messages of stream {:?} are out of reach, as the warning says; restore its files from a copy if you \
-             have one",
+            "messages of stream {:?} cannot be read (see the warning); restore its files from a copy if you have \
+             one",
             stream.name()
         ))),
         None => Ok(()),
@@ -172,12 +171,12 @@ impl Args {
         self.limit.unwrap_or(u64::MAX).min(last.unwrap_or(u64::MAX))
     }
 
-    /// The format that was asked for, or that the name of the file says; both must agree.
+    /// The format of --output, or of the file's extension; both must agree.
     fn format(&self, ui: &Ui) -> Result<Format, Failure> {
         let named = self.out.as_deref().and_then(Format::of_name);
         match (self.output, named, &self.out) {
             (Some(wanted), Some(named), Some(out)) if wanted != named => Err(Failure::usage(format!(
-                "{} is named as a file of {named}, and --output asks for {wanted}; name one or the other",
+                "the name of {} implies {named}, and --output is {wanted}; change one of them",
                 out.display()
             ))),
             (Some(format), _, _) | (None, Some(format), _) => Ok(format),
@@ -186,9 +185,9 @@ impl Args {
     }
 }
 
-/// Reads everything, by several readers at once, and prints what they found.
+/// Reads all messages with several readers at once, and prints the totals.
 fn measure(args: &Args, db: &Database, streams: &[Stream], ui: &Ui) -> Result<(), Failure> {
-    // Opened before any begins, so that all read the same.
+    // Opened before any reader starts, so that all read the same messages.
     let cursors: Vec<Cursor> =
         (0..args.readers).map(|_| Ok(args.cursor(db)?.open()?)).collect::<Result<_, Failure>>()?;
     let start = Instant::now();
@@ -218,7 +217,7 @@ fn print(totals: &[Totals], seconds: f64, ui: &Ui) -> Result<(), Failure> {
     let Some(first) = totals.first() else { return Ok(()) };
     if totals.iter().any(|other| other != first) {
         return Err(Failure::new(
-            "readers disagree: a writer added late messages while they read; try again when it is silent",
+            "the readers disagree: a writer added late messages during the run; try again when it pauses",
         ));
     }
     let Totals { messages, body_bytes, checksum, types } = first.clone();

@@ -1,8 +1,7 @@
-//! `tapedb rewrite`: other messages in place of those of a range of times.
+//! `tapedb rewrite`: replace the messages of a time range.
 
 use crate::args::StreamArgs;
-use crate::input::confirm;
-use crate::input::{BadLines, Input, Refusal, Sink};
+use crate::input::{BadLines, Input, Refusal, Sink, confirm};
 use serde::Serialize;
 use std::ops::Bound;
 use std::time::Duration;
@@ -11,13 +10,13 @@ use tapedb_engine::Rewriter;
 use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, Ui, quantity, ui::thousands};
 
-/// Replace the messages of a range of times, of all symbols or of some, by those of JSON lines: from files or standard input.
+/// Replace the messages of a time range, of all symbols or of some, by messages from JSON lines: from files or standard input.
 ///
-/// Readers see all of it at once, and a power cut leaves the old messages or the new ones. The lines are those of
-/// `tapedb read --output json`; each must lie in the range, or nothing is changed. No line at all is refused unless --empty says
-/// that the range shall be empty.
+/// Readers see the change at once, and a power cut leaves either the old messages or the new ones. The lines are those of
+/// `tapedb read --output json`; each must be in the range, otherwise nothing is changed. Empty input is refused unless --empty is
+/// given.
 ///
-/// Asks before it replaces; --yes answers beforehand, and is needed where there is nobody to ask.
+/// Asks first; --yes skips the question and is required where standard input is not a terminal.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -27,11 +26,11 @@ pub struct Args {
     #[command(flatten)]
     input: Input,
 
-    /// First time to replace (UTC unless it says else).
+    /// First time to replace (UTC unless it names an offset).
     #[arg(long, value_parser = quantity::time, value_name = "TIME", allow_hyphen_values = true)]
     from: Timestamp,
 
-    /// The time before which to replace.
+    /// End of the range; messages at this time are not replaced.
     #[arg(long, value_parser = quantity::time, value_name = "TIME", allow_hyphen_values = true)]
     to: Timestamp,
 
@@ -39,7 +38,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     symbols: Vec<String>,
 
-    /// The new messages may be none: then those of the range are deleted.
+    /// Allow empty input, which deletes the messages of the range.
     #[arg(long)]
     empty: bool,
 
@@ -66,7 +65,7 @@ struct Rewritten<'a> {
     first_sequence: u64,
 }
 
-/// Rewrites.
+/// Runs `tapedb rewrite`.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if args.to <= args.from {
         return Err(Failure::usage(format!("--to {} is not after --from {}", args.to, args.from)));
@@ -92,11 +91,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// Fails unless it is meant: asks, and refuses what deletes and is not said to.
+    /// Asks for confirmation; refuses empty input without --empty.
     fn check(&self, messages: u64, ui: &Ui) -> Result<(), Failure> {
         if messages == 0 && !self.empty {
             return Err(Failure::new(
-                "the input has no message, and nothing was changed; add --empty if the range shall be empty",
+                "the input has no message, and nothing was changed; add --empty to delete the range",
             ));
         }
         let of_symbols = match &self.symbols[..] {
@@ -111,7 +110,7 @@ impl Args {
         if self.yes || confirm(&question, &subject, ui)? {
             return Ok(());
         }
-        Err(Failure::new("nothing was changed; answer yes if you mean it"))
+        Err(Failure::new("nothing was changed; answer yes to replace them"))
     }
 }
 

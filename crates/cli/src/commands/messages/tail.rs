@@ -1,4 +1,4 @@
-//! `tapedb tail`: the last messages, then those that come.
+//! `tapedb tail`: print the last messages, then new ones.
 
 use crate::args::{DatabaseArgs, LastValues, Selection};
 use crate::output::{Damage, Format, Output, Writer};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use tapedb_engine::Cursor;
 use tapedb_terminal::{Failure, Ui, quantity};
 
-/// How long the cursor waits before Ctrl-C and the end of `--for` are looked at.
+/// How long the cursor waits between two checks for Ctrl-C and the end of `--for`.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Print the last messages of one stream or of several, then every new one as it comes.
+/// Print the last messages of one stream or of several, then every new one as it arrives.
 ///
 /// Works while another process writes; nothing is missed or printed twice between the last messages and the new ones.
-/// The last messages come in time order, new ones in the order in which they arrive. Ends with Ctrl-C.
+/// The last messages are in time order, new ones in order of arrival. Ends with Ctrl-C.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -22,14 +22,14 @@ pub struct Args {
     #[command(flatten)]
     selection: Selection,
 
-    /// Messages to begin with, over all streams.
+    /// Number of last messages, over all streams.
     #[arg(long, value_parser = quantity::count, default_value = "10", value_name = "N")]
     last: u64,
 
     #[command(flatten)]
     last_values: LastValues,
 
-    /// How messages are printed, as in `tapedb read` [default: text, json with --json].
+    /// Format of the output, as in `tapedb read` [default: text, json with --json].
     #[arg(long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long)]
     no_header: bool,
 
-    /// End after this time, for example 250ms, 10s or 5m [default: go on until Ctrl-C].
+    /// End after this time, for example 250ms, 10s or 5m [default: run until Ctrl-C].
     #[arg(long = "for", value_parser = quantity::duration, value_name = "DURATION")]
     duration: Option<Duration>,
 }
@@ -52,7 +52,7 @@ Examples:
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let format = Format::chosen(args.output, ui);
     if format == Format::None {
-        return Err(Failure::usage("tail prints what it reads; to count, use `tapedb read --output none`"));
+        return Err(Failure::usage("tail prints messages; to count them, use `tapedb read --output none`"));
     }
     let deadline = args.duration.map(|duration| Instant::now() + duration);
     let db = args.db.open_to_follow()?;
@@ -70,7 +70,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     follow(cursor.live().open()?, &mut writer, &mut out, deadline, ui)
 }
 
-/// Prints what comes, until the deadline or Ctrl-C.
+/// Prints messages as they arrive, until the deadline or Ctrl-C.
 fn follow(
     mut cursor: Cursor,
     writer: &mut Writer,

@@ -1,4 +1,4 @@
-//! `tapedb cert`: a certificate for a server, and a private authority that signs it.
+//! `tapedb cert`: create a certificate for a server, and a private authority that signs it.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -12,24 +12,24 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, Ui};
 
-/// What the authority is called in certificates. Always the same, so that its key is enough to sign more.
+/// Name of the authority in certificates. Constant, so that its key is enough to sign more.
 const AUTHORITY: &str = "TapeDB private authority";
-/// The authority is good for so many days.
+/// Validity of the authority in days.
 const AUTHORITY_DAYS: u64 = 3650;
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Hosts of one certificate.
+/// Maximum hosts of one certificate.
 const HOSTS_MAX: usize = 100;
 
-/// Make a certificate for a server, and the private authority that signs it.
+/// Create a certificate for a server, and the private authority that signs it.
 ///
-/// In the directory: ca.pem, which clients trust (TAPEDB_CA); ca.key, which signs, and belongs where only you are: whoever has
-/// it can pretend to be any server of yours; server.pem and server.key, for the server. An authority that is there is used
-/// again, so that the same ca.pem trusts several servers and renewed certificates. Nothing that is there is overwritten without
-/// --force. See docs/CERTIFICATES.md, also for certificates made by openssl.
+/// In the directory: ca.pem, which clients trust (TAPEDB_CA); ca.key, which signs and must be kept secret: with it anyone can
+/// impersonate your servers; server.pem and server.key, for the server. An existing authority is used again, so that the same ca.pem
+/// trusts several servers and renewed certificates. Existing files are not overwritten without --force. See docs/CERTIFICATES.md,
+/// also for certificates created with openssl.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// Directory for the files; made if it is not there.
+    /// Directory for the files; created if it does not exist.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
@@ -37,11 +37,11 @@ pub struct Args {
     #[arg(long, value_name = "HOST,…", value_delimiter = ',', default_values = ["localhost", "127.0.0.1", "::1"])]
     host: Vec<String>,
 
-    /// Days for which the server's certificate is good.
+    /// Validity of the server's certificate in days.
     #[arg(long, value_name = "DAYS", default_value_t = 730, value_parser = clap::value_parser!(u64).range(1..=AUTHORITY_DAYS))]
     days: u64,
 
-    /// Replace the server's certificate and key if they are there. The authority stays.
+    /// Replace an existing certificate and key of the server. The authority stays.
     #[arg(long)]
     force: bool,
 }
@@ -60,11 +60,11 @@ struct Made {
     certificate: PathBuf,
     key: PathBuf,
     hosts: Vec<String>,
-    /// The last day on which the certificate is good.
+    /// The last day of the certificate's validity.
     until: String,
 }
 
-/// Makes the files.
+/// Creates the files.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if args.host.len() > HOSTS_MAX || args.host.iter().any(|host| host.is_empty()) {
         return Err(Failure::usage(format!(
@@ -73,11 +73,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     }
     let path = |name: &str| args.directory.join(name);
     let (certificate, key) = (path("server.pem"), path("server.key"));
-    if let Some(there) = [&certificate, &key].into_iter().find(|path| path.exists() && !args.force) {
-        return Err(Failure::new(format!("{} is there already; --force replaces it", there.display())));
+    if let Some(existing) = [&certificate, &key].into_iter().find(|path| path.exists() && !args.force) {
+        return Err(Failure::new(format!("{} exists; --force replaces it", existing.display())));
     }
-    fs::create_dir_all(&args.directory).map_err(told("create", &args.directory))?;
-    let authority = Authority::open_or_make(&path("ca.pem"), &path("ca.key"))?;
+    fs::create_dir_all(&args.directory).map_err(failed_to("create", &args.directory))?;
+    let authority = Authority::open_or_create(&path("ca.pem"), &path("ca.key"))?;
     let (not_after, made) = authority.sign(&args.host, args.days)?;
     write(&certificate, made.certificate.as_bytes(), true, args.force)?;
     write(&key, made.key.as_bytes(), false, args.force)?;
@@ -96,10 +96,10 @@ impl Made {
     fn text(&self) -> String {
         let Self { authority, certificate, key, hosts, until, .. } = self;
         let [authority, certificate, key] = [authority, certificate, key].map(|path| path.display());
-        let word = if self.authority_is_new { "made" } else { "used" };
+        let word = if self.authority_is_new { "created" } else { "used" };
         format!(
-            "{word} the authority {authority}; its key ca.key signs more: keep it from everybody, the server too\n\
-             made {certificate} and {key} for {}, good until {until}\n\
+            "{word} the authority {authority}; its key ca.key signs more certificates: keep it secret, also from the server\n\
+             created {certificate} and {key} for {}, valid until {until}\n\
              server: tapedb server --tls-certificate {certificate} --tls-key {key} …\n\
              clients: TAPEDB_CA={authority} tapedb … --db tapes://{}\n",
             hosts.join(", "),
@@ -126,14 +126,14 @@ struct Signed {
 }
 
 impl Authority {
-    fn open_or_make(certificate: &Path, key: &Path) -> Result<Self, Failure> {
+    fn open_or_create(certificate: &Path, key: &Path) -> Result<Self, Failure> {
         let params = authority_params()?;
         match (certificate.exists(), key.exists()) {
             (true, true) => {
-                let text = fs::read_to_string(key).map_err(told("read", key))?;
+                let text = fs::read_to_string(key).map_err(failed_to("read", key))?;
                 let key = KeyPair::from_pem(&text).map_err(|error| {
                     Failure::new(format!(
-                        "{}: no key that can sign: {error}; see where it comes from",
+                        "{}: not a key that can sign: {error}; check its origin",
                         key.display()
                     ))
                 })?;
@@ -151,7 +151,7 @@ impl Authority {
         }
     }
 
-    /// Signs a new key's certificate; and the last day on which it is good.
+    /// Signs the certificate of a new key; returns it with the last day of its validity.
     fn sign(&self, hosts: &[String], days: u64) -> Result<(String, Signed), Failure> {
         let named = |error| Failure::usage(format!("--host: {error}; name hosts and addresses"));
         let mut params = CertificateParams::new(hosts.to_vec()).map_err(named)?;
@@ -179,7 +179,7 @@ fn authority_params() -> Result<CertificateParams, Failure> {
     Ok(params)
 }
 
-/// Good from yesterday on, so that a clock that is a little behind takes what was made today.
+/// Valid from yesterday on, so that a clock that is slightly behind accepts it.
 fn set_days(params: &mut CertificateParams, until: &Day) {
     let time = |day: &Day| date_time_ymd(day.year, day.month, day.day);
     let yesterday = Day::of(since_1970().saturating_sub(DAY));
@@ -216,10 +216,10 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Writes a file whole; what is not public is the owner's alone, from the first moment.
+/// Writes a file; a private one is created with access for its owner only.
 fn write(path: &Path, bytes: &[u8], is_public: bool, replaces: bool) -> Result<(), Failure> {
     if replaces && path.exists() {
-        fs::remove_file(path).map_err(told("replace", path))?;
+        fs::remove_file(path).map_err(failed_to("replace", path))?;
     }
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -227,21 +227,21 @@ fn write(path: &Path, bytes: &[u8], is_public: bool, replaces: bool) -> Result<(
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, if is_public { 0o644 } else { 0o600 });
     #[cfg(not(unix))]
     let _ = is_public;
-    let mut file = options.open(path).map_err(told("create", path))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(told("write", path))
+    let mut file = options.open(path).map_err(failed_to("create", path))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed_to("write", path))
 }
 
-fn told<'p>(operation: &'static str, path: &'p Path) -> impl FnOnce(io::Error) -> Failure + 'p {
+fn failed_to<'p>(operation: &'static str, path: &'p Path) -> impl FnOnce(io::Error) -> Failure + 'p {
     move |error| Failure::new(format!("cannot {operation} {}: {error}", path.display()))
 }
 
 fn failed(error: rcgen::Error) -> Failure {
-    Failure::new(format!("no certificate could be made: {error}; please report this"))
+    Failure::new(format!("cannot create a certificate: {error}; please report this"))
 }
 
 fn half(there: &Path, missing: &Path) -> Failure {
     let (there, missing) = (there.display(), missing.display());
     Failure::new(format!(
-        "{there} is there and {missing} is not: an authority needs both; name another directory"
+        "{there} exists and {missing} does not: an authority needs both; name another directory"
     ))
 }

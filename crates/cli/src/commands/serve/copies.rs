@@ -1,4 +1,4 @@
-//! Copies of topics that a server keeps while it serves.
+//! Copies of topics that a server writes while it serves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ pub struct Copies {
     running: Arc<Running>,
 }
 
-/// What the server shows of them.
+/// The running copies, for metrics and status.
 #[derive(Debug, Default)]
 struct Running(Vec<(CopyTopic, Copier)>);
 
 impl Copies {
-    /// Begins to copy the topics that a server was told to.
+    /// Starts to copy the topics of a server's settings.
     pub fn start(config: &Config, db: &Database) -> Result<Self, Failure> {
         if config.copy_topics.is_empty() {
             return Ok(Self::default());
@@ -37,19 +37,19 @@ impl Copies {
                 copy: CopyOptions::default(),
                 intervals: CopierIntervals::default(),
             };
-            let told = copied.clone();
-            Ok((copied.clone(), Copier::start(db, options, move |event| write_down(&told, &event))?))
+            let logged = copied.clone();
+            Ok((copied.clone(), Copier::start(db, options, move |event| log(&logged, &event))?))
         };
         let running = config.copy_topics.iter().map(begin).collect::<Result<_, Failure>>()?;
         Ok(Self { running: Arc::new(Running(running)) })
     }
 
-    /// For the server to show.
+    /// The companion for the server's metrics and status.
     pub fn companion(&self) -> Arc<dyn Companion> {
         self.running.clone()
     }
 
-    /// Copies what has been published by now, all in so long together, and ends.
+    /// Copies all messages published so far, within `grace` for all copies together, and ends.
     pub fn stop(&self, grace: Duration) {
         let until = Instant::now() + grace;
         for (CopyTopic { topic, stream }, copier) in &self.running.0 {
@@ -60,7 +60,7 @@ impl Copies {
     }
 }
 
-/// Streams of copies promise what those of clients must.
+/// Streams of copies have at least the durability of clients' streams.
 fn stream_options(least: DurabilityMin) -> StreamOptions {
     let options = StreamOptions::default();
     let durability = match least {
@@ -70,8 +70,8 @@ fn stream_options(least: DurabilityMin) -> StreamOptions {
     StreamOptions { durability, ..options }
 }
 
-/// Tells the server's log.
-fn write_down(CopyTopic { topic, stream }: &CopyTopic, event: &CopierEvent<'_>) {
+/// Writes an event to the server's log.
+fn log(CopyTopic { topic, stream }: &CopyTopic, event: &CopierEvent<'_>) {
     match event {
         CopierEvent::Waiting => tracing::info!(topic, stream, "no such topic; waiting for it to be created"),
         CopierEvent::Began { topic: found, from } => {
@@ -81,9 +81,9 @@ fn write_down(CopyTopic { topic, stream }: &CopyTopic, event: &CopierEvent<'_>) 
         CopierEvent::Missed { count } => {
             tracing::warn!(topic, stream, count, "messages were overwritten before they could be copied");
         }
-        CopierEvent::Ended => tracing::info!(topic, stream, "the topic was deleted or made anew"),
+        CopierEvent::Ended => tracing::info!(topic, stream, "the topic was deleted or created again"),
         CopierEvent::Failed { error, again_in } => {
-            tracing::error!(topic, stream, %error, ?again_in, "cannot copy a topic; the server goes on");
+            tracing::error!(topic, stream, %error, ?again_in, "cannot copy a topic; the server continues");
         }
         _ => {}
     }

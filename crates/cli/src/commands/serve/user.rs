@@ -10,10 +10,10 @@ use tapedb_server::{
 };
 use tapedb_terminal::{Failure, Ui, ui};
 
-/// Manage the users of a server: the file that `tapedb server --users` reads.
+/// Manage the users of a server: the file of `tapedb server --users`.
 ///
-/// A running server reads the file again when it gets SIGHUP. Passwords are typed, or come on standard input; they are
-/// kept as Argon2 hashes. The user named anonymous is whoever does not log in.
+/// A running server reloads the file on SIGHUP. Passwords are typed, or read from standard input; they are stored as Argon2 hashes.
+/// The user named anonymous stands for clients without a login.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -39,28 +39,28 @@ Examples:
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Add a user with a password, and rights; makes the file if it is not there.
+    /// Add a user with a password and rights; creates the file if it does not exist.
     Add {
-        /// His name.
+        /// The name of the user.
         name: String,
-        /// What he may do: read, write, create, admin.
+        /// Rights: read, write, create, admin.
         #[arg(long, value_delimiter = ',', value_name = "A,B", value_parser = may, default_value = "read")]
         may: Vec<May>,
-        /// With which streams: * stands for any text, ? for one character.
+        /// Streams for these rights: * matches any text, ? one character.
         #[arg(long, value_name = "PATTERN", default_value = "*")]
         streams: String,
-        /// He gets no password: only tokens, or none of both.
+        /// Set no password: the user has tokens only, or neither.
         #[arg(long)]
         no_password: bool,
     },
-    /// Give a user another right, beside those he has.
+    /// Give a user another right.
     Grant {
         /// The user.
         name: String,
-        /// What he may do: read, write, create, admin.
+        /// Rights: read, write, create, admin.
         #[arg(long, value_delimiter = ',', value_name = "A,B", value_parser = may, required = true)]
         may: Vec<May>,
-        /// With which streams.
+        /// Streams for these rights.
         #[arg(long, value_name = "PATTERN", default_value = "*")]
         streams: String,
     },
@@ -69,13 +69,13 @@ enum Action {
         /// The user.
         name: String,
     },
-    /// Give a user a token for a program, which is printed once; or take one away.
+    /// Give a user a token for a program, which is printed once; or remove one.
     Token {
         /// The user.
         name: String,
-        /// What the token is called.
+        /// Name of the token.
         token: String,
-        /// Take it away.
+        /// Remove the token.
         #[arg(long)]
         remove: bool,
     },
@@ -92,10 +92,10 @@ fn may(text: &str) -> Result<May, String> {
     [May::Read, May::Write, May::Create, May::Admin]
         .into_iter()
         .find(|may| may.word() == text)
-        .ok_or_else(|| format!("{text:?} is no right; say read, write, create or admin"))
+        .ok_or_else(|| format!("{text:?} is not a right; give read, write, create or admin"))
 }
 
-/// What a program reads of a user.
+/// A user in JSON output.
 #[derive(Serialize)]
 struct Listed<'a> {
     name: &'a str,
@@ -111,24 +111,22 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Action::Add { .. } if !path.exists() => Users::default(),
         _ => Users::read(path).map_err(failed)?,
     };
-    let said = match args.action {
+    let text = match args.action {
         Action::List => return list(&users, ui),
         Action::Add { name, may, streams, no_password } => {
             if users.get(&name).is_some() {
-                return Err(Failure::usage(format!(
-                    "there is a user {name:?} already; see `tapedb user passwd`"
-                )));
+                return Err(Failure::usage(format!("user {name:?} exists; see `tapedb user passwd`")));
             }
             let password =
                 if no_password || name == ANONYMOUS { None } else { Some(read_password(&name, ui)?) };
-            let said = format!("added user {name:?}\n");
+            let text = format!("added user {name:?}\n");
             users.users.push(User {
                 name,
                 password,
                 rights: vec![Right { streams, may }],
                 ..User::default()
             });
-            said
+            text
         }
         Action::Grant { name, may, streams } => {
             known(&mut users, &name)?.rights.push(Right { streams, may });
@@ -138,7 +136,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
             known(&mut users, &name)?;
             let password = read_password(&name, ui)?;
             known(&mut users, &name)?.password = Some(password);
-            format!("user {name:?} has another password\n")
+            format!("user {name:?} has a new password\n")
         }
         Action::Token { name, token, remove } => {
             let user = known(&mut users, &name)?;
@@ -146,7 +144,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
             user.tokens.retain(|known| known.name != token);
             match (remove, user.tokens.len() < had) {
                 (true, false) => return Err(Failure::usage(format!("user {name:?} has no token {token:?}"))),
-                (true, true) => format!("took token {token:?} from user {name:?}\n"),
+                (true, true) => format!("removed token {token:?} of user {name:?}\n"),
                 (false, _) => {
                     let secret = new_token().map_err(Failure::new)?;
                     user.tokens.push(Token { name: token, hash: hash_token(&secret) });
@@ -161,7 +159,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         }
     };
     users.write(path).map_err(failed)?;
-    ui.print(&said)
+    ui.print(&text)
 }
 
 fn failed(error: ConfigError) -> Failure {
@@ -176,11 +174,11 @@ fn known<'a>(users: &'a mut Users, name: &str) -> Result<&'a mut User, Failure> 
 
 /// The hash of a password that is typed twice, or is the first line of standard input.
 fn read_password(name: &str, ui: &Ui) -> Result<String, Failure> {
-    let told =
+    let failed =
         |error: io::Error| Failure::new(format!("cannot read the password: {error}; type it, or pipe it in"));
     let password = if io::stdin().is_terminal() {
-        let password = rpassword::prompt_password(format!("password of {name}: ")).map_err(told)?;
-        if rpassword::prompt_password("again: ").map_err(told)? != password {
+        let password = rpassword::prompt_password(format!("password of {name}: ")).map_err(failed)?;
+        if rpassword::prompt_password("again: ").map_err(failed)? != password {
             return Err(Failure::usage("the two passwords differ; try again"));
         }
         password

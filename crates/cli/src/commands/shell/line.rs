@@ -1,4 +1,4 @@
-//! What a line says: something of the shell's own, or the words of a `tapedb` command with what has been chosen filled in.
+//! Parses a line: a command of the shell, or the words of a `tapedb` command, completed from the settings.
 
 use super::settings::{NAMES, Settings};
 use crate::output::Format;
@@ -6,60 +6,63 @@ use clap::CommandFactory;
 use std::path::Path;
 use tapedb_terminal::{Failure, quantity};
 
-/// A line that has been understood.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     /// Empty, or a comment.
     Nothing,
     /// End the shell.
     Quit,
-    /// Say what can be said, about one command or all.
+    /// Help for one command or all.
     Help(Option<String>),
-    /// Choose something.
+    /// Change a setting.
     Set(String, String),
-    /// Show what has been chosen.
+    /// Show the settings.
     Show,
     /// Open the database.
     Open,
     /// Close it.
     Close,
-    /// Measure reading, with so many readers at once.
+    /// Measure reading with this number of readers.
     Rates(u32),
     /// A command of `tapedb`.
     Command(Vec<String>),
 }
 
-/// The shell's own commands: how they are written, and what they do.
+/// The commands of the shell: syntax and meaning.
 pub const COMMANDS: [(&str, &str); 19] = [
-    ("set", "set NAME VALUE        choose what the commands after it go by"),
-    ("show", "show                  what has been chosen"),
-    ("open", "open                  open the database, and keep it open"),
+    ("set", "set NAME VALUE        change a setting for the next commands"),
+    ("show", "show                  show the settings"),
+    ("open", "open                  open the database for the next commands"),
     ("close", "close                 close it"),
     ("streams", "streams               streams, their sizes and times"),
     ("desc", "desc [STREAM]         options and schema"),
     ("entities", "entities [STREAM]     symbols (also: symbols)"),
-    ("select", "select [N]            print the first N messages chosen, 10 unless said (all: `select all`)"),
-    ("reverse", "reverse [N]           print the last N messages chosen, the latest first"),
-    ("tail", "tail [OPTION…]        print messages as they come, until Ctrl-C"),
-    ("tptime", "tptime                read all messages chosen, and say how fast"),
+    (
+        "select",
+        "select [N]            print the first N selected messages, 10 by default (all: `select all`)",
+    ),
+    ("reverse", "reverse [N]           print the last N selected messages, the latest first"),
+    ("tail", "tail [OPTION…]        print messages as they arrive, until Ctrl-C"),
+    ("tptime", "tptime                read all selected messages, and print the rate"),
     ("tptimea", "tptimea N             the same with N readers at once"),
-    ("import", "import FORMAT FILE…   load files into the stream chosen (`help import`)"),
-    ("export", "export FILE           write the messages chosen as .csv, .json or .txt"),
-    ("purge", "purge TIME            delete what is before a time, for good"),
-    ("truncate", "truncate TIME         delete what is from a time on, for good"),
-    ("help", "help [COMMAND]        this, or all about a command"),
+    ("import", "import FORMAT FILE…   import files into the selected stream (`help import`)"),
+    ("export", "export FILE           write the selected messages as .csv, .json or .txt"),
+    ("purge", "purge TIME            delete all messages before a time, permanently"),
+    ("truncate", "truncate TIME         delete all messages from a time on, permanently"),
+    ("help", "help [COMMAND]        this list, or help for a command"),
     ("quit", "quit                  end the shell (also: exit, Ctrl-D)"),
-    ("#", "# …                   is ignored to the end of the line"),
+    ("#", "# …                   a comment, to the end of the line"),
 ];
 
 impl Line {
-    /// Understands a line.
+    /// Parses a line.
     pub fn parse(line: &str, settings: &Settings) -> Result<Self, Failure> {
         let line = line.trim();
         if line.starts_with('#') {
             return Ok(Self::Nothing);
         }
-        let unclosed = || Failure::usage("a quotation mark has no partner; close it");
+        let unclosed = || Failure::usage("a quotation mark is not closed; close it");
         let words = shlex::split(line).ok_or_else(unclosed)?;
         let Some((command, rest)) = words.split_first() else { return Ok(Self::Nothing) };
         let command = command.trim_start_matches('/').to_lowercase();
@@ -68,16 +71,18 @@ impl Line {
             ("help" | "?", []) => Self::Help(None),
             ("help" | "?", [topic, ..]) => Self::Help(Some(topic.clone())),
             ("show" | "set", []) => Self::Show,
-            ("set", [what]) => return Err(Failure::usage(format!("set {what} to what? `help set` says"))),
+            ("set", [what]) => {
+                return Err(Failure::usage(format!("a value for {what} is missing; see `help set`")));
+            }
             ("set", [what, value @ ..]) => Self::Set(what.to_lowercase(), value.join(" ")),
             ("open", []) => Self::Open,
             ("open", [place]) => {
-                return Err(Failure::usage(format!("say `set db {place}`, then `open`")));
+                return Err(Failure::usage(format!("type `set db {place}`, then `open`")));
             }
             ("close", []) => Self::Close,
             ("tptime", []) => Self::Rates(1),
             ("tptimea", [readers]) => Self::Rates(readers_of(readers)?),
-            ("tptimea", _) => return Err(Failure::usage("how many readers? tptimea N")),
+            ("tptimea", _) => return Err(Failure::usage("the number of readers is missing: tptimea N")),
             _ => Self::Command(words_of(&command, rest, settings)?),
         })
     }
@@ -99,9 +104,9 @@ fn words_of(command: &str, rest: &[String], settings: &Settings) -> Result<Vec<S
     let mut words = match (command, rest) {
         ("entities" | "symbols", _) => own(&["symbols", &named(rest)?]),
         ("desc", []) => own(&["desc", &one_stream(settings)?]),
-        ("select", _) => chosen("read", settings, limit_of(rest)?)?,
+        ("select", _) => selected("read", settings, limit_of(rest)?)?,
         ("reverse", _) => {
-            let mut words = chosen("read", settings, limit_of(rest)?)?;
+            let mut words = selected("read", settings, limit_of(rest)?)?;
             words.push("--reverse".into());
             words
         }
@@ -113,11 +118,11 @@ fn words_of(command: &str, rest: &[String], settings: &Settings) -> Result<Vec<S
             words
         }
         ("export", [file]) => {
-            let mut words = chosen("read", settings, None)?;
+            let mut words = selected("read", settings, None)?;
             words.extend(own(&["--out", file, "--output", &format_of(file)?]));
             words
         }
-        ("export", _) => return Err(Failure::usage("into which file? export FILE.csv")),
+        ("export", _) => return Err(Failure::usage("the file is missing: export FILE.csv")),
         ("import", [format, files @ ..]) if !files.is_empty() && !format.starts_with('-') => {
             let mut words = own(&["import", "--stream", &one_stream(settings)?, "--format", format]);
             words.extend(files.iter().cloned());
@@ -134,8 +139,8 @@ fn words_of(command: &str, rest: &[String], settings: &Settings) -> Result<Vec<S
     Ok(words)
 }
 
-/// A command over all that has been chosen.
-fn chosen(command: &str, settings: &Settings, limit: Option<u64>) -> Result<Vec<String>, Failure> {
+/// A command over the selected messages.
+fn selected(command: &str, settings: &Settings, limit: Option<u64>) -> Result<Vec<String>, Failure> {
     let mut words = vec![command.to_string()];
     words.extend(settings.streams()?.iter().cloned());
     words.extend(settings.times());
@@ -147,7 +152,7 @@ fn chosen(command: &str, settings: &Settings, limit: Option<u64>) -> Result<Vec<
 fn one_stream(settings: &Settings) -> Result<String, Failure> {
     match settings.streams()? {
         [stream] => Ok(stream.clone()),
-        _ => Err(Failure::usage("several streams are chosen; name the one that is meant")),
+        _ => Err(Failure::usage("several streams are selected; name one of them")),
     }
 }
 
@@ -156,13 +161,13 @@ fn limit_of(rest: &[String]) -> Result<Option<u64>, Failure> {
         [] => Ok(Some(10)),
         [all] if all == "all" => Ok(None),
         [count] => quantity::count(count).map(Some).map_err(Failure::usage),
-        _ => Err(Failure::usage("one number, or `all`; what is read is chosen by `set`")),
+        _ => Err(Failure::usage("give one number, or `all`; `set` selects the messages")),
     }
 }
 
 fn format_of(file: &str) -> Result<String, Failure> {
     let unnamed = || {
-        Failure::usage(format!("{file:?} should end in .csv, .json, .jsonl or .txt, to say in which form"))
+        Failure::usage(format!("{file:?} must end in .csv, .json, .jsonl or .txt, which implies the format"))
     };
     Format::of_name(Path::new(file)).map(|format| format.to_string()).ok_or_else(unnamed)
 }
@@ -174,7 +179,7 @@ fn takes_db(command: &str) -> bool {
     found.is_some_and(|command| command.get_arguments().any(|argument| argument.get_id() == "db"))
 }
 
-/// The names of all commands that can be said.
+/// The names of all commands.
 pub fn names() -> Vec<String> {
     let own = COMMANDS.iter().map(|(name, _)| (*name).to_string());
     let others = crate::Cli::command();
@@ -186,7 +191,7 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// What can be said: all, or about one command.
+/// The list of commands, or the help for one.
 pub fn help(topic: Option<&str>) -> Result<String, Failure> {
     let Some(topic) = topic else { return Ok(overview()) };
     if topic == "set" {
@@ -204,11 +209,11 @@ pub fn help(topic: Option<&str>) -> Result<String, Failure> {
 
 fn overview() -> String {
     let mut text: String = COMMANDS.iter().map(|(_, usage)| format!("  {usage}\n")).collect();
-    text.push_str("\n  What can be set:\n");
+    text.push_str("\n  Settings:\n");
     text.extend(NAMES.iter().map(|(name, value)| format!("  set {name:8} {value}\n")));
     let own: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
     let others: Vec<String> = names().into_iter().filter(|name| !own.contains(&name.as_str())).collect();
-    text.push_str(&format!("\n  And as on the command line, without --db: {}\n", others.join(", ")));
+    text.push_str(&format!("\n  Commands as on the command line, without --db: {}\n", others.join(", ")));
     text
 }
 

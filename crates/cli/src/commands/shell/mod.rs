@@ -1,7 +1,7 @@
-//! `tapedb shell`: commands one after the other, on a database and streams that are chosen once.
+//! `tapedb shell`: commands on a database and streams that are selected once.
 //!
-//! A line becomes the words of a `tapedb` command, with what has been chosen filled in (`line.rs`); so everything that
-//! `tapedb` can do can be done here, the same way. `rates.rs` measures reading, as TimeBase's studies do.
+//! A line becomes the words of a `tapedb` command, completed from the settings (`line.rs`), so every command of `tapedb` works here
+//! in the same way. `rates.rs` measures reading, as TimeBase's studies do.
 
 mod line;
 mod prompt;
@@ -17,9 +17,9 @@ use std::io::{self, IsTerminal};
 use tapedb_engine::Database;
 use tapedb_terminal::{Failure, Ui};
 
-/// Type commands one after the other, on a database and streams chosen once.
+/// Type commands on a database and streams that are selected once.
 ///
-/// `set db PLACE`, `open`, `set stream bars`, then `desc`, `entities`, `select 10`, `tptime`, `tail` …; `help` says all.
+/// `set db PLACE`, `open`, `set stream bars`, then `desc`, `entities`, `select 10`, `tptime`, `tail` …; `help` lists all.
 /// Every command of `tapedb` works too, without --db. With a terminal there are history and completion; without one the
 /// shell reads a script from standard input, and ends with the first command that fails.
 #[derive(clap::Args, Debug)]
@@ -29,11 +29,11 @@ pub struct Args {
     #[arg(long, value_name = "PLACE")]
     db: Option<String>,
 
-    /// A command to be carried out, instead of standard input; may be given several times.
+    /// A command to run, instead of standard input; may be given several times.
     #[arg(long, short, value_name = "COMMAND")]
     command: Vec<String>,
 
-    /// Go on after a command that failed, in a script too.
+    /// Continue after a failed command, also in a script.
     #[arg(long)]
     keep_going: bool,
 }
@@ -44,20 +44,20 @@ Examples:
   tapedb shell --db tape://localhost:7847 -c 'set stream bars' -c 'tptimea 4'
   tapedb shell < script.txt";
 
-/// A shell at work.
+/// A running shell.
 struct Shell<'a> {
     settings: Settings,
     ui: &'a Ui,
 }
 
-/// Whether there is more to come.
+/// Whether the shell continues.
 #[derive(PartialEq, Eq)]
 enum Next {
     GoOn,
     Quit,
 }
 
-/// Carries out what is typed, or what a script says.
+/// Runs typed commands, or a script.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let mut shell = Shell { settings: Settings::default(), ui };
     if let Some(place) = args.db {
@@ -76,7 +76,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 impl Shell<'_> {
     fn converse(&mut self) -> Result<(), Failure> {
         let mut prompt = Prompt::new()?;
-        self.ui.note("TapeDB shell; `help` says what can be said, `quit` ends it.");
+        self.ui.note("TapeDB shell; `help` lists the commands, `quit` ends it.");
         while let Some(line) = prompt.ask(&self.settings)? {
             match self.carry_out(&line) {
                 Ok(Next::GoOn) => {}
@@ -93,7 +93,7 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Carries out line by line.
+    /// Runs the lines of a script.
     fn script(
         &mut self,
         lines: impl Iterator<Item = io::Result<String>>,
@@ -101,7 +101,7 @@ impl Shell<'_> {
     ) -> Result<(), Failure> {
         let mut failed = 0_u64;
         for (number, line) in lines.enumerate() {
-            // A signal has ended the waiting for a line.
+            // A signal ended the wait for a line.
             self.ui.check_interrupt()?;
             let line =
                 line.map_err(|error| Failure::new(format!("cannot read the script: {error}; check it")))?;
@@ -118,7 +118,7 @@ impl Shell<'_> {
         }
         match failed {
             0 => Ok(()),
-            failed => Err(Failure::new(format!("{failed} commands failed, as told above"))),
+            failed => Err(Failure::new(format!("{failed} commands failed; see the errors above"))),
         }
     }
 
@@ -149,11 +149,11 @@ impl Shell<'_> {
                 Err(Failure::usage("this is the shell already"))
             }
             Ok(cli) => crate::run(cli.command, self.ui),
-            // Help that was asked for is no failure.
+            // Requested help is not a failure.
             Err(error) if !error.use_stderr() => self.ui.print(&error.to_string()),
             Err(error) => {
                 let refused = Failure::from(error);
-                Err(Failure::usage(format!("{refused}; `help` says what can be said here")))
+                Err(Failure::usage(format!("{refused}; `help` lists the commands")))
             }
         }
     }

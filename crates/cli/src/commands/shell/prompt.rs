@@ -12,7 +12,7 @@ use rustyline::{Context, Editor, Helper};
 use std::path::PathBuf;
 use tapedb_terminal::Failure;
 
-/// Lines of history that are kept.
+/// Lines of history that are stored.
 const HISTORY_MAX: usize = 1_000;
 
 /// Asks for lines.
@@ -22,7 +22,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt with the history of earlier shells, where a home directory keeps it.
+    /// A prompt with the history of earlier shells, from the home directory.
     pub fn new() -> Result<Self, Failure> {
         let config = rustyline::Config::builder()
             .max_history_size(HISTORY_MAX)
@@ -34,13 +34,13 @@ impl Prompt {
         editor.set_helper(Some(Completion::default()));
         let history = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".tapedb_history"));
         if let Some(path) = &history {
-            // There is none before the first shell has ended.
+            // The file does not exist before the end of the first shell.
             let _ = editor.load_history(path);
         }
         Ok(Self { editor, history })
     }
 
-    /// The next line; `None` when there is none to come. Ctrl-C takes back what has been typed.
+    /// The next line; `None` at the end of the input. Ctrl-C discards the typed text.
     pub fn ask(&mut self, settings: &Settings) -> Result<Option<String>, Failure> {
         if let Some(completion) = self.editor.helper_mut() {
             completion.streams = settings.database().and_then(|db| Ok(db.streams()?)).unwrap_or_default();
@@ -62,10 +62,10 @@ impl Prompt {
         }
     }
 
-    /// Keeps the history for the next shell.
+    /// Stores the history for the next shell.
     pub fn keep_history(&mut self) {
         if let Some(path) = &self.history {
-            // A home directory that cannot be written is no reason to fail.
+            // An unwritable home directory does not fail the shell.
             let _ = self.editor.save_history(path);
         }
     }
@@ -82,7 +82,7 @@ struct Completion {
 }
 
 impl Completion {
-    /// What may stand at the end of `before`, and where that begins.
+    /// The candidates at the end of `before`, and their position.
     fn candidates(&self, before: &str) -> (usize, Vec<String>) {
         let start = before.rfind([' ', ',']).map_or(0, |space| space + 1);
         let words: Vec<&str> = before[..start].split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! `tptime` and `tptimea`: how fast what has been chosen is read.
+//! `tptime` and `tptimea`: measure reading of the selected messages.
 
 use super::settings::Settings;
 use std::thread;
@@ -6,10 +6,10 @@ use std::time::Instant;
 use tapedb_engine::{CursorBuilder, Database};
 use tapedb_terminal::{Failure, Ui, ui::per_second};
 
-/// Messages between two looks at Ctrl-C.
+/// Messages between two checks for Ctrl-C.
 const INTERRUPT_CHECK_INTERVAL: u64 = 1 << 16;
 
-/// Reads with so many readers at once, each all of it; a line for each if there are several, then one for all.
+/// Reads with several readers at once, each all messages; prints a line for each if there are several, then one for all.
 pub fn measure(db: &Database, settings: &Settings, readers: u32, ui: &Ui) -> Result<String, Failure> {
     let cursors: Vec<CursorBuilder> = (0..readers).map(|_| settings.cursor(db)).collect::<Result<_, _>>()?;
     let started = Instant::now();
@@ -32,7 +32,7 @@ pub fn measure(db: &Database, settings: &Settings, readers: u32, ui: &Ui) -> Res
     Ok(text)
 }
 
-/// As TimeBase's shell says it.
+/// The format of TimeBase's shell.
 fn line(messages: u64, seconds: f64) -> String {
     format!("{messages} messages in {seconds:.3} s; speed: {:.0} msg/s", per_second(messages, seconds))
 }

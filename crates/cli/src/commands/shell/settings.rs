@@ -1,4 +1,4 @@
-//! What has been chosen: the database, the streams, and which of their messages.
+//! The settings of the shell: database, streams, and the selection of messages.
 
 use crate::args;
 use std::fmt;
@@ -7,25 +7,25 @@ use tapedb_engine::{CursorBuilder, Database};
 use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, quantity};
 
-/// What commands go by until something else is chosen.
+/// Settings for the next commands.
 #[derive(Debug, Default)]
 pub struct Settings {
     /// The database: a directory or an address.
     pub place: Option<String>,
-    /// Streams, in the order in which they were named.
+    /// Streams, in the order given.
     pub streams: Vec<String>,
-    /// First time wanted, as it was written.
+    /// First time, as written.
     pub time: Option<String>,
-    /// Time before which messages are wanted, as it was written.
+    /// End of the time range, as written.
     pub endtime: Option<String>,
-    /// Symbols wanted; none means all.
+    /// Symbols; empty for all.
     pub symbols: Vec<String>,
-    /// Record types wanted; none means all.
+    /// Record types; empty for all.
     pub types: Vec<String>,
     open: Option<Database>,
 }
 
-/// What can be set, and to what.
+/// Names and values of the settings.
 pub const NAMES: [(&str, &str); 6] = [
     ("db", "PLACE: a directory, or tape://HOST:PORT"),
     ("stream", "NAME, or several with commas"),
@@ -36,7 +36,7 @@ pub const NAMES: [(&str, &str); 6] = [
 ];
 
 impl Settings {
-    /// Chooses something.
+    /// Changes a setting.
     pub fn set(&mut self, what: &str, value: &str) -> Result<(), Failure> {
         match what {
             "db" => {
@@ -50,7 +50,10 @@ impl Settings {
             "types" => self.types = list(value, "all"),
             _ => {
                 let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-                return Err(Failure::usage(format!("{what:?} cannot be set; {} can", names.join(", "))));
+                return Err(Failure::usage(format!(
+                    "{what:?} is not a setting; the settings are {}",
+                    names.join(", ")
+                )));
             }
         }
         Ok(())
@@ -82,19 +85,21 @@ impl Settings {
 
     /// Where the database is.
     pub fn place(&self) -> Result<&str, Failure> {
-        let none = || Failure::usage("no database is chosen; say `set db PLACE` and `open`");
+        let none = || Failure::usage("no database is selected; type `set db PLACE` and `open`");
         self.place.as_deref().ok_or_else(none)
     }
 
-    /// The streams that were chosen.
+    /// The selected streams.
     pub fn streams(&self) -> Result<&[String], Failure> {
         match &self.streams[..] {
-            [] => Err(Failure::usage("no stream is chosen; `streams` lists them, `set stream NAME` chooses")),
+            [] => Err(Failure::usage(
+                "no stream is selected; `streams` lists them, `set stream NAME` selects one",
+            )),
             streams => Ok(streams),
         }
     }
 
-    /// A cursor over what has been chosen.
+    /// A cursor over the selected messages.
     pub fn cursor(&self, db: &Database) -> Result<CursorBuilder, Failure> {
         let mut cursor = db.cursor(self.streams()?)?;
         if let Some(time) = parsed(self.time.as_deref())? {
@@ -112,7 +117,7 @@ impl Settings {
         Ok(cursor)
     }
 
-    /// The same as options of a command.
+    /// Symbols and types as options of a command.
     pub fn selection(&self) -> Vec<String> {
         let mut words = Vec::new();
         for (option, values) in [("--symbols", &self.symbols), ("--types", &self.types)] {
@@ -144,7 +149,7 @@ impl fmt::Display for Settings {
     }
 }
 
-/// The elements of a list with commas or spaces; none if it is the word for that.
+/// The elements of a list with commas or spaces; empty for the word `none`.
 fn list(value: &str, none: &str) -> Vec<String> {
     if value == none || value == "*" {
         return Vec::new();
@@ -153,7 +158,7 @@ fn list(value: &str, none: &str) -> Vec<String> {
     elements.map(str::to_string).collect()
 }
 
-/// A time that can be read, as it was written.
+/// A valid time, as written.
 fn time(value: &str) -> Result<Option<String>, Failure> {
     if ["none", "*"].contains(&value) {
         return Ok(None);

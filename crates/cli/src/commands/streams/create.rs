@@ -31,12 +31,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     schema: PathBuf,
 
-    /// What an acknowledged message survives: async a killed process, sync also a power cut. A transient stream is in the
-    /// memory of the process that writes it, and holds its newest messages only.
+    /// What acknowledged messages survive: async a killed process, sync also a power cut. A transient stream is in the memory of the
+    /// process that writes it, and holds only its newest messages.
     #[arg(long, value_enum, default_value_t = DurabilityArg::Async)]
     durability: DurabilityArg,
 
-    /// Independent lanes that can be written at the same time; at most 256.
+    /// Spaces: parts of the stream that are written independently; at most 256.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     spaces: u32,
 
@@ -75,7 +75,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     ui.print(&format!("created stream {:?}\n", stream.name()))
 }
 
-/// The schema in a file, or in standard input where that is `-`.
+/// The schema in a file, or on standard input if the path is `-`.
 pub fn read_schema(path: &Path, ui: &Ui) -> Result<Schema, Failure> {
     let text = read_text(path, ui);
     ui.check_interrupt()?;
@@ -85,7 +85,7 @@ pub fn read_schema(path: &Path, ui: &Ui) -> Result<Schema, Failure> {
     text.parse().map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
-/// The file's text; more than a schema may have is not looked at.
+/// The file's text, up to the maximum length of a schema.
 fn read_text(path: &Path, ui: &Ui) -> std::io::Result<String> {
     let mut text = String::new();
     let limit = MAX_TEXT_BYTES as u64 + 1;

@@ -7,10 +7,10 @@ use serde::Serialize;
 use tapedb_engine::Database;
 use tapedb_terminal::{Failure, Ui};
 
-/// Delete a stream with all its messages, for good.
+/// Delete a stream with all its messages, permanently.
 ///
-/// Asks before it does; --yes answers beforehand, and is needed where there is nobody to ask. A stream whose files are
-/// damaged is deleted like any other.
+/// Asks first; --yes skips the question and is required where standard input is not a terminal. A stream with damaged files
+/// is deleted like any other.
 ///
 /// Example: tapedb delete --db demo.tape feed --yes
 #[derive(clap::Args, Debug)]
@@ -44,12 +44,12 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     ui.print(&format!("deleted stream {name:?}\n"))
 }
 
-/// What the stream holds, in one line, as far as its files tell.
+/// The stream's content in one line, if its files can be read.
 fn content(db: &Database, name: &str, ui: &Ui) -> Result<String, Failure> {
-    let is_there = db.streams()?.iter().any(|known| known == name);
+    let exists = db.streams()?.iter().any(|known| known == name);
     match open_stream(db, name, ui).and_then(|stream| Summary::of(&stream)) {
         Ok(summary) => Ok(summary.content()),
-        Err(failure) if is_there => {
+        Err(failure) if exists => {
             ui.warn(&format!("stream {name:?} cannot be opened: {failure}"));
             Ok("its files are damaged".into())
         }

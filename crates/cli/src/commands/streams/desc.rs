@@ -1,4 +1,4 @@
-//! `tapedb desc`: one stream in full.
+//! `tapedb desc`: describe one stream.
 
 use crate::args::StreamArgs;
 use crate::commands::streams::list::Summary;
@@ -6,7 +6,7 @@ use crate::commands::streams::settings::Settings;
 use serde::Serialize;
 use tapedb_terminal::{Failure, Ui};
 
-/// Describe a stream: its schema as text that `tapedb create --schema` reads, and what it holds as comments.
+/// Describe a stream: its schema as text that `tapedb create --schema` reads, with its content and settings as comments.
 ///
 /// Example: tapedb desc --db demo.tape feed > feed.schema
 #[derive(clap::Args, Debug)]

@@ -1,4 +1,4 @@
-//! `tapedb streams`: what there is.
+//! `tapedb streams`: list the streams of a database.
 
 use crate::args::{DatabaseArgs, open_stream};
 use serde::Serialize;
@@ -8,8 +8,8 @@ use tapedb_terminal::{Failure, Ui, ui};
 /// List the streams of a database.
 ///
 /// For each: its messages, symbols, bytes on disk, bytes per message, the times of the earliest and the latest
-/// message (UTC), and its durability. Works while another process writes. A stream that cannot be opened is warned of
-/// and left out; the exit code is then 1.
+/// message (UTC), and its durability. Works while another process writes. A stream that cannot be opened is left out
+/// with a warning; the exit code is then 1.
 ///
 /// Example: tapedb streams --db demo.tape
 #[derive(clap::Args, Debug)]
@@ -18,7 +18,7 @@ pub struct Args {
     db: DatabaseArgs,
 }
 
-/// A stream as programs see it.
+/// A stream in JSON output.
 #[derive(Serialize, Debug)]
 pub struct Summary {
     name: String,
@@ -35,7 +35,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Looks at a stream.
+    /// The summary of a stream.
     pub fn of(stream: &Stream) -> Result<Self, Failure> {
         let stats = stream.stats()?;
         let per_message = stats.bytes as f64 / stats.messages as f64;
@@ -54,7 +54,7 @@ impl Summary {
         })
     }
 
-    /// What it holds, in one line.
+    /// Its content in one line.
     pub fn content(&self) -> String {
         let Self { messages, symbols, bytes, .. } = self;
         let mut text =
@@ -88,14 +88,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     match names.len() - found.len() {
         0 => Ok(()),
         left_out => Err(Failure::new(format!(
-            "{left_out} of {} streams cannot be opened, as the warnings say; restore their files from a copy if you \
-             have one, or delete them",
+            "{left_out} of {} streams cannot be opened (see the warnings); restore their files from a copy, or delete \
+             them",
             names.len()
         ))),
     }
 }
 
-/// Looks at a stream; warns when it cannot be opened.
+/// The summary of a stream; warns if it cannot be opened.
 fn summary(db: &Database, name: &str, ui: &Ui) -> Option<Summary> {
     let summary = open_stream(db, name, ui).and_then(|stream| Summary::of(&stream));
     summary.inspect_err(|failure| ui.warn(&format!("stream {name:?} cannot be opened: {failure}"))).ok()

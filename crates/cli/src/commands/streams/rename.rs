@@ -1,4 +1,4 @@
-//! `tapedb rename`: another name for a stream, or for a symbol.
+//! `tapedb rename`: rename a stream or a symbol.
 
 use crate::args::StreamArgs;
 use serde::Serialize;
@@ -6,11 +6,10 @@ use tapedb_terminal::{Failure, Ui};
 
 /// Rename a stream, or one of its symbols.
 ///
-/// A stream: positions that programs have saved in it stay good. Programs that read it are told the new name, and open it
-/// anew.
+/// A stream: positions that programs have saved in it stay valid. Programs that read it receive the new name, and open it again.
 ///
-/// A symbol: all its messages have the new name from then on, those that are stored included; nothing is rewritten. The old
-/// name is free, for another symbol.
+/// A symbol: all its messages have the new name from then on, including stored ones; nothing is rewritten. The old name is free for
+/// another symbol.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {

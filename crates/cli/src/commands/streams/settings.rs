@@ -1,4 +1,4 @@
-//! What `create` and `alter` can choose for a stream, and how it is shown.
+//! Settings of a stream for `create` and `alter`, and in JSON output.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -6,35 +6,34 @@ use std::time::Duration;
 use tapedb_engine::{Late, Retention, Stream, StreamOptions};
 use tapedb_terminal::{quantity, quantity::duration};
 
-/// Settings that can be chosen at any time; what is not named stays as it is.
+/// Settings that can be changed at any time; others keep their value.
 #[derive(clap::Args, Debug, Default)]
 pub struct SettingsArgs {
-    /// Whether messages older than the last one are taken (a new stream takes them).
+    /// Whether messages older than the last one are accepted (the default of a new stream).
     #[arg(long, value_enum)]
     late: Option<LateArg>,
 
-    /// How large a log file gets, for example 64MiB (as in a new stream); at most 1GiB.
+    /// Maximum size of a log file, for example 64MiB (the default of a new stream); at most 1GiB.
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     file_size: Option<u64>,
 
-    /// Purge messages by themselves when they are so much older than the latest one, for example 30d; or none.
+    /// Purge messages automatically when they are this much older than the latest one, for example 30d; or none.
     #[arg(long, value_name = "AGE", value_parser = age)]
     keep_for: Option<Limit<Duration>>,
 
-    /// Purge the oldest messages by themselves while the stream is larger, for example 500GiB; or none.
+    /// Purge the oldest messages automatically while the stream is larger than this, for example 500GiB; or none.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     keep_size: Option<Limit<u64>>,
 
-    /// Seal a log file so long after its first message though it is not full, for example 10m (1h in a new stream); or
-    /// none.
+    /// Seal a log file that is not full this long after its first message, for example 10m (1h in a new stream); or none.
     #[arg(long, value_name = "AGE", value_parser = age)]
     seal_after: Option<Limit<Duration>>,
 
-    /// Compress segments once more, smaller and slower to read, when they are so old, for example 7d; or none.
+    /// Compress segments of this age once more, smaller and slower to read, for example 7d; or none.
     #[arg(long, value_name = "AGE", value_parser = age)]
     cold_after: Option<Limit<Duration>>,
 
-    /// The same as --cold-after 0s: segments are made small from the start.
+    /// The same as --cold-after 0s: segments are compressed this way from the start.
     #[arg(long, conflicts_with = "cold_after")]
     cold: bool,
 }
@@ -62,14 +61,14 @@ fn limit<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result
 }
 
 impl SettingsArgs {
-    /// Whether nothing is chosen.
+    /// Whether no setting is given.
     pub fn is_empty(&self) -> bool {
         let Self { late, file_size, keep_for, keep_size, seal_after, cold_after, cold } = self;
         let ages = [keep_for, seal_after, cold_after].iter().all(|age| age.is_none());
         ages && late.is_none() && file_size.is_none() && keep_size.is_none() && !cold
     }
 
-    /// Options with what is chosen.
+    /// The options with the given settings.
     pub fn on(&self, options: StreamOptions) -> StreamOptions {
         let late = self.late.map(|late| match late {
             LateArg::Accept => Late::Accept,
@@ -92,7 +91,7 @@ fn chosen<T>(limit: Option<Limit<T>>, now: Option<T>) -> Option<T> {
     limit.map_or(now, |limit| limit.0)
 }
 
-/// A stream's settings as programs see them; ages in seconds.
+/// A stream's settings in JSON output; ages in seconds.
 #[derive(Serialize, Debug)]
 pub struct Settings {
     late: &'static str,

@@ -4,7 +4,7 @@ use crate::args::StreamArgs;
 use serde::Serialize;
 use tapedb_terminal::{Failure, Ui};
 
-/// List the symbols of a stream, one per line, in the order in which they came.
+/// List the symbols of a stream, one per line, in the order in which they arrived.
 ///
 /// With --json: objects with the symbol and its number in the stream's dictionary.
 ///

@@ -12,8 +12,7 @@ use tapedb_tick::{Hdb, Rdb, RdbOptions, TickError};
 
 /// Plant, RDB and HDB in one process.
 ///
-/// Feeds and subscribers reach the plant over the network as they reach one of its own. Where there are several plants, the
-/// first one by name has the RDB.
+/// Feeds and subscribers reach the plant over the network as usual. With several plants, the first one by name has the RDB.
 ///
 /// Example: tapedb tick all --db tp.tape --hdb hdb.tape --create --tables sym.q
 #[derive(clap::Args, Debug)]
@@ -36,7 +35,7 @@ pub struct Args {
     kdb: KdbArgs,
 }
 
-/// Runs all until a signal comes.
+/// Runs all roles until a signal arrives.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.server.config()?;
     let db = Database::open(&config.database)?;
@@ -48,7 +47,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         .map(Hdb::new);
     let plants = args.plants.open(&db, hdb.clone(), config.create)?;
     let Some((name, plant)) = plants.plants.iter().next() else {
-        return Err(Failure::usage("no plant is named; name one with --tables"));
+        return Err(Failure::usage("no plant is given; give one with --tables"));
     };
     let rdb = Rdb::start(plant.plan().clone(), RdbOptions { hdb: hdb.clone(), ..RdbOptions::default() })?;
     let rdb = Arc::new(rdb);
@@ -58,10 +57,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         rdb: rdb::Asked { rdb: rdb.clone(), hdb, plant: name.clone(), is_lost: Arc::default() },
     };
     let asked = args.ask.serve("all", Arc::new(answers))?;
-    plants.tell(ask::told(asked.as_ref()), ui)?;
+    plants.tell(ask::address_of(asked.as_ref()), ui)?;
     let served = |wanted: Option<&str>| {
         let served = plants.served(wanted)?;
-        // The RDB is of one plant.
+        // The RDB belongs to one plant.
         Ok(if wanted.is_none_or(|wanted| wanted == name) { served.with_rdb(rdb.clone()) } else { served })
     };
     let fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
@@ -73,7 +72,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     })
 }
 
-/// Answers for all.
+/// Answers for all roles.
 struct Asked {
     plants: plant::Asked,
     rdb: rdb::Asked,

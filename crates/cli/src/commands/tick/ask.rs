@@ -1,9 +1,10 @@
-//! Questions to a running plant, RDB or HDB: a line of JSON for each question; the answer is a line of JSON that says what it is,
-//! and behind it a line for each row. docs/TICK.md has the forms.
+//! Questions to a running plant, RDB or HDB: a line of JSON for each question; the answer is a line of JSON with its kind, followed
+//! by a line for each row. docs/TICK.md describes the forms.
 //!
-//! It listens on a Unix socket that only its user can open, in a folder that only its user can enter: no other user, no other
-//! machine and no web page reaches it. At most [`CONNECTIONS_MAX`] ask at once; a question has at most [`QUESTION_BYTES_MAX`];
-//! a connection that is silent for [`SILENCE_MAX`], or takes nothing, is ended, and so is one whose first line is no question.
+//! The socket is a Unix socket that only its user can open, in a folder that only its user can enter: other users, other machines
+//! and web pages cannot reach it. At most [`CONNECTIONS_MAX`] clients are connected; a question has at most
+//! [`QUESTION_BYTES_MAX`]; a connection is closed when it is silent or does not read for [`SILENCE_MAX`], or when its first line is
+//! not a question.
 
 use super::socket;
 use serde::{Deserialize, Serialize};
@@ -20,26 +21,26 @@ use tapedb_schema::Timestamp;
 use tapedb_terminal::Failure;
 use tapedb_tick::{Answer, Column, ColumnDef, Date, Kind, Query, TickError};
 
-/// Most connections at once.
+/// Maximum number of connections.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Longest question.
+/// Maximum bytes of a question.
 pub const QUESTION_BYTES_MAX: u64 = 1 << 20;
 /// How long a connection may be silent.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// How often it is looked whether it shall end.
+/// Time between two checks for the end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Where questions are listened for.
+/// The socket for questions.
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub struct AskArgs {
-    /// Unix socket on which it is asked and told (`tapedb tick query`, `eod`), or off; unless said, one in a folder of the user's.
+    /// Unix socket for questions (`tapedb tick query`, `eod`), or off [default: one in a folder of the user].
     #[arg(long, value_name = "PATH", value_parser = socket::path)]
     ask: Option<PathBuf>,
 }
 
 impl AskArgs {
-    /// Listens for questions to a role, unless they are off.
+    /// Starts to answer questions to a role, unless that is off.
     pub fn serve(&self, role: &str, answers: Arc<dyn Answers>) -> Result<Option<Service>, Failure> {
         let place = match &self.ask {
             Some(off) if off.as_os_str() == "off" => return Ok(None),
@@ -54,22 +55,22 @@ impl AskArgs {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Question {
-    /// How it is doing.
+    /// The status.
     Status,
     /// Rows of a table.
     Query(Box<Rows>),
     /// End a day of a plant.
     EndOfDay {
-        /// The plant; there may be only one.
+        /// The plant; not needed if there is only one.
         #[serde(default)]
         plant: Option<String>,
-        /// The date; today unless said.
+        /// The date; today by default.
         #[serde(default)]
         date: Option<String>,
     },
 }
 
-/// Which rows.
+/// A selection of rows.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rows {
@@ -88,10 +89,10 @@ pub struct Rows {
     pub last: bool,
     #[serde(default)]
     pub limit: Option<i64>,
-    /// Of this date; today in an RDB, all in an HDB unless said.
+    /// Of this date; by default today in an RDB, all dates in an HDB.
     #[serde(default)]
     pub date: Option<String>,
-    /// Only how many.
+    /// Only their number.
     #[serde(default)]
     pub count: bool,
 }
@@ -117,7 +118,7 @@ impl Rows {
     }
 }
 
-/// A question that cannot be answered.
+/// The error of a question that cannot be answered.
 pub fn asked(what: impl Into<String>) -> TickError {
     TickError::Asked { what: what.into() }
 }
@@ -131,19 +132,19 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Rows, or how many they are.
+    /// Rows, or their number.
     pub fn rows(answer: Answer, count: bool) -> Self {
         if count { Self::Object(json!({ "rows": answer.rows() })) } else { Self::Rows(answer) }
     }
 }
 
-/// Who knows the answers.
+/// Answers questions.
 pub trait Answers: Send + Sync {
     /// Answers a question.
     fn answer(&self, question: Question) -> Result<Reply, TickError>;
 }
 
-/// Something that listens for questions; it ends when it is dropped.
+/// Answers questions on a socket until it is dropped.
 pub struct Service {
     place: PathBuf,
     stopping: Arc<AtomicBool>,
@@ -171,7 +172,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell.
+            // The thread has no result.
             let _ = thread.join();
         }
     }
@@ -190,7 +191,7 @@ fn listen(listener: &UnixListener, answers: &Arc<dyn Answers>, stopping: &Atomic
         }
         let (answers, done) = (answers.clone(), open.clone());
         let converse = move || {
-            // Whoever hangs up, hangs up.
+            // A client that disconnects is no error.
             let _ = converse(&socket, &*answers);
             done.fetch_sub(1, Ordering::AcqRel);
         };
@@ -215,8 +216,8 @@ fn converse(socket: &UnixStream, answers: &dyn Answers) -> io::Result<()> {
         let question = match serde_json::from_str(&line) {
             Ok(question) => question,
             Err(error) => {
-                // Whoever speaks something else is not listened to any further.
-                writeln!(out, "{}", json!({ "error": format!("no question: {error}") }))?;
+                // Closes a connection that uses another protocol.
+                writeln!(out, "{}", json!({ "error": format!("not a question: {error}") }))?;
                 return out.flush();
             }
         };
@@ -247,7 +248,7 @@ fn write_rows(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A value in JSON: numbers as numbers, times and texts as texts, nulls as null.
+/// A value in JSON: numbers as numbers, times and texts as strings, nulls as null.
 fn value(values: &Column, row: usize, kind: Kind) -> Value {
     let shown = values.show(row, kind);
     match values {
@@ -264,7 +265,7 @@ fn value(values: &Column, row: usize, kind: Kind) -> Value {
     }
 }
 
-/// Asks, and gives the lines of the answer to `line` until it says stop.
+/// Asks, and passes the lines of the answer to `line` until it returns true.
 pub fn ask(
     place: &Path,
     question: &Question,
@@ -272,7 +273,7 @@ pub fn ask(
 ) -> Result<(), Failure> {
     let failed = |error: io::Error| {
         Failure::new(format!(
-            "cannot ask {}: {error}; is it running there? (As the same user; it says where it is asked when it starts. See --at)",
+            "cannot ask {}: {error}; check that it runs there, as the same user (it prints its socket when it starts; see --at)",
             place.display()
         ))
     };
@@ -290,10 +291,10 @@ pub fn ask(
             return Ok(());
         }
     }
-    Err(Failure::new(format!("{} ended the connection; is it still running?", place.display())))
+    Err(Failure::new(format!("{} closed the connection; check that it still runs", place.display())))
 }
 
-/// Where questions are listened for.
-pub fn told(service: Option<&Service>) -> Option<String> {
+/// The socket for questions.
+pub fn address_of(service: Option<&Service>) -> Option<String> {
     service.map(|service| service.place.display().to_string())
 }

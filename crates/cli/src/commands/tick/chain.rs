@@ -10,9 +10,9 @@ use tapedb_terminal::{Failure, Ui, quantity::duration};
 use tapedb_tick::kdb::front::Served;
 use tapedb_tick::{Chain, ChainOptions, Plan};
 
-/// A chained plant: subscribes to a plant and publishes again, from a server of its own.
+/// A chained plant: subscribes to a plant and publishes again, from its own server.
 ///
-/// Subscribers read it as they read the plant. It goes on where it was when it is started again; the ends of days are passed on.
+/// Subscribers read it like the plant. A restart continues where it stopped; ends of days are forwarded.
 ///
 /// Example: tapedb tick chain --plant tape://localhost:7847 --db chain.tape --listen 127.0.0.1:7857 --http off --every 100ms
 #[derive(clap::Args, Debug)]
@@ -21,19 +21,19 @@ pub struct Args {
     #[command(flatten)]
     plant: PlantAt,
 
-    /// What it is called here; as the plant unless said.
+    /// Its name here [default: the plant's name].
     #[arg(long = "as", value_name = "NAME")]
     called: Option<String>,
 
-    /// Only these tables, for example trade,quote; all unless said.
+    /// Only these tables, for example trade,quote [default: all].
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     tables: Vec<String>,
 
-    /// Publish at this interval; unless said, as it comes.
+    /// Publish at this interval [default: at once].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     every: Option<Duration>,
 
-    /// Keep messages in memory alone, up to so much of each table (256MiB, say); on the disk unless said.
+    /// Keep messages only in memory, up to this size for each table, for example 256MiB [default: on the disk].
     #[arg(long, value_name = "SIZE", value_parser = tapedb_terminal::quantity::size)]
     in_memory: Option<u64>,
 
@@ -44,7 +44,7 @@ pub struct Args {
     kdb: KdbArgs,
 }
 
-/// Runs a chained plant until a signal comes.
+/// Runs a chained plant until a signal arrives.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.server.config()?;
     let mut source = args.plant.open()?;
@@ -72,7 +72,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     serving.run(ui, || {
         let failure = chain.failure();
         if let Some(what) = failure.as_ref().filter(|_| failure != told) {
-            ui.warn(&format!("the chain: {what}; it is tried again"));
+            ui.warn(&format!("the chain: {what}; retrying"));
         }
         told = failure;
         Ok(())

@@ -1,27 +1,27 @@
-//! `tapedb tick eod`: ends a day.
+//! `tapedb tick eod`: end a day.
 
 use super::ask::{Question, ask};
 use super::socket;
 use std::path::PathBuf;
 use tapedb_terminal::{Failure, Ui};
 
-/// End a day of a plant now: tomorrow begins, and whoever subscribes is told.
+/// End a day of a plant now: the next day begins, and subscribers are notified.
 ///
-/// It is asked on this machine, by the user that runs the plant. From elsewhere, a client of kdb+ with the right to write the
+/// Works on this machine, for the user that runs the plant. From other machines, a client of kdb+ with the right to write the
 /// calendar sends .u.end (see --kdb of the plant).
 ///
 /// Example: tapedb tick eod
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Socket on which the plant is asked, as it says when it starts; unless said, that of this user's plant or `tick all`.
+    /// Socket of the plant, which it prints when it starts [default: that of this user's plant or `tick all`].
     #[arg(long, value_name = "PATH")]
     at: Option<PathBuf>,
 
-    /// Name of the plant, where there are several.
+    /// Name of the plant, if there are several.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// The date that ends; today unless said. If it has ended, nothing happens.
+    /// The date that ends [default: today]. If it has already ended, nothing happens.
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
 }

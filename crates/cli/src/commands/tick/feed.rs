@@ -1,4 +1,4 @@
-//! `tapedb tick feed`: a feed that simulates.
+//! `tapedb tick feed`: a simulated feed.
 
 use super::place::PlantAt;
 use serde_json::json;
@@ -10,9 +10,9 @@ use tapedb_terminal::{
 };
 use tapedb_tick::{Feed, FeedOptions};
 
-/// A feed that simulates: sends updates on a timer into a table with time, sym, price, size (and floats x0, x1 … behind them).
+/// A simulated feed: sends updates on a timer to a table with time, sym, price, size (and floats x0, x1 … after them).
 ///
-/// Rows are numbered in their size.
+/// The size of a row is its number.
 ///
 /// Example: tapedb tick feed --plant tape://localhost:7847 --rows 100 --updates 5 --interval 1ms --seconds 10
 #[derive(clap::Args, Debug)]
@@ -28,23 +28,23 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     rows: usize,
 
-    /// Updates when the timer ticks.
+    /// Updates per tick of the timer.
     #[arg(long, value_name = "N", default_value_t = 1)]
     updates: usize,
 
-    /// Time between ticks; 0ms: as fast as it goes.
+    /// Time between ticks; 0ms: full speed.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
     interval: Duration,
 
-    /// Let an update wait at most so long for others right behind it: fewer, larger batches.
+    /// Maximum time that an update waits for updates that follow at once: fewer, larger batches.
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = duration)]
     gather: Duration,
 
-    /// Columns of floats behind the others.
+    /// Columns of floats after the others.
     #[arg(long, value_name = "N", default_value_t = 0)]
     extra_columns: usize,
 
-    /// How many symbols.
+    /// Number of symbols.
     #[arg(long, value_name = "N", default_value_t = 500)]
     symbols: usize,
 
@@ -52,16 +52,16 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "0", value_parser = count)]
     first: u64,
 
-    /// End after so many rows; unless said, at Ctrl-C.
+    /// End after this number of rows [default: run until Ctrl-C].
     #[arg(long, value_name = "COUNT", value_parser = count)]
     count: Option<u64>,
 
-    /// End after so many seconds.
+    /// End after this number of seconds.
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
 }
 
-/// Sends until it is enough, or a signal comes.
+/// Sends until the limit, or until a signal arrives.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let plan = args.plant.open_to_write()?;
     let options = FeedOptions {

@@ -1,4 +1,4 @@
-//! `tapedb tick hdb`: days that have ended.
+//! `tapedb tick hdb`: a database of ended days.
 
 use super::ask::{self, Answers, Question, Reply, asked};
 use super::place::PLANT;
@@ -9,9 +9,9 @@ use tapedb_engine::Database;
 use tapedb_terminal::{Failure, Ui};
 use tapedb_tick::{Hdb, TickError};
 
-/// An HDB: a server over a database of days that have ended.
+/// An HDB: a server for a database of ended days.
 ///
-/// RDBs hand days over to it; whoever can read streams can read them, by date or by time.
+/// RDBs move days to it; every reader of streams can read them, by date or by time.
 ///
 /// Example: tapedb tick hdb --db hdb.tape --create --listen 127.0.0.1:7849 --http off
 #[derive(clap::Args, Debug)]
@@ -24,13 +24,13 @@ pub struct Args {
     ask: ask::AskArgs,
 }
 
-/// Runs an HDB until a signal comes.
+/// Runs an HDB until a signal arrives.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.server.config()?;
     let db = Database::open(&config.database)?;
     let serving = args.server.start(&config, Some(db.clone()), ui)?;
     let asked = args.ask.serve("hdb", Arc::new(Asked(Hdb::new(db))))?;
-    let address = ask::told(asked.as_ref());
+    let address = ask::address_of(asked.as_ref());
     match (ui.json(), &address) {
         (true, _) => ui.print_json(&json!({ "ask": address }))?,
         (false, Some(address)) => ui.print(&format!("  questions on {address} (tapedb tick query)\n"))?,
@@ -50,7 +50,7 @@ impl Answers for Asked {
                 let dates: Vec<String> = dates.iter().map(ToString::to_string).collect();
                 Ok(Reply::Object(json!({ "dates": dates })))
             }
-            Question::EndOfDay { .. } => Err(asked("a plant ends days; ask it")),
+            Question::EndOfDay { .. } => Err(asked("only a plant can end a day; ask the plant")),
             Question::Query(rows) => {
                 let (query, date) = rows.query()?;
                 let plant = rows.plant.as_deref().unwrap_or(PLANT);

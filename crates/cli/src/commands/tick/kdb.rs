@@ -1,4 +1,4 @@
-//! Clients of kdb+ on plants and RDBs: their address, and who may come in.
+//! Clients of kdb+ on plants and RDBs: their address and their rights.
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -10,25 +10,25 @@ use tapedb_server::{Companion, Endpoint, Entrance, May, Page, Visitor};
 use tapedb_terminal::{Failure, Ui};
 use tapedb_tick::kdb::front::{Access, Front, FrontOptions, FrontStatus, Rights, Served, Slow};
 
-/// Where clients of kdb+ connect.
+/// Addresses for clients of kdb+.
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub struct KdbArgs {
-    /// Where clients of kdb+ connect (IPC, port 5010 in most installations); PLANT=HOST:PORT for the plant of that name.
+    /// Address for clients of kdb+ (IPC, port 5010 in most installations); PLANT=HOST:PORT for the plant of that name.
     #[arg(long, value_name = "[PLANT=]HOST:PORT")]
     kdb: Vec<KdbAt>,
 
-    /// Folder for logs as kdb+ has them, one for each day: an RDB of kdb+ replays from it. Without, it is told of no log.
+    /// Folder for logs in kdb+'s format, one for each day, from which an RDB of kdb+ replays. Without it, RDBs receive no log.
     #[arg(long, value_name = "DIR", requires = "kdb")]
     kdb_log: Option<PathBuf>,
 
-    /// What is done with kdb+ subscribers that are too slow: they read for themselves until they have caught up, are
-    /// disconnected, or get only the last row of each symbol. They may say it themselves, with .u.slow.
+    /// What happens to kdb+ subscribers that are too slow: they replay until they have caught up, are disconnected, or receive only the
+    /// last row of each symbol. A subscriber can choose with .u.slow.
     #[arg(long, value_enum, default_value = "replay", requires = "kdb")]
     kdb_slow: SlowArg,
 
-    /// What may wait to be sent to all clients of kdb+ together (1GiB, say). Beyond, the client for which most waits is cut off,
-    /// whatever is done with slow ones; each has at most 64MiB.
+    /// Maximum bytes queued for all clients of kdb+ together. Beyond it the client with the longest queue is disconnected; each has at
+    /// most 64MiB.
     #[arg(long, value_name = "SIZE", value_parser = tapedb_terminal::quantity::size, default_value = "1GiB", requires = "kdb")]
     kdb_memory: u64,
 }
@@ -59,8 +59,7 @@ enum SlowArg {
 }
 
 impl KdbArgs {
-    /// Begins to serve those that are wanted; `served` gives what a plant of a name has to serve, `users` says whether
-    /// there are users to be known by.
+    /// Starts to serve clients of kdb+; `served` returns the plant or RDB of a name, `users` whether there are users.
     pub fn serve(
         &self,
         entrance: &Entrance,
@@ -73,7 +72,7 @@ impl KdbArgs {
             let Some(address) = at.address() else { continue };
             if at.is_open() && !has_users {
                 return Err(Failure::usage(format!(
-                    "listening on {address} without users would let whoever reaches it write; name a file of users, or listen on 127.0.0.1"
+                    "listening on {address} without users would let every client write; give a file of users, or listen on 127.0.0.1"
                 )));
             }
             let front = Front::start(served(plant.as_deref())?, self.options(address, entrance))?;
@@ -100,7 +99,7 @@ impl KdbArgs {
     }
 }
 
-/// The addresses at which clients of kdb+ connect.
+/// The addresses for clients of kdb+.
 #[derive(Debug)]
 pub struct Fronts(Vec<Front>);
 
@@ -162,7 +161,7 @@ impl Access for Door {
     }
 }
 
-/// What he may do, as the users file says that was read last.
+/// The rights of a user, from the users file as last loaded.
 struct Guest(Visitor);
 
 impl Rights for Guest {

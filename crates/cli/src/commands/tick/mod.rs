@@ -17,9 +17,8 @@ use tapedb_terminal::{Failure, Ui};
 
 /// Tickerplant, RDB, HDB: what a kdb+tick installation does.
 ///
-/// A plant takes updates from feeds, logs and publishes them; an RDB holds today in memory and answers queries; when a day
-/// has ended it hands it over to the HDB. Each is a process of its own, and they reach each other over the network.
-/// docs/TICK.md has the picture.
+/// A plant takes updates from feeds, logs and publishes them; an RDB holds the current day in memory and answers queries; at the end
+/// of a day it moves the day to the HDB. Each is a process, and they connect over the network. See docs/TICK.md.
 ///
 /// Examples:
 ///   tapedb tick plant --db tp.tape --create --tables sym.q
@@ -46,7 +45,7 @@ enum Role {
     Eod(eod::Args),
 }
 
-/// Does what the role does.
+/// Runs a role.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     match args.role {
         Role::Plant(args) => plant::run(*args, ui),

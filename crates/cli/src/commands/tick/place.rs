@@ -1,4 +1,4 @@
-//! Where plants and HDBs are.
+//! Locations of plants and HDBs.
 
 use crate::creation;
 use crate::remote::{self, ConnectArgs};
@@ -9,13 +9,13 @@ use tapedb_engine::Database;
 use tapedb_terminal::{Failure, location};
 use tapedb_tick::Plan;
 
-/// Name of a plant that is not named.
+/// Default name of a plant.
 pub const PLANT: &str = "tp";
 
-/// A plant, wherever it is.
+/// The location of a plant.
 #[derive(clap::Args, Debug)]
 pub struct PlantAt {
-    /// Where the plant is: URL of its server (tape://host:port), or directory of its database.
+    /// URL of the plant's server (tape://host:port), or directory of its database.
     #[arg(long, value_name = "URL|DIR")]
     plant: PathBuf,
 
@@ -28,7 +28,7 @@ pub struct PlantAt {
 }
 
 impl PlantAt {
-    /// The plant, to be read.
+    /// Opens the plant for reading.
     pub fn open(&self) -> Result<Plan, Failure> {
         let db = match location::url_of(&self.plant) {
             Some(url) => remote::connect_reporting(url, &self.connect)?,
@@ -37,17 +37,17 @@ impl PlantAt {
         Ok(Plan::open(&db, &self.name)?)
     }
 
-    /// The plant, to be read; and whether the connection to it is lost, now and later.
+    /// Opens the plant for reading; the flag shows whether the connection is lost.
     pub fn open_noting(&self) -> Result<(Plan, Arc<AtomicBool>), Failure> {
         let is_lost = Arc::new(AtomicBool::new(false));
         let Some(url) = location::url_of(&self.plant) else { return Ok((self.open()?, is_lost)) };
         let db = remote::connect_watching(url, &self.connect, is_lost.clone())?;
-        // What it waited for at first is there.
+        // It is connected now, perhaps after a wait.
         is_lost.store(false, Ordering::Release);
         Ok((Plan::open(&db, &self.name)?, is_lost))
     }
 
-    /// The plant, to be written.
+    /// Opens the plant for writing.
     pub fn open_to_write(&self) -> Result<Plan, Failure> {
         let db = match location::url_of(&self.plant) {
             Some(url) => remote::connect_reporting(url, &self.connect)?,
@@ -57,7 +57,7 @@ impl PlantAt {
     }
 }
 
-/// A database, to be written: behind a server, or here, where it is made if it is not there and that is asked for.
+/// Opens a database for writing; a local one is created if it does not exist and `create` is set.
 pub fn open_to_write(place: &Path, create: bool) -> Result<Database, Failure> {
     creation::check(place, create)?;
     match location::url_of(place) {

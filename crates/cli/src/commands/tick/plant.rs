@@ -22,10 +22,10 @@ use tapedb_tick::{
 
 /// A tickerplant: takes updates from feeds, logs and publishes them, and ends days.
 ///
-/// It is a server (see `tapedb server`) over a database that has a stream for each table, PLANT/TABLE, and PLANT/calendar. Feeds
-/// load these streams, subscribers read them with live cursors.
+/// It is a server (see `tapedb server`) for a database with a stream for each table, PLANT/TABLE, and PLANT/calendar. Feeds load
+/// these streams, subscribers read them with live cursors.
 ///
-/// Tables are defined by a file: a schema with one `message` for each table, or what a kdb+tick installation has in its sym.q.
+/// A file defines the tables: a schema with one `message` for each table, or the sym.q of a kdb+tick installation.
 ///
 /// Example: tapedb tick plant --db tp.tape --create --tables sym.q --day-ends 17:00 --zone America/New_York
 #[derive(clap::Args, Debug)]
@@ -44,14 +44,14 @@ pub struct Args {
     kdb: KdbArgs,
 }
 
-/// What plants there are, and what they do.
+/// The plants and their settings.
 #[derive(clap::Args, Debug)]
 pub struct PlantArgs {
-    /// File that defines the tables; NAME=FILE for a plant of that name (tp unless named). Several plants may share a database.
+    /// File that defines the tables; NAME=FILE for a plant of that name (tp by default). Several plants may share a database.
     #[arg(long, value_name = "[NAME=]FILE", required = true)]
     tables: Vec<String>,
 
-    /// What an update that was acknowledged survives: async the process, sync a power cut.
+    /// What acknowledged updates survive: async a killed process, sync a power cut.
     #[arg(long, value_enum, default_value = "async")]
     durability: DurabilityArg,
 
@@ -59,27 +59,27 @@ pub struct PlantArgs {
     #[arg(long, value_name = "HH:MM", default_value = "00:00")]
     day_ends: TimeOfDay,
 
-    /// The time zone of that, as America/New_York.
+    /// The time zone of --day-ends, for example America/New_York.
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     zone: String,
 
-    /// Days end only when told to (`tapedb tick eod`).
+    /// Days end only on request (`tapedb tick eod`).
     #[arg(long, conflicts_with_all = ["day_ends", "zone"])]
     by_hand: bool,
 
-    /// Publish at this interval, and log each update when it comes: less work where subscribers are many.
+    /// Publish at this interval, and log each update at once: less work with many subscribers.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     publish_every: Option<Duration>,
 
-    /// Collect updates that come from this process (kdb+ feeds) in memory, and log and publish them at this interval.
+    /// Collect updates of kdb+ feeds in memory, and log and publish them at this interval.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "publish_every")]
     log_every: Option<Duration>,
 
-    /// Keep so many days that have ended; all unless said.
+    /// Keep this number of ended days [default: all].
     #[arg(long, value_name = "DAYS")]
     keep_days: Option<u32>,
 
-    /// The HDB, directory or URL: no day goes before it is there.
+    /// The HDB, directory or URL: days are removed only after they are in it.
     #[arg(long, value_name = "DIR|URL", requires = "keep_days")]
     kept_in: Option<PathBuf>,
 }
@@ -91,23 +91,23 @@ enum DurabilityArg {
     Sync,
 }
 
-/// Plants that are open, by name.
+/// Open plants, by name.
 pub struct Plants {
     pub plants: BTreeMap<String, Arc<Plant>>,
     timers: Vec<thread::JoinHandle<()>>,
     stopping: Arc<AtomicBool>,
-    /// What was said last of days that are kept back, by plant.
+    /// The last warning about days that cannot be removed, by plant.
     kept_back: Mutex<BTreeMap<String, String>>,
 }
 
-/// Runs plants until a signal comes.
+/// Runs plants until a signal arrives.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let config = args.server.config()?;
     let db = Database::open(&config.database)?;
     let plants = args.plants.open(&db, None, config.create)?;
     let serving = args.server.start(&config, Some(db), ui)?;
     let asked = args.ask.serve("plant", Arc::new(Asked(plants.plants.clone())))?;
-    plants.tell(ask::told(asked.as_ref()), ui)?;
+    plants.tell(ask::address_of(asked.as_ref()), ui)?;
     let served = |name: Option<&str>| plants.served(name);
     let fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
     serving.accompany(fronts);
@@ -130,7 +130,7 @@ impl PlantArgs {
                 .map_err(|error| Failure::usage(format!("{file}: {error}")))?;
             let plant = Arc::new(Plant::open(db, name, &tables, options.clone())?);
             if plants.plants.insert(name.into(), plant.clone()).is_some() {
-                return Err(Failure::usage(format!("plant {name} is named twice; name each plant once")));
+                return Err(Failure::usage(format!("plant {name} is given twice; give each plant once")));
             }
             plants.start_timer(plant)?;
         }
@@ -163,7 +163,7 @@ impl PlantArgs {
 }
 
 impl Plants {
-    /// What clients of kdb+ find at a plant: at the one there is, unless one is named.
+    /// The plant for clients of kdb+: the named one, or the only one.
     pub fn served(&self, name: Option<&str>) -> Result<Served, Failure> {
         let known = Asked(self.plants.clone());
         let name = known.plant(name)?.plan().name();
@@ -171,7 +171,7 @@ impl Plants {
         plant.map(Served::plant).ok_or_else(|| Failure::usage(format!("there is no plant {name}")))
     }
 
-    /// Says which plants there are.
+    /// Prints the plants.
     pub fn tell(&self, asked: Option<String>, ui: &Ui) -> Result<(), Failure> {
         let names: Vec<&String> = self.plants.keys().collect();
         if ui.json() {
@@ -188,7 +188,7 @@ impl Plants {
         ui.print(&text)
     }
 
-    /// Does what is due.
+    /// Ends days and removes old ones when due.
     pub fn tick(&self, ui: &Ui) -> Result<(), Failure> {
         for (name, plant) in &self.plants {
             match plant.tick(now()) {
@@ -201,14 +201,14 @@ impl Plants {
         Ok(())
     }
 
-    /// Says which day does not go, and why, once.
+    /// Warns once about a day that cannot be removed, with the cause.
     fn tell_kept_back(&self, name: &str, what: Option<String>, ui: &Ui) {
         let mut told = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
         match what {
             None => drop(told.remove(name)),
             Some(what) if told.get(name) == Some(&what) => {}
             Some(what) => {
-                ui.warn(&format!("plant {name}: {what}; it is compared again"));
+                ui.warn(&format!("plant {name}: {what}; retrying"));
                 told.insert(name.into(), what);
             }
         }
@@ -223,13 +223,13 @@ impl Plants {
             while !stopping.load(Ordering::Acquire) {
                 thread::sleep(every);
                 if let Err(error) = plant.flush() {
-                    tracing::error!(plant = plant.plan().name(), %error, "cannot publish; it is tried again");
+                    tracing::error!(plant = plant.plan().name(), %error, "cannot publish; retrying");
                 }
             }
         };
         let timer = thread::Builder::new().name("tape-publish".into()).spawn(publish);
         self.timers
-            .push(timer.map_err(|error| Failure::new(format!("cannot begin a thread: {error}; try again")))?);
+            .push(timer.map_err(|error| Failure::new(format!("cannot start a thread: {error}; try again")))?);
         Ok(())
     }
 }
@@ -238,7 +238,7 @@ impl Drop for Plants {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         for timer in self.timers.drain(..) {
-            // It has nothing to tell.
+            // The thread has no result.
             let _ = timer.join();
         }
     }
@@ -280,7 +280,7 @@ impl Asked {
         };
         found
             .map(|plant| &**plant)
-            .ok_or_else(|| asked(format!("there is no such plant; there are {}", known())))
+            .ok_or_else(|| asked(format!("there is no such plant; the plants are {}", known())))
     }
 }
 
@@ -302,7 +302,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     let bytes = std::fs::metadata(file).map_err(|error| refused(error.to_string()))?.len();
     if bytes > DEFINITION_BYTES_MAX as u64 {
         return Err(refused(format!(
-            "{bytes} bytes define no tables; name a file of at most {DEFINITION_BYTES_MAX}"
+            "{bytes} bytes are too many for a definition of tables; give a file of at most {DEFINITION_BYTES_MAX}"
         )));
     }
     std::fs::read_to_string(file).map_err(|error| refused(error.to_string()))

@@ -1,4 +1,4 @@
-//! `tapedb tick query`: asks a running RDB or HDB.
+//! `tapedb tick query`: query a running RDB or HDB.
 
 use super::ask::{Question, Rows, ask};
 use super::socket;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tapedb_terminal::{Failure, Ui, ui};
 
-/// Ask a running RDB (or HDB, or how a plant is doing).
+/// Query a running RDB or HDB, or the status of a role.
 ///
 /// Examples:
 ///   tapedb tick query trade --symbols AIG,BAC --limit -10
@@ -20,8 +20,7 @@ pub struct Args {
     #[arg(value_name = "TABLE", required_unless_present = "status")]
     table: Option<String>,
 
-    /// Socket on which it is asked, as it says when it starts; unless said, that of this user's RDB, else of `tick all`, the HDB,
-    /// the plant.
+    /// Socket of the role, which it prints when it starts [default: that of this user's RDB, else of `tick all`, the HDB, the plant].
     #[arg(long, value_name = "PATH")]
     at: Option<PathBuf>,
 
@@ -33,7 +32,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     symbols: Option<Vec<String>>,
 
-    /// Only rows at or after this time, as 2026-11-21T14:30.
+    /// Only rows at or after this time, for example 2026-11-21T14:30.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
 
@@ -45,11 +44,11 @@ pub struct Args {
     #[arg(long)]
     last: bool,
 
-    /// At most so many rows: the first ones, or with a minus the last ones.
+    /// At most N rows: the first ones, or with a minus the last ones.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     limit: Option<i64>,
 
-    /// Of this date; unless said, today in an RDB, all dates in an HDB.
+    /// Of this date [default: today in an RDB, all dates in an HDB].
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
 
@@ -57,11 +56,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     plant: Option<String>,
 
-    /// Only how many rows there are.
+    /// Only the number of rows.
     #[arg(long)]
     count: bool,
 
-    /// How it is doing.
+    /// The status instead of rows.
     #[arg(long)]
     status: bool,
 }

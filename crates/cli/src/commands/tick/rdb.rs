@@ -1,4 +1,4 @@
-//! `tapedb tick rdb`: today in memory.
+//! `tapedb tick rdb`: the current day in memory.
 
 use super::ask::{self, Answers, Question, Reply, asked};
 use super::kdb::KdbArgs;
@@ -18,13 +18,13 @@ use tapedb_terminal::{
 use tapedb_tick::kdb::front::Served;
 use tapedb_tick::{Hdb, Rdb, RdbOptions, RdbStatus, TickError};
 
-/// How often it is looked how it is doing.
+/// Time between two checks of its state.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An RDB: holds today's tables of a plant in memory as columns, and answers queries.
 ///
-/// On start it replays the day, over the network if the plant is elsewhere, and goes on live. When a day ends it is handed over
-/// to the HDB, while queries go on; days that the HDB missed meanwhile are handed over first.
+/// At the start it replays the day, over the network if the plant is on another machine, and continues live. At the end of a day it
+/// moves the day to the HDB and continues to answer queries; days that the HDB lacks are moved first.
 ///
 /// Example: tapedb tick rdb --plant tape://localhost:7847 --hdb hdb.tape --create
 #[derive(clap::Args, Debug)]
@@ -32,11 +32,11 @@ pub struct Args {
     #[command(flatten)]
     plant: PlantAt,
 
-    /// Only these tables, for example trade,quote; all unless said.
+    /// Only these tables, for example trade,quote [default: all].
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     tables: Vec<String>,
 
-    /// The HDB: URL of a server, or a directory that this process opens for writing. Without, days are dropped when they end.
+    /// The HDB: URL of a server, or a directory that this process opens for writing. Without it, days are dropped when they end.
     #[arg(long, value_name = "DIR|URL")]
     hdb: Option<PathBuf>,
 
@@ -49,7 +49,7 @@ pub struct Args {
     #[command(flatten)]
     kdb: KdbArgs,
 
-    /// File with the users that come over kdb+; see `tapedb user`. Without, whoever can connect may read everything.
+    /// File with the users for clients of kdb+; see `tapedb user`. Without it, every client may read all tables.
     #[arg(long, value_name = "FILE", requires = "kdb")]
     users: Option<PathBuf>,
 
@@ -57,7 +57,7 @@ pub struct Args {
     awake: AwakeArgs,
 }
 
-/// Runs an RDB until a signal comes.
+/// Runs an RDB until a signal arrives.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let awake = args.awake.keep()?;
     if let Some(awake) = &awake {
@@ -67,7 +67,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     if !args.tables.is_empty() {
         if args.hdb.is_some() {
             return Err(Failure::usage(
-                "an RDB of some tables hands no whole days over; leave --hdb or --tables out",
+                "an RDB with only some tables cannot move whole days; omit --hdb or --tables",
             ));
         }
         plan = plan.only(&args.tables)?;
@@ -83,7 +83,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let asked = args
         .ask
         .serve("rdb", Arc::new(Asked { rdb: rdb.clone(), hdb, plant: args.plant.name.clone(), is_lost }))?;
-    tell(&rdb, ask::told(asked.as_ref()), ui)?;
+    tell(&rdb, ask::address_of(asked.as_ref()), ui)?;
     let entrance = Entrance::open(args.users.clone()).map_err(|error| Failure::usage(error.to_string()))?;
     let served = |_: Option<&str>| Ok(Served::rdb(known.clone(), rdb.clone()));
     let _fronts = args.kdb.serve(&entrance, args.users.is_some(), served, ui)?;
@@ -107,13 +107,13 @@ fn tell(rdb: &Rdb, asked: Option<String>, ui: &Ui) -> Result<(), Failure> {
     ui.print(&text)
 }
 
-/// Says what keeps an RDB from going on, once.
+/// Warns once about a failure of the RDB.
 pub fn watch(rdb: &Rdb, told: &mut Option<String>, ui: &Ui) {
     let failure = rdb.status().failure;
     if failure != *told {
         match &failure {
-            Some(failure) => ui.warn(&format!("the RDB: {failure}; it is tried again")),
-            None => ui.note("the RDB goes on"),
+            Some(failure) => ui.warn(&format!("the RDB: {failure}; retrying")),
+            None => ui.note("the RDB continues"),
         }
         *told = failure;
     }

@@ -1,4 +1,4 @@
-//! `tapedb topic copy`: a durable stream of a topic.
+//! `tapedb topic copy`: copy a topic to a durable stream.
 
 use super::of_database;
 use crate::args::DatabaseArgs;
@@ -12,16 +12,16 @@ use tapedb_terminal::{Failure, Ui, location, quantity, ui};
 use tapedb_topic::{Folder, Topic, TopicError};
 use tapedb_topic_copy::{CopyOptions, CopyProgress, TopicCopy};
 
-/// How long it waits before Ctrl-C is looked at.
+/// Time between two checks for Ctrl-C.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Keep a durable stream of a topic: its carbon copy.
+/// Copy a topic to a durable stream.
 ///
-/// Runs until Ctrl-C; every message is copied, in the topic's order. Started again it goes on where it was, if the topic still
-/// has that. Where it could not keep up, it says how much it missed; STREAM.carbon, a stream beside the copy, keeps which
-/// message of the stream is which of the topic. Publishers of a reliable topic wait for the copy, unless --lossy.
+/// Runs until Ctrl-C; copies every message in the topic's order. A restart continues where the copy stopped, if the topic still has
+/// those messages. Missed messages are counted and reported; STREAM.carbon, a stream beside the copy, maps messages of the stream
+/// to those of the topic. Publishers of a reliable topic wait for the copy, unless --lossy is given.
 ///
-/// The topic is the database's of that name, or else one that belongs to none.
+/// The topic is the one of that name in the database, or else one without a database.
 ///
 /// Example: tapedb topic copy quotes --db market.tape --stream quotes --keep-for 15m
 #[derive(clap::Args, Debug)]
@@ -32,7 +32,7 @@ pub struct Args {
     #[command(flatten)]
     creation: CreateArgs,
 
-    /// Folder with the topics' files, where it is not the usual one.
+    /// Folder with the topics' files, instead of the usual one.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 
@@ -40,11 +40,11 @@ pub struct Args {
     #[arg(value_name = "TOPIC")]
     topic: String,
 
-    /// The stream; made if it is not there [default: named as the topic].
+    /// The stream; created if it does not exist [default: the topic's name].
     #[arg(long, value_name = "STREAM")]
     stream: Option<String>,
 
-    /// Rather miss messages than make publishers wait.
+    /// Miss messages instead of making publishers wait.
     #[arg(long)]
     lossy: bool,
 
@@ -52,11 +52,11 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "1ms")]
     delay: Duration,
 
-    /// How often progress is told.
+    /// Time between two reports of progress.
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "10s")]
     every: Duration,
 
-    /// End after this time [default: go on until Ctrl-C].
+    /// End after this time [default: run until Ctrl-C].
     #[arg(long = "for", value_parser = quantity::duration, value_name = "DURATION")]
     duration: Option<Duration>,
 
@@ -64,7 +64,7 @@ pub struct Args {
     settings: SettingsArgs,
 }
 
-/// Copies until it is told to end.
+/// Copies until a signal arrives or the time is over.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     ui.signals().give_time_to_finish()?;
     let db = args.db.open_or_create(args.creation.create)?;

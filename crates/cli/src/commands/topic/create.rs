@@ -1,4 +1,4 @@
-//! `tapedb topic create`.
+//! `tapedb topic create`: create a topic.
 
 use super::FolderArgs;
 use crate::commands::streams::create::read_schema;
@@ -10,7 +10,7 @@ use tapedb_topic::{Delivery, Topic, TopicOptions};
 
 /// Create a topic.
 ///
-/// Programs need not wait for that: whoever opens a topic first can make it.
+/// Not required: the first program that opens a topic can create it.
 ///
 /// Example: tapedb topic create quotes --schema quotes.schema --delivery lossy --ring 64MiB
 #[derive(clap::Args, Debug)]
@@ -26,11 +26,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     schema: PathBuf,
 
-    /// What becomes of a subscriber that is too slow.
+    /// What happens to a subscriber that is too slow.
     #[arg(long, value_enum, default_value_t = DeliveryArg::Reliable)]
     delivery: DeliveryArg,
 
-    /// Size of the ring, a power of two from 64KiB to 1GiB; a message takes a sixteenth of it at most.
+    /// Size of the ring, a power of two from 64KiB to 1GiB; a message takes at most a sixteenth of it.
     #[arg(long, value_name = "SIZE", value_parser = quantity::size, default_value = "8MiB")]
     ring: u64,
 
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = quantity::size, default_value = "1MiB")]
     symbols: u64,
 
-    /// How long others wait for a publisher or subscriber that lives and stands still; 0s: for ever.
+    /// How long others wait for a publisher or subscriber that is alive but stalled; 0s: without limit.
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "1s")]
     stall: Duration,
 }
@@ -47,7 +47,7 @@ pub struct Args {
 enum DeliveryArg {
     /// Publishers wait for it
     Reliable,
-    /// It is told how many messages it missed
+    /// It misses messages, and receives their number
     Lossy,
 }
 

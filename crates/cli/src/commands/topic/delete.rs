@@ -1,4 +1,4 @@
-//! `tapedb topic delete`.
+//! `tapedb topic delete`: delete a topic.
 
 use super::FolderArgs;
 use crate::input::confirm;
@@ -6,10 +6,10 @@ use serde_json::json;
 use tapedb_terminal::{Failure, Ui};
 use tapedb_topic::Topic;
 
-/// Delete a topic, with what is in its ring.
+/// Delete a topic with the messages in its ring.
 ///
-/// Who has it open goes on with it, but nobody else finds it. Asks before it does; --yes answers beforehand, and is needed where
-/// there is nobody to ask.
+/// Programs that have it open continue to use it; others no longer find it. Asks first; --yes skips the question and is required
+/// where standard input is not a terminal.
 ///
 /// Example: tapedb topic delete quotes --yes
 #[derive(clap::Args, Debug)]
@@ -30,7 +30,7 @@ pub struct Args {
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let subject = format!("topic {:?}", args.topic);
     if !args.yes && !confirm(&format!("Delete {subject}"), &subject, ui)? {
-        return Err(Failure::new("nothing was deleted; answer yes if you mean it"));
+        return Err(Failure::new("nothing was deleted; answer yes to delete"));
     }
     Topic::delete(&args.folder.folder()?, &args.topic)?;
     if ui.json() {

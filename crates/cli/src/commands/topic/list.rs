@@ -1,4 +1,4 @@
-//! `tapedb topic list`.
+//! `tapedb topic list`: list the topics.
 
 use super::FolderArgs;
 use serde::Serialize;
@@ -7,14 +7,14 @@ use tapedb_topic::{Delivery, Topic};
 
 /// List the topics.
 ///
-/// For each: how it delivers, the size of its ring, messages published, and who is there.
+/// For each: its delivery, the size of its ring, messages published, and its publishers and subscribers.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
     folder: FolderArgs,
 }
 
-/// A topic as programs see it.
+/// A topic in JSON output.
 #[derive(Serialize, Debug)]
 pub struct Summary {
     name: String,
@@ -29,7 +29,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Looks at a topic.
+    /// The summary of a topic.
     pub fn of(topic: &Topic) -> Self {
         let stats = topic.stats();
         Self {
@@ -83,9 +83,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     }
     match left_out {
         0 => Ok(()),
-        _ => {
-            Err(Failure::new(format!("{left_out} topics cannot be opened, as the warnings say; delete them")))
-        }
+        _ => Err(Failure::new(format!("{left_out} topics cannot be opened (see the warnings); delete them"))),
     }
 }
 

@@ -14,8 +14,8 @@ use tapedb_topic::{Folder, Topic};
 
 /// Topics: messages through shared memory on this machine, with no server in between.
 ///
-/// Publishers and subscribers open a topic by its name. What nobody has read yet lies in memory and is gone with the machine;
-/// `tapedb topic copy` keeps a durable stream of it.
+/// Publishers and subscribers open a topic by its name. Its messages are in memory and are lost when the machine stops;
+/// `tapedb topic copy` writes them to a durable stream.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -33,14 +33,14 @@ enum Command {
     Delete(delete::Args),
 }
 
-/// Where topics are.
+/// Location of topics.
 #[derive(clap::Args, Debug, Clone)]
 struct FolderArgs {
-    /// Topics of this database; without it, those that belong to none.
+    /// Topics of this database; without it, topics without a database.
     #[arg(long, value_name = "DIR", conflicts_with = "folder")]
     db: Option<PathBuf>,
 
-    /// Folder with the topics' files, where it is not the usual one.
+    /// Folder with the topics' files, instead of the usual one.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 }

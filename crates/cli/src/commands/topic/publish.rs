@@ -1,4 +1,4 @@
-//! `tapedb topic publish`: messages from JSON lines.
+//! `tapedb topic publish`: publish messages from JSON lines.
 
 use super::FolderArgs;
 use crate::input::{BadLineArgs, Input, Refusal, Sink};
@@ -9,15 +9,15 @@ use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, Ui, quantity, ui::thousands};
 use tapedb_topic::{Publisher, Sent, Slowest, TopicError};
 
-/// How long it waits before Ctrl-C is looked at.
+/// Time between two checks for Ctrl-C.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// Publish messages to a topic from lines of JSON, as `tapedb read --output json` writes them: from files or standard input.
 ///
-/// Each line is an object with "symbol", "timestamp", "$type" where the topic has several message types, and the fields of the
-/// record. Reads pipes as they come: each message can be seen at once. Ctrl-C and SIGTERM end it when all that had been sent by
-/// then is published. At a line that is no message it ends, unless --on-bad-line says otherwise: what came before it has been
-/// published.
+/// Each line is an object with "symbol", "timestamp", "$type" if the topic has several message types, and the fields of the
+/// record. Reads pipes as data arrives: each message is visible at once. Ctrl-C and SIGTERM end the command after all data sent
+/// before them is published. A line that is not a message ends the command, unless --on-bad-line is given: the messages before it
+/// are published.
 ///
 /// Example: tapedb read --db market.tape quotes --output json | tapedb topic publish quotes
 #[derive(clap::Args, Debug)]
@@ -35,7 +35,7 @@ pub struct Args {
     #[command(flatten)]
     bad: BadLineArgs,
 
-    /// How long to wait for a reliable topic's slowest subscriber, before it is an error [default: for ever].
+    /// How long to wait for a reliable topic's slowest subscriber, before it is an error [default: without limit].
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
     patience: Option<Duration>,
 }
@@ -53,11 +53,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     match read {
         Ok(taken) if taken.cut_bytes > 0 => {
             let bytes = taken.cut_bytes;
-            ui.warn(&format!("the input was cut in a line: its first {bytes} bytes are not published"));
+            ui.warn(&format!("the input ended inside a line: its first {bytes} bytes are not published"));
         }
         Ok(_) => {}
         Err(Failure::Interrupted { .. }) => {
-            ui.warn("the topic was full: of what had been received, the rest is not published");
+            ui.warn("the topic was full: the rest of the received messages is not published");
         }
         Err(Failure::Failed(what)) => {
             let messages = thousands(messages);
@@ -75,7 +75,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     ui.check_interrupt()
 }
 
-/// The topic as it takes messages: each is seen at once.
+/// The topic that takes the messages: each is visible at once.
 struct Publishing<'a> {
     publisher: Publisher,
     patience: Option<Duration>,
@@ -92,7 +92,7 @@ impl Sink for Publishing<'_> {
                 self.published += 1;
                 return Ok(());
             };
-            // What fits is published, also after a signal.
+            // Messages that fit are published, also after a signal.
             self.ui.check_interrupt().map_err(Refusal::Sink)?;
             if self.patience.is_some_and(|patience| began.elapsed() >= patience) {
                 return Err(Refusal::Sink(is_full(&slowest)));
@@ -101,7 +101,7 @@ impl Sink for Publishing<'_> {
     }
 }
 
-/// Whether it is about the message, or about the topic.
+/// Whether an error concerns the message or the topic.
 #[cold]
 fn refusal(error: TopicError) -> Refusal {
     use TopicError::{Encode, Symbol, SymbolsFull, TooLarge, Type};

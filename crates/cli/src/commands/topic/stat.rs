@@ -1,4 +1,4 @@
-//! `tapedb topic stat`: what happens in a topic while it runs.
+//! `tapedb topic stat`: show the state of a topic while it runs.
 
 use super::FolderArgs;
 use super::list::delivery;
@@ -10,10 +10,10 @@ use tapedb_topic::{Topic, TopicStats};
 
 /// Show a topic's positions, rates, lag and losses while it runs.
 ///
-/// For each publisher: messages published, how often there was no room, and how often it was passed over because it stood
-/// still. For each subscriber: messages and bytes that it is behind, and messages it has missed.
+/// For each publisher: messages published, how often the ring was full, and how often it was passed over because it stalled. For
+/// each subscriber: its lag in messages and bytes, and messages missed.
 ///
-/// With --every it ends when the topic is deleted or made anew.
+/// With --every it ends when the topic is deleted or created again.
 ///
 /// Example: tapedb topic stat quotes --every 1s
 #[derive(clap::Args, Debug)]
@@ -25,11 +25,11 @@ pub struct Args {
     #[arg(value_name = "TOPIC")]
     topic: String,
 
-    /// Look again and again, with rates, until Ctrl-C.
+    /// Repeat at this interval, with rates, until Ctrl-C.
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
     every: Option<Duration>,
 
-    /// How often to look [default: once, with --every until Ctrl-C].
+    /// Number of repetitions [default: one, with --every until Ctrl-C].
     #[arg(long, value_name = "N", requires = "every")]
     times: Option<u64>,
 }
@@ -53,7 +53,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sleeps, and looks at Ctrl-C meanwhile.
+/// Sleeps, and checks for Ctrl-C.
 fn sleep(time: Duration, ui: &Ui) -> Result<(), Failure> {
     let until = Instant::now() + time;
     loop {

@@ -1,4 +1,4 @@
-//! `tapedb topic tail`: messages as they come.
+//! `tapedb topic tail`: print messages as they arrive.
 
 use super::FolderArgs;
 use crate::output::{self, Format, Output};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use tapedb_terminal::{Failure, Ui, quantity};
 use tapedb_topic::{Subscriber, Topic, TopicError};
 
-/// How long it waits before Ctrl-C and the end of `--for` are looked at.
+/// Time between two checks for Ctrl-C and the end of `--for`.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Print the messages of a topic as they come.
+/// Print the messages of a topic as they arrive.
 ///
-/// Publishers never wait for this: what is not printed fast enough is missed, and how much is told. Ends with Ctrl-C, or
-/// when the topic is deleted.
+/// Publishers never wait for this command: messages that it cannot print in time are missed, and their number is reported. Ends with
+/// Ctrl-C, or when the topic is deleted.
 ///
 /// Example: tapedb topic tail quotes --oldest --symbols AAPL,MSFT --for 10s
 #[derive(clap::Args, Debug)]
@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(value_name = "TOPIC")]
     topic: String,
 
-    /// Begin with the oldest message that is still there.
+    /// Begin with the oldest message in the ring.
     #[arg(long)]
     oldest: bool,
 
@@ -36,11 +36,11 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "X,Y")]
     types: Vec<String>,
 
-    /// End after so many messages.
+    /// End after this number of messages.
     #[arg(long, value_parser = quantity::count, value_name = "N")]
     limit: Option<u64>,
 
-    /// End after this time, for example 250ms, 10s or 5m [default: go on until Ctrl-C].
+    /// End after this time, for example 250ms, 10s or 5m [default: run until Ctrl-C].
     #[arg(long = "for", value_parser = quantity::duration, value_name = "DURATION")]
     duration: Option<Duration>,
 }
@@ -85,7 +85,7 @@ fn follow(
                 if left.is_zero() {
                     break;
                 }
-                // Where nothing comes, the topic may be gone, or another by now.
+                // Without messages: the topic may have been deleted or created again.
                 topic.check()?;
                 subscriber.wait(left.min(WAIT));
             }

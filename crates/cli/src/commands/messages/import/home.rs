@@ -1,4 +1,4 @@
-//! Where the ledger of a stream lies: beside the stream's files, or on this machine for a stream behind a server.
+//! Directory of a stream's ledger: beside the stream's files, or on this machine for a stream of a server.
 
 use super::Args;
 use super::ledger::Ledger;
@@ -9,48 +9,48 @@ use std::path::{Path, PathBuf};
 use tapedb_engine::Stream;
 use tapedb_terminal::{Failure, location};
 
-/// Folder of the ledgers of streams behind servers, in the user's home.
+/// Folder in the user's home for ledgers of streams of servers.
 const FOLDER: &str = ".tapedb_imports";
 
-/// A stream's place for what is remembered of imports.
+/// The directory of a stream's ledger.
 #[derive(Debug)]
 pub struct Home {
-    /// The folder of the ledger.
+    /// The directory.
     directory: PathBuf,
     /// Whether the stream's files are on this machine.
-    pub is_here: bool,
+    pub is_local: bool,
 }
 
 impl Home {
-    /// Refuses a folder that would not be used, before anything is opened.
+    /// Refuses --ledgers if it would not be used, before anything is opened.
     ///
     /// # Errors
-    /// When the database is here.
+    /// When the database is local.
     pub fn check(args: &Args) -> Result<(), Failure> {
-        if is_here(args) && args.ledgers.is_some() {
+        if is_local(args) && args.ledgers.is_some() {
             return Err(Failure::usage(
-                "--ledgers is for streams behind a server: here the ledger lies beside the stream's files; leave it out",
+                "--ledgers is for streams of a server: the ledger of a local stream is beside its files; omit it",
             ));
         }
         Ok(())
     }
 
-    /// The place of a stream's ledger.
+    /// The directory of a stream's ledger.
     ///
     /// # Errors
-    /// When it cannot be made, or nothing says where it should be.
+    /// When it cannot be created, or is not known.
     pub fn of(args: &Args, stream: &Stream) -> Result<Self, Failure> {
-        let is_here = is_here(args);
-        if is_here {
-            return Ok(Self { directory: stream.path().into(), is_here });
+        let is_local = is_local(args);
+        if is_local {
+            return Ok(Self { directory: stream.path().into(), is_local });
         }
-        // By the stream's id: it stays when the stream is renamed, and under whatever address the server is reached.
+        // Named by the stream's id, which does not depend on the stream's name or the server's address.
         let directory = folder(args)?.join(format!("{:016x}", stream.id()));
         fs::create_dir_all(&directory).map_err(|error| {
             let directory = directory.display();
-            Failure::new(format!("cannot make {directory}: {error}; name another folder with --ledgers"))
+            Failure::new(format!("cannot create {directory}: {error}; name another folder with --ledgers"))
         })?;
-        Ok(Self { directory, is_here })
+        Ok(Self { directory, is_local })
     }
 
     /// The ledger.
@@ -61,61 +61,59 @@ impl Home {
         Ledger::open(&self.directory)
     }
 
-    /// Makes everything in the stream's directory survive a power cut, whatever the stream's durability. Behind a server what
-    /// is acknowledged is as durable as the stream promises, and no more can be asked for.
+    /// Syncs the stream's directory to the disk, regardless of the stream's durability. On a server, acknowledged messages have the
+    /// stream's durability, and a client cannot request more.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Errors of the disk.
     pub fn sync(&self) -> Result<(), Failure> {
-        if !self.is_here {
+        if !self.is_local {
             return Ok(());
         }
         sync_tree(&self.directory).map_err(|error| {
             let directory = self.directory.display();
-            Failure::new(format!("cannot sync {directory}: {error}; see that the disk works"))
+            Failure::new(format!("cannot sync {directory}: {error}; check the disk"))
         })
     }
 }
 
-fn is_here(args: &Args) -> bool {
+fn is_local(args: &Args) -> bool {
     location::url_of(&args.db.db).is_none()
 }
 
 fn folder(args: &Args) -> Result<PathBuf, Failure> {
     let in_home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(FOLDER));
     args.ledgers.clone().or_else(in_home).ok_or_else(|| {
-        Failure::usage(
-            "there is no home directory to remember in what has been imported; name a folder with --ledgers",
-        )
+        Failure::usage("there is no home directory for the records of imports; name a folder with --ledgers")
     })
 }
 
-/// Syncs all files in a directory and those below it. Maintenance may replace files by others meanwhile: what takes a file's
-/// place is on the disk before that goes, so a file that is gone needs nothing.
+/// Syncs all files in a directory and below it. Maintenance may replace files at the same time: the replacement is on the disk before
+/// the old file is removed, so a missing file needs no sync.
 fn sync_tree(directory: &Path) -> io::Result<()> {
     sync_tree_with(directory, &|path| File::open(path)?.sync_all())
 }
 
 fn sync_tree_with(directory: &Path, sync: &impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-    let Some(entries) = unless_gone(fs::read_dir(directory))? else { return Ok(()) };
+    let Some(entries) = unless_removed(fs::read_dir(directory))? else { return Ok(()) };
     for entry in entries {
-        let Some(entry) = unless_gone(entry)? else { continue };
-        match unless_gone(entry.file_type())? {
+        let Some(entry) = unless_removed(entry)? else { continue };
+        match unless_removed(entry.file_type())? {
             Some(kind) if kind.is_dir() => sync_tree_with(&entry.path(), sync)?,
             Some(_) => {
-                unless_gone(sync(&entry.path()))?;
+                unless_removed(sync(&entry.path()))?;
             }
             None => {}
         }
     }
-    unless_gone(sync(directory)).map(drop)
+    unless_removed(sync(directory)).map(drop)
 }
 
-/// `None` for what is not there any more.
-fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
-    match looked {
+/// `None` for a file that was removed.
+fn unless_removed<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        looked => looked.map(Some),
+        result => result.map(Some),
     }
 }
 
@@ -125,7 +123,7 @@ mod tests {
     use std::cell::RefCell;
 
     #[test]
-    fn files_that_go_meanwhile_are_left_out_and_all_others_synced() {
+    fn removed_files_are_skipped_and_all_others_are_synced() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         for name in ["0", "1"] {
@@ -134,7 +132,7 @@ mod tests {
         }
         let synced = RefCell::new(Vec::new());
         let sync = |path: &Path| {
-            // Maintenance takes all other files and directories away while the first is synced.
+            // Maintenance removes other files while the first is synced.
             if synced.borrow().is_empty() {
                 for other in ["0/a", "0/b", "1/b", "1/c"].map(|name| root.join(name)) {
                     if other != path {

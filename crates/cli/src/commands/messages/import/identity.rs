@@ -1,4 +1,4 @@
-//! A file by its content: what makes a second import of it a repetition, wherever it lies and whatever its name.
+//! Identity of a file by its content: a second import of the same content is a repetition, regardless of path and name.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use serde::{Deserialize, Serialize};
@@ -10,27 +10,27 @@ use tapedb_terminal::{Failure, Ui};
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// A file by its content.
+/// Identity of a file by its content.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name when it was imported, for people.
+    /// Its name when it was imported, for messages.
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// CRC-64/NVME of its bytes as they lie on disk, in 16 hexadecimal digits.
+    /// CRC-64/NVME of its bytes on disk, in 16 hexadecimal digits.
     pub crc64: String,
 }
 
 impl Identity {
-    /// Reads a file through.
+    /// The identity of a file.
     pub fn of(path: &Path, ui: &Ui) -> Result<Self, Failure> {
         Self::of_all(path, "", &[path], ui)
     }
 
-    /// Reads files through that are one thing only together: what is said of it, then one file after the other.
-    pub fn of_all<P: AsRef<Path>>(path: &Path, said: &str, files: &[P], ui: &Ui) -> Result<Self, Failure> {
+    /// The identity of several files together: of a prefix, then of each file.
+    pub fn of_all<P: AsRef<Path>>(path: &Path, prefix: &str, files: &[P], ui: &Ui) -> Result<Self, Failure> {
         let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
-        digest.update(said.as_bytes());
+        digest.update(prefix.as_bytes());
         let mut bytes = 0;
         for file in files {
             bytes += add(file.as_ref(), &mut digest, ui)?;
@@ -45,7 +45,7 @@ impl Identity {
     }
 }
 
-/// Reads a file through; gives its size.
+/// Adds a file to a digest; returns its size.
 fn add(path: &Path, digest: &mut Digest, ui: &Ui) -> Result<u64, Failure> {
     let cannot = |error| Failure::new(format!("cannot read {}: {error}; check the path", path.display()));
     let mut file = File::open(path).map_err(cannot)?;
@@ -63,7 +63,7 @@ fn add(path: &Path, digest: &mut Digest, ui: &Ui) -> Result<u64, Failure> {
     }
 }
 
-/// Whether two lists hold the same contents as often, in whatever order.
+/// Whether two lists hold the same contents equally often, in any order.
 pub fn same_files(a: &[Identity], b: &[Identity]) -> bool {
     let sorted = |files: &[Identity]| {
         let mut keys: Vec<_> = files.iter().map(|file| (file.bytes, file.crc64.clone())).collect();

@@ -1,4 +1,4 @@
-//! `tapedb import` of kdb+'s files: each table becomes a stream of its own, whose schema comes from the data.
+//! `tapedb import` of kdb+ files: each table becomes a stream, with a schema from the data.
 
 use super::home::Home;
 use super::identity::Identity;
@@ -13,19 +13,17 @@ use tapedb_terminal::{Failure, Ui, ui};
 use tapedb_tick::Date;
 use tapedb_tick::kdb::import::{Format, ImportError, ImportOptions, Part, Reader, Source, discover};
 
-/// Most bytes of a text that defines tables.
+/// Maximum bytes of a text that defines tables.
 const SCHEMA_BYTES_MAX: u64 = tapedb_tick::DEFINITION_BYTES_MAX as u64;
 
-/// Imports.
+/// Imports the tables of kdb+ files.
 pub fn run(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
     let options = options(args)?;
     let sources = discover(format, &args.paths, &options).map_err(|error| failed(&error))?;
     if let Some(missing) =
         args.tables.iter().find(|name| sources.iter().all(|source| source.table.name() != *name))
     {
-        return Err(Failure::new(format!(
-            "there is no table {missing:?} in the files; see what --tables names"
-        )));
+        return Err(Failure::new(format!("the files have no table {missing:?}; check --tables")));
     }
     if sources.is_empty() {
         ui.note("the files have no tables");
@@ -35,7 +33,7 @@ pub fn run(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
         let name = stream_name(args, source, sources.len());
         if source.has_no_names {
             ui.warn(&format!(
-                "{name:?}: the log has no names for columns: the third and further ones are called c2, c3, …; name a sym.q with --schema"
+                "{name:?}: the log has no names for columns: the third and later ones are named c2, c3, …; give a sym.q with --schema"
             ));
         }
         table(args, format, source, &options, &open(&db, &name, source, ui)?, ui)?;
@@ -51,7 +49,7 @@ fn options(args: &Args) -> Result<ImportOptions, Failure> {
             let cannot = |what: String| Failure::new(format!("{}: {what}", path.display()));
             let bytes = std::fs::metadata(path).map_err(|error| cannot(error.to_string()))?.len();
             if bytes > SCHEMA_BYTES_MAX {
-                return Err(cannot(format!("it has {bytes} bytes; at most {SCHEMA_BYTES_MAX} are read")));
+                return Err(cannot(format!("it has {bytes} bytes; the maximum is {SCHEMA_BYTES_MAX}")));
             }
             let text = std::fs::read_to_string(path).map_err(|error| cannot(error.to_string()))?;
             tapedb_tick::tables(&text).map_err(|error| cannot(error.to_string()))?
@@ -60,7 +58,7 @@ fn options(args: &Args) -> Result<ImportOptions, Failure> {
     Ok(ImportOptions { date, schema, only: args.tables.clone() })
 }
 
-/// One table takes the name that was given; of several each is below it, as in a plant.
+/// A single table gets the given name; several get it as a prefix, as in a plant.
 fn stream_name(args: &Args, source: &Source, tables: usize) -> String {
     let table = source.table.name();
     match &args.stream {
@@ -78,7 +76,7 @@ fn open(db: &Database, name: &str, source: &Source, ui: &Ui) -> Result<Stream, F
     let stream = open_stream(db, name, ui)?;
     if *stream.schema() != schema {
         return Err(Failure::new(format!(
-            "stream {name:?} is there with another schema than table {} has; name another stream",
+            "stream {name:?} exists with another schema than table {}; name another stream",
             source.table.name()
         )));
     }
@@ -105,7 +103,7 @@ fn table(
     let mut plan = Plan::new(&files, format.name(), &ledger, args.again, stream.stats()?.next_sequence)?;
     plan.withdrawn.iter().try_for_each(|id| ledger.withdraw(*id))?;
     plan.abandoned.iter().try_for_each(|id| ledger.abandon(*id))?;
-    order_as_begun(&mut parts, &mut plan);
+    restore_order(&mut parts, &mut plan);
     let outcome = if plan.wanted.contains(&true) {
         Import { args, home: &home, format, source, options, stream, ui }.run(&parts, &plan, &mut ledger)?
     } else {
@@ -114,7 +112,7 @@ fn table(
     report(stream, &parts, &plan, &outcome, ui)
 }
 
-/// Columns of a folder are one thing, on its date: an empty table of another day is another thing.
+/// The columns of a folder have one identity, with its date: an empty table of another day differs.
 fn identity(part: &Part, options: &ImportOptions, ui: &Ui) -> Result<Identity, Failure> {
     if part.files.len() == 1 {
         return Identity::of(&part.path, ui);
@@ -123,16 +121,16 @@ fn identity(part: &Part, options: &ImportOptions, ui: &Ui) -> Result<Identity, F
     Identity::of_all(&part.path, &date, &part.files, ui)
 }
 
-/// Puts the parts of an import that is gone on with into the order in which it began.
-fn order_as_begun(parts: &mut Vec<(&Part, Identity)>, plan: &mut Plan) {
+/// Sorts the parts of a resumed import into their first order.
+fn restore_order(parts: &mut Vec<(&Part, Identity)>, plan: &mut Plan) {
     let Some(import) = &plan.resumed else { return };
-    let place = |identity: &Identity| import.files.iter().position(|file| file.same_content(identity));
+    let index = |identity: &Identity| import.files.iter().position(|file| file.same_content(identity));
     let mut pairs: Vec<_> = parts.drain(..).zip(plan.wanted.drain(..)).collect();
-    pairs.sort_by_key(|((_, identity), _)| place(identity).unwrap_or(usize::MAX));
+    pairs.sort_by_key(|((_, identity), _)| index(identity).unwrap_or(usize::MAX));
     (*parts, plan.wanted) = pairs.into_iter().unzip();
 }
 
-/// What one table's import works with.
+/// The import of one table.
 struct Import<'a> {
     args: &'a Args,
     home: &'a Home,
@@ -181,12 +179,12 @@ impl Import<'_> {
         outcome: &mut Outcome,
         moved: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Failure> {
-        let place = self.source.parts.iter().position(|known| known == part).unwrap_or(0);
-        let reader = self.source.open(place, self.stream.layouts(), self.options);
+        let index = self.source.parts.iter().position(|known| known == part).unwrap_or(0);
+        let reader = self.source.open(index, self.stream.layouts(), self.options);
         let mut reader = reader.map_err(|error| failed(&error))?;
         let before: u64 = outcome.messages.iter().sum();
         outcome.messages.push(0);
-        while let Some(messages) = self.piece(part, &mut reader, transfer, bookkeeper, outcome, before)? {
+        while let Some(messages) = self.rows(part, &mut reader, transfer, bookkeeper, outcome, before)? {
             if let Some(count) = outcome.messages.last_mut() {
                 *count += messages;
             }
@@ -200,7 +198,7 @@ impl Import<'_> {
     }
 
     /// Moves the next rows; `None` at the end.
-    fn piece(
+    fn rows(
         &self,
         part: &Part,
         reader: &mut Reader,
@@ -213,21 +211,21 @@ impl Import<'_> {
         let piece = match reader.next_piece() {
             Ok(Some(piece)) => piece,
             Ok(None) => return Ok(None),
-            Err(error @ ImportError::Damaged { .. }) if self.passes_over(outcome) => {
-                self.ui.warn(&format!("{error}; what is before it is imported"));
+            Err(error @ ImportError::Damaged { .. }) if self.skips(outcome) => {
+                self.ui.warn(&format!("{error}; the rows before it are imported"));
                 return Ok(None);
             }
             Err(error) => return Err(stopped(&error.to_string(), so_far)),
         };
         let (mut body, mut messages) = (Vec::new(), 0);
-        for place in 0..piece.len() {
-            match reader.row(&piece, place, &mut body) {
+        for row in 0..piece.len() {
+            match reader.row(&piece, row, &mut body) {
                 Ok((time, symbol)) => {
                     bookkeeper.begin()?;
                     transfer.take_body(symbol, time, reader.type_id(), &body)?;
                     messages += 1;
                 }
-                Err(_) if self.passes_over(outcome) => {}
+                Err(_) if self.skips(outcome) => {}
                 Err(what) => {
                     return Err(stopped(&format!("{}: {what}", part.path.display()), so_far + messages));
                 }
@@ -236,8 +234,8 @@ impl Import<'_> {
         Ok(Some(messages))
     }
 
-    /// Whether one more thing that cannot be read is passed over; counts it then.
-    fn passes_over(&self, outcome: &mut Outcome) -> bool {
+    /// Whether one more unreadable row is skipped; counts it if so.
+    fn skips(&self, outcome: &mut Outcome) -> bool {
         let skips =
             matches!(self.args.on_bad_line, BadLine::Skip) && outcome.bad_lines < self.args.bad_lines_max;
         outcome.bad_lines += u64::from(skips);
@@ -268,7 +266,7 @@ fn stopped(what: &str, messages: u64) -> Failure {
         messages => format!("{} messages before it are in the stream", ui::thousands(messages)),
     };
     Failure::new(format!(
-        "{what}; {so_far}; to go on without it, import the same files with --on-bad-line skip"
+        "{what}; {so_far}; to continue without it, import the same files with --on-bad-line skip"
     ))
 }
 

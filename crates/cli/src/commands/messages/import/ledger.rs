@@ -1,8 +1,8 @@
-//! The ledger of imports: a file in the stream's directory that says what was imported, so that nothing is imported
-//! twice by mistake, and an import that was cut short goes on where it stopped. `docs/format/imports.md` draws it.
+//! The ledger of imports: a file in the stream's directory that records the imported files, so that no file is imported twice by
+//! mistake, and an interrupted import continues where it stopped. `docs/format/imports.md` describes it.
 //!
-//! Always true: a `begin` line is on disk before the first message of its import is written, and an `end` line only
-//! after the last one is on disk. So a ledger never says that a file is complete when it is not.
+//! Invariants: a `begin` line is on disk before the first message of its import is written, and an `end` line only after the last
+//! message is on disk. So the ledger never records an incomplete file as complete.
 
 use super::identity::Identity;
 use crc_fast::{CrcAlgorithm, checksum};
@@ -15,7 +15,7 @@ use tapedb_terminal::Failure;
 /// Name of the ledger in the stream's directory.
 pub const LEDGER_FILE: &str = "imports";
 
-/// An import as the ledger knows it.
+/// An import in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Import {
     /// Its number, from 1.
@@ -26,20 +26,20 @@ pub struct Import {
     pub format: String,
     /// The files.
     pub files: Vec<Identity>,
-    /// How far it came.
+    /// Its state.
     pub state: State,
 }
 
-/// How far an import came.
+/// State of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Begun; an unknown part of its messages is in the stream.
+    /// Started; an unknown number of its messages is in the stream.
     Unfinished,
     /// All messages are in the stream.
     Finished,
-    /// Begun and given up, because another import was forced: a part of its messages is in the stream.
+    /// Started and abandoned by a forced import; some of its messages are in the stream.
     Abandoned,
-    /// Begun, but ended before any message was in the stream.
+    /// Started, but ended before any message was in the stream.
     Withdrawn,
 }
 
@@ -58,7 +58,7 @@ enum Entry {
 pub struct Ledger {
     path: PathBuf,
     imports: Vec<Import>,
-    /// Bytes of whole lines; what follows is a line that was never finished.
+    /// Bytes of complete lines; an incomplete line may follow.
     end: u64,
 }
 
@@ -66,7 +66,7 @@ impl Ledger {
     /// Reads the ledger in a stream's directory; there is none before the first import.
     ///
     /// # Errors
-    /// When it cannot be read, or is damaged anywhere but at its end.
+    /// When it cannot be read, or is damaged before its end.
     pub fn open(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join(LEDGER_FILE);
         let bytes = match fs::read(&path) {
@@ -79,12 +79,12 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// The import that was cut short, if there is one; it is the last.
+    /// The interrupted import, if there is one; it is the last import.
     pub fn unfinished(&self) -> Option<&Import> {
         self.imports.iter().rfind(|import| import.state == State::Unfinished)
     }
 
-    /// The import that brought this file, or a part of it, into the stream; a finished one before others.
+    /// The import that wrote this file, or some of it, to the stream; preferably a finished one.
     pub fn import_of(&self, file: &Identity) -> Option<&Import> {
         let has = |import: &&Import| {
             import.state != State::Withdrawn && import.files.iter().any(|known| known.same_content(file))
@@ -93,7 +93,7 @@ impl Ledger {
         having().find(|import| import.state == State::Finished).or_else(|| having().next_back())
     }
 
-    /// Notes on disk that an import begins; returns its number.
+    /// Records on disk that an import starts; returns its number.
     pub fn begin(&mut self, first_sequence: u64, format: &str, files: &[Identity]) -> Result<u64, Failure> {
         let id = self.imports.last().map_or(1, |import| import.id + 1);
         let (format, files) = (format.to_string(), files.to_vec());
@@ -101,17 +101,17 @@ impl Ledger {
         Ok(id)
     }
 
-    /// Notes on disk that all messages of an import are on disk.
+    /// Records on disk that all messages of an import are on disk.
     pub fn end(&mut self, id: u64, messages: u64) -> Result<(), Failure> {
         self.append(Entry::End { id, messages })
     }
 
-    /// Notes on disk that an import that was cut short will not be gone on with.
+    /// Records on disk that an interrupted import is abandoned.
     pub fn abandon(&mut self, id: u64) -> Result<(), Failure> {
         self.append(Entry::Abandon { id })
     }
 
-    /// Notes on disk that no message of an import came into the stream.
+    /// Records on disk that no message of an import is in the stream.
     pub fn withdraw(&mut self, id: u64) -> Result<(), Failure> {
         self.append(Entry::Withdraw { id })
     }
@@ -123,7 +123,7 @@ impl Ledger {
                 self.end += line.len() as u64;
             } else if i + 1 < lines.len() || line.ends_with(b"\n") {
                 return Err(Failure::new(format!(
-                    "{}: line {} is damaged, so it is not known what was imported; restore the file from a copy, or \
+                    "{}: line {} is damaged, so the imported files are unknown; restore the file from a copy, or \
                      delete the stream and import again",
                     self.path.display(),
                     i + 1
@@ -133,7 +133,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Takes an entry into account; `None` when it does not go with those before it.
+    /// Applies an entry; `None` if it contradicts earlier ones.
     fn apply(&mut self, entry: Entry) -> Option<()> {
         match entry {
             Entry::Begin { id, first_sequence, format, files } => {
@@ -151,7 +151,7 @@ impl Ledger {
         self.imports.iter_mut().find(|import| import.id == id).map(|import| import.state = state)
     }
 
-    /// Appends a line, after cutting off one that was never finished, and waits until it is on disk.
+    /// Appends a line in place of an incomplete one, and waits until it is on disk.
     fn append(&mut self, entry: Entry) -> Result<(), Failure> {
         let line = line_of(&entry).ok_or_else(|| Failure::new("cannot write JSON; please report this"))?;
         self.write(&line).map_err(|error| cannot("write", &self.path, &error))?;
@@ -192,7 +192,7 @@ fn crc(bytes: &[u8]) -> u32 {
 
 fn cannot(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!(
-        "cannot {operation} {}: {error}; see that the disk has room and the file is yours",
+        "cannot {operation} {}: {error}; check the free disk space and the permissions of the file",
         path.display()
     ))
 }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn remembers() {
+    fn imports_are_recorded() {
         let directory = tempfile::tempdir().unwrap();
         let mut ledger = Ledger::open(directory.path()).unwrap();
         assert!(ledger.imports.is_empty());

@@ -1,4 +1,4 @@
-//! `tapedb import`: files of venues and vendors into a stream.
+//! `tapedb import`: import files of venues and vendors into a stream.
 
 mod home;
 mod identity;
@@ -31,22 +31,22 @@ use tapedb_schema::{Schema, TimeUnit};
 use tapedb_terminal::{Failure, Ui, quantity, ui};
 use transfer::Transfer;
 
-/// Messages between two looks at Ctrl-C and progress.
+/// Messages between two checks for Ctrl-C and progress.
 const CHECK_INTERVAL: u64 = 1024;
 
 /// Import files of venues and vendors, merged by time.
 ///
-/// Reads files, and folders through and through, and writes one `Package` for each row. The stream is made if it is
-/// not there. (Mark prices, and conditions of trades that are longer than eight characters, are messages of types of their own,
-/// which streams made for binance-raw-ws have.) A file is open only while its day is read, so memory does not grow with the days; files whose names tell
-/// no day, such as HistData's, are all open at once.
+/// Reads files, and folders recursively, and writes one `Package` for each row. The stream is created if it does not exist. (Mark
+/// prices, and trade conditions longer than eight characters, are messages of separate types, which streams created for
+/// binance-raw-ws have.) A file is open only while its day is read, so memory does not grow with the number of days; files without
+/// a day in their name, such as HistData's, are all open at once.
 ///
-/// The stream remembers which files it has, by their content. A file that it has is refused unless --again says
-/// otherwise. An import that was cut short, by Ctrl-C, a bad line or a crash, is gone on with where it stopped when
-/// the same files are imported again, in whatever order: nothing is missing and nothing comes twice.
+/// The stream records which files it has, by their content. A file that it has is refused unless --again is given. An import that
+/// was interrupted, by Ctrl-C, a bad line or a crash, continues where it stopped when the same files are imported again, in any
+/// order: no message is lost or duplicated.
 ///
-/// Into a stream behind a server the same is true of one user's imports on one machine: there it is remembered in a folder of
-/// this machine (--ledgers), not beside the stream.
+/// For a stream of a server this holds for one user's imports on one machine: the record is in a folder of this machine
+/// (--ledgers), not beside the stream.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -56,12 +56,12 @@ pub struct Args {
     #[command(flatten)]
     creation: CreateArgs,
 
-    /// The stream to write to. Of kdb+'s files: the stream of the one table in them, or what the names of their streams
-    /// begin with, as in STREAM/quote [default: the table's name].
+    /// The stream to write to. For kdb+ files: the stream of their only table, or the prefix of the streams' names, as in
+    /// STREAM/quote [default: the table's name].
     #[arg(long)]
     stream: Option<String>,
 
-    /// What the files are: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), kdb-log
+    /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), kdb-log
     /// (logs of a tickerplant), kdb-splayed (folders of splayed tables) or kdb-hdb (databases partitioned by date).
     #[arg(long, value_name = "FORMAT")]
     format: AnyFormat,
@@ -70,19 +70,20 @@ pub struct Args {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// What to do with files that the stream has already.
+    /// What to do with files that the stream already has.
     #[arg(long, value_enum, default_value_t = Again::Refuse)]
     again: Again,
 
-    /// What to do at a line that cannot be read, or whose row no stream could hold. Damaged and cut files always stop.
+    /// What to do with a line that cannot be read, or whose row no stream can hold. Damaged and truncated files always stop the
+    /// import.
     #[arg(long, value_enum, default_value_t = BadLine::Stop)]
     on_bad_line: BadLine,
 
-    /// Bad lines of one file that are passed over with --on-bad-line skip before it stops.
+    /// Bad lines of one file that --on-bad-line skip skips before the import stops.
     #[arg(long, value_parser = quantity::count, default_value = "1000", value_name = "N")]
     bad_lines_max: u64,
 
-    /// Who made the FX quotes: fxcm, oanda or histdata [default: what the folders' names tell].
+    /// Provider of the FX quotes: fxcm, oanda or histdata [default: from the folders' names].
     #[arg(long, value_name = "NAME")]
     fx_provider: Option<FxProvider>,
 
@@ -90,28 +91,28 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     fx_utc_offset_seconds: Option<i32>,
 
-    /// Symbol of the FX quotes [default: what the file's name tells].
+    /// Symbol of the FX quotes [default: from the file's name].
     #[arg(long, value_name = "SYMBOL")]
     fx_symbol: Option<String>,
 
-    /// What the times of receipt in captures (binance-raw-ws) count since 1970: s, ms, us or ns [default: the unit in which the
-    /// first time of a file is not before 1973].
+    /// Unit of the receive times in captures (binance-raw-ws): s, ms, us or ns since 1970 [default: the unit in which the first time
+    /// of a file is not before 1973].
     #[arg(long, value_name = "UNIT")]
     time_unit: Option<TimeUnit>,
 
-    /// Of kdb+'s files only these tables, for example trade,quote [default: all].
+    /// Only these tables of kdb+ files, for example trade,quote [default: all].
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     tables: Vec<String>,
 
-    /// Date of the times of day in kdb+'s files [default: that of the partition's folder, or at the end of the log's name].
+    /// Date of the times of day in kdb+ files [default: from the partition's folder, or from the end of the log's name].
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
 
-    /// Folder in which it is remembered what was imported into streams behind servers [default: ~/.tapedb_imports].
+    /// Folder for the records of imports into streams of servers [default: ~/.tapedb_imports].
     #[arg(long, value_name = "DIR")]
     ledgers: Option<PathBuf>,
 
-    /// Names and types of the columns in a kdb+ log, which may not tell them: a sym.q, or a schema.
+    /// Names and types of the columns of a kdb+ log, which may lack them: a sym.q, or a schema.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
 }
@@ -124,12 +125,12 @@ Examples:
   tapedb import --db ticks.tape --stream tp --format kdb-log --schema sym.q tplog/sym2022.06.16
   tapedb import --db ticks.tape --format kdb-hdb --tables trade,quote hdb/";
 
-/// What files are.
+/// Format of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnyFormat {
-    /// Of venues and vendors: packages.
+    /// Files of venues and vendors: packages.
     Market(Format),
-    /// Of kdb+: tables.
+    /// Files of kdb+: tables.
     Kdb(tapedb_tick::kdb::import::Format),
 }
 
@@ -146,26 +147,26 @@ impl FromStr for AnyFormat {
     }
 }
 
-/// What to do with files that the stream has already.
+/// What to do with files that the stream already has.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
     /// Import nothing
     Refuse,
-    /// Pass over them
+    /// Skip them
     Skip,
-    /// Import them once more; also gives up an import that was cut short
+    /// Import them once more; also abandons an interrupted import
     Import,
 }
 
 #[derive(ValueEnum, Debug, Clone, Copy)]
 enum BadLine {
-    /// Stop; what came before stays
+    /// Stop; messages before it stay
     Stop,
-    /// Pass over it and count it
+    /// Skip it and count it
     Skip,
 }
 
-/// Files as given, each with its content and its readers.
+/// A file to import, with its content and its readers.
 struct Input {
     path: PathBuf,
     identity: Identity,
@@ -173,13 +174,13 @@ struct Input {
 }
 
 impl Input {
-    /// Whether the source is another member of this file, not the same file once more.
-    fn goes_on_with(&self, source: &SourceFile) -> bool {
+    /// Whether the source is another member of this file, not the same file a second time.
+    fn has_member(&self, source: &SourceFile) -> bool {
         self.path == source.path() && self.sources.iter().all(|known| known.member() != source.member())
     }
 }
 
-/// Imports.
+/// Runs `tapedb import`.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     Home::check(&args)?;
     match args.format {
@@ -200,7 +201,7 @@ fn packages(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
     let home = Home::of(args, &stream)?;
     let mut ledger = home.ledger()?;
     let mut plan = plan(args.again, format, &inputs, &mut ledger, &stream)?;
-    order_as_begun(&mut inputs, &mut plan);
+    restore_order(&mut inputs, &mut plan);
     if !plan.wanted.contains(&true) {
         return print(name, &file_reports(&inputs, &plan, &Outcome::default()), &Outcome::default(), ui);
     }
@@ -223,11 +224,11 @@ impl Args {
     }
 }
 
-/// Puts the members of a zip file together, and reads every file through for its checksum.
+/// Groups the members of each zip file, and reads every file for its checksum.
 fn identify(found: Vec<SourceFile>, ui: &Ui) -> Result<Vec<Input>, Failure> {
     let mut inputs: Vec<Input> = Vec::new();
     for source in found {
-        match inputs.last_mut().filter(|input| input.goes_on_with(&source)) {
+        match inputs.last_mut().filter(|input| input.has_member(&source)) {
             Some(input) => input.sources.push(source),
             None => {
                 let identity = Identity::of(source.path(), ui)?;
@@ -238,13 +239,13 @@ fn identify(found: Vec<SourceFile>, ui: &Ui) -> Result<Vec<Input>, Failure> {
     Ok(inputs)
 }
 
-/// Puts the files of an import that is gone on with into the order in which it began: the order decides between
-/// messages of the same time. Files that are passed over stay as they are, behind them.
-fn order_as_begun(inputs: &mut Vec<Input>, plan: &mut Plan) {
+/// Sorts the files of a resumed import into their first order, which decides the order of messages with equal times. Skipped files
+/// follow in their order.
+fn restore_order(inputs: &mut Vec<Input>, plan: &mut Plan) {
     let Some(import) = &plan.resumed else { return };
-    let place = |input: &Input| import.files.iter().position(|file| file.same_content(&input.identity));
+    let index = |input: &Input| import.files.iter().position(|file| file.same_content(&input.identity));
     let mut pairs: Vec<(Input, bool)> = inputs.drain(..).zip(plan.wanted.drain(..)).collect();
-    pairs.sort_by_key(|(input, _)| place(input).unwrap_or(usize::MAX));
+    pairs.sort_by_key(|(input, _)| index(input).unwrap_or(usize::MAX));
     (*inputs, plan.wanted) = pairs.into_iter().unzip();
 }
 
@@ -258,7 +259,7 @@ fn open(db: &Database, name: &str, format: Format, ui: &Ui) -> Result<Stream, Fa
     Ok(stream)
 }
 
-/// The record types that files of a format have.
+/// The record types of a format.
 fn schema(format: Format) -> Schema {
     let packages = SchemaBuilder::new().with::<Package>();
     match format {
@@ -282,7 +283,7 @@ fn plan(
     Ok(plan)
 }
 
-/// What a transfer came to.
+/// Result of a transfer.
 #[derive(Default)]
 struct Outcome {
     /// Messages of each source wanted, in the order of the inputs.
@@ -327,7 +328,7 @@ fn transfer(
     Ok(Outcome { messages, found: transfer.found, bad_lines, ignored, guessed_units, seconds })
 }
 
-/// Tells the ledger of an import.
+/// Records an import in the ledger.
 struct Bookkeeper<'a> {
     home: &'a Home,
     ledger: &'a mut Ledger,
@@ -339,7 +340,7 @@ struct Bookkeeper<'a> {
 }
 
 impl Bookkeeper<'_> {
-    /// To be called before a message is written; notes that the import begins, if that has not been noted.
+    /// Called before each message is written; records the start of the import once.
     #[inline]
     fn begin(&mut self) -> Result<(), Failure> {
         if self.id.is_some() { Ok(()) } else { self.begin_now() }
@@ -347,21 +348,21 @@ impl Bookkeeper<'_> {
 
     #[cold]
     fn begin_now(&mut self) -> Result<(), Failure> {
-        // Everything before is on disk first: a power cut must not move the place where this import begins.
+        // Syncs first: a power cut must not change the sequence number at which this import begins.
         self.home.sync()?;
         let first_sequence = self.stream.stats()?.next_sequence;
         self.id = Some(self.ledger.begin(first_sequence, self.format, &self.files)?);
         Ok(())
     }
 
-    /// To be called after the last message is written; notes that the import is complete.
+    /// Called after the last message is written; records that the import is complete.
     fn end(&mut self, messages: u64) -> Result<(), Failure> {
         self.home.sync()?;
         self.id.map_or(Ok(()), |id| self.ledger.end(id, messages))
     }
 }
 
-/// Moves all messages; counts those of each source, and those that the stream has no record type for.
+/// Moves all messages; counts them by source, and those whose record type the stream does not have.
 fn move_all(
     merge: &mut Merge,
     transfer: &mut Transfer,
@@ -373,7 +374,7 @@ fn move_all(
     let mut progress = ui.progress("importing", merge.progress().1);
     let (mut package, mut total) = (Package::default(), 0);
     while let Some(row) = merge.next(&mut package).map_err(|error| stopped(&error, total))? {
-        // Not before there is a message: a file that cannot be read at all leaves no trace.
+        // Only when there is a message: an unreadable file leaves no record.
         bookkeeper.begin()?;
         let refusal = match row.beside {
             None => transfer.take(row.symbol, row.time, &package)?,
@@ -393,22 +394,22 @@ fn move_all(
     Ok(())
 }
 
-/// Keeps what has been taken when an import ends early; gives what to report.
+/// Stores the messages taken when an import ends early; returns the failure to report.
 fn stop(failure: Failure, transfer: &mut Transfer, ui: &Ui) -> Failure {
     if let Err(failure) = transfer.flush() {
         return failure;
     }
     if matches!(failure, Failure::Interrupted { .. }) {
         let messages = transfer.found + transfer.appended;
-        ui.note(&format!("{messages} messages imported; import the same files again to go on"));
+        ui.note(&format!("{messages} messages imported; import the same files again to continue"));
     }
     failure
 }
 
 fn stopped(error: &ImportError, messages: u64) -> Failure {
     let what_now = match error {
-        ImportError::Line { .. } => "to go on, import the same files again with --on-bad-line skip",
-        _ => "fetch the file anew; delete the stream, or go on with --again import",
+        ImportError::Line { .. } => "to continue, import the same files again with --on-bad-line skip",
+        _ => "download the file again; delete the stream, or continue with --again import",
     };
     let so_far = format!("{} messages before it are in the stream", ui::thousands(messages));
     let what_now =
@@ -421,7 +422,7 @@ fn failed(error: &ImportError) -> Failure {
         ImportError::NeedsOption { path, what, option } => {
             let option = option.replace('_', "-");
             Failure::usage(format!(
-                "{}: the file does not tell its {what}; say it with --{option}",
+                "{}: the file does not contain its {what}; give it with --{option}",
                 path.display()
             ))
         }

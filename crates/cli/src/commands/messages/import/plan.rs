@@ -1,4 +1,4 @@
-//! What an import shall do, given what was imported before: nothing twice by mistake.
+//! The plan of an import, from the files imported before: no file is imported twice by mistake.
 
 use super::Again;
 use super::identity::{Identity, same_files};
@@ -10,9 +10,9 @@ use tapedb_terminal::Failure;
 pub struct Plan {
     /// For each file, whether it is imported now.
     pub wanted: Vec<bool>,
-    /// The import to go on with; `None`: a new one.
+    /// The import to resume; `None` for a new one.
     pub resumed: Option<Import>,
-    /// Imports that will not be gone on with.
+    /// Imports that are not resumed.
     pub abandoned: Vec<u64>,
     /// Imports that left nothing in the stream.
     pub withdrawn: Vec<u64>,
@@ -22,7 +22,7 @@ impl Plan {
     /// Decides. `next_sequence` is the number that the stream's next message gets.
     ///
     /// # Errors
-    /// When something would come into the stream twice and nobody asked for that.
+    /// When a file would be imported twice without a request for it.
     pub fn new(
         files: &[Identity],
         format: &str,
@@ -64,7 +64,7 @@ impl Plan {
             Some(import) if import.format == format && same_files(&import.files, &wanted) => {
                 plan.resumed = Some(import.clone());
             }
-            Some(import) => return Err(in_the_way(import)),
+            Some(import) => return Err(unfinished_import(import)),
             None => refuse_parts(&wanted, ledger, &plan.withdrawn)?,
         }
         Ok(plan)
@@ -73,31 +73,34 @@ impl Plan {
 
 fn refusal(file: &Identity, finished: bool) -> Failure {
     let name = &file.name;
-    let what =
-        if finished { "was imported into this stream before" } else { "is named twice, or has a twin" };
+    let what = if finished {
+        "was imported into this stream before"
+    } else {
+        "is given twice, or has the same content as another file"
+    };
     Failure::new(format!(
-        "{name:?} {what}; pass over such files with --again skip, or import it once more with --again import"
+        "{name:?} {what}; skip such files with --again skip, or import it once more with --again import"
     ))
 }
 
-fn in_the_way(import: &Import) -> Failure {
+fn unfinished_import(import: &Import) -> Failure {
     let names: Vec<&str> = import.files.iter().take(3).map(|file| file.name.as_str()).collect();
     let more = if import.files.len() > 3 { ", …" } else { "" };
     Failure::new(format!(
-        "an import of {} file(s) ({}{more}) into this stream was cut short; import exactly those files again to finish \
-         it, or delete the stream, or leave it as it is with --again import",
+        "an import of {} file(s) ({}{more}) into this stream was interrupted; import exactly those files again to finish \
+         it, or delete the stream, or abandon it with --again import",
         import.files.len(),
         names.join(", ")
     ))
 }
 
-/// A file of which an unknown part is in the stream can be imported neither from its start nor from there.
+/// Refuses a file of which an unknown number of messages is in the stream.
 fn refuse_parts(files: &[Identity], ledger: &Ledger, withdrawn: &[u64]) -> Result<(), Failure> {
     let part =
         |file: &&Identity| ledger.import_of(file).is_some_and(|import| !withdrawn.contains(&import.id));
     match files.iter().find(part) {
         Some(file) => Err(Failure::new(format!(
-            "a part of {:?} is in this stream from an import that was cut short; delete the stream and import again, \
+            "a part of {:?} is in this stream from an interrupted import; delete the stream and import again, \
              or import it once more with --again import",
             file.name
         ))),
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_twice_by_mistake() {
+    fn no_file_is_imported_twice_by_mistake() {
         let directory = tempfile::tempdir().unwrap();
         let mut ledger = Ledger::open(directory.path()).unwrap();
         let id = ledger.begin(0, "fx-ticks", &[file("a")]).unwrap();
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_cut_short_is_finished_or_given_up() {
+    fn an_interrupted_import_is_resumed_or_abandoned() {
         let directory = tempfile::tempdir().unwrap();
         let mut ledger = Ledger::open(directory.path()).unwrap();
         let id = ledger.begin(50, "fx-ticks", &[file("b"), file("c")]).unwrap();

@@ -1,4 +1,4 @@
-//! What an import says at its end.
+//! The report at the end of an import.
 
 use super::plan::Plan;
 use super::{Input, Outcome};
@@ -6,33 +6,33 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use tapedb_terminal::{Failure, Ui, ui};
 
-/// What came of one file.
+/// The result for one file.
 #[derive(Serialize, Debug)]
 pub struct FileReport {
     pub file: String,
     pub bytes: u64,
-    /// Messages of the file in the stream; `None`: passed over, it was there.
+    /// Messages of the file in the stream; `None` if it was skipped.
     pub messages: Option<u64>,
 }
 
-/// What came of all.
+/// The totals.
 #[derive(Serialize, Debug)]
 struct Totals {
     stream: String,
     files: usize,
     messages: u64,
-    /// Messages that an import that was cut short had written.
+    /// Messages that an interrupted import had written.
     resumed: u64,
     bad_lines: u64,
     ignored: BTreeMap<String, u64>,
-    /// Units in which times of receipt were taken to be, where they are not nanoseconds.
+    /// Assumed units of receive times that are not nanoseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     guessed_units: Vec<&'static str>,
     seconds: f64,
     messages_per_second: f64,
 }
 
-/// Prints what came of the files of a stream.
+/// Prints the report of a stream's files.
 pub fn print(stream: &str, files: &[FileReport], outcome: &Outcome, ui: &Ui) -> Result<(), Failure> {
     let messages = outcome.messages.iter().sum();
     let totals = Totals {
@@ -55,7 +55,7 @@ pub fn print(stream: &str, files: &[FileReport], outcome: &Outcome, ui: &Ui) -> 
     ui.print(&totals.text())
 }
 
-/// What came of each file, given as many counts of sources as were wanted.
+/// The result for each file, from the counts of the sources.
 pub fn file_reports(inputs: &[Input], plan: &Plan, outcome: &Outcome) -> Vec<FileReport> {
     let mut counts = outcome.messages.iter();
     let mut of = |input: &Input| counts.by_ref().take(input.sources.len()).sum();
@@ -86,15 +86,15 @@ impl Totals {
         );
         if self.resumed > 0 {
             text.push_str(&format!(
-                "{} of them were there from an import that was cut short\n",
+                "{} of them were written by the interrupted import\n",
                 ui::thousands(self.resumed)
             ));
         }
         if self.bad_lines > 0 {
-            text.push_str(&format!("{} bad lines passed over\n", ui::thousands(self.bad_lines)));
+            text.push_str(&format!("{} bad lines skipped\n", ui::thousands(self.bad_lines)));
         }
         for unit in &self.guessed_units {
-            text.push_str(&format!("times of receipt were taken for {unit}, for their size\n"));
+            text.push_str(&format!("receive times were assumed to be {unit}, by their size\n"));
         }
         for (kind, count) in &self.ignored {
             text.push_str(&format!("{} lines of kind {kind:?} are not imported\n", ui::thousands(*count)));

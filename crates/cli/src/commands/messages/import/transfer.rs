@@ -1,5 +1,5 @@
-//! Moves messages from files into a stream; going on with an import that was cut short, it first proves that what the
-//! stream has is what the files say.
+//! Moves messages from files into a stream. When an interrupted import is resumed, it first checks that the messages of the stream
+//! equal those of the files.
 
 use super::home::Home;
 use super::ledger::Import;
@@ -10,35 +10,35 @@ use tapedb_market::Package;
 use tapedb_schema::Timestamp;
 use tapedb_terminal::Failure;
 
-/// A message that a server has and that has not come for so long will not come.
+/// Maximum time to wait for a message that a server has.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Writes into the stream what is not there yet.
+/// Writes messages into the stream that it does not have yet.
 ///
-/// Always true: all messages taken so far are in the stream or in the loader, from `first_sequence` on without a gap.
+/// Invariant: all messages taken so far are in the stream or in the loader, from `first_sequence` on without a gap.
 pub struct Transfer {
     stream: Stream,
     loader: Loader,
-    /// What the import wrote before it was cut short; `None` when all of it has been seen.
+    /// Messages that the interrupted import wrote; `None` when all have been compared.
     written: Option<Written>,
     body: Vec<u8>,
-    /// Messages that were there already.
+    /// Messages that the stream already had.
     pub found: u64,
     /// Messages appended.
     pub appended: u64,
 }
 
-/// Messages of the stream in order of arrival, as many as there were to begin with.
+/// Messages of the stream at the start, in order of arrival.
 struct Written {
     cursor: Cursor,
     /// Sequence number after the last of them.
     end: u64,
-    /// How long one is waited for: not at all where all are at hand.
+    /// How long to wait for one: zero if the files are local.
     patience: Duration,
 }
 
 impl Transfer {
-    /// Into a stream, from its end on or behind what `resumed` has written.
+    /// A transfer to the end of a stream, after the messages that `resumed` has written.
     pub fn new(stream: &Stream, resumed: Option<&Import>, home: &Home) -> Result<Self, Failure> {
         let written = resumed.map(|import| Written::open(stream, import, home)).transpose()?.flatten();
         Ok(Self {
@@ -51,7 +51,7 @@ impl Transfer {
         })
     }
 
-    /// Takes the next message of the files; gives its kind, if the stream has no record type for it.
+    /// Takes the next message of the files; returns its kind if the stream does not have its record type.
     pub fn take<T: Record + 'static>(
         &mut self,
         symbol: &str,
@@ -59,9 +59,9 @@ impl Transfer {
         record: &T,
     ) -> Result<Option<String>, Failure> {
         if T::NAME != Package::NAME && !self.has_type::<T>() {
-            return Ok(Some(format!("{}, which the stream has no record type for", T::NAME)));
+            return Ok(Some(format!("{}, a record type that the stream does not have", T::NAME)));
         }
-        if self.written.is_some() && self.is_there(symbol, time, record)? {
+        if self.written.is_some() && self.has_record(symbol, time, record)? {
             self.found += 1;
             return Ok(None);
         }
@@ -74,7 +74,7 @@ impl Transfer {
         self.stream.type_id_of::<T>().is_ok()
     }
 
-    /// Takes the next message of the files, encoded.
+    /// Takes the next encoded message of the files.
     pub fn take_body(
         &mut self,
         symbol: &str,
@@ -91,10 +91,10 @@ impl Transfer {
         Ok(())
     }
 
-    /// Acknowledges everything taken.
+    /// Flushes all messages taken.
     ///
     /// # Errors
-    /// When it cannot be written, or when the files end before what the stream has of them.
+    /// When they cannot be written, or when the stream has more messages of the import than the files.
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.loader.flush()?;
         let rest = match &mut self.written {
@@ -104,32 +104,32 @@ impl Transfer {
         if rest { Err(self.other_content()) } else { Ok(()) }
     }
 
-    /// Keeps what has been taken, when the import ends early.
+    /// Stores the messages taken when the import ends early.
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.loader.flush()?;
         Ok(())
     }
 
-    fn is_there<T: Record>(&mut self, symbol: &str, time: Timestamp, record: &T) -> Result<bool, Failure> {
+    fn has_record<T: Record>(&mut self, symbol: &str, time: Timestamp, record: &T) -> Result<bool, Failure> {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
         encode(record, &mut body);
-        let is_there = self.has_body(symbol, time, &body);
+        let has_body = self.has_body(symbol, time, &body);
         self.body = body;
-        is_there
+        has_body
     }
 
-    /// Whether the next message of the stream is this one; `false` behind the last one.
+    /// Whether the next message of the stream equals this one; `false` after the last one.
     fn has_body(&mut self, symbol: &str, time: Timestamp, body: &[u8]) -> Result<bool, Failure> {
         let Some(written) = &mut self.written else { return Ok(false) };
-        let is_at_hand = written.patience.is_zero();
+        let is_local = written.patience.is_zero();
         let Some(message) = written.cursor.next_within(written.patience)? else {
-            if is_at_hand {
+            if is_local {
                 self.written = None;
                 return Ok(false);
             }
             let what =
-                "messages that the stream has do not come; look whether the server is well, and try again";
+                "the server does not deliver messages that the stream has; check the server, and try again";
             return Err(Failure::new(what));
         };
         let is_same = message.time() == time && message.symbol() == symbol && message.body() == body;
@@ -145,20 +145,20 @@ impl Transfer {
 
     fn other_content(&self) -> Failure {
         Failure::new(format!(
-            "cannot go on with the import that was cut short: after its first {} messages the stream has others than \
-             the files; delete the stream and import again, or leave it as it is with --again import",
+            "cannot resume the interrupted import: after its first {} messages the stream differs from the files; \
+             delete the stream and import again, or abandon it with --again import",
             self.found
         ))
     }
 }
 
 impl Written {
-    /// What an import wrote; `None`: nothing.
+    /// The messages that an import wrote; `None` if there are none.
     fn open(stream: &Stream, import: &Import, home: &Home) -> Result<Option<Self>, Failure> {
         let end = stream.stats()?.next_sequence;
         let position: Position = format!("live {} {}\n", import.first_sequence, stream.name()).parse()?;
         let cursor = stream.cursor().live().resume(&position).open()?;
-        let patience = if home.is_here { Duration::ZERO } else { PATIENCE };
+        let patience = if home.is_local { Duration::ZERO } else { PATIENCE };
         Ok((import.first_sequence < end).then_some(Self { cursor, end, patience }))
     }
 }

@@ -1,4 +1,4 @@
-//! `tapedb server`: a database for clients elsewhere.
+//! `tapedb server`: serve a database to clients.
 
 mod status;
 
@@ -21,17 +21,17 @@ use tapedb_shm::Awake;
 use tapedb_terminal::{Failure, Ui, awake, location};
 use tracing::Level;
 
-/// How often it is looked whether a signal has come.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Time between two checks for signals.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serve a database over TCP, TLS and Unix sockets.
 ///
-/// Without options: the database in ./tapedb (--create makes it) on 127.0.0.1:7847, health and metrics on
-/// http://127.0.0.1:7848. Whatever is an option here can also be a variable of the environment (TAPEDB_SERVER_LISTEN) or
-/// a line of a TOML file (listen = "0.0.0.0:7847"); options win over variables, variables over the file. The file also has
-/// limits: --print-config shows all. Users, rights and limits: see docs/SERVER.md.
+/// Without options: the database in ./tapedb (--create creates it) on 127.0.0.1:7847, health and metrics on
+/// http://127.0.0.1:7848. Every option can also be an environment variable (TAPEDB_SERVER_LISTEN) or a line of a TOML file
+/// (listen = "0.0.0.0:7847"); options override variables, variables override the file. The file also has limits: --print-config
+/// shows all settings. Users, rights and limits: see docs/SERVER.md.
 ///
-/// SIGHUP reads the users again; SIGTERM and Ctrl-C end in good order.
+/// SIGHUP reloads the users; SIGTERM and Ctrl-C shut the server down in order.
 ///
 /// Example: tapedb server --db demo.tape --create --listen 0.0.0.0:7847 --users users.toml
 #[derive(clap::Args, Debug)]
@@ -44,11 +44,11 @@ pub struct Args {
     #[arg(long, value_name = "DIR", env = "TAPEDB_SERVER_DB")]
     db: Option<PathBuf>,
 
-    /// Make the database if there is none.
+    /// Create the database if there is none.
     #[arg(long, env = "TAPEDB_SERVER_CREATE")]
     create: bool,
 
-    /// Where clients connect over TCP; port 0 for any that is free, or off.
+    /// TCP address for clients; port 0 for any free port, or off.
     #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_LISTEN")]
     listen: Option<Endpoint>,
 
@@ -56,19 +56,19 @@ pub struct Args {
     #[arg(long, value_name = "PATH", env = "TAPEDB_SERVER_UNIX_SOCKET")]
     unix_socket: Option<PathBuf>,
 
-    /// Where /health and /metrics are, or off.
+    /// Address of /health and /metrics, or off.
     #[arg(long, value_name = "HOST:PORT", env = "TAPEDB_SERVER_HTTP")]
     http: Option<Endpoint>,
 
-    /// File with the users; see `tapedb user`. Without, whoever can connect may do everything.
+    /// File with the users; see `tapedb user`. Without it, every client has all rights.
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_USERS")]
     users: Option<PathBuf>,
 
-    /// File for the audit log: who came, who was refused, who changed what.
+    /// File for the audit log: logins, refusals, and changes with their users.
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_AUDIT_LOG")]
     audit_log: Option<PathBuf>,
 
-    /// Certificate (PEM) that encrypts TCP connections.
+    /// Certificate (PEM) for TCP connections, which are then encrypted.
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_TLS_CERTIFICATE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
 
@@ -76,15 +76,15 @@ pub struct Args {
     #[arg(long, value_name = "FILE", env = "TAPEDB_SERVER_TLS_KEY", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
 
-    /// Least durability of streams that clients create: transient, async or sync.
+    /// Minimum durability of streams that clients create: transient, async or sync.
     #[arg(long, value_name = "DURABILITY", env = "TAPEDB_SERVER_DURABILITY_MIN", value_parser = durability)]
     durability_min: Option<DurabilityMin>,
 
-    /// Most connections at once.
+    /// Maximum number of connections.
     #[arg(long, value_name = "COUNT", env = "TAPEDB_SERVER_CONNECTIONS_MAX")]
     connections_max: Option<usize>,
 
-    /// Microseconds that busy connections are looked at before their threads sleep: low latency at the price of a core.
+    /// Microseconds for which threads poll busy connections before they sleep: low latency at the cost of a core.
     #[arg(long, value_name = "MICROSECONDS", env = "TAPEDB_SERVER_SPIN_US")]
     spin_us: Option<u64>,
 
@@ -95,42 +95,42 @@ pub struct Args {
     #[arg(long, env = "TAPEDB_SERVER_KEEP_AWAKE")]
     keep_awake: bool,
 
-    /// Seconds that connections have for what they are doing when the server ends.
+    /// Seconds for connections to finish their requests when the server shuts down.
     #[arg(long, value_name = "SECONDS", env = "TAPEDB_SERVER_SHUTDOWN_GRACE_SECONDS")]
     shutdown_grace_seconds: Option<u64>,
 
-    /// Keep a copy of a topic, in a stream of its name or another, while it serves; may be said several times.
+    /// Copy a topic to a stream of its name or another one while serving; may be given several times.
     ///
-    /// The topic is the database's of that name, or else one that belongs to none; it need not be there yet. See `tapedb topic`.
+    /// The topic is the one of that name in the database, or else one without a database; it need not exist yet. See `tapedb topic`.
     #[arg(long, value_name = "TOPIC[=STREAM]", env = "TAPEDB_SERVER_COPY_TOPIC", value_delimiter = ',')]
     copy_topic: Vec<CopyTopic>,
 
-    /// Listen beyond this machine although there are no users: whoever reaches the port may read and delete everything.
+    /// Listen on other addresses than this machine without users: every client that reaches the port can read and delete all data.
     #[arg(long, env = "TAPEDB_SERVER_INSECURE_ALLOW_ANYONE")]
     insecure_allow_anyone: bool,
 
-    /// What goes to standard error: error, warn, info, debug or trace.
+    /// Level of the log on standard error: error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", env = "TAPEDB_SERVER_LOG", default_value = "info")]
     log: Level,
 
-    /// Print the settings as TOML and do nothing else.
+    /// Print the settings as TOML and exit.
     #[arg(long)]
     print_config: bool,
 }
 
-/// Serving, or looking at a server that serves.
+/// Serve, or show the status of a server.
 #[derive(clap::Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ServerCommand {
     #[command(subcommand)]
-    look: Option<Look>,
+    query: Option<StatusQuery>,
 
     #[command(flatten)]
     args: Args,
 }
 
 #[derive(clap::Subcommand, Debug)]
-enum Look {
+enum StatusQuery {
     Status(status::Args),
 }
 
@@ -139,11 +139,11 @@ fn durability(text: &str) -> Result<DurabilityMin, String> {
         "transient" => Ok(DurabilityMin::Transient),
         "async" => Ok(DurabilityMin::Async),
         "sync" => Ok(DurabilityMin::Sync),
-        _ => Err(format!("{text:?} is no durability; say transient, async or sync")),
+        _ => Err(format!("{text:?} is not a durability; give transient, async or sync")),
     }
 }
 
-/// What a program reads when the server is ready.
+/// The addresses of a server that is ready, in JSON output.
 #[derive(Serialize)]
 struct Ready {
     tcp: Option<String>,
@@ -152,9 +152,9 @@ struct Ready {
     http: Option<String>,
 }
 
-/// Serves until a signal comes, or shows how a server is.
-pub fn run(ServerCommand { look, args }: ServerCommand, ui: &Ui) -> Result<(), Failure> {
-    if let Some(Look::Status(args)) = &look {
+/// Serves until a signal arrives, or shows the status of a server.
+pub fn run(ServerCommand { query, args }: ServerCommand, ui: &Ui) -> Result<(), Failure> {
+    if let Some(StatusQuery::Status(args)) = &query {
         return status::run(args, ui);
     }
     let config = args.config()?;
@@ -166,7 +166,7 @@ pub fn run(ServerCommand { look, args }: ServerCommand, ui: &Ui) -> Result<(), F
     serving.run(ui, || Ok(()))
 }
 
-/// A server that is running, and listens for SIGHUP.
+/// A running server that handles SIGHUP.
 pub struct Serving {
     server: Server,
     copies: Copies,
@@ -181,27 +181,26 @@ impl Serving {
         self.server.entrance()
     }
 
-    /// Has something seen with the server that runs beside it; it ends with the server.
+    /// Adds a companion to the server's metrics and status; it ends with the server.
     pub fn accompany(&self, companion: Arc<dyn Companion>) {
         self.server.accompany(companion);
     }
 
-    /// Serves until a signal comes, and ends in good order. Meanwhile `work` is called many times a second; what keeps it from
-    /// going on ends the server.
+    /// Serves until a signal arrives, then shuts down in order. Calls `work` many times a second; an error of it ends the server.
     pub fn run(self, ui: &Ui, mut work: impl FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
         let mut worked = Ok(());
         while worked.is_ok() && !ui.is_interrupted() {
-            thread::sleep(LOOK_INTERVAL);
+            thread::sleep(CHECK_INTERVAL);
             if self.reload.swap(false, Ordering::Relaxed) {
                 match self.server.reload_users() {
-                    Ok(()) => tracing::info!("the users have been read again"),
-                    Err(error) => tracing::error!(%error, "the users stay what they were"),
+                    Ok(()) => tracing::info!("the users were reloaded"),
+                    Err(error) => tracing::error!(%error, "cannot reload the users; they are unchanged"),
                 }
             }
             worked = work();
         }
         tracing::info!(connections = self.server.connections(), "shutting down");
-        // First: clients who follow the copies see the rest.
+        // First, so that clients that follow the copies receive the rest.
         self.copies.stop(self.grace);
         match self.server.shutdown() {
             0 => tracing::info!("shut down"),
@@ -215,12 +214,12 @@ impl Args {
     /// Starts the server: over its database, or over one that is open already.
     pub fn start(&self, config: &Config, db: Option<Database>, ui: &Ui) -> Result<Serving, Failure> {
         log_to_stderr(self.log);
-        // Before the server begins: who sends it must not end it.
+        // Before the server starts: an early SIGHUP must not end the process.
         let reload = Arc::new(AtomicBool::new(false));
         flag::register(SIGHUP, reload.clone())
             .map_err(|error| Failure::new(format!("cannot listen for SIGHUP: {error}; try again")))?;
         config.check().map_err(usage)?;
-        // The server alone knows no topics and no processors.
+        // The command handles topics and processors, not the server.
         let serving = Config { copy_topics: Vec::new(), keep_awake: false, ..config.clone() };
         let started = match db {
             None => Server::start(serving),
@@ -236,18 +235,18 @@ impl Args {
         if let Some(awake) = &awake {
             tracing::info!("{}", awake::description(awake));
         }
-        tell(config, server.addresses(), ui)?;
+        print_addresses(config, server.addresses(), ui)?;
         let grace = Duration::from_secs(config.shutdown_grace_seconds);
         Ok(Serving { server, copies, grace, reload, _awake: awake })
     }
 
-    /// The file's settings, and over them the environment's and the command line's.
+    /// The settings of the file, overridden by the environment and the command line.
     pub fn config(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
             Some(path) => {
-                let told = |what: String| Failure::usage(format!("{}: {what}", path.display()));
-                let text = std::fs::read_to_string(path).map_err(|error| told(error.to_string()))?;
-                Config::from_toml(&text).map_err(|error| told(error.to_string()))?
+                let refused = |what: String| Failure::usage(format!("{}: {what}", path.display()));
+                let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+                Config::from_toml(&text).map_err(|error| refused(error.to_string()))?
             }
             None => Config::default(),
         };
@@ -285,12 +284,12 @@ fn usage(error: tapedb_server::ConfigError) -> Failure {
 
 fn log_to_stderr(level: Level) {
     let log = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level);
-    // A second one in the same process changes nothing.
+    // A second subscriber in the same process is ignored.
     let _ = log.with_target(false).with_ansi(io::stderr().is_terminal()).compact().try_init();
 }
 
-/// Says where clients find it.
-fn tell(config: &Config, addresses: &Addresses, ui: &Ui) -> Result<(), Failure> {
+/// Prints the addresses for clients.
+fn print_addresses(config: &Config, addresses: &Addresses, ui: &Ui) -> Result<(), Failure> {
     let Addresses { tcp, is_encrypted, unix, http } = addresses;
     if ui.json() {
         let text = |address: &Option<std::net::SocketAddr>| address.map(|address| address.to_string());
@@ -310,7 +309,7 @@ fn tell(config: &Config, addresses: &Addresses, ui: &Ui) -> Result<(), Failure> 
         text.push_str(&format!("  http://{address}/health, /status and /metrics\n"));
     }
     if config.users.is_none() {
-        text.push_str("  no users: whoever can connect may do everything (see `tapedb user`)\n");
+        text.push_str("  no users: every client has all rights (see `tapedb user`)\n");
     }
     ui.print(&text)
 }

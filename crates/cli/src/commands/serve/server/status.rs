@@ -1,4 +1,4 @@
-//! `tapedb server status`: how a server is.
+//! `tapedb server status`: show the status of a server.
 
 use crate::remote;
 use serde_json::Value;
@@ -8,16 +8,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_terminal::{Failure, Ui, quantity::duration, ui};
 
-/// No status is longer: two hundred rows of each kind have some hundred KiB.
+/// Maximum bytes of a status; two hundred rows of each kind have a few hundred KiB.
 const STATUS_BYTES_MAX: u64 = 16 << 20;
 /// Time for a request.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Show how a server is: version, load, streams, clients and how far they are behind, and what somebody should look at.
+/// Show the status of a server: version, load, streams, clients with their lag, and warnings.
 ///
-/// The place is that of the server (tape://HOST:PORT and its like, logged in as for --db) or of its health and metrics
-/// (http://127.0.0.1:7848). Logged in, you see the streams that you may see and your own connection, or all if you have `admin`
-/// for all streams. Rates are those between two looks; --json prints one look as the server says it.
+/// The URL is that of the server (tape://HOST:PORT and its like, with a login as for --db) or of its health and metrics
+/// (http://127.0.0.1:7848). With a login, you see the streams that you may see and your own connection, or all if you have `admin`
+/// for all streams. Rates are between two snapshots; --json prints one snapshot unchanged.
 ///
 /// Examples:
 ///   tapedb server status http://127.0.0.1:7848
@@ -25,19 +25,19 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Where the server is.
+    /// URL of the server.
     #[arg(value_name = "URL")]
     url: String,
 
-    /// Time between the two looks; 0s for one look without rates.
+    /// Time between the two snapshots; 0s for one snapshot without rates.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     interval: Duration,
 }
 
 /// Shows the status.
 pub fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    let place = Place::of(&args.url)?;
-    let first = place.look()?;
+    let address = Address::of(&args.url)?;
+    let first = address.snapshot()?;
     if ui.json() {
         return ui.print_json(&first);
     }
@@ -49,18 +49,18 @@ pub fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         ui.check_interrupt()?;
         thread::sleep((args.interval - began.elapsed().min(args.interval)).min(Duration::from_millis(50)));
     }
-    let now = place.look()?;
+    let now = address.snapshot()?;
     let seconds = began.elapsed().as_secs_f64();
     ui.print(&Shown { now: &now, before: Some(&first), seconds }.text())
 }
 
-/// Where the server is asked.
-enum Place {
+/// Address at which the status is requested.
+enum Address {
     Http { host: String },
     Server(tapedb_engine::Database),
 }
 
-impl Place {
+impl Address {
     fn of(url: &str) -> Result<Self, Failure> {
         if let Some(rest) = url.strip_prefix("http://") {
             let host = rest.split('/').next().unwrap_or_default();
@@ -73,54 +73,54 @@ impl Place {
         }
         if !url.contains("://") {
             return Err(Failure::usage(format!(
-                "{url} is no URL of a server; write tape://HOST:PORT, or http://HOST:PORT of its health and metrics"
+                "{url} is not a URL of a server; write tape://HOST:PORT, or http://HOST:PORT of its health and metrics"
             )));
         }
         remote::connect(url).map(Self::Server)
     }
 
-    fn look(&self) -> Result<Value, Failure> {
+    fn snapshot(&self) -> Result<Value, Failure> {
         let text = match self {
             Self::Http { host } => fetch(host)?,
             Self::Server(db) => db
                 .server_status()?
-                .ok_or_else(|| Failure::new("the server says nothing of itself; is it of this version?"))?,
+                .ok_or_else(|| Failure::new("the server sent no status; check that it has this version"))?,
         };
         serde_json::from_str(&text).map_err(|error| {
-            Failure::new(format!("what came is no status ({error}); is it a server of TapeDB?"))
+            Failure::new(format!("the answer is not a status ({error}); check that it is a TapeDB server"))
         })
     }
 }
 
-/// Asks for `/status` over HTTP.
+/// Requests `/status` over HTTP.
 fn fetch(host: &str) -> Result<String, Failure> {
-    let told = |error: io::Error| {
+    let failed = |error: io::Error| {
         Failure::new(format!(
             "http://{host} cannot be reached: {error}; check the address, and that the server runs"
         ))
     };
-    let mut addresses = host.to_socket_addrs().map_err(told)?;
-    let address = addresses.next().ok_or_else(|| told(io::ErrorKind::NotFound.into()))?;
-    let mut socket = TcpStream::connect_timeout(&address, TIME_MAX).map_err(told)?;
+    let mut addresses = host.to_socket_addrs().map_err(failed)?;
+    let address = addresses.next().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+    let mut socket = TcpStream::connect_timeout(&address, TIME_MAX).map_err(failed)?;
     socket
         .set_read_timeout(Some(TIME_MAX))
         .and_then(|()| socket.set_write_timeout(Some(TIME_MAX)))
-        .map_err(told)?;
-    write!(socket, "GET /status HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").map_err(told)?;
+        .map_err(failed)?;
+    write!(socket, "GET /status HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").map_err(failed)?;
     let mut bytes = Vec::new();
-    socket.take(STATUS_BYTES_MAX).read_to_end(&mut bytes).map_err(told)?;
+    socket.take(STATUS_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let first = head.lines().next().unwrap_or_default();
     match first.split_whitespace().nth(1) {
         Some("200") => Ok(body.into()),
         _ => Err(Failure::new(format!(
-            "http://{host}/status answered {first:?}; is it the port of a TapeDB server's health and metrics?"
+            "http://{host}/status answered {first:?}; check that it is the port of a TapeDB server's health and metrics"
         ))),
     }
 }
 
-/// A look, and an earlier one to compare it with.
+/// A snapshot, and an earlier one for rates.
 struct Shown<'a> {
     now: &'a Value,
     before: Option<&'a Value>,
@@ -264,7 +264,7 @@ impl Shown<'_> {
         ]
     }
 
-    /// Messages a second since the look before.
+    /// Messages a second since the earlier snapshot.
     fn rate(&self, row: &Value, before: Option<&Value>, name: &str) -> String {
         let Some(before) = before else { return "-".into() };
         let new = number(&row[name]["messages"]).saturating_sub(number(&before[name]["messages"]));

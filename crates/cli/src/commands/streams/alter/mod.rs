@@ -1,22 +1,22 @@
-//! `tapedb alter`: other settings, or another schema, for a stream that is there.
+//! `tapedb alter`: change the settings or the schema of a stream.
 
 mod schema;
 
 use crate::args::{StreamArgs, open_stream};
 use crate::commands::streams::settings::{Settings, SettingsArgs};
-use schema::{SchemaArgs, Told};
+use schema::{Alteration, SchemaArgs};
 use serde::Serialize;
 use tapedb_terminal::{Failure, Ui};
 
-/// Change the settings or the schema of a stream; what is not named stays as it is.
+/// Change the settings or the schema of a stream; settings that are not given keep their value.
 ///
-/// A new schema (--schema) is compared with the one there is: what is added, dropped and converted is shown, type by type and
-/// field by field; --dry-run shows it and does nothing else. Messages that are stored stay readable and get defaults where they
-/// lack fields. What stored values could not be read any more is refused unless --allow-loss names its kind; what has no rule
-/// is refused always. Programs that have the stream open go on with the schema they know. See docs/format/schema.md, "Versions".
+/// A new schema (--schema) is compared with the current one: additions, removals and conversions are shown by type and field;
+/// --dry-run shows them and changes nothing. Stored messages stay readable, with defaults for fields that they lack. A change that
+/// loses stored values is refused unless --allow-loss names the kind of loss; a conversion without a rule is always refused.
+/// Programs that have the stream open continue with their schema. See docs/format/schema.md, "Versions".
 ///
-/// Durability and spaces stay what they were when the stream was created. What retention no longer keeps is purged by whole
-/// segments, by the process that writes, soon after.
+/// Durability and spaces cannot be changed. Messages beyond the new retention are purged soon after, in whole segments, by the
+/// process that writes.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -44,7 +44,7 @@ struct Altered<'a> {
     #[serde(flatten)]
     settings: Settings,
     #[serde(flatten)]
-    schema: Option<Told>,
+    schema: Option<Alteration>,
 }
 
 /// Changes the settings, the schema, or both.
@@ -75,7 +75,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         stream.alter(args.settings.on(stream.options()))?;
     }
     if ui.json() {
-        let schema = altering.as_ref().map(|altering| altering.told(false));
+        let schema = altering.as_ref().map(|altering| altering.described(false));
         return ui.print_json(&Altered { altered: name, settings: Settings::of(&stream), schema });
     }
     if altering.is_some() {

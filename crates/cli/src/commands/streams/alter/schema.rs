@@ -1,4 +1,4 @@
-//! Another schema for a stream: what it changes, what that loses, and whether it is meant.
+//! A new schema for a stream: its changes, their losses, and the confirmation.
 
 use crate::commands::streams::create::read_schema;
 use crate::input;
@@ -11,18 +11,18 @@ use tapedb_engine::{Database, Stream};
 use tapedb_schema::Schema;
 use tapedb_terminal::{Failure, Ui};
 
-/// Which schema, and what it may cost.
+/// The new schema, and the losses that are allowed.
 #[derive(clap::Args, Debug)]
 pub struct SchemaArgs {
     /// File with the new schema, as `tapedb desc` prints it; - reads standard input.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
 
-    /// Show what the new schema changes and loses, and do nothing else.
+    /// Show the changes and losses of the new schema, and change nothing.
     #[arg(long, requires = "schema")]
     dry_run: bool,
 
-    /// Values of stored messages that may be lost: fields (those that are dropped), types (dropped, and only nested in others),
+    /// Values of stored messages that may be lost: fields (dropped fields), types (dropped types that are only nested in others),
     /// nulls (they become a default), symbols (of enums), records (alternatives of a field), ranges (numbers that do not fit the
     /// new type exactly), or all. Several with commas.
     #[arg(long, value_name = "KIND", value_delimiter = ',', requires = "schema", value_parser = kind)]
@@ -36,27 +36,29 @@ pub struct SchemaArgs {
 fn kind(text: &str) -> Result<String, String> {
     match text == "all" || Loss::KINDS.contains(&text) {
         true => Ok(text.into()),
-        false => Err(format!("{text:?} is no kind of loss; there is {} and all", Loss::KINDS.join(", "))),
+        false => {
+            Err(format!("{text:?} is not a kind of loss; the kinds are {} and all", Loss::KINDS.join(", ")))
+        }
     }
 }
 
 impl SchemaArgs {
-    /// Whether there is a schema.
+    /// Whether a schema is given.
     pub fn is_chosen(&self) -> bool {
         self.schema.is_some()
     }
 
-    /// Whether nothing is to be done.
+    /// Whether this is a dry run.
     pub fn is_dry(&self) -> bool {
         self.dry_run
     }
 
-    /// What the schema changes; `None`: none was chosen.
+    /// The changes of the schema; `None` if none is given.
     pub fn compare(&self, stream: &Stream, ui: &Ui) -> Result<Option<Altering>, Failure> {
         let Some(path) = &self.schema else { return Ok(None) };
         let schema = read_schema(path, ui)?;
-        let told = |error: tapedb_engine::Error| Failure::new(format!("{error}; nothing was changed"));
-        let changes = stream.compare_schema(&schema).map_err(told)?;
+        let failed = |error: tapedb_engine::Error| Failure::new(format!("{error}; nothing was changed"));
+        let changes = stream.compare_schema(&schema).map_err(failed)?;
         Ok(Some(Altering { schema, changes }))
     }
 
@@ -65,37 +67,37 @@ impl SchemaArgs {
     }
 }
 
-/// A new schema, and what it changes.
+/// A new schema with its changes.
 #[derive(Debug)]
 pub struct Altering {
     schema: Schema,
     changes: Vec<Change>,
 }
 
-/// A change as programs see it.
+/// The changes in JSON output.
 #[derive(Serialize, Debug)]
-pub struct Told {
+pub struct Alteration {
     dry_run: bool,
-    changes: Vec<ToldChange>,
+    changes: Vec<DescribedChange>,
 }
 
 #[derive(Serialize, Debug)]
-struct ToldChange {
+struct DescribedChange {
     change: &'static str,
     record: String,
     field: Option<String>,
     text: String,
-    losses: Vec<ToldLoss>,
+    losses: Vec<DescribedLoss>,
 }
 
 #[derive(Serialize, Debug)]
-struct ToldLoss {
+struct DescribedLoss {
     kind: &'static str,
     text: String,
 }
 
 impl Altering {
-    /// Shows people what changes.
+    /// Prints the changes, unless the output is JSON.
     pub fn show(&self, ui: &Ui) -> Result<(), Failure> {
         if ui.json() {
             return Ok(());
@@ -110,20 +112,20 @@ impl Altering {
         ui.print(&self.changes.iter().map(line).collect::<String>())
     }
 
-    /// What there is to say of a change that is not made.
+    /// Prints the result of a dry run.
     pub fn end_dry(&self, stream: &str, ui: &Ui) -> Result<(), Failure> {
         if ui.json() {
-            return ui.print_json(&self.told(true));
+            return ui.print_json(&self.described(true));
         }
         let kinds = self.kinds(|_| true);
         let loss = match kinds.is_empty() {
             true => String::new(),
-            false => format!("; it would take --allow-loss {}", kinds.join(",")),
+            false => format!("; it would need --allow-loss {}", kinds.join(",")),
         };
         ui.print(&format!("nothing was changed in stream {stream:?}{loss}\n"))
     }
 
-    /// Refuses what would lose values of stored messages and was not allowed.
+    /// Refuses losses of stored values that are not allowed.
     pub fn check_losses(&self, args: &SchemaArgs, stream: &Stream) -> Result<(), Failure> {
         let kinds = self.kinds(|loss| !args.allows(loss));
         if kinds.is_empty() || stream.stats()?.next_sequence == 0 {
@@ -136,31 +138,31 @@ impl Altering {
         };
         let lost: Vec<String> = self.changes.iter().filter_map(lost).collect();
         Err(Failure::new(format!(
-            "the new schema loses values of stored messages: {}; keep them in the schema, or say --allow-loss {}; nothing was \
+            "the new schema loses values of stored messages: {}; keep them in the schema, or add --allow-loss {}; nothing was \
              changed",
             lost.join(", "),
             kinds.join(",")
         )))
     }
 
-    /// Asks whoever sits at the terminal.
+    /// Asks for confirmation on a terminal.
     pub fn ask(&self, args: &SchemaArgs, stream: &str, ui: &Ui) -> Result<(), Failure> {
         let may_ask = !args.yes && io::stdin().is_terminal();
         if may_ask && !input::is_yes(&format!("Change the schema of stream {stream:?}"), ui)? {
-            return Err(Failure::new("nothing was changed; answer yes if you mean it"));
+            return Err(Failure::new("nothing was changed; answer yes to change it"));
         }
         Ok(())
     }
 
-    /// Makes the change.
+    /// Changes the schema.
     pub fn make(&self, db: &Database, stream: &str) -> Result<(), Failure> {
         db.change_schema(stream, self.schema.clone())?;
         Ok(())
     }
 
-    /// What changes, as programs see it.
-    pub fn told(&self, dry_run: bool) -> Told {
-        let told = |change: &Change| ToldChange {
+    /// The changes for JSON output.
+    pub fn described(&self, dry_run: bool) -> Alteration {
+        let described = |change: &Change| DescribedChange {
             change: match change.kind {
                 ChangeKind::Added { .. } => "added",
                 ChangeKind::Dropped { .. } => "dropped",
@@ -172,15 +174,15 @@ impl Altering {
             losses: change
                 .losses
                 .iter()
-                .map(|loss| ToldLoss { kind: loss.kind(), text: loss.to_string() })
+                .map(|loss| DescribedLoss { kind: loss.kind(), text: loss.to_string() })
                 .collect(),
         };
-        Told { dry_run, changes: self.changes.iter().map(told).collect() }
+        Alteration { dry_run, changes: self.changes.iter().map(described).collect() }
     }
 
-    /// Kinds of losses, each once.
-    fn kinds(&self, is_meant: impl Fn(&Loss) -> bool) -> Vec<&'static str> {
-        let losses = self.changes.iter().flat_map(|change| &change.losses).filter(|loss| is_meant(loss));
+    /// The distinct kinds of losses.
+    fn kinds(&self, includes: impl Fn(&Loss) -> bool) -> Vec<&'static str> {
+        let losses = self.changes.iter().flat_map(|change| &change.losses).filter(|loss| includes(loss));
         losses.map(Loss::kind).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }

@@ -2,7 +2,7 @@
 //! out of many.
 //!
 //! `cargo run --release -p tapedb-bench --example segment_read` makes ten million bars in memory. `segment_read FILE [MESSAGES]
-//! [SYMBOLS]` writes a file if there is none, of a hundred million bars of a thousand symbols unless told otherwise, and
+//! [SYMBOLS]` writes a file if there is none, of a hundred million bars of a thousand symbols by default, and
 //! reads it. Sums of all fields are compared with what was written. The last argument may name one figure: `rows`,
 //! `touched`, `columns` or `symbol`; `ROUNDS` in the environment says how often each is taken, the median counts, and `ROWS`
 //! how many rows a block has.

@@ -1,29 +1,28 @@
-//! Which commit the sources are of: said by the environment (for packages), written by `git archive` (for tarballs), or what git
-//! says.
+//! The commit of the sources: from the environment (for packages), from `git archive` (for tarballs), or from git.
 
 use std::process::Command;
 
 /// Digits of a commit that are shown.
 const DIGITS: usize = 12;
-/// `git archive` puts the commit into it.
+/// `git archive` writes the commit into it.
 const ARCHIVED: &str = include_str!("archive.txt");
 
-/// The commit that the environment or the archive says.
-pub fn told() -> Option<String> {
-    let told = std::env::var("TAPEDB_BUILD_COMMIT").ok().and_then(|text| shortened(&text));
-    told.or_else(|| shortened(ARCHIVED))
+/// The commit from the environment or the archive.
+pub fn given() -> Option<String> {
+    let given = std::env::var("TAPEDB_BUILD_COMMIT").ok().and_then(|text| shortened(&text));
+    given.or_else(|| shortened(ARCHIVED))
 }
 
-/// The first digits of a commit; `None` if the text is none.
+/// The first digits of a commit; `None` if the text is not a commit.
 pub fn shortened(text: &str) -> Option<String> {
     let text = text.trim();
     let is_commit = text.len() >= DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_commit.then(|| text[..DIGITS].to_string())
 }
 
-/// The commit that git says; `+` behind it: with changes.
+/// The commit from git, with a `+` if there are changes.
 pub fn of_git() -> Option<String> {
-    // Not of a repository that the sources of a package happen to lie in.
+    // Not the commit of another repository that contains an unpacked package.
     git(&["ls-files", "--error-unmatch", "build/archive.txt"])?;
     let commit = shortened(&git(&["rev-parse", "HEAD"])?)?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;

@@ -1,4 +1,4 @@
-//! The `tapedb` command: looks into databases, fills them, reads them and follows them while others write.
+//! The `tapedb` command: writes, reads, follows, serves and maintains databases.
 //!
 //! [`commands`] has a file for each command; [`args`] the arguments that several share, [`remote`] opens databases behind a
 //! server, [`input`] reads messages and answers, [`output`] prints messages.
@@ -23,11 +23,11 @@ use tapedb_terminal::{Failure, Ui};
 /// TapeDB records, replays and streams market data.
 ///
 /// A database is a directory of streams; a stream is a durable, time-ordered sequence of typed messages. One process
-/// writes to a database at a time; any number may read it meanwhile.
+/// writes to a database at a time; any number of processes can read it.
 #[derive(Parser, Debug)]
 #[command(name = "tapedb", version = VERSION, max_term_width = 110, after_long_help = EXAMPLES)]
 struct Cli {
-    /// Print what a program reads: one JSON object per line, also for errors and warnings (on standard error).
+    /// Print one JSON object per line, also for errors and warnings (on standard error).
     #[arg(long, global = true)]
     json: bool,
 
@@ -35,7 +35,7 @@ struct Cli {
     command: Command,
 }
 
-/// The version, and the commit that the program was built of, as far as it is known.
+/// The version, and the commit of the sources if it is known.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("TAPEDB_COMMIT"));
 
 const EXAMPLES: &str = "\
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a program reads what is printed, of a command line that cannot be parsed.
+/// Whether --json is given, for a command line that cannot be parsed.
 fn json_is_wanted() -> bool {
     std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }

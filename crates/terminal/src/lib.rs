@@ -1,6 +1,6 @@
 //! What the commands and the benchmarks of TapeDB share: output, failures with exit codes, signals, quantities on command lines.
 //!
-//! Knows no command: `cli` and `bench` stand on it.
+//! Contains no command: `cli` and `bench` depend on it.
 
 pub mod awake;
 mod failure;

@@ -65,9 +65,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     };
     let fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
     serving.accompany(fronts);
-    let mut told = None;
+    let mut reported = None;
     serving.run(ui, || {
-        rdb::watch(&rdb, &mut told, ui);
+        rdb::watch(&rdb, &mut reported, ui);
         plants.tick(ui)
     })
 }

@@ -68,13 +68,13 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let served = |_: Option<&str>| Ok(Served::chained(Plan::open(&chained, name)?));
     let fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
     serving.accompany(fronts);
-    let mut told = None;
+    let mut reported = None;
     serving.run(ui, || {
         let failure = chain.failure();
-        if let Some(what) = failure.as_ref().filter(|_| failure != told) {
+        if let Some(what) = failure.as_ref().filter(|_| failure != reported) {
             ui.warn(&format!("the chain: {what}; retrying"));
         }
-        told = failure;
+        reported = failure;
         Ok(())
     })
 }

@@ -203,13 +203,13 @@ impl Plants {
 
     /// Warns once about a day that cannot be removed, with the cause.
     fn tell_kept_back(&self, name: &str, what: Option<String>, ui: &Ui) {
-        let mut told = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.kept_back.lock().unwrap_or_else(PoisonError::into_inner);
         match what {
-            None => drop(told.remove(name)),
-            Some(what) if told.get(name) == Some(&what) => {}
+            None => drop(reported.remove(name)),
+            Some(what) if reported.get(name) == Some(&what) => {}
             Some(what) => {
                 ui.warn(&format!("plant {name}: {what}; retrying"));
-                told.insert(name.into(), what);
+                reported.insert(name.into(), what);
             }
         }
     }

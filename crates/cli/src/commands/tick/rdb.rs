@@ -87,10 +87,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let entrance = Entrance::open(args.users.clone()).map_err(|error| Failure::usage(error.to_string()))?;
     let served = |_: Option<&str>| Ok(Served::rdb(known.clone(), rdb.clone()));
     let _fronts = args.kdb.serve(&entrance, args.users.is_some(), served, ui)?;
-    let mut told = None;
+    let mut reported = None;
     while !ui.is_interrupted() {
         thread::sleep(LOOK_INTERVAL);
-        watch(&rdb, &mut told, ui);
+        watch(&rdb, &mut reported, ui);
     }
     Ok(())
 }
@@ -108,14 +108,14 @@ fn tell(rdb: &Rdb, asked: Option<String>, ui: &Ui) -> Result<(), Failure> {
 }
 
 /// Warns once about a failure of the RDB.
-pub fn watch(rdb: &Rdb, told: &mut Option<String>, ui: &Ui) {
+pub fn watch(rdb: &Rdb, reported: &mut Option<String>, ui: &Ui) {
     let failure = rdb.status().failure;
-    if failure != *told {
+    if failure != *reported {
         match &failure {
             Some(failure) => ui.warn(&format!("the RDB: {failure}; retrying")),
             None => ui.note("the RDB continues"),
         }
-        *told = failure;
+        *reported = failure;
     }
 }
 

@@ -1,4 +1,4 @@
-//! The Unix sockets on which roles are asked: where they are, and that only their user reaches them.
+//! The Unix sockets for questions to roles: their paths, and access for their user only.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
@@ -7,37 +7,37 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use tapedb_terminal::Failure;
 
-/// Keeps a socket from being taken by another process; the socket goes with it.
+/// Holds a socket's path against other processes; the socket is removed when this is dropped.
 #[derive(Debug)]
 pub struct Claim {
-    place: PathBuf,
+    path: PathBuf,
     /// Locked for as long as it is open: a process that was killed leaves no lock.
     _lock: File,
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // A socket that stays behind is taken over.
-        let _ = fs::remove_file(&self.place);
+        // A socket that cannot be removed is replaced by the next process.
+        let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Where a role of this user is asked unless said: `tick-ROLE.sock` in a folder of the user's.
+/// Default socket of a role: `tick-ROLE.sock` in a folder of the user.
 pub fn of_role(role: &str) -> Result<PathBuf, Failure> {
     Ok(folder()?.join(format!("tick-{role}.sock")))
 }
 
-/// Where it is asked unless said: at the first of some roles that is running, or was last.
+/// Default socket for a question: that of the first running role, or else of the first role.
 pub fn of_some_role(roles: &[&str]) -> Result<PathBuf, Failure> {
     let folder = folder()?;
     let places = roles.iter().map(|role| folder.join(format!("tick-{role}.sock")));
     let places: Vec<PathBuf> = places.collect();
     let answers = |place: &&PathBuf| UnixStream::connect(place).is_ok();
     let found = places.iter().find(answers).or(places.first()).cloned();
-    found.ok_or_else(|| Failure::usage("name what is asked with --at"))
+    found.ok_or_else(|| Failure::usage("give a socket with --at"))
 }
 
-/// The user's folder for sockets, which nobody else can enter: `$XDG_RUNTIME_DIR/tapedb`, else one in the folder for temporary
+/// The user's folder for sockets, which other users cannot enter: `$XDG_RUNTIME_DIR/tapedb`, else one in the folder for temporary
 /// files.
 fn folder() -> Result<PathBuf, Failure> {
     let user = fs::metadata("/proc/self").map(|process| process.uid()).unwrap_or_default();
@@ -46,61 +46,61 @@ fn folder() -> Result<PathBuf, Failure> {
         Some(runtime) => runtime.join("tapedb"),
         None => env::temp_dir().join(format!("tapedb-{user}")),
     };
-    let told = |what: String| {
+    let failed = |what: String| {
         Failure::new(format!("{}: {what}; name a socket with --ask and --at", folder.display()))
     };
     match DirBuilder::new().mode(0o700).create(&folder) {
-        Err(error) if !folder.is_dir() => return Err(told(error.to_string())),
+        Err(error) if !folder.is_dir() => return Err(failed(error.to_string())),
         _ => {}
     }
-    let found = fs::symlink_metadata(&folder).map_err(|error| told(error.to_string()))?;
+    let found = fs::symlink_metadata(&folder).map_err(|error| failed(error.to_string()))?;
     let is_ours = found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
-    if is_ours { Ok(folder) } else { Err(told("it is not a folder that this user alone can enter".into())) }
+    if is_ours { Ok(folder) } else { Err(failed("it is not a folder with access for this user only".into())) }
 }
 
-/// Listens on a socket that this user alone can open. One that a process left behind is taken over.
+/// Listens on a socket that only this user can open. Replaces a socket that a process left behind.
 pub fn listen(place: &Path) -> Result<(UnixListener, Claim), Failure> {
-    let told =
+    let failed =
         |what: String| Failure::new(format!("cannot listen for questions on {}: {what}", place.display()));
     let mut beside = place.as_os_str().to_owned();
     beside.push(".lock");
     let lock = File::options().create(true).truncate(false).write(true).open(&beside);
-    let lock = lock.map_err(|error| told(format!("{error}; name another socket with --ask")))?;
+    let lock = lock.map_err(|error| failed(format!("{error}; name another socket with --ask")))?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            return Err(told(
-                "another process is asked there; name another socket with --ask, or off".into(),
+            return Err(failed(
+                "another process uses this socket; name another one with --ask, or off".into(),
             ));
         }
-        Err(TryLockError::Error(error)) => return Err(told(error.to_string())),
+        Err(TryLockError::Error(error)) => return Err(failed(error.to_string())),
     }
     match fs::symlink_metadata(place) {
         Ok(found) if found.file_type().is_socket() => {
-            fs::remove_file(place).map_err(|error| told(error.to_string()))?;
+            fs::remove_file(place).map_err(|error| failed(error.to_string()))?;
         }
-        Ok(_) => return Err(told("there is something else; name another path".into())),
+        Ok(_) => return Err(failed("the path exists and is something else; name another path".into())),
         Err(_) => {}
     }
     let listener = private(place).map_err(|error| {
-        told(format!("{error}; a socket's path has at most 107 bytes, and its folder must be there"))
+        failed(format!("{error}; a socket's path has at most 107 bytes, and its folder must exist"))
     })?;
-    Ok((listener, Claim { place: place.into(), _lock: lock }))
+    Ok((listener, Claim { path: place.into(), _lock: lock }))
 }
 
-/// A socket that this user alone can open.
+/// A socket that only this user can open.
 fn private(place: &Path) -> std::io::Result<UnixListener> {
     let listener = UnixListener::bind(place)?;
     fs::set_permissions(place, Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
-/// A socket on a command line, where an address will not do.
+/// Parser of a socket's path; refuses an address.
 pub fn path(text: &str) -> Result<PathBuf, String> {
     let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     let is_address = !text.contains('/') && text.rsplit_once(':').is_some_and(|(_, port)| is_number(port));
     if is_address {
-        return Err("questions are asked on a Unix socket, for a port could be reached by any program of this machine; name a path, or off".into());
+        return Err("questions use a Unix socket, because every program of this machine can reach a port; name a path, or off".into());
     }
     Ok(text.into())
 }
@@ -118,7 +118,7 @@ mod tests {
         assert!(listen(&place).unwrap_err().to_string().contains("another process"));
         drop((listener, claim));
         assert!(!place.exists());
-        // What a killed process leaves behind.
+        // The socket of a killed process.
         drop(UnixListener::bind(&place).unwrap());
         drop(listen(&place).unwrap());
         fs::write(&place, "notes").unwrap();

@@ -59,7 +59,7 @@ fn client(url: &str, how: &ConnectArgs) -> Result<Client, Failure> {
             let password = env::var("TAPEDB_PASSWORD").or_else(|_| ask(&user, &address))?;
             Login::password(user, password)
         }
-        _ => env::var("TAPEDB_TOKEN").map_or(Login::Anyone, Login::token),
+        _ => env::var("TAPEDB_TOKEN").map_or(Login::Anonymous, Login::token),
     };
     let mut client = Client::at(address.to_string()).login(login);
     if let Some(path) = env::var_os("TAPEDB_CA") {

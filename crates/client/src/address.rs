@@ -1,51 +1,52 @@
-//! Where a database is: what a URL says.
+//! Addresses of databases, parsed from URLs.
 
 use crate::Login;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// The port of a server where the URL names none.
+/// The port of a server where the URL contains none.
 pub const PORT: u16 = 7847;
 
-/// Where a database is.
+/// The address of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// In a directory of this machine, opened in this process.
+    /// A directory on this machine, opened in this process.
     Directory(PathBuf),
-    /// Behind a server, over TCP.
+    /// A server, over TCP.
     Tcp {
-        /// Its name or number.
+        /// Host name or IP address.
         host: String,
-        /// Its port.
+        /// The port.
         port: u16,
     },
-    /// Behind a server, over TCP with TLS.
+    /// A server, over TCP with TLS.
     Tls {
-        /// Its name or number; the certificate must be for it.
+        /// Host name or IP address; the certificate must be valid for it.
         host: String,
-        /// Its port.
+        /// The port.
         port: u16,
     },
-    /// Behind a server on this machine, over a Unix socket.
+    /// A server on this machine, over a Unix socket.
     Unix(PathBuf),
-    /// Behind the same Unix socket, but through memory that is shared with the server; the socket only wakes who sleeps. The fastest
-    /// way there is, above all for who [spins](crate::Options::spin). Takes up to 1 MiB for each connection.
-    Memory(PathBuf),
+    /// A server on this machine, through shared memory: the Unix socket only wakes sleeping threads. The fastest
+    /// transport, above all for clients that [poll](crate::Options::spin). Takes up to 1 MiB for each connection.
+    SharedMemory(PathBuf),
 }
 
-/// A URL that names no database.
+/// A URL that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressError {
-    /// The URL, without what may be secret in it.
+    /// The URL, without secrets.
     pub url: String,
-    /// What is wrong with it.
+    /// The error.
     pub why: &'static str,
 }
 
 impl Address {
-    /// Parses `tape://[user[:password]@]host[:port]`, `tapes://…`, `tape+unix:///path/to.sock`, `tape+shm:///path/to.sock`, or the
-    /// path of a directory; and the login, if one is in it. Bytes of user and password may be written as `%40`.
+    /// Parses `tape://[user[:password]@]host[:port]`, `tapes://…`, `tape+unix:///path/to.sock`,
+    /// `tape+shm:///path/to.sock`, or the path of a directory; also returns the credentials in the URL. Bytes of user
+    /// and password may be written as `%40`.
     ///
     /// # Errors
     /// [`AddressError`] for other schemes, and when a host or a port is missing or wrong.
@@ -61,7 +62,7 @@ impl Address {
     pub fn parse(url: &str) -> Result<(Self, Option<Login>), AddressError> {
         let Some((scheme, rest)) = url.split_once("://") else {
             return match url {
-                "" => Err(bad(url, "it is empty: write a directory or tape://host:port")),
+                "" => Err(invalid(url, "it is empty; write a directory or tape://host:port")),
                 path => Ok((Self::Directory(path.into()), None)),
             };
         };
@@ -70,33 +71,33 @@ impl Address {
             "tape" => host_port(url, place).map(|(host, port)| Self::Tcp { host, port }),
             "tapes" => host_port(url, place).map(|(host, port)| Self::Tls { host, port }),
             "tape+unix" if place.starts_with('/') => Ok(Self::Unix(place.into())),
-            "tape+shm" if place.starts_with('/') => Ok(Self::Memory(place.into())),
+            "tape+shm" if place.starts_with('/') => Ok(Self::SharedMemory(place.into())),
             "tape+unix" => {
-                Err(bad(url, "the path of a Unix socket begins with `/`: tape+unix:///run/tapedb.sock"))
+                Err(invalid(url, "the path of a Unix socket begins with `/`: tape+unix:///run/tapedb.sock"))
             }
-            "tape+shm" => Err(bad(
+            "tape+shm" => Err(invalid(
                 url,
-                "what follows is the path of a Unix socket, from `/`: tape+shm:///run/tapedb.sock",
+                "the path of a Unix socket must follow, and begins with `/`: tape+shm:///run/tapedb.sock",
             )),
-            _ => Err(bad(
+            _ => Err(invalid(
                 url,
-                "the scheme is none of tape, tapes (TLS), tape+unix and tape+shm (shared memory)",
+                "the scheme must be tape, tapes (TLS), tape+unix or tape+shm (shared memory)",
             )),
         };
         Ok((address?, login))
     }
 
-    /// Whether it is on this machine for sure: a directory, a Unix socket, shared memory, or a loopback address.
-    pub fn is_here(&self) -> bool {
+    /// Whether it is certainly on this machine: a directory, a Unix socket, shared memory, or a loopback address.
+    pub fn is_local(&self) -> bool {
         match self {
-            Self::Directory(_) | Self::Unix(_) | Self::Memory(_) => true,
+            Self::Directory(_) | Self::Unix(_) | Self::SharedMemory(_) => true,
             Self::Tcp { host, .. } | Self::Tls { host, .. } => {
                 host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
             }
         }
     }
 
-    /// Whether the text is a URL of a server, and not the path of a directory.
+    /// Whether the text is a URL of a server rather than a path of a directory.
     pub fn is_remote(text: &str) -> bool {
         text.contains("://")
     }
@@ -110,20 +111,20 @@ impl fmt::Display for Address {
             Self::Tcp { host, port } => write!(f, "tape://{}:{port}", bracketed(host)),
             Self::Tls { host, port } => write!(f, "tapes://{}:{port}", bracketed(host)),
             Self::Unix(path) => write!(f, "tape+unix://{}", path.display()),
-            Self::Memory(path) => write!(f, "tape+shm://{}", path.display()),
+            Self::SharedMemory(path) => write!(f, "tape+shm://{}", path.display()),
         }
     }
 }
 
 impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} names no database: {}", self.url, self.why)
+        write!(f, "{:?} is not the address of a database: {}", self.url, self.why)
     }
 }
 
 impl std::error::Error for AddressError {}
 
-fn bad(url: &str, why: &'static str) -> AddressError {
+fn invalid(url: &str, why: &'static str) -> AddressError {
     let shown = match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, place))) => format!("{scheme}://…@{place}"),
         _ => url.into(),
@@ -131,12 +132,14 @@ fn bad(url: &str, why: &'static str) -> AddressError {
     AddressError { url: shown, why }
 }
 
-/// What is before the last `@`, and what is behind it.
+/// The credentials before the last `@`, and the rest after it.
 fn split_login<'u>(url: &str, rest: &'u str) -> Result<(Option<Login>, &'u str), AddressError> {
     let Some((login, place)) = rest.rsplit_once('@') else { return Ok((None, rest)) };
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let text = |part: &str| {
-        decoded(part).ok_or_else(|| bad(url, "a `%` in the login is not followed by the digits of UTF-8"))
+        decoded(part).ok_or_else(|| {
+            invalid(url, "a `%` in the login is not followed by two hexadecimal digits of UTF-8")
+        })
     };
     Ok((Some(Login::password(text(user)?, text(password)?)), place))
 }
@@ -145,17 +148,18 @@ fn host_port(url: &str, place: &str) -> Result<(String, u16), AddressError> {
     let place = place.strip_suffix('/').unwrap_or(place);
     let (host, port) = match place.strip_prefix('[').map(|rest| rest.split_once(']')) {
         Some(Some((host, port))) => (host, port.strip_prefix(':')),
-        Some(None) => return Err(bad(url, "a `[` is not closed")),
+        Some(None) => return Err(invalid(url, "a `[` is not closed")),
         None => match place.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (place, None),
         },
     };
     if host.is_empty() || host.contains('/') {
-        return Err(bad(url, "a host belongs behind `://`, and nothing behind the port"));
+        return Err(invalid(url, "`://` must be followed by a host, and nothing may follow the port"));
     }
-    let port = port
-        .map_or(Ok(PORT), |port| port.parse().map_err(|_| bad(url, "the port is not a number up to 65535")));
+    let port = port.map_or(Ok(PORT), |port| {
+        port.parse().map_err(|_| invalid(url, "the port is not a number up to 65535"))
+    });
     Ok((host.into(), port?))
 }
 
@@ -180,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_name_places() {
+    fn urls_are_parsed() {
         let tcp = |host: &str, port| Address::Tcp { host: host.into(), port };
         for (url, address, again) in [
             ("./db", Address::Directory("./db".into()), "./db"),
@@ -189,7 +193,7 @@ mod tests {
             ("tape://[::1]", tcp("::1", PORT), "tape://[::1]:7847"),
             ("tapes://h", Address::Tls { host: "h".into(), port: PORT }, "tapes://h:7847"),
             ("tape+unix:///run/t.sock", Address::Unix("/run/t.sock".into()), "tape+unix:///run/t.sock"),
-            ("tape+shm:///run/t.sock", Address::Memory("/run/t.sock".into()), "tape+shm:///run/t.sock"),
+            ("tape+shm:///run/t.sock", Address::SharedMemory("/run/t.sock".into()), "tape+shm:///run/t.sock"),
         ] {
             assert_eq!(Address::parse(url), Ok((address.clone(), None)), "{url}");
             assert_eq!(address.to_string(), again);
@@ -197,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn logins_are_taken_out() {
+    fn credentials_are_parsed() {
         let (address, login) = Address::parse("tape://ann:p%40ss@h").unwrap();
         assert_eq!(
             (address.to_string().as_str(), login),
@@ -208,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_secrets() {
+    fn errors_contain_no_secrets() {
         for url in [
             "",
             "http://h",

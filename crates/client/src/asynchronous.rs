@@ -1,8 +1,8 @@
-//! Cursors and loaders for programs that wait with `await`, on whatever runs their futures.
+//! Cursors and loaders for programs that use `await`, with any executor.
 //!
-//! Reading files and waiting for messages would hold up the thread that runs the futures. So each cursor has a thread of its
-//! own, which decodes, too, and a loader has one that flushes. Works on any [`Database`](crate::Database), here or behind a
-//! server.
+//! Reading files and waiting for messages would block the executor's thread. So each cursor has a thread of its own,
+//! which also decodes, and each loader has one that flushes. Works with any [`Database`](crate::Database), local or
+//! remote.
 //!
 //! ```no_run
 //! use tapedb_client::asynchronous::{Cursor, Loader};
@@ -23,7 +23,7 @@
 //! }
 //! ```
 
-use crate::signal::locked;
+use crate::notifier::locked;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
@@ -34,22 +34,22 @@ use std::time::Duration;
 use tapedb_engine as engine;
 use tapedb_engine::Error;
 
-/// Messages of a batch at most.
+/// The most messages of a batch.
 const MESSAGES_MAX: usize = 1024;
-/// Batches that may lie between the thread and the program.
+/// The most batches between the cursor's thread and the program.
 const BATCHES_MAX: usize = 4;
-/// A live cursor for which nothing comes looks so often whether anybody still has it.
-const LOOK_AROUND: Duration = Duration::from_millis(100);
+/// How often the thread of an idle live cursor checks whether the cursor still exists.
+const DROP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reads messages, each turned into a `T`, in batches.
+/// Reads messages in batches, each converted to a `T`.
 #[derive(Debug)]
 pub struct Cursor<T> {
     queue: Arc<Queue<T>>,
 }
 
 impl<T: Send + 'static> Cursor<T> {
-    /// A cursor that goes on where `cursor` is. `convert` makes of each message what is wanted of it, such as
-    /// `|message| message.decode::<Tick>()`, on the cursor's thread.
+    /// Continues at the position of `cursor`. `convert` converts each message on the cursor's thread, such as
+    /// `|message| message.decode::<Tick>()`.
     pub fn new(
         cursor: engine::Cursor,
         convert: impl FnMut(engine::Message<'_>) -> Result<T, Error> + Send + 'static,
@@ -63,10 +63,11 @@ impl<T: Send + 'static> Cursor<T> {
         Self { queue }
     }
 
-    /// The next messages, at least one; `None` at the end, which a live cursor has not. Dropping the future loses nothing.
+    /// The next messages, at least one; `None` at the end, which a live cursor does not have. Dropping the future loses
+    /// nothing.
     ///
     /// # Errors
-    /// As [`engine::Cursor::next`], and what `convert` gives; after one the cursor is at its end.
+    /// As [`engine::Cursor::next`], and errors of `convert`; after an error the cursor is at its end.
     pub async fn next(&mut self) -> Result<Option<Vec<T>>, Error> {
         poll_fn(|context| self.queue.poll(context)).await
     }
@@ -79,10 +80,10 @@ impl<T> Drop for Cursor<T> {
     }
 }
 
-/// What lies between a cursor's thread and the program.
+/// The queue between a cursor's thread and the program.
 struct Queue<T> {
     state: Mutex<QueueState<T>>,
-    /// There is room for another batch, or none is wanted.
+    /// Notified when there is space for another batch, or none is wanted.
     room: Condvar,
 }
 
@@ -120,7 +121,7 @@ impl<T> Queue<T> {
         Poll::Pending
     }
 
-    /// Puts a batch there when there is room; whether more is wanted.
+    /// Appends a batch when there is space; returns whether more batches are wanted.
     fn put(&self, batch: Vec<T>) -> bool {
         let mut state = locked(&self.state);
         while state.is_wanted && state.batches.len() >= BATCHES_MAX {
@@ -168,9 +169,9 @@ impl<T, F: FnMut(engine::Message<'_>) -> Result<T, Error>> Pump<T, F> {
     fn read(&mut self) -> Result<(), Error> {
         let follows = self.cursor.follows();
         while self.queue.is_wanted() {
-            // What is there goes out before anything is waited for.
-            let patience = if self.batch.is_empty() { LOOK_AROUND } else { Duration::ZERO };
-            match self.cursor.next_within(patience)? {
+            // Messages that were read are delivered before the thread waits for more.
+            let reconnect_timeout = if self.batch.is_empty() { DROP_CHECK_INTERVAL } else { Duration::ZERO };
+            match self.cursor.next_within(reconnect_timeout)? {
                 Some(message) => self.batch.push((self.convert)(message)?),
                 None if !follows => return Ok(()),
                 None if self.batch.is_empty() => continue,
@@ -188,21 +189,21 @@ impl<T, F: FnMut(engine::Message<'_>) -> Result<T, Error>> Pump<T, F> {
     }
 }
 
-/// Appends messages: into the batch at once, and flushes without holding up the thread that awaits it.
+/// Appends messages to the batch without waiting, and flushes without blocking the awaiting thread.
 #[derive(Debug)]
 pub struct Loader {
-    desk: Arc<Desk>,
+    handoff: Arc<Handoff>,
 }
 
-/// Where the loader changes hands between the program and the thread that flushes.
+/// Passes the loader between the program and the thread that flushes.
 #[derive(Debug, Default)]
-struct Desk {
-    state: Mutex<DeskState>,
+struct Handoff {
+    state: Mutex<HandoffState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct DeskState {
+struct HandoffState {
     loader: Option<Box<engine::Loader>>,
     flushed: Option<Result<u64, Error>>,
     is_asked: bool,
@@ -210,94 +211,94 @@ struct DeskState {
     waker: Option<Waker>,
 }
 
-/// A loader that can be appended to.
+/// Access to the loader, for appending.
 #[derive(Debug)]
-pub struct Appending<'l> {
-    desk: &'l Desk,
+pub struct LoaderGuard<'l> {
+    handoff: &'l Handoff,
     loader: Option<Box<engine::Loader>>,
 }
 
 impl Loader {
-    /// A loader that goes on with what `loader` has.
+    /// Continues with the state of `loader`.
     pub fn new(loader: engine::Loader) -> Self {
-        let desk = Arc::new(Desk::default());
-        locked(&desk.state).loader = Some(Box::new(loader));
-        let of_thread = desk.clone();
+        let handoff = Arc::new(Handoff::default());
+        locked(&handoff.state).loader = Some(Box::new(loader));
+        let of_thread = handoff.clone();
         let spawned = thread::Builder::new().name("tapedb-loader".into()).spawn(move || of_thread.run());
-        locked(&desk.state).is_closed = spawned.is_err();
-        Self { desk }
+        locked(&handoff.state).is_closed = spawned.is_err();
+        Self { handoff }
     }
 
-    /// The loader, to append to: [`engine::Loader::append`] and its like put messages into the batch, and send it when it
-    /// is full. That waits only when more is under way than the server keeps up with. If a flush was given up halfway, this
-    /// waits for its end.
+    /// Access to the loader: [`engine::Loader::append`] and its variants add messages to the batch, and send it when it
+    /// is full. They wait only when more is in flight than the server can process. If the future of a flush was
+    /// dropped, this waits until that flush has ended.
     ///
     /// # Errors
-    /// That of a flush which was given up halfway.
-    pub fn get(&mut self) -> Result<Appending<'_>, Error> {
-        let mut state = locked(&self.desk.state);
+    /// The error of a flush whose future was dropped.
+    pub fn get(&mut self) -> Result<LoaderGuard<'_>, Error> {
+        let mut state = locked(&self.handoff.state);
         loop {
             let is_asked = state.is_asked;
             if let Some(loader) = state.loader.take_if(|_| !is_asked) {
-                let given_up = state.flushed.take();
-                if let Some(Err(error)) = given_up {
+                let dropped = state.flushed.take();
+                if let Some(Err(error)) = dropped {
                     state.loader = Some(loader);
                     return Err(error);
                 }
                 drop(state);
-                return Ok(Appending { desk: &self.desk, loader: Some(loader) });
+                return Ok(LoaderGuard { handoff: &self.handoff, loader: Some(loader) });
             }
-            state = self.desk.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.handoff.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Waits until everything that was appended is as durable as the stream promises: see [`engine::Loader::flush`].
+    /// Waits until all appended messages are as durable as the stream promises: see [`engine::Loader::flush`].
     ///
     /// # Errors
     /// As [`engine::Loader::flush`].
     pub async fn flush(&mut self) -> Result<u64, Error> {
         {
-            let mut state = locked(&self.desk.state);
+            let mut state = locked(&self.handoff.state);
             if state.is_closed {
-                let source = std::io::Error::other("there was none for it");
+                let source = std::io::Error::other("the thread could not be started");
                 return Err(Error::Io { operation: "start a thread for", path: "a loader".into(), source });
             }
             state.is_asked = true;
-            self.desk.changed.notify_all();
+            self.handoff.changed.notify_all();
         }
-        poll_fn(|context| self.desk.poll(context)).await
+        poll_fn(|context| self.handoff.poll(context)).await
     }
 }
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        locked(&self.desk.state).is_closed = true;
-        self.desk.changed.notify_all();
+        locked(&self.handoff.state).is_closed = true;
+        self.handoff.changed.notify_all();
     }
 }
 
-impl std::ops::Deref for Appending<'_> {
+impl std::ops::Deref for LoaderGuard<'_> {
     type Target = engine::Loader;
 
     fn deref(&self) -> &engine::Loader {
-        self.loader.as_ref().expect("it is there until this is dropped")
+        self.loader.as_ref().expect("present until this is dropped")
     }
 }
 
-impl std::ops::DerefMut for Appending<'_> {
+impl std::ops::DerefMut for LoaderGuard<'_> {
     fn deref_mut(&mut self) -> &mut engine::Loader {
-        self.loader.as_mut().expect("it is there until this is dropped")
+        self.loader.as_mut().expect("present until this is dropped")
     }
 }
 
-impl Drop for Appending<'_> {
+impl Drop for LoaderGuard<'_> {
     fn drop(&mut self) {
-        locked(&self.desk.state).loader = self.loader.take();
-        self.desk.changed.notify_all();
+        locked(&self.handoff.state).loader = self.loader.take();
+        self.handoff.changed.notify_all();
     }
 }
 
-impl Desk {
+impl Handoff {
     fn poll(&self, context: &Context<'_>) -> Poll<Result<u64, Error>> {
         let mut state = locked(&self.state);
         match state.flushed.take() {
@@ -309,7 +310,7 @@ impl Desk {
         }
     }
 
-    /// Flushes whenever that is asked for.
+    /// Flushes on request.
     fn run(&self) {
         let mut state = locked(&self.state);
         while !state.is_closed {
@@ -346,7 +347,7 @@ mod tests {
         number: u64,
     }
 
-    /// Wakes the thread that runs a future.
+    /// Wakes the thread that polls a future.
     struct Unpark(thread::Thread);
 
     impl Wake for Unpark {
@@ -355,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Runs a future on this thread, which only sleeps until it is woken.
+    /// Runs a future on this thread, which sleeps until it is woken.
     fn block_on<T>(future: impl Future<Output = T>) -> T {
         let waker = Arc::new(Unpark(thread::current())).into();
         let (mut context, mut future) = (Context::from_waker(&waker), pin!(future));
@@ -388,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_loaded_is_read() {
+    fn loaded_messages_are_read() {
         let (_directory, stream) = stream();
         let numbers = block_on(async {
             load(&stream, 0..10_000).await;
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_comes_behind_what_was_read() {
+    fn an_error_follows_the_messages_before_it() {
         let (_directory, stream) = stream();
         block_on(load(&stream, 0..10));
         let until_seven = |message: engine::Message<'_>| match number(message)? {
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_is_given_up_loses_nothing() {
+    fn a_dropped_flush_loses_nothing() {
         let (_directory, stream) = stream();
         let mut loader = Loader::new(stream.loader().unwrap());
         for number in 0..50 {

@@ -1,4 +1,4 @@
-//! What the engine says as the wire says it, and back.
+//! Conversions between the types of the engine and of the protocol.
 
 use crate::address::Address;
 use std::io;
@@ -6,25 +6,25 @@ use tapedb_engine as engine;
 use tapedb_engine::Error;
 use tapedb_wire as wire;
 
-/// What the wire carries as the engine's parts.
-pub(crate) fn from_wire(parts: &wire::Parts) -> engine::Parts {
+/// Coded values of the protocol as those of the engine.
+pub(crate) fn from_wire(parts: &wire::Coded) -> engine::Parts {
     let numbers = parts.numbers.iter().map(|number| number.cast_unsigned()).collect();
     engine::Parts { code: parts.code, texts: parts.texts.clone(), numbers }
 }
 
-/// The engine's parts as the wire carries them.
-pub(crate) fn to_wire(parts: engine::Parts) -> wire::Parts {
+/// Coded values of the engine as those of the protocol.
+pub(crate) fn to_wire(parts: engine::Parts) -> wire::Coded {
     let numbers = parts.numbers.iter().map(|number| number.cast_signed()).collect();
-    wire::Parts { code: parts.code, texts: parts.texts, numbers }
+    wire::Coded { code: parts.code, texts: parts.texts, numbers }
 }
 
-/// The error that a server tells of.
-pub(crate) fn error(parts: &wire::Parts) -> Error {
+/// The error that a server has sent.
+pub(crate) fn error(parts: &wire::Coded) -> Error {
     Error::from_parts(&from_wire(parts))
 }
 
-/// Why a server does not let a client in: it does not know how it is called here.
-pub(crate) fn refused(address: &Address, parts: wire::Parts) -> Error {
+/// The error of a refused client, with the address, which the server does not know.
+pub(crate) fn refused(address: &Address, parts: wire::Coded) -> Error {
     let place = address.to_string();
     match error(&parts) {
         Error::Refused { why, .. } => Error::Refused { place, why },
@@ -32,7 +32,7 @@ pub(crate) fn refused(address: &Address, parts: wire::Parts) -> Error {
     }
 }
 
-/// An error as one of reading a file: its kind says whether there is such a file.
+/// An I/O error for file reads: its kind shows whether the file exists.
 pub(crate) fn io_error(error: Error) -> io::Error {
     match error {
         Error::Io { source, .. } => source,
@@ -43,13 +43,13 @@ pub(crate) fn io_error(error: Error) -> io::Error {
     }
 }
 
-/// What is known of a stream.
-pub(crate) fn known(known: &engine::Known) -> wire::Known {
-    let of_space = |space: &engine::KnownSpace| wire::KnownSpace {
+/// What the client has cached of a stream.
+pub(crate) fn cached(known: &engine::Known) -> wire::CachedStream {
+    let of_space = |space: &engine::KnownSpace| wire::CachedSpace {
         generation: space.generation,
         next_sequence: space.next_sequence,
     };
-    wire::Known {
+    wire::CachedStream {
         stream_id: known.stream_id,
         run: known.run,
         revision: known.revision,
@@ -58,7 +58,7 @@ pub(crate) fn known(known: &engine::Known) -> wire::Known {
     }
 }
 
-/// What a stream is.
+/// The description of a stream.
 pub(crate) fn description(from: &wire::Description<'_>) -> engine::Description {
     engine::Description {
         name: from.name.into(),
@@ -89,4 +89,9 @@ fn space(from: &wire::SpaceDescription<'_>) -> engine::SpaceDescription {
 fn granule(from: &wire::Granule) -> engine::Granule {
     let wire::Granule { file, offset, len, first_sequence, count, time_min, time_max, sorted } = *from;
     engine::Granule { file, offset, len, first_sequence, count, time_min, time_max, sorted }
+}
+
+/// Whether a read only timed out.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

@@ -1,35 +1,35 @@
-//! What a client tells of its connections while it goes on by itself.
+//! Events about the connections of a client, which reconnects by itself.
 //!
-//! Always true: `State::lost` counts the lines of the client whose `is_lost` is set; the listener is told when the first of
-//! them is lost and when the last one is there again, in that order.
+//! Always true: `State::lost` counts the connections whose `is_lost` is set; the listener is notified when the first of
+//! them is lost and when the last one is restored, in that order.
 
-use crate::signal::locked;
+use crate::notifier::locked;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Something happened to the connections of a client: see [`Client::on_connection`](crate::Client::on_connection).
+/// An event about the connections of a client: see [`Client::on_connection`](crate::Client::on_connection).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionEvent {
-    /// The server cannot be reached for the first time, and will be tried again for as long as
-    /// [`Client::wait`](crate::Client::wait) says. Told once.
+    /// The server cannot be reached at first; the client tries again as long as [`Client::wait`](crate::Client::wait)
+    /// specifies. Sent once.
     Waiting {
         /// The server's URL.
         place: String,
-        /// What came of the first attempt.
+        /// The error of the first attempt.
         why: String,
     },
-    /// A connection is lost. It is made anew by itself where a cursor is live or a loader is open, else when something is asked for
-    /// next. Of several connections only the first that is lost is told.
+    /// A connection is lost. The client reconnects at once if a live cursor or a loader uses it, otherwise with the
+    /// next request. Only the first of several lost connections is reported.
     Lost {
         /// The server's URL.
         place: String,
-        /// How it was lost.
+        /// The reason.
         why: String,
     },
-    /// All connections are there again, and cursors and loaders go on.
+    /// All connections are restored, and cursors and loaders continue.
     Regained {
         /// The server's URL.
         place: String,
@@ -52,13 +52,13 @@ impl fmt::Display for ConnectionEvent {
     }
 }
 
-/// Whoever is told of a client's connections. Called by the client's threads, by one at a time: it must be quick, and use no
-/// database of the client.
+/// A callback for events of a client's connections. The client's threads call it, one at a time: it must return
+/// quickly, and must not use a database of the client.
 #[derive(Clone)]
 pub struct Listener(Arc<dyn Fn(&ConnectionEvent) + Send + Sync>);
 
 impl Listener {
-    /// Has a function called for each event.
+    /// Calls a function for each event.
     pub fn new(tell: impl Fn(&ConnectionEvent) + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
     }
@@ -70,19 +70,19 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// Tells of all lines of one client.
+/// Reports the events of all connections of one client.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     place: String,
     listener: Option<Listener>,
-    /// Held while the listener is told.
+    /// Held while the listener runs.
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     is_waiting: bool,
-    /// Lines that are lost, and since when the first of them is.
+    /// Number of lost connections, and when the first of them was lost.
     lost: usize,
     since: Option<Instant>,
 }
@@ -92,7 +92,7 @@ impl Reporter {
         Self { place, listener, state: Mutex::default() }
     }
 
-    /// The first connection is not there yet, and will be tried again.
+    /// The first connection failed, and is tried again.
     pub fn waiting(&self, why: &str) {
         let mut state = locked(&self.state);
         if !std::mem::replace(&mut state.is_waiting, true) {
@@ -100,9 +100,9 @@ impl Reporter {
         }
     }
 
-    /// Something to tell of one line.
-    pub fn line(self: &Arc<Self>) -> LineReporter {
-        LineReporter { reporter: self.clone(), is_lost: AtomicBool::new(false) }
+    /// A reporter for one connection.
+    pub fn reconnector(self: &Arc<Self>) -> ConnectionReporter {
+        ConnectionReporter { reporter: self.clone(), is_lost: AtomicBool::new(false) }
     }
 
     fn lost(&self, why: &str) {
@@ -114,7 +114,7 @@ impl Reporter {
         }
     }
 
-    /// A line that was lost is not any more: it has a connection again, or nobody wants one.
+    /// A connection is not lost any more: it was restored, or is not needed.
     fn found(&self, is_connected: bool) {
         let mut state = locked(&self.state);
         state.lost -= 1;
@@ -133,22 +133,22 @@ impl Reporter {
     }
 }
 
-/// Tells of one line.
+/// Reports the events of one connection.
 #[derive(Debug)]
-pub(crate) struct LineReporter {
+pub(crate) struct ConnectionReporter {
     reporter: Arc<Reporter>,
     is_lost: AtomicBool,
 }
 
-impl LineReporter {
-    /// It has lost its connection.
+impl ConnectionReporter {
+    /// The connection was lost.
     pub fn lost(&self, why: &str) {
         if !self.is_lost.swap(true, Ordering::AcqRel) {
             self.reporter.lost(why);
         }
     }
 
-    /// It has a connection again.
+    /// The connection was restored.
     pub fn regained(&self) {
         if self.is_lost.swap(false, Ordering::AcqRel) {
             self.reporter.found(true);
@@ -156,7 +156,7 @@ impl LineReporter {
     }
 }
 
-impl Drop for LineReporter {
+impl Drop for ConnectionReporter {
     fn drop(&mut self) {
         if *self.is_lost.get_mut() {
             self.reporter.found(false);
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_lines_are_told_of_as_one() {
+    fn several_lost_connections_are_reported_as_one() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let listener = {
             let told = told.clone();
@@ -178,7 +178,7 @@ mod tests {
         let reporter = Arc::new(Reporter::new("tape://h:1".into(), Some(listener)));
         reporter.waiting("refused");
         reporter.waiting("refused");
-        let (one, other) = (reporter.line(), reporter.line());
+        let (one, other) = (reporter.reconnector(), reporter.reconnector());
         one.lost("closed");
         one.lost("closed");
         other.lost("closed too");
@@ -198,6 +198,6 @@ mod tests {
         assert!(
             told[2].starts_with("connected to tape://h:1 again, after 0.") && told[3].contains("once more")
         );
-        assert_eq!(told.len(), 4, "a line that nobody wants any more is not there again");
+        assert_eq!(told.len(), 4, "a connection that is not needed is not restored");
     }
 }

@@ -1,8 +1,8 @@
-//! TapeDB over the network: opens a database by its URL, wherever it is.
+//! TapeDB over the network: opens a local or remote database by its URL.
 //!
-//! [`open`] gives the same [`Database`] that [`Database::open`] gives for a directory. Reading runs here, over files that are
-//! read through the server and batches that it pushes; batches are built here and appended there. A lost connection is
-//! made anew, and cursors and loaders go on where they were: nothing is missing, and nothing comes twice.
+//! [`open`] returns the same [`Database`] that [`Database::open`] returns for a directory. Cursors run in this process,
+//! over files that are read through the server and batches that it pushes; loaders build batches here and append them
+//! there. A lost connection is restored, and cursors and loaders continue: no message is lost or duplicated.
 //!
 //! ```no_run
 //! let db = tapedb_client::open("tape://localhost:7847")?;
@@ -14,19 +14,20 @@
 //! ```
 
 mod address;
+mod answer;
 pub mod asynchronous;
+mod certificate_verifier;
+mod connection;
 mod convert;
 mod event;
 mod file;
-mod line;
-mod link;
 mod load;
-mod memory;
+mod notifier;
 mod options;
-mod pinned;
+mod receiver;
+mod reconnector;
 mod rewrite;
-mod signal;
-mod slot;
+mod shm_socket;
 mod socket;
 mod upstream;
 mod watch;
@@ -44,7 +45,7 @@ use std::time::Duration;
 use tapedb_engine::Error;
 use upstream::RemoteDatabase;
 
-/// Opens the database that a URL names: see [`Address::parse`]. A directory is opened for writing in this process.
+/// Opens the database of a URL: see [`Address::parse`]. A directory is opened for writing in this process.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -52,7 +53,7 @@ pub fn open(url: &str) -> Result<Database, OpenError> {
     Client::at(url).connect()
 }
 
-/// Chooses how to connect.
+/// Options of a connection.
 ///
 /// ```no_run
 /// use tapedb_client::{Client, Login};
@@ -69,52 +70,52 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the database that a URL names.
+    /// A client of the database of a URL.
     pub fn at(url: impl Into<String>) -> Self {
         Self { url: url.into(), options: Options::default(), has_login: false }
     }
 
-    /// Who wants in. Without it, whom the URL names.
+    /// Credentials, instead of those in the URL.
     pub fn login(mut self, login: Login) -> Self {
         self.options.login = login;
         self.has_login = true;
         self
     }
 
-    /// How many connections there are, 1 to 64: cursors and loaders are spread over them.
+    /// Number of connections, 1 to 64: cursors and loaders are distributed over them.
     pub fn connections(mut self, connections: usize) -> Self {
         self.options.connections = connections;
         self
     }
 
-    /// A PEM file with certificates of the authorities that are trusted, instead of those that the system trusts.
+    /// A PEM file of trusted certificate authorities, instead of those of the system.
     pub fn tls_roots(mut self, path: impl Into<PathBuf>) -> Self {
         self.options.tls_roots = Some(path.into());
         self
     }
 
-    /// How long a server that cannot be reached at first is tried again, as one that is only being started: not at all unless
-    /// chosen. A server that answers and refuses the client is not tried again.
+    /// How long a server that cannot be reached at first is tried again, such as one that is starting. Default: not at
+    /// all. A server that refuses the client is not tried again.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait = wait;
         self
     }
 
-    /// Whether messages are compared with their schema as they come, before readers get them:
-    /// [`Validate::Auto`] unless chosen.
+    /// Whether received messages are validated against their schema before readers get them. Default:
+    /// [`Validate::Auto`].
     pub fn validate(mut self, validate: Validate) -> Self {
         self.options.validate = validate;
         self
     }
 
-    /// Ends [`Client::wait`] early once the flag is raised, as by Ctrl-C.
+    /// Ends [`Client::wait`] early when the flag is set, such as by Ctrl-C.
     pub fn give_up_when(mut self, flag: Arc<AtomicBool>) -> Self {
         self.options.give_up = Some(flag);
         self
     }
 
-    /// Has a function called when a connection is lost, and when it is there again. Client threads call it, one at a time: it
-    /// must be quick, and use nothing of this client's database.
+    /// Calls a function when a connection is lost, and when it is restored. The client's threads call it, one at a
+    /// time: it must return quickly, and must not use a database of this client.
     ///
     /// ```no_run
     /// use tapedb_client::Client;
@@ -127,22 +128,22 @@ impl Client {
         self
     }
 
-    /// How long calls wait for a lost connection to come back: 30 s unless chosen.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.options.patience = patience;
+    /// How long calls wait for a lost connection to be restored. Default: 30 s.
+    pub fn reconnect_timeout(mut self, reconnect_timeout: Duration) -> Self {
+        self.options.reconnect_timeout = reconnect_timeout;
         self
     }
 
-    /// How long whoever waits for messages looks again and again whether some have come before it sleeps: low latency at the
-    /// price of a core. 0 unless chosen.
+    /// How long a thread that waits for messages polls before it sleeps: low latency at the price of a core. Default:
+    /// 0.
     pub fn spin(mut self, spin: Duration) -> Self {
         self.options.spin = spin;
         self
     }
 
-    /// Everything that can be chosen.
+    /// All options.
     pub fn options(mut self, options: Options) -> Self {
-        self.has_login |= options.login != Login::Anyone;
+        self.has_login |= options.login != Login::Anonymous;
         self.options = options;
         self
     }
@@ -167,9 +168,9 @@ impl Client {
 /// Why a database could not be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The URL names none.
+    /// The URL is not valid.
     Address(AddressError),
-    /// What the engine, or the server, says.
+    /// An error of the engine or of the server.
     Engine(Error),
 }
 

@@ -1,74 +1,76 @@
-//! A load: batches go out without waiting for the answers to those before.
+//! A load: batches are sent without waiting for the answers to earlier ones.
 //!
-//! Always true: `unanswered` holds, in order and without holes, the batches that have been numbered and not answered; unless
-//! `halt` says why not, those of them that are not under way yet on the connection in `link` are being sent by whoever has
-//! `sending`. So after a lost connection they are sent again, and by producer and number the server knows those that it has.
-//! A batch that the server refuses stays, with those behind it: the error is told once (`failure`), and the next call sends them
-//! again. Only what is too late for its stream is given up, as it will be too late for ever.
+//! Always true: `unanswered` contains, in order and without gaps, the numbered batches without an answer; unless `halt`
+//! gives a reason, those that are not in flight on the connection in `connection` are being sent by the holder of
+//! `sending`. So after a lost connection they are sent again, and the server recognizes stored ones by producer and
+//! number. A refused batch stays, with all later ones: the error is returned once (`failure`), and the next call sends
+//! them again. Only messages that are too late for the stream are given up, because they stay too late.
 
+use crate::connection::Connection;
 use crate::convert;
-use crate::line::{Lasting, Line, random};
-use crate::link::{Link, Receiver};
-use crate::signal::{Signal, locked};
+use crate::notifier::{Notifier, locked};
+use crate::receiver::Receiver;
+use crate::reconnector::{Reconnector, Resumable, random};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 use tapedb_codec::batch::{BatchHeader, assign_producer};
 use tapedb_engine::{Error, Loading};
-use tapedb_wire::{FRAME_HEADER_BYTES, Parts, ToClient, ToServer, WireError, frame_header};
+use tapedb_wire::{Coded, FRAME_HEADER_BYTES, ToClient, ToServer, WireError, frame_header};
 
 /// Kind of the frame that carries a batch.
 const APPEND: u8 = 13;
-/// Buffers that are kept to be used again.
+/// The most buffers that are stored for reuse.
 const SPARE_MAX: usize = 8;
 
 /// A load, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RemoteLoad {
     load: Arc<Load>,
-    line: Arc<Line>,
+    reconnector: Arc<Reconnector>,
 }
 
 struct Load {
     stream_id: u64,
     space: u32,
-    /// Held while frames are sent, so that they go in order.
+    /// Held while frames are sent, so that they stay in order.
     sending: Mutex<()>,
     state: Mutex<State>,
-    /// Something was answered.
-    answered: Signal,
+    /// Notified when an answer arrives.
+    answered: Notifier,
 }
 
 #[derive(Default)]
 struct State {
-    link: Option<(Weak<Link>, u32)>,
-    /// By what the server knows batches that come again, with their numbers.
+    connection: Option<(Weak<Connection>, u32)>,
+    /// The server recognizes repeated batches by it and their numbers.
     producer: u64,
     unanswered: VecDeque<(u64, Arc<Vec<u8>>)>,
     unanswered_bytes: usize,
     /// Messages that were too late for the stream.
     given_up: u64,
-    /// Number of the batch that was numbered last.
+    /// The number of the last numbered batch.
     last_number: u64,
-    /// Answers up to this batch's have been asked for.
+    /// Answers up to this batch's have been requested.
     asked: u64,
-    /// Sequence number after the last message that was acknowledged.
+    /// Sequence number after the last acknowledged message.
     next_sequence: u64,
-    /// What went wrong, until it is told.
-    failure: Option<Parts>,
+    /// The error, until it is returned.
+    failure: Option<Coded>,
     halt: Option<Halt>,
     has_begun: bool,
     is_over: bool,
     spare: Vec<Vec<u8>>,
 }
 
-/// Why nothing is sent until somebody calls again.
+/// Why nothing is sent until the next call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Halt {
     /// The server has refused the batch of this number, and waits for it.
     At(u64),
     /// The server has ended the load.
     Ended,
-    /// The server does not know any more what it has stored of this producer: what is left goes on as another's.
+    /// The server does not know any more which batches of this producer it has stored: the rest is sent as another
+    /// producer's.
     Forgotten,
 }
 
@@ -80,23 +82,23 @@ impl std::fmt::Debug for Load {
 }
 
 impl RemoteLoad {
-    /// Begins to load.
+    /// Begins a load.
     ///
     /// # Errors
-    /// What the server says; as [`Line::link`].
-    pub fn begin(line: Arc<Line>, stream_id: u64, space: u32) -> Result<Self, Error> {
+    /// Errors of the server; as [`Reconnector::connection`].
+    pub fn begin(reconnector: Arc<Reconnector>, stream_id: u64, space: u32) -> Result<Self, Error> {
         let state = State { producer: random().max(1), ..State::default() };
         let (sending, state) = (Mutex::default(), Mutex::new(state));
-        let load = Arc::new(Load { stream_id, space, sending, state, answered: Signal::default() });
+        let load = Arc::new(Load { stream_id, space, sending, state, answered: Notifier::default() });
         let weak = Arc::downgrade(&load);
-        line.begin(weak)?;
+        reconnector.begin(weak)?;
         let has_begun = || {
             let state = locked(&load.state);
             state.has_begun || state.failure.is_some()
         };
-        line.wait(&load.answered, &has_begun)?;
+        reconnector.wait(&load.answered, &has_begun)?;
         locked(&load.state).check()?;
-        Ok(Self { load, line })
+        Ok(Self { load, reconnector })
     }
 
     fn wait(&self, done: impl Fn(&State) -> bool) -> Result<(), Error> {
@@ -108,10 +110,10 @@ impl RemoteLoad {
             return Ok(());
         }
         self.ask();
-        self.line.wait(&self.load.answered, &done)
+        self.reconnector.wait(&self.load.answered, &done)
     }
 
-    /// Tells of what has failed; where that has been told, sends again what is kept.
+    /// Returns a pending error; if there is none, sends refused batches again.
     fn resume(&self) -> Result<(), Error> {
         let halt = {
             let mut state = locked(&self.load.state);
@@ -124,18 +126,20 @@ impl RemoteLoad {
                 self.load.send_again();
                 Ok(())
             }
-            Some(Halt::Ended | Halt::Forgotten) => self.line.again(self.load.clone()),
+            Some(Halt::Ended | Halt::Forgotten) => self.reconnector.restart(self.load.clone()),
         }
     }
 
-    /// Asks for the answers to what has been sent, which else may wait for others.
+    /// Requests the answers to sent batches, which the server may delay otherwise.
     fn ask(&self) {
         let mut state = locked(&self.load.state);
         if state.asked < state.last_number {
             state.asked = state.last_number;
-            let link = state.link();
+            let connection = state.connection();
             drop(state);
-            link.iter().for_each(|(link, channel)| link.post(*channel, &ToServer::Flush {}));
+            connection
+                .iter()
+                .for_each(|(connection, channel)| connection.post(*channel, &ToServer::Flush {}));
         }
     }
 }
@@ -143,11 +147,11 @@ impl RemoteLoad {
 impl Loading for RemoteLoad {
     fn append(&mut self, batch: &mut Vec<u8>) -> Result<(), Error> {
         self.resume()?;
-        let window = self.line.options().load_window_bytes;
+        let window = self.reconnector.options().load_window_bytes;
         let bytes = batch.len();
         self.wait(|state| state.unanswered_bytes == 0 || state.unanswered_bytes + bytes <= window)?;
         let _sending = locked(&self.load.sending);
-        let (number, link, sent) = {
+        let (number, connection, sent) = {
             let mut state = locked(&self.load.state);
             state.check()?;
             let number = state.last_number + 1;
@@ -157,11 +161,11 @@ impl Loading for RemoteLoad {
             let sent = Arc::new(std::mem::replace(batch, spare));
             state.unanswered.push_back((number, sent.clone()));
             state.unanswered_bytes += bytes;
-            (number, state.link(), sent)
+            (number, state.connection(), sent)
         };
-        // Without a connection it is sent when there is one again.
-        if let Some((link, channel)) = link {
-            send(&link, channel, number, &sent);
+        // Without a connection it is sent after the reconnect.
+        if let Some((connection, channel)) = connection {
+            send(&connection, channel, number, &sent);
         }
         Ok(())
     }
@@ -186,7 +190,7 @@ impl Loading for RemoteLoad {
     }
 }
 
-/// Messages of a batch.
+/// The number of messages in a batch.
 fn messages(batch: &[u8]) -> u64 {
     BatchHeader::parse(batch).map_or(0, |header| u64::from(header.count))
 }
@@ -195,20 +199,21 @@ impl Drop for RemoteLoad {
     fn drop(&mut self) {
         let mut state = locked(&self.load.state);
         state.is_over = true;
-        let link = state.link.take().and_then(|(link, channel)| Some((link.upgrade()?, channel)));
+        let connection =
+            state.connection.take().and_then(|(connection, channel)| Some((connection.upgrade()?, channel)));
         drop(state);
-        if let Some((link, channel)) = link.filter(|(link, _)| !link.is_broken()) {
-            link.post(channel, &ToServer::Close {});
+        if let Some((connection, channel)) = connection.filter(|(connection, _)| !connection.is_broken()) {
+            connection.post(channel, &ToServer::Close {});
         }
     }
 }
 
 impl State {
-    fn link(&self) -> Option<(Arc<Link>, u32)> {
-        self.link.as_ref().and_then(|(link, channel)| Some((link.upgrade()?, *channel)))
+    fn connection(&self) -> Option<(Arc<Connection>, u32)> {
+        self.connection.as_ref().and_then(|(connection, channel)| Some((connection.upgrade()?, *channel)))
     }
 
-    /// Tells of what went wrong, once.
+    /// Returns a pending error, once.
     fn check(&mut self) -> Result<(), Error> {
         self.failure.take().map_or(Ok(()), |failure| Err(convert::error(&failure)))
     }
@@ -218,7 +223,7 @@ impl State {
         while self.unanswered.front().is_some_and(|(sent, _)| *sent <= number) {
             let Some((_, batch)) = self.unanswered.pop_front() else { return };
             self.unanswered_bytes -= batch.len();
-            // Unless it is being sent again this moment.
+            // Unless it is being sent again at this moment.
             if self.spare.len() < SPARE_MAX
                 && let Ok(mut batch) = Arc::try_unwrap(batch)
             {
@@ -229,8 +234,8 @@ impl State {
         self.next_sequence = self.next_sequence.max(next_sequence);
     }
 
-    /// The batch of a number is refused.
-    fn refuse(&mut self, number: u64, failure: Parts) {
+    /// The batch of a number was refused.
+    fn refuse(&mut self, number: u64, failure: Coded) {
         self.asked = self.asked.min(number.saturating_sub(1));
         match convert::error(&failure) {
             Error::Late { .. } => self.give_up(number),
@@ -239,7 +244,7 @@ impl State {
         self.failure = Some(failure);
     }
 
-    /// Batches from a number on are given up.
+    /// Gives up batches from a number on.
     fn give_up(&mut self, number: u64) {
         while self.unanswered.back().is_some_and(|(sent, _)| *sent >= number) {
             let Some((_, batch)) = self.unanswered.pop_back() else { break };
@@ -259,35 +264,36 @@ impl State {
         }
     }
 
-    /// Goes on under another name: what is left is numbered anew, from 1 on. Returns what the server is to be told that it has ended.
-    fn become_another(&mut self, producer: u64) -> Option<(Arc<Link>, u32)> {
+    /// Continues as another producer: the remaining batches are numbered from 1 on. Returns the channel of the old
+    /// load, to be closed.
+    fn restart_as(&mut self, producer: u64) -> Option<(Arc<Connection>, u32)> {
         self.producer = producer;
         for (number, (known_as, batch)) in (1..).zip(&mut self.unanswered) {
             *known_as = number;
-            // Its header has been good before, so this cannot fail.
+            // Its header was valid before, so this cannot fail.
             let batch: &mut Vec<u8> = Arc::make_mut(batch);
             let _ = assign_producer(batch, producer, number);
         }
         (self.last_number, self.asked) = (self.unanswered.len() as u64, 0);
-        self.link()
+        self.connection()
     }
 }
 
 impl Load {
-    /// Sends batches again that the server has refused.
+    /// Sends refused batches again.
     fn send_again(&self) {
         let _sending = locked(&self.sending);
-        let (link, batches) = {
+        let (connection, batches) = {
             let mut state = locked(&self.state);
             let Some(Halt::At(first)) = state.halt else { return };
             state.halt = None;
-            // Without a connection all are sent when there is one again.
-            let Some(link) = state.link() else { return };
+            // Without a connection all of them are sent after the reconnect.
+            let Some(connection) = state.connection() else { return };
             let refused = state.unanswered.iter().filter(|(number, _)| *number >= first);
-            (link, refused.cloned().collect::<Vec<_>>())
+            (connection, refused.cloned().collect::<Vec<_>>())
         };
-        let (link, channel) = link;
-        batches.iter().for_each(|(number, batch)| send(&link, channel, *number, batch));
+        let (connection, channel) = connection;
+        batches.iter().for_each(|(number, batch)| send(&connection, channel, *number, batch));
     }
 }
 
@@ -300,23 +306,23 @@ impl Receiver for Load {
                 ToClient::Appended { number, next_sequence, .. } => state.answer(number, next_sequence),
                 ToClient::AppendFailed { number, failure } => state.refuse(number, failure),
                 ToClient::Failed { failure } => {
-                    (state.halt, state.link) = (Some(Halt::Ended), None);
+                    (state.halt, state.connection) = (Some(Halt::Ended), None);
                     state.failure = Some(failure);
                 }
                 _ => {}
             }
         }
-        self.answered.ring();
+        self.answered.notify_all();
         Ok(())
     }
 
     fn lost(&self) {
-        self.answered.ring();
+        self.answered.notify_all();
     }
 }
 
-impl Lasting for Load {
-    fn restore(self: Arc<Self>, link: &Arc<Link>) {
+impl Resumable for Load {
+    fn resume(self: Arc<Self>, connection: &Arc<Connection>) {
         let _sending = locked(&self.sending);
         let (producer, ended) = {
             let mut state = locked(&self.state);
@@ -325,40 +331,40 @@ impl Lasting for Load {
             }
             let is_told = state.failure.is_none();
             let is_forgotten = state.halt.take() == Some(Halt::Forgotten);
-            let ended = if is_forgotten && is_told { state.become_another(random().max(1)) } else { None };
-            state.link = None;
+            let ended = if is_forgotten && is_told { state.restart_as(random().max(1)) } else { None };
+            state.connection = None;
             (state.producer, ended)
         };
-        if let Some((link, channel)) = ended {
-            link.post(channel, &ToServer::Close {});
+        if let Some((connection, channel)) = ended {
+            connection.post(channel, &ToServer::Close {});
         }
         let load = ToServer::Load { stream_id: self.stream_id, space: self.space, producer };
-        let Ok(channel) = link.open_channel(&load, self.clone()) else { return };
+        let Ok(channel) = connection.open_channel(&load, self.clone()) else { return };
         let unanswered = {
             let mut state = locked(&self.state);
-            state.link = Some((Arc::downgrade(link), channel));
+            state.connection = Some((Arc::downgrade(connection), channel));
             state.unanswered.clone()
         };
         for (number, batch) in unanswered {
-            send(link, channel, number, &batch);
+            send(connection, channel, number, &batch);
         }
-        // Who waits for answers has asked on another connection.
-        link.post(channel, &ToServer::Flush {});
+        // Waiting callers have requested their answers on the old connection.
+        connection.post(channel, &ToServer::Flush {});
     }
 
     fn interrupted(&self) {}
 }
 
-fn send(link: &Link, channel: u32, number: u64, batch: &[u8]) {
+fn send(connection: &Connection, channel: u32, number: u64, batch: &[u8]) {
     let mut head = [0; FRAME_HEADER_BYTES + 8];
     let (frame, tail) = head.split_at_mut(FRAME_HEADER_BYTES);
     frame.copy_from_slice(&frame_header(APPEND, channel, 8 + batch.len()));
     tail.copy_from_slice(&number.to_le_bytes());
-    link.send(&head, batch);
+    connection.send(&head, batch);
 }
 
-fn forgotten() -> Parts {
-    let what = "the server does not know any more what it has stored of this loader, and may have lost some of it: look what is there; \
-                what the loader still has is sent when you flush again";
+fn forgotten() -> Coded {
+    let what = "the server does not know any more what it has stored of this loader, and may have lost messages: check the stream; \
+                the loader's pending messages are sent with the next flush";
     convert::to_wire(Error::Protocol { what: what.into() }.to_parts())
 }

@@ -1,4 +1,4 @@
-//! What is chosen for a client.
+//! Options of a client.
 
 use crate::Address;
 use crate::event::Listener;
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tapedb_wire::Login as WireLogin;
 
-/// Who a client says it is. Does not show its secret.
+/// A client's credentials. `Debug` does not show the secret.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub enum Login {
-    /// Nobody in particular.
+    /// No credentials.
     #[default]
-    Anyone,
+    Anonymous,
     /// A user with a password.
     Password {
         /// The user's name.
@@ -22,7 +22,7 @@ pub enum Login {
         /// The password.
         password: String,
     },
-    /// Whoever has this token.
+    /// An access token.
     Token(String),
 }
 
@@ -32,14 +32,14 @@ impl Login {
         Self::Password { user: user.into(), password: password.into() }
     }
 
-    /// Whoever has this token.
+    /// An access token.
     pub fn token(token: impl Into<String>) -> Self {
         Self::Token(token.into())
     }
 
     pub(crate) fn as_wire(&self) -> WireLogin<'_> {
         match self {
-            Self::Anyone => WireLogin::Anyone,
+            Self::Anonymous => WireLogin::Anonymous,
             Self::Password { user, password } => WireLogin::Password { user, password },
             Self::Token(token) => WireLogin::Token(token),
         }
@@ -52,66 +52,67 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Whether messages are compared with their schema as they come, before readers get them. Checksums are compared always.
+/// Whether received messages are validated against their schema before readers get them. Checksums are always verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Validate {
-    /// Those of servers on other machines: over TCP and TLS, but for loopback addresses.
+    /// For servers on other machines: over TCP and TLS, except loopback addresses.
     #[default]
     Auto,
-    /// Those of every server.
+    /// For every server.
     Always,
-    /// None: the server is believed to send what it has checked itself.
+    /// For no server: servers are trusted to have validated their messages.
     Never,
 }
 
 impl Validate {
-    /// Whether messages of a server at this address are compared with their schema.
+    /// Whether messages of a server at this address are validated.
     pub fn applies_to(self, address: &Address) -> bool {
         match self {
-            Self::Auto => !address.is_here(),
+            Self::Auto => !address.is_local(),
             Self::Always => true,
             Self::Never => false,
         }
     }
 }
 
-/// What is chosen for a client beyond the address.
+/// Options of a client, besides the address.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Who wants in.
+    /// Credentials.
     pub login: Login,
-    /// What the client is called in the server's logs.
+    /// The program's name in the server's logs.
     pub program: String,
-    /// Connections: files and loaders are spread over them. 1 to 64.
+    /// Number of connections: files and loaders are distributed over them. 1 to 64.
     pub connections: usize,
-    /// Certificates of authorities that are trusted, in a PEM file; `None`: those that the system trusts.
+    /// A PEM file of trusted certificate authorities; `None`: those of the system.
     pub tls_roots: Option<PathBuf>,
-    /// How long connecting and being let in may take.
+    /// Timeout for connecting and authenticating.
     pub connect_timeout: Duration,
-    /// How long a server that cannot be reached at first is tried again. A server that refuses the client is not.
+    /// How long a server that cannot be reached at first is tried again. A server that refuses the client is not tried
+    /// again.
     pub wait: Duration,
-    /// Whether messages are compared with their schema before readers get them. What is wrong is left out, with an error for each
-    /// batch and block; columns are then made of rows, and come at the rate of these.
+    /// Whether received messages are validated against their schema. Invalid ones are left out, with an error for each
+    /// batch and block; columns are then built from rows, at the speed of rows.
     pub validate: Validate,
-    /// Ends [`Options::wait`] early once it is true, as after Ctrl-C.
+    /// Ends [`Options::wait`] early when it is true, such as after Ctrl-C.
     pub give_up: Option<Arc<AtomicBool>>,
-    /// Is told when a connection is lost, and when it is there again.
+    /// Called when a connection is lost, and when it is restored.
     pub on_connection: Option<Listener>,
-    /// How long a call waits for a lost connection to come back before it fails.
-    pub patience: Duration,
-    /// Bytes of batches that a loader sends before the first of them is acknowledged.
+    /// How long a call waits for a lost connection to be restored before it fails.
+    pub reconnect_timeout: Duration,
+    /// Bytes of batches that a loader may have in flight.
     pub load_window_bytes: usize,
-    /// So long whoever waits at a connection looks again and again whether something has come, before it sleeps: being woken
-    /// takes tens of microseconds on virtual machines. Costs a core, so 0 unless chosen; 50 µs suit a busy stream.
+    /// How long a thread that waits for messages polls before it sleeps: a wake-up takes tens of microseconds on
+    /// virtual machines. Polling uses a core, so the default is 0; 50 µs suit a busy stream.
     pub spin: Duration,
-    /// Bytes that are asked for ahead of a cursor that reads a file from front to back.
+    /// Bytes of read-ahead for a cursor that reads a file sequentially.
     pub read_ahead_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            login: Login::Anyone,
+            login: Login::Anonymous,
             program: concat!("tapedb-client ", env!("CARGO_PKG_VERSION")).into(),
             connections: 1,
             tls_roots: None,
@@ -120,7 +121,7 @@ impl Default for Options {
             validate: Validate::Auto,
             give_up: None,
             on_connection: None,
-            patience: Duration::from_secs(30),
+            reconnect_timeout: Duration::from_secs(30),
             load_window_bytes: 8 << 20,
             spin: Duration::ZERO,
             read_ahead_bytes: 2 << 20,
@@ -129,7 +130,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether nobody waits for the first connection any more.
+    /// Whether the first connection is to be given up.
     pub(crate) fn is_given_up(&self) -> bool {
         self.give_up.as_ref().is_some_and(|give_up| give_up.load(Ordering::Relaxed))
     }
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_on_other_machines_are_not_believed() {
+    fn servers_on_other_machines_are_not_trusted() {
         let applies = |validate: Validate, url: &str| validate.applies_to(&Address::parse(url).unwrap().0);
         for here in [
             "tape://localhost",
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_hides_secrets() {
         let options = Options { login: Login::password("ann", "hunter2"), ..Options::default() };
         let shown = format!("{options:?} {:?}", Login::token("hunter2"));
         assert!(shown.contains("ann") && !shown.contains("hunter2"), "{shown}");

@@ -1,11 +1,11 @@
-//! A rewrite: the messages that take the place of others go to the server in batches, and then it makes the change.
+//! A rewrite: replacement messages are sent to the server in batches, and committed there.
 //!
-//! Whatever is asked may be asked again when the connection was lost before the answer came: the server knows the rewrite by
-//! its number, and what it has of it.
+//! Every request may be repeated after a lost connection: the server identifies the rewrite by its number, and its
+//! batches by theirs.
 
+use crate::answer::Answer;
 use crate::convert;
-use crate::line::{Line, mistaken};
-use crate::slot::Answer;
+use crate::reconnector::{Reconnector, mismatched_answer};
 use std::ops::Range;
 use std::sync::Arc;
 use tapedb_engine::{Command, Error, Outcome, Replacement, Replacing, Target};
@@ -14,24 +14,24 @@ use tapedb_wire::{Rest, ToServer};
 /// A rewrite, until it is committed or dropped.
 #[derive(Debug)]
 pub(crate) struct RemoteRewrite {
-    line: Arc<Line>,
+    reconnector: Arc<Reconnector>,
     stream: Target,
     rewrite: u64,
-    /// Number of the last batch that the server has.
+    /// The number of the last batch that the server has stored.
     last_number: u64,
-    /// The server has no more to forget.
+    /// The server does not need to drop it any more.
     is_over: bool,
 }
 
 impl RemoteRewrite {
-    /// Begins to rewrite.
+    /// Begins a rewrite.
     ///
     /// # Errors
-    /// What the server says; as [`Line::link`].
-    pub fn begin(line: Arc<Line>, replacement: &Replacement) -> Result<Self, Error> {
-        line.repeat(&Command::BeginRewrite(replacement.clone()))?;
+    /// Errors of the server; as [`Reconnector::connection`].
+    pub fn begin(reconnector: Arc<Reconnector>, replacement: &Replacement) -> Result<Self, Error> {
+        reconnector.repeat(&Command::BeginRewrite(replacement.clone()))?;
         let Replacement { stream, rewrite, .. } = replacement;
-        Ok(Self { line, stream: stream.clone(), rewrite: *rewrite, last_number: 0, is_over: false })
+        Ok(Self { reconnector, stream: stream.clone(), rewrite: *rewrite, last_number: 0, is_over: false })
     }
 
     fn named(&self, error: Error) -> Error {
@@ -45,11 +45,13 @@ impl RemoteRewrite {
 impl Replacing for RemoteRewrite {
     fn append(&mut self, batch: &[u8]) -> Result<(), Error> {
         let (rewrite, number) = (self.rewrite, self.last_number + 1);
-        let staged = self.line.ask(&ToServer::Stage { rewrite, number, batch: Rest(batch) });
-        let Answer::Done(parts) = staged.map_err(|error| self.named(error))? else { return Err(mistaken()) };
+        let staged = self.reconnector.ask(&ToServer::Stage { rewrite, number, batch: Rest(batch) });
+        let Answer::Done(parts) = staged.map_err(|error| self.named(error))? else {
+            return Err(mismatched_answer());
+        };
         match Outcome::from_parts(&parts)? {
             Outcome::Messages(last) if last == number => self.last_number = last,
-            _ => return Err(mistaken()),
+            _ => return Err(mismatched_answer()),
         }
         Ok(())
     }
@@ -60,14 +62,14 @@ impl Replacing for RemoteRewrite {
         let command = Command::CommitRewrite { stream: self.stream.clone(), rewrite, last_number };
         let mut lost = None;
         loop {
-            match (self.line.command(&command), lost.take()) {
+            match (self.reconnector.command(&command), lost.take()) {
                 (Ok(Outcome::Sequences(replaced)), _) => return Ok(replaced),
-                (Ok(_), _) => return Err(mistaken()),
+                (Ok(_), _) => return Err(mismatched_answer()),
                 (Err(Error::Disconnected { why, .. }), _) => lost = Some(why),
-                // It was asked before, and the server is another: nobody knows what became of it.
+                // An earlier attempt lost its connection, and the server was restarted: the outcome is unknown.
                 (Err(Error::NoRewrite { .. } | Error::Unreachable { .. }), Some(why)) => {
-                    let place = self.line.address().to_string();
-                    let why = format!("{why}; the old messages or the new ones are there, whole");
+                    let place = self.reconnector.address().to_string();
+                    let why = format!("{why}; the stream contains either all old or all new messages");
                     return Err(Error::Disconnected { place, why });
                 }
                 (Err(error), _) => return Err(self.named(error)),
@@ -81,7 +83,7 @@ impl Drop for RemoteRewrite {
         if !self.is_over {
             let command = Command::DropRewrite { stream: self.stream.clone(), rewrite: self.rewrite };
             let command = convert::to_wire(command.to_parts());
-            self.line.tell(&ToServer::Command { command });
+            self.reconnector.notify(&ToServer::Command { command });
         }
     }
 }

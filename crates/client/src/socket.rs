@@ -1,9 +1,10 @@
-//! What carries bytes to a server and back: TCP, TLS over it, a Unix socket, or memory that is shared with it. One thread reads and one writes at a time.
+//! Transports to a server: TCP, TLS over TCP, a Unix socket, or shared memory. One thread reads and one writes at a
+//! time.
 
 use crate::address::Address;
-use crate::memory::{Asked, MemorySocket};
+use crate::certificate_verifier::CertificateVerifier;
 use crate::options::Options;
-use crate::pinned::Pinned;
+use crate::shm_socket::{ShmAnswer, ShmSocket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
 use rustls::pki_types::pem::PemObject;
@@ -22,33 +23,33 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsSocket>),
-    Memory(Box<MemorySocket>),
+    Memory(Box<ShmSocket>),
 }
 
-/// Bytes of ciphertext that are read at once.
+/// The most bytes of ciphertext of one read.
 const CIPHERTEXT_BYTES: usize = 64 << 10;
 
-/// The lock on `connection` is never held while the network is waited for: a writer that waits for room must not keep a
-/// reader from making it.
+/// The lock on `connection` is never held during a blocking call: a writer that waits for the network must not stop the
+/// reader, which may have to read first.
 #[derive(Debug)]
 pub(crate) struct TlsSocket {
     tcp: TcpStream,
     connection: Mutex<ClientConnection>,
-    /// What has arrived and was not decrypted. Only the reader locks it.
-    arrived: Mutex<Arrived>,
-    /// Ciphertext that is being written. Only the writer locks it.
+    /// Received ciphertext. Only the reader locks it.
+    arrived: Mutex<Ciphertext>,
+    /// Ciphertext to be written. Only the writer locks it.
     leaving: Mutex<Vec<u8>>,
 }
 
 #[derive(Debug)]
-struct Arrived {
+struct Ciphertext {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
 impl Socket {
-    /// Connects; returns what has come already.
+    /// Connects; also returns bytes that were received already.
     pub fn connect(address: &Address, options: &Options) -> io::Result<(Self, Vec<u8>)> {
         let timeout = options.connect_timeout;
         let mut came = Vec::new();
@@ -61,10 +62,10 @@ impl Socket {
                 Self::Tls(Box::new(TlsSocket::new(tcp(host, *port, timeout)?, connection)))
             }
             Address::Unix(path) => Self::Unix(UnixStream::connect(path)?),
-            Address::Memory(path) => match MemorySocket::connect(path, timeout)? {
-                Asked::Given(memory) => Self::Memory(Box::new(memory)),
-                Asked::Told(unix, told) => {
-                    came = told;
+            Address::SharedMemory(path) => match ShmSocket::connect(path, timeout)? {
+                ShmAnswer::Granted(memory) => Self::Memory(Box::new(memory)),
+                ShmAnswer::Other(unix, other) => {
+                    came = other;
                     Self::Unix(unix)
                 }
             },
@@ -74,7 +75,7 @@ impl Socket {
         Ok((socket, came))
     }
 
-    /// Reads what there is, at least a byte; waits for it no longer than the timeout. 0: the other side has closed.
+    /// Reads available bytes, at least one; waits up to the timeout. 0: the peer has closed the connection.
     pub fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(tcp) => (&*tcp).read(buf),
@@ -84,7 +85,7 @@ impl Socket {
         }
     }
 
-    /// [`Socket::read`], for no longer than `timeout`; `set` is what was set before.
+    /// [`Socket::read`], with a timeout; `set` is the one that was set last.
     pub fn read_within(&self, buf: &mut [u8], timeout: Duration, set: &mut Duration) -> io::Result<usize> {
         match self {
             Self::Unix(unix) => return read_polled(unix, buf, timeout),
@@ -98,7 +99,7 @@ impl Socket {
         self.read(buf)
     }
 
-    /// [`Socket::read`] of what is there already; [`io::ErrorKind::WouldBlock`] when nothing is.
+    /// [`Socket::read`] of available bytes; [`io::ErrorKind::WouldBlock`] when there are none.
     pub fn read_now(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(tcp) => recv_now(tcp, buf),
@@ -118,7 +119,7 @@ impl Socket {
         }
     }
 
-    /// Sets how long a read waits. Not zero.
+    /// Sets the timeout of reads. Not zero.
     pub fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
         match self {
             Self::Tcp(tcp) => tcp.set_read_timeout(Some(timeout)),
@@ -131,7 +132,7 @@ impl Socket {
         }
     }
 
-    /// Sets how long a write waits for room. Not zero.
+    /// Sets the timeout of writes. Not zero.
     pub fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
         match self {
             Self::Tcp(tcp) => tcp.set_write_timeout(Some(timeout)),
@@ -144,7 +145,7 @@ impl Socket {
         }
     }
 
-    /// Ends both directions: who reads or writes is told.
+    /// Closes both directions; waiting readers and writers return.
     pub fn shutdown(&self) {
         // It may be closed already.
         let _ = match self {
@@ -159,14 +160,9 @@ impl Socket {
     }
 }
 
-/// Whether an error of a read says only that nothing has come in time.
-pub(crate) fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
-}
-
 impl TlsSocket {
     fn new(tcp: TcpStream, connection: ClientConnection) -> Self {
-        let arrived = Arrived { bytes: vec![0; CIPHERTEXT_BYTES], start: 0, end: 0 };
+        let arrived = Ciphertext { bytes: vec![0; CIPHERTEXT_BYTES], start: 0, end: 0 };
         Self {
             tcp,
             connection: Mutex::new(connection),
@@ -175,7 +171,7 @@ impl TlsSocket {
         }
     }
 
-    /// Reads what is there; more ciphertext comes by `receive`.
+    /// Reads available bytes; `receive` reads more ciphertext.
     fn read(
         &self,
         buf: &mut [u8],
@@ -194,8 +190,8 @@ impl TlsSocket {
         }
     }
 
-    /// What has been decrypted by now; `None` when more must arrive first.
-    fn decrypt(&self, arrived: &mut Arrived, buf: &mut [u8]) -> io::Result<Option<usize>> {
+    /// Decrypted bytes; `None` when more must be received first.
+    fn decrypt(&self, arrived: &mut Ciphertext, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let mut connection = locked(&self.connection);
         loop {
             match connection.reader().read(buf) {
@@ -226,7 +222,7 @@ impl TlsSocket {
         Ok(())
     }
 
-    /// Shakes hands: before it nothing can be written.
+    /// Completes the handshake: nothing can be written before.
     fn shake_hands(&self) -> io::Result<()> {
         let mut connection = locked(&self.connection);
         let mut tcp = &self.tcp;
@@ -237,7 +233,7 @@ impl TlsSocket {
     }
 }
 
-/// Shakes hands where that is needed, within the read timeout.
+/// Completes the handshake if there is one, within the read timeout.
 pub(crate) fn shake_hands(socket: &Socket) -> io::Result<()> {
     match socket {
         Socket::Tls(tls) => tls.shake_hands(),
@@ -252,8 +248,8 @@ fn take_out(connection: &mut ClientConnection, leaving: &mut Vec<u8>) -> io::Res
     Ok(())
 }
 
-/// Reads what is there, or comes in time. Who sleeps in a read of a Unix socket is also woken whenever the other side has
-/// taken something from it; who polls is not.
+/// Reads available bytes, or waits for them up to the timeout. A thread that sleeps in a read of a Unix socket is also
+/// woken whenever the peer has read from it; a thread that polls is not.
 fn read_polled(unix: &UnixStream, buf: &mut [u8], timeout: Duration) -> io::Result<usize> {
     let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
     match recv_now(unix, buf) {
@@ -265,7 +261,7 @@ fn read_polled(unix: &UnixStream, buf: &mut [u8], timeout: Duration) -> io::Resu
     }
 }
 
-/// Reads without waiting, whatever else is done with the socket.
+/// Reads without blocking, whatever the mode of the socket.
 fn recv_now(socket: &impl AsFd, buf: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buf, RecvFlags::DONTWAIT)?.0)
 }
@@ -275,7 +271,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name of the host has no address");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(tcp) => {
@@ -293,7 +289,7 @@ fn tls_config(options: &Options) -> io::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
     let builder = builder.map_err(io::Error::other)?;
     let none =
-        || io::Error::other("there is no certificate of an authority to trust; name a PEM file of some");
+        || io::Error::other("there is no trusted certificate authority; set a PEM file with certificates");
     if let Some(path) = &options.tls_roots {
         let certificates =
             CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -301,8 +297,8 @@ fn tls_config(options: &Options) -> io::Result<Arc<ClientConfig>> {
         if certificates.is_empty() {
             return Err(none());
         }
-        let pinned = Pinned::new(certificates, provider).map_err(io::Error::other)?;
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(pinned));
+        let verifier = CertificateVerifier::new(certificates, provider).map_err(io::Error::other)?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         return Ok(Arc::new(builder.with_no_client_auth()));
     }
     let mut roots = RootCertStore::empty();
@@ -330,8 +326,9 @@ fn write_pieces(mut to: impl Write, mut first: &[u8], mut second: &[u8]) -> io::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convert::is_timeout;
 
-    /// Takes a few bytes at a time.
+    /// Takes a few bytes per write.
     struct Narrow(Vec<u8>, usize);
 
     impl Write for &mut Narrow {
@@ -347,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn both_pieces_are_written_whole() {
+    fn both_pieces_are_written_completely() {
         for width in 1..12 {
             let mut narrow = Narrow(Vec::new(), width);
             write_pieces(&mut narrow, b"head", b"body of it").unwrap();

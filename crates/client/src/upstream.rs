@@ -1,13 +1,13 @@
-//! What the engine asks of a database elsewhere, over lines to a server.
+//! The engine's interface to a remote database, over connections to a server.
 
 use crate::address::Address;
+use crate::answer::Answer;
 use crate::event::Reporter;
 use crate::file::RemoteFile;
-use crate::line::{Line, mistaken};
 use crate::load::RemoteLoad;
 use crate::options::Options;
+use crate::reconnector::{Reconnector, mismatched_answer};
 use crate::rewrite::RemoteRewrite;
-use crate::slot::Answer;
 use crate::watch::RemoteWatch;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,16 +18,16 @@ use tapedb_engine::{
 };
 use tapedb_wire::ToServer;
 
-/// Names that are asked for at once: an answer has room for their ids, and a question for them.
+/// The most names of one request: the answer must have space for their ids, and the request for the names.
 const NAMES_MAX: usize = 16 << 10;
 
 /// A database behind a server.
 #[derive(Debug)]
 pub(crate) struct RemoteDatabase {
-    /// The first is for what is short; files, watches and loads are spread over all.
-    lines: Vec<Arc<Line>>,
+    /// The first is for short requests; files, watches and loads are distributed over all.
+    reconnectors: Vec<Arc<Reconnector>>,
     next: AtomicUsize,
-    /// Whether messages need not be compared with their schema.
+    /// Whether messages need not be validated.
     is_trusted: bool,
 }
 
@@ -35,22 +35,22 @@ impl RemoteDatabase {
     /// Connects.
     ///
     /// # Errors
-    /// As [`Line::open`].
+    /// As [`Reconnector::open`].
     pub fn connect(address: &Address, options: &Options) -> Result<Self, Error> {
         let reporter = Arc::new(Reporter::new(address.to_string(), options.on_connection.clone()));
-        let open = |_| Line::open(address.clone(), options.clone(), &reporter).map(Arc::new);
-        let lines = (0..options.connections.clamp(1, 64)).map(open).collect::<Result<_, _>>()?;
+        let open = |_| Reconnector::open(address.clone(), options.clone(), &reporter).map(Arc::new);
+        let reconnectors = (0..options.connections.clamp(1, 64)).map(open).collect::<Result<_, _>>()?;
         let is_trusted = !options.validate.applies_to(address);
-        Ok(Self { lines, next: AtomicUsize::new(0), is_trusted })
+        Ok(Self { reconnectors, next: AtomicUsize::new(0), is_trusted })
     }
 
-    fn first(&self) -> &Line {
-        &self.lines[0]
+    fn first(&self) -> &Reconnector {
+        &self.reconnectors[0]
     }
 
-    fn any(&self) -> Arc<Line> {
+    fn any(&self) -> Arc<Reconnector> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
-        self.lines[next % self.lines.len()].clone()
+        self.reconnectors[next % self.reconnectors.len()].clone()
     }
 }
 
@@ -66,7 +66,7 @@ impl Upstream for RemoteDatabase {
     fn streams(&self) -> Result<Vec<String>, Error> {
         match self.first().ask(&ToServer::Streams {})? {
             Answer::Names(names) => Ok(names),
-            _ => Err(mistaken()),
+            _ => Err(mismatched_answer()),
         }
     }
 
@@ -92,7 +92,7 @@ impl Upstream for RemoteDatabase {
         for names in names.chunks(NAMES_MAX) {
             match self.first().ask(&ToServer::AddSymbols { stream_id, names: names.into() })? {
                 Answer::Ids(added) => ids.extend(added),
-                _ => return Err(mistaken()),
+                _ => return Err(mismatched_answer()),
             }
         }
         Ok(ids)
@@ -108,7 +108,7 @@ impl Upstream for RemoteDatabase {
 
     fn command(&self, command: &Command) -> Result<Outcome, Error> {
         match command {
-            // What has been done already is not done again.
+            // Repeating it has no effect.
             Command::RenameSymbol { .. } => self.first().repeat(command),
             command => self.first().command(command),
         }

@@ -1,8 +1,9 @@
-//! A watch: what is pushed goes to the engine, and credit goes back as it is read.
+//! A watch: passes pushed batches to the engine, and returns credit as they are read.
 
-use crate::line::{Lasting, Line};
-use crate::link::{Link, Receiver};
-use crate::signal::{Signal, locked};
+use crate::connection::Connection;
+use crate::notifier::{Notifier, locked};
+use crate::receiver::Receiver;
+use crate::reconnector::{Reconnector, Resumable};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -14,34 +15,34 @@ use tapedb_wire::{ToClient, ToServer, WireError};
 #[derive(Debug)]
 pub(crate) struct RemoteWatch {
     watch: Arc<Watch>,
-    /// The line stays while somebody watches.
-    line: Arc<Line>,
+    /// Stays open as long as the watch.
+    reconnector: Arc<Reconnector>,
 }
 
-/// Always true: credit on the server, bytes in `unread` and `owed` are [`WINDOW_BYTES`] together, but for a batch that is
-/// larger than what was left.
+/// Always true: the server's credit, the bytes in `unread` and `owed` add up to [`WINDOW_BYTES`], except for a batch
+/// that is larger than the remaining credit.
 struct Watch {
     stream_id: u64,
     sink: Weak<dyn Watcher>,
     state: Mutex<State>,
-    begun: Signal,
-    /// Something was pushed.
-    pushed: Signal,
+    begun: Notifier,
+    /// Notified of pushes.
+    pushed: Notifier,
 }
 
 struct State {
-    link: Option<(Weak<Link>, u32)>,
-    /// Sequence number of the message that is pushed next, for each space.
+    connection: Option<(Weak<Connection>, u32)>,
+    /// Sequence number of the next message to be pushed, for each space.
     from: Vec<u64>,
-    /// Pushes that have not been read, for each space: the sequence number after the last message, and bytes.
+    /// Unread pushes, for each space: the sequence number after the last message, and bytes.
     unread: Vec<VecDeque<(u64, u64)>>,
-    /// Bytes that have been read and were not given back as credit.
+    /// Bytes that were read and not yet returned as credit.
     owed: u64,
     /// The answer to the first request.
     begun: Option<Result<(), Error>>,
     /// The watch has ended.
     is_over: bool,
-    /// The server has ended it though the stream is there: it begins again when something has been read.
+    /// The server has ended it, but the stream exists: it begins again after the next read.
     has_lapsed: bool,
 }
 
@@ -52,18 +53,18 @@ impl std::fmt::Debug for Watch {
 }
 
 impl RemoteWatch {
-    /// Begins to watch.
+    /// Begins a watch.
     ///
     /// # Errors
-    /// What the server says; as [`Line::link`].
+    /// Errors of the server; as [`Reconnector::connection`].
     pub fn begin(
-        line: Arc<Line>,
+        reconnector: Arc<Reconnector>,
         stream_id: u64,
         from: &[u64],
         sink: Weak<dyn Watcher>,
     ) -> Result<Self, Error> {
         let state = State {
-            link: None,
+            connection: None,
             from: from.into(),
             unread: vec![VecDeque::new(); from.len()],
             owed: 0,
@@ -75,14 +76,14 @@ impl RemoteWatch {
             stream_id,
             sink,
             state: Mutex::new(state),
-            begun: Signal::default(),
-            pushed: Signal::default(),
+            begun: Notifier::default(),
+            pushed: Notifier::default(),
         });
         let weak = Arc::downgrade(&watch);
-        line.begin(weak)?;
-        line.wait(&watch.begun, &|| locked(&watch.state).begun.is_some())?;
+        reconnector.begin(weak)?;
+        reconnector.wait(&watch.begun, &|| locked(&watch.state).begun.is_some())?;
         let begun = locked(&watch.state).begun.replace(Ok(()));
-        begun.unwrap_or(Ok(())).map(|()| Self { watch, line })
+        begun.unwrap_or(Ok(())).map(|()| Self { watch, reconnector })
     }
 }
 
@@ -96,30 +97,34 @@ impl Watching for RemoteWatch {
         }
         state.owed += read;
         if std::mem::take(&mut state.has_lapsed) {
-            let link = state.link.as_ref().and_then(|(link, _)| link.upgrade());
+            let connection = state.connection.as_ref().and_then(|(connection, _)| connection.upgrade());
             drop(state);
-            return link.iter().for_each(|link| self.watch.clone().restore(link));
+            return connection.iter().for_each(|connection| self.watch.clone().resume(connection));
         }
-        // Less than half: what was read last is told late, and half the window is what a large batch waits for.
+        // Less than half: the last read is reported late, and a large batch needs half of the window.
         if state.owed < WINDOW_BYTES as u64 / 4 {
             return;
         }
         let bytes = std::mem::take(&mut state.owed);
-        let link = state.link.as_ref().and_then(|(link, channel)| Some((link.upgrade()?, *channel)));
+        let connection = state
+            .connection
+            .as_ref()
+            .and_then(|(connection, channel)| Some((connection.upgrade()?, *channel)));
         drop(state);
-        if let Some((link, channel)) = link {
-            link.post(channel, &ToServer::Credit { bytes });
+        if let Some((connection, channel)) = connection {
+            connection.post(channel, &ToServer::Credit { bytes });
         }
     }
 
     fn connection(&self) -> u64 {
-        self.line.number()
+        self.reconnector.number()
     }
 
     fn wait(&self, is_there: &dyn Fn() -> bool, timeout: Duration) -> bool {
-        let link = locked(&self.watch.state).link.as_ref().and_then(|(link, _)| link.upgrade());
-        let Some(link) = link.filter(|link| !link.is_broken()) else { return false };
-        link.wait(&self.watch.pushed, is_there, Instant::now().checked_add(timeout));
+        let connection =
+            locked(&self.watch.state).connection.as_ref().and_then(|(connection, _)| connection.upgrade());
+        let Some(connection) = connection.filter(|connection| !connection.is_broken()) else { return false };
+        connection.wait(&self.watch.pushed, is_there, Instant::now().checked_add(timeout));
         true
     }
 }
@@ -136,25 +141,26 @@ impl Watch {
         if std::mem::replace(&mut state.is_over, true) {
             return;
         }
-        let link = state.link.take().and_then(|(link, channel)| Some((link.upgrade()?, channel)));
+        let connection =
+            state.connection.take().and_then(|(connection, channel)| Some((connection.upgrade()?, channel)));
         drop(state);
-        if let Some((link, channel)) = link.filter(|(link, _)| !link.is_broken()) {
-            link.post(channel, &ToServer::Close {});
+        if let Some((connection, channel)) = connection.filter(|(connection, _)| !connection.is_broken()) {
+            connection.post(channel, &ToServer::Close {});
         }
     }
 
-    /// Notes how the request ended, and tells who waits for it.
+    /// Stores the answer to the first request, and wakes the thread that waits for it.
     fn begin(&self, begun: Result<(), Error>) {
         let mut state = locked(&self.state);
         state.is_over |= begun.is_err();
         if state.begun.is_none() {
             state.begun = Some(begun);
             drop(state);
-            self.begun.ring();
+            self.begun.notify_all();
         }
     }
 
-    /// Notes that batches have come: false, when they mean nothing.
+    /// Records received batches; returns `false` if they are not valid.
     fn note(&self, space: u32, first_sequence: u64, batches: &[u8]) -> bool {
         let Some(next_sequence) = end_of(batches) else { return false };
         let state = &mut *locked(&self.state);
@@ -165,7 +171,7 @@ impl Watch {
         first_sequence < next_sequence
     }
 
-    /// The server goes on with a later message.
+    /// The server continues with a later message.
     fn skip_to(&self, space: usize, sequence: u64) -> bool {
         let mut state = locked(&self.state);
         match state.from.get_mut(space) {
@@ -181,14 +187,14 @@ impl Watch {
 impl Receiver for Watch {
     fn receive(&self, message: ToClient<'_>) -> Result<(), WireError> {
         let taken = self.take(message);
-        // Other cursors may wait while the one that reads has what it wanted.
-        self.pushed.ring();
+        // Other cursors may wait while the reading one has its message.
+        self.pushed.notify_all();
         taken
     }
 
     fn lost(&self) {
-        self.begun.ring();
-        self.pushed.ring();
+        self.begun.notify_all();
+        self.pushed.notify_all();
     }
 
     fn is_urgent(&self) -> bool {
@@ -215,7 +221,7 @@ impl Watch {
             }
             ToClient::Grown { space, file, offset, first_sequence, batches } => {
                 if !self.note(space, first_sequence, batches.0) {
-                    let what = "its batches are none, or of a space that is not watched";
+                    let what = "its batches are not valid, or the space is not watched";
                     return Err(WireError::Invalid { kind: 75, offset: 0, what });
                 }
                 sink.grown(space, Grown { file, offset, first_sequence }, batches.0);
@@ -253,22 +259,22 @@ impl Watch {
     }
 }
 
-impl Lasting for Watch {
-    fn restore(self: Arc<Self>, link: &Arc<Link>) {
+impl Resumable for Watch {
+    fn resume(self: Arc<Self>, connection: &Arc<Connection>) {
         let (from, is_first) = {
             let mut state = locked(&self.state);
             if state.is_over {
                 return;
             }
-            // What was pushed and not read needs no credit any more: it stays in the engine's window as long as it fits.
+            // Unread pushes need no credit any more: they stay in the engine's window as long as they fit.
             state.unread.iter_mut().for_each(VecDeque::clear);
             state.owed = 0;
             (state.from.clone(), state.begun.is_none())
         };
         let watch =
             ToServer::Watch { stream_id: self.stream_id, credit: WINDOW_BYTES as u64, lag_max: 0, from };
-        if let Ok(channel) = link.open_channel(&watch, self.clone()) {
-            locked(&self.state).link = Some((Arc::downgrade(link), channel));
+        if let Ok(channel) = connection.open_channel(&watch, self.clone()) {
+            locked(&self.state).connection = Some((Arc::downgrade(connection), channel));
         }
         if !is_first && let Some(sink) = self.sink.upgrade() {
             sink.resumed();
@@ -276,7 +282,7 @@ impl Lasting for Watch {
     }
 
     fn refused(&self) {
-        // Who asks what has changed is told.
+        // The next call of the cursor gets the error.
         if let Some(sink) = self.sink.upgrade() {
             sink.changed();
         }
@@ -289,7 +295,7 @@ impl Lasting for Watch {
     }
 }
 
-/// Sequence number after the last message of whole batches.
+/// Sequence number after the last message of complete batches.
 fn end_of(mut batches: &[u8]) -> Option<u64> {
     let mut end = None;
     while !batches.is_empty() {

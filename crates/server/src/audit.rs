@@ -1,5 +1,5 @@
-//! The audit log: who came, who was refused, who changed what. JSON lines in a file that only its owner can read, which is
-//! set aside when it is long: `audit.jsonl.1` is the newest of those.
+//! The audit log: logins, refusals and changes. JSON lines in a file that only its owner can read. A long file is
+//! rotated: `audit.jsonl.1` is the newest rotated file.
 
 use crate::config::Limits;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tapedb_schema::Timestamp;
 
-/// Writes the audit log, if there is to be one.
+/// Writes the audit log, if one is configured.
 #[derive(Debug)]
 pub(crate) struct Audit {
     open: Option<Mutex<Open>>,
@@ -27,16 +27,16 @@ struct Open {
 /// One line.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Entry<'a> {
-    /// What happened, in a word: `login`, `refused`, `logout`, `create`, `delete`, …
+    /// The event, in a word: `login`, `refused`, `logout`, `create`, `delete`, …
     pub event: &'a str,
-    /// Who did it; empty when that is not known.
+    /// The user; empty when it is unknown.
     pub user: &'a str,
-    /// From where.
+    /// The client's address.
     pub address: &'a str,
-    /// The stream it was about.
+    /// The stream.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub stream: &'a str,
-    /// More about it.
+    /// Details.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub what: &'a str,
 }
@@ -49,7 +49,7 @@ struct Line<'a> {
 }
 
 impl Audit {
-    /// Opens the log, and goes on where it ends.
+    /// Opens the log for appending.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -62,7 +62,7 @@ impl Audit {
         Ok(Self { open: path.map(open).transpose()? })
     }
 
-    /// Writes a line. A log that cannot be written is told in the program's own log; nobody is kept from working.
+    /// Writes a line. A failed write is reported in the program's own log; it does not stop the server.
     pub fn write(&self, now: Timestamp, entry: Entry<'_>) {
         let Some(open) = &self.open else { return };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +84,7 @@ impl Open {
         self.file.write_all(&line)
     }
 
-    /// Sets the file aside, those before it one further, and forgets the oldest.
+    /// Rotates the files: each gets the next number, and the oldest is removed.
     fn rotate(&mut self) -> io::Result<()> {
         for number in (1..self.files_max).rev() {
             rename_if_there(&self.aside(number), &self.aside(number + 1))?;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_when_who_and_what() {
+    fn a_line_has_time_user_and_event() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.jsonl");
         let audit = Audit::open(Some(&path), &Limits::default()).unwrap();
@@ -148,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn a_long_log_is_set_aside_and_the_oldest_goes() {
+    fn a_long_log_is_rotated_and_the_oldest_file_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.jsonl");
         let limits = Limits { audit_bytes_max: 1000, audit_files_max: 2, ..Limits::default() };
         for i in 0..100 {
-            // Opened anew each time: the length is known all the same.
+            // Opened again each time: the length is read from the file.
             let audit = Audit::open(Some(&path), &limits).unwrap();
             audit.write(Timestamp(i), entry(&i.to_string()));
         }

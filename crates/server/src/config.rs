@@ -1,7 +1,7 @@
-//! What a server is told: where the database is, where it listens, who may come in, and what is too much.
+//! The configuration of a server: the database, addresses, users and limits.
 //!
-//! The same settings are flags of `tapedb server`, variables of the environment and one TOML file; what is not said has
-//! a default that is right for one machine: loopback only, no users, generous limits.
+//! The same settings are flags of `tapedb server`, environment variables and keys of one TOML file. The defaults suit a
+//! single machine: loopback only, no users, generous limits.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ pub const PORT: u16 = 7847;
 /// Port of health and metrics.
 pub const HTTP_PORT: u16 = 7848;
 
-/// Everything a server is told. [`Config::check`] says what contradicts itself.
+/// The configuration of a server. [`Config::check`] finds contradictions.
 ///
 /// ```
 /// use tapedb_server::Config;
@@ -29,108 +29,113 @@ pub const HTTP_PORT: u16 = 7848;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Directory of the database. [`Server::start`](crate::Server::start) makes it if it is not there.
+    /// Directory of the database. [`Server::start`](crate::Server::start) creates it if it does not exist.
     pub database: PathBuf,
-    /// Whether the command may make the database.
+    /// Whether the command may create the database.
     pub create: bool,
-    /// Where clients connect over TCP: `host:port`, port 0 for any that is free, or `off`.
+    /// Address for clients over TCP: `host:port`, port 0 for any free port, or `off`.
     pub listen: Endpoint,
-    /// A Unix socket for clients on this machine; its file is made with mode 0600.
+    /// A Unix socket for clients on this machine; its file is created with mode 0600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unix_socket: Option<PathBuf>,
-    /// Where `/health` and `/metrics` are served over HTTP, without a login: `host:port` or `off`.
+    /// Address of `/health` and `/metrics` over HTTP, without authentication: `host:port` or `off`.
     pub http: Endpoint,
-    /// The users; without, whoever can connect may do everything.
+    /// The users file; without it every client may do everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<PathBuf>,
-    /// Where logins, refusals and changes are written down, as JSON lines.
+    /// The audit log: logins, refusals and changes, as JSON lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_log: Option<PathBuf>,
-    /// Listen beyond this machine although there are no users: whoever reaches the port may read and delete everything.
+    /// Allow a listening address that other machines can reach without users: every client that connects may read and
+    /// delete everything.
     pub insecure_allow_anyone: bool,
-    /// The least that streams which clients create must promise: `transient`, `async` or `sync`.
+    /// The weakest durability of streams that clients create: `transient`, `async` or `sync`.
     pub durability_min: DurabilityMin,
-    /// Seconds that connections have for what they are doing when the server shuts down.
+    /// Seconds that connections have to finish requests when the server shuts down.
     pub shutdown_grace_seconds: u64,
-    /// So many microseconds a connection on which something has come is looked at again and again, before its thread
-    /// sleeps: low latency at the price of a core. At most as many connections at once as there are cores but one; 0: none.
+    /// Microseconds that a connection's thread polls after activity before it sleeps: low latency at the price of a
+    /// core. At most as many connections poll at once as there are cores, minus one; 0: no polling.
     pub spin_us: u64,
-    /// Whether `tapedb server` keeps the machine's processors from halting. A [`Server`](crate::Server) alone does not, and
-    /// refuses it.
+    /// Whether `tapedb server` keeps the processors from entering idle states. A [`Server`](crate::Server) alone does
+    /// not support this, and refuses it.
     pub keep_awake: bool,
-    /// Topics of which `tapedb server` keeps copies, each `TOPIC` or `TOPIC=STREAM`. A [`Server`](crate::Server) alone knows
-    /// no topics, and refuses them.
+    /// Topics that `tapedb server` copies to streams, each `TOPIC` or `TOPIC=STREAM`. A [`Server`](crate::Server) alone
+    /// does not support topics, and refuses them.
     pub copy_topics: Vec<CopyTopic>,
     /// Encryption of [`listen`](Self::listen).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// What is too much.
+    /// Limits.
     pub limits: Limits,
 }
 
-/// The server's certificate, and the key that goes with it, both PEM.
+/// The server's certificate and its key, both PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// The certificate, followed by those between it and the authority.
+    /// The certificate, followed by intermediate certificates.
     pub certificate: PathBuf,
     /// Its private key. Only the path is ever printed.
     pub key: PathBuf,
 }
 
-/// The least durability of new streams.
+/// The weakest durability of new streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DurabilityMin {
-    /// Any will do.
+    /// Any durability.
     #[default]
     Transient,
-    /// Messages survive a killed process at least.
+    /// At least `async`: messages survive a killed process.
     Async,
-    /// Messages survive a power cut.
+    /// Only `sync`: messages survive a power cut.
     Sync,
 }
 
-/// What is too much. What happens then is said at each; nothing here is ever exceeded.
+/// Limits. Each states what happens when it is reached; none is ever exceeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Connections at once. Further ones are told so, and closed.
+    /// Connections at once. Further ones are refused with a message, and closed.
     pub connections_max: usize,
-    /// Connections of one user at once, unless the users file says else.
+    /// Connections of one user at once, unless the users file sets another limit.
     pub connections_per_user_max: usize,
-    /// Connections at once that have not said who they are. Further ones are closed.
+    /// Unauthenticated connections at once. Further ones are closed.
     pub handshakes_max: usize,
-    /// Of those, connections of one address (of IPv6, a network of 64 bits; the Unix socket counts as one). Further ones are closed.
+    /// Unauthenticated connections of one address at once (of IPv6, a 64-bit network; the Unix socket counts as one).
+    /// Further ones are closed.
     pub handshakes_per_address_max: usize,
-    /// Milliseconds until a connection must have said who it is; else it is closed.
+    /// Milliseconds for authentication; unauthenticated connections are closed after this time.
     pub handshake_ms_max: u64,
-    /// Failed passwords that a user has free from one address; then one every [`login_failure_ms`](Self::login_failure_ms). Beyond,
-    /// logins as this user from there wait for up to 5 s, or are refused without a look at them. Tokens, and clients of this machine,
-    /// have any number.
+    /// Failed passwords that a user has free from one address; then one every
+    /// [`login_failure_ms`](Self::login_failure_ms). Further logins as this user from this address wait for up to 5 s,
+    /// or are refused without a check. Tokens, and clients on this machine, are not limited.
     pub login_failures_max: u32,
-    /// Milliseconds after which a failed login is forgotten.
+    /// Milliseconds until a failed login is no longer counted.
     pub login_failure_ms: u64,
-    /// Milliseconds within which each side says something; who is silent for three of them is taken for dead.
+    /// Milliseconds within which each side sends something; a peer that is silent for three times as long counts as
+    /// dead.
     pub heartbeat_ms: u64,
-    /// Bytes of a frame. A longer one ends the connection.
+    /// Bytes of a frame. A longer one closes the connection.
     pub frame_bytes_max: usize,
     /// Watches (live cursors) and loaders of one connection together. Further ones are refused.
     pub channels_max: usize,
-    /// Watches of one user, over all his connections, unless the users file says else. Further ones are refused.
+    /// Watches of one user, over all of the user's connections, unless the users file sets another limit. Further ones
+    /// are refused.
     pub watches_per_user_max: usize,
-    /// Files that one connection has open. Further ones are refused.
+    /// Open files of one connection. Further ones are refused.
     pub files_max: usize,
-    /// Bytes that wait to be sent over one connection; beyond, none of its requests are taken and nothing is pushed.
+    /// Unsent bytes of one connection; above this limit its requests are not read, and nothing is pushed.
     pub outbox_bytes_max: usize,
-    /// Bytes a second to and from one user, over all his connections, unless the users file says else; 0: any number.
-    /// Who has more waits.
+    /// Bytes per second to and from one user, over all of the user's connections, unless the users file sets another
+    /// limit; 0: unlimited. Transfers above the rate are delayed.
     pub bytes_per_second_max: u64,
-    /// Bytes that a watch may fall behind before it is ended; 0: any number, which it reads from files at its own pace.
+    /// Bytes that a watch may fall behind before the server ends it; 0: unlimited: it is then read from files at its
+    /// own pace.
     pub lag_bytes_max: u64,
-    /// Bytes of the audit log before it is set aside for a new one.
+    /// Bytes of the audit log before it is rotated.
     pub audit_bytes_max: u64,
-    /// Audit logs that are kept, beside the one that is being written.
+    /// Rotated audit logs that are stored, beside the current one.
     pub audit_files_max: u32,
 }
 
@@ -180,7 +185,7 @@ impl Default for Limits {
     }
 }
 
-/// What is wrong with a configuration, and what to do.
+/// What is wrong with a configuration, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError(pub(crate) String);
 
@@ -188,7 +193,7 @@ impl Config {
     /// Reads a configuration from TOML.
     ///
     /// # Errors
-    /// What the text says wrong, and on which line.
+    /// The error in the text, with its line.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         toml::from_str(text).map_err(|error| ConfigError(error.to_string().trim_end().to_string()))
     }
@@ -201,48 +206,50 @@ impl Config {
         toml::to_string(self).map_err(|error| ConfigError(error.to_string()))
     }
 
-    /// Looks for what contradicts itself, and for a database that all the world could read.
+    /// Checks for contradictions, and for a database that other machines could reach without authentication.
     ///
     /// # Errors
-    /// The first such thing.
+    /// The first error.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Self { listen, tls, users, limits, copy_topics, .. } = self;
         let mut streams = BTreeSet::new();
         if let Some(twice) = copy_topics.iter().find(|copy| !streams.insert(&copy.stream)) {
             return refuse(format!(
-                "two topics of `copy_topics` are to be copied to stream {:?}; name another for one of them: TOPIC=STREAM",
+                "two topics of `copy_topics` are copied to stream {:?}; choose another stream for one of them: TOPIC=STREAM",
                 twice.stream
             ));
         }
         if listen.address().is_none() && self.unix_socket.is_none() {
-            return refuse("nobody could connect: name an address to `listen` on, or a `unix_socket`");
+            return refuse("no client could connect: set `listen` to an address, or set `unix_socket`");
         }
         if listen.is_open() && users.is_none() && !self.insecure_allow_anyone {
             return refuse(format!(
-                "listening on {listen} without users would let whoever reaches it read and delete everything; name a file \
-                 of `users` (`tapedb user add` makes one), listen on 127.0.0.1, or say `insecure_allow_anyone`"
+                "listening on {listen} without users would let every client read and delete everything; set `users` to a file \
+                 (`tapedb user add` creates one), listen on 127.0.0.1, or set `insecure_allow_anyone`"
             ));
         }
         if listen.address().is_none() && tls.is_some() {
-            return refuse("`tls` encrypts what comes over `listen`, which is off; leave one of them away");
+            return refuse(
+                "`tls` encrypts connections to `listen`, which is off; remove one of the two settings",
+            );
         }
         limits.check()
     }
 
-    /// How long a busy connection's thread does not sleep.
+    /// How long a connection's thread polls after activity before it sleeps.
     pub(crate) fn spin(&self) -> Duration {
         Duration::from_micros(self.spin_us)
     }
 
-    /// Time for connections to end when the server shuts down.
+    /// The time that connections have to finish when the server shuts down.
     pub(crate) fn shutdown_grace(&self) -> Duration {
         Duration::from_secs(self.shutdown_grace_seconds)
     }
 }
 
-/// A frame must hold a batch.
+/// A frame must have space for a batch.
 const FRAME_BYTES_MIN: usize = 1 << 20;
-/// Longer frames are not of the protocol.
+/// The protocol's limit.
 const FRAME_BYTES_MAX: usize = 17 << 20;
 
 impl Limits {
@@ -264,12 +271,12 @@ impl Limits {
         ];
         for (name, value, least) in least {
             if value < least {
-                return refuse(format!("limits.{name} is {value}; say {least} or more"));
+                return refuse(format!("limits.{name} is {value}; set {least} or more"));
             }
         }
         if self.frame_bytes_max > FRAME_BYTES_MAX {
             return refuse(format!(
-                "limits.frame_bytes_max is {}; say at most {FRAME_BYTES_MAX}",
+                "limits.frame_bytes_max is {}; set at most {FRAME_BYTES_MAX}",
                 self.frame_bytes_max
             ));
         }
@@ -289,25 +296,25 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Where to listen, if at all: `127.0.0.1:7847`, `[::1]:7847`, `localhost:7847` or `off`.
+/// An address to listen on, or none: `127.0.0.1:7847`, `[::1]:7847`, `localhost:7847` or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endpoint(Option<SocketAddr>);
 
 impl Endpoint {
-    /// Nowhere.
+    /// No address.
     pub const OFF: Self = Self(None);
 
-    /// On this machine only.
+    /// A loopback address.
     pub fn loopback(port: u16) -> Self {
         Self(Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)))
     }
 
-    /// The address, unless it is off.
+    /// The address; `None`: off.
     pub fn address(self) -> Option<SocketAddr> {
         self.0
     }
 
-    /// Whether other machines may reach it.
+    /// Whether other machines may reach the address.
     pub fn is_open(self) -> bool {
         self.0.is_some_and(|address| !is_loopback(address.ip()))
     }
@@ -343,7 +350,7 @@ impl FromStr for Endpoint {
         match address {
             Some(address) => Ok(address.into()),
             None => refuse(format!(
-                "{text:?} is no address of this machine; say host:port, such as 127.0.0.1:7847, or off"
+                "{text:?} is not an address of this machine; write host:port, such as 127.0.0.1:7847, or off"
             )),
         }
     }
@@ -361,7 +368,7 @@ impl<'de> Deserialize<'de> for Endpoint {
     }
 }
 
-/// A topic that is to be copied, and the stream that it is copied to: `TOPIC=STREAM`, or `TOPIC` for a stream of its name.
+/// A topic, and the stream that it is copied to: `TOPIC=STREAM`, or `TOPIC` for a stream of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyTopic {
     /// The topic's name.
@@ -376,7 +383,7 @@ impl FromStr for CopyTopic {
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let (topic, stream) = text.split_once('=').unwrap_or((text, text));
         if topic.is_empty() || stream.is_empty() {
-            return refuse(format!("{text:?} names no topic and stream; say TOPIC or TOPIC=STREAM"));
+            return refuse(format!("{text:?} is not a topic and a stream; write TOPIC or TOPIC=STREAM"));
         }
         Ok(Self { topic: topic.into(), stream: stream.into() })
     }
@@ -417,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read_again() {
+    fn a_configuration_round_trips() {
         let text = "
             database = 'db'\ncreate = true\nlisten = '0.0.0.0:1'\nunix_socket = '/run/t.sock'\nhttp = 'off'\nusers = 'users.toml'
             audit_log = 'audit.jsonl'\ndurability_min = 'sync'\nshutdown_grace_seconds = 3
@@ -433,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn without_users_nobody_listens_to_the_world() {
+    fn without_users_only_loopback_addresses_are_allowed() {
         for listen in ["0.0.0.0:7847", "[::]:7847", "192.0.2.1:7847"] {
             let error = config(&format!("listen = '{listen}'")).unwrap_err();
             assert!(error.to_string().contains("insecure_allow_anyone"), "{error}");
@@ -446,24 +453,24 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
-        for (text, told) in [
-            ("listen = 'off'", "nobody could connect"),
+    fn contradictions_are_refused() {
+        for (text, expected) in [
+            ("listen = 'off'", "no client could connect"),
             (
                 "listen = 'off'\nunix_socket = 'x'\n[tls]\ncertificate = 'c'\nkey = 'k'",
-                "leave one of them away",
+                "remove one of the two settings",
             ),
             ("listen = 'nowhere'", "host:port"),
-            ("[limits]\nconnections_max = 0", "limits.connections_max is 0; say 1 or more"),
-            ("[limits]\nframe_bytes_max = 99999999", "say at most"),
+            ("[limits]\nconnections_max = 0", "limits.connections_max is 0; set 1 or more"),
+            ("[limits]\nframe_bytes_max = 99999999", "set at most"),
             ("copy_topics = ['a', 'b=a']", "two topics of `copy_topics`"),
-            ("copy_topics = ['a=']", "say TOPIC or TOPIC=STREAM"),
+            ("copy_topics = ['a=']", "write TOPIC or TOPIC=STREAM"),
             ("colour = 'red'", "unknown field `colour`"),
             ("[limits]\nwatchs = 1", "unknown field `watchs`"),
             ("[tls]\ncertificate = 'c'", "missing field `key`"),
         ] {
             let error = config(text).unwrap_err().to_string();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

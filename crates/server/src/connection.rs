@@ -1,18 +1,19 @@
-//! One connection, on its own thread: reads what comes, in turn pushes to watches that are behind, keeps the pulse, and ends
-//! in good order. Whatever takes long here keeps nobody else waiting.
+//! One connection, on its own thread: reads requests, pushes to watches that are behind, sends heartbeats, and closes
+//! in order. A slow operation here delays no other connection.
 //!
-//! Always true: nothing is read while the outbox is full, so a client that does not take its answers is not asked for more
-//! questions; before it has said who it is a client costs one small buffer, and shared memory if it asks for that (as much of it
+//! Always true: nothing is read while the send buffer is full, so a client that does not read its answers cannot send
+//! more requests; an unauthenticated client costs one small buffer, and shared memory if it requests that (only as much
 //! as it writes to), for a limited time.
 
-use crate::account::Place;
-use crate::burst::Burst;
+use crate::coalesce::Coalescing;
 use crate::convert;
-use crate::handshakes::Handshake;
-use crate::login::{Admitted, Credentials, Refusal};
-use crate::noise::Kind;
+use crate::handle::ConnectionHandle;
+use crate::handshakes::HandshakePermit;
+use crate::log_limit::FailureKind;
+use crate::login::{Credentials, Identity, Refusal};
+use crate::quota::Permit;
 use crate::session::Session;
-use crate::shared::{Handle, Shared};
+use crate::state::ServerState;
 use mio::{Events, Poll, Token};
 use std::io;
 use std::sync::Arc;
@@ -20,94 +21,100 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_wire::{
-    Decoder, Due, FRAME_HEADER_BYTES, Frame, Login, Opening, Pulse, ServerSession, ToClient, ToServer,
+    Decoder, Due, FRAME_HEADER_BYTES, Frame, Heartbeat, Login, Opening, ServerSession, ToClient, ToServer,
     WireError,
 };
 
-/// The socket among the connection's events.
+/// Token of the socket.
 pub(crate) const SOCKET: Token = Token(0);
-/// The waker among them.
+/// Token of the waker.
 pub(crate) const WAKER: Token = Token(1);
 
-/// Room for the next bytes: little at first, more for those who fill it.
-const ROOM_BYTES_MIN: usize = 8 << 10;
-const ROOM_BYTES_MAX: usize = 512 << 10;
-/// Reads in a row before it is looked at what else there is to do.
+/// Bytes to read at once: little at first, more for clients that fill the buffer.
+const READ_BYTES_MIN: usize = 8 << 10;
+const READ_BYTES_MAX: usize = 512 << 10;
+/// Reads in a row before other work is checked.
 const READS_MAX: usize = 8;
-/// Times that what has come is found by spinning before it is looked for what else there is.
+/// Successful polls in a row before other work is checked.
 const SPINS_MAX: u32 = 64;
-/// Frames are short until the client is let in.
+/// Limit of frames before authentication.
 const HELLO_BYTES_MAX: usize = 64 << 10;
-/// How long a wrong login waits for its answer.
+/// Delay of the answer to a wrong login.
 const REFUSAL_DELAY: Duration = Duration::from_millis(250);
-/// What is kept of what a client calls itself.
+/// Characters of the client's program name that are stored.
 const PROGRAM_LETTERS_MAX: usize = 80;
-/// How long what was said last has to get through.
-const FAREWELL_MS: u64 = 1000;
+/// How long the last message has to be sent.
+const GOODBYE_MS: u64 = 1000;
 
 /// A connection's thread.
 pub(crate) struct Connection {
-    shared: Arc<Shared>,
-    handle: Arc<Handle>,
+    server: Arc<ServerState>,
+    handle: Arc<ConnectionHandle>,
     poll: Poll,
     decoder: Decoder,
-    /// Whether something may have come.
+    /// Whether there may be bytes to read.
     is_readable: bool,
-    /// Whether the client will send no more: what it sent is followed by the end.
+    /// Whether the client has closed its side: no bytes follow those that were sent.
     is_read_closed: bool,
-    /// Whether a frame may have come that has not been taken.
+    /// Whether there may be a frame that was not taken.
     has_frames: bool,
-    /// Whether something has come since the thread spun last.
+    /// Whether something was received since the thread polled last.
     was_busy: bool,
-    /// Whether the poll tells of room to write.
-    waits_for_room: bool,
-    /// How long answers may still wait that do.
+    /// Whether the poll is registered for writability.
+    wants_writable: bool,
+    /// How long delayed answers may still wait.
     answers: Option<Duration>,
-    room_bytes: usize,
+    read_bytes: usize,
     began: Instant,
-    /// Milliseconds from then to the last look at the socket. What came since has not been heard, and is not missed.
+    /// Milliseconds from then to the last check of the socket. What arrives later is not received yet, and is not
+    /// missed.
     now: u64,
-    /// The millisecond in which it was measured last how long appending takes.
+    /// The millisecond of the last measurement of an append.
     measured: Option<u64>,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     written: u64,
     phase: Phase,
 }
 
 enum Phase {
-    /// It has not said who it is; the place is one among those who may be so.
-    Hello { preface: bool, _place: Handshake },
-    /// It is let in; the place is one among the user's.
-    In { session: Box<Session>, account: Arc<crate::account::Account>, _place: Place },
+    /// Not authenticated; the permit is one of those for unauthenticated connections.
+    Hello { preface: bool, _permit: HandshakePermit },
+    /// Authenticated; the permit is one of the user's.
+    Authenticated { session: Box<Session>, quota: Arc<crate::quota::UserQuota>, _permit: Permit },
 }
 
 /// Why a connection ends.
 #[derive(Debug)]
 enum End {
-    /// The client has closed it, or has said goodbye.
+    /// The client has closed it, or has sent a goodbye.
     Closed,
-    /// The client is to be told why, in the log's words and its own.
-    Told { kind: Kind, why: String },
-    /// The client is not let in.
-    Refused { kind: Kind, why: String },
-    /// There is nobody to tell any more.
+    /// The server closes it, and sends the reason, which is also logged.
+    Closing { kind: FailureKind, why: String },
+    /// The client is not accepted.
+    Refused { kind: FailureKind, why: String },
+    /// The client cannot be reached any more.
     Lost { why: String },
-    /// The server ends.
+    /// The server shuts down.
     Stopping,
 }
 
 impl From<WireError> for End {
     fn from(error: WireError) -> Self {
-        Self::Told { kind: Kind::Protocol, why: error.to_string() }
+        Self::Closing { kind: FailureKind::Protocol, why: error.to_string() }
     }
 }
 
 impl Connection {
-    /// A connection that has just been accepted.
-    pub fn new(shared: Arc<Shared>, handle: Arc<Handle>, poll: Poll, place: Handshake) -> Self {
-        let pulse = Pulse::new(shared.config.limits.heartbeat_ms, 0);
+    /// A connection that was just accepted.
+    pub fn new(
+        server: Arc<ServerState>,
+        handle: Arc<ConnectionHandle>,
+        poll: Poll,
+        permit: HandshakePermit,
+    ) -> Self {
+        let heartbeat = Heartbeat::new(server.config.limits.heartbeat_ms, 0);
         Self {
-            shared,
+            server,
             handle,
             poll,
             decoder: Decoder::with_bytes_max(HELLO_BYTES_MAX),
@@ -115,15 +122,15 @@ impl Connection {
             is_read_closed: false,
             has_frames: false,
             was_busy: false,
-            waits_for_room: false,
+            wants_writable: false,
             answers: None,
-            room_bytes: ROOM_BYTES_MIN,
+            read_bytes: READ_BYTES_MIN,
             began: Instant::now(),
             now: 0,
             measured: None,
-            pulse,
+            heartbeat,
             written: 0,
-            phase: Phase::Hello { preface: false, _place: place },
+            phase: Phase::Hello { preface: false, _permit: permit },
         }
     }
 
@@ -133,26 +140,26 @@ impl Connection {
             Ok(never) => match never {},
             Err(end) => end,
         };
-        self.say_goodbye(&end);
+        self.send_goodbye(&end);
         let (peer, user) = (self.handle.peer, self.handle.user().to_string());
-        if matches!(self.phase, Phase::In { .. }) {
-            self.shared.audit(&self.handle, "logout", "", "");
+        if matches!(self.phase, Phase::Authenticated { .. }) {
+            self.server.audit(&self.handle, "logout", "", "");
         } else {
-            self.shared.metrics.connections_refused.one();
+            self.server.metrics.connections_refused.one();
         }
         match &end {
-            End::Told { kind, why } | End::Refused { kind, why } => self.shared.warn(*kind, peer, why),
+            End::Closing { kind, why } | End::Refused { kind, why } => self.server.warn(*kind, peer, why),
             End::Lost { why } => tracing::debug!(%peer, user, "connection lost: {why}"),
             End::Closed | End::Stopping => tracing::debug!(%peer, user, "connection ended"),
         }
-        let Self { shared, handle, phase, mut poll, .. } = self;
-        // The watches first: they push into the outbox.
+        let Self { server, handle, phase, mut poll, .. } = self;
+        // The watches first: they push into the send buffer.
         drop(phase);
-        handle.outbox.end();
+        handle.send_buffer.end();
         if !matches!(end, End::Closed | End::Lost { .. }) {
             linger(&handle, &mut poll);
         }
-        shared.leave(&handle);
+        server.remove(&handle);
     }
 
     fn serve(&mut self) -> Result<std::convert::Infallible, End> {
@@ -160,9 +167,9 @@ impl Connection {
         let mut wait = Some(Duration::ZERO);
         let (mut spins, mut may_work) = (0, false);
         loop {
-            // Whoever has found it, this thread a moment ago or another that has woken it.
-            if self.handle.outbox.is_broken() {
-                return Err(End::Lost { why: "the client is gone".into() });
+            // The failure may have been found by this thread or by another one, which has woken this one.
+            if self.handle.send_buffer.is_broken() {
+                return Err(End::Lost { why: "the client has disconnected".into() });
             }
             events.clear();
             let has_come = spins < SPINS_MAX && wait != Some(Duration::ZERO) && self.spin()?;
@@ -174,22 +181,22 @@ impl Connection {
             for event in events.iter().filter(|event| event.token() == SOCKET) {
                 self.is_read_closed |= event.is_read_closed();
                 self.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
-                // A bell rings for room too, without saying so.
-                let may_have_room = event.is_writable() || self.handle.outbox.is_shared_memory();
-                if may_have_room && self.handle.outbox.waiting() > 0 {
+                // A notification through shared memory also means free space, without an event for it.
+                let may_have_room = event.is_writable() || self.handle.send_buffer.is_shared_memory();
+                if may_have_room && self.handle.send_buffer.waiting() > 0 {
                     self.write();
                 }
             }
-            if self.shared.is_stopping() {
+            if self.server.is_stopping() {
                 return Err(End::Stopping);
             }
             self.review()?;
             let pause = self.pause();
-            // Who has to wait is not listened to.
+            // A delayed connection is not read.
             self.was_busy &= pause.is_zero();
             may_work = pause.is_zero();
             let is_more = may_work && self.work()?;
-            let due = self.keep_pulse()?;
+            let due = self.check_heartbeat()?;
             wait = Some(match is_more {
                 true => Duration::ZERO,
                 false if pause.is_zero() => self.answers.map_or(due, |answers| answers.min(due)),
@@ -198,118 +205,123 @@ impl Connection {
         }
     }
 
-    /// Waits for events; not at all if the thread may go on with what is there.
+    /// Waits for events; not at all if there is work.
     fn poll(&mut self, events: &mut Events, wait: Option<Duration>, may_work: bool) -> Result<(), End> {
-        let waits_for_room = self.handle.outbox.waiting() > 0;
-        if waits_for_room != self.waits_for_room {
-            let registered = self.handle.outbox.register(self.poll.registry(), SOCKET, waits_for_room);
+        let wants_writable = self.handle.send_buffer.waiting() > 0;
+        if wants_writable != self.wants_writable {
+            let registered = self.handle.send_buffer.register(self.poll.registry(), SOCKET, wants_writable);
             registered.map_err(|error| End::Lost { why: error.to_string() })?;
-            self.waits_for_room = waits_for_room;
+            self.wants_writable = wants_writable;
         }
-        // Others may just have made the room for answers that this thread has missed.
-        let goes_on = may_work && (self.has_frames || self.is_readable) && self.handle.outbox.has_room(1);
+        // Another thread may just have freed buffer space for answers that this thread has missed.
+        let goes_on =
+            may_work && (self.has_frames || self.is_readable) && self.handle.send_buffer.has_capacity(1);
         let wait = if goes_on { Some(Duration::ZERO) } else { wait };
-        // What is not read although it is there, because the client has to wait or takes no answers, keeps nobody awake.
-        let wanted = Wanted { data: !self.is_readable, room: waits_for_room };
+        // Data that is not read because the client is delayed or reads no answers must not keep the thread awake.
+        let wanted = Wanted { data: !self.is_readable, space: wants_writable };
         let may_sleep =
             sleep(&self.handle, &mut self.poll, events, wait, wanted).map_err(|error| self.lost(error))?;
         if !may_sleep {
             self.is_readable = true;
-            if self.handle.outbox.waiting() > 0 {
+            if self.handle.send_buffer.waiting() > 0 {
                 self.write();
             }
         }
         Ok(())
     }
 
-    /// Looks again and again whether something comes, where that is wanted and something has just come; whether it has. What
-    /// the poll would tell else ends it.
+    /// Polls for a short time, where that is configured and something was just received; whether bytes arrived. Any
+    /// event that the poll would report ends it.
     fn spin(&mut self) -> Result<bool, End> {
-        let spin = self.shared.config.spin();
-        if !std::mem::take(&mut self.was_busy) || spin.is_zero() || !self.shared.spinners.begin() {
+        let spin = self.server.config.spin();
+        if !std::mem::take(&mut self.was_busy) || spin.is_zero() || !self.server.spinners.begin() {
             return Ok(false);
         }
         let until = Instant::now() + spin;
-        let is_quiet = |handle: &Handle| {
-            !handle.has_due.load(Ordering::Acquire) && handle.outbox.waiting() == 0 && Instant::now() < until
+        let is_quiet = |handle: &ConnectionHandle| {
+            !handle.has_due.load(Ordering::Acquire)
+                && handle.send_buffer.waiting() == 0
+                && Instant::now() < until
         };
         let mut read = Ok(());
         while !self.has_frames && read.is_ok() && is_quiet(&self.handle) {
             thread::yield_now();
             read = self.read();
         }
-        self.shared.spinners.end();
+        self.server.spinners.end();
         read.map(|()| self.has_frames)
     }
 
-    /// Writes what waits; where there is room again, watches may push.
+    /// Flushes the send buffer; watches may push again when it has capacity.
     fn write(&mut self) {
-        let written = self.handle.outbox.written();
-        self.handle.outbox.flush();
-        // Who takes what waited is alive. (What did not wait, the system has taken: that says nothing of the client.)
-        if self.handle.outbox.written() > written {
-            self.pulse.heard(self.now);
+        let written = self.handle.send_buffer.written();
+        self.handle.send_buffer.flush();
+        // A client that reads waiting bytes is alive. (Bytes that did not wait were taken by the system: that proves
+        // nothing.)
+        if self.handle.send_buffer.written() > written {
+            self.heartbeat.note_received(self.now);
         }
-        if let Phase::In { session, .. } = &self.phase {
-            session.note_room();
+        if let Phase::Authenticated { session, .. } = &self.phase {
+            session.note_capacity();
         }
     }
 
-    /// How long the user has to wait, who may move so many bytes a second.
+    /// How long the connection must wait for the user's rate limit.
     fn pause(&mut self) -> Duration {
-        let Phase::In { account, session, .. } = &self.phase else { return Duration::ZERO };
-        let pause = account.meter.wait(Instant::now);
+        let Phase::Authenticated { quota, session, .. } = &self.phase else { return Duration::ZERO };
+        let pause = quota.rate_limit.wait(Instant::now);
         if !pause.is_zero() {
-            session.note_room();
-            // It is not listened to: that it is silent says nothing.
-            self.pulse.heard(self.now);
+            session.note_capacity();
+            // The connection is not read now, so its silence proves nothing.
+            self.heartbeat.note_received(self.now);
         }
         pause
     }
 
-    /// Looks again at who the client is, when the users have been read again.
+    /// Checks the user's rights again after the users file was reloaded.
     fn review(&mut self) -> Result<(), End> {
-        let Phase::In { session, .. } = &mut self.phase else { return Ok(()) };
+        let Phase::Authenticated { session, .. } = &mut self.phase else { return Ok(()) };
         if session.review() {
             return Ok(());
         }
-        let why = "the user has been removed, or the password or token he came with".into();
-        Err(End::Told { kind: Kind::Login, why })
+        let why = "the user was removed, or the password or token of this login".into();
+        Err(End::Closing { kind: FailureKind::Login, why })
     }
 
-    /// Takes in what has come, and pushes; whether there is more to do at once.
+    /// Takes received frames, and pushes; whether there is more work.
     fn work(&mut self) -> Result<bool, End> {
         for _ in 0..READS_MAX {
             if self.has_frames {
                 self.take_frames()?;
             }
-            if self.has_frames || !self.is_readable || !self.handle.outbox.has_room(1) {
+            if self.has_frames || !self.is_readable || !self.handle.send_buffer.has_capacity(1) {
                 break;
             }
             self.read()?;
         }
         let is_behind = match &mut self.phase {
-            Phase::In { session, .. } => {
+            Phase::Authenticated { session, .. } => {
                 self.answers = self.answers.and_then(|_| session.finish());
                 session.push()
             }
             Phase::Hello { .. } => false,
         };
-        let has_room = self.handle.outbox.has_room(1);
-        Ok(has_room && (is_behind || self.is_readable || self.has_frames))
+        let has_capacity = self.handle.send_buffer.has_capacity(1);
+        Ok(has_capacity && (is_behind || self.is_readable || self.has_frames))
     }
 
     fn read(&mut self) -> Result<(), End> {
-        let room = self.decoder.room(self.room_bytes);
-        let size = room.len();
-        match self.handle.outbox.read(room) {
+        let buffer = self.decoder.spare(self.read_bytes);
+        let size = buffer.len();
+        match self.handle.send_buffer.read(buffer) {
             Ok(0) => Err(End::Closed),
             Ok(count) => {
                 self.decoder.filled(count);
-                // A stream socket that gives less than was asked for has no more, but for its end.
-                self.is_readable = count == size || self.is_read_closed || self.handle.outbox.reads_in_part();
+                // A stream socket that returns less than was requested has no more bytes, unless it is at its end.
+                self.is_readable =
+                    count == size || self.is_read_closed || self.handle.send_buffer.reads_in_part();
                 if count == size {
-                    self.room_bytes = (self.room_bytes * 4).min(ROOM_BYTES_MAX);
+                    self.read_bytes = (self.read_bytes * 4).min(READ_BYTES_MAX);
                 }
                 self.note_received(count as u64);
                 (self.has_frames, self.was_busy) = (true, true);
@@ -323,35 +335,38 @@ impl Connection {
         }
     }
 
-    /// What an error of the socket comes to: who sends what is no TLS, or breaks a pipe, is told.
+    /// Classifies a socket error: for bytes that are not TLS, or a violation of the pipe's protocol, the client gets a
+    /// message.
     fn lost(&self, error: io::Error) -> End {
-        let of = if self.handle.outbox.is_shared_memory() { "" } else { "TLS: " };
+        let of = if self.handle.send_buffer.is_shared_memory() { "" } else { "TLS: " };
         match error.kind() {
-            io::ErrorKind::InvalidData => End::Told { kind: Kind::Protocol, why: format!("{of}{error}") },
+            io::ErrorKind::InvalidData => {
+                End::Closing { kind: FailureKind::Protocol, why: format!("{of}{error}") }
+            }
             _ => End::Lost { why: error.to_string() },
         }
     }
 
     fn note_received(&mut self, bytes: u64) {
         self.handle.received.fetch_add(bytes, Ordering::Relaxed);
-        self.pulse.heard(self.now);
-        if let Phase::In { account, .. } = &self.phase {
-            account.meter.count(bytes, Instant::now);
+        self.heartbeat.note_received(self.now);
+        if let Phase::Authenticated { quota, .. } = &self.phase {
+            quota.rate_limit.count(bytes, Instant::now);
         }
     }
 
-    /// Takes the frames that are whole, as long as there is room for answers.
+    /// Takes complete frames, as long as the send buffer has capacity for answers.
     fn take_frames(&mut self) -> Result<(), End> {
         if let Phase::Hello { .. } = self.phase {
             self.take_hello()?;
         }
-        // Once in a millisecond at most: looking at the clock takes longer than writing a short batch.
+        // At most once per millisecond: reading the clock takes longer than writing a short batch.
         let is_measured = self.measured != Some(self.now);
         let began = is_measured.then(Instant::now);
-        let Phase::In { session, .. } = &mut self.phase else { return Ok(()) };
-        let burst = Burst::begin();
+        let Phase::Authenticated { session, .. } = &mut self.phase else { return Ok(()) };
+        let coalescing = Coalescing::begin();
         let ended = loop {
-            if !self.handle.outbox.has_room(1) {
+            if !self.handle.send_buffer.has_capacity(1) {
                 break Ok(());
             }
             match self.decoder.next_frame() {
@@ -371,13 +386,13 @@ impl Connection {
         let stored = session.take_stored();
         if let (Some(began), Some(durability)) = (began, stored) {
             self.measured = Some(self.now);
-            self.shared.metrics.append(durability).record(began.elapsed());
+            self.server.metrics.append(durability).record(began.elapsed());
         }
-        let has_pushed = burst.end();
+        let has_pushed = coalescing.end();
         if let (Some(began), Some(_), true) = (began, stored, has_pushed) {
-            self.shared.metrics.delivery.record(began.elapsed());
+            self.server.metrics.delivery.record(began.elapsed());
         }
-        // What was appended is acknowledged, however the connection goes on.
+        // Appended batches are acknowledged even if the connection ends.
         self.answers = session.finish();
         ended
     }
@@ -388,7 +403,7 @@ impl Connection {
             match self.decoder.take_opening()? {
                 None => {}
                 Some(Opening::Frames) => *preface = true,
-                Some(Opening::Memory) => return self.share_memory(),
+                Some(Opening::SharedMemory) => return self.share_memory(),
             }
         }
         let whole = if *preface { self.decoder.next_frame()? } else { None };
@@ -398,35 +413,35 @@ impl Connection {
         };
         let Frame { kind, channel, payload } = frame;
         let mut out = Vec::new();
-        // A session of its own: it only looks whether a hello may come here.
+        // A temporary session: it only checks that a hello is allowed here.
         let limits = tapedb_wire::Limits { channels_max: 0, credit_max: 0 };
         let message = ServerSession::new(limits).receive(Frame { kind, channel, payload })?;
         let ToServer::Hello { version_min, version_max, program, login } = message else {
             return Err(End::Closed);
         };
         let Some(version) = ServerSession::version_of(version_min, version_max) else {
-            let (kind, ours) = (Kind::Protocol, tapedb_wire::VERSION);
+            let (kind, ours) = (FailureKind::Protocol, tapedb_wire::VERSION);
             let why = format!(
                 "the client speaks versions {version_min} to {version_max} of the protocol, the server {ours}; upgrade the \
                  older of the two"
             );
             return Err(End::Refused { kind, why });
         };
-        let admitted = log_in(&self.shared, &self.handle, login)?;
-        let user = admitted.user.clone();
+        let identity = log_in(&self.server, &self.handle, login)?;
+        let user = identity.user.clone();
         let _ = self.handle.user.set(user.name.clone());
-        // Cut short, for anybody can say anything.
+        // Truncated: the client controls the text.
         let _ = self.handle.program.set(program.chars().take(PROGRAM_LETTERS_MAX).collect());
-        let Some((account, place)) = self.shared.accounts.open(&user, &self.shared.config.limits) else {
-            let why = format!("user {:?} has all the connections that he may have; close some", user.name);
-            return Err(End::Refused { kind: Kind::Full, why });
+        let Some((quota, permit)) = self.server.quotas.open(&user, &self.server.config.limits) else {
+            let why = format!("user {:?} has reached the limit of connections; close some", user.name);
+            return Err(End::Refused { kind: FailureKind::Full, why });
         };
-        self.shared.audit(&self.handle, "login", "", program);
-        let limits = &self.shared.config.limits;
+        self.server.audit(&self.handle, "login", "", program);
+        let limits = &self.server.config.limits;
         ToClient::Welcome {
             version,
             server: concat!("tapedb ", env!("CARGO_PKG_VERSION")),
-            epoch: self.shared.epoch,
+            epoch: self.server.epoch,
             user: &user.name,
             heartbeat_ms: limits.heartbeat_ms as u32,
             files_max: limits.files_max as u32,
@@ -435,74 +450,74 @@ impl Connection {
         .encode(0, &mut out);
         self.handle.send(&[&out]);
         self.decoder.set_bytes_max(limits.frame_bytes_max);
-        let session = Session::new(self.shared.clone(), self.handle.clone(), admitted, account.clone());
-        self.phase = Phase::In { session: Box::new(session), account, _place: place };
+        let session = Session::new(self.server.clone(), self.handle.clone(), identity, quota.clone());
+        self.phase = Phase::Authenticated { session: Box::new(session), quota, _permit: permit };
         Ok(())
     }
 
-    /// Offers the client what it has asked for instead of a preface, which then comes that way.
+    /// Offers shared memory to a client that requests it; the preface then follows through it.
     fn share_memory(&mut self) -> Result<(), End> {
-        let refused = |why: &str| Err(End::Refused { kind: Kind::Protocol, why: why.into() });
-        if self.handle.outbox.is_shared_memory() || !self.decoder.pending().is_empty() {
+        let refused = |why: &str| Err(End::Refused { kind: FailureKind::Protocol, why: why.into() });
+        if self.handle.send_buffer.is_shared_memory() || !self.decoder.pending().is_empty() {
             return refused(
-                "shared memory is asked for once, and first of all; what follows goes through it",
+                "shared memory is requested once, before anything else; everything after it goes through the memory",
             );
         }
-        match self.handle.outbox.share_memory() {
+        match self.handle.send_buffer.share_memory() {
             Ok(()) => {
                 (self.has_frames, self.is_readable) = (false, true);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::Unsupported => refused(
-                "shared memory is for clients on the same machine, at a Unix socket: tape+shm:///path/of.sock",
+                "shared memory is for clients on the same machine, over a Unix socket: tape+shm:///path/of.sock",
             ),
             Err(error) => {
-                Err(End::Refused { kind: Kind::System, why: format!("no memory to share: {error}") })
+                Err(End::Refused { kind: FailureKind::System, why: format!("cannot share memory: {error}") })
             }
         }
     }
 
-    /// Says something when it is time to; ends what is silent. How long until there is something to do about it.
-    fn keep_pulse(&mut self) -> Result<Duration, End> {
+    /// Sends a heartbeat when it is due; ends a silent connection. Returns the time until the next check.
+    fn check_heartbeat(&mut self) -> Result<Duration, End> {
         let now = self.now;
-        let written = self.handle.outbox.written();
+        let written = self.handle.send_buffer.written();
         if written != self.written {
             self.written = written;
-            self.pulse.said(now);
+            self.heartbeat.note_sent(now);
         }
         let until = |time: u64| Duration::from_millis(time.saturating_sub(now).max(1));
-        let Phase::In { session, .. } = &mut self.phase else {
-            let most = self.shared.config.limits.handshake_ms_max;
+        let Phase::Authenticated { session, .. } = &mut self.phase else {
+            let most = self.server.config.limits.handshake_ms_max;
             if now < most {
                 return Ok(until(most));
             }
-            let why = format!("the client has not said who it is for {most} ms");
-            return Err(End::Refused { kind: Kind::Silent, why });
+            let why = format!("the client did not authenticate within {most} ms");
+            return Err(End::Refused { kind: FailureKind::Silent, why });
         };
-        match self.pulse.due(now) {
+        match self.heartbeat.due(now) {
             Due::At(time) => Ok(until(time)),
             Due::Now => {
-                // While something waits to be taken, a ping would only wait behind it.
-                if self.handle.outbox.waiting() == 0 {
+                // While bytes wait to be sent, a ping would only wait behind them.
+                if self.handle.send_buffer.waiting() == 0 {
                     session.ping(now);
                 }
-                self.pulse.said(now);
+                self.heartbeat.note_sent(now);
                 Ok(until(now + 1))
             }
             Due::Dead => {
-                let heartbeat = self.shared.config.limits.heartbeat_ms;
+                let heartbeat = self.server.config.limits.heartbeat_ms;
                 let why = format!("the client was silent for three heartbeats of {heartbeat} ms");
-                Err(End::Told { kind: Kind::Silent, why })
+                Err(End::Closing { kind: FailureKind::Silent, why })
             }
         }
     }
 
-    /// Tells the client why, and waits until it has taken that, but not long.
-    fn say_goodbye(&mut self, end: &End) {
+    /// Sends the reason to the client, and waits a short time until it is sent.
+    fn send_goodbye(&mut self, end: &End) {
         let mut out = Vec::new();
         match end {
             End::Closed | End::Lost { .. } => {}
-            End::Told { why, .. } => {
+            End::Closing { why, .. } => {
                 ToClient::Goodbye { failure: convert::refusal("the server", why) }.encode(0, &mut out);
             }
             End::Refused { why, .. } => {
@@ -514,72 +529,72 @@ impl Connection {
             }
         }
         let grace = match end {
-            End::Stopping => self.shared.config.shutdown_grace(),
-            _ => Duration::from_millis(FAREWELL_MS),
+            End::Stopping => self.server.config.shutdown_grace(),
+            _ => Duration::from_millis(GOODBYE_MS),
         };
         let deadline = Instant::now() + grace;
-        // Commands that are running tell their outcome before the goodbye.
+        // Running commands send their outcome before the goodbye.
         while matches!(end, End::Stopping) && self.is_busy() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }
-        if !out.is_empty() && !self.handle.outbox.is_broken() {
+        if !out.is_empty() && !self.handle.send_buffer.is_broken() {
             self.handle.send(&[&out]);
         }
         self.drain(deadline);
     }
 
     fn is_busy(&self) -> bool {
-        matches!(&self.phase, Phase::In { session, .. } if session.is_busy())
+        matches!(&self.phase, Phase::Authenticated { session, .. } if session.is_busy())
     }
 
     fn drain(&mut self, deadline: Instant) {
         let mut events = Events::with_capacity(4);
-        while self.handle.outbox.waiting() > 0 && !self.handle.outbox.is_broken() {
+        while self.handle.send_buffer.waiting() > 0 && !self.handle.send_buffer.is_broken() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || self.poll(&mut events, Some(left), false).is_err() {
                 return;
             }
-            self.handle.outbox.flush();
+            self.handle.send_buffer.flush();
         }
     }
 }
 
-/// What a thread that sleeps is to be woken for, besides the end of its time.
+/// What wakes a sleeping thread, besides its timeout.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     data: bool,
-    room: bool,
+    space: bool,
 }
 
-/// Waits for events. A client behind shared memory rings only for those who have said that they sleep. Whether it could be slept:
-/// `false` when something that is wanted had come, about which there need be no event.
+/// Waits for events. A client behind shared memory only notifies threads that have announced that they sleep. Returns
+/// `false` when the thread did not sleep because what it waits for is there already, for which there may be no event.
 fn sleep(
-    handle: &Handle,
+    handle: &ConnectionHandle,
     poll: &mut Poll,
     events: &mut Events,
     wait: Option<Duration>,
     wanted: Wanted,
 ) -> io::Result<bool> {
-    let may_sleep = wait == Some(Duration::ZERO) || handle.outbox.doze(wanted.data, wanted.room)?;
+    let may_sleep = wait == Some(Duration::ZERO) || handle.send_buffer.prepare_sleep(wanted.data, wanted.space)?;
     let polled = poll.poll(events, if may_sleep { wait } else { Some(Duration::ZERO) });
-    handle.outbox.woke(events.iter().any(|event| event.token() == SOCKET));
+    handle.send_buffer.end_sleep(events.iter().any(|event| event.token() == SOCKET));
     match polled {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
         _ => Ok(may_sleep),
     }
 }
 
-/// Takes what still comes, for a while: closing a socket before would take the farewell from the client.
-fn linger(handle: &Handle, poll: &mut Poll) {
-    let (mut events, mut room) = (Events::with_capacity(4), vec![0; ROOM_BYTES_MIN]);
-    let deadline = Instant::now() + Duration::from_millis(FAREWELL_MS);
+/// Reads and drops bytes for a short time: closing the socket with unread bytes would discard the goodbye.
+fn linger(handle: &ConnectionHandle, poll: &mut Poll) {
+    let (mut events, mut buffer) = (Events::with_capacity(4), vec![0; READ_BYTES_MIN]);
+    let deadline = Instant::now() + Duration::from_millis(GOODBYE_MS);
     loop {
-        match handle.outbox.read_unread(&mut room) {
+        match handle.send_buffer.read_raw(&mut buffer) {
             Ok(0) => return,
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let left = deadline.saturating_duration_since(Instant::now());
-                let wanted = Wanted { data: true, room: false };
+                let wanted = Wanted { data: true, space: false };
                 if left.is_zero() || sleep(handle, poll, &mut events, Some(left), wanted).is_err() {
                     return;
                 }
@@ -592,36 +607,36 @@ fn linger(handle: &Handle, poll: &mut Poll) {
     }
 }
 
-/// Who it is that says hello.
-fn log_in(shared: &Shared, handle: &Handle, login: Login<'_>) -> Result<Admitted, End> {
+/// Authenticates a client.
+fn log_in(server: &ServerState, handle: &ConnectionHandle, login: Login<'_>) -> Result<Identity, End> {
     let (name, credentials) = match login {
-        Login::Anyone => ("", Credentials::None),
+        Login::Anonymous => ("", Credentials::None),
         Login::Password { user, password } => (user, Credentials::Password { user, password }),
         Login::Token(token) => ("", Credentials::Token(token)),
     };
-    let refusal = match shared.logins.login(handle.peer.ip(), credentials) {
-        Ok(admitted) => return Ok(admitted),
+    let refusal = match server.logins.login(handle.peer.ip(), credentials) {
+        Ok(identity) => return Ok(identity),
         Err(refusal) => refusal,
     };
-    shared.metrics.logins_failed.one();
+    server.metrics.logins_failed.one();
     let why = match refusal {
         Refusal::Wrong => "user, password or token is wrong",
-        Refusal::Missing => "a login is needed: name a user and a password, or a token",
-        Refusal::TooOften => "too many logins as this user were wrong from this address; try again later",
+        Refusal::Missing => "authentication is required: send a user and a password, or a token",
+        Refusal::TooOften => "too many failed logins as this user from this address; try again later",
     };
-    // Cut short, for anybody can say anything.
+    // Truncated: the client controls the text.
     let name: String = name.chars().take(80).collect();
-    if shared.noise.admits(Kind::Login, Instant::now()).is_some() {
-        shared.audit(handle, "refused", "", &format!("user {name:?}: {why}"));
+    if server.log_limit.admits(FailureKind::Login, Instant::now()).is_some() {
+        server.audit(handle, "refused", "", &format!("user {name:?}: {why}"));
     }
     if refusal == Refusal::Wrong {
         thread::sleep(REFUSAL_DELAY);
     }
-    Err(End::Refused { kind: Kind::Login, why: why.into() })
+    Err(End::Refused { kind: FailureKind::Login, why: why.into() })
 }
 
-/// A frame that refuses a connection for which there is no place.
-pub(crate) fn no_place(why: &str) -> Vec<u8> {
+/// A frame that refuses a connection.
+pub(crate) fn refusal_frame(why: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(FRAME_HEADER_BYTES + 128);
     ToClient::Refused { failure: convert::refusal("the server", why) }.encode(0, &mut out);
     out

@@ -1,49 +1,48 @@
-//! Between what the engine says and what goes over the wire: the same facts in the types of both, which do not know each
-//! other.
+//! Conversions between the types of the engine and of the protocol, which do not depend on each other.
 
 use tapedb_engine::{Command, Error, Granule, Known, KnownSpace, SpaceDescription};
 use tapedb_wire as wire;
 
-/// Bytes of symbols in one description or push; those who want the rest ask again.
+/// Bytes of symbols in one description or push; the client requests the rest.
 pub(crate) const SYMBOL_BYTES_MAX: usize = 4 << 20;
 
-/// An error, as clients get it.
-pub(crate) fn failure(error: &Error) -> wire::Parts {
+/// An error, for the client.
+pub(crate) fn failure(error: &Error) -> wire::Coded {
     parts(error.to_parts())
 }
 
-/// Why a client is not let in, or has to go.
-pub(crate) fn refusal(place: &str, why: &str) -> wire::Parts {
+/// The reason why a client is refused or disconnected.
+pub(crate) fn refusal(place: &str, why: &str) -> wire::Coded {
     failure(&Error::Refused { place: place.into(), why: why.into() })
 }
 
-/// Codes, texts and numbers for the wire.
-pub(crate) fn parts(parts: tapedb_engine::Parts) -> wire::Parts {
+/// Codes, texts and numbers for the protocol.
+pub(crate) fn parts(parts: tapedb_engine::Parts) -> wire::Coded {
     let tapedb_engine::Parts { code, texts, numbers } = parts;
-    wire::Parts { code, texts, numbers: numbers.into_iter().map(u64::cast_signed).collect() }
+    wire::Coded { code, texts, numbers: numbers.into_iter().map(u64::cast_signed).collect() }
 }
 
-/// A command from the wire.
+/// A command from the protocol.
 ///
 /// # Errors
-/// [`Error::Protocol`] for what is none.
-pub(crate) fn command(parts: wire::Parts) -> Result<Command, Error> {
-    let wire::Parts { code, texts, numbers } = parts;
+/// [`Error::Protocol`] for an unknown command.
+pub(crate) fn command(parts: wire::Coded) -> Result<Command, Error> {
+    let wire::Coded { code, texts, numbers } = parts;
     let numbers = numbers.into_iter().map(i64::cast_unsigned).collect();
     Command::from_parts(&tapedb_engine::Parts { code, texts, numbers })
 }
 
-/// What a client knows.
-pub(crate) fn known(known: wire::Known) -> Known {
-    let wire::Known { stream_id, run, revision, symbols, spaces } = known;
-    let space = |space: wire::KnownSpace| {
-        let wire::KnownSpace { generation, next_sequence } = space;
+/// What a client has cached.
+pub(crate) fn known(known: wire::CachedStream) -> Known {
+    let wire::CachedStream { stream_id, run, revision, symbols, spaces } = known;
+    let space = |space: wire::CachedSpace| {
+        let wire::CachedSpace { generation, next_sequence } = space;
         KnownSpace { generation, next_sequence }
     };
     Known { stream_id, run, revision, symbols, spaces: spaces.into_iter().map(space).collect() }
 }
 
-/// What a stream is.
+/// The description of a stream.
 pub(crate) fn description(description: &tapedb_engine::Description) -> wire::Description<'_> {
     let tapedb_engine::Description { name, stream_id, run, revision, definition, .. } = description;
     let symbols = &description.symbols;
@@ -79,7 +78,7 @@ fn granule(granule: &Granule) -> wire::Granule {
     wire::Granule { file, offset, len, first_sequence, count, time_min, time_max, sorted }
 }
 
-/// How many of the texts fit so many bytes; at least one.
+/// How many of the texts fit the limit; at least one.
 pub(crate) fn within(texts: &[String], bytes_max: usize) -> usize {
     let mut bytes = 0;
     let fits = |text: &&String| {
@@ -98,7 +97,7 @@ mod tests {
         let parts =
             parts(tapedb_engine::Parts { code: 6, texts: vec!["a".into()], numbers: vec![u64::MAX, 1] });
         assert_eq!(parts.numbers, [-1, 1]);
-        let error = command(wire::Parts { code: 60_000, texts: vec![], numbers: vec![-1] }).unwrap_err();
+        let error = command(wire::Coded { code: 60_000, texts: vec![], numbers: vec![-1] }).unwrap_err();
         assert!(matches!(error, Error::Protocol { .. }), "{error}");
     }
 
@@ -106,7 +105,7 @@ mod tests {
     fn many_symbols_go_in_several_pieces() {
         let texts: Vec<String> = (0..10).map(|_| "x".repeat(6)).collect();
         assert_eq!(within(&texts, 35), 3);
-        assert_eq!(within(&texts, 5), 1, "one at least, or there would be no end");
+        assert_eq!(within(&texts, 5), 1, "at least one, or there would be no progress");
         assert_eq!(within(&texts[..0], 5), 0);
         assert_eq!(within(&texts, 100), 10);
     }

@@ -1,5 +1,5 @@
-//! Connections that have not said who they are: so many in all, and of one address no more than a share, so that the silent connections
-//! of one machine keep no other machine out.
+//! Unauthenticated connections: a limit for all, and a smaller one for each address, so that silent connections of one
+//! machine do not block other machines.
 
 use crate::config::Limits;
 use crate::throttle::network;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Places for connections that have not said who they are.
+/// Permits for unauthenticated connections.
 #[derive(Debug, Default)]
 pub(crate) struct Handshakes(Mutex<Taken>);
 
@@ -18,34 +18,36 @@ struct Taken {
     of: HashMap<Option<IpAddr>, usize>,
 }
 
-/// One place; free again when it is dropped.
+/// A permit; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Handshake {
-    places: Arc<Handshakes>,
+pub(crate) struct HandshakePermit {
+    handshakes: Arc<Handshakes>,
     network: Option<IpAddr>,
 }
 
 impl Handshakes {
-    /// A place for a connection from an address; none: from a Unix socket.
+    /// A permit for a connection from an address; `None` for a Unix socket.
     ///
     /// # Errors
-    /// Why there is none, for the client.
+    /// The reason for a refusal, for the client.
     pub fn take(
         self: &Arc<Self>,
         address: Option<IpAddr>,
         limits: &Limits,
-    ) -> Result<Handshake, &'static str> {
+    ) -> Result<HandshakePermit, &'static str> {
         let network = network(address);
         let mut taken = self.taken();
         if taken.all >= limits.handshakes_max {
-            return Err("too many others have not said yet who they are; try again later");
+            return Err("too many other connections are not authenticated yet; try again later");
         }
         if taken.of.get(&network).is_some_and(|count| *count >= limits.handshakes_per_address_max) {
-            return Err("too many others from this address have not said yet who they are; try again later");
+            return Err(
+                "too many other connections from this address are not authenticated yet; try again later",
+            );
         }
         taken.all += 1;
         *taken.of.entry(network).or_default() += 1;
-        Ok(Handshake { places: self.clone(), network })
+        Ok(HandshakePermit { handshakes: self.clone(), network })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -53,9 +55,9 @@ impl Handshakes {
     }
 }
 
-impl Drop for Handshake {
+impl Drop for HandshakePermit {
     fn drop(&mut self) {
-        let mut taken = self.places.taken();
+        let mut taken = self.handshakes.taken();
         taken.all -= 1;
         if let Some(count) = taken.of.get_mut(&self.network) {
             *count -= 1;
@@ -71,17 +73,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_its_share_and_no_more() {
+    fn unauthenticated_connections_of_an_address_are_limited() {
         let limits = Limits { handshakes_max: 5, handshakes_per_address_max: 3, ..Limits::default() };
-        let places = Arc::new(Handshakes::default());
+        let handshakes = Arc::new(Handshakes::default());
         let (one, other) = (Some("192.0.2.1".parse().unwrap()), Some("192.0.2.2".parse().unwrap()));
-        let mut silent: Vec<_> = (0..3).map(|_| places.take(one, &limits).unwrap()).collect();
-        assert!(places.take(one, &limits).unwrap_err().contains("from this address"));
-        let _others = [places.take(other, &limits).unwrap(), places.take(None, &limits).unwrap()];
-        assert!(places.take(None, &limits).unwrap_err().contains("too many others have not"));
+        let mut silent: Vec<_> = (0..3).map(|_| handshakes.take(one, &limits).unwrap()).collect();
+        assert!(handshakes.take(one, &limits).unwrap_err().contains("from this address"));
+        let _others = [handshakes.take(other, &limits).unwrap(), handshakes.take(None, &limits).unwrap()];
+        assert!(handshakes.take(None, &limits).unwrap_err().contains("too many other connections are not"));
         silent.pop();
-        assert!(places.take(one, &limits).is_ok());
+        assert!(handshakes.take(one, &limits).is_ok());
         drop(silent);
-        assert_eq!(places.taken().of.len(), 2, "what is free is forgotten");
+        assert_eq!(handshakes.taken().of.len(), 2, "free networks are removed");
     }
 }

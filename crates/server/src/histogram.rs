@@ -1,11 +1,11 @@
-//! How long things take: counts by ranges of durations, written without a lock.
+//! Histograms of durations: counts by ranges, recorded without a lock.
 
-use crate::metrics::Page;
+use crate::metrics_page::MetricsPage;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper ends of the ranges, in nanoseconds; what takes longer is in a last one. Three or four a decade, from a microsecond
-/// to ten seconds.
+/// Upper bounds of the ranges, in nanoseconds; longer durations are in one more range. Three or four per decade, from a
+/// microsecond to ten seconds.
 const BOUNDS: [u64; 22] = [
     1_000,
     2_500,
@@ -31,7 +31,7 @@ const BOUNDS: [u64; 22] = [
     10_000_000_000,
 ];
 
-/// The same in seconds, as Prometheus names them.
+/// The same bounds in seconds, as Prometheus names them.
 const LABELS: [&str; 22] = [
     "0.000001",
     "0.0000025",
@@ -73,13 +73,13 @@ impl Histogram {
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// How many were counted.
+    /// The number of recorded durations.
     pub fn count(&self) -> u64 {
         self.counts().iter().sum()
     }
 
-    /// The end of the range in which this share of the durations lies, from 0 to 1; `None` while there are none. Beyond the last
-    /// range its beginning.
+    /// The upper bound of the range with this quantile (0 to 1); `None` without durations. For the last range, its
+    /// lower bound.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let counts = self.counts();
         let total: u64 = counts.iter().sum();
@@ -92,8 +92,8 @@ impl Histogram {
         Some(Duration::from_nanos(BOUNDS[range.min(BOUNDS.len() - 1)]))
     }
 
-    /// Adds its lines to a page on which [`Page::histograms`] has begun it.
-    pub fn write(&self, page: &mut Page, name: &str, labels: &[(&str, &str)]) {
+    /// Adds its lines to a page; [`MetricsPage::histograms`] begins the metric.
+    pub fn write(&self, page: &mut MetricsPage, name: &str, labels: &[(&str, &str)]) {
         let bucket = format!("{name}_bucket");
         let (counts, mut below) = (self.counts(), 0);
         for (count, bound) in counts.iter().zip(LABELS.into_iter().chain(["+Inf"])) {
@@ -115,17 +115,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_counted_where_they_lie() {
+    fn durations_are_counted_by_range() {
         let histogram = Histogram::default();
         assert_eq!((histogram.count(), histogram.quantile(0.5)), (0, None));
         for micros in [1, 2, 3, 1000, 20_000_000] {
             histogram.record(Duration::from_micros(micros));
         }
         let quantile = |share| histogram.quantile(share).unwrap();
-        assert_eq!(quantile(0.2), Duration::from_micros(1), "an end belongs to its range");
+        assert_eq!(quantile(0.2), Duration::from_micros(1), "an upper bound belongs to its range");
         assert_eq!((quantile(0.5), quantile(0.6)), (Duration::from_micros(5), Duration::from_micros(5)));
         assert_eq!((quantile(0.8), quantile(1.0)), (Duration::from_millis(1), Duration::from_secs(10)));
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.histograms("append_seconds", "Time.");
         histogram.write(&mut page, "append_seconds", &[("durability", "async")]);
         let text = page.into_text();

@@ -1,8 +1,8 @@
-//! Health, status and metrics over HTTP: three pages, a request each, then the connection is closed.
+//! Health, status and metrics over HTTP: three pages, one request per connection.
 //!
-//! There is no login, so nothing here says more than numbers and names. Always true: at most [`REQUESTS_MAX`] connections are
-//! open, none of them for longer than [`TIME_MAX`] in all. Where there are more, the oldest that is not being answered goes: who says
-//! nothing keeps nobody out.
+//! There is no authentication, so the pages contain only numbers and names. Always true: at most [`REQUESTS_MAX`]
+//! connections are open, none of them longer than [`TIME_MAX`]. When the limit is reached, the oldest connection
+//! without a complete request is closed: silent connections block no others.
 
 use httparse::{Request, Status};
 use std::collections::VecDeque;
@@ -15,22 +15,22 @@ use std::time::{Duration, Instant};
 
 /// Connections at once.
 const REQUESTS_MAX: usize = 16;
-/// Time for a request to come and for its answer to go.
+/// Time for a request and its answer.
 const TIME_MAX: Duration = Duration::from_secs(2);
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
 
-/// What the pages say.
+/// The contents of the pages.
 pub(crate) trait Pages: Send + Sync + 'static {
-    /// Whether all is well, and a JSON object that says more.
+    /// Whether the server is healthy, and a JSON object with details.
     fn health(&self) -> (bool, String);
-    /// How all is, as a JSON object.
+    /// The status, as a JSON object.
     fn status(&self) -> String;
-    /// The metrics, as Prometheus reads them.
+    /// The metrics, in the text format of Prometheus.
     fn metrics(&self) -> String;
 }
 
-/// Answers requests, each on a thread of its own.
+/// Answers requests, each on its own thread.
 #[derive(Debug, Default)]
 pub(crate) struct Http {
     open: Arc<Mutex<VecDeque<Arc<Open>>>>,
@@ -40,18 +40,18 @@ pub(crate) struct Http {
 #[derive(Debug)]
 struct Open {
     socket: TcpStream,
-    /// Its request is there, and is being answered.
+    /// Its request was received, and is being answered.
     is_answering: AtomicBool,
 }
 
 impl Http {
-    /// Answers the request that comes over `socket`.
+    /// Answers the request of a connection.
     pub fn serve<P: Pages>(&self, socket: TcpStream, pages: Arc<P>) {
         let open = Arc::new(Open { socket, is_answering: AtomicBool::new(false) });
-        let Some(place) = self.place(&open) else { return };
+        let Some(registration) = self.registration(&open) else { return };
         let answer = move || {
-            let _place = place;
-            // Who asked has gone, or was too slow: there is nobody to tell.
+            let _place = registration;
+            // The client has disconnected, or was too slow: an error cannot be reported.
             let _ = answer(&open, &*pages);
         };
         if let Err(error) = thread::Builder::new().name("http".into()).spawn(answer) {
@@ -59,28 +59,28 @@ impl Http {
         }
     }
 
-    /// A place for a connection, if need be that of an older one; `None` when all are being answered.
-    fn place(&self, new: &Arc<Open>) -> Option<Place> {
+    /// Registers a connection, if need be instead of an older one; `None` when all are being answered.
+    fn registration(&self, new: &Arc<Open>) -> Option<Registration> {
         let mut open = locked(&self.open);
         if open.len() >= REQUESTS_MAX {
             let idle = open.iter().position(|open| !open.is_answering.load(Ordering::Acquire))?;
             if let Some(displaced) = open.remove(idle) {
-                // Its thread, which waits for it, ends.
+                // Its thread waits for the socket, and ends.
                 let _ = displaced.socket.shutdown(Shutdown::Both);
             }
         }
         open.push_back(new.clone());
-        Some(Place { of: self.open.clone(), open: new.clone() })
+        Some(Registration { of: self.open.clone(), open: new.clone() })
     }
 }
 
-/// A place among the open connections, until it is dropped or another has it.
-struct Place {
+/// A registered connection, until it is dropped or replaced.
+struct Registration {
     of: Arc<Mutex<VecDeque<Arc<Open>>>>,
     open: Arc<Open>,
 }
 
-impl Drop for Place {
+impl Drop for Registration {
     fn drop(&mut self) {
         locked(&self.of).retain(|open| !Arc::ptr_eq(open, &self.open));
     }
@@ -97,11 +97,11 @@ fn answer(open: &Open, pages: &impl Pages) -> io::Result<()> {
     open.is_answering.store(true, Ordering::Release);
     let text = match request {
         Some((method, path)) => respond(&method, &path, pages),
-        None => response("400 Bad Request", "text/plain", "this is no HTTP request\n", true),
+        None => response("400 Bad Request", "text/plain", "not an HTTP request\n", true),
     };
     socket.set_write_timeout(Some(left(end)?))?;
     socket.write_all(text.as_bytes())?;
-    // What the other side still sends would reset the connection, and take the answer with it.
+    // Closing the socket with unread bytes would reset the connection and discard the answer.
     socket.shutdown(Shutdown::Write)?;
     open.is_answering.store(false, Ordering::Release);
     let mut rest = [0; HEAD_BYTES_MAX];
@@ -114,7 +114,7 @@ fn answer(open: &Open, pages: &impl Pages) -> io::Result<()> {
     Ok(())
 }
 
-/// Method and path; `None` for what is no request.
+/// Method and path; `None` for bytes that are not a request.
 fn read_request(mut socket: &TcpStream, end: Instant) -> io::Result<Option<(String, String)>> {
     let (mut head, mut length) = ([0; HEAD_BYTES_MAX], 0);
     while length < head.len() {
@@ -153,7 +153,7 @@ fn respond(method: &str, path: &str, pages: &impl Pages) -> String {
         }
         Some("/status") => response("200 OK", "application/json", &pages.status(), has_body),
         Some("/metrics") => response("200 OK", "text/plain; version=0.0.4", &pages.metrics(), has_body),
-        _ => response("404 Not Found", "text/plain", "there is /health, /status and /metrics\n", has_body),
+        _ => response("404 Not Found", "text/plain", "pages are /health, /status and /metrics\n", has_body),
     }
 }
 
@@ -176,11 +176,11 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    struct Ill;
+    struct Unhealthy;
 
-    impl Pages for Ill {
+    impl Pages for Unhealthy {
         fn health(&self) -> (bool, String) {
-            (false, "{\"status\":\"ill\"}".into())
+            (false, "{\"status\":\"failed\"}".into())
         }
 
         fn status(&self) -> String {
@@ -196,17 +196,17 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         client.write_all(request.as_bytes()).unwrap();
-        Http::default().serve(listener.accept().unwrap().0, Arc::new(Ill));
+        Http::default().serve(listener.accept().unwrap().0, Arc::new(Unhealthy));
         let mut text = String::new();
         client.read_to_string(&mut text).unwrap();
         text
     }
 
     #[test]
-    fn three_pages_and_no_more() {
+    fn only_the_three_pages_exist() {
         let health = ask("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(
-            health.starts_with("HTTP/1.1 503 ") && health.ends_with("\r\n\r\n{\"status\":\"ill\"}"),
+            health.starts_with("HTTP/1.1 503 ") && health.ends_with("\r\n\r\n{\"status\":\"failed\"}"),
             "{health}"
         );
         assert!(ask("GET /metrics?x=1 HTTP/1.0\r\n\r\n").ends_with("\r\n\r\ntapedb_up 1\n"));
@@ -218,19 +218,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn bytes_that_are_not_a_request_are_refused() {
         assert!(ask("TAPEDB1\n\0\0\0").starts_with("HTTP/1.1 400 "));
         let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(HEAD_BYTES_MAX));
         assert!(ask(&long).starts_with("HTTP/1.1 400 "));
     }
 
     #[test]
-    fn who_says_nothing_keeps_nobody_out() {
+    fn silent_connections_block_no_others() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (http, mut silent) = (Http::default(), Vec::new());
         let connect = |http: &Http| {
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            http.serve(listener.accept().unwrap().0, Arc::new(Ill));
+            http.serve(listener.accept().unwrap().0, Arc::new(Unhealthy));
             client
         };
         for _ in 0..REQUESTS_MAX * 4 {

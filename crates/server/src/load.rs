@@ -1,56 +1,56 @@
-//! The loads of a connection: batches that clients append.
+//! Loads of a connection: batches that its client appends.
 //!
-//! A batch is checked and written where it arrived, without being copied. In a stream that syncs, all batches that have
-//! arrived together are written before the first is waited for, so that one sync answers them all; they are kept meanwhile,
-//! to be pushed to those who watch.
+//! A batch is checked and written in its receive buffer, without a copy. In a stream that syncs, all batches received
+//! together are written before the first sync is awaited, so that one sync acknowledges all of them; until then they
+//! are held in a buffer, to be pushed to watches.
 //!
-//! Answers are gathered: the last one answers all before it. They go out when the client asks for them, when what they answer
-//! is much, or old.
+//! Answers are coalesced: the last one answers all before it. They are sent when the client requests them, or when they
+//! cover many bytes or are old.
 
 use crate::convert;
-use crate::flows::Flow;
 use crate::metrics::Metrics;
-use crate::session::without_secrets;
+use crate::redact::redacted;
+use crate::traffic::TrafficCounter;
 use crate::users::User;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tapedb_engine::{BatchLoader, Durability, Error, PendingBatch, Stream};
-use tapedb_wire::{Arrived, ServerSession, ToClient};
+use tapedb_wire::{ReceivedBatch, ServerSession, ToClient};
 
-/// Batches that wait for one sync; beyond, it is not waited for more to arrive.
+/// The most bytes of batches that wait for one sync.
 const HELD_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of batches that one answer waits for: far less than clients have under way.
+/// The most bytes of batches that one delayed answer covers: far less than clients have in flight.
 const UNANSWERED_BYTES_MAX: usize = 256 << 10;
-/// No answer waits longer.
+/// The longest delay of an answer.
 const ANSWER_WAIT_MAX: Duration = Duration::from_millis(10);
 
-/// Loads that are open, by channel, and batches that are written and not acknowledged.
+/// Open loads, by channel, and batches that are written and not yet acknowledged.
 #[derive(Debug)]
 pub(crate) struct Loads {
-    /// Whose they are.
+    /// The user of the connection.
     user: Arc<User>,
     open: HashMap<u32, Load>,
-    held: Vec<Held>,
-    /// The batches that are held, one behind the other.
+    held: Vec<PendingAppend>,
+    /// The held batches, one after the other.
     held_bytes: Vec<u8>,
     unanswered: Unanswered,
-    /// The durability of the batch that was stored last, since it was asked for.
+    /// The durability of the last stored batch, until it is taken.
     stored: Option<Durability>,
 }
 
-/// Batches that are acknowledged, and the client has not been told.
+/// Acknowledged batches whose answers are not sent yet.
 #[derive(Debug, Default)]
 struct Unanswered {
-    /// The last one of each load.
+    /// The last batch of each load.
     last: Vec<Appended>,
     bytes: usize,
-    /// Since when.
+    /// When the first of them was acknowledged.
     since: Option<Instant>,
-    /// The client waits for the answers.
-    is_asked: bool,
+    /// The client has requested the answers.
+    is_requested: bool,
 }
 
 #[derive(Debug)]
@@ -63,23 +63,23 @@ struct Appended {
 #[derive(Debug)]
 struct Load {
     stream: Stream,
-    /// Under which its batches are stored: [`ProducerIds::id`](crate::producers::ProducerIds::id).
+    /// The producer id of its stored batches: [`ProducerIds::id`](crate::producers::ProducerIds::id).
     producer: u64,
     loader: BatchLoader,
     durability: Durability,
-    /// What has been appended.
-    flow: Flow,
+    /// Counts appended batches.
+    counter: TrafficCounter,
 }
 
 impl Load {
-    /// Whether acknowledging waits for the disk.
+    /// Whether an acknowledgement waits for the disk.
     fn is_synced(&self) -> bool {
         self.durability == Durability::Sync
     }
 }
 
 #[derive(Debug)]
-struct Held {
+struct PendingAppend {
     channel: u32,
     number: u64,
     pending: PendingBatch,
@@ -87,18 +87,18 @@ struct Held {
 }
 
 impl Loads {
-    /// None of a user's, so far.
+    /// No loads yet.
     pub fn new(user: Arc<User>) -> Self {
         let (open, held, held_bytes, unanswered, stored) = Default::default();
         Self { user, open, held, held_bytes, unanswered, stored }
     }
 
-    /// The user has other rights by now.
-    pub fn renew(&mut self, user: &Arc<User>) {
+    /// Applies changed rights.
+    pub fn update(&mut self, user: &Arc<User>) {
         self.user = user.clone();
     }
 
-    /// Begins a load of the producer that the server has given an id, or of 0; number of its last batch that is stored.
+    /// Begins a load of a producer, by its id from the server, or 0; returns the number of its last stored batch.
     ///
     /// # Errors
     /// As [`Stream::batches`].
@@ -107,35 +107,35 @@ impl Loads {
         channel: u32,
         (stream, space): (&Stream, u32),
         producer: u64,
-        flow: Flow,
+        counter: TrafficCounter,
     ) -> Result<u64, Error> {
         let loader = stream.batches(space)?;
         let last = if producer == 0 { None } else { loader.last_of(producer) };
         let durability = stream.options().durability;
-        self.open.insert(channel, Load { stream: stream.clone(), producer, loader, durability, flow });
+        self.open.insert(channel, Load { stream: stream.clone(), producer, loader, durability, counter });
         Ok(last.map_or(0, |(number, _)| number))
     }
 
-    /// The loads, and their streams.
+    /// The open loads' channels and streams.
     pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
         self.open.iter().map(|(channel, load)| (*channel, &load.stream))
     }
 
-    /// Ends a load; what is held must be committed.
+    /// Ends a load; its held batches must have been committed.
     pub fn close(&mut self, channel: u32) {
         self.open.remove(&channel);
     }
 
-    /// Takes in a batch; answers go to `out`. It is acknowledged by [`commit`](Self::commit) at the latest.
+    /// Appends a batch; answers go to `out`. It is acknowledged by [`commit`](Self::commit) at the latest.
     pub fn append(
         &mut self,
-        arrived: Arrived<'_>,
+        arrived: ReceivedBatch<'_>,
         wire: &mut ServerSession,
         metrics: &Metrics,
         out: &mut Vec<u8>,
     ) {
-        let Arrived { channel, number, batch } = arrived;
-        // After a failure, what was sent before the client knew of it is ignored.
+        let ReceivedBatch { channel, number, batch } = arrived;
+        // After a failure, batches that were sent before the client is notified are ignored.
         if !wire.is_expected(channel, number) {
             return;
         }
@@ -145,7 +145,7 @@ impl Loads {
             Ok(pending) if load.is_synced() => {
                 let start = self.held_bytes.len();
                 self.held_bytes.extend_from_slice(batch);
-                self.held.push(Held { channel, number, pending, bytes: start..start + batch.len() });
+                self.held.push(PendingAppend { channel, number, pending, bytes: start..start + batch.len() });
                 if self.held_bytes.len() >= HELD_BYTES_MAX {
                     self.commit(wire, metrics, out);
                 }
@@ -154,55 +154,55 @@ impl Loads {
                 let is_new = pending.is_new();
                 let committed = load.loader.commit(pending, batch);
                 if is_new && let Ok(sequences) = &committed {
-                    load.flow.count(sequences.end - sequences.start, batch.len());
+                    load.counter.count(sequences.end - sequences.start, batch.len());
                     self.stored = Some(load.durability);
                 }
-                let committed = committed.map_err(|error| without_secrets(&self.user, error));
-                let told = Told { channel, number, bytes: is_new.then_some(batch.len()) };
-                told.note(committed, &mut self.unanswered, wire, metrics, out);
+                let committed = committed.map_err(|error| redacted(&self.user, error));
+                let result = AppendResult { channel, number, bytes: is_new.then_some(batch.len()) };
+                result.note(committed, &mut self.unanswered, wire, metrics, out);
             }
             Err(error) => {
-                // Those before it are answered first.
+                // Earlier batches are answered first.
                 self.commit(wire, metrics, out);
-                let told = Told { channel, number, bytes: None };
-                told.note(Err(without_secrets(&self.user, error)), &mut self.unanswered, wire, metrics, out);
+                let result = AppendResult { channel, number, bytes: None };
+                result.note(Err(redacted(&self.user, error)), &mut self.unanswered, wire, metrics, out);
             }
         }
     }
 
-    /// The durability of the batch that was stored last since this was asked before; `None`: none was.
+    /// The durability of the last stored batch since the last call; `None`: none was stored.
     pub fn take_stored(&mut self) -> Option<Durability> {
         self.stored.take()
     }
 
-    /// The client waits for its answers.
-    pub fn ask(&mut self) {
-        self.unanswered.is_asked = true;
+    /// The client requests its answers.
+    pub fn request_answers(&mut self) {
+        self.unanswered.is_requested = true;
     }
 
-    /// Answers what is to be answered by now. How long what is left may still wait; `None`: nothing is.
+    /// Sends answers that are due. Returns how long the others may still wait; `None`: there are no others.
     pub fn answer(&mut self, out: &mut Vec<u8>) -> Option<Duration> {
-        let Unanswered { bytes, since, is_asked, .. } = &mut self.unanswered;
-        let is_asked = std::mem::take(is_asked);
+        let Unanswered { bytes, since, is_requested, .. } = &mut self.unanswered;
+        let is_requested = std::mem::take(is_requested);
         let left = ANSWER_WAIT_MAX.saturating_sub((*since)?.elapsed());
-        if !is_asked && !left.is_zero() && *bytes < UNANSWERED_BYTES_MAX {
+        if !is_requested && !left.is_zero() && *bytes < UNANSWERED_BYTES_MAX {
             return Some(left);
         }
-        self.unanswered.tell(out);
+        self.unanswered.send(out);
         None
     }
 
-    /// Answers all that is acknowledged.
+    /// Sends all answers.
     pub fn answer_all(&mut self, out: &mut Vec<u8>) {
-        self.unanswered.tell(out);
+        self.unanswered.send(out);
     }
 
-    /// Waits until all batches that are written are as durable as their streams promise, and says so to `out`.
+    /// Waits until all written batches are as durable as their streams promise, and acknowledges them to `out`.
     pub fn commit(&mut self, wire: &mut ServerSession, metrics: &Metrics, out: &mut Vec<u8>) {
         let mut failed: Vec<u32> = Vec::new();
-        for Held { channel, number, pending, bytes } in self.held.drain(..) {
+        for PendingAppend { channel, number, pending, bytes } in self.held.drain(..) {
             let Some(load) = self.open.get_mut(&channel) else { continue };
-            // What comes behind a failure is given up, and sent again.
+            // Batches after a failure are dropped; the client sends them again.
             if failed.contains(&channel) {
                 continue;
             }
@@ -211,30 +211,30 @@ impl Loads {
             let committed = load.loader.commit(pending, batch);
             match &committed {
                 Ok(sequences) if is_new => {
-                    load.flow.count(sequences.end - sequences.start, batch.len());
+                    load.counter.count(sequences.end - sequences.start, batch.len());
                     self.stored = Some(load.durability);
                 }
                 Ok(_) => {}
                 Err(_) => failed.push(channel),
             }
-            let committed = committed.map_err(|error| without_secrets(&self.user, error));
-            let told = Told { channel, number, bytes: is_new.then_some(batch.len()) };
-            told.note(committed, &mut self.unanswered, wire, metrics, out);
+            let committed = committed.map_err(|error| redacted(&self.user, error));
+            let result = AppendResult { channel, number, bytes: is_new.then_some(batch.len()) };
+            result.note(committed, &mut self.unanswered, wire, metrics, out);
         }
         self.held_bytes.clear();
         self.held_bytes.shrink_to(HELD_BYTES_MAX / 8);
     }
 }
 
-/// What the client is to be told of; `bytes`: of a batch that was stored now.
-struct Told {
+/// The result of an append; `bytes`: of a batch that was stored by it.
+struct AppendResult {
     channel: u32,
     number: u64,
     bytes: Option<usize>,
 }
 
-impl Told {
-    /// Notes what came of it. Of a failure the client is told at once, behind what went well before.
+impl AppendResult {
+    /// Records the result. A failure is reported at once, after the answers to earlier batches.
     fn note(
         self,
         committed: Result<Range<u64>, Error>,
@@ -249,7 +249,7 @@ impl Told {
                 unanswered.note(Appended { channel, number, sequences }, bytes.unwrap_or(0));
             }
             Err(error) => {
-                unanswered.tell(out);
+                unanswered.send(out);
                 metrics.appends_failed.one();
                 wire.go_back(channel, number);
                 ToClient::AppendFailed { number, failure: convert::failure(&error) }.encode(channel, out);
@@ -268,7 +268,7 @@ impl Unanswered {
         }
     }
 
-    fn tell(&mut self, out: &mut Vec<u8>) {
+    fn send(&mut self, out: &mut Vec<u8>) {
         for Appended { channel, number, sequences } in self.last.drain(..) {
             let Range { start: first_sequence, end: next_sequence } = sequences;
             ToClient::Appended { number, first_sequence, next_sequence }.encode(channel, out);

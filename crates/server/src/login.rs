@@ -1,9 +1,9 @@
-//! Who it is that connects: names and secrets against the users file, and how often one may be wrong.
+//! Authentication: names and secrets are checked against the users file, and wrong passwords are limited.
 //!
-//! Always true: at most one password is compared at a time, whoever asks, so that logins take no more than one core; a
-//! user who has been wrong too often from an address waits there, or is refused without any comparison; what was found right is remembered (as a
-//! hash under a key of this process), so that a thousand programs which connect again do not queue. Who has been let in
-//! keeps the proof of it: when the users are read again, it shows whether he would still be.
+//! Always true: at most one password is hashed at a time, so logins use at most one core; a user with too many wrong
+//! passwords from an address waits there, or is refused without a check; a correct password is cached (as a hash under
+//! a key of this process), so that a thousand programs that reconnect do not queue. An authenticated client keeps its
+//! proof: after a reload of the users file it shows whether the client would still be accepted.
 
 use crate::config::{ConfigError, Limits};
 use crate::secret;
@@ -17,68 +17,68 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Instant;
 
-/// Right passwords that are remembered; beyond, they are compared anew.
-const REMEMBERED_MAX: usize = 4096;
+/// Cached correct passwords; further ones are hashed again.
+const CACHED_MAX: usize = 4096;
 
-/// What somebody says to be let in.
+/// Credentials of a client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Credentials<'a> {
-    /// Nothing.
+    /// None.
     None,
     /// A name and a password.
     Password { user: &'a str, password: &'a str },
-    /// A token, which names its user too.
+    /// A token, which also identifies its user.
     Token(&'a str),
 }
 
-/// Why somebody is not let in. He is told no more than this.
+/// Why a client is refused. The client receives no more than this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The name, the password or the token is wrong.
     Wrong,
-    /// Nothing was said, and nobody may be nobody.
+    /// No credentials were sent, and anonymous access is disabled.
     Missing,
-    /// Too many passwords of that user were wrong from his address.
+    /// Too many passwords of this user from this address were wrong.
     TooOften,
 }
 
-/// Somebody who has been let in.
+/// An authenticated client.
 #[derive(Debug, Clone)]
-pub(crate) struct Admitted {
-    /// Who he is, and what he may do.
+pub(crate) struct Identity {
+    /// The user, and the user's rights.
     pub user: Arc<User>,
     proof: Proof,
-    /// The users file that said so: how often it had been read again.
+    /// Version of the users file: how often it had been reloaded.
     edition: u64,
 }
 
-/// How somebody has shown who he is: what was kept of his secret then.
+/// How the client has authenticated: the stored hash of its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Proof {
-    /// He did not need to.
+    /// Without a secret.
     None,
     Password(String),
     Token(String),
 }
 
-/// Lets users in.
+/// Authenticates clients.
 #[derive(Debug)]
 pub(crate) struct Logins {
-    /// `None`: everybody may do everything.
+    /// `None`: every client may do everything.
     path: Option<PathBuf>,
     users: RwLock<Arc<Users>>,
-    /// How often the users have been read again.
+    /// How often the users file has been reloaded.
     edition: AtomicU64,
     throttle: Mutex<Throttle>,
-    remembered: Mutex<Remembered>,
-    /// Held while a password is compared.
+    cached: Mutex<CachedPasswords>,
+    /// PendingAppend while a password is hashed.
     comparing: Mutex<()>,
-    /// Compared with where there is no such user, so that answers take as long.
-    nobody: String,
+    /// Compared with where the user does not exist, so that the answer takes as long.
+    dummy_hash: String,
 }
 
 #[derive(Debug)]
-struct Remembered {
+struct CachedPasswords {
     key: [u8; 32],
     right: HashSet<[u8; 32]>,
 }
@@ -88,68 +88,68 @@ impl Logins {
     pub fn new(path: Option<PathBuf>, limits: &Limits) -> Result<Self, ConfigError> {
         let users = path.as_deref().map(Users::read).transpose()?.unwrap_or_default();
         let key = secret::random().map_err(ConfigError)?;
-        let nobody =
+        let dummy_hash =
             secret::hash_password(&secret::new_token().map_err(ConfigError)?).map_err(ConfigError)?;
         Ok(Self {
             path,
             users: RwLock::new(Arc::new(users)),
             edition: AtomicU64::new(0),
             throttle: Mutex::new(Throttle::new(limits.login_failures_max, limits.login_failure_ms)),
-            remembered: Mutex::new(Remembered { key, right: HashSet::new() }),
+            cached: Mutex::new(CachedPasswords { key, right: HashSet::new() }),
             comparing: Mutex::new(()),
-            nobody,
+            dummy_hash,
         })
     }
 
-    /// Reads the users file again. Who is connected is to be [reviewed](Self::review).
+    /// Reloads the users file. Connected clients are then to be [reviewed](Self::review).
     pub fn reload(&self) -> Result<(), ConfigError> {
         let Some(path) = &self.path else { return Ok(()) };
         let users = Users::read(path)?;
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
-        self.remembered().right.clear();
+        self.cached().right.clear();
         self.edition.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
-    /// Who somebody is. `address` is none over a Unix socket.
-    pub fn login(&self, address: Option<IpAddr>, credentials: Credentials<'_>) -> Result<Admitted, Refusal> {
-        // Before the users: what changes meanwhile is looked at again.
+    /// Authenticates a client. `address` is `None` over a Unix socket.
+    pub fn login(&self, address: Option<IpAddr>, credentials: Credentials<'_>) -> Result<Identity, Refusal> {
+        // Read before the users: a reload in between is then noticed.
         let edition = self.edition();
-        let admitted = |user, proof| Admitted { user: Arc::new(user), proof, edition };
+        let identity = |user, proof| Identity { user: Arc::new(user), proof, edition };
         if self.path.is_none() {
-            return Ok(admitted(User::almighty(), Proof::None));
+            return Ok(identity(User::unrestricted(), Proof::None));
         }
         let users = self.users();
         if let Credentials::None = credentials {
             let anonymous = users.get(ANONYMOUS).cloned().ok_or(Refusal::Missing);
-            return anonymous.map(|user| admitted(user, Proof::None));
+            return anonymous.map(|user| identity(user, Proof::None));
         }
         let found = match credentials {
             Credentials::Password { user, password } => self.by_password(&users, address, user, password)?,
             Credentials::Token(token) => by_token(&users, token),
             Credentials::None => None,
         };
-        found.map(|(user, proof)| admitted(user, proof)).ok_or(Refusal::Wrong)
+        found.map(|(user, proof)| identity(user, proof)).ok_or(Refusal::Wrong)
     }
 
-    /// Whether the users have been read again since somebody was looked at.
+    /// Whether the users file was reloaded after this check.
     #[inline]
-    pub fn is_outdated(&self, admitted: &Admitted) -> bool {
-        self.edition.load(Ordering::Acquire) != admitted.edition
+    pub fn is_outdated(&self, identity: &Identity) -> bool {
+        self.edition.load(Ordering::Acquire) != identity.edition
     }
 
-    /// Who somebody is by now; `None`: he would not be let in any more, for he is not there, or what he showed is not good.
-    pub fn review(&self, admitted: &Admitted) -> Option<Admitted> {
+    /// Checks an identity again; `None`: the user was removed, or the secret is not valid any more.
+    pub fn review(&self, identity: &Identity) -> Option<Identity> {
         let edition = self.edition();
         let users = self.users();
-        let user = users.get(&admitted.user.name)?;
-        let is_good = match &admitted.proof {
+        let user = users.get(&identity.user.name)?;
+        let is_good = match &identity.proof {
             Proof::None => true,
             Proof::Password(hash) => user.password.as_ref() == Some(hash),
             Proof::Token(hash) => user.tokens.iter().any(|token| token.hash == *hash),
         };
-        let proof = admitted.proof.clone();
-        is_good.then(|| Admitted { user: Arc::new(user.clone()), proof, edition })
+        let proof = identity.proof.clone();
+        is_good.then(|| Identity { user: Arc::new(user.clone()), proof, edition })
     }
 
     fn edition(&self) -> u64 {
@@ -170,10 +170,10 @@ impl Logins {
         let wait = self.throttle().admit(name, address, Instant::now()).ok_or(Refusal::TooOften)?;
         thread::sleep(wait);
         let user = users.get(name);
-        let hash = user.and_then(|user| user.password.as_deref()).unwrap_or(&self.nobody);
-        let is_right = self.remembers(hash, password) || {
+        let hash = user.and_then(|user| user.password.as_deref()).unwrap_or(&self.dummy_hash);
+        let is_right = self.is_cached(hash, password) || {
             let _one = self.comparing.lock().unwrap_or_else(PoisonError::into_inner);
-            // Those who waited beside it may have failed meanwhile. (Who has waited has been counted.)
+            // Other logins may have failed while this one waited for the lock. (A delayed login is counted already.)
             if wait.is_zero() && !self.throttle().left(name, address, Instant::now()).is_zero() {
                 return Err(Refusal::TooOften);
             }
@@ -186,26 +186,26 @@ impl Logins {
             (None, false) => {}
         }
         if is_right {
-            self.remember(hash, password);
+            self.cache(hash, password);
         }
         Ok(user.map(|user| (user.clone(), Proof::Password(hash.into()))))
     }
 
-    fn remembers(&self, hash: &str, password: &str) -> bool {
-        let remembered = self.remembered();
-        remembered.right.contains(&remembered.digest(hash, password))
+    fn is_cached(&self, hash: &str, password: &str) -> bool {
+        let cached = self.cached();
+        cached.right.contains(&cached.digest(hash, password))
     }
 
-    fn remember(&self, hash: &str, password: &str) {
-        let mut remembered = self.remembered();
-        if remembered.right.len() < REMEMBERED_MAX {
-            let digest = remembered.digest(hash, password);
-            remembered.right.insert(digest);
+    fn cache(&self, hash: &str, password: &str) {
+        let mut cached = self.cached();
+        if cached.right.len() < CACHED_MAX {
+            let digest = cached.digest(hash, password);
+            cached.right.insert(digest);
         }
     }
 
-    fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> std::sync::MutexGuard<'_, CachedPasswords> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn throttle(&self) -> std::sync::MutexGuard<'_, Throttle> {
@@ -213,13 +213,13 @@ impl Logins {
     }
 }
 
-impl Remembered {
+impl CachedPasswords {
     fn digest(&self, hash: &str, password: &str) -> [u8; 32] {
         secret::digest(&[&self.key, hash.as_bytes(), password.as_bytes()])
     }
 }
 
-/// The user with that token. All are compared, in a time that does not tell which was nearly right.
+/// The user with a token. All tokens are compared, in a time that does not depend on how similar they are.
 fn by_token(users: &Users, token: &str) -> Option<(User, Proof)> {
     let hash = secret::hash_token(token);
     let mut found = None;
@@ -251,8 +251,8 @@ mod tests {
         Logins::new(Some(path), &limits).unwrap()
     }
 
-    fn name(login: Result<Admitted, Refusal>) -> Result<String, Refusal> {
-        login.map(|admitted| admitted.user.name.clone())
+    fn name(login: Result<Identity, Refusal>) -> Result<String, Refusal> {
+        login.map(|identity| identity.user.name.clone())
     }
 
     const HERE: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)));
@@ -260,11 +260,11 @@ mod tests {
     const WRONG: Credentials<'_> = Credentials::Password { user: "ann", password: "Secret" };
 
     #[test]
-    fn who_knows_the_secret_is_let_in() {
+    fn correct_secrets_are_accepted() {
         let directory = tempfile::tempdir().unwrap();
         let logins = logins(&directory);
         assert_eq!(name(logins.login(HERE, RIGHT)), Ok("ann".into()));
-        assert_eq!(name(logins.login(HERE, RIGHT)), Ok("ann".into()), "by memory");
+        assert_eq!(name(logins.login(HERE, RIGHT)), Ok("ann".into()), "cached");
         assert_eq!(name(logins.login(HERE, Credentials::Token("tape_1"))), Ok("program".into()));
         assert_eq!(name(logins.login(HERE, Credentials::None)), Err(Refusal::Missing));
         let without = Credentials::Password { user: "program", password: "" };
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_wrong_too_often_is_not_listened_to() {
+    fn too_many_wrong_passwords_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let logins = logins(&directory);
         for _ in 0..3 {
@@ -280,9 +280,9 @@ mod tests {
         }
         assert_eq!(name(logins.login(HERE, RIGHT)), Err(Refusal::TooOften));
         let elsewhere = Some("192.0.2.2".parse().unwrap());
-        assert_eq!(name(logins.login(elsewhere, RIGHT)), Ok("ann".into()), "from elsewhere");
+        assert_eq!(name(logins.login(elsewhere, RIGHT)), Ok("ann".into()), "from another address");
         let bob = Credentials::Password { user: "bob", password: "secret" };
-        assert_eq!(name(logins.login(HERE, bob)), Err(Refusal::Wrong), "who is looked at");
+        assert_eq!(name(logins.login(HERE, bob)), Err(Refusal::Wrong), "it is checked");
         for _ in 0..10 {
             assert_eq!(name(logins.login(HERE, Credentials::Token("tape_2"))), Err(Refusal::Wrong));
             assert_eq!(name(logins.login(None, WRONG)), Err(Refusal::Wrong), "on this machine");
@@ -292,12 +292,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_away_is_not_remembered() {
+    fn removed_users_are_not_cached() {
         let directory = tempfile::tempdir().unwrap();
         let logins = logins(&directory);
         assert!(logins.login(HERE, RIGHT).is_ok());
         Users::default().write(&directory.path().join("users.toml")).unwrap();
-        assert!(logins.login(HERE, RIGHT).is_ok(), "not read yet");
+        assert!(logins.login(HERE, RIGHT).is_ok(), "not reloaded yet");
         logins.reload().unwrap();
         assert_eq!(name(logins.login(HERE, RIGHT)), Err(Refusal::Wrong));
         std::fs::write(directory.path().join("users.toml"), "nonsense").unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_stays_in_with_what_he_showed() {
+    fn an_identity_is_valid_while_its_secret_is() {
         let directory = tempfile::tempdir().unwrap();
         let (logins, path) = (logins(&directory), directory.path().join("users.toml"));
         let ann = logins.login(HERE, RIGHT).unwrap();
@@ -319,19 +319,19 @@ mod tests {
         assert!(logins.is_outdated(&ann) && logins.is_outdated(&program));
         let ann = logins.review(&ann).unwrap();
         assert!(!logins.is_outdated(&ann) && ann.user.may(May::Read, "s"));
-        assert!(logins.review(&program).is_none(), "his token was taken away");
+        assert!(logins.review(&program).is_none(), "the token was removed");
         users.get_mut("ann").unwrap().password = Some(secret::hash_password("secret").unwrap());
         users.write(&path).unwrap();
         logins.reload().unwrap();
-        assert!(logins.review(&ann).is_none(), "his password was set anew");
+        assert!(logins.review(&ann).is_none(), "the password was changed");
     }
 
     #[test]
-    fn without_a_users_file_everybody_may_do_everything() {
+    fn without_a_users_file_every_client_may_do_everything() {
         let logins = Logins::new(None, &Limits::default()).unwrap();
-        let admitted = logins.login(HERE, WRONG);
-        assert_eq!(name(admitted.clone()), Ok(ANONYMOUS.into()));
+        let identity = logins.login(HERE, WRONG);
+        assert_eq!(name(identity.clone()), Ok(ANONYMOUS.into()));
         logins.reload().unwrap();
-        assert!(!logins.is_outdated(&admitted.unwrap()), "there is nothing to read again");
+        assert!(!logins.is_outdated(&identity.unwrap()), "there is no file to reload");
     }
 }

@@ -1,11 +1,11 @@
-//! What the server counts, and the text in which Prometheus reads it.
+//! Counters and histograms of the server.
 
 use crate::histogram::Histogram;
-use std::fmt::{self, Write};
+use crate::metrics_page::MetricsPage;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tapedb_engine::Durability;
 
-/// A number that only grows.
+/// A number that only increases.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -23,11 +23,11 @@ impl Counter {
     }
 }
 
-/// What all connections together have done since the server began.
+/// Counters of all connections since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub connections_accepted: Counter,
-    /// Closed before they said who they are: too many, too slow, not the protocol, not let in.
+    /// Closed before authentication: too many, too slow, not the protocol, or refused.
     pub connections_refused: Counter,
     pub logins_failed: Counter,
     pub requests: Counter,
@@ -40,36 +40,35 @@ pub(crate) struct Metrics {
     pub appends_failed: Counter,
     pub file_reads: Counter,
     pub file_bytes: Counter,
-    /// Pushed by whoever appended.
+    /// Pushed by the appending thread.
     pub pushes_inline: Counter,
     /// Pushed by the connection's own thread, from files.
     pub pushes_from_files: Counter,
-    /// Messages that were gone before they could be pushed.
+    /// Messages that were dropped before they could be pushed.
     pub messages_lost: Counter,
     pub watches_too_slow: Counter,
-    /// From when a batch was read to when it was as durable as its stream promises, by [`Durability`]: see
-    /// [`Metrics::append`].
+    /// From reading a batch until it is as durable as its stream promises, by [`Durability`]: see [`Metrics::append`].
     append: [Histogram; 3],
-    /// From when a batch was read to when it was written to those who follow the stream.
+    /// From reading a batch until it is written to the stream's watches.
     pub delivery: Histogram,
-    /// From when a live cursor fell behind to when it had caught up.
+    /// From when a live cursor fell behind until it had caught up.
     pub catch_up: Histogram,
 }
 
 impl Metrics {
-    /// How long appending takes in streams of a durability.
+    /// Append latencies of streams of a durability.
     pub fn append(&self, durability: Durability) -> &Histogram {
         &self.append[durability as usize]
     }
 
-    /// The same, of each durability, with its name.
+    /// Append latencies of each durability, with its name.
     pub fn append_latencies(&self) -> [(&'static str, &Histogram); 3] {
         let [transient, asynchronous, sync] = &self.append;
         [("transient", transient), ("async", asynchronous), ("sync", sync)]
     }
 
-    /// Writes the distributions.
-    pub fn write_latencies(&self, page: &mut Page) {
+    /// Writes the histograms.
+    pub fn write_latencies(&self, page: &mut MetricsPage) {
         page.histograms(
             "append_seconds",
             "From reading a batch to its being as durable as its stream promises; sampled.",
@@ -84,7 +83,7 @@ impl Metrics {
     }
 
     /// Writes all counters.
-    pub fn write(&self, page: &mut Page) {
+    pub fn write(&self, page: &mut MetricsPage) {
         let counters = [
             ("connections_accepted", "Connections that were accepted.", &self.connections_accepted),
             (
@@ -118,109 +117,18 @@ impl Metrics {
     }
 }
 
-/// A page of metrics in the text format of Prometheus. All names begin with `tapedb_`, which is put before them here.
-#[derive(Debug, Default)]
-pub struct Page {
-    text: String,
-}
-
-impl Page {
-    /// A number that only grows; `_total` is added to its name.
-    pub fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.head(&format!("{name}_total"), help, "counter");
-        self.line(&format!("{name}_total"), &[], value);
-    }
-
-    /// A number that only grows and is not whole; `_total` is added to its name.
-    pub fn counter_of(&mut self, name: &str, help: &str, value: impl fmt::Display) {
-        self.head(&format!("{name}_total"), help, "counter");
-        self.line(&format!("{name}_total"), &[], value);
-    }
-
-    /// A number that goes up and down.
-    pub fn gauge(&mut self, name: &str, help: &str, value: impl fmt::Display) {
-        self.head(name, help, "gauge");
-        self.line(name, &[], value);
-    }
-
-    /// Begins a number that only grows with several values, which [`line`](Self::line)s give: with `_total` added to its name.
-    pub fn counters(&mut self, name: &str, help: &str) {
-        self.head(&format!("{name}_total"), help, "counter");
-    }
-
-    /// Begins a gauge with several values, which [`line`](Self::line)s give.
-    pub fn gauges(&mut self, name: &str, help: &str) {
-        self.head(name, help, "gauge");
-    }
-
-    /// Begins a distribution, whose lines follow.
-    pub(crate) fn histograms(&mut self, name: &str, help: &str) {
-        self.head(name, help, "histogram");
-    }
-
-    /// One value, told apart by labels.
-    pub fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl fmt::Display) {
-        let _ = write!(self.text, "tapedb_{name}");
-        for (i, (label, text)) in labels.iter().enumerate() {
-            let _ = write!(self.text, "{}{label}=\"{}\"", if i == 0 { '{' } else { ',' }, Escaped(text));
-        }
-        let end = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.text, "{end} {value}");
-    }
-
-    /// The whole page.
-    pub(crate) fn into_text(self) -> String {
-        self.text
-    }
-
-    fn head(&mut self, name: &str, help: &str, kind: &str) {
-        let _ = writeln!(self.text, "# HELP tapedb_{name} {help}\n# TYPE tapedb_{name} {kind}");
-    }
-}
-
-/// The value of a label, whatever is in it.
-struct Escaped<'a>(&'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for letter in self.0.chars() {
-            match letter {
-                '\\' => f.write_str("\\\\")?,
-                '"' => f.write_str("\\\"")?,
-                '\n' => f.write_str("\\n")?,
-                other => f.write_char(other)?,
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_what_prometheus_reads() {
-        let mut page = Page::default();
-        page.counter("appends", "Batches.", 3);
-        page.gauges("lag_messages", "Lag.");
-        page.line("lag_messages", &[("stream", "a\"b\\c\n"), ("user", "ann")], 7);
-        assert_eq!(
-            page.into_text(),
-            "# HELP tapedb_appends_total Batches.\n# TYPE tapedb_appends_total counter\ntapedb_appends_total 3\n\
-             # HELP tapedb_lag_messages Lag.\n# TYPE tapedb_lag_messages gauge\n\
-             tapedb_lag_messages{stream=\"a\\\"b\\\\c\\n\",user=\"ann\"} 7\n"
-        );
-    }
-
-    #[test]
-    fn every_counter_is_there() {
+    fn every_counter_is_written() {
         let metrics = Metrics::default();
         metrics.pushes_inline.add(5);
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         metrics.write(&mut page);
         let text = page.into_text();
-        // But for the two that are added to those of the open connections.
+        // Without the two that are added to those of open connections.
         let counters = size_of::<Metrics>() - 5 * size_of::<Histogram>();
         assert_eq!((text.matches("# TYPE").count() + 2) * size_of::<Counter>(), counters);
         assert!(text.contains("tapedb_pushes_inline_total 5\n"));

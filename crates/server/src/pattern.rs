@@ -1,10 +1,10 @@
-//! Patterns of stream names: `*` stands for any text, `?` for one character, all else for itself.
+//! Patterns of stream names: `*` matches any text, `?` one character, all others themselves.
 
-/// Whether `name` is one of those that `pattern` means.
+/// Whether `pattern` matches `name`.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Where the last star was, and how much of the name it has taken so far.
+    // The position of the last star, and the part of the name before its match ends.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -14,7 +14,7 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
             }
             Some(&c) if c == '?' || c == name[n] => (p, n) = (p + 1, n + 1),
             _ => {
-                // The last star takes one character more; an earlier one never needs to.
+                // The last star takes one more character; an earlier star never needs to.
                 let Some((at, taken)) = star else { return false };
                 star = Some((at, taken + 1));
                 (p, n) = (at + 1, taken + 1);
@@ -29,7 +29,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn patterns_mean_what_shells_mean() {
+    fn patterns_match_as_in_shells() {
         for (pattern, names, others) in [
             ("*", vec!["", "a", "a/b"], vec![]),
             ("ticks", vec!["ticks"], vec!["tick", "ticks2", ""]),
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_do_not_take_long() {
+    fn many_stars_are_matched_quickly() {
         assert!(!matches(&"*a".repeat(40), &"a".repeat(39).repeat(2).replace("aa", "ab")));
     }
 }

@@ -1,32 +1,32 @@
-//! What the process costs the machine, where the system tells.
+//! Resource usage of the process, where the operating system provides it.
 
-use crate::metrics::Page;
+use crate::metrics_page::MetricsPage;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// Parts of a second in which Linux counts processor time, whatever its own clock is.
+/// Units per second of processor time on Linux, independent of the kernel's clock.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The process, now; `None` where the system does not tell.
+/// Resource usage; `None` where the system does not provide it.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Process {
-    /// Processor time since it began, of all threads.
+    /// Processor time of all threads since the start.
     pub cpu_seconds: Option<f64>,
-    /// Memory.
+    /// Resident memory.
     pub resident_bytes: Option<u64>,
     pub threads: Option<u64>,
-    /// Files, sockets and pipes that are open, and how many may be.
+    /// Open files, sockets and pipes, and their limit.
     pub open_files: Option<u64>,
     pub open_files_max: Option<u64>,
-    /// Of the file system that the database is on: for whoever is not root, and in all.
+    /// Of the file system of the database: for users other than root, and in total.
     pub disk_free_bytes: Option<u64>,
     pub disk_total_bytes: Option<u64>,
 }
 
 impl Process {
-    /// Looks at this process, and at the disk below a directory.
-    pub fn look(database: &Path) -> Self {
+    /// Measures this process, and the file system of a directory.
+    pub fn measure(database: &Path) -> Self {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let disk = disk(database);
@@ -34,7 +34,7 @@ impl Process {
             cpu_seconds: cpu_seconds(&stat),
             resident_bytes: number_of(&status, "VmRSS:").map(|kib| kib * 1024),
             threads: number_of(&status, "Threads:"),
-            // One is open to count them.
+            // One is open for this count.
             open_files: fs::read_dir("/proc/self/fd")
                 .ok()
                 .map(|files| (files.count() as u64).saturating_sub(1)),
@@ -46,8 +46,8 @@ impl Process {
         }
     }
 
-    /// Adds what is known to a page.
-    pub fn write(&self, page: &mut Page) {
+    /// Adds the known values to a page.
+    pub fn write(&self, page: &mut MetricsPage) {
         if let Some(seconds) = self.cpu_seconds {
             page.counter_of(
                 "process_cpu_seconds",
@@ -71,7 +71,8 @@ impl Process {
     }
 }
 
-/// The fields behind the name, which is in brackets and may have any letters: user and system time are the 12th and 13th.
+/// The fields after the name, which is in brackets and may contain any characters: user and system time are the 12th
+/// and 13th.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
@@ -79,7 +80,7 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((user + system) / TICKS_PER_SECOND)
 }
 
-/// The number behind a word at the beginning of a line.
+/// The number after a word at the start of a line.
 fn number_of(text: &str, word: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(word))?;
     line.split_whitespace().next()?.parse().ok()
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_the_system_are_understood() {
+    fn files_of_procfs_are_parsed() {
         let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 2283 0 0 0 250 50 0 0 20 0 3 0 100 9 9";
         assert_eq!(cpu_seconds(stat), Some(3.0));
         assert_eq!(number_of("Name:\tx\nThreads:\t12\n", "Threads:"), Some(12));
@@ -119,8 +120,8 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_is_there() {
-        let process = Process::look(Path::new("/"));
+    fn this_process_is_measured() {
+        let process = Process::measure(Path::new("/"));
         assert!(process.cpu_seconds.is_some() && process.resident_bytes.is_some_and(|bytes| bytes > 1 << 20));
         assert!(process.threads.is_some_and(|threads| threads >= 1));
         assert!(process.open_files.is_some_and(|files| files >= 3) && process.open_files_max.is_some());

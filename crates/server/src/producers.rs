@@ -1,35 +1,36 @@
-//! What the producers of batches are called in the log.
+//! Producer ids in the log.
 //!
-//! A batch that is sent again after a lost connection is known by its producer and its number ([wire.md](../../../docs/format/wire.md)).
-//! Whoever could have batches stored under another's producer could have the other's next batches taken for repeats, acknowledged and
-//! not stored. So what a client calls itself is no producer yet: the id in the log is a hash of it and of the user's name, under a key
-//! that only the database has. Always true: clients of two users have different producers (but for one case in 2^64), and no client can
-//! choose one, although readers see those that there are.
+//! After a lost connection a client sends batches again, and the server recognizes them by producer and number
+//! ([wire.md](../../../docs/format/wire.md)). A client that could store batches under another user's producer could
+//! have that producer's next batches treated as repeats: acknowledged and not stored. So the producer that a client
+//! sends is not the one in the log: the id in the log is a hash of it and the user's name, under a key that only the
+//! database has. Always true: clients of two users have different producers (with a probability of 2^-64 of a
+//! collision), and no client can choose one, although readers see the existing ones.
 
 use crate::secret;
 use tapedb_engine::Database;
 
-/// Gives producers their ids.
+/// Computes producer ids.
 #[derive(Debug)]
 pub(crate) struct ProducerIds {
     key: [u8; 32],
 }
 
 impl ProducerIds {
-    /// Those of a database: the same for as long as it exists, so that who loads through a restart of the server stays who it is.
+    /// The ids of a database: the same as long as it exists, so a producer stays the same when the server restarts.
     ///
     /// # Errors
-    /// A system without randomness.
+    /// A system without a random number generator.
     pub fn of(db: &Database) -> Result<Self, String> {
         let new = secret::random()?;
         let key = db.secret(new).unwrap_or_else(|error| {
-            tracing::warn!(%error, "batches that are under way when this server ends may be stored twice");
+            tracing::warn!(%error, "batches in flight when this server ends may be stored twice");
             new
         });
         Ok(Self { key })
     }
 
-    /// The id of a user's client that calls itself `client`; 0, which is nobody, stays so.
+    /// The id of a client of a user; 0, no producer, stays 0.
     pub fn id(&self, user: &str, client: u64) -> u64 {
         if client == 0 {
             return 0;

@@ -1,7 +1,7 @@
-//! Passwords and tokens: what is kept of them, and whether what somebody says is one of them.
+//! Passwords and tokens: how they are hashed and verified.
 //!
-//! Of a password an Argon2id hash is kept, which takes some 20 ms and 19 MiB to compare: people choose passwords that can
-//! be guessed. A token is 256 random bits, which cannot, so a plain hash of it is enough and costs nothing to compare.
+//! A password is stored as an Argon2id hash, which takes about 20 ms and 19 MiB to verify: passwords can be guessed. A
+//! token has 256 random bits and cannot be guessed, so a plain hash is enough, and cheap to verify.
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier, phc::PasswordHash};
@@ -11,18 +11,18 @@ use rustls::crypto::ring;
 use std::fmt::Write;
 use subtle::ConstantTimeEq;
 
-/// What tokens begin with: so that people, and programs that look for leaked secrets, see what they have.
+/// The prefix of tokens: users, and programs that search for leaked secrets, recognize it.
 pub(crate) const TOKEN_PREFIX: &str = "tape_";
 const TOKEN_BYTES: usize = 32;
 const TOKEN_HASH_PREFIX: &str = "blake2b:";
-/// Nobody types a longer password; hashing one would take long.
+/// Longer passwords are refused: hashing them would take long.
 pub(crate) const PASSWORD_BYTES_MAX: usize = 1024;
 const SALT_BYTES: usize = 16;
 
-/// What is kept of a password: a text that begins with `$argon2id$`.
+/// The hash of a password: a text that begins with `$argon2id$`.
 ///
 /// # Errors
-/// A password that is empty or longer than 1,024 bytes; a system without randomness.
+/// A password that is empty or longer than 1,024 bytes; a system without a random number generator.
 pub fn hash_password(password: &str) -> Result<String, String> {
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
         return Err(format!("a password has 1 to {PASSWORD_BYTES_MAX} bytes; choose another"));
@@ -32,12 +32,12 @@ pub fn hash_password(password: &str) -> Result<String, String> {
     hash.map(|hash| hash.to_string()).map_err(|error| format!("cannot hash the password: {error}"))
 }
 
-/// Whether a text is what [`hash_password`] gives.
+/// Whether a text has the format of [`hash_password`].
 pub(crate) fn is_password_hash(hash: &str) -> bool {
     hash.starts_with("$argon2") && PasswordHash::new(hash).is_ok()
 }
 
-/// Whether `hash` was made from `password`. Slow on purpose.
+/// Whether `hash` is the hash of `password`. Slow on purpose.
 pub(crate) fn is_password(password: &str, hash: &str) -> bool {
     password.len() <= PASSWORD_BYTES_MAX
         && Argon2::default().verify_password(password.as_bytes(), hash).is_ok()
@@ -46,28 +46,28 @@ pub(crate) fn is_password(password: &str, hash: &str) -> bool {
 /// A new token.
 ///
 /// # Errors
-/// A system without randomness.
+/// A system without a random number generator.
 pub fn new_token() -> Result<String, String> {
     Ok(format!("{TOKEN_PREFIX}{}", hex(&random::<TOKEN_BYTES>()?)))
 }
 
-/// What is kept of a token: a text that begins with `blake2b:`.
+/// The hash of a token: a text that begins with `blake2b:`.
 pub fn hash_token(token: &str) -> String {
     format!("{TOKEN_HASH_PREFIX}{}", hex(&digest(&[token.as_bytes()])))
 }
 
-/// Whether a text is what [`hash_token`] gives.
+/// Whether a text has the format of [`hash_token`].
 pub(crate) fn is_token_hash(hash: &str) -> bool {
     let digits = hash.strip_prefix(TOKEN_HASH_PREFIX);
     digits.is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
-/// Whether two secrets are the same, in a time that does not tell where they differ.
+/// Whether two secrets are equal, in constant time.
 pub(crate) fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.ct_eq(b).into()
 }
 
-/// A hash of several texts that tells where one ends and the next begins.
+/// A hash of several texts that includes their lengths.
 pub(crate) fn digest(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Blake2b::<U32>::new();
     if let [one] = parts {
@@ -81,10 +81,10 @@ pub(crate) fn digest(parts: &[&[u8]]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Bytes that nobody can guess.
+/// Cryptographically random bytes.
 ///
 /// # Errors
-/// A system without randomness.
+/// A system without a random number generator.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
     let mut bytes = [0; N];
     let filled = ring::default_provider().secure_random.fill(&mut bytes);
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_known_by_its_hash() {
+    fn a_password_is_verified_by_its_hash() {
         let hash = hash_password("correct horse").unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
         assert!(is_password_hash(&hash) && !is_password_hash("correct horse"));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_long_and_new_each_time() {
+    fn tokens_are_long_and_random() {
         let (token, other) = (new_token().unwrap(), new_token().unwrap());
         assert_ne!(token, other);
         assert_eq!(token.len(), TOKEN_PREFIX.len() + 64);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_do_not_run_together() {
+    fn digests_depend_on_lengths() {
         assert_ne!(digest(&[b"ab", b"c"]), digest(&[b"a", b"bc"]));
     }
 }

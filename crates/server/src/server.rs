@@ -1,20 +1,20 @@
-//! The server: opens the database, listens, gives every connection its thread, and ends all of them in good order.
+//! The server: opens the database, accepts connections, starts a thread for each, and shuts all of them down in order.
 
 use crate::audit::Audit;
-use crate::companion::Companion;
+use crate::authentication::Authenticator;
+use crate::component::Component;
 use crate::config::{Config, ConfigError};
-use crate::connection::{Connection, SOCKET, WAKER, no_place};
-use crate::entrance::Entrance;
-use crate::handshakes::Handshake;
+use crate::connection::{Connection, SOCKET, WAKER, refusal_frame};
+use crate::handshakes::HandshakePermit;
 use crate::http::Http;
+use crate::log_limit::FailureKind;
 use crate::login::Logins;
-use crate::noise::Kind;
-use crate::outbox::Outbox;
 use crate::producers::ProducerIds;
 use crate::rewrites::IDLE_MAX;
 use crate::secret;
-use crate::shared::Shared;
-use crate::socket::{Local, Peer, Socket};
+use crate::send_buffer::SendBuffer;
+use crate::socket::{LocalSocket, Peer, Socket};
+use crate::state::ServerState;
 use crate::tls;
 use mio::net::TcpListener;
 #[cfg(unix)]
@@ -37,11 +37,11 @@ const HTTP: Token = Token(12);
 const STOP: Token = Token(13);
 /// Pause when the system has no more files or memory for connections.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
-/// What ends after the grace does so within this, or is left behind.
+/// Extra time for connections after the grace period; those that are still open are abandoned.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
 impl Addresses {
-    /// A URL for clients of this machine; `None`: it listens nowhere.
+    /// A URL for clients on this machine; `None`: it does not listen.
     pub fn url(&self) -> Option<String> {
         let tcp = self.tcp.map(|mut address| {
             if address.ip().is_unspecified() {
@@ -57,7 +57,7 @@ impl Addresses {
     }
 }
 
-/// A server that is running. It ends when it is [shut down](Server::shutdown) or dropped.
+/// A running server. It ends when it is [shut down](Server::shutdown) or dropped.
 ///
 /// ```
 /// use tapedb_server::{Config, Server};
@@ -76,45 +76,45 @@ impl Addresses {
 /// ```
 #[derive(Debug)]
 pub struct Server {
-    shared: Arc<Shared>,
+    state: Arc<ServerState>,
     addresses: Addresses,
     stop: Arc<Waker>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// The command takes them out of the configuration; a program of somebody else's that leaves them in would copy nothing.
-const COPIES_ARE_NOT_OURS: &str = "`copy_topics` are copied by `tapedb server`; a server alone knows no topics: leave them \
-                                   out, and start a `tapedb_topic_copy::Copier` for each beside it";
+/// `tapedb server` removes these settings from its configuration; another program that sets them would copy nothing.
+const COPIES_NOT_SUPPORTED: &str = "`copy_topics` is implemented by `tapedb server`; a server alone does not support topics: remove \
+                                   the setting, and start a `tapedb_topic_copy::Copier` for each topic beside the server";
 
-/// As the copies.
-const PROCESSORS_ARE_NOT_OURS: &str = "`keep_awake` is kept by `tapedb server`; a server alone leaves processors alone: leave it \
-                                       out, and hold a `tapedb_shm::Awake` beside it";
+/// Like the copies.
+const KEEP_AWAKE_NOT_SUPPORTED: &str = "`keep_awake` is implemented by `tapedb server`; a server alone does not support it: remove \
+                                       the setting, and hold a `tapedb_shm::Awake` beside the server";
 
-/// Where a server can be reached.
+/// The addresses of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Addresses {
-    /// Over TCP, with the port that was given or found.
+    /// Of TCP, with the configured port or the one that was assigned.
     pub tcp: Option<SocketAddr>,
     /// Whether TCP is encrypted.
     pub is_encrypted: bool,
-    /// Over this Unix socket.
+    /// Path of the Unix socket.
     pub unix: Option<PathBuf>,
-    /// Health and metrics, over HTTP.
+    /// Of health and metrics, over HTTP.
     pub http: Option<SocketAddr>,
 }
 
 /// Why a server does not start.
 #[derive(Debug)]
 pub enum ServerError {
-    /// It was told something that cannot be.
+    /// The configuration is not valid.
     Config(ConfigError),
-    /// The database does not open.
+    /// The database cannot be opened.
     Database(Error),
-    /// The system refused something.
+    /// The operating system refused something.
     System {
-        /// What was tried, and on what.
+        /// The operation, and its object.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -160,24 +160,25 @@ impl Server {
     /// Opens the database of the configuration for writing, and serves it.
     ///
     /// # Errors
-    /// [`ServerError`]: what contradicts itself, a database that another process has open, an address in use.
+    /// [`ServerError`]: a configuration with a contradiction, a database that another process has open, an address in
+    /// use.
     pub fn start(config: Config) -> Result<Self, ServerError> {
         config.check()?;
         let db = Database::open(&config.database)?;
         Self::start_with(config, db)
     }
 
-    /// Serves a database that is open already: what this process does with it, clients see, and the other way round.
+    /// Serves an open database: clients see the changes of this process, and this process those of clients.
     ///
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_with(config: Config, db: Database) -> Result<Self, ServerError> {
         config.check()?;
         if !config.copy_topics.is_empty() {
-            return Err(ConfigError(COPIES_ARE_NOT_OURS.into()).into());
+            return Err(ConfigError(COPIES_NOT_SUPPORTED.into()).into());
         }
         if config.keep_awake {
-            return Err(ConfigError(PROCESSORS_ARE_NOT_OURS.into()).into());
+            return Err(ConfigError(KEEP_AWAKE_NOT_SUPPORTED.into()).into());
         }
         let encryption = config.tls.as_ref().map(tls::server_config).transpose()?;
         let logins = Arc::new(Logins::new(config.users.clone(), &config.limits)?);
@@ -190,68 +191,67 @@ impl Server {
         let (acceptor, stop) = Acceptor::new(&config, encryption)?;
         let addresses = acceptor.addresses(is_encrypted);
         db.announce(addresses.url().as_deref());
-        let shared = Arc::new(Shared::new(config, db, audit, logins, epoch, producers));
+        let state = Arc::new(ServerState::new(config, db, audit, logins, epoch, producers));
         let stop = Arc::new(stop);
         let accept = {
-            let shared = shared.clone();
-            move || acceptor.run(&shared)
+            let state = state.clone();
+            move || acceptor.run(&state)
         };
         let thread = thread::Builder::new().name("tape-accept".into()).spawn(accept);
         let acceptor = Some(thread.map_err(system("begin a thread"))?);
-        Ok(Self { shared, addresses, stop, acceptor })
+        Ok(Self { state, addresses, stop, acceptor })
     }
 
-    /// Where it can be reached.
+    /// Its addresses.
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 
-    /// The database that it serves.
+    /// The database.
     pub fn database(&self) -> &Database {
-        &self.shared.db
+        &self.state.db
     }
 
-    /// Reads the users file again. Rights and limits hold for those who are connected too: live cursors and loads of streams
-    /// that they may not read or write any more end, and so does the connection of whoever has been removed, or whose
-    /// password or token has.
+    /// Reloads the users file. Rights and limits apply to connected clients too: live cursors and loads of streams that
+    /// a user may not read or write any more end, and so does a connection whose user, password or token was removed.
     ///
     /// # Errors
-    /// What is wrong with the file; the users stay what they were.
+    /// The error in the file; the users stay unchanged.
     pub fn reload_users(&self) -> Result<(), ConfigError> {
-        self.shared.logins.reload()?;
-        self.shared.wake_all();
+        self.state.logins.reload()?;
+        self.state.wake_all();
         Ok(())
     }
 
-    /// The same users for another protocol; they are read again with those of the server.
-    pub fn entrance(&self) -> Entrance {
-        Entrance::of(self.shared.logins.clone())
+    /// Authentication with the same users for another protocol; it follows reloads of the server's users.
+    pub fn authenticator(&self) -> Authenticator {
+        Authenticator::new(self.state.logins.clone())
     }
 
-    /// Shows what runs beside it, for as long as the server runs.
-    pub fn accompany(&self, companion: Arc<dyn Companion>) {
-        self.shared.accompany(companion);
+    /// Adds a component to the metrics and the health, until the server ends.
+    pub fn add_component(&self, component: Arc<dyn Component>) {
+        self.state.add_component(component);
     }
 
-    /// Connections now.
+    /// Open connections.
     pub fn connections(&self) -> usize {
-        self.shared.connections()
+        self.state.connections()
     }
 
-    /// Takes no more connections, tells those there are, lets them finish what they have begun for as long as the
-    /// configuration grants, and ends. Returns how many were left behind: blocked by the disk, most likely.
+    /// Stops accepting connections, notifies the open ones, lets them finish their requests within the configured grace
+    /// period, and ends. Returns the number of abandoned connections: most likely blocked by the disk.
     pub fn shutdown(mut self) -> usize {
         self.stop_all()
     }
 
     fn stop_all(&mut self) -> usize {
         let Some(acceptor) = self.acceptor.take() else { return 0 };
-        self.shared.stopping.store(true, Ordering::Release);
-        // Its thread looks up now and then if it cannot be woken.
+        self.state.stopping.store(true, Ordering::Release);
+        // If it cannot be woken, its thread checks the flag regularly.
         let _ = self.stop.wake();
         let _ = acceptor.join();
-        self.shared.db.announce(None);
-        self.shared.stop(self.shared.config.shutdown_grace() + LAST_WAIT)
+        self.state.db.announce(None);
+        self.state.stop(self.state.config.shutdown_grace() + LAST_WAIT)
     }
 }
 
@@ -261,7 +261,7 @@ impl Drop for Server {
     }
 }
 
-/// Opens every stream, so that upkeep looks after it. One that does not open keeps the others from nothing.
+/// Opens every stream, so that its maintenance runs. A stream that cannot be opened does not stop the others.
 fn open_streams(db: &Database) -> Result<(), Error> {
     for name in db.streams()? {
         match db.stream(&name) {
@@ -275,7 +275,7 @@ fn open_streams(db: &Database) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes connections in.
+/// Accepts connections.
 struct Acceptor {
     poll: Poll,
     tcp: Option<TcpListener>,
@@ -306,9 +306,7 @@ impl Acceptor {
         let unix = config.unix_socket.as_deref().map(|path| listen_unix(path, &poll)).transpose()?;
         #[cfg(not(unix))]
         if config.unix_socket.is_some() {
-            return Err(
-                ConfigError("this system has no Unix sockets; leave `unix_socket` away".into()).into()
-            );
+            return Err(ConfigError("this system has no Unix sockets; remove `unix_socket`".into()).into());
         }
         let pages = Http::default();
         Ok((
@@ -334,10 +332,10 @@ impl Acceptor {
         Addresses { tcp: address(&self.tcp), is_encrypted, unix, http: address(&self.http) }
     }
 
-    fn run(mut self, shared: &Arc<Shared>) {
+    fn run(mut self, state: &Arc<ServerState>) {
         let mut events = Events::with_capacity(16);
-        while !shared.is_stopping() {
-            // The time-out is for the case that waking fails.
+        while !state.is_stopping() {
+            // The timeout is for the case that waking fails.
             match self.poll.poll(&mut events, Some(Duration::from_secs(1))) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
                     tracing::error!(%error, "cannot wait for connections");
@@ -345,27 +343,28 @@ impl Acceptor {
                 }
                 _ => {}
             }
-            self.accept_all(shared);
-            shared.db.forget_idle_rewrites(IDLE_MAX);
+            self.accept_all(state);
+            state.db.forget_idle_rewrites(IDLE_MAX);
         }
     }
 
-    /// Takes in all who wait. When the system has no room for more, the rest is tried again soon.
-    fn accept_all(&self, shared: &Arc<Shared>) {
+    /// Accepts all pending connections. When the system has no resources for more, it tries again soon.
+    fn accept_all(&self, state: &Arc<ServerState>) {
         let each = |accept: &dyn Fn() -> io::Result<()>| {
             loop {
                 match accept() {
-                    Ok(()) if shared.is_stopping() => return,
+                    Ok(()) if state.is_stopping() => return,
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                     Err(error) if is_of_peer(&error) => {}
                     Err(error) => {
-                        if let Some(held_back) = shared.noise.admits(Kind::System, std::time::Instant::now())
+                        if let Some(held_back) =
+                            state.log_limit.admits(FailureKind::System, std::time::Instant::now())
                         {
-                            tracing::error!(%error, held_back, "cannot take connections in");
+                            tracing::error!(%error, held_back, "cannot accept connections");
                         }
                         thread::sleep(SHORTAGE_PAUSE);
-                        if shared.is_stopping() {
+                        if state.is_stopping() {
                             return;
                         }
                     }
@@ -375,7 +374,7 @@ impl Acceptor {
         if let Some(tcp) = &self.tcp {
             each(&|| {
                 let (socket, address) = tcp.accept()?;
-                self.take_in(shared, Socket::Tcp(socket), Peer::Tcp(address));
+                self.accept(state, Socket::Tcp(socket), Peer::Tcp(address));
                 Ok(())
             });
         }
@@ -383,45 +382,45 @@ impl Acceptor {
         if let Some((unix, _)) = &self.unix {
             each(&|| {
                 let (socket, _) = unix.accept()?;
-                self.take_in(shared, Socket::Unix(Local::new(socket)), Peer::Unix);
+                self.accept(state, Socket::Unix(LocalSocket::new(socket)), Peer::Unix);
                 Ok(())
             });
         }
         if let Some(http) = &self.http {
             each(&|| {
                 let (socket, _) = http.accept()?;
-                self.pages.serve(socket.into(), shared.clone());
+                self.pages.serve(socket.into(), state.clone());
                 Ok(())
             });
         }
     }
 
-    fn take_in(&self, shared: &Arc<Shared>, socket: Socket, peer: Peer) {
-        shared.metrics.connections_accepted.one();
-        let limits = &shared.config.limits;
-        let place = match shared.handshakes.take(peer.ip(), limits) {
-            Ok(place) => place,
-            Err(why) => return self.turn_away(shared, &socket, peer, why),
+    fn accept(&self, state: &Arc<ServerState>, socket: Socket, peer: Peer) {
+        state.metrics.connections_accepted.one();
+        let limits = &state.config.limits;
+        let permit = match state.handshakes.take(peer.ip(), limits) {
+            Ok(permit) => permit,
+            Err(why) => return self.refuse(state, &socket, peer, why),
         };
-        if shared.connections() >= limits.connections_max {
-            return self.turn_away(
-                shared,
+        if state.connections() >= limits.connections_max {
+            return self.refuse(
+                state,
                 &socket,
                 peer,
-                "it has all the connections that it may have; try again later",
+                "it has reached its limit of connections; try again later",
             );
         }
-        if let Err(error) = self.begin(shared, socket, peer, place) {
-            shared.warn(Kind::System, peer, &format!("cannot serve a connection: {error}"));
+        if let Err(error) = self.begin(state, socket, peer, permit) {
+            state.warn(FailureKind::System, peer, &format!("cannot serve a connection: {error}"));
         }
     }
 
     fn begin(
         &self,
-        shared: &Arc<Shared>,
+        state: &Arc<ServerState>,
         mut socket: Socket,
         peer: Peer,
-        place: Handshake,
+        permit: HandshakePermit,
     ) -> io::Result<()> {
         socket.set_no_delay()?;
         let tls = match (&self.encryption, peer) {
@@ -433,29 +432,29 @@ impl Acceptor {
         let poll = Poll::new()?;
         poll.registry().register(&mut socket, SOCKET, Interest::READABLE)?;
         let waker = Waker::new(poll.registry(), WAKER)?;
-        let outbox = Outbox::new(socket, tls, shared.config.limits.outbox_bytes_max);
-        let Some(handle) = shared.join(peer, outbox, waker) else { return Ok(()) };
-        let connection = Connection::new(shared.clone(), handle.clone(), poll, place);
+        let send_buffer = SendBuffer::new(socket, tls, state.config.limits.outbox_bytes_max);
+        let Some(handle) = state.register(peer, send_buffer, waker) else { return Ok(()) };
+        let connection = Connection::new(state.clone(), handle.clone(), poll, permit);
         let spawned =
             thread::Builder::new().name(format!("tape-{}", handle.id)).spawn(move || connection.run());
         if spawned.is_err() {
-            shared.leave(&handle);
+            state.remove(&handle);
         }
         spawned.map(drop)
     }
 
-    /// Says why, as far as that gets through, and closes.
-    fn turn_away(&self, shared: &Shared, socket: &Socket, peer: Peer, why: &str) {
-        shared.metrics.connections_refused.one();
-        shared.warn(Kind::Full, peer, why);
+    /// Sends the reason, if possible, and closes the connection.
+    fn refuse(&self, state: &ServerState, socket: &Socket, peer: Peer, why: &str) {
+        state.metrics.connections_refused.one();
+        state.warn(FailureKind::Full, peer, why);
         if self.encryption.is_none() || peer == Peer::Unix {
-            let _ = socket.write(&[IoSlice::new(&no_place(why))]);
+            let _ = socket.write(&[IoSlice::new(&refusal_frame(why))]);
         }
         socket.end();
     }
 }
 
-/// Whether it was one connection that failed, not accepting.
+/// Whether a single connection failed, and not the listener.
 fn is_of_peer(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
@@ -465,7 +464,7 @@ fn path_of(path: Option<&Path>) -> String {
     path.map_or(String::new(), |path| path.display().to_string())
 }
 
-/// The file of a Unix socket, gone when the server ends.
+/// The file of a Unix socket, removed when the server ends.
 #[derive(Debug)]
 struct SocketFile(PathBuf);
 
@@ -475,37 +474,38 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens on a Unix socket. It is made in a directory that only we can enter, and moved to its place when only we can open
-/// it, so there is no moment at which others could. One that a killed server has left is replaced.
+/// Listens on a Unix socket. The socket is created in a directory that only its owner can enter, and moved to its path
+/// after its mode is set, so other users cannot open it at any moment. A socket that a killed server has left is
+/// replaced.
 #[cfg(unix)]
 fn listen_unix(path: &Path, poll: &Poll) -> Result<(UnixListener, SocketFile), ServerError> {
     use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
-    let told = |error| system(format!("listen on {}", path.display()))(error);
+    let fail = |error| system(format!("listen on {}", path.display()))(error);
     match fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(told(io::Error::new(
+            return Err(fail(io::Error::new(
                 io::ErrorKind::AlreadyExists,
-                "there is a file that is no socket",
+                "a file exists there that is not a socket",
             )));
         }
         Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
-            return Err(told(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")));
+            return Err(fail(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")));
         }
         _ => {}
     }
-    let mut room = path.to_path_buf().into_os_string();
-    room.push(format!(".{}", std::process::id()));
-    let (room, listener) = (PathBuf::from(&room), PathBuf::from(room).join("s"));
-    fs::DirBuilder::new().mode(0o700).create(&room).map_err(told)?;
+    let mut private = path.to_path_buf().into_os_string();
+    private.push(format!(".{}", std::process::id()));
+    let (private, listener) = (PathBuf::from(&private), PathBuf::from(private).join("s"));
+    fs::DirBuilder::new().mode(0o700).create(&private).map_err(fail)?;
     let made = UnixListener::bind(&listener)
         .and_then(|socket| fs::set_permissions(&listener, fs::Permissions::from_mode(0o600)).map(|()| socket))
         .and_then(|socket| fs::rename(&listener, path).map(|()| socket));
     if made.is_err() {
         let _ = fs::remove_file(&listener);
     }
-    fs::remove_dir(&room).map_err(told)?;
-    let mut socket = made.map_err(told)?;
+    fs::remove_dir(&private).map_err(fail)?;
+    let mut socket = made.map_err(fail)?;
     let file = SocketFile(path.to_path_buf());
-    poll.registry().register(&mut socket, UNIX, Interest::READABLE).map_err(told)?;
+    poll.registry().register(&mut socket, UNIX, Interest::READABLE).map_err(fail)?;
     Ok((socket, file))
 }

@@ -1,5 +1,4 @@
-//! The sockets of connections: whatever kind they are, they read and write without waiting. A Unix socket may become the bell of
-//! a pipe through shared memory.
+//! Sockets of connections, all non-blocking. A Unix socket may become the notifier of a pipe through shared memory.
 
 use mio::event::Source;
 use mio::unix::SourceFd;
@@ -15,37 +14,37 @@ use tapedb_shm::Pipe;
 pub(crate) enum Socket {
     Tcp(mio::net::TcpStream),
     #[cfg(unix)]
-    Unix(Local),
+    Unix(LocalSocket),
 }
 
-/// A Unix socket, and the pipe whose bell it has become, if it has.
+/// A Unix socket, and the pipe that it notifies, if there is one.
 #[derive(Debug)]
-pub(crate) struct Local {
+pub(crate) struct LocalSocket {
     socket: mio::net::UnixStream,
     pipe: OnceLock<Pipe>,
 }
 
-impl Local {
+impl LocalSocket {
     pub fn new(socket: mio::net::UnixStream) -> Self {
         Self { socket, pipe: OnceLock::new() }
     }
 }
 
-/// Bytes of a ring of shared memory, one each way: more than is in flight while both sides keep up, little enough to stay in the
-/// processor's cache.
+/// Bytes of a ring in shared memory, one for each direction: more than is in flight while both sides keep up, little
+/// enough for the processor's cache.
 const RING_BYTES: usize = 512 << 10;
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// A program on some machine.
+    /// A program, possibly on another machine.
     Tcp(SocketAddr),
-    /// A program on this machine that may open the socket's file.
+    /// A program on this machine that has access to the socket's file.
     Unix,
 }
 
 impl Peer {
-    /// Its address, for those who count by it.
+    /// Its address, for limits by address.
     pub fn ip(self) -> Option<IpAddr> {
         match self {
             Self::Tcp(address) => Some(address.ip()),
@@ -64,7 +63,7 @@ impl std::fmt::Display for Peer {
 }
 
 impl Socket {
-    /// Sends small things at once.
+    /// Disables Nagle's algorithm: small frames are sent at once.
     pub fn set_no_delay(&self) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => socket.set_nodelay(true),
@@ -73,33 +72,33 @@ impl Socket {
         }
     }
 
-    /// Has the poll tell of what comes and, where that is waited for, of room to write. (Told of it always, a thread would
-    /// be woken whenever a client at a Unix socket has read.)
-    pub fn reregister(&self, registry: &Registry, token: Token, waits_for_room: bool) -> io::Result<()> {
-        let interest = match waits_for_room {
+    /// Registers for readability and, if needed, for writability. (With permanent writability, the thread would be
+    /// woken whenever a client at a Unix socket has read.)
+    pub fn reregister(&self, registry: &Registry, token: Token, wants_writable: bool) -> io::Result<()> {
+        let interest = match wants_writable {
             true => Interest::READABLE | Interest::WRITABLE,
             false => Interest::READABLE,
         };
         let fd = match self {
             Self::Tcp(socket) => socket.as_raw_fd(),
-            // The bell rings for room too; room in the bell itself there is always.
+            // The notifier signals free space too, and is always writable itself.
             Self::Unix(local) if local.pipe.get().is_some() => return Ok(()),
             Self::Unix(local) => local.socket.as_raw_fd(),
         };
         SourceFd(&fd).reregister(registry, token, interest)
     }
 
-    /// Has all that follows go through shared memory, which is offered to the client now.
+    /// Switches the connection to shared memory, which is offered to the client.
     ///
     /// # Errors
-    /// The system's; [`io::ErrorKind::Unsupported`] where there is no Unix socket.
+    /// Errors of the system; [`io::ErrorKind::Unsupported`] for other sockets than Unix sockets.
     pub fn share_memory(&self) -> io::Result<()> {
         let Self::Unix(local) = self else { return Err(io::ErrorKind::Unsupported.into()) };
         let pipe = Pipe::offer(local.socket.as_fd().try_clone_to_owned()?, RING_BYTES)?;
         local.pipe.set(pipe).map_err(|_| io::ErrorKind::AlreadyExists.into())
     }
 
-    /// The shared memory, if there is any.
+    /// The shared memory, if the connection uses it.
     pub fn pipe(&self) -> Option<&Pipe> {
         match self {
             Self::Tcp(_) => None,
@@ -107,19 +106,19 @@ impl Socket {
         }
     }
 
-    /// Reads what has come; `WouldBlock` when nothing has.
-    pub fn read(&self, room: &mut [u8]) -> io::Result<usize> {
+    /// Reads received bytes; `WouldBlock` when there are none.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         retry(|| match self {
-            Self::Tcp(socket) => (&mut &*socket).read(room),
+            Self::Tcp(socket) => (&mut &*socket).read(buffer),
             #[cfg(unix)]
             Self::Unix(local) => match local.pipe.get() {
-                Some(pipe) => pipe.read(room),
-                None => (&mut &local.socket).read(room),
+                Some(pipe) => pipe.read(buffer),
+                None => (&mut &local.socket).read(buffer),
             },
         })
     }
 
-    /// Writes as much as there is room for; `WouldBlock` when there is none.
+    /// Writes as many bytes as the socket takes; `WouldBlock` when it takes none.
     pub fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         retry(|| match self {
             Self::Tcp(socket) => (&mut &*socket).write_vectored(parts),
@@ -131,9 +130,9 @@ impl Socket {
         })
     }
 
-    /// Says that nothing more will be written.
+    /// Shuts the writing direction down.
     pub fn end(&self) {
-        // It may be gone already.
+        // The peer may have disconnected already.
         let _ = match self {
             Self::Tcp(socket) => socket.shutdown(Shutdown::Write),
             #[cfg(unix)]

@@ -1,22 +1,22 @@
-//! How the server is, as one JSON object: at `/status`, and for clients who ask over the protocol.
+//! The status of the server as one JSON object: at `/status`, and over the protocol.
 
-use crate::flows::Traffic;
 use crate::histogram::Histogram;
-use crate::look::{ClientRow, Look, Sees, StreamRow};
 use crate::process::Process;
-use crate::shared::Shared;
+use crate::snapshot::{ClientRow, Snapshot, StreamRow, Visibility};
+use crate::state::ServerState;
+use crate::traffic::Traffic;
 use crate::users::{May, User};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Beyond this share of a limit somebody should look.
+/// A limit that is used to this share is a warning.
 const NEARLY: f64 = 0.9;
-/// Less than this share of the disk is little.
+/// A smaller free share of the disk is a warning.
 const DISK_FREE_MIN: f64 = 0.05;
 
 #[derive(Serialize)]
 struct Status {
-    /// As `/health` says.
+    /// As in `/health`.
     status: &'static str,
     version: &'static str,
     uptime_seconds: u64,
@@ -26,9 +26,9 @@ struct Status {
     watches: u64,
     received_bytes: u64,
     sent_bytes: u64,
-    appended: crate::flows::Counts,
-    delivered: crate::flows::Counts,
-    /// How long appending takes, by durability; sending what was appended; catching up.
+    appended: crate::traffic::Counts,
+    delivered: crate::traffic::Counts,
+    /// Latencies of appending, by durability; of delivery to live cursors; of catching up.
     append: BTreeMap<&'static str, Latency>,
     delivery: Latency,
     catch_up: Latency,
@@ -37,7 +37,7 @@ struct Status {
     warnings: Vec<String>,
 }
 
-/// A distribution in short: ends of the ranges in which these shares lie, in seconds.
+/// Quantiles of a histogram: upper bounds of their ranges, in seconds.
 #[derive(Serialize)]
 struct Latency {
     count: u64,
@@ -58,24 +58,25 @@ impl Latency {
     }
 }
 
-impl Shared {
-    /// The status, as far as a user may see it: the streams he may see, and his own connection; all of them if he may administer
-    /// all streams.
+impl ServerState {
+    /// The status that is visible to a user: the user's streams and own connection; everything if the user may
+    /// administer all streams.
     pub fn status_for(&self, user: &User, connection: u64) -> String {
         let own = connection.to_string();
         let sees_all = user.may(May::Admin, "*");
-        self.status(&Sees {
+        self.status(&Visibility {
             stream: &|name| user.may_see(name),
             connection: &|connection| sees_all || connection == own,
         })
     }
 
-    /// The status, as far as somebody may see it.
-    pub fn status(&self, sees: &Sees<'_>) -> String {
-        let look = Look::at(self, sees);
-        let process = Process::look(&self.config.database);
-        let warnings = self.warnings(&look, &process, sees);
-        let Look { streams, clients, total, watches, received_bytes, sent_bytes, connections, .. } = look;
+    /// The status, as far as it is visible.
+    pub fn status(&self, visibility: &Visibility<'_>) -> String {
+        let snapshot = Snapshot::take(self, visibility);
+        let process = Process::measure(&self.config.database);
+        let warnings = self.warnings(&snapshot, &process, visibility);
+        let Snapshot { streams, clients, total, watches, received_bytes, sent_bytes, connections, .. } =
+            snapshot;
         let Traffic { appended, delivered } = total;
         let metrics = &self.metrics;
         let append =
@@ -102,35 +103,35 @@ impl Shared {
         serde_json::to_string(&status).unwrap_or_default() + "\n"
     }
 
-    fn warnings(&self, look: &Look, process: &Process, sees: &Sees<'_>) -> Vec<String> {
-        let mut warnings = look.warnings();
-        let problems = self.problems_beside();
+    fn warnings(&self, snapshot: &Snapshot, process: &Process, visibility: &Visibility<'_>) -> Vec<String> {
+        let mut warnings = snapshot.warnings();
+        let problems = self.component_problems();
         warnings.extend(
             problems
                 .into_iter()
-                .filter(|(name, _)| (sees.stream)(name))
+                .filter(|(name, _)| (visibility.stream)(name))
                 .map(|(name, why)| format!("{name}: {why}")),
         );
         let lost = self.metrics.messages_lost.get();
         if lost > 0 {
             warnings.push(format!(
-                "{lost} messages of transient streams were gone before live cursors were sent them"
+                "{lost} messages of transient streams were dropped before they were sent to live cursors"
             ));
         }
         let mismatches = tapedb_engine::seal_mismatches();
         if mismatches > 0 {
             warnings.push(format!(
-                "{mismatches} blocks did not come back as they were made; see the log, and report it"
+                "{mismatches} blocks were not decoded to their input; see the log, and report it"
             ));
         }
         let most = self.config.limits.connections_max;
-        if look.connections as f64 >= most as f64 * NEARLY {
-            warnings.push(format!("{} of {most} connections are in use", look.connections));
+        if snapshot.connections as f64 >= most as f64 * NEARLY {
+            warnings.push(format!("{} of {most} connections are in use", snapshot.connections));
         }
         if let (Some(open), Some(most)) = (process.open_files, process.open_files_max)
             && open as f64 >= most as f64 * NEARLY
         {
-            warnings.push(format!("{open} of {most} files are open; raise the limit (ulimit -n)"));
+            warnings.push(format!("{open} of {most} files are open; mark_due the limit (ulimit -n)"));
         }
         if let (Some(free), Some(total)) = (process.disk_free_bytes, process.disk_total_bytes)
             && (free as f64) < total as f64 * DISK_FREE_MIN

@@ -1,31 +1,32 @@
-//! How often a password may be wrong: a user has some failures free from each address, and gets one back every so often.
+//! Limits wrong passwords: a user has some failures free from each address, and gets one back at a fixed rate.
 //!
-//! It is counted by user and address: who is wrong keeps out neither other users behind the same address (a gateway's, a proxy's) nor the
-//! user elsewhere. Clients of this machine are not counted: what one program gets wrong shall not stop another's. Nor are tokens, which
-//! nobody can guess. Who has none free waits, one after the other, rather than being refused; only behind many who wait already it is.
+//! Failures are counted by user and address: wrong passwords of one user neither block other users behind the same
+//! address (of a gateway or proxy), nor the same user at another address. Clients on this machine are not limited:
+//! mistakes of one program must not stop another. Neither are tokens, which cannot be guessed. A login without a free
+//! failure is delayed, one after the other, rather than refused; it is refused only when many others wait already.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// Pairs whose failures are counted; beyond, those that have been quiet for longest are forgotten.
+/// Pairs of user and address that are counted; above this number, those without recent failures are removed.
 const PAIRS_MAX: usize = 4096;
-/// Nobody waits longer: clients would not wait for the answer.
+/// The longest delay: clients would not wait longer for the answer.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Failures by user and address. An IPv6 address counts as its network of 64 bits, all of which one machine can have.
+/// Failures by user and address. An IPv6 address counts as its 64-bit network, which one machine can have completely.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     failures_max: u32,
     forgotten_after: Duration,
-    /// When each pair will have all its failures back: the more of them, the later.
+    /// When each pair will have all its failures back: more failures, later time.
     full_at: HashMap<Pair, Instant>,
-    /// Names may be long.
+    /// Names may be long, so only their hash is stored.
     names: RandomState,
 }
 
-/// A user, hashed, and an address.
+/// The hash of a user's name, and an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Pair(u64, IpAddr);
 
@@ -35,7 +36,7 @@ impl Throttle {
         Self { failures_max, forgotten_after, full_at: HashMap::new(), names: RandomState::new() }
     }
 
-    /// How long a login has to wait; `None`: it is refused. Who has to wait has counted as a failure already.
+    /// How long a login must wait; `None`: it is refused. A delayed login is counted as a failure in advance.
     pub fn admit(&mut self, user: &str, address: Option<IpAddr>, now: Instant) -> Option<Duration> {
         let left = self.left(user, address, now);
         if left > WAIT_MAX {
@@ -47,7 +48,7 @@ impl Throttle {
         Some(left)
     }
 
-    /// How long it takes until the user has a failure free there.
+    /// The time until the user has a failure free from this address.
     pub fn left(&self, user: &str, address: Option<IpAddr>, now: Instant) -> Duration {
         let full_at = self.pair(user, address).and_then(|pair| self.full_at.get(&pair));
         let spent = full_at.map_or(Duration::ZERO, |full_at| full_at.saturating_duration_since(now));
@@ -65,20 +66,20 @@ impl Throttle {
         *full_at = (*full_at).max(now) + self.forgotten_after;
     }
 
-    /// The user was right: what was wrong there before was his mistake.
+    /// A login succeeded: its earlier failures were mistakes, and are not counted any more.
     pub fn succeeded(&mut self, user: &str, address: Option<IpAddr>) {
         if let Some(pair) = self.pair(user, address) {
             self.full_at.remove(&pair);
         }
     }
 
-    /// What is counted for; `None`: nothing.
+    /// The pair that is counted; `None`: not limited.
     fn pair(&self, user: &str, address: Option<IpAddr>) -> Option<Pair> {
         let address = network(address).filter(|_| !is_here(address))?;
         Some(Pair(self.names.hash_one(user), address))
     }
 
-    /// Forgets who is in the clear; if nobody is, the half that is nearest to it.
+    /// Removes pairs without counted failures; if there are none, the half with the fewest.
     fn forget(&mut self, now: Instant) {
         self.full_at.retain(|_, full_at| *full_at > now);
         if self.full_at.len() >= PAIRS_MAX {
@@ -91,12 +92,12 @@ impl Throttle {
     }
 }
 
-/// Whether it is an address of this machine alone.
+/// Whether it is an address of this machine.
 fn is_here(address: Option<IpAddr>) -> bool {
     address.is_none_or(|address| address.to_canonical().is_loopback())
 }
 
-/// What counts as one address.
+/// The address, or network, that is counted as one.
 pub(crate) fn network(address: Option<IpAddr>) -> Option<IpAddr> {
     Some(match address?.to_canonical() {
         IpAddr::V6(address) => {
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_come_back_with_time() {
+    fn failures_expire() {
         let now = Instant::now();
         let mut throttle = Throttle::new(2, 100);
         let there = address("192.0.2.1");
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(throttle.admit("ann", there, now), Some(MS(0)));
         throttle.failed("ann", there, now);
         assert_eq!(throttle.left("ann", there, now), MS(100));
-        assert_eq!(throttle.left("ann", there, now + MS(100)), MS(0), "one is back");
+        assert_eq!(throttle.left("ann", there, now + MS(100)), MS(0), "one has expired");
         for (user, from) in [("bob", there), ("ann", address("192.0.2.2"))] {
             assert_eq!(throttle.left(user, from, now), MS(0), "{user} from {from:?}");
         }
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_waits_behind_those_who_do_and_not_for_long() {
+    fn delayed_logins_queue_up_to_a_limit() {
         let now = Instant::now();
         let mut throttle = Throttle::new(1, 2000);
         let there = address("192.0.2.1");

@@ -1,4 +1,4 @@
-//! Encryption: TLS 1.3 with the server's certificate.
+//! TLS 1.3 with the server's certificate.
 
 use crate::config::{ConfigError, Tls};
 use rustls::pki_types::pem::PemObject;
@@ -12,18 +12,18 @@ use std::sync::Arc;
 /// # Errors
 /// Files that cannot be read, are not PEM, or do not belong together.
 pub(crate) fn server_config(tls: &Tls) -> Result<Arc<ServerConfig>, ConfigError> {
-    let told = |path: &Path, what: String| ConfigError(format!("{}: {what}", path.display()));
+    let fail = |path: &Path, what: String| ConfigError(format!("{}: {what}", path.display()));
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&tls.certificate)
         .and_then(Iterator::collect)
-        .map_err(|error| told(&tls.certificate, format!("cannot read the certificate: {error}")))?;
+        .map_err(|error| fail(&tls.certificate, format!("cannot read the certificate: {error}")))?;
     if chain.is_empty() {
-        return Err(told(&tls.certificate, "there is no certificate in it; it must be PEM".into()));
+        return Err(fail(&tls.certificate, "it contains no certificate; it must be PEM".into()));
     }
     let key = PrivateKeyDer::from_pem_file(&tls.key)
-        .map_err(|error| told(&tls.key, format!("cannot read the private key: {error}")))?;
+        .map_err(|error| fail(&tls.key, format!("cannot read the private key: {error}")))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-        .map_err(|error| told(&tls.certificate, format!("certificate and key cannot be used: {error}")))?;
+        .map_err(|error| fail(&tls.certificate, format!("certificate and key cannot be used: {error}")))?;
     Ok(Arc::new(config))
 }

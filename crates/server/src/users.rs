@@ -1,4 +1,4 @@
-//! Who may do what: the users file.
+//! Users and their rights: the users file.
 //!
 //! ```toml
 //! [[user]]
@@ -9,7 +9,7 @@
 //! limits = { connections_max = 10 }
 //! ```
 //!
-//! A user named `anonymous` is whoever does not say who he is; without one, everybody must.
+//! The user `anonymous` is every client without credentials; without this user, credentials are required.
 
 use crate::config::ConfigError;
 use crate::pattern;
@@ -19,10 +19,10 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::{fs, io};
 
-/// The user whom nobody needs to log in as.
+/// The user of clients without credentials.
 pub const ANONYMOUS: &str = "anonymous";
 const NAME_BYTES_MAX: usize = 80;
-/// A longer file is no users file.
+/// A longer file is refused.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// All users of a server.
@@ -34,31 +34,31 @@ pub struct Users {
     pub users: Vec<User>,
 }
 
-/// One who may connect.
+/// A user.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
-    /// What he is called: 1 to 80 bytes without control characters.
+    /// The name: 1 to 80 bytes without control characters.
     pub name: String,
-    /// What is kept of his password ([`hash_password`](crate::hash_password)).
+    /// The hash of the password ([`hash_password`](crate::hash_password)).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub password: Option<String>,
-    /// His tokens: for programs, each of which can be given one of its own.
+    /// Tokens for programs; each program can have its own.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tokens: Vec<Token>,
-    /// What he may do. Nothing, if this is empty.
+    /// Rights. None, if this is empty.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rights: Vec<Right>,
-    /// What is too much of him, where it is not what the configuration says.
+    /// Limits of the user, where they differ from the configuration.
     #[serde(skip_serializing_if = "UserLimits::is_empty", default)]
     pub limits: UserLimits,
 }
 
-/// What is kept of a token.
+/// The hash of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
-    /// What it is called: so that it can be taken away again.
+    /// Its name, by which it can be removed.
     pub name: String,
     /// Its hash ([`hash_token`](crate::hash_token)).
     pub hash: String,
@@ -68,13 +68,13 @@ pub struct Token {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Right {
-    /// Which streams, by name: `*` stands for any text, `?` for one character.
+    /// Names of streams: `*` matches any text, `?` one character.
     pub streams: String,
-    /// What he may do with them.
+    /// Allowed operations.
     pub may: Vec<May>,
 }
 
-/// Something that a user may do with a stream.
+/// An operation on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum May {
@@ -88,17 +88,17 @@ pub enum May {
     Admin,
 }
 
-/// What is too much of one user; `None`: as the configuration says.
+/// Limits of one user; `None`: the configured limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UserLimits {
-    /// His connections at once.
+    /// Connections at once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub connections_max: Option<usize>,
-    /// His watches at once.
+    /// Watches at once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub watches_max: Option<usize>,
-    /// Bytes a second to and from him.
+    /// Bytes per second to and from the user.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bytes_per_second_max: Option<u64>,
 }
@@ -110,7 +110,7 @@ impl UserLimits {
 }
 
 impl May {
-    /// The word in the users file.
+    /// The name in the users file.
     pub fn word(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -122,18 +122,18 @@ impl May {
 }
 
 impl User {
-    /// Whether he may do something with a stream.
+    /// Whether the user may do something with a stream.
     pub fn may(&self, what: May, stream: &str) -> bool {
         self.rights.iter().any(|right| right.may.contains(&what) && pattern::matches(&right.streams, stream))
     }
 
-    /// Whether he may know that a stream is there.
+    /// Whether the user may see that a stream exists.
     pub fn may_see(&self, stream: &str) -> bool {
         [May::Read, May::Write, May::Admin].iter().any(|what| self.may(*what, stream))
     }
 
-    /// One who may do everything: whoever connects to a server without users.
-    pub(crate) fn almighty() -> Self {
+    /// A user with all rights: every client of a server without users.
+    pub(crate) fn unrestricted() -> Self {
         let may = vec![May::Read, May::Write, May::Create, May::Admin];
         let rights = vec![Right { streams: "*".into(), may }];
         Self { name: ANONYMOUS.into(), rights, ..Self::default() }
@@ -142,10 +142,10 @@ impl User {
     fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         if self.password.as_ref().is_some_and(|hash| !secret::is_password_hash(hash)) {
-            return Err("the password is no Argon2 hash; set it with `tapedb user passwd`".into());
+            return Err("the password is not an Argon2 hash; set it with `tapedb user passwd`".into());
         }
         if let Some(token) = self.tokens.iter().find(|token| !secret::is_token_hash(&token.hash)) {
-            return Err(format!("token {:?} is no hash; make it with `tapedb user token`", token.name));
+            return Err(format!("token {:?} is not a hash; create it with `tapedb user token`", token.name));
         }
         Ok(())
     }
@@ -153,7 +153,7 @@ impl User {
 
 fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
-        return Err(format!("a user's name has 1 to {NAME_BYTES_MAX} bytes and no control characters"));
+        return Err(format!("the name of a user has 1 to {NAME_BYTES_MAX} bytes and no control characters"));
     }
     Ok(())
 }
@@ -162,7 +162,7 @@ impl Users {
     /// Reads the users from TOML.
     ///
     /// # Errors
-    /// What the text says wrong, names that are there twice, and secrets that are not hashed.
+    /// An error in the text, a name that occurs twice, or a secret that is not hashed.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         let users: Self =
             toml::from_str(text).map_err(|error| ConfigError(error.to_string().trim_end().to_string()))?;
@@ -172,28 +172,29 @@ impl Users {
     /// Reads the users from a file.
     ///
     /// # Errors
-    /// When it cannot be read, and as [`from_toml`](Self::from_toml).
+    /// A file that cannot be read, and as [`from_toml`](Self::from_toml).
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let told = |what: String| ConfigError(format!("users file {}: {what}", path.display()));
-        let bytes =
-            fs::metadata(path).map_err(|error| told(format!("{error}; `tapedb user add` makes one")))?.len();
+        let fail = |what: String| ConfigError(format!("users file {}: {what}", path.display()));
+        let bytes = fs::metadata(path)
+            .map_err(|error| fail(format!("{error}; `tapedb user add` creates one")))?
+            .len();
         if bytes > FILE_BYTES_MAX {
-            return Err(told(format!("it has {bytes} bytes, where at most {FILE_BYTES_MAX} are believed")));
+            return Err(fail(format!("it has {bytes} bytes, where at most {FILE_BYTES_MAX} are allowed")));
         }
-        let text = fs::read_to_string(path).map_err(|error| told(error.to_string()))?;
-        Self::from_toml(&text).map_err(|error| told(error.0))
+        let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+        Self::from_toml(&text).map_err(|error| fail(error.0))
     }
 
-    /// Writes the users to a file in place of what it held, all or nothing; only its owner can read it, who stays the same.
+    /// Replaces the file atomically; only its owner can read it, and the owner stays the same.
     ///
     /// # Errors
-    /// When they contradict themselves, or the system refuses.
+    /// Contradictions in the users, or an error of the operating system.
     pub fn write(&self, path: &Path) -> Result<(), ConfigError> {
         self.check()?;
         let text = toml::to_string(self).map_err(|error| ConfigError(error.to_string()))?;
         let draft = path.with_extension("toml.draft");
         let written = write_private(&draft, text.as_bytes())
-            .and_then(|()| keep_owner(path, &draft))
+            .and_then(|()| copy_owner(path, &draft))
             .and_then(|()| fs::rename(&draft, path));
         written
             .map_err(|error| ConfigError(format!("cannot write the users file {}: {error}", path.display())))
@@ -204,7 +205,7 @@ impl Users {
         self.users.iter().find(|user| user.name == name)
     }
 
-    /// The user of that name, to be changed.
+    /// The user of that name, mutable.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut User> {
         self.users.iter_mut().find(|user| user.name == name)
     }
@@ -212,10 +213,10 @@ impl Users {
     fn check(&self) -> Result<(), ConfigError> {
         let mut seen = HashSet::new();
         for user in &self.users {
-            let told = |what: String| ConfigError(format!("user {:?}: {what}", user.name));
-            user.check().map_err(told)?;
+            let fail = |what: String| ConfigError(format!("user {:?}: {what}", user.name));
+            user.check().map_err(fail)?;
             if !seen.insert(&user.name) {
-                return Err(told("he is there twice; keep one".into()));
+                return Err(fail("the name occurs twice; remove one".into()));
             }
         }
         Ok(())
@@ -233,9 +234,9 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A file that root writes anew stays readable for the server that it is there for.
+/// A file that root writes again must stay readable for the server.
 #[cfg(unix)]
-fn keep_owner(old: &Path, new: &Path) -> io::Result<()> {
+fn copy_owner(old: &Path, new: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, chown};
     match (fs::metadata(old), fs::metadata(new)?) {
         (Ok(old), made) if (old.uid(), old.gid()) != (made.uid(), made.gid()) => {
@@ -246,7 +247,7 @@ fn keep_owner(old: &Path, new: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn keep_owner(_: &Path, _: &Path) -> io::Result<()> {
+fn copy_owner(_: &Path, _: &Path) -> io::Result<()> {
     Ok(())
 }
 
@@ -264,7 +265,7 @@ mod tests {
         rights = [{ streams = 'public', may = ['read'] }]";
 
     #[test]
-    fn rights_are_by_pattern() {
+    fn rights_match_patterns() {
         let users = Users::from_toml(TEXT).unwrap();
         let feed = users.get("feed").unwrap();
         assert!(feed.may(May::Write, "us.ticks") && feed.may(May::Create, "eu.ticks"));
@@ -272,11 +273,11 @@ mod tests {
         assert!(feed.may_see("us.ticks") && !feed.may_see("eu.ticks"));
         assert_eq!(feed.limits.connections_max, Some(3));
         assert!(!users.get(ANONYMOUS).unwrap().may_see("us.ticks"));
-        assert!(User::almighty().may(May::Admin, "anything"));
+        assert!(User::unrestricted().may(May::Admin, "anything"));
     }
 
     #[test]
-    fn a_file_is_written_whole_and_for_its_owner_only() {
+    fn a_file_is_written_atomically_for_its_owner_only() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("users.toml");
         let mut users = Users::from_toml(TEXT).unwrap();
@@ -294,17 +295,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        for (text, told) in [
+    fn errors_name_their_cause() {
+        for (text, fail) in [
             ("[[user]]\nname = ''", "1 to 80 bytes"),
-            ("[[user]]\nname = 'a'\n[[user]]\nname = 'a'", "user \"a\": he is there twice"),
+            ("[[user]]\nname = 'a'\n[[user]]\nname = 'a'", "user \"a\": the name occurs twice"),
             ("[[user]]\nname = 'a'\npassword = 'plain'", "tapedb user passwd"),
-            ("[[user]]\nname = 'a'\ntokens = [{ name = 't', hash = 'tape_1' }]", "token \"t\" is no hash"),
+            ("[[user]]\nname = 'a'\ntokens = [{ name = 't', hash = 'tape_1' }]", "token \"t\" is not a hash"),
             ("[[user]]\nname = 'a'\nrights = [{ streams = '*', may = ['fly'] }]", "unknown variant `fly`"),
             ("[[users]]\nname = 'a'", "unknown field `users`"),
         ] {
             let error = Users::from_toml(text).unwrap_err().to_string();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(fail), "{text}: {error}");
         }
     }
 }

@@ -1,105 +1,106 @@
-//! A live cursor's other end: what comes to a stream is pushed to one client, by whoever appends as long as the client keeps
-//! up, from the log files by the connection's thread when it does not.
+//! Watches: appends to a stream are pushed to one client, by the appending thread while the client keeps up, and from
+//! log files by the connection's thread when it does not.
 //!
-//! Always true, for each space: batches are pushed in order and without holes, each once; `next` is the sequence number
-//! after the last one pushed (or skipped, which the client is told). While a lane is `live`, only those who append push,
-//! under the lock; while it is not, only the connection's thread does, which reads without holding the lock. Nothing is
-//! pushed without credit, nor into an outbox that is full: then the lane is behind, and costs nobody anything.
+//! Always true, for each space: batches are pushed in order and without gaps, each once; `next` is the sequence number
+//! after the last pushed (or skipped, which the client is notified of) message. While a space is `live`, only appending
+//! threads push, under the lock; otherwise only the connection's thread does, which reads without the lock. Nothing is
+//! pushed without credit or into a full send buffer: then the space is behind, and delays no other client.
 
-use crate::account::{Account, Place};
-use crate::burst;
+use crate::coalesce;
 use crate::convert::{SYMBOL_BYTES_MAX, within};
-use crate::flows::{Flow, Way};
-use crate::shared::{Handle, Shared};
+use crate::handle::{ConnectionHandle, LiveCursor};
+use crate::quota::{Permit, UserQuota};
+use crate::state::ServerState;
+use crate::traffic::{Direction, TrafficCounter};
 use crate::users::{May, User};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 use tapedb_engine::{Durability, Error, LogError, Observer, Observing, Span, Stream, TailPosition};
 use tapedb_wire::{Credit, FRAME_HEADER_BYTES, Rest, ToClient, frame_header};
 
-/// Bytes read from the log at once for who is behind.
+/// Bytes read from the log at once for a watch that is behind.
 const READ_BYTES: usize = 256 << 10;
-/// Reads in a row for one watch, so that others of the connection have their turn.
+/// Reads in a row for one watch, so that other watches of the connection make progress.
 const READS_MAX: usize = 8;
 
-/// A watch, as those see it who append.
+/// A watch, for the threads that append.
 pub(crate) struct Watch {
-    shared: Arc<Shared>,
-    handle: Arc<Handle>,
-    account: Arc<Account>,
+    server: Arc<ServerState>,
+    handle: Arc<ConnectionHandle>,
+    quota: Arc<UserQuota>,
     channel: u32,
     stream: Stream,
     credit: Arc<Credit>,
-    /// The credit it began with.
+    /// The initial credit.
     window: u64,
-    /// It ends when it is so many bytes behind; 0: never.
+    /// It ends when it is more than this many bytes behind; 0: never.
     lag_bytes_max: u64,
     state: Mutex<State>,
-    /// What has been pushed; counted under the lock of `state`.
-    flow: Flow,
-    /// Whether the connection's thread has something to do.
+    /// Counts pushes, under the lock of `state`.
+    counter: TrafficCounter,
+    /// Whether there is work for the connection's thread.
     is_due: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
-    lanes: Vec<Lane>,
-    /// How many symbols the client has been told, or knew.
+    spaces: Vec<SpaceProgress>,
+    /// How many symbols the client has.
     symbols: u32,
-    /// Whether the client has to be told that the stream has changed.
+    /// Whether the client must be notified that the stream has changed.
     changed: bool,
-    /// The stream is gone, and what it is called now, if anything.
+    /// The stream was removed or renamed, with its new name.
     gone: Option<Option<String>>,
     /// Nothing more may be pushed.
     ended: bool,
 }
 
-/// One space.
+/// The progress of a watch in one space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Lane {
+struct SpaceProgress {
     next: u64,
     live: bool,
-    /// Bytes that came since it fell behind, without those that were pushed since.
+    /// Bytes appended since it fell behind, minus those pushed since.
     behind_bytes: u64,
-    /// When it fell behind; `None` while it is live, and before it was for the first time.
+    /// When it fell behind; `None` while it is live, and before it was live for the first time.
     behind_since: Option<Instant>,
 }
 
-/// What begins a watch.
-pub(crate) struct Beginning {
-    pub shared: Arc<Shared>,
-    pub handle: Arc<Handle>,
-    pub account: Arc<Account>,
+/// The parameters of a new watch.
+pub(crate) struct WatchStart {
+    pub server: Arc<ServerState>,
+    pub handle: Arc<ConnectionHandle>,
+    pub quota: Arc<UserQuota>,
     pub channel: u32,
     pub stream: Stream,
     pub credit: Arc<Credit>,
     pub lag_bytes_max: u64,
-    /// First sequence number wanted, for each space.
+    /// First requested sequence number, for each space.
     pub from: Vec<u64>,
-    /// How many symbols the client knows.
+    /// How many symbols the client has.
     pub symbols: u32,
-    pub place: Place,
+    pub permit: Permit,
 }
 
-/// A watch, as the connection's thread has it.
-pub(crate) struct Follower {
+/// A watch, for the connection's thread.
+pub(crate) struct WatchDriver {
     watch: Arc<Watch>,
     positions: Vec<TailPosition>,
-    /// Ends with the follower, outside of all locks: who tells of batches waits for nothing here.
+    /// Dropped with the driver, outside of all locks: an observer's callback never waits for it.
     _observing: Observing,
-    _place: Place,
+    _permit: Permit,
 }
 
-/// What a follower has come to.
+/// The result of [`WatchDriver::step`].
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Nothing to do until something happens.
+    /// Nothing to do until the next notification.
     Idle,
     /// There is more to push.
     More,
-    /// The watch has ended, and the client has been told.
+    /// The watch has ended, and the client was notified.
     Ended,
 }
 
@@ -110,83 +111,71 @@ impl fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// The stream's name.
-    pub fn stream_name(&self) -> &str {
-        self.stream.name()
-    }
-
-    /// Messages that are in the stream and have not been pushed.
-    pub fn lag(&self) -> u64 {
-        let nexts: Vec<u64> = self.lock().lanes.iter().map(|lane| lane.next).collect();
-        let end = |space: usize| self.stream.log_begins(space as u32).map_or(0, |(_, end)| end);
-        nexts.iter().enumerate().map(|(space, next)| end(space).saturating_sub(*next)).sum()
-    }
-
-    /// Whether the stream has got a name under which the user may not read it.
+    /// Whether the stream was renamed to a name under which the user may not read it.
     fn is_out_of_reach(&self, user: &User) -> bool {
         matches!(&self.lock().gone, Some(Some(name)) if !user.may(May::Read, name))
     }
 
-    /// Says that the stream is not there any more, under its name. Nothing follows.
-    fn tell_gone(&self, renamed: Option<&str>) {
+    /// Notifies the client that the stream does not exist any more under its name. Nothing follows.
+    fn send_gone(&self, renamed: Option<&str>) {
         self.lock().ended = true;
-        self.tell(&ToClient::Gone { renamed });
+        self.send(&ToClient::Gone { renamed });
     }
 
-    /// Has the connection's thread look at it.
+    /// Wakes the connection's thread for this watch.
     fn wake(&self) {
-        self.raise();
+        self.mark_due();
         self.handle.wake();
     }
 
-    fn raise(&self) {
+    fn mark_due(&self) {
         self.is_due.store(true, Ordering::Release);
         self.handle.has_due.store(true, Ordering::Release);
     }
 
-    /// Whether so many bytes may be pushed now; their credit is spent then.
+    /// Whether so many bytes may be pushed now; if so, their credit is spent.
     fn admits(&self, bytes: usize) -> bool {
-        self.handle.outbox.has_room(bytes)
-            && self.account.meter.wait(Instant::now).is_zero()
+        self.handle.send_buffer.has_capacity(bytes)
+            && self.quota.rate_limit.wait(Instant::now).is_zero()
             && self.credit.spend(bytes as u64, self.window)
     }
 
-    /// Pushes batches. The lock is held, so that they come in order.
+    /// Pushes batches. The caller holds the lock, so that they are sent in order.
     fn push(&self, state: &mut State, space: u32, span: Span, batches: &[u8]) {
-        self.tell_changes(state);
+        self.send_changes(state);
         let Span { file, offset, first_sequence, .. } = span;
-        let head = grown_head(self.channel, [file, offset, first_sequence], space, batches.len());
-        burst::push(&self.handle, &[&head, batches]);
-        self.account.meter.count(batches.len() as u64, Instant::now);
-        self.flow.count(span.count, batches.len());
-        state.lanes[space as usize].next = span.next_sequence();
+        let head = push_header(self.channel, [file, offset, first_sequence], space, batches.len());
+        coalesce::push(&self.handle, &[&head, batches]);
+        self.quota.rate_limit.count(batches.len() as u64, Instant::now);
+        self.counter.count(span.count, batches.len());
+        state.spaces[space as usize].next = span.next_sequence();
     }
 
-    /// Tells of what the next batches may need: another schema, new symbols.
-    fn tell_changes(&self, state: &mut State) {
+    /// Sends changes that the next batches depend on: another schema, new symbols.
+    fn send_changes(&self, state: &mut State) {
         if state.changed {
             state.changed = false;
-            self.tell(&ToClient::Changed {});
+            self.send(&ToClient::Changed {});
         }
         if self.stream.symbol_count() > state.symbols {
-            self.tell_symbols(state);
+            self.send_symbols(state);
         }
     }
 
     #[cold]
-    fn tell_symbols(&self, state: &mut State) {
+    fn send_symbols(&self, state: &mut State) {
         let names = self.stream.symbols_from(state.symbols);
         let mut rest = &names[..];
         while !rest.is_empty() {
             let (now, later) = rest.split_at(within(rest, SYMBOL_BYTES_MAX));
             let texts = now.iter().map(String::as_str).collect();
-            self.tell(&ToClient::Symbols { from: state.symbols, names: texts });
+            self.send(&ToClient::Symbols { from: state.symbols, names: texts });
             state.symbols += now.len() as u32;
             rest = later;
         }
     }
 
-    fn tell(&self, message: &ToClient<'_>) {
+    fn send(&self, message: &ToClient<'_>) {
         let mut out = Vec::new();
         message.encode(self.channel, &mut out);
         self.handle.send(&[&out]);
@@ -197,37 +186,49 @@ impl Watch {
     }
 }
 
+impl LiveCursor for Watch {
+    fn stream_name(&self) -> &str {
+        self.stream.name()
+    }
+
+    fn lag(&self) -> u64 {
+        let nexts: Vec<u64> = self.lock().spaces.iter().map(|progress| progress.next).collect();
+        let end = |space: usize| self.stream.log_begins(space as u32).map_or(0, |(_, end)| end);
+        nexts.iter().enumerate().map(|(space, next)| end(space).saturating_sub(*next)).sum()
+    }
+}
+
 impl Observer for Watch {
     fn committed(&self, space: u32, span: Span, batch: &[u8]) {
         let mut state = self.lock();
-        let Some(lane) = state.lanes.get_mut(space as usize) else { return };
-        if span.next_sequence() <= lane.next {
+        let Some(progress) = state.spaces.get_mut(space as usize) else { return };
+        if span.next_sequence() <= progress.next {
             return;
         }
-        if !lane.live {
-            lane.behind_bytes += batch.len() as u64;
-            // The connection's thread may be waiting for credit that never comes.
-            if self.is_too_slow(*lane) {
+        if !progress.live {
+            progress.behind_bytes += batch.len() as u64;
+            // The connection's thread may be waiting for credit that never arrives.
+            if self.is_too_slow(*progress) {
                 drop(state);
                 self.wake();
             }
             return;
         }
-        // Of several threads that append, a later one may be here first.
-        let is_next = span.first_sequence == lane.next;
+        // When several threads append, a later batch may be here first.
+        let is_next = span.first_sequence == progress.next;
         if is_next && self.admits(batch.len()) {
             self.push(&mut state, space, span, batch);
-            self.shared.metrics.pushes_inline.one();
+            self.server.metrics.pushes_inline.one();
         } else {
-            (lane.live, lane.behind_bytes) = (false, batch.len() as u64);
-            lane.behind_since = Some(Instant::now());
+            (progress.live, progress.behind_bytes) = (false, batch.len() as u64);
+            progress.behind_since = Some(Instant::now());
             drop(state);
             self.wake();
         }
     }
 
     fn grown(&self) {
-        self.lock().lanes.iter_mut().for_each(|lane| lane.live = false);
+        self.lock().spaces.iter_mut().for_each(|progress| progress.live = false);
         self.wake();
     }
 
@@ -242,35 +243,36 @@ impl Observer for Watch {
     }
 }
 
-impl Follower {
-    /// Begins to watch; nothing is pushed before the first [`step`](Self::step).
-    pub fn new(beginning: Beginning) -> Self {
-        let Beginning {
-            shared,
+impl WatchDriver {
+    /// Begins a watch; nothing is pushed before the first [`step`](Self::step).
+    pub fn new(start: WatchStart) -> Self {
+        let WatchStart {
+            server,
             handle,
-            account,
+            quota,
             channel,
             stream,
             credit,
             lag_bytes_max,
             from,
             symbols,
-            place,
-        } = beginning;
-        let lane = |next: &u64| Lane { next: *next, live: false, behind_bytes: 0, behind_since: None };
+            permit,
+        } = start;
+        let progress =
+            |next: &u64| SpaceProgress { next: *next, live: false, behind_bytes: 0, behind_since: None };
         let state = State {
-            lanes: from.iter().map(lane).collect(),
+            spaces: from.iter().map(progress).collect(),
             symbols,
             changed: false,
             gone: None,
             ended: false,
         };
-        let flow = shared.flows.begin(Way::Out, stream.name(), &handle);
+        let counter = server.traffic.begin(Direction::Out, stream.name(), &handle.traffic);
         let watch = Arc::new(Watch {
-            flow,
-            shared,
+            counter,
+            server,
             handle,
-            account,
+            quota,
             channel,
             stream,
             window: credit.left(),
@@ -280,42 +282,43 @@ impl Follower {
             is_due: AtomicBool::new(false),
         });
         let _observing = watch.stream.observe(watch.clone());
-        watch.handle.watches.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&watch));
-        watch.raise();
+        let weak: Weak<Watch> = Arc::downgrade(&watch);
+        watch.handle.add_watch(weak);
+        watch.mark_due();
         let positions = from.iter().map(|next| TailPosition::at(*next)).collect();
-        Self { watch, positions, _observing, _place: place }
+        Self { watch, positions, _observing, _permit: permit }
     }
 
-    /// The stream that is followed.
+    /// The watched stream.
     pub fn stream(&self) -> &Stream {
         &self.watch.stream
     }
 
-    /// Whether there may be something to do.
+    /// Whether there may be work.
     pub fn is_due(&self) -> bool {
         self.watch.is_due.load(Ordering::Acquire)
     }
 
     /// More may be pushed than before.
-    pub fn note_room(&self) {
-        self.watch.raise();
+    pub fn note_capacity(&self) {
+        self.watch.mark_due();
     }
 
-    /// Pushes what there is to push, as far as there is room and credit. `buffer` is overwritten.
+    /// Pushes as much as capacity and credit allow. `buffer` is overwritten.
     ///
     /// # Errors
-    /// What ends the watch; the client has not been told.
+    /// An error that ends the watch; the client was not notified.
     pub fn step(&mut self, buffer: &mut Vec<u8>, user: &User) -> Result<Step, Error> {
-        // Before anything is looked at: what happens meanwhile raises it again.
+        // Cleared first: any later event sets it again.
         self.watch.is_due.store(false, Ordering::Release);
         if self.watch.is_out_of_reach(user) {
-            self.watch.tell_gone(None);
+            self.watch.send_gone(None);
             return Ok(Step::Ended);
         }
         for space in 0..self.positions.len() {
             for reads in 0.. {
                 if reads == READS_MAX {
-                    self.note_room();
+                    self.note_capacity();
                     return Ok(Step::More);
                 }
                 if !self.push_some(space, buffer)? {
@@ -326,39 +329,39 @@ impl Follower {
         let mut state = self.watch.lock();
         if let Some(renamed) = state.gone.take() {
             drop(state);
-            self.watch.tell_gone(renamed.as_deref().filter(|name| user.may_see(name)));
+            self.watch.send_gone(renamed.as_deref().filter(|name| user.may_see(name)));
             return Ok(Step::Ended);
         }
-        if state.changed && self.watch.handle.outbox.has_room(FRAME_HEADER_BYTES) {
-            self.watch.tell_changes(&mut state);
+        if state.changed && self.watch.handle.send_buffer.has_capacity(FRAME_HEADER_BYTES) {
+            self.watch.send_changes(&mut state);
         }
         Ok(Step::Idle)
     }
 
-    /// Ends the watch. Nothing is pushed any more when this returns.
+    /// Ends the watch. Nothing is pushed after this returns.
     pub fn end(self) {
         let mut state = self.watch.lock();
         state.ended = true;
-        state.lanes.clear();
+        state.spaces.clear();
     }
 
-    /// Pushes a piece from the log; `false`: there is none, or no room for it.
+    /// Pushes a range of the log; `false`: there is none, or no capacity for it.
     fn push_some(&mut self, space: usize, buffer: &mut Vec<u8>) -> Result<bool, Error> {
         let watch = &*self.watch;
-        let lane = watch.lock().lanes[space];
-        if lane.live {
+        let progress = watch.lock().spaces[space];
+        if progress.live {
             return Ok(false);
         }
-        watch.check_lag(lane)?;
-        if !watch.handle.outbox.has_room(1)
+        watch.check_lag(progress)?;
+        if !watch.handle.send_buffer.has_capacity(1)
             || watch.credit.left() == 0
-            || !watch.account.meter.wait(Instant::now).is_zero()
+            || !watch.quota.rate_limit.wait(Instant::now).is_zero()
         {
             return Ok(false);
         }
         let position = &mut self.positions[space];
-        if position.sequence() != lane.next {
-            *position = TailPosition::at(lane.next);
+        if position.sequence() != progress.next {
+            *position = TailPosition::at(progress.next);
         }
         let (before, bytes_max) = (*position, READ_BYTES.min(watch.credit.left() as usize));
         let span = match watch.stream.read_tail(space as u32, position, bytes_max, buffer) {
@@ -381,55 +384,56 @@ impl Watch {
     fn push_read(&self, space: usize, span: Span, batches: &[u8]) {
         let mut state = self.lock();
         self.push(&mut state, space as u32, span, batches);
-        let lane = &mut state.lanes[space];
-        lane.behind_bytes = lane.behind_bytes.saturating_sub(batches.len() as u64);
-        self.shared.metrics.pushes_from_files.one();
+        let progress = &mut state.spaces[space];
+        progress.behind_bytes = progress.behind_bytes.saturating_sub(batches.len() as u64);
+        self.server.metrics.pushes_from_files.one();
     }
 
-    /// All is pushed: from here on those who append push. Unless one has appended meanwhile, who found the lane behind.
+    /// Everything is pushed: from now on appending threads push, unless a batch was appended while the space was
+    /// behind.
     fn go_live(&self, space: usize) -> Result<bool, Error> {
         let next = {
             let mut state = self.lock();
-            let lane = &mut state.lanes[space];
-            (lane.live, lane.behind_bytes) = (true, 0);
-            if let Some(since) = lane.behind_since.take() {
-                self.shared.metrics.catch_up.record(since.elapsed());
+            let progress = &mut state.spaces[space];
+            (progress.live, progress.behind_bytes) = (true, 0);
+            if let Some(since) = progress.behind_since.take() {
+                self.server.metrics.catch_up.record(since.elapsed());
             }
-            lane.next
+            progress.next
         };
         let (_, end) = self.stream.log_begins(space as u32)?;
         let mut state = self.lock();
-        let lane = &mut state.lanes[space];
-        let is_behind = lane.live && lane.next == next && end > next;
+        let progress = &mut state.spaces[space];
+        let is_behind = progress.live && progress.next == next && end > next;
         if is_behind {
-            lane.live = false;
+            progress.live = false;
         }
         Ok(is_behind)
     }
 
-    /// Goes on behind messages that the log does not have any more, or that are damaged.
+    /// Continues after messages that the log does not contain any more, or that are damaged.
     fn skip(&self, space: usize, position: &mut TailPosition, error: Error) -> Result<bool, Error> {
         let Error::Log(log_error) = &error else { return self.unless_gone(error) };
         let next = match **log_error {
             LogError::Trimmed { .. } => self.stream.log_begins(space as u32)?.0,
-            // The position is behind what is damaged.
+            // The position is after the damage.
             LogError::Damaged { .. } => position.sequence(),
             _ => return Err(error),
         };
         let mut state = self.lock();
-        let lane = &mut state.lanes[space];
-        if next <= lane.next {
+        let progress = &mut state.spaces[space];
+        if next <= progress.next {
             return Err(error);
         }
         if self.stream.options().durability == Durability::Transient {
-            self.shared.metrics.messages_lost.add(next - lane.next);
+            self.server.metrics.messages_lost.add(next - progress.next);
         }
-        lane.next = next;
-        self.tell(&ToClient::Skipped { space: space as u32, next_sequence: next });
+        progress.next = next;
+        self.send(&ToClient::Skipped { space: space as u32, next_sequence: next });
         Ok(true)
     }
 
-    /// That the stream is gone is told by who removes it.
+    /// The notification that the stream was removed comes from the thread that removes it.
     fn unless_gone(&self, error: Error) -> Result<bool, Error> {
         match error {
             Error::Deleted { .. } | Error::Renamed { .. } => Ok(false),
@@ -437,16 +441,16 @@ impl Watch {
         }
     }
 
-    fn is_too_slow(&self, lane: Lane) -> bool {
-        self.lag_bytes_max > 0 && lane.behind_bytes > self.lag_bytes_max
+    fn is_too_slow(&self, progress: SpaceProgress) -> bool {
+        self.lag_bytes_max > 0 && progress.behind_bytes > self.lag_bytes_max
     }
 
-    fn check_lag(&self, lane: Lane) -> Result<(), Error> {
-        if !self.is_too_slow(lane) {
+    fn check_lag(&self, progress: SpaceProgress) -> Result<(), Error> {
+        if !self.is_too_slow(progress) {
             return Ok(());
         }
-        self.shared.metrics.watches_too_slow.one();
-        let (stream, bytes, most) = (self.stream_name(), lane.behind_bytes, self.lag_bytes_max);
+        self.server.metrics.watches_too_slow.one();
+        let (stream, bytes, most) = (self.stream_name(), progress.behind_bytes, self.lag_bytes_max);
         let why = format!(
             "the watch of stream {stream:?} is {bytes} bytes behind, where at most {most} are allowed"
         );
@@ -454,32 +458,32 @@ impl Watch {
     }
 }
 
-/// What comes before the batches of a push: a frame's header, and the fields of [`ToClient::Grown`].
-fn grown_head(channel: u32, place: [u64; 3], space: u32, bytes: usize) -> [u8; GROWN_BYTES] {
-    let mut head = [0; GROWN_BYTES];
+/// The bytes before the batches of a push: a frame's header, and the fields of [`ToClient::Grown`].
+fn push_header(channel: u32, location: [u64; 3], space: u32, bytes: usize) -> [u8; PUSH_HEADER_BYTES] {
+    let mut head = [0; PUSH_HEADER_BYTES];
     let kind = ToClient::Grown { space: 0, file: 0, offset: 0, first_sequence: 0, batches: Rest(&[]) }.kind();
     let (frame, fields) = head.split_at_mut(FRAME_HEADER_BYTES);
     frame.copy_from_slice(&frame_header(kind, channel, fields.len() + bytes));
     fields[..4].copy_from_slice(&space.to_le_bytes());
-    for (field, number) in fields[4..].chunks_exact_mut(8).zip(place) {
+    for (field, number) in fields[4..].chunks_exact_mut(8).zip(location) {
         field.copy_from_slice(&number.to_le_bytes());
     }
     head
 }
 
-const GROWN_BYTES: usize = FRAME_HEADER_BYTES + 4 + 3 * 8;
+const PUSH_HEADER_BYTES: usize = FRAME_HEADER_BYTES + 4 + 3 * 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_push_is_the_message_of_the_protocol() {
+    fn a_push_is_encoded_as_the_protocol_message() {
         let mut expected = Vec::new();
         let batches = Rest(b"batches");
         ToClient::Grown { space: 3, file: 1 << 40, offset: 64, first_sequence: 1 << 41, batches }
             .encode(9, &mut expected);
-        let mut out = grown_head(9, [1 << 40, 64, 1 << 41], 3, 7).to_vec();
+        let mut out = push_header(9, [1 << 40, 64, 1 << 41], 3, 7).to_vec();
         out.extend_from_slice(b"batches");
         assert_eq!(out, expected);
     }

@@ -1,56 +1,56 @@
-//! The client's end of a connection: what a server may say when.
+//! The client's state machine of a connection: which server messages are allowed when.
 
 use crate::error::WireError;
 use crate::frame::{Frame, PREFACE};
 use crate::message::{Login, ToClient, ToServer, VERSION};
 use std::collections::HashMap;
 
-/// Knows what has been asked, and refuses answers that do not answer it.
+/// Tracks open requests, and refuses messages that do not answer them.
 ///
-/// Always true: each number in `channels` has been sent to the server as a request, a watch or a load, and has not been
-/// answered or closed.
+/// Always true: each number in `channels` belongs to a request, watch or load that was sent to the server and is neither
+/// answered nor closed.
 #[derive(Debug, Default)]
 pub struct ClientSession {
     welcomed: bool,
     last_channel: u32,
-    channels: HashMap<u32, Asked>,
+    channels: HashMap<u32, Expected>,
 }
 
-/// What may come on a channel.
+/// What the server may send on a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum Expected {
     /// One answer of this kind.
     Answer(u8),
-    /// What a watch gets, after `Watching`.
+    /// Pushes of a watch; `begun` after `Watching`.
     Watch { begun: bool },
-    /// What a load gets, after `Loading`.
+    /// Answers of a load; `begun` after `Loading`.
     Load { begun: bool },
 }
 
 impl ClientSession {
-    /// A connection on which nothing has been said.
+    /// The state of a new connection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What comes first: the preface and a hello.
+    /// Encodes the first bytes of a connection: the preface and a hello.
     pub fn hello(program: &str, login: Login<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(&PREFACE);
         ToServer::Hello { version_min: VERSION, version_max: VERSION, program, login }.encode(0, out);
     }
 
-    /// Asks for something, or begins a watch or a load: adds it to `out`, and returns the channel on which the answer
-    /// comes. What belongs to a channel that is open, or to none, is encoded without a session.
+    /// Encodes a request, or the begin of a watch or load, to `out`, and returns the channel of its answer. Messages for an
+    /// open channel, or for channel 0, are encoded without a session.
     pub fn ask(&mut self, message: &ToServer<'_>, out: &mut Vec<u8>) -> u32 {
         let channel = self.free_channel();
-        if let Some(asked) = Asked::by(message) {
+        if let Some(asked) = Expected::by(message) {
             self.channels.insert(channel, asked);
         }
         message.encode(channel, out);
         channel
     }
 
-    /// Takes a frame in: its channel, and what it says.
+    /// Checks and parses a frame; returns its channel and its message.
     ///
     /// # Errors
     /// [`WireError`], after which the connection must end.
@@ -63,12 +63,12 @@ impl ClientSession {
         }
     }
 
-    /// Whether something is still to come on a channel.
+    /// Whether more messages are expected on a channel.
     pub fn is_open(&self, channel: u32) -> bool {
         self.channels.contains_key(&channel)
     }
 
-    /// How many channels are open.
+    /// Number of open channels.
     pub fn channels(&self) -> usize {
         self.channels.len()
     }
@@ -90,32 +90,32 @@ impl ClientSession {
             return Err("a welcome must come first");
         }
         let Some(asked) = self.channels.get_mut(&channel) else {
-            return Err("nothing was asked on the channel");
+            return Err("the channel is not open");
         };
         match (*asked, message) {
             (_, ToClient::Failed { .. }) => {}
-            (Asked::Answer(kind), _) if kind == message.kind() => {}
-            (Asked::Watch { begun: false }, ToClient::Watching { .. }) => {
-                *asked = Asked::Watch { begun: true };
+            (Expected::Answer(kind), _) if kind == message.kind() => {}
+            (Expected::Watch { begun: false }, ToClient::Watching { .. }) => {
+                *asked = Expected::Watch { begun: true };
                 return Ok(());
             }
-            (Asked::Load { begun: false }, ToClient::Loading { .. }) => {
-                *asked = Asked::Load { begun: true };
+            (Expected::Load { begun: false }, ToClient::Loading { .. }) => {
+                *asked = Expected::Load { begun: true };
                 return Ok(());
             }
             (
-                Asked::Watch { begun: true },
+                Expected::Watch { begun: true },
                 ToClient::Grown { .. }
                 | ToClient::Symbols { .. }
                 | ToClient::Changed {}
                 | ToClient::Skipped { .. },
             )
-            | (Asked::Load { begun: true }, ToClient::Appended { .. } | ToClient::AppendFailed { .. }) => {
+            | (Expected::Load { begun: true }, ToClient::Appended { .. } | ToClient::AppendFailed { .. }) => {
                 return Ok(());
             }
-            (Asked::Watch { begun: true }, ToClient::Gone { .. } | ToClient::Closed {})
-            | (Asked::Load { begun: true }, ToClient::Closed {}) => {}
-            _ => return Err("it does not answer what was asked"),
+            (Expected::Watch { begun: true }, ToClient::Gone { .. } | ToClient::Closed {})
+            | (Expected::Load { begun: true }, ToClient::Closed {}) => {}
+            _ => return Err("it does not answer the request"),
         }
         self.channels.remove(&channel);
         Ok(())
@@ -130,12 +130,12 @@ impl ClientSession {
             ToClient::Refused { .. } if !self.welcomed => Ok(()),
             ToClient::Goodbye { .. } => Ok(()),
             ToClient::Ping { .. } | ToClient::Pong { .. } if self.welcomed => Ok(()),
-            _ => Err("it does not belong on channel 0 now"),
+            _ => Err("it is not allowed on channel 0 in this state"),
         }
     }
 }
 
-impl Asked {
+impl Expected {
     fn by(message: &ToServer<'_>) -> Option<Self> {
         Some(match message {
             ToServer::Streams {} => Self::Answer(66),
@@ -155,9 +155,9 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Parts, Rest};
+    use crate::message::{Coded, Rest};
 
-    fn hear(session: &mut ClientSession, channel: u32, message: ToClient<'_>) -> Result<(), WireError> {
+    fn receive(session: &mut ClientSession, channel: u32, message: ToClient<'_>) -> Result<(), WireError> {
         let mut out = Vec::new();
         message.encode(channel, &mut out);
         let payload = &mut out[crate::FRAME_HEADER_BYTES..];
@@ -178,33 +178,33 @@ mod tests {
 
     fn welcomed() -> ClientSession {
         let mut session = ClientSession::new();
-        hear(&mut session, 0, welcome()).unwrap();
+        receive(&mut session, 0, welcome()).unwrap();
         session
     }
 
     #[test]
-    fn an_answer_answers_what_was_asked_once() {
+    fn an_answer_matches_its_request_and_comes_once() {
         let mut session = welcomed();
         let channel = session.ask(&ToServer::FileLen { file: 1 }, &mut Vec::new());
-        assert!(hear(&mut session, channel, ToClient::Bytes { bytes: Rest(b"") }).is_err());
-        hear(&mut session, channel, ToClient::FileLenIs { len: 1 }).unwrap();
-        assert!(hear(&mut session, channel, ToClient::FileLenIs { len: 1 }).is_err());
+        assert!(receive(&mut session, channel, ToClient::Bytes { bytes: Rest(b"") }).is_err());
+        receive(&mut session, channel, ToClient::FileLenIs { len: 1 }).unwrap();
+        assert!(receive(&mut session, channel, ToClient::FileLenIs { len: 1 }).is_err());
         let channel = session.ask(&ToServer::FileLen { file: 1 }, &mut Vec::new());
-        hear(&mut session, channel, ToClient::Failed { failure: Parts::default() }).unwrap();
+        receive(&mut session, channel, ToClient::Failed { failure: Coded::default() }).unwrap();
         assert_eq!(session.channels(), 0);
     }
 
     #[test]
-    fn a_watch_begins_gets_pushes_and_ends() {
+    fn a_watch_begins_receives_pushes_and_ends() {
         let mut session = welcomed();
         let watch = ToServer::Watch { stream_id: 1, credit: 1, lag_max: 0, from: vec![] };
         let channel = session.ask(&watch, &mut Vec::new());
-        assert!(hear(&mut session, channel, ToClient::Changed {}).is_err());
-        hear(&mut session, channel, ToClient::Watching { from: vec![] }).unwrap();
-        hear(&mut session, channel, ToClient::Changed {}).unwrap();
-        hear(&mut session, channel, ToClient::Changed {}).unwrap();
-        assert!(hear(&mut session, channel, ToClient::Loading { last_number: 0 }).is_err());
-        hear(&mut session, channel, ToClient::Closed {}).unwrap();
+        assert!(receive(&mut session, channel, ToClient::Changed {}).is_err());
+        receive(&mut session, channel, ToClient::Watching { from: vec![] }).unwrap();
+        receive(&mut session, channel, ToClient::Changed {}).unwrap();
+        receive(&mut session, channel, ToClient::Changed {}).unwrap();
+        assert!(receive(&mut session, channel, ToClient::Loading { last_number: 0 }).is_err());
+        receive(&mut session, channel, ToClient::Closed {}).unwrap();
         assert!(!session.is_open(channel));
     }
 
@@ -212,10 +212,10 @@ mod tests {
     fn a_welcome_comes_first() {
         let mut session = ClientSession::new();
         let channel = session.ask(&ToServer::Streams {}, &mut Vec::new());
-        assert!(hear(&mut session, channel, ToClient::StreamNames { names: vec![] }).is_err());
-        assert!(hear(&mut session, 0, ToClient::Ping { number: 1 }).is_err());
-        hear(&mut session, 0, welcome()).unwrap();
-        assert!(hear(&mut session, 0, welcome()).is_err());
-        hear(&mut session, channel, ToClient::StreamNames { names: vec![] }).unwrap();
+        assert!(receive(&mut session, channel, ToClient::StreamNames { names: vec![] }).is_err());
+        assert!(receive(&mut session, 0, ToClient::Ping { number: 1 }).is_err());
+        receive(&mut session, 0, welcome()).unwrap();
+        assert!(receive(&mut session, 0, welcome()).is_err());
+        receive(&mut session, channel, ToClient::StreamNames { names: vec![] }).unwrap();
     }
 }

@@ -1,51 +1,51 @@
-//! What ends a connection.
+//! Errors that end a connection.
 
 use std::fmt;
 
-/// Bytes that are not the protocol. The connection they came over is of no more use.
+/// Bytes that violate the protocol. The connection cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WireError {
-    /// What came first is not the protocol's preface.
+    /// The first bytes are not the protocol's preface.
     Preface {
-        /// What it looks like.
+        /// What the bytes look like.
         looks_like: &'static str,
     },
-    /// A frame longer than is allowed.
+    /// A frame longer than the limit.
     TooLong {
         /// Bytes of its payload.
         bytes: u64,
-        /// The most there may be.
+        /// The limit.
         bytes_max: u64,
     },
-    /// A frame of a kind that this side does not know.
+    /// A frame of a kind that this side does not support.
     UnknownKind(u8),
-    /// A frame whose payload ends before what should be in it.
+    /// A frame whose payload is too short.
     Truncated {
         /// The frame's kind.
         kind: u8,
-        /// Where in the payload.
+        /// Offset in the payload.
         offset: usize,
-        /// Bytes that should follow there.
+        /// Bytes needed there.
         need: usize,
-        /// Bytes that do.
+        /// Bytes present there.
         have: usize,
     },
-    /// A frame whose payload says something that cannot be.
+    /// A frame whose payload is invalid.
     Invalid {
         /// The frame's kind.
         kind: u8,
-        /// Where in the payload.
+        /// Offset in the payload.
         offset: usize,
         /// What is wrong.
         what: &'static str,
     },
-    /// A frame that may not come here and now.
+    /// A frame that is not allowed in this state.
     Unexpected {
         /// The frame's kind.
         kind: u8,
         /// Its channel.
         channel: u32,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -63,7 +63,7 @@ impl fmt::Display for WireError {
                 write!(f, "a frame of {bytes} bytes was announced, where at most {bytes_max} are allowed")
             }
             Self::UnknownKind(kind) => {
-                write!(f, "a frame of unknown kind {kind}; is the other side of a newer version?")
+                write!(f, "a frame of unknown kind {kind}; the other side may be newer")
             }
             Self::Truncated { kind, offset, need, have } => {
                 write!(

@@ -1,28 +1,29 @@
-//! What payloads are made of: numbers, texts and lists, each with one way to be written.
+//! The encoding of payload fields: numbers, texts, lists. Each value has exactly one encoding.
 
 use crate::error::WireError;
 
-/// Something with a place in payloads.
+/// A value that can be written to a payload.
 pub(crate) trait Put {
     fn put(&self, out: &mut Vec<u8>);
 }
 
-/// Something that is taken from payloads, and may point into them.
+/// A value that can be read from a payload. It may borrow from it.
 pub(crate) trait Take<'a>: Sized {
-    /// The fewest bytes it has: lists that claim more elements than can follow are refused before memory is taken.
+    /// The fewest bytes of its encoding: a list that claims more elements than can follow is refused before memory is
+    /// allocated.
     const BYTES_MIN: usize;
-    fn take(from: &mut Taker<'a>) -> Result<Self, WireError>;
+    fn take(from: &mut FieldReader<'a>) -> Result<Self, WireError>;
 }
 
-/// Takes fields from a payload, front to back.
+/// Reads fields from a payload, front to back.
 #[derive(Debug)]
-pub(crate) struct Taker<'a> {
+pub(crate) struct FieldReader<'a> {
     kind: u8,
     payload: &'a [u8],
     offset: usize,
 }
 
-impl<'a> Taker<'a> {
+impl<'a> FieldReader<'a> {
     pub fn new(kind: u8, payload: &'a [u8]) -> Self {
         Self { kind, payload, offset: 0 }
     }
@@ -50,16 +51,16 @@ impl<'a> Taker<'a> {
         WireError::Invalid { kind: self.kind, offset: self.offset, what }
     }
 
-    /// Nothing may be left.
+    /// Checks that no bytes are left.
     pub fn end(self) -> Result<(), WireError> {
         if self.offset == self.payload.len() {
             Ok(())
         } else {
-            Err(self.invalid("more follows than belongs there"))
+            Err(self.invalid("bytes follow after the last field"))
         }
     }
 
-    /// A count of elements that fit what follows.
+    /// Reads the number of elements; they must fit the bytes that follow.
     fn count(&mut self, bytes_min: usize) -> Result<usize, WireError> {
         let count = u32::take(self)? as usize;
         let have = self.payload.len() - self.offset;
@@ -82,7 +83,7 @@ macro_rules! numbers {
         impl Take<'_> for $number {
             const BYTES_MIN: usize = size_of::<$number>();
 
-            fn take(from: &mut Taker<'_>) -> Result<Self, WireError> {
+            fn take(from: &mut FieldReader<'_>) -> Result<Self, WireError> {
                 let bytes = from.bytes(size_of::<$number>())?;
                 Ok(Self::from_le_bytes(bytes.try_into().unwrap_or_default()))
             }
@@ -101,11 +102,11 @@ impl Put for bool {
 impl Take<'_> for bool {
     const BYTES_MIN: usize = 1;
 
-    fn take(from: &mut Taker<'_>) -> Result<Self, WireError> {
+    fn take(from: &mut FieldReader<'_>) -> Result<Self, WireError> {
         match u8::take(from)? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(from.invalid("a truth value is neither 0 nor 1")),
+            _ => Err(from.invalid("a bool is neither 0 nor 1")),
         }
     }
 }
@@ -119,7 +120,7 @@ impl Put for &str {
 impl<'a> Take<'a> for &'a str {
     const BYTES_MIN: usize = 4;
 
-    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+    fn take(from: &mut FieldReader<'a>) -> Result<Self, WireError> {
         let bytes = <&[u8]>::take(from)?;
         str::from_utf8(bytes).map_err(|_| from.invalid("a text is not UTF-8"))
     }
@@ -134,7 +135,7 @@ impl Put for String {
 impl Take<'_> for String {
     const BYTES_MIN: usize = 4;
 
-    fn take(from: &mut Taker<'_>) -> Result<Self, WireError> {
+    fn take(from: &mut FieldReader<'_>) -> Result<Self, WireError> {
         Ok(<&str>::take(from)?.to_string())
     }
 }
@@ -149,7 +150,7 @@ impl Put for &[u8] {
 impl<'a> Take<'a> for &'a [u8] {
     const BYTES_MIN: usize = 4;
 
-    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+    fn take(from: &mut FieldReader<'a>) -> Result<Self, WireError> {
         let count = from.count(1)?;
         from.bytes(count)
     }
@@ -165,7 +166,7 @@ impl<T: Put> Put for Vec<T> {
 impl<'a, T: Take<'a>> Take<'a> for Vec<T> {
     const BYTES_MIN: usize = 4;
 
-    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+    fn take(from: &mut FieldReader<'a>) -> Result<Self, WireError> {
         let count = from.count(T::BYTES_MIN)?;
         (0..count).map(|_| T::take(from)).collect()
     }
@@ -183,7 +184,7 @@ impl<T: Put> Put for Option<T> {
 impl<'a, T: Take<'a>> Take<'a> for Option<T> {
     const BYTES_MIN: usize = 1;
 
-    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+    fn take(from: &mut FieldReader<'a>) -> Result<Self, WireError> {
         if bool::take(from)? { Ok(Some(T::take(from)?)) } else { Ok(None) }
     }
 }
@@ -198,12 +199,12 @@ impl<A: Put, B: Put> Put for (A, B) {
 impl<'a, A: Take<'a>, B: Take<'a>> Take<'a> for (A, B) {
     const BYTES_MIN: usize = A::BYTES_MIN + B::BYTES_MIN;
 
-    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+    fn take(from: &mut FieldReader<'a>) -> Result<Self, WireError> {
         Ok((A::take(from)?, B::take(from)?))
     }
 }
 
-/// Makes a struct a field: its fields, one after the other. One that borrows names its lifetime.
+/// Implements the field traits for a struct: its fields, one after the other. A struct that borrows names its lifetime.
 macro_rules! field_by_field {
     ($name:ident { $($field:ident: $type:ty),* $(,)? }) => {
         crate::fields::field_by_field!('a, $name, { $($field: $type),* });
@@ -221,14 +222,14 @@ macro_rules! field_by_field {
         impl<$life> crate::fields::Take<$life> for $whole {
             const BYTES_MIN: usize = 0 $(+ <$type as crate::fields::Take<$life>>::BYTES_MIN)*;
 
-            fn take(from: &mut crate::fields::Taker<$life>) -> Result<Self, crate::error::WireError> {
+            fn take(from: &mut crate::fields::FieldReader<$life>) -> Result<Self, crate::error::WireError> {
                 Ok(Self { $($field: crate::fields::Take::take(from)?),* })
             }
         }
 
         #[cfg(test)]
         impl<$life> crate::dissect::Dissect for $whole {
-            fn dissect(&self, name: &str, out: &mut Vec<crate::dissect::Part>) {
+            fn dissect(&self, name: &str, out: &mut Vec<crate::dissect::FieldBytes>) {
                 $(crate::dissect::Dissect::dissect(&self.$field, &format!("{name}.{}", stringify!($field)), out);)*
             }
         }
@@ -241,23 +242,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_cannot_follow_takes_no_memory() {
+    fn a_list_longer_than_the_payload_allocates_nothing() {
         let bytes = [255, 255, 255, 255, 1, 2];
-        let mut taker = Taker::new(5, &bytes);
+        let mut taker = FieldReader::new(5, &bytes);
         let error = Vec::<u64>::take(&mut taker).unwrap_err();
         assert_eq!(error, WireError::Truncated { kind: 5, offset: 4, need: 8 * 0xffff_ffff, have: 2 });
     }
 
     #[test]
-    fn a_truth_value_has_two_forms_only() {
-        assert!(bool::take(&mut Taker::new(1, &[2])).is_err());
-        assert_eq!(bool::take(&mut Taker::new(1, &[1])), Ok(true));
+    fn a_bool_is_0_or_1() {
+        assert!(bool::take(&mut FieldReader::new(1, &[2])).is_err());
+        assert_eq!(bool::take(&mut FieldReader::new(1, &[1])), Ok(true));
     }
 
     #[test]
     fn a_text_is_utf8() {
         let mut bytes = Vec::new();
         (&[0xff_u8][..]).put(&mut bytes);
-        assert!(matches!(<&str>::take(&mut Taker::new(1, &bytes)), Err(WireError::Invalid { .. })));
+        assert!(matches!(<&str>::take(&mut FieldReader::new(1, &bytes)), Err(WireError::Invalid { .. })));
     }
 }

@@ -1,43 +1,43 @@
-//! Frames: what the bytes of a connection are cut into.
+//! Frames: how the bytes of a connection are divided.
 
 use crate::error::WireError;
 
-/// The first bytes that a client sends. No other protocol begins so.
+/// The first bytes that a client sends. No other protocol starts with them.
 pub const PREFACE: [u8; 8] = *b"TAPEDB1\n";
-/// What a client at a Unix socket sends before all else when the rest shall go through shared memory. The answer is the memory;
-/// all that a connection carries, the [`PREFACE`] first, follows there.
-pub const MEMORY_REQUEST: [u8; 8] = *b"TAPEMEM\n";
+/// Sent by a client at a Unix socket, before anything else, to request shared memory. The server answers with the
+/// memory; the rest of the connection, from the [`PREFACE`] on, goes through it.
+pub const SHM_REQUEST: [u8; 8] = *b"TAPEMEM\n";
 
-/// How a connection goes on behind the first bytes that came.
+/// What follows the first bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
     /// They were the [`PREFACE`]: frames follow.
     Frames,
-    /// They were a [`MEMORY_REQUEST`].
-    Memory,
+    /// They were an [`SHM_REQUEST`].
+    SharedMemory,
 }
 
 /// Bytes before the payload of a frame.
 pub const FRAME_HEADER_BYTES: usize = 12;
 
-/// No payload is longer: the longest batch, and what is said about it.
+/// The longest payload: the longest batch and its fields.
 pub const FRAME_BYTES_MAX: usize = 17 << 20;
 
-/// The buffer of a [`Decoder`] shrinks to this when nothing is in it.
+/// An empty buffer of a [`Decoder`] is shrunk to this size.
 const BUFFER_BYTES_KEPT: usize = 512 << 10;
 
-/// A frame that has arrived whole.
+/// A complete frame.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What it is.
+    /// The kind of message.
     pub kind: u8,
-    /// Whom it concerns; 0 is the connection itself.
+    /// The channel; 0 is the connection itself.
     pub channel: u32,
-    /// What it says. It can be changed in place: a batch gets its numbers without being copied.
+    /// The message's fields. They can be changed in place: a batch gets its sequence number without a copy.
     pub payload: &'a mut [u8],
 }
 
-/// Cuts bytes into frames. Holds at most one frame beyond what was handed in last.
+/// Divides bytes into frames. Holds at most one frame beyond the last bytes that were given to it.
 ///
 /// ```
 /// use tapedb_wire::{Decoder, ToServer};
@@ -56,7 +56,7 @@ pub struct Frame<'a> {
 #[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    /// The bytes that have not been taken are these.
+    /// Bytes that have arrived and were not taken: `start..end`.
     start: usize,
     end: usize,
     bytes_max: usize,
@@ -79,14 +79,14 @@ impl Decoder {
         Self { buffer: Vec::new(), start: 0, end: 0, bytes_max }
     }
 
-    /// Sets the longest payload from now on: less before the other side has said who it is.
+    /// Sets the longest payload from now on: it is shorter before the client is authenticated.
     pub fn set_bytes_max(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }
 
-    /// Room for the next bytes to arrive, at least `least` of them; the rest of a frame that has begun, where that is more.
-    /// Say with [`filled`](Self::filled) how many came.
-    pub fn room(&mut self, least: usize) -> &mut [u8] {
+    /// Buffer space for the next bytes: at least `least`, or the rest of the current frame where that is more. Report
+    /// with [`filled`](Self::filled) how many bytes were read into it.
+    pub fn spare(&mut self, least: usize) -> &mut [u8] {
         let least = least.max(self.missing());
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -105,14 +105,14 @@ impl Decoder {
         &mut self.buffer[self.end..]
     }
 
-    /// Takes in the first `bytes` of what [`room`](Self::room) gave; more than it gave counts as all of it.
+    /// Adds the first `bytes` of what [`spare`](Self::spare) returned; clamped to its length.
     pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
     }
 
-    /// Takes in bytes.
+    /// Adds bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+        self.spare(bytes.len())[..bytes.len()].copy_from_slice(bytes);
         self.filled(bytes.len());
     }
 
@@ -121,21 +121,21 @@ impl Decoder {
         &self.buffer[self.start..self.end]
     }
 
-    /// Takes the [`PREFACE`]; `false`: not all of it is there yet.
+    /// Takes the [`PREFACE`]; `false`: it is not complete yet.
     ///
     /// # Errors
-    /// [`WireError::Preface`] as soon as what is there cannot become it.
+    /// [`WireError::Preface`] as soon as the bytes cannot become it.
     pub fn take_preface(&mut self) -> Result<bool, WireError> {
         self.take_first(&PREFACE)
     }
 
-    /// Takes the [`PREFACE`] or a [`MEMORY_REQUEST`]; `None`: not all of it is there yet.
+    /// Takes the [`PREFACE`] or an [`SHM_REQUEST`]; `None`: it is not complete yet.
     ///
     /// # Errors
-    /// [`WireError::Preface`] as soon as what is there can become neither.
+    /// [`WireError::Preface`] as soon as the bytes can become neither.
     pub fn take_opening(&mut self) -> Result<Option<Opening>, WireError> {
-        let (text, opening) = match MEMORY_REQUEST.starts_with(self.first(MEMORY_REQUEST.len())) {
-            true => (&MEMORY_REQUEST, Opening::Memory),
+        let (text, opening) = match SHM_REQUEST.starts_with(self.first(SHM_REQUEST.len())) {
+            true => (&SHM_REQUEST, Opening::SharedMemory),
             false => (&PREFACE, Opening::Frames),
         };
         Ok(self.take_first(text)?.then_some(opening))
@@ -158,7 +158,7 @@ impl Decoder {
         &pending[..pending.len().min(count)]
     }
 
-    /// The next frame, if it is whole.
+    /// The next frame, if it is complete.
     ///
     /// # Errors
     /// [`WireError::TooLong`], and [`WireError::Invalid`] for a header that no version writes.
@@ -185,7 +185,7 @@ impl Decoder {
         Ok(Some((len, kind, u32::from_le_bytes([e, f, g, h]))))
     }
 
-    /// Bytes that the frame that has begun still lacks.
+    /// Bytes that are missing in the current frame.
     fn missing(&self) -> usize {
         match self.header() {
             Ok(Some((len, ..))) => (FRAME_HEADER_BYTES + len).saturating_sub(self.end - self.start),
@@ -194,22 +194,22 @@ impl Decoder {
     }
 }
 
-/// The header of a frame whose payload has `len` bytes, at most [`FRAME_BYTES_MAX`]: for who writes the payload from
-/// where it is.
+/// The header of a frame whose payload has `len` bytes, at most [`FRAME_BYTES_MAX`]: for callers that write the payload
+/// from another buffer.
 pub fn frame_header(kind: u8, channel: u32, len: usize) -> [u8; FRAME_HEADER_BYTES] {
     let [a, b, c, d] = (len as u32).to_le_bytes();
     let [e, f, g, h] = channel.to_le_bytes();
     [a, b, c, d, kind, 0, 0, 0, e, f, g, h]
 }
 
-/// Begins a frame at the end of `out`; its payload is what is put there until [`end_frame`], which takes what is returned.
+/// Begins a frame at the end of `out`; the payload is appended before [`end_frame`], which takes the returned offset.
 pub fn begin_frame(kind: u8, channel: u32, out: &mut Vec<u8>) -> usize {
     let begin = out.len();
     out.extend_from_slice(&frame_header(kind, channel, 0));
     begin
 }
 
-/// Ends a frame that was begun at `begin`.
+/// Ends a frame that begins at `begin`.
 pub fn end_frame(begin: usize, out: &mut [u8]) {
     let len = out.len() - begin - FRAME_HEADER_BYTES;
     out[begin..begin + 4].copy_from_slice(&(len as u32).to_le_bytes());
@@ -218,11 +218,11 @@ pub fn end_frame(begin: usize, out: &mut [u8]) {
 fn looks_like(bytes: &[u8]) -> &'static str {
     let verbs: [&[u8]; 6] = [b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "];
     match bytes {
-        [0x16, 3, ..] => "TLS; use an address that is served with TLS, or connect without",
-        [0x16] | [] => "nothing known",
-        _ if verbs.iter().any(|verb| bytes.starts_with(verb)) => "HTTP; that is served on another port",
+        [0x16, 3, ..] => "TLS; use an address with TLS, or connect without TLS",
+        [0x16] | [] => "no known protocol",
+        _ if verbs.iter().any(|verb| bytes.starts_with(verb)) => "HTTP; HTTP has its own port",
         _ if bytes.starts_with(b"TAPEDB") => "another version of the protocol",
-        _ => "nothing known",
+        _ => "no known protocol",
     }
 }
 
@@ -241,9 +241,9 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes of frames are cut up, the frames come out.
+        /// The frames are decoded correctly, however their bytes are split.
         #[test]
-        fn frames_come_out_however_they_arrive(
+        fn frames_are_decoded_however_their_bytes_are_split(
             frames in prop::collection::vec((any::<u8>(), any::<u32>(), prop::collection::vec(any::<u8>(), 0..300)), 1..20),
             cuts in prop::collection::vec(1usize..200, 1..50),
         ) {
@@ -266,15 +266,15 @@ mod tests {
     }
 
     #[test]
-    fn a_long_frame_is_refused_before_it_takes_memory() {
+    fn a_long_frame_is_refused_before_memory_is_allocated() {
         let mut decoder = Decoder::with_bytes_max(100);
         decoder.push(&frame_header(1, 0, 101));
         assert_eq!(decoder.next_frame(), Err(WireError::TooLong { bytes: 101, bytes_max: 100 }));
-        assert!(decoder.room(1).len() < 1000);
+        assert!(decoder.spare(1).len() < 1000);
     }
 
     #[test]
-    fn a_header_of_another_kind_is_refused() {
+    fn a_header_with_reserved_bytes_set_is_refused() {
         let mut decoder = Decoder::new();
         decoder.push(&[0, 0, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0]);
         assert!(matches!(decoder.next_frame(), Err(WireError::Invalid { kind: 9, .. })));
@@ -300,17 +300,17 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_gives_back_what_a_long_frame_took() {
+    fn the_buffer_shrinks_after_a_long_frame() {
         let mut decoder = Decoder::new();
         decoder.push(&frame(1, 1, &vec![7; 4 << 20]));
         assert_eq!(decoder.next_frame().unwrap().unwrap().payload.len(), 4 << 20);
-        decoder.room(1);
+        decoder.spare(1);
         assert!(decoder.buffer.len() <= BUFFER_BYTES_KEPT);
     }
 
     #[test]
-    fn a_connection_opens_with_one_of_two_texts() {
-        for (text, opening) in [(PREFACE, Opening::Frames), (MEMORY_REQUEST, Opening::Memory)] {
+    fn a_connection_opens_with_the_preface_or_a_shared_memory_request() {
+        for (text, opening) in [(PREFACE, Opening::Frames), (SHM_REQUEST, Opening::SharedMemory)] {
             let mut decoder = Decoder::new();
             for byte in &text[..7] {
                 decoder.push(&[*byte]);

@@ -1,8 +1,8 @@
-//! The protocol between a TapeDB server and its clients, as `docs/format/wire.md` writes it down: bytes in, messages out.
+//! The protocol between a TapeDB server and its clients, as `docs/format/wire.md` defines it: bytes in, messages out.
 //!
-//! There is no socket, no clock and no thread here. A [`Decoder`] cuts what arrives into frames; [`ToServer`] and
-//! [`ToClient`] are what they say; [`ServerSession`] and [`ClientSession`] know what may be said when, and end a
-//! connection over anything else. Batches and blocks of files pass through as bytes that are borrowed, not copied.
+//! There is no socket, no clock and no thread here. A [`Decoder`] divides bytes into frames; [`ToServer`] and
+//! [`ToClient`] are the messages in them; [`ServerSession`] and [`ClientSession`] are state machines that refuse messages
+//! which are not allowed. Batches and blocks of files are borrowed, not copied.
 
 mod client;
 #[cfg(test)]
@@ -13,16 +13,18 @@ mod flow;
 mod frame;
 mod message;
 mod server;
+#[cfg(test)]
+mod session_page;
 
 pub use client::ClientSession;
 pub use error::WireError;
-pub use flow::{Credit, Due, Pulse};
+pub use flow::{Credit, Due, Heartbeat};
 pub use frame::{
-    Decoder, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, Frame, MEMORY_REQUEST, Opening, PREFACE, begin_frame,
+    Decoder, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, Frame, Opening, PREFACE, SHM_REQUEST, begin_frame,
     end_frame, frame_header,
 };
 pub use message::{
-    Description, Granule, Known, KnownSpace, Login, Parts, Rest, SpaceDescription, ToClient, ToServer,
-    VERSION, split_append,
+    CachedSpace, CachedStream, Coded, Description, Granule, Login, Rest, SpaceDescription, ToClient,
+    ToServer, VERSION, split_append,
 };
-pub use server::{Arrived, Channel, Limits, ServerSession};
+pub use server::{Channel, Limits, ReceivedBatch, ServerSession};

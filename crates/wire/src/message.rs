@@ -1,7 +1,7 @@
-//! What can be said: each kind of frame, and what is in it.
+//! The messages of the protocol: one for each kind of frame, with its fields.
 
 use crate::error::WireError;
-use crate::fields::{Put, Take, Taker, field_by_field};
+use crate::fields::{FieldReader, Put, Take, field_by_field};
 use crate::frame::{begin_frame, end_frame};
 use std::fmt;
 
@@ -21,31 +21,31 @@ impl Put for Rest<'_> {
 impl<'a> Take<'a> for Rest<'a> {
     const BYTES_MIN: usize = 0;
 
-    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+    fn take(from: &mut FieldReader<'a>) -> Result<Self, WireError> {
         Ok(Self(from.rest()))
     }
 }
 
-/// Who a client says it is. Does not show its secret.
+/// A client's credentials. `Debug` does not show the secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Login<'a> {
-    /// Nobody in particular.
-    Anyone,
+    /// No credentials.
+    Anonymous,
     /// A user with a password.
     Password {
         /// The user's name.
         user: &'a str,
-        /// The password as it was typed.
+        /// The password in plain text.
         password: &'a str,
     },
-    /// Whoever has this token.
+    /// An access token.
     Token(&'a str),
 }
 
 impl fmt::Debug for Login<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Anyone => f.write_str("Anyone"),
+            Self::Anonymous => f.write_str("Anonymous"),
             Self::Password { user, .. } => {
                 f.debug_struct("Password").field("user", user).finish_non_exhaustive()
             }
@@ -57,7 +57,7 @@ impl fmt::Debug for Login<'_> {
 impl Put for Login<'_> {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Anyone => 0_u8.put(out),
+            Self::Anonymous => 0_u8.put(out),
             Self::Password { user, password } => (1_u8, (*user, *password)).put(out),
             Self::Token(token) => (2_u8, *token).put(out),
         }
@@ -67,74 +67,74 @@ impl Put for Login<'_> {
 impl<'a> Take<'a> for Login<'a> {
     const BYTES_MIN: usize = 1;
 
-    fn take(from: &mut Taker<'a>) -> Result<Self, WireError> {
+    fn take(from: &mut FieldReader<'a>) -> Result<Self, WireError> {
         match u8::take(from)? {
-            0 => Ok(Self::Anyone),
+            0 => Ok(Self::Anonymous),
             1 => Ok(Self::Password { user: Take::take(from)?, password: Take::take(from)? }),
             2 => Ok(Self::Token(Take::take(from)?)),
-            _ => Err(from.invalid("an unknown way to log in")),
+            _ => Err(from.invalid("an unknown kind of login")),
         }
     }
 }
 
-/// A command, what came of it, or why not: a code, and what goes with it. `docs/format/wire.md` has the tables of codes.
+/// A command, its outcome or an error: a code, with texts and numbers. `docs/format/wire.md` has the tables of codes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Parts {
-    /// Which.
+pub struct Coded {
+    /// The code.
     pub code: u16,
-    /// Its texts, in the order of the table.
+    /// Texts, in the order of the table.
     pub texts: Vec<String>,
-    /// Its numbers, in the order of the table.
+    /// Numbers, in the order of the table.
     pub numbers: Vec<i64>,
 }
-field_by_field!(Parts { code: u16, texts: Vec<String>, numbers: Vec<i64> });
+field_by_field!(Coded { code: u16, texts: Vec<String>, numbers: Vec<i64> });
 
-/// What a client knows of a stream.
+/// What a client has cached of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
-    /// The stream's id: another stream of its name is not known.
+pub struct CachedStream {
+    /// The stream's id: another stream of the same name has another one.
     pub stream_id: u64,
-    /// The run of it that is known: a stream in memory is another one each time it is opened.
+    /// The run that is cached: a stream in memory gets a new run each time it is opened.
     pub run: u64,
     /// Revision of its definition.
     pub revision: u64,
-    /// How many symbols.
+    /// Number of symbols.
     pub symbols: u32,
-    /// What it knows of each space.
-    pub spaces: Vec<KnownSpace>,
+    /// What is cached of each space.
+    pub spaces: Vec<CachedSpace>,
 }
-field_by_field!(Known { stream_id: u64, run: u64, revision: u64, symbols: u32, spaces: Vec<KnownSpace> });
+field_by_field!(CachedStream { stream_id: u64, run: u64, revision: u64, symbols: u32, spaces: Vec<CachedSpace> });
 
-/// What a client knows of a space.
+/// What a client has cached of a space.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownSpace {
+pub struct CachedSpace {
     /// Generation of its catalog.
     pub generation: u64,
     /// Sequence number after the last message of its log.
     pub next_sequence: u64,
 }
-field_by_field!(KnownSpace { generation: u64, next_sequence: u64 });
+field_by_field!(CachedSpace { generation: u64, next_sequence: u64 });
 
-/// What a stream is, as far as that was not known.
+/// The description of a stream, without what the client has cached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its id.
     pub stream_id: u64,
-    /// The run of it: another one means that nothing that was known counts.
+    /// The run: if it differs from the cached one, nothing that is cached is valid.
     pub run: u64,
-    /// Names it in positions.
+    /// Identifies the stream in positions.
     pub position_id: u64,
     /// Revision of its definition.
     pub revision: u64,
-    /// The text of its definition file; `None` when the revision that was known is the newest.
+    /// The text of its definition file; `None` when the cached revision is current.
     pub definition: Option<&'a [u8]>,
     /// Id of the first of `symbols`.
     pub symbols_from: u32,
-    /// Symbols in the order of their ids: not always all; who has asked asks again for the rest.
+    /// Symbols in the order of their ids. The list may be incomplete; the client requests the rest.
     pub symbols: Vec<&'a str>,
-    /// How many symbols there are.
+    /// Number of symbols in the stream.
     pub symbols_total: u32,
     /// Its spaces.
     pub spaces: Vec<SpaceDescription<'a>>,
@@ -152,20 +152,21 @@ field_by_field!(Description<'a> {
     spaces: Vec<SpaceDescription<'a>>,
 });
 
-/// What a space is, as far as that was not known.
+/// The description of a space, without what the client has cached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpaceDescription<'a> {
     /// Generation of its catalog.
     pub generation: u64,
-    /// The text of its manifest; `None` when the generation that was known is the newest.
+    /// The text of its manifest; `None` when the cached generation is current.
     pub manifest: Option<&'a [u8]>,
-    /// Sequence number with which its log begins.
+    /// Sequence number of the first message in its log.
     pub first_sequence: u64,
     /// Sequence number after its last message.
     pub next_sequence: u64,
-    /// Granules of its log, in order: those with messages from the sequence number on that was known.
+    /// Granules of its log, in order: those with messages at or after the cached sequence number.
     pub granules: Vec<Granule>,
-    /// Its log files, by the sequence numbers in their names: those with messages from that number on, and the last.
+    /// Its log files, by the sequence numbers in their names: those with messages at or after that number, and the
+    /// last.
     pub files: Vec<u64>,
 }
 field_by_field!(SpaceDescription<'a> {
@@ -177,12 +178,12 @@ field_by_field!(SpaceDescription<'a> {
     files: Vec<u64>,
 });
 
-/// A part of a log, as `docs/format/log.md` defines it.
+/// A range of a log file, as `docs/format/log.md` defines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granule {
     /// The log file: the sequence number in its name.
     pub file: u64,
-    /// Where it begins in the file.
+    /// Offset in the file.
     pub offset: u64,
     /// Bytes.
     pub len: u32,
@@ -208,7 +209,7 @@ field_by_field!(Granule {
     sorted: bool,
 });
 
-/// Messages with their kinds and fields, encoded and parsed alike.
+/// Defines messages with their kinds and fields, and generates encoder and parser from one list.
 macro_rules! messages {
     (
         $(#[$doc:meta])*
@@ -242,9 +243,9 @@ macro_rules! messages {
             /// The message in the payload of a frame of that kind. It points into the payload.
             ///
             /// # Errors
-            /// [`WireError`] for a kind that this side does not know, and for a payload that no other side would write.
+            /// [`WireError`] for an unknown kind, and for a payload that no encoder writes.
             pub fn parse(kind: u8, payload: &$life [u8]) -> Result<Self, WireError> {
-                let mut from = Taker::new(kind, payload);
+                let mut from = FieldReader::new(kind, payload);
                 let message = match kind {
                     $( $kind => Self::$message { $( $field: <$type as Take<$life>>::take(&mut from)? ),* }, )*
                     _ => return Err(WireError::UnknownKind(kind)),
@@ -253,9 +254,9 @@ macro_rules! messages {
                 Ok(message)
             }
 
-            /// Its fields, one after the other, for the page that shows them.
+            /// Its fields, one after the other, for the page.
             #[cfg(test)]
-            pub(crate) fn dissected(&self) -> Vec<crate::dissect::Part> {
+            pub(crate) fn dissected(&self) -> Vec<crate::dissect::FieldBytes> {
                 let mut out = Vec::new();
                 match self {
                     $( Self::$message { $($field),* } => {
@@ -269,9 +270,9 @@ macro_rules! messages {
 }
 
 messages! {
-    /// What a client says to a server.
+    /// Messages from client to server.
     ToServer<'a> {
-        /// The first of all, on channel 0.
+        /// The first message, on channel 0.
         Hello = 1 {
             /// The oldest version of the protocol that the client speaks.
             version_min: u16,
@@ -279,17 +280,17 @@ messages! {
             version_max: u16,
             /// The program, for logs: its name and version.
             program: &'a str,
-            /// Who wants in.
+            /// Credentials.
             login: Login<'a>,
         }
-        /// Asks for the names of the streams. Answer: [`ToClient::StreamNames`].
+        /// Requests the names of the streams. Answer: [`ToClient::StreamNames`].
         Streams = 2 {}
-        /// Asks what a stream is. Answer: [`ToClient::Described`].
+        /// Requests the description of a stream. Answer: [`ToClient::Described`].
         Describe = 3 {
             /// Its name.
             name: &'a str,
-            /// What is known of it already.
-            known: Option<Known>,
+            /// What the client has cached.
+            known: Option<CachedStream>,
         }
         /// Opens a file of a stream for reading. Answer: [`ToClient::Opened`].
         OpenFile = 4 {
@@ -300,14 +301,14 @@ messages! {
         }
         /// Reads from an open file. Answer: [`ToClient::Bytes`].
         ReadFile = 5 {
-            /// The file, as [`ToClient::Opened`] called it.
+            /// The file's number in [`ToClient::Opened`].
             file: u32,
             /// First byte.
             offset: u64,
-            /// Bytes; where the file ends before, fewer come.
+            /// Bytes; fewer are returned where the file ends.
             len: u32,
         }
-        /// Asks for the length of an open file. Answer: [`ToClient::FileLenIs`].
+        /// Requests the length of an open file. Answer: [`ToClient::FileLenIs`].
         FileLen = 6 {
             /// The file.
             file: u32,
@@ -317,131 +318,133 @@ messages! {
             /// The file.
             file: u32,
         }
-        /// Asks for the ids of symbols, which are added where they are new. Answer: [`ToClient::SymbolIds`].
+        /// Requests the ids of symbols; new symbols are added. Answer: [`ToClient::SymbolIds`].
         AddSymbols = 8 {
             /// The stream.
             stream_id: u64,
             /// Their names.
             names: Vec<&'a str>,
         }
-        /// Something to be done. Answer: [`ToClient::Done`].
+        /// Executes a command. Answer: [`ToClient::Done`].
         Command = 9 {
-            /// What.
-            command: Parts,
+            /// The command.
+            command: Coded,
         }
-        /// Begins to follow a stream: the channel stays. Answer: [`ToClient::Watching`], then pushes.
+        /// Subscribes to a stream's appends: the channel stays open. Answer: [`ToClient::Watching`], then pushes.
         Watch = 10 {
             /// The stream.
             stream_id: u64,
-            /// Bytes of batches that may be pushed, to begin with.
+            /// Initial credit: bytes of batches that may be pushed.
             credit: u64,
-            /// The watch is ended when it is so many bytes behind; 0: never.
+            /// The server ends the watch when it is more than this many bytes behind; 0: never.
             lag_max: u64,
             /// Sequence number of the first message wanted, for each space.
             from: Vec<u64>,
         }
-        /// Lets more be pushed on a watch.
+        /// Grants more credit to a watch.
         Credit = 11 {
             /// Bytes of batches.
             bytes: u64,
         }
-        /// Begins to load into a space: the channel stays. Answer: [`ToClient::Loading`].
+        /// Begins to load into a space: the channel stays open. Answer: [`ToClient::Loading`].
         Load = 12 {
             /// The stream.
             stream_id: u64,
             /// The space.
             space: u32,
-            /// The producer, as in the headers of its batches; 0: batches have no numbers.
+            /// The producer, as in the headers of its batches; 0: batches are not numbered.
             producer: u64,
         }
-        /// A batch, on a load's channel. Answer, in the order of batches: [`ToClient::Appended`], which may answer several,
-        /// or [`ToClient::AppendFailed`]. [`split_append`] parses it so that the batch can be changed in place.
+        /// A batch, on a load's channel. Answer, in the order of batches: [`ToClient::Appended`], which may answer
+        /// several, or [`ToClient::AppendFailed`]. [`split_append`] parses it so that the batch can be changed in
+        /// place.
         Append = 13 {
-            /// Its number: one more than that of the batch before.
+            /// Its number: one more than that of the previous batch.
             number: u64,
             /// The batch.
             batch: Rest<'a>,
         }
-        /// Ends a watch or a load. Nothing more comes on the channel after [`ToClient::Closed`].
+        /// Ends a watch or a load. Nothing follows on the channel after [`ToClient::Closed`].
         Close = 14 {}
-        /// Asks for the answers to the batches that were sent on a load's channel: they then wait for no others.
+        /// Requests the answers to all batches sent on a load's channel: the server then delays none of them.
         Flush = 15 {}
-        /// A batch of the messages that take the place of others, of a rewrite that a command has begun. Answer:
-        /// [`ToClient::Done`], with the number of the last batch that is there.
+        /// A batch of replacement messages, of a rewrite that a command has begun. Answer: [`ToClient::Done`], with the
+        /// number of the last batch that is stored.
         Stage = 16 {
-            /// The rewrite, as the command called it.
+            /// The rewrite's number in the command.
             rewrite: u64,
-            /// Its number, from 1: one more than that of the batch before. One that is there already is not taken again.
+            /// The batch's number, from 1: one more than that of the previous batch. A batch that is stored already is
+            /// not stored again.
             number: u64,
             /// The batch.
             batch: Rest<'a>,
         }
-        /// Asks for a sign of life, on channel 0.
+        /// Asks for a pong, on channel 0.
         Ping = 128 {
-            /// Comes back.
+            /// Returned in the pong.
             number: u64,
         }
         /// Answers a ping, on channel 0.
         Pong = 129 {
-            /// The ping's.
+            /// The ping's number.
             number: u64,
         }
         /// The client is about to close the connection, on channel 0.
         Goodbye = 130 {
-            /// Why.
+            /// The reason.
             reason: &'a str,
         }
     }
 }
 
 messages! {
-    /// What a server says to a client.
+    /// Messages from server to client.
     ToClient<'a> {
-        /// Lets the client in, on channel 0.
+        /// Accepts the client, on channel 0.
         Welcome = 64 {
-            /// The version of the protocol that both speak from now on.
+            /// The version of the protocol for this connection.
             version: u16,
             /// The server: its name and version.
             server: &'a str,
-            /// Random at each start of the server: files and watches of another epoch are gone.
+            /// Random at each start of the server: files and watches of another epoch do not exist any more.
             epoch: u64,
-            /// Who the client is for the server.
+            /// The user's name on the server.
             user: &'a str,
-            /// Each side says something at least so often, in milliseconds; three times as long a silence ends the
-            /// connection.
+            /// Each side sends something at least once in this time, in milliseconds; a connection that is silent for
+            /// three times as long is closed.
             heartbeat_ms: u32,
-            /// Most files a connection may have open.
+            /// The most files that a connection may have open.
             files_max: u32,
-            /// Most channels a connection may have.
+            /// The most channels that a connection may have.
             channels_max: u32,
         }
-        /// Does not let the client in, on channel 0; the connection is closed.
+        /// Refuses the client, on channel 0; the connection is closed.
         Refused = 65 {
-            /// Why.
-            failure: Parts,
+            /// The reason.
+            failure: Coded,
         }
         /// The streams that the user may see.
         StreamNames = 66 {
             /// Their names, sorted.
             names: Vec<&'a str>,
         }
-        /// What a stream is.
+        /// The description of a stream.
         Described = 67 {
-            /// Beyond what was known.
+            /// Without what the client has cached.
             description: Description<'a>,
         }
         /// A file is open.
         Opened = 68 {
-            /// What it is called on this connection.
+            /// Its number on this connection.
             file: u32,
-            /// Its bytes, now.
+            /// Its length, in bytes.
             len: u64,
-            /// Tells it from another file of its name.
+            /// Identifies the file: another file of the same name has another one.
             identity: (u64, u64),
         }
         /// Bytes of a file.
         Bytes = 69 {
-            /// As many as were asked for, or as there are.
+            /// As many as were requested, or as there are.
             bytes: Rest<'a>,
         }
         /// Length of a file.
@@ -451,36 +454,36 @@ messages! {
         }
         /// Ids of symbols.
         SymbolIds = 71 {
-            /// In the order in which their names were given.
+            /// In the order of the names.
             ids: Vec<u32>,
         }
-        /// A command has been carried out.
+        /// A command was executed.
         Done = 72 {
-            /// What came of it.
-            outcome: Parts,
+            /// Its outcome.
+            outcome: Coded,
         }
-        /// What was asked for failed; of a watch or load also later on, which ends it.
+        /// A request failed; for a watch or load also later, which ends it.
         Failed = 73 {
-            /// Why.
-            failure: Parts,
+            /// The reason.
+            failure: Coded,
         }
-        /// The stream is being followed.
+        /// The watch has begun.
         Watching = 74 {
-            /// Sequence number of the first message that will be pushed, for each space: the one that was asked for, or a later
-            /// one where older messages are in segments by now.
+            /// Sequence number of the first message that will be pushed, for each space: the requested one, or a later
+            /// one if older messages have been sealed into segments.
             from: Vec<u64>,
         }
-        /// Batches, as they lie in the log. Costs as much credit as they have bytes.
+        /// Batches, as stored in the log. They cost as much credit as they have bytes.
         Grown = 75 {
             /// The space.
             space: u32,
             /// The log file: the sequence number in its name.
             file: u64,
-            /// Where they begin in it.
+            /// Their offset in the file.
             offset: u64,
             /// Sequence number of the first message.
             first_sequence: u64,
-            /// Whole batches.
+            /// Complete batches.
             batches: Rest<'a>,
         }
         /// New symbols, before the batches that use them.
@@ -490,62 +493,62 @@ messages! {
             /// In the order of their ids.
             names: Vec<&'a str>,
         }
-        /// Something of the stream that a description tells has changed: its options, its schema, its segments.
+        /// The description of the stream has changed: its options, its schema or its segments.
         Changed = 77 {}
         /// The stream has been deleted or renamed. The watch has ended.
         Gone = 78 {
             /// Its new name, if it has one.
             renamed: Option<&'a str>,
         }
-        /// Batches can be sent.
+        /// The load has begun: batches can be sent.
         Loading = 79 {
-            /// Number of the producer's last batch that is stored; 0: none is.
+            /// Number of the producer's last stored batch; 0: none is stored.
             last_number: u64,
         }
-        /// A batch is as durable as the stream promises, and so are those before it, which this answers too.
+        /// A batch, and all batches before it, are as durable as the stream promises.
         Appended = 80 {
-            /// The batch's.
+            /// The batch's number.
             number: u64,
             /// Sequence number of its first message.
             first_sequence: u64,
             /// Sequence number after its last message.
             next_sequence: u64,
         }
-        /// A batch is not stored, nor are those after it: the load goes on with this number.
+        /// A batch was not stored, and neither are later ones: the load goes on with this number.
         AppendFailed = 81 {
-            /// The batch's.
+            /// The batch's number.
             number: u64,
-            /// Why.
-            failure: Parts,
+            /// The reason.
+            failure: Coded,
         }
-        /// A watch or load has ended as was asked.
+        /// A watch or load was closed as requested.
         Closed = 82 {}
-        /// A watch goes on with a later message: what lies between is in segments by now, or dropped.
+        /// A watch goes on with a later message: the messages between are in segments, or dropped.
         Skipped = 83 {
             /// The space.
             space: u32,
-            /// Sequence number of the message that is pushed next.
+            /// Sequence number of the next message to be pushed.
             next_sequence: u64,
         }
-        /// Asks for a sign of life, on channel 0.
+        /// Asks for a pong, on channel 0.
         Ping = 128 {
-            /// Comes back.
+            /// Returned in the pong.
             number: u64,
         }
         /// Answers a ping, on channel 0.
         Pong = 129 {
-            /// The ping's.
+            /// The ping's number.
             number: u64,
         }
         /// The server is about to close the connection, on channel 0.
         Goodbye = 130 {
-            /// Why.
-            failure: Parts,
+            /// The reason.
+            failure: Coded,
         }
     }
 }
 
-/// The number and the batch in the payload of an [`Append`](ToServer::Append), to be changed in place.
+/// The number and the batch in the payload of an [`Append`](ToServer::Append); the batch can be changed in place.
 ///
 /// # Errors
 /// [`WireError::Truncated`].
@@ -563,8 +566,8 @@ mod tests {
     use crate::frame::FRAME_HEADER_BYTES;
     use proptest::prelude::*;
 
-    fn parts() -> Parts {
-        Parts { code: 7, texts: vec!["a".into(), String::new()], numbers: vec![-1, i64::MAX] }
+    fn parts() -> Coded {
+        Coded { code: 7, texts: vec!["a".into(), String::new()], numbers: vec![-1, i64::MAX] }
     }
 
     fn granule() -> Granule {
@@ -581,9 +584,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_heard() {
-        let space = KnownSpace { generation: 3, next_sequence: 4 };
-        let known = Known { stream_id: 1, run: 7, revision: 2, symbols: 5, spaces: vec![space] };
+    fn messages_round_trip() {
+        let space = CachedSpace { generation: 3, next_sequence: 4 };
+        let known = CachedStream { stream_id: 1, run: 7, revision: 2, symbols: 5, spaces: vec![space] };
         let said = [
             ToServer::Hello {
                 version_min: 1,
@@ -633,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_hides_secrets() {
         let shown = format!(
             "{:?} {:?}",
             Login::Password { user: "ann", password: "hunter2" },
@@ -654,16 +657,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_is_refused() {
+    fn bytes_after_the_last_field_are_refused() {
         let error = ToServer::parse(2, &[1]).unwrap_err();
         assert!(matches!(error, WireError::Invalid { kind: 2, offset: 0, .. }), "{error}");
         assert_eq!(ToServer::parse(99, &[]), Err(WireError::UnknownKind(99)));
     }
 
     proptest! {
-        /// Whatever is understood has one way to be written.
+        /// Every payload that is parsed is encoded to the same bytes.
         #[test]
-        fn what_is_heard_can_be_said(kind in any::<u8>(), payload in prop::collection::vec(0_u8..4, 0..80)) {
+        fn every_payload_has_one_encoding(kind in any::<u8>(), payload in prop::collection::vec(0_u8..4, 0..80)) {
             let frame = |out: &[u8]| out[FRAME_HEADER_BYTES..].to_vec();
             if let Ok(message) = ToServer::parse(kind, &payload) {
                 let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! The server's end of a connection: what a client may say when.
+//! The server's state machine of a connection: which client messages are allowed when.
 
 use crate::error::WireError;
 use crate::flow::Credit;
@@ -7,41 +7,41 @@ use crate::message::{Login, ToServer, VERSION, split_append};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a connection may have at most.
+/// Limits of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Watches and loads together.
     pub channels_max: u32,
-    /// Credit of a watch, in bytes; grants beyond it count as nothing.
+    /// Credit of a watch, in bytes; grants beyond it are ignored.
     pub credit_max: u64,
 }
 
-/// A channel that stays.
+/// A channel that stays open.
 #[derive(Debug, Clone)]
 pub enum Channel {
-    /// A watch, and what may be pushed on it.
+    /// A watch, and its credit.
     Watch(Arc<Credit>),
-    /// A load, and the number that its next batch must have.
+    /// A load, and the number of its next batch.
     Load {
-        /// 0 until the server has said which number is stored.
+        /// 0 until the server has reported the last stored number.
         next_number: u64,
     },
 }
 
-/// A batch that has arrived, to be changed in place.
+/// A batch that was received; it can be changed in place.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Arrived<'a> {
-    /// Channel of the load.
+pub struct ReceivedBatch<'a> {
+    /// The load's channel.
     pub channel: u32,
-    /// Its number.
+    /// The batch's number.
     pub number: u64,
     /// The batch.
     pub batch: &'a mut [u8],
 }
 
-/// Knows what may be said on a connection, and refuses everything else.
+/// Tracks the state of a connection, and refuses messages that are not allowed.
 ///
-/// Always true: before the hello there is no channel; a channel is of one use from its first frame until it is closed.
+/// Always true: before the hello there is no channel; a channel has one use from its first frame until it is closed.
 #[derive(Debug)]
 pub struct ServerSession {
     limits: Limits,
@@ -50,12 +50,12 @@ pub struct ServerSession {
 }
 
 impl ServerSession {
-    /// A connection on which nothing has been said.
+    /// The state of a new connection.
     pub fn new(limits: Limits) -> Self {
         Self { limits, greeted: false, channels: HashMap::new() }
     }
 
-    /// Takes a frame in.
+    /// Checks and parses a frame.
     ///
     /// # Errors
     /// [`WireError`], after which the connection must end.
@@ -66,44 +66,47 @@ impl ServerSession {
         Ok(message)
     }
 
-    /// Takes an [`Append`](ToServer::Append) in without copying its batch. `None`, and the frame is as it was, if it is
+    /// Checks an [`Append`](ToServer::Append) without copying its batch. `None`, and the frame is unchanged, if it is
     /// another message.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
-    pub fn receive_append<'f>(&mut self, frame: &'f mut Frame<'_>) -> Result<Option<Arrived<'f>>, WireError> {
+    pub fn receive_append<'f>(
+        &mut self,
+        frame: &'f mut Frame<'_>,
+    ) -> Result<Option<ReceivedBatch<'f>>, WireError> {
         if frame.kind != 13 {
             return Ok(None);
         }
         let (kind, channel) = (frame.kind, frame.channel);
         let (number, batch) = split_append(frame.payload)?;
         self.check_append(kind, channel, number)?;
-        Ok(Some(Arrived { channel, number, batch }))
+        Ok(Some(ReceivedBatch { channel, number, batch }))
     }
 
-    /// The version to go on with; `None` when none fits.
+    /// The protocol version to use; `None` when no version fits.
     pub fn version_of(version_min: u16, version_max: u16) -> Option<u16> {
         (version_min <= VERSION && VERSION <= version_max).then_some(VERSION)
     }
 
-    /// Says that the hello was taken: the client is in.
+    /// Notes that the client is accepted.
     pub fn welcome(&mut self) {
         self.greeted = true;
     }
 
-    /// Opens the channel of a watch that is being answered; the credit is shared with whoever pushes.
+    /// Opens the channel of a watch; the credit is shared with the threads that push.
     pub fn open_watch(&mut self, channel: u32, credit: u64) -> Arc<Credit> {
         let credit = Arc::new(Credit::new(credit.min(self.limits.credit_max)));
         self.channels.insert(channel, Channel::Watch(Arc::clone(&credit)));
         credit
     }
 
-    /// Opens the channel of a load that is being answered; its first batch must have `next_number`.
+    /// Opens the channel of a load; its first batch must have `next_number`.
     pub fn open_load(&mut self, channel: u32, next_number: u64) {
         self.channels.insert(channel, Channel::Load { next_number });
     }
 
-    /// A batch was not stored: the load goes on with its number. Batches after it that are under way are ignored: see
+    /// A batch was not stored: the load goes on with its number. Batches after it that are in flight are ignored: see
     /// [`is_expected`](Self::is_expected).
     pub fn go_back(&mut self, channel: u32, number: u64) {
         if let Some(Channel::Load { next_number }) = self.channels.get_mut(&channel) {
@@ -116,18 +119,18 @@ impl ServerSession {
         self.channels.remove(&channel)
     }
 
-    /// A channel that is open.
+    /// An open channel.
     pub fn channel(&self, channel: u32) -> Option<&Channel> {
         self.channels.get(&channel)
     }
 
-    /// How many channels are open.
+    /// Number of open channels.
     pub fn channels(&self) -> usize {
         self.channels.len()
     }
 
-    /// Whether a batch of this number comes next, or is sent again: one before it, which is stored already and is to be
-    /// answered once more. (After a failure those that were sent before the client knew are neither.)
+    /// Whether a batch of this number is the next one, or a repeat: an earlier one, which is stored already and is
+    /// answered again. (After a failure, batches sent before the client is notified are neither.)
     pub fn is_expected(&self, channel: u32, number: u64) -> bool {
         matches!(self.channels.get(&channel), Some(Channel::Load { next_number }) if number <= *next_number)
     }
@@ -142,7 +145,11 @@ impl ServerSession {
         match message {
             ToServer::Hello { login, .. } => {
                 let fits = channel == 0 && !self.greeted && !is_empty(login);
-                if fits { Ok(()) } else { unexpected("a hello comes once, first, and names whom it names") }
+                if fits {
+                    Ok(())
+                } else {
+                    unexpected("a hello comes once and first, and its user or token is not empty")
+                }
             }
             ToServer::Goodbye { .. } if channel == 0 => Ok(()),
             _ if !self.greeted => unexpected("a hello must come first"),
@@ -158,10 +165,10 @@ impl ServerSession {
             }
             ToServer::Append { number, .. } => self.check_append(kind, channel, *number),
             ToServer::Credit { bytes } => self.grant(kind, channel, *bytes),
-            // What has ended on this side may still be closed on the other.
+            // A channel that has ended here may still be closed by the client.
             ToServer::Close {} if channel != 0 => Ok(()),
             ToServer::Flush {} => match self.channels.get(&channel) {
-                Some(Channel::Watch(_)) => unexpected("the channel is a watch's"),
+                Some(Channel::Watch(_)) => unexpected("the channel is used by a watch"),
                 _ if channel == 0 => unexpected("channel 0 is the connection's own"),
                 // A load, or one that has ended.
                 _ => Ok(()),
@@ -169,11 +176,7 @@ impl ServerSession {
             ToServer::Watch { .. } | ToServer::Load { .. } => {
                 self.check_free(kind, channel)?;
                 let is_room = self.channels.len() < self.limits.channels_max as usize;
-                if is_room {
-                    Ok(())
-                } else {
-                    unexpected("the connection has all the channels that it may have")
-                }
+                if is_room { Ok(()) } else { unexpected("the connection has reached its limit of channels") }
             }
             _ => self.check_free(kind, channel),
         }
@@ -191,9 +194,9 @@ impl ServerSession {
     fn check_append(&self, kind: u8, channel: u32, number: u64) -> Result<(), WireError> {
         let why = match self.channels.get(&channel) {
             _ if !self.greeted => "a hello must come first",
-            Some(Channel::Watch(_)) => "the channel is a watch's",
+            Some(Channel::Watch(_)) => "the channel is used by a watch",
             _ if number == 0 || number == u64::MAX => "a batch's number is between 1 and 2^64 - 2",
-            // A load that the server has ended: its batches may be under way.
+            // The server may have ended the load while batches are in flight.
             _ => return Ok(()),
         };
         Err(WireError::Unexpected { kind, channel, why })
@@ -207,7 +210,7 @@ impl ServerSession {
                 Ok(())
             }
             Some(Channel::Load { .. }) => {
-                Err(WireError::Unexpected { kind, channel, why: "the channel is a load's" })
+                Err(WireError::Unexpected { kind, channel, why: "the channel is used by a load" })
             }
             // A watch that has ended.
             None => Ok(()),
@@ -217,7 +220,7 @@ impl ServerSession {
 
 fn is_empty(login: &Login<'_>) -> bool {
     match login {
-        Login::Anyone => false,
+        Login::Anonymous => false,
         Login::Password { user, .. } => user.is_empty(),
         Login::Token(token) => token.is_empty(),
     }
@@ -238,7 +241,7 @@ mod tests {
     }
 
     fn hello() -> ToServer<'static> {
-        ToServer::Hello { version_min: 1, version_max: 1, program: "test", login: Login::Anyone }
+        ToServer::Hello { version_min: 1, version_max: 1, program: "test", login: Login::Anonymous }
     }
 
     fn watch() -> ToServer<'static> {
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_of_one_use_and_not_too_many() {
+    fn channels_have_one_use_and_a_limit() {
         let mut session = greeted();
         assert!(hear(&mut session, 0, watch()).is_err());
         hear(&mut session, 1, watch()).unwrap();
@@ -272,7 +275,7 @@ mod tests {
         assert!(hear(&mut session, 1, ToServer::Streams {}).is_err());
         assert!(hear(&mut session, 1, ToServer::Append { number: 1, batch: Rest(b"") }).is_err());
         hear(&mut session, 1, ToServer::Credit { bytes: u64::MAX }).unwrap();
-        assert_eq!(credit.left(), 1000, "no more than the server allows");
+        assert_eq!(credit.left(), 1000, "limited by the server");
         session.open_load(2, 1);
         assert!(hear(&mut session, 2, ToServer::Credit { bytes: 1 }).is_err());
         hear(&mut session, 2, ToServer::Flush {}).unwrap();
@@ -284,14 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn batches_come_in_order() {
+    fn batches_are_expected_in_order() {
         let mut session = greeted();
         session.open_load(5, 8);
         let mut out = Vec::new();
         ToServer::Append { number: 8, batch: Rest(b"abc") }.encode(5, &mut out);
         let mut frame = Frame { kind: 13, channel: 5, payload: &mut out[crate::FRAME_HEADER_BYTES..] };
         let arrived = session.receive_append(&mut frame).unwrap().unwrap();
-        assert_eq!(arrived, Arrived { channel: 5, number: 8, batch: &mut b"abc".to_owned() });
+        assert_eq!(arrived, ReceivedBatch { channel: 5, number: 8, batch: &mut b"abc".to_owned() });
         assert!(session.is_expected(5, 8) && !session.is_expected(5, 9));
         session.note_append(5, 8);
         assert!(session.is_expected(5, 9));

@@ -1,4 +1,4 @@
-//! `docs/format/wire.md` tells the truth.
+//! Compares `docs/format/wire.md` with the source.
 
 const PAGE: &str = include_str!("../../../docs/format/wire.md");
 const SOURCE: &str = include_str!("../src/message.rs");

@@ -1,4 +1,4 @@
-//! What is opened, read, loaded and told.
+//! Opening, reading, loading and errors.
 
 use crate::plain::{Plain, new_database};
 use crate::support::*;
@@ -16,7 +16,7 @@ fn served() -> (tempfile::TempDir, Database, Plain, Database) {
 }
 
 #[test]
-fn a_directory_is_opened_here() {
+fn a_directory_is_opened_in_this_process() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let db = tapedb_client::open(path.to_str().unwrap()).unwrap();
@@ -25,7 +25,7 @@ fn a_directory_is_opened_here() {
 }
 
 #[test]
-fn what_is_loaded_is_read() {
+fn loaded_messages_are_read() {
     let (_directory, db, _server, remote) = served();
     let stream = remote.create_stream("s", schema(), StreamOptions::default()).unwrap();
     append_ticks(&stream, 0..50_000);
@@ -39,7 +39,7 @@ fn what_is_loaded_is_read() {
 }
 
 #[test]
-fn symbols_come_in_parts() {
+fn symbols_come_in_several_answers() {
     let (_directory, db, _server, remote) = served();
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     let mut loader = stream.loader().unwrap();
@@ -81,7 +81,7 @@ fn errors_come_to_the_right_call() {
     let mut loader = stream.loader().unwrap();
     loader.append("A", Timestamp(10), &Tick::of(0)).unwrap();
     loader.flush().unwrap();
-    // Another loader has been there: this one learns it from the server.
+    // Another loader has appended: this one gets the error from the server.
     let mut other = db.stream("s").unwrap().loader().unwrap();
     other.append("A", Timestamp(20), &Tick::of(1)).unwrap();
     other.flush().unwrap();
@@ -93,7 +93,7 @@ fn errors_come_to_the_right_call() {
 }
 
 #[test]
-fn who_is_refused_or_finds_nobody_is_told() {
+fn refused_and_unreachable_clients_get_an_error() {
     let (_directory, _db, server, _remote) = served();
     let refused = Client::at(server.url()).login(Login::token("wrong")).connect();
     let Err(OpenError::Engine(Error::Refused { place, why })) = refused else { panic!("{refused:?}") };
@@ -103,9 +103,9 @@ fn who_is_refused_or_finds_nobody_is_told() {
 }
 
 #[test]
-fn patience_ends_with_an_error_that_says_so() {
+fn the_reconnect_timeout_ends_with_an_error() {
     let (_directory, db, server, _) = served();
-    let options = Options { patience: Duration::from_millis(200), ..Options::default() };
+    let options = Options { reconnect_timeout: Duration::from_millis(200), ..Options::default() };
     let remote = Client::at(server.url()).options(options).connect().unwrap();
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     append_ticks(&stream, 0..10);
@@ -135,7 +135,7 @@ fn several_connections_share_the_work() {
 }
 
 #[test]
-fn who_asks_for_shared_memory_and_is_turned_away_learns_why() {
+fn a_client_refused_with_shared_memory_gets_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let mut config = Config { http: "off".parse().unwrap(), ..Config::default() };
@@ -145,9 +145,9 @@ fn who_asks_for_shared_memory_and_is_turned_away_learns_why() {
     let connect = || Client::at(format!("tape+shm://{}", path.display())).connect();
     let first = connect().unwrap();
     let Err(OpenError::Engine(Error::Refused { why, .. })) = connect() else {
-        panic!("there was room for two")
+        panic!("two connections were accepted")
     };
-    assert!(why.contains("all the connections"), "{why}");
+    assert!(why.contains("limit of connections"), "{why}");
     drop(first);
     let nobody = Client::at("tape+shm:///nowhere/at/all").connect().unwrap_err();
     assert!(matches!(nobody, OpenError::Engine(Error::Unreachable { .. })), "{nobody}");

@@ -1,4 +1,4 @@
-//! The first connection, and what is told of those that are lost.
+//! The first connection, and events of lost connections.
 
 use crate::plain::{Plain, lock, new_database};
 use crate::served::{Home, Transport, Unix, serve};
@@ -11,17 +11,17 @@ use tapedb_client::{Client, ConnectionEvent, OpenError};
 use tapedb_engine::{Error, StreamOptions};
 use tapedb_server::{Config, Server};
 
-/// A client that writes down what it is told of its connections.
-fn telling(client: Client) -> (Client, Arc<Mutex<Vec<ConnectionEvent>>>) {
-    let told: Arc<Mutex<Vec<ConnectionEvent>>> = Arc::default();
-    let listener = told.clone();
-    (client.on_connection(move |event| lock(&listener).push(event.clone())), told)
+/// A client that records the events of its connections.
+fn recording(client: Client) -> (Client, Arc<Mutex<Vec<ConnectionEvent>>>) {
+    let events: Arc<Mutex<Vec<ConnectionEvent>>> = Arc::default();
+    let listener = events.clone();
+    (client.on_connection(move |event| lock(&listener).push(event.clone())), events)
 }
 
 fn wait_until(done: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !done() {
-        assert!(Instant::now() < deadline, "it has not happened in a minute");
+        assert!(Instant::now() < deadline, "it did not happen within a minute");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -30,13 +30,13 @@ fn wait_until(done: impl Fn() -> bool) {
 fn a_server_that_is_started_later_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("tape+unix://{}", folder.path().join("socket").display());
-    let (client, told) = telling(Client::at(url).wait(Duration::from_secs(60)));
+    let (client, events) = recording(Client::at(url).wait(Duration::from_secs(60)));
     let client = thread::spawn(move || client.connect());
-    wait_until(|| !lock(&told).is_empty());
+    wait_until(|| !lock(&events).is_empty());
     let _server = serve::<Unix>(reopen(&folder.path().join("db")), folder.path());
     assert!(client.join().unwrap().unwrap().streams().unwrap().is_empty());
-    let told = lock(&told);
-    assert!(matches!(&told[..], [ConnectionEvent::Waiting { .. }]), "{told:?}");
+    let events = lock(&events);
+    assert!(matches!(&events[..], [ConnectionEvent::Waiting { .. }]), "{events:?}");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn waiting_for_a_server_comes_to_an_end() {
 }
 
 #[test]
-fn who_is_refused_is_not_tried_again() {
+fn a_refusal_is_not_tried_again() {
     let (_directory, db) = new_database();
     let server = Plain::start(db);
     let client = Client::at(server.url()).login(tapedb_client::Login::token("wrong")).wait(Duration::MAX);
@@ -58,7 +58,7 @@ fn who_is_refused_is_not_tried_again() {
 }
 
 #[test]
-fn what_answers_otherwise_than_the_url_says_is_named() {
+fn a_server_of_another_protocol_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let start = |tls: Option<&str>, name: &str| {
         let mut config = Config { http: "127.0.0.1:0".parse().unwrap(), ..Config::default() };
@@ -72,23 +72,23 @@ fn what_answers_otherwise_than_the_url_says_is_named() {
     let port = |server: &Server| server.addresses().tcp.unwrap().port();
     let http = plain.addresses().http.unwrap().port();
     let wait = Duration::MAX;
-    for (url, told) in [
+    for (url, expected) in [
         (
             format!("tape://localhost:{}", port(&encrypted)),
             format!("write tapes://localhost:{}", port(&encrypted)),
         ),
         (format!("tapes://localhost:{}", port(&plain)), format!("write tape://localhost:{}", port(&plain))),
         (format!("tape://localhost:{http}"), "that is an HTTP port".to_string()),
-        (format!("tapes://localhost:{http}"), "speaks no TLS".to_string()),
+        (format!("tapes://localhost:{http}"), "does not use TLS".to_string()),
     ] {
-        // Nor is it waited for.
+        // And the client does not wait for it.
         let error = Client::at(&url).wait(wait).connect().unwrap_err().to_string();
-        assert!(error.contains(&told), "{url}: {error}");
+        assert!(error.contains(&expected), "{url}: {error}");
     }
 }
 
 #[test]
-fn who_opens_the_database_of_a_server_is_told_where_it_is() {
+fn opening_a_served_database_fails_with_the_servers_address() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let server = serve::<crate::served::Tcp>(reopen(&path), directory.path());
@@ -103,20 +103,20 @@ fn who_opens_the_database_of_a_server_is_told_where_it_is() {
 }
 
 #[test]
-fn a_lost_connection_is_told_and_so_is_its_return() {
+fn lost_and_restored_connections_are_reported() {
     let mut home = Home::<Unix>::new();
     home.open().create_stream("s", schema(), StreamOptions::default()).unwrap();
-    let (client, told) = telling(home.client().connections(2));
+    let (client, events) = recording(home.client().connections(2));
     let db = client.connect().unwrap();
     let mut cursors: Vec<_> =
         (0..4).map(|_| db.stream("s").unwrap().cursor().live().open().unwrap()).collect();
     let _loader = db.stream("s").unwrap().loader().unwrap();
     let _ = home.open();
-    wait_until(|| lock(&told).len() >= 2);
+    wait_until(|| lock(&events).len() >= 2);
     {
-        let told = lock(&told);
-        let [ConnectionEvent::Lost { place, why }, ConnectionEvent::Regained { .. }] = &told[..] else {
-            panic!("{told:?}")
+        let events = lock(&events);
+        let [ConnectionEvent::Lost { place, why }, ConnectionEvent::Regained { .. }] = &events[..] else {
+            panic!("{events:?}")
         };
         assert!(place.starts_with("tape+unix://") && !why.is_empty(), "{place}: {why}");
     }
@@ -125,7 +125,7 @@ fn a_lost_connection_is_told_and_so_is_its_return() {
     for cursor in &mut cursors {
         assert_eq!(number_of(&cursor.next_within(Duration::from_secs(60)).unwrap().unwrap()), 0);
     }
-    let before = lock(&told).len();
+    let before = lock(&events).len();
     drop((cursors, _loader, db));
-    assert_eq!(lock(&told).len(), before, "a connection that is closed is not lost");
+    assert_eq!(lock(&events).len(), before, "a connection that is closed is not lost");
 }

@@ -11,7 +11,7 @@ use tapedb_engine::{Database, StreamOptions};
 use tapedb_schema::Timestamp;
 
 fn connect(proxy: &Proxy) -> Database {
-    // A hello and its answer may be cut as well: the first connection is tried until it stands.
+    // A hello and its answer may be cut as well: the first connection is tried until it is established.
     for _ in 0..1000 {
         let options =
             Options { load_window_bytes: 64 << 10, read_ahead_bytes: 256 << 10, ..Options::default() };
@@ -19,10 +19,10 @@ fn connect(proxy: &Proxy) -> Database {
             return db;
         }
     }
-    panic!("no connection stands")
+    panic!("no connection was established")
 }
 
-/// Until so many connections were cut, each with a stream of its own.
+/// Number of connections to cut, each with a stream of its own.
 const CUTS: u64 = 300;
 
 #[test]

@@ -1,5 +1,5 @@
-//! The server is killed again and again while clients load, replay and follow: every reader gets every message once, in
-//! order, and the loader never loads one twice. `STORM_ROUNDS=n` kills more often (`make storm`).
+//! The server is killed repeatedly while clients load, replay and follow: every reader gets every message once, in
+//! order, and the loader never stores one twice. `STORM_ROUNDS=n` kills more often (`make storm`).
 
 use crate::process::Process;
 use crate::support::*;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tapedb_engine::{Cursor, StreamOptions};
 use tapedb_schema::Timestamp;
 
-/// Reads on from message `next` until the one that says that it is the last: its number. Numbers follow on one another.
+/// Reads from message `next` on to the last one; returns its number. The numbers must be consecutive.
 pub fn follow(cursor: &mut Cursor, mut next: u64) -> u64 {
     loop {
         let message = cursor.next_within(Duration::from_secs(100)).unwrap().expect("messages come");
@@ -22,7 +22,7 @@ pub fn follow(cursor: &mut Cursor, mut next: u64) -> u64 {
 }
 
 #[test]
-fn a_killed_server_is_not_noticed_by_its_clients() {
+fn clients_survive_killed_servers() {
     let rounds = std::env::var("STORM_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(10);
     let directory = tempfile::tempdir().unwrap();
     let mut server = Process::start(directory.path());
@@ -46,7 +46,7 @@ fn a_killed_server_is_not_noticed_by_its_clients() {
                 if number % 2000 == 0 {
                     assert_eq!(loader.flush().unwrap(), number);
                     acknowledged.store(number, Ordering::SeqCst);
-                    // Leaves the processor to who reads; the killer decides how long all this goes on.
+                    // Leaves processor time to the readers; the killing thread decides how long the test runs.
                     thread::sleep(Duration::from_millis(1));
                 }
             }
@@ -76,7 +76,8 @@ fn a_killed_server_is_not_noticed_by_its_clients() {
             let before = acknowledged.load(Ordering::SeqCst);
             thread::sleep(Duration::from_millis(random.below(40) as u64));
             server.kill_and_start_again();
-            // Each server does some work: clients that try again more and more slowly shall not miss all of them.
+            // Each server makes some progress: otherwise clients with growing pauses between attempts would miss all of
+            // them.
             while acknowledged.load(Ordering::SeqCst) == before && !loader.is_finished() {
                 thread::sleep(Duration::from_millis(1));
             }

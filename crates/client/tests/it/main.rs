@@ -1,4 +1,4 @@
-//! The client against servers: what it opens, what it survives, and that cursors and loaders never notice.
+//! The client against servers: opening, lost connections, and cursors and loaders that survive them.
 
 #![allow(missing_docs, reason = "tests")]
 #![allow(clippy::duplicate_mod, reason = "the suite runs over each transport")]

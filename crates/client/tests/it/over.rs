@@ -3,11 +3,11 @@
 /// The suite over one transport.
 macro_rules! suite {
     ($transport:ident) => {
-        /// Where the suite's databases are.
+        /// The databases of the suite.
         pub mod place {
             pub type Home = crate::served::Home<crate::served::$transport>;
 
-            /// A new database, and its home.
+            /// A new database, and its server.
             pub fn new_database() -> (Home, tapedb_engine::Database) {
                 Home::with_database()
             }

@@ -1,5 +1,5 @@
-//! A server that does what the protocol says, one thread for each connection and each watch, and nothing more. It is
-//! what the client is tested against where failures are to be of the test's own making.
+//! A minimal server: it implements the protocol with one thread for each connection and each watch. The client is
+//! tested against it where the test causes the failures.
 
 use crate::support::reopen;
 use std::collections::HashMap;
@@ -99,7 +99,7 @@ impl Connection {
         let mut decoder = Decoder::new();
         let mut has_begun = false;
         loop {
-            match self.socket.read(decoder.room(64 << 10)) {
+            match self.socket.read(decoder.spare(64 << 10)) {
                 Ok(0) | Err(_) => break,
                 Ok(read) => decoder.filled(read),
             }
@@ -211,7 +211,7 @@ impl Connection {
                 let last = self.db.stage(rewrite, number, batch.0)?;
                 Said::Done(tapedb_engine::Outcome::Messages(last).to_parts())
             }
-            // Batches are answered as they come.
+            // Batches are answered immediately.
             ToServer::Flush {} => return Ok(None),
             ToServer::Close {} => {
                 self.session.close(channel);
@@ -232,7 +232,7 @@ impl Connection {
             return Ok(());
         }
         self.session.note_append(channel, number);
-        // As to a load that was ended.
+        // The load was ended.
         let Some((loader, producer)) = self.loads.get_mut(&channel) else { return Ok(()) };
         let stored =
             loader.write_from(batch, *producer, number).and_then(|pending| loader.commit(pending, batch));
@@ -257,10 +257,10 @@ impl Connection {
     }
 }
 
-/// What is said, with what it borrows.
+/// A message to the client, with owned data.
 enum Said {
     Welcome,
-    Refused(wire::Parts),
+    Refused(wire::Coded),
     Names(Vec<String>),
     Described(tapedb_engine::Description),
     Opened(u32, u64),
@@ -300,7 +300,7 @@ impl Said {
     }
 }
 
-/// No more symbols are described at once: those who want the rest ask again.
+/// The most symbols of one description: the client requests the rest.
 const SYMBOLS_MAX: usize = 3;
 
 fn described(from: &tapedb_engine::Description) -> wire::Description<'_> {
@@ -336,25 +336,25 @@ fn granule(from: &tapedb_engine::Granule) -> wire::Granule {
     wire::Granule { file, offset, len, first_sequence, count, time_min, time_max, sorted }
 }
 
-fn of_wire(known: wire::Known) -> Known {
-    let wire::Known { stream_id, run, revision, symbols, spaces } = known;
-    let space = |space: wire::KnownSpace| KnownSpace {
+fn of_wire(known: wire::CachedStream) -> Known {
+    let wire::CachedStream { stream_id, run, revision, symbols, spaces } = known;
+    let space = |space: wire::CachedSpace| KnownSpace {
         generation: space.generation,
         next_sequence: space.next_sequence,
     };
     Known { stream_id, run, revision, symbols, spaces: spaces.into_iter().map(space).collect() }
 }
 
-fn parts(error: &Error) -> wire::Parts {
+fn parts(error: &Error) -> wire::Coded {
     wire_parts(error.to_parts())
 }
 
-fn wire_parts(parts: tapedb_engine::Parts) -> wire::Parts {
+fn wire_parts(parts: tapedb_engine::Parts) -> wire::Coded {
     let numbers = parts.numbers.iter().map(|number| number.cast_signed()).collect();
-    wire::Parts { code: parts.code, texts: parts.texts, numbers }
+    wire::Coded { code: parts.code, texts: parts.texts, numbers }
 }
 
-/// What a watch's thread is told.
+/// Notifications of a watch's thread.
 #[derive(Default)]
 struct News {
     state: Mutex<NewsState>,
@@ -400,7 +400,7 @@ impl Observer for News {
     }
 }
 
-/// Credit that is enough for a push.
+/// Enough credit for a push.
 const PUSH_CREDIT: u64 = 256 << 10;
 
 struct Push {
@@ -416,7 +416,7 @@ struct Push {
 impl Push {
     fn run(mut self, stream: &Stream) {
         let observing = stream.observe(self.news.clone());
-        // What it says after the connection is lost goes nowhere.
+        // Errors after the connection is lost are ignored.
         let _ = self.push_all(stream);
         drop(observing);
         self.news.tell(|state| state.has_ended = true);

@@ -1,4 +1,4 @@
-//! A server in a process of its own, which is this test's binary in another role.
+//! A server in its own process, which runs this test's binary in another role.
 
 use crate::served::{Tcp, Transport};
 use crate::support::reopen;
@@ -14,7 +14,7 @@ use tapedb_server::{Config, Server};
 const HOME: &str = "TAPEDB_TEST_SERVER_HOME";
 const PORT: &str = "TAPEDB_TEST_SERVER_PORT";
 
-/// Listens over TCP and on a Unix socket, again at the same places when it is started again.
+/// Listens over TCP and on a Unix socket, at the same addresses after a restart.
 pub struct Process {
     home: PathBuf,
     port: u16,
@@ -33,7 +33,7 @@ impl Process {
         self.child = child(&self.home, self.port);
     }
 
-    /// Resident memory now, in bytes.
+    /// Resident memory, in bytes.
     #[cfg(target_os = "linux")]
     pub fn resident_bytes(&self) -> u64 {
         let pages = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
@@ -67,7 +67,7 @@ fn child(home: &Path, port: u16) -> Child {
     command.env(HOME, home).env(PORT, port.to_string()).spawn().unwrap()
 }
 
-/// Does nothing but in a child, which serves until it is killed.
+/// Does nothing except in a child process, which serves until it is killed.
 #[test]
 fn server_of_another_test() {
     let (Some(home), Ok(port)) = (std::env::var_os(HOME), std::env::var(PORT)) else { return };
@@ -82,7 +82,7 @@ fn server_of_another_test() {
     }
 }
 
-/// Connects to a server that may be about to start, or to be killed.
+/// Connects to a server that may be starting, or may be killed.
 fn connect(url: String) -> Database {
     let options = Options { load_window_bytes: 64 << 10, ..Options::default() };
     for _ in 0..10_000 {
@@ -91,5 +91,5 @@ fn connect(url: String) -> Database {
             Err(_) => thread::sleep(Duration::from_millis(5)),
         }
     }
-    panic!("nobody answers at {url}")
+    panic!("no server at {url}")
 }

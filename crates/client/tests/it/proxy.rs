@@ -1,4 +1,4 @@
-//! A wire that is cut again and again: a TCP proxy that ends connections after random numbers of bytes.
+//! A TCP proxy that cuts connections after random numbers of bytes.
 
 use crate::plain::lock;
 use crate::support::Random;
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Passes bytes on to a server, and cuts.
+/// Passes bytes to a server, and cuts connections.
 pub struct Proxy {
     pub address: SocketAddr,
-    /// Connections that were cut.
+    /// Number of cut connections.
     pub cuts: Arc<AtomicU64>,
-    /// At most so many bytes pass in one direction before a cut; 0: any number.
+    /// The most bytes in one direction before a cut; 0: unlimited.
     pub bytes_max: Arc<AtomicU64>,
 }
 
 impl Proxy {
-    /// A proxy before a server, which can move.
+    /// A proxy for a server.
     pub fn before(server: SocketAddr, bytes_max: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

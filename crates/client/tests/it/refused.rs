@@ -1,4 +1,4 @@
-//! What a server refuses stays in the loader: the error is told, and when its cause is gone each message is stored once.
+//! Refused batches stay in the loader: the error is returned, and each message is stored once when its cause is gone.
 
 use crate::plain::{Plain, new_database};
 use crate::served::{Home, Memory, Tcp, Tls, Transport, Unix, serve};
@@ -16,7 +16,7 @@ use tapedb_log::sim::SimStorage;
 use tapedb_schema::Timestamp;
 use tapedb_server::{Config, May, Right, Server, Token, User, Users, hash_token};
 
-/// A server on a simulated disk, and a stream of it seen through a client.
+/// A server on a simulated disk, and a stream of it, opened through a client.
 struct OnSim {
     disk: SimStorage,
     db: Database,
@@ -31,13 +31,14 @@ impl OnSim {
         let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let server = serve::<T>(db.clone(), directory.path());
-        let remote = T::client(server.addresses()).patience(Duration::from_secs(60)).connect().unwrap();
+        let remote =
+            T::client(server.addresses()).reconnect_timeout(Duration::from_secs(60)).connect().unwrap();
         let options = StreamOptions { durability, ..StreamOptions::default() };
         let stream = remote.create_stream("s", schema(), options).unwrap();
         Self { disk, db, stream, _server: server, _directory: directory }
     }
 
-    /// A loader of small batches, with symbol `A` known.
+    /// A loader of small batches that has the id of symbol `A`.
     fn loader(&self) -> Loader {
         let mut loader = self.stream.loader().unwrap();
         loader.set_batch_bytes(1 << 10);
@@ -54,7 +55,7 @@ fn append(loader: &mut Loader, number: u64) -> Result<(), Error> {
     loader.append("A", Timestamp(number as i64), &Tick::of(number))
 }
 
-/// Calls until it fails, as it must at the latest when everything has been answered.
+/// Repeats a call until it fails: at the latest after all answers have arrived.
 fn failing<T: Debug>(mut call: impl FnMut() -> Result<T, Error>) -> Error {
     (0..100_000).find_map(|_| call().err()).expect("it never failed")
 }
@@ -63,7 +64,7 @@ fn numbers(count: u64) -> Vec<u64> {
     (0..count).collect()
 }
 
-/// Loads while the disk is full; when it is not any more, everything is there once.
+/// Loads while the disk is full; when it has space again, each message is stored once.
 fn full_and_empty_again<T: Transport>(durability: Durability) {
     let served = OnSim::new::<T>(durability);
     let mut loader = served.loader();
@@ -73,7 +74,7 @@ fn full_and_empty_again<T: Transport>(durability: Durability) {
     assert_eq!((loader.flush().unwrap(), loader.pending()), (100, 0));
     served.disk.set_capacity(Some(1));
     let mut next = 100;
-    // Several batches are under way: the first that finds no room is refused, and with it those behind it.
+    // Several batches are in flight: the first that finds no space is refused, with all later ones.
     let mut told = loop {
         match append(&mut loader, next) {
             Ok(()) => next += 1,
@@ -87,7 +88,7 @@ fn full_and_empty_again<T: Transport>(durability: Durability) {
         assert!(told.to_string().contains("no room"), "{told}");
         let stored = served.stored();
         assert_eq!(stored, numbers(stored.len() as u64));
-        assert_eq!(loader.pending() + stored.len(), next as usize, "nothing is lost");
+        assert_eq!(loader.pending() + stored.len(), next as usize, "no message is lost");
         assert!(loader.pending() > 0);
         told = loader.flush().unwrap_err();
     }
@@ -121,7 +122,7 @@ fn a_full_disk_behind_shared_memory() {
 }
 
 #[test]
-fn what_was_sent_and_refused_is_told_by_a_later_call_and_kept() {
+fn a_refused_batch_is_reported_by_a_later_call() {
     let served = OnSim::new::<Tcp>(Durability::Async);
     let mut loader = served.loader();
     served.disk.set_capacity(Some(1));
@@ -143,7 +144,7 @@ fn what_was_sent_and_refused_is_told_by_a_later_call_and_kept() {
 }
 
 #[test]
-fn a_disk_that_refuses_to_be_written_is_told_and_nothing_is_lost() {
+fn write_errors_are_reported_and_lose_nothing() {
     for kind in [ErrorKind::ReadOnlyFilesystem, ErrorKind::QuotaExceeded, ErrorKind::StorageFull] {
         let served = OnSim::new::<Tcp>(Durability::Sync);
         let mut loader = served.loader();
@@ -160,7 +161,7 @@ fn a_disk_that_refuses_to_be_written_is_told_and_nothing_is_lost() {
 }
 
 #[test]
-fn messages_that_are_too_late_are_given_up_as_they_are_here() {
+fn late_messages_are_given_up_as_in_a_local_database() {
     let (_directory, db) = new_database();
     let server = Plain::start(db.clone());
     let remote = tapedb_client::open(&server.url()).unwrap();
@@ -180,7 +181,7 @@ fn users(may: &[May]) -> Users {
 }
 
 #[test]
-fn what_was_denied_is_stored_when_the_right_is_given_back() {
+fn denied_batches_are_stored_after_the_right_is_restored() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("users.toml");
     users(&[May::Write]).write(&path).unwrap();
@@ -211,10 +212,10 @@ fn what_was_denied_is_stored_when_the_right_is_given_back() {
 }
 
 #[test]
-fn what_a_server_that_is_gone_did_not_take_is_stored_when_it_is_back() {
+fn batches_are_stored_after_the_server_is_restarted() {
     let mut home = Home::<Unix>::new();
     home.open().create_stream("s", schema(), StreamOptions::default()).unwrap();
-    let remote = home.client().patience(Duration::from_millis(50)).connect().unwrap();
+    let remote = home.client().reconnect_timeout(Duration::from_millis(50)).connect().unwrap();
     let mut loader = remote.stream("s").unwrap().loader().unwrap();
     loader.set_batch_bytes(1 << 10);
     append(&mut loader, 0).unwrap();
@@ -229,16 +230,16 @@ fn what_a_server_that_is_gone_did_not_take_is_stored_when_it_is_back() {
         assert_eq!(loader.pending(), 49);
     }
     let db = home.open();
-    (0..10_000).find(|_| loader.flush().is_ok()).expect("it can be reached again");
+    (0..10_000).find(|_| loader.flush().is_ok()).expect("the server is reachable again");
     assert_eq!(loader.pending(), 0);
     assert_eq!(drain(&mut db.stream("s").unwrap().cursor().open().unwrap()), numbers(50));
 }
 
 #[test]
-fn a_server_that_has_forgotten_is_told_of_once_and_then_gets_the_rest() {
+fn lost_acknowledged_batches_are_reported_once() {
     let mut home = Home::<Unix>::new();
     home.open().create_stream("s", schema(), StreamOptions::default()).unwrap();
-    let remote = home.client().patience(Duration::from_millis(50)).connect().unwrap();
+    let remote = home.client().reconnect_timeout(Duration::from_millis(50)).connect().unwrap();
     let mut loader = remote.stream("s").unwrap().loader().unwrap();
     append(&mut loader, 0).unwrap();
     loader.flush().unwrap();
@@ -247,9 +248,9 @@ fn a_server_that_has_forgotten_is_told_of_once_and_then_gets_the_rest() {
     copy(&now, &before);
     let _ = home.open();
     append(&mut loader, 1).unwrap();
-    (0..10_000).find(|_| loader.flush().is_ok()).expect("it can be reached again");
+    (0..10_000).find(|_| loader.flush().is_ok()).expect("the server is reachable again");
     append(&mut loader, 2).unwrap();
-    // As after a power cut that took what had been acknowledged.
+    // Like a power cut that loses acknowledged batches.
     home.close();
     fs::remove_dir_all(&now).unwrap();
     copy(&before, &now);
@@ -279,7 +280,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn an_asynchronous_loader_keeps_what_was_refused() {
+fn an_asynchronous_loader_stores_refused_batches() {
     let served = OnSim::new::<Tcp>(Durability::Async);
     let mut loader = asynchronous::Loader::new(served.loader());
     served.disk.set_capacity(Some(1));
@@ -320,8 +321,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn the_same_through_the_smallest_server_there_is() {
-    // Its answers come one by one.
+fn refused_batches_of_a_minimal_server_are_sent_again() {
+    // It answers each batch separately.
     let disk = SimStorage::new(1);
     let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance).unwrap();
     let server = Plain::start(db.clone());

@@ -1,5 +1,5 @@
-//! Messages are replaced, and streams and symbols renamed, while connections are cut and the server is killed: all of it is done
-//! once, or nothing is, and the client knows which.
+//! Replaced messages and renamed streams and symbols, while connections are cut and the server is killed: each
+//! operation is executed once or not at all, and the client knows which.
 
 use crate::plain::{Plain, new_database};
 use crate::process::Process;
@@ -16,17 +16,17 @@ use tapedb_schema::Timestamp;
 const ALL: Option<[&str; 0]> = None;
 
 fn connect(proxy: &Proxy) -> Database {
-    // A hello and its answer may be cut as well: the first connection is tried until it stands.
+    // A hello and its answer may be cut as well: the first connection is tried until it is established.
     for _ in 0..1000 {
-        let options = Options { patience: Duration::from_secs(60), ..Options::default() };
+        let options = Options { reconnect_timeout: Duration::from_secs(60), ..Options::default() };
         if let Ok(db) = Client::at(proxy.url()).options(options).connect() {
             return db;
         }
     }
-    panic!("no connection stands")
+    panic!("no connection was established")
 }
 
-/// Replaces messages 100 to 199 by so many others, whose numbers begin with `first`.
+/// Replaces messages 100 to 199 by `count` others, whose numbers begin with `first`.
 fn rewrite(stream: &Stream, first: u64, count: u64) -> Result<std::ops::Range<u64>, Error> {
     let mut rewriter = stream.rewrite(Timestamp(100)..Timestamp(200), ALL)?;
     for number in first..first + count {
@@ -46,7 +46,7 @@ fn a_rewrite_survives_cuts_and_is_made_once() {
     let server = Plain::start(db.clone());
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     append_ticks(&stream, 0..300);
-    // Less than two batches pass before a cut.
+    // Less than two batches are transferred before a cut.
     let proxy = Proxy::before(server.address, 2_200_000);
     let remote = connect(&proxy);
     let (mut rounds, mut next) = (0, 300);
@@ -59,7 +59,7 @@ fn a_rewrite_survives_cuts_and_is_made_once() {
     }
     proxy.bytes_max.store(0, Ordering::Relaxed);
     let found = numbers(&stream);
-    assert_eq!(found.len(), 200 + 40_000, "the last one's messages, once");
+    assert_eq!(found.len(), 200 + 40_000, "the messages of the last rewrite, once");
     assert_eq!(found.iter().filter(|number| **number >= 1_000_000 * rounds).count(), 40_000);
     assert_eq!(stream.stats().unwrap().next_sequence, next);
 }
@@ -92,9 +92,9 @@ fn streams_and_symbols_are_renamed_through_cuts() {
     assert_eq!(numbers(&stream), (0..10).collect::<Vec<_>>());
 }
 
-/// Whatever the client was told, the old messages are there or the new ones: whole.
+/// Whatever result the client gets, the stream contains all old messages or all new ones.
 #[test]
-fn a_server_killed_in_the_middle_leaves_the_old_or_the_new() {
+fn a_killed_server_leaves_the_old_or_the_new_messages() {
     let rounds = std::env::var("STORM_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(12);
     let directory = tempfile::tempdir().unwrap();
     let mut server = Process::start(directory.path());
@@ -121,7 +121,7 @@ fn a_server_killed_in_the_middle_leaves_the_old_or_the_new() {
         let found = numbers(&server.over_memory().stream("s").unwrap());
         let outside =
             found.iter().filter(|number| **number < 20_000 && !(100..200).contains(*number)).count();
-        assert_eq!(outside, 19_900, "round {round}: what is not replaced is there");
+        assert_eq!(outside, 19_900, "round {round}: other messages are not changed");
         let replaced: Vec<u64> =
             found.into_iter().filter(|number| (100..200).contains(number) || *number >= 20_000).collect();
         let is_new = replaced.contains(&first);

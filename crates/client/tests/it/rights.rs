@@ -1,4 +1,4 @@
-//! What is left of a client's cursors and loaders when its user's rights change.
+//! Cursors and loaders of a client whose user's rights change.
 
 use crate::support::*;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn users(may: &[May]) -> Users {
 }
 
 #[test]
-fn what_is_allowed_no_more_is_told_to_whoever_does_it() {
+fn removed_rights_end_cursors_and_loaders_with_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("users.toml");
     users(&[May::Read, May::Write]).write(&path).unwrap();
@@ -27,7 +27,7 @@ fn what_is_allowed_no_more_is_told_to_whoever_does_it() {
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     let server = Server::start_with(config, db).unwrap();
     let client = Client::at(format!("tape://{}", server.addresses().tcp.unwrap()));
-    let client = client.login(Login::token("tape_1")).patience(Duration::from_millis(200));
+    let client = client.login(Login::token("tape_1")).reconnect_timeout(Duration::from_millis(200));
     let remote = client.connect().unwrap();
     let mut cursor = remote.stream("s").unwrap().cursor().live().open().unwrap();
     let mut loader = remote.stream("s").unwrap().loader().unwrap();
@@ -35,7 +35,7 @@ fn what_is_allowed_no_more_is_told_to_whoever_does_it() {
     loader.flush().unwrap();
     assert_eq!(number_of(&cursor.next_within(Duration::from_secs(60)).unwrap().unwrap()), 0);
 
-    // He may still write: the stream is there for him, but nothing of it comes.
+    // The user may still write: the stream is visible, but not its messages.
     users(&[May::Write]).write(&path).unwrap();
     server.reload_users().unwrap();
     let error = loop {
@@ -45,13 +45,16 @@ fn what_is_allowed_no_more_is_told_to_whoever_does_it() {
         }
     };
     assert!(matches!(error, Error::Denied { .. }), "{error}");
-    assert!(matches!(cursor.next_within(Duration::from_secs(60)), Err(Error::Denied { .. })), "it stays so");
+    assert!(
+        matches!(cursor.next_within(Duration::from_secs(60)), Err(Error::Denied { .. })),
+        "the error is permanent"
+    );
     loader.append("A", tapedb_schema::Timestamp(1), &Tick::of(1)).unwrap();
     loader.flush().unwrap();
     assert_eq!(stream.stats().unwrap().messages, 2);
     drop(cursor);
 
-    // And now the other way round.
+    // Now the other way round.
     users(&[May::Read]).write(&path).unwrap();
     server.reload_users().unwrap();
     let error = loop {
@@ -66,13 +69,13 @@ fn what_is_allowed_no_more_is_told_to_whoever_does_it() {
         assert_eq!(number_of(&cursor.next_within(Duration::from_secs(60)).unwrap().unwrap()), number);
     }
 
-    // Who is removed is not let in again: his cursor does not wait for what will not come.
+    // A removed user is not accepted again: the cursor must not wait for messages that cannot arrive.
     Users::default().write(&path).unwrap();
     server.reload_users().unwrap();
     let error = loop {
         match cursor.next_within(Duration::from_secs(60)) {
             Err(error) => break error,
-            // What the loader appended before it was told.
+            // Appended by the loader before it got the error.
             Ok(message) => assert!(message.is_none_or(|message| number_of(&message) == 2)),
         }
     };

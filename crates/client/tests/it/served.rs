@@ -1,4 +1,4 @@
-//! Databases behind the server that people run, over everything that it listens on.
+//! Databases behind a real server, over each transport.
 
 use crate::support::reopen;
 use std::marker::PhantomData;
@@ -9,9 +9,9 @@ use tapedb_client::Client;
 use tapedb_engine::Database;
 use tapedb_server::{Addresses, Config, Server, Tls as Certificate};
 
-/// What carries the bytes.
+/// A transport.
 pub trait Transport {
-    /// Has the server listen on it.
+    /// Configures the server to listen on it.
     fn listen(config: &mut Config, directory: &Path);
     /// A client of that server.
     fn client(addresses: &Addresses) -> Client;
@@ -70,14 +70,14 @@ fn tls_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/tls").join(name)
 }
 
-/// A server for one database, with nothing but what this transport listens on.
+/// A server for one database that listens only on this transport.
 pub fn serve<T: Transport>(db: Database, directory: &Path) -> Server {
     let mut config = Config { http: "off".parse().unwrap(), shutdown_grace_seconds: 1, ..Config::default() };
     T::listen(&mut config, directory);
     Server::start_with(config, db).unwrap()
 }
 
-/// A place for one database, and what serves it.
+/// A directory for one database, and its server.
 pub struct Home<T> {
     directory: tempfile::TempDir,
     server: Mutex<Option<Server>>,
@@ -89,14 +89,14 @@ impl<T: Transport> Home<T> {
         Self { directory: tempfile::tempdir().unwrap(), server: Mutex::default(), transport: PhantomData }
     }
 
-    /// A new database, and its home.
+    /// A new database, and its server.
     pub fn with_database() -> (Self, Database) {
         let mut home = Self::new();
         let db = home.open();
         (home, db)
     }
 
-    /// The database: made, or opened once all of it that was open has been closed.
+    /// The database: created, or opened after the previous server has ended.
     pub fn open(&mut self) -> Database {
         let directory = self.directory.path();
         let server = self.server.get_mut().unwrap();
@@ -109,23 +109,23 @@ impl<T: Transport> Home<T> {
         *self.server.get_mut().unwrap() = None;
     }
 
-    /// Where the database is.
+    /// The path of the database.
     pub fn database_path(&self) -> PathBuf {
         self.directory.path().join("db")
     }
 
-    /// A client of the server that runs.
+    /// A client of the running server.
     pub fn client(&self) -> Client {
         T::client(self.server.lock().unwrap().as_ref().unwrap().addresses())
     }
 
-    /// The same database, as another process has it.
+    /// The same database, as opened by another process.
     pub fn beside(&self) -> Database {
         connect::<T>(self.server.lock().unwrap().as_ref().unwrap())
     }
 }
 
-/// Loaders that are dropped after their server, with messages in them, shall not wait for it long.
+/// With a short timeout: loaders that are dropped after their server, with pending messages, must not wait long.
 fn connect<T: Transport>(server: &Server) -> Database {
-    T::client(server.addresses()).patience(Duration::from_millis(100)).connect().unwrap()
+    T::client(server.addresses()).reconnect_timeout(Duration::from_millis(100)).connect().unwrap()
 }

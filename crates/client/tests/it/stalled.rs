@@ -1,5 +1,5 @@
-//! Readers that take nothing of what they asked for: the server's memory does not grow, nobody else notices, and they miss
-//! nothing when they go on. `STALL_MESSAGES=n` makes them stall for longer (`make storm`).
+//! Readers that stall: the server's memory does not grow, other clients are not affected, and the readers miss nothing
+//! when they continue. `STALL_MESSAGES=n` makes them stall for longer (`make storm`).
 
 use crate::killed::follow;
 use crate::process::Process;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tapedb_engine::{Cursor, Loader, StreamOptions};
 use tapedb_schema::Timestamp;
 
-/// What a server may keep for its clients at any time: buffers, and pages of its allocator that are not given back.
+/// The most memory that a server may use for its clients: buffers, and free pages of its allocator.
 const GROWTH_BYTES_MAX: u64 = 48 << 20;
 
 fn load(loader: &mut Loader, numbers: std::ops::Range<u64>) {
@@ -18,14 +18,14 @@ fn load(loader: &mut Loader, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Reads one message: whatever follows it is on its way to this cursor, which stalls from then on.
+/// Reads one message: later ones are in flight to this cursor, which stalls from then on.
 fn begin(cursor: &mut Cursor) {
     let message = cursor.next_within(Duration::from_secs(100)).unwrap().unwrap();
     assert_eq!(number_of(&message), 0);
 }
 
 #[test]
-fn a_stalled_reader_costs_nobody_anything() {
+fn a_stalled_reader_delays_no_others() {
     let messages: u64 =
         std::env::var("STALL_MESSAGES").ok().and_then(|count| count.parse().ok()).unwrap_or(1_000_000);
     let directory = tempfile::tempdir().unwrap();

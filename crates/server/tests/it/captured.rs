@@ -1,6 +1,6 @@
-//! A short session as it goes over the wire: `testing/vectors/wire-session.txt`, which `docs/format/wire.md` shows with what
-//! each byte means (`crates/wire/src/dissect.rs`). What is random in it, ids and the time, is given fixed values; all else
-//! must be what client and server say today.
+//! A short session as bytes on the wire: `testing/vectors/wire-session.txt`, which `docs/format/wire.md` explains byte
+//! by byte (`crates/wire/src/session_page.rs`). Random ids and times are replaced by fixed values; all other bytes must
+//! be those of the current client and server.
 
 use crate::support::{batch, serve_with, socket, user};
 use crc_fast::{CrcAlgorithm, checksum};
@@ -24,8 +24,8 @@ const HEAD: &str = "\
 ";
 
 #[test]
-fn a_session_is_what_was_written_down() {
-    // Of it the server makes the producer's id.
+fn a_session_has_the_recorded_bytes() {
+    // The server derives the producer's id from it.
     let keep_secret = |config: &mut Config| {
         Database::open(&config.database).unwrap().secret([7; 32]).unwrap();
     };
@@ -74,7 +74,7 @@ fn compare(captured: &str) {
     assert!(known == captured, "another session than in {}; it is now:\n{captured}", path.display());
 }
 
-/// A client that writes down what is said.
+/// A client that records all frames.
 struct Tape {
     socket: TcpStream,
     session: ClientSession,
@@ -97,7 +97,7 @@ impl Tape {
         self.hear(1);
     }
 
-    /// Asks for something about the stream; the channel.
+    /// Sends a request about the stream; returns the channel.
     fn ask(&mut self, message: impl Fn(u64) -> ToServer<'static>) -> u32 {
         let (mut sent, mut noted) = (Vec::new(), Vec::new());
         let channel = self.session.ask(&message(self.stream_id), &mut sent);
@@ -114,7 +114,7 @@ impl Tape {
         self.note("> ", &sent);
     }
 
-    /// Takes in so many frames.
+    /// Receives this many frames.
     fn hear(&mut self, frames: usize) {
         for _ in 0..frames {
             while !self.take_frame() {
@@ -126,7 +126,7 @@ impl Tape {
         }
     }
 
-    /// Takes a frame that has come; signs of life do not count, for they come when the machine is slow.
+    /// Takes a received frame, except pings, which depend on the machine's speed.
     fn take_frame(&mut self) -> bool {
         while let Some(frame) = self.decoder.next_frame().unwrap() {
             let (channel, message) = self.session.receive(frame).unwrap();
@@ -139,9 +139,9 @@ impl Tape {
         false
     }
 
-    /// Nothing more comes.
+    /// Checks that nothing follows.
     fn end(mut self) -> String {
-        assert_eq!(self.socket.read(&mut [0; 10]).unwrap_or(0), 0, "the server goes on");
+        assert_eq!(self.socket.read(&mut [0; 10]).unwrap_or(0), 0, "the server sends more");
         self.text
     }
 
@@ -185,7 +185,7 @@ fn with_fixed_ids(channel: u32, message: ToClient<'_>, stream_id: u64) -> Vec<u8
     out
 }
 
-/// The text of a definition or a manifest under the fixed id, with the checksum that it then has.
+/// The text of a definition or a manifest with the fixed id, and its new checksum.
 fn fixed(text: &[u8], stream_id: u64) -> String {
     let text = str::from_utf8(text).unwrap();
     let line = |line: &str| match line.split_once(' ') {

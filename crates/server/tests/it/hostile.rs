@@ -1,4 +1,4 @@
-//! Connections that mean no good, or do not know better: each gets a clear end, costs little, and harms nobody else.
+//! Hostile and broken connections: each is closed with a clear reason, costs little, and harms no other client.
 
 use crate::support::{Client, Served, is_gone, serve, serve_with, socket, user};
 use rustls::pki_types::pem::PemObject;
@@ -11,16 +11,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tapedb_server::{Config, Limits, May, Tls};
 use tapedb_shm::Pipe;
-use tapedb_wire::{
-    ClientSession, FRAME_HEADER_BYTES, Login, MEMORY_REQUEST, PREFACE, ToServer, frame_header,
-};
+use tapedb_wire::{ClientSession, FRAME_HEADER_BYTES, Login, PREFACE, SHM_REQUEST, ToServer, frame_header};
 
 fn password<'a>(user: &'a str, password: &'a str) -> Login<'a> {
     Login::Password { user, password }
 }
 
 #[test]
-fn what_is_not_the_protocol_is_told_so_and_closed() {
+fn bytes_of_other_protocols_are_refused() {
     let served = serve(|_| {});
     let mut neighbour = served.client();
     let mut hello_of_another_kind = PREFACE.to_vec();
@@ -43,12 +41,12 @@ fn what_is_not_the_protocol_is_told_so_and_closed() {
         let words = client.last_words().unwrap_or_default();
         assert!(words.contains(told), "{told:?}: {words:?}");
     }
-    assert_eq!(neighbour.streams(), Vec::<String>::new(), "nobody else is harmed");
-    served.wait_until("they are forgotten", |served| served.server().connections() == 1);
+    assert_eq!(neighbour.streams(), Vec::<String>::new(), "other clients are not affected");
+    served.wait_until("they are removed", |served| served.server().connections() == 1);
 }
 
 #[test]
-fn frames_that_make_no_sense_end_the_connection() {
+fn invalid_frames_close_the_connection() {
     let served = serve(|_| {});
     let mut truncated = Vec::new();
     ToServer::Describe { name: "a stream", known: None }.encode(1, &mut truncated);
@@ -71,7 +69,7 @@ fn frames_that_make_no_sense_end_the_connection() {
 }
 
 #[test]
-fn who_says_hello_letter_by_letter_is_cut_off_and_keeps_nobody_out() {
+fn slow_hellos_time_out_and_block_no_others() {
     let served = serve(|config| {
         config.limits.handshake_ms_max = 500;
         config.limits.handshakes_max = 4;
@@ -80,18 +78,18 @@ fn who_says_hello_letter_by_letter_is_cut_off_and_keeps_nobody_out() {
     for client in &mut slow {
         client.socket.write_all(&PREFACE[..3]).unwrap();
     }
-    served.wait_until("all four are there", |served| served.server().connections() == 4);
+    served.wait_until("all four are open", |served| served.server().connections() == 4);
     let words = served.connect().last_words().unwrap_or_default();
-    assert!(words.contains("have not said yet who they are"), "{words:?}");
+    assert!(words.contains("are not authenticated yet"), "{words:?}");
     for client in &mut slow {
         let words = client.last_words().unwrap_or_default();
-        assert!(words.contains("has not said who it is for 500 ms"), "{words:?}");
+        assert!(words.contains("did not authenticate within 500 ms"), "{words:?}");
     }
-    served.wait_until("there is room again", |served| served.connect().hello(Login::Anyone).is_ok());
+    served.wait_until("a permit is free again", |served| served.connect().hello(Login::Anonymous).is_ok());
 }
 
 #[test]
-fn more_connections_than_there_may_be_are_told_so() {
+fn connections_above_the_limit_are_refused() {
     let served = serve(|config| {
         config.limits.connections_max = 20;
         config.limits.handshakes_max = 1000;
@@ -100,7 +98,7 @@ fn more_connections_than_there_may_be_are_told_so() {
     let mut told = 0;
     for _ in 0..10_000 {
         let mut client = served.connect();
-        told += usize::from(client.last_words().is_some_and(|words| words.contains("all the connections")));
+        told += usize::from(client.last_words().is_some_and(|words| words.contains("limit of connections")));
     }
     assert_eq!(told, 10_000);
     for client in &mut inside {
@@ -109,15 +107,15 @@ fn more_connections_than_there_may_be_are_told_so() {
     assert_eq!(served.metric("tapedb_connections"), 20);
     assert_eq!(served.metric("tapedb_connections_refused_total"), 10_000);
     inside.clear();
-    served.wait_until("there is room again", |served| served.server().connections() == 0);
+    served.wait_until("all are closed", |served| served.server().connections() == 0);
     served.client();
 }
 
 #[test]
-fn who_goes_away_in_the_middle_of_a_frame_is_forgotten() {
+fn a_disconnect_within_a_frame_removes_the_connection() {
     let served = serve(|_| {});
     let mut hello = Vec::new();
-    ClientSession::hello("test", Login::Anyone, &mut hello);
+    ClientSession::hello("test", Login::Anonymous, &mut hello);
     let mut describe = Vec::new();
     ToServer::Describe { name: "a stream", known: None }.encode(1, &mut describe);
     for cut in 0..hello.len() {
@@ -132,12 +130,12 @@ fn who_goes_away_in_the_middle_of_a_frame_is_forgotten() {
         client.socket.shutdown(Shutdown::Write).unwrap();
         assert_eq!(client.last_words(), None);
     }
-    served.wait_until("they are forgotten", |served| served.server().connections() == 0);
+    served.wait_until("they are removed", |served| served.server().connections() == 0);
     assert_eq!(served.metric("tapedb_requests_total"), 0);
 }
 
 #[test]
-fn who_sends_a_frame_letter_by_letter_harms_nobody() {
+fn a_frame_sent_byte_by_byte_delays_no_others() {
     let served = serve(|_| {});
     served
         .server()
@@ -153,27 +151,27 @@ fn who_sends_a_frame_letter_by_letter_harms_nobody() {
     }
     let mut answer = [0; FRAME_HEADER_BYTES];
     slow.socket.read_exact(&mut answer).unwrap();
-    assert_eq!((answer[4], answer[8]), (67, 1), "it is answered when it is whole");
+    assert_eq!((answer[4], answer[8]), (67, 1), "it is answered when it is complete");
 }
 
 #[test]
-fn the_silent_connections_of_one_address_keep_no_other_out() {
+fn silent_connections_of_one_address_block_no_others() {
     let served = serve(|config| {
         config.unix_socket = Some(config.database.with_extension("sock"));
         config.limits.handshakes_per_address_max = 4;
     });
     let silent: Vec<_> = (0..4).map(|_| served.connect()).collect();
-    served.wait_until("all four are there", |served| served.server().connections() == 4);
+    served.wait_until("all four are open", |served| served.server().connections() == 4);
     let words = served.connect().last_words().unwrap_or_default();
-    assert!(words.contains("from this address have not said yet who they are"), "{words:?}");
+    assert!(words.contains("from this address are not authenticated yet"), "{words:?}");
     let unix = UnixStream::connect(served.server().addresses().unix.as_ref().unwrap()).unwrap();
-    assert_eq!(Client::new(unix).hello(Login::Anyone), Ok("anonymous".into()), "it has a share of its own");
+    assert_eq!(Client::new(unix).hello(Login::Anonymous), Ok("anonymous".into()), "it has its own limit");
     drop(silent);
-    served.wait_until("there is room again", |served| served.connect().hello(Login::Anyone).is_ok());
+    served.wait_until("a permit is free again", |served| served.connect().hello(Login::Anonymous).is_ok());
 }
 
 #[test]
-fn wrong_passwords_are_slow_and_shut_nobody_out_on_this_machine() {
+fn wrong_passwords_do_not_block_clients_on_this_machine() {
     let users = [user("ann", "*", &[May::Read])];
     let served = serve_with(&users, |config| {
         config.limits.login_failures_max = 3;
@@ -186,9 +184,9 @@ fn wrong_passwords_are_slow_and_shut_nobody_out_on_this_machine() {
         assert!(words.contains("user, password or token is wrong"), "{words:?}");
     }
     served.client_as(password("ann", "secret-ann"));
-    let words = served.connect().hello(Login::Anyone).unwrap_err();
-    assert!(words.contains("a login is needed"), "{words:?}");
-    assert_eq!(inside.streams(), Vec::<String>::new(), "who is inside stays inside");
+    let words = served.connect().hello(Login::Anonymous).unwrap_err();
+    assert!(words.contains("authentication is required"), "{words:?}");
+    assert_eq!(inside.streams(), Vec::<String>::new(), "open connections are not affected");
     assert_eq!(served.metric("tapedb_logins_failed_total"), 10);
     let audit = served.audit();
     assert!(audit.contains(r#""event":"login","user":"ann""#), "{audit}");
@@ -197,7 +195,7 @@ fn wrong_passwords_are_slow_and_shut_nobody_out_on_this_machine() {
 }
 
 #[test]
-fn who_takes_no_answers_is_asked_for_no_more_questions() {
+fn requests_of_a_client_that_reads_no_answers_are_not_read() {
     let served = serve(|config| config.limits.outbox_bytes_max = 256 << 10);
     served
         .server()
@@ -210,7 +208,7 @@ fn who_takes_no_answers_is_asked_for_no_more_questions() {
     ToServer::Describe { name: "s", known: None }.encode(7, &mut question);
     let questions = question.repeat(10_000);
     let mut asked = 0;
-    // Until the server reads no more, and the system keeps no more for it.
+    // Until the server does not read any more, and the socket's buffers are full.
     while stalled.socket.write(&questions).is_ok() {
         asked += 1;
         assert!(asked < 10_000, "the server reads on");
@@ -221,13 +219,13 @@ fn who_takes_no_answers_is_asked_for_no_more_questions() {
 }
 
 #[test]
-fn who_is_silent_is_pinged_and_then_taken_for_dead() {
+fn silent_clients_are_pinged_and_then_closed() {
     let served = serve(|config| config.limits.heartbeat_ms = 100);
     let mut lively = served.client();
     let mut silent = served.client();
     let words = silent.last_words().unwrap_or_default();
     assert!(words.contains("silent for three heartbeats"), "{words:?}");
-    // The other one was pinged too, and is heard to answer as soon as it listens.
+    // The other client was pinged too; it may have been closed as well.
     lively.say(0, &ToServer::Ping { number: 1 });
     drop(lively);
 }
@@ -249,13 +247,13 @@ fn encrypted(socket: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
 }
 
 #[test]
-fn encrypted_clients_are_served_alike() {
+fn encrypted_clients_are_served() {
     let served = serve(tls);
     assert!(served.server().addresses().is_encrypted);
     let mut client = Client::new(encrypted(socket(served.address())));
-    assert_eq!(client.hello(Login::Anyone), Ok("anonymous".into()));
+    assert_eq!(client.hello(Login::Anonymous), Ok("anonymous".into()));
     let stream_id = client.create("s", Default::default()).unwrap();
-    // Longer than what is encrypted at once, there and back.
+    // More bytes than are encrypted at once, in both directions.
     let names: Vec<String> = (0..20_000).map(|i| format!("SYMBOL-{i:08}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     assert_eq!(client.add_symbols(stream_id, &names), Ok((0..20_000).collect()));
@@ -263,13 +261,13 @@ fn encrypted_clients_are_served_alike() {
 }
 
 #[test]
-fn encrypted_and_plain_do_not_mix_and_say_so() {
+fn encrypted_and_plain_connections_do_not_mix() {
     let served = serve(tls);
     let mut plain = served.connect();
     let mut hello = Vec::new();
-    ClientSession::hello("test", Login::Anyone, &mut hello);
+    ClientSession::hello("test", Login::Anonymous, &mut hello);
     plain.socket.write_all(&hello).unwrap();
-    // An alert of TLS comes back at most.
+    // At most a TLS alert comes back.
     let mut answer = Vec::new();
     if let Err(error) = plain.socket.read_to_end(&mut answer) {
         assert!(is_gone(&error), "{error}");
@@ -279,11 +277,11 @@ fn encrypted_and_plain_do_not_mix_and_say_so() {
     let mut client = encrypted(socket(served.address()));
     let failed = client.write_all(&PREFACE).and_then(|()| client.flush()).unwrap_err();
     assert!(!failed.to_string().is_empty());
-    served.wait_until("it is gone", |served| served.server().connections() == 0);
+    served.wait_until("it is removed", |served| served.server().connections() == 0);
     served.client();
 }
 
-/// A server at a Unix socket too.
+/// A server that also listens on a Unix socket.
 fn serve_locally(change: impl FnOnce(&mut Limits)) -> (tempfile::TempDir, Served) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
@@ -300,14 +298,14 @@ fn local(served: &Served) -> UnixStream {
     socket
 }
 
-/// Shared memory, with nothing said in it yet.
+/// Shared memory, before the first frame.
 fn memory(served: &Served) -> Pipe {
     let socket = local(served);
-    (&socket).write_all(&MEMORY_REQUEST).unwrap();
+    (&socket).write_all(&SHM_REQUEST).unwrap();
     Pipe::accept(socket.into()).unwrap().unwrap()
 }
 
-/// The bytes that come until the server ends.
+/// All bytes until the server closes the connection.
 fn all(pipe: &Pipe) -> Vec<u8> {
     let (mut all, mut room) = (Vec::new(), [0; 4096]);
     loop {
@@ -324,38 +322,38 @@ fn all(pipe: &Pipe) -> Vec<u8> {
 }
 
 #[test]
-fn shared_memory_is_given_once_and_at_unix_sockets_alone() {
+fn shared_memory_is_given_once_and_only_at_unix_sockets() {
     let (_folder, served) = serve_locally(|_| {});
     let mut over_tcp = served.connect();
-    over_tcp.socket.write_all(&MEMORY_REQUEST).unwrap();
+    over_tcp.socket.write_all(&SHM_REQUEST).unwrap();
     let words = over_tcp.last_words().unwrap();
-    assert!(words.contains("at a Unix socket: tape+shm://"), "{words}");
+    assert!(words.contains("over a Unix socket: tape+shm://"), "{words}");
 
     let mut hasty = Client::new(local(&served));
-    hasty.socket.write_all(&[&MEMORY_REQUEST[..], b"more"].concat()).unwrap();
+    hasty.socket.write_all(&[&SHM_REQUEST[..], b"more"].concat()).unwrap();
     let words = hasty.last_words().unwrap();
-    assert!(words.contains("first of all"), "{words}");
+    assert!(words.contains("before anything else"), "{words}");
 
     let twice = memory(&served);
-    twice.write(&[IoSlice::new(&MEMORY_REQUEST)]).unwrap();
+    twice.write(&[IoSlice::new(&SHM_REQUEST)]).unwrap();
     let words = String::from_utf8_lossy(&all(&twice)).into_owned();
-    assert!(words.contains("asked for once"), "{words}");
+    assert!(words.contains("requested once"), "{words}");
 
     let garbled = memory(&served);
     garbled.write(&[IoSlice::new(&[5; 600])]).unwrap();
     let words = String::from_utf8_lossy(&all(&garbled)).into_owned();
     assert!(words.contains("does not speak"), "{words}");
-    served.wait_until("they are forgotten", |served| served.server().connections() == 0);
+    served.wait_until("they are removed", |served| served.server().connections() == 0);
 }
 
 #[test]
-fn who_leaves_shared_memory_at_any_time_is_forgotten() {
-    // It is the end itself that is noticed, and not that nothing comes for long.
+fn a_client_that_leaves_shared_memory_is_removed() {
+    // The end of the connection itself must be detected, not the silence.
     let long = 3_600_000;
     let (_folder, served) =
         serve_locally(|limits| (limits.handshake_ms_max, limits.heartbeat_ms) = (long, long));
     let mut hello = Vec::new();
-    ClientSession::hello("test", Login::Anyone, &mut hello);
+    ClientSession::hello("test", Login::Anonymous, &mut hello);
     for count in 0..=hello.len() {
         let pipe = memory(&served);
         pipe.write(&[IoSlice::new(&hello[..count])]).unwrap();
@@ -365,13 +363,13 @@ fn who_leaves_shared_memory_at_any_time_is_forgotten() {
     for _ in 0..40 {
         let pipe = memory(&served);
         pipe.write(&[IoSlice::new(&hello)]).unwrap();
-        // By now the server most likely sleeps, and is woken by the ping and by the end at once.
+        // Most likely the server sleeps now, and is woken by the ping and the end at once.
         std::thread::sleep(std::time::Duration::from_millis(1));
         pipe.write(&[IoSlice::new(&ping[hello.len()..])]).unwrap();
     }
-    // Bells that ring for nothing, and for those who are gone.
+    // Notifications without data, and for clients that are gone.
     let noisy = local(&served);
-    (&noisy).write_all(&MEMORY_REQUEST).unwrap();
+    (&noisy).write_all(&SHM_REQUEST).unwrap();
     for _ in 0..1000 {
         if let Err(error) = (&noisy).write_all(&[0; 100]) {
             assert!(is_gone(&error), "{error}");
@@ -379,24 +377,24 @@ fn who_leaves_shared_memory_at_any_time_is_forgotten() {
         }
     }
     drop(noisy);
-    served.wait_until("they are forgotten", |served| served.server().connections() == 0);
+    served.wait_until("they are removed", |served| served.server().connections() == 0);
     assert_eq!(served.client().streams(), Vec::<String>::new());
 }
 
-/// A client that asks for more than it takes: whatever waits for it, its end is noticed.
+/// A client that does not read its answers: the server detects its end, whatever waits to be sent.
 #[test]
-fn who_leaves_with_answers_waiting_is_forgotten() {
+fn a_client_that_leaves_unread_answers_is_removed() {
     let long = 3_600_000;
     let (_folder, served) =
         serve_locally(|limits| (limits.handshake_ms_max, limits.heartbeat_ms) = (long, long));
     let mut bytes = Vec::new();
-    ClientSession::hello("test", Login::Anyone, &mut bytes);
+    ClientSession::hello("test", Login::Anonymous, &mut bytes);
     for channel in 1..20_000 {
         ToServer::Describe { name: &"nobody".repeat(40), known: None }.encode(channel, &mut bytes);
     }
     let pipe = memory(&served);
     let mut rest = &bytes[..];
-    // Until the server reads no more, for its answers have no room.
+    // Until the server does not read any more, because its answers have no space.
     while !rest.is_empty() {
         match pipe.write(&[IoSlice::new(rest)]) {
             Ok(count) => rest = &rest[count..],
@@ -404,7 +402,7 @@ fn who_leaves_with_answers_waiting_is_forgotten() {
             Err(_) => break,
         }
     }
-    assert!(!rest.is_empty(), "it reads however much waits");
+    assert!(!rest.is_empty(), "it reads without limit");
     drop(pipe);
-    served.wait_until("it is forgotten", |served| served.server().connections() == 0);
+    served.wait_until("it is removed", |served| served.server().connections() == 0);
 }

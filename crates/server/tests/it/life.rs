@@ -1,4 +1,4 @@
-//! How a server begins, is looked at, and ends.
+//! Start, monitoring and shutdown of a server.
 
 use crate::session::watch;
 use crate::support::{Client, Served, batch, serve, serve_with, user};
@@ -6,11 +6,11 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tapedb_server::{Companion, Config, May, Page, Right, Server, User};
+use tapedb_server::{Component, Config, May, MetricsPage, Right, Server, User};
 use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 #[test]
-fn health_and_metrics_are_there() {
+fn health_and_metrics_are_served() {
     let served = serve(|_| {});
     let mut client = served.client();
     client.create("s", Default::default()).unwrap();
@@ -24,40 +24,40 @@ fn health_and_metrics_are_there() {
 }
 
 #[derive(Debug, Default)]
-struct Beside {
-    is_ill: AtomicBool,
+struct TestComponent {
+    has_failed: AtomicBool,
 }
 
-impl Companion for Beside {
-    fn metrics(&self, page: &mut Page) {
+impl Component for TestComponent {
+    fn metrics(&self, page: &mut MetricsPage) {
         page.counters("beside_things", "Things.");
         page.line("beside_things_total", &[("kind", "a")], 7);
-        page.gauge("beside_ill", "Whether.", u8::from(self.is_ill.load(Ordering::Relaxed)));
+        page.gauge("beside_ill", "Whether.", u8::from(self.has_failed.load(Ordering::Relaxed)));
     }
 
     fn problems(&self) -> Vec<(String, String)> {
-        let is_ill = self.is_ill.load(Ordering::Relaxed);
-        if is_ill { vec![("beside".into(), "it aches".into())] } else { Vec::new() }
+        let has_failed = self.has_failed.load(Ordering::Relaxed);
+        if has_failed { vec![("beside".into(), "it has failed".into())] } else { Vec::new() }
     }
 }
 
 #[test]
-fn what_runs_beside_a_server_is_seen_with_it() {
-    let (served, beside) = (serve(|_| {}), Arc::new(Beside::default()));
-    served.server().accompany(beside.clone());
+fn components_are_part_of_metrics_and_health() {
+    let (served, beside) = (serve(|_| {}), Arc::new(TestComponent::default()));
+    served.server().add_component(beside.clone());
     assert!(served.page("/metrics").contains("\ntapedb_beside_things_total{kind=\"a\"} 7\n"));
     assert!(served.page("/health").contains(r#""status":"ok""#));
-    beside.is_ill.store(true, Ordering::Relaxed);
+    beside.has_failed.store(true, Ordering::Relaxed);
     assert_eq!(served.metric("tapedb_beside_ill"), 1);
     let health = served.page("/health");
     assert!(
-        health.contains(r#""status":"degraded""#) && health.contains(r#""beside":"it aches""#),
+        health.contains(r#""status":"degraded""#) && health.contains(r#""beside":"it has failed""#),
         "{health}"
     );
 }
 
 #[test]
-fn topics_and_processors_are_not_a_servers_own() {
+fn settings_of_the_command_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let plain = Config { database: directory.path().join("db"), ..Config::default() };
     let copies = Config { copy_topics: vec!["quotes".parse().unwrap()], ..plain.clone() };
@@ -69,7 +69,7 @@ fn topics_and_processors_are_not_a_servers_own() {
 }
 
 #[test]
-fn a_second_server_does_not_get_the_database() {
+fn a_second_server_cannot_open_the_database() {
     let served = serve(|_| {});
     let config = Config {
         database: served.directory.path().join("db"),
@@ -92,22 +92,22 @@ fn an_address_in_use_is_named() {
 }
 
 #[test]
-fn clients_are_told_when_the_server_ends() {
+fn clients_are_notified_of_a_shutdown() {
     let mut served = serve(|_| {});
     let mut clients = [served.client(), served.client()];
     let address = served.address();
-    assert_eq!(served.server.take().unwrap().shutdown(), 0, "nobody is left behind");
+    assert_eq!(served.server.take().unwrap().shutdown(), 0, "no connection is abandoned");
     for client in &mut clients {
         let words = client.last_words().unwrap_or_default();
         assert!(words.contains("shutting down"), "{words:?}");
     }
     assert!(TcpStream::connect(address).is_err());
-    // The database is free again.
+    // The database can be opened again.
     tapedb_engine::Database::open(served.directory.path().join("db")).unwrap();
 }
 
 #[test]
-fn users_come_and_go_while_the_server_runs() {
+fn users_are_reloaded_while_the_server_runs() {
     let served = serve_with(&[user("ann", "*", &[May::Read])], |_| {});
     let path = served.directory.path().join("users.toml");
     assert!(served.connect().hello(Login::Token("tape_bob")).is_err());
@@ -117,7 +117,7 @@ fn users_come_and_go_while_the_server_runs() {
     assert!(served.connect().hello(Login::Token("tape_ann")).is_err());
 }
 
-/// Sets the users anew while the server runs.
+/// Replaces the users while the server runs.
 fn set_users(served: &Served, users: &[User]) {
     let path = served.directory.path().join("users.toml");
     tapedb_server::Users { users: users.to_vec() }.write(&path).unwrap();
@@ -132,7 +132,7 @@ fn failure(client: &mut Client<TcpStream>, asked: u32) -> String {
 }
 
 #[test]
-fn a_right_that_is_taken_away_ends_what_it_allowed() {
+fn a_removed_right_ends_watches_and_loads() {
     let ann = user("ann", "*", &[May::Read, May::Write, May::Create]);
     let served = serve_with(std::slice::from_ref(&ann), |_| {});
     let mut client = served.client_as(Login::Token("tape_ann"));
@@ -151,7 +151,7 @@ fn a_right_that_is_taken_away_ends_what_it_allowed() {
     client.hear(|channel, message| {
         assert_eq!((channel, message), (load, ToClient::Loading { last_number: 0 }))
     });
-    // He may still read one of the streams, and write the other.
+    // The user may still read one of the streams, and write the other.
     let rights = vec![rights_to("eu", May::Read), rights_to("us", May::Write)];
     set_users(&served, &[User { rights, ..ann.clone() }]);
     let words = failure(&mut client, watch_us);
@@ -164,7 +164,7 @@ fn a_right_that_is_taken_away_ends_what_it_allowed() {
     client.hear(|channel, message| {
         assert!(channel == load && matches!(message, ToClient::Appended { number: 1, .. }), "{message:?}");
     });
-    // Now he may write nothing.
+    // Now the user may write no stream.
     set_users(&served, &[User { rights: vec![rights_to("eu", May::Read)], ..ann.clone() }]);
     assert!(failure(&mut client, load).contains("no right to write stream \"us\""));
     assert_eq!(client.streams(), ["eu"], "the connection goes on");
@@ -185,20 +185,20 @@ fn append_to(served: &Served, stream: &str) {
 }
 
 #[test]
-fn who_is_removed_has_to_go_and_others_stay() {
+fn removed_users_are_disconnected_and_others_stay() {
     let (ann, bob) = (user("ann", "*", &[May::Read]), user("bob", "*", &[May::Read]));
     let served = serve_with(&[ann.clone(), bob.clone()], |_| {});
     let mut clients = ["tape_ann", "tape_bob"].map(|token| served.client_as(Login::Token(token)));
     let mut by_password = served.client_as(Login::Password { user: "ann", password: "secret-ann" });
-    // A token is taken away, which another connection of the user's has nothing to do with.
+    // Removes a token, which another connection of the same user does not use.
     set_users(&served, &[User { tokens: vec![], ..ann }, bob.clone()]);
     let words = clients[0].last_words().unwrap_or_default();
-    assert!(words.contains("has been removed"), "{words:?}");
+    assert!(words.contains("was removed"), "{words:?}");
     assert_eq!(by_password.streams(), Vec::<String>::new());
     set_users(&served, std::slice::from_ref(&bob));
-    assert!(by_password.last_words().unwrap_or_default().contains("has been removed"));
+    assert!(by_password.last_words().unwrap_or_default().contains("was removed"));
     assert_eq!(clients[1].streams(), Vec::<String>::new());
-    // A file that cannot be read changes nothing.
+    // An invalid file changes nothing.
     std::fs::write(served.directory.path().join("users.toml"), "nonsense").unwrap();
     assert!(served.server().reload_users().is_err());
     assert_eq!(clients[1].streams(), Vec::<String>::new());
@@ -206,7 +206,7 @@ fn who_is_removed_has_to_go_and_others_stay() {
 
 #[cfg(unix)]
 #[test]
-fn a_unix_socket_is_for_its_owner_alone() {
+fn a_unix_socket_is_only_for_its_owner() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
     let mut path = std::path::PathBuf::new();
@@ -220,7 +220,7 @@ fn a_unix_socket_is_for_its_owner_alone() {
     let socket = UnixStream::connect(&path).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut client = Client::new(socket);
-    assert_eq!(client.hello(Login::Anyone), Ok("anonymous".into()));
+    assert_eq!(client.hello(Login::Anonymous), Ok("anonymous".into()));
     assert_eq!(client.streams(), Vec::<String>::new());
     let second = Config {
         database: path.with_file_name("other"),
@@ -233,7 +233,7 @@ fn a_unix_socket_is_for_its_owner_alone() {
     assert!(error.contains("another server listens there"), "{error}");
     served.server.take();
     assert!(!path.exists());
-    // What a killed server leaves behind is replaced; what is no socket is not.
+    // A socket that a killed server has left is replaced; another file is not.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     drop(Server::start(second.clone()).unwrap());
     std::fs::write(&path, "precious").unwrap();

@@ -1,4 +1,4 @@
-//! Batches that clients append, and that are pushed to others as they come.
+//! Batches of clients: appended, and pushed to watches.
 
 use crate::session::{Pushed, pushed, stream, watch};
 use crate::support::{Client, batch, batch_of, described, serve_with, user};
@@ -10,7 +10,7 @@ use tapedb_server::May;
 use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 #[test]
-fn batches_are_appended_and_their_file_read_as_it_lies_on_disk() {
+fn batches_are_appended_and_their_file_is_read() {
     let (_served, mut client, stream_id) = stream(Durability::Async);
     let (load, last) = load(&mut client, stream_id, 0);
     assert_eq!(last, 0);
@@ -32,7 +32,7 @@ fn batches_are_appended_and_their_file_read_as_it_lies_on_disk() {
     let whole = read(&mut client, 0, 1 << 20);
     assert!(whole.len() as u64 >= len);
     let begins = FILE_HEADER_BYTES;
-    // But for its mark, the sequence number and the checksum it is what was sent.
+    // Except its marker, sequence number and checksum it is equal to the sent batch.
     let sent = batch(100, 10);
     assert_eq!(whole[begins..begins + sent.len()][80..], sent[80..]);
     assert_eq!(read(&mut client, 100, 50), whole[100..150]);
@@ -56,7 +56,7 @@ fn batches_are_appended_and_their_file_read_as_it_lies_on_disk() {
 }
 
 #[test]
-fn a_bad_batch_is_refused_and_the_load_goes_on_with_its_number() {
+fn a_load_goes_on_after_a_refused_batch() {
     for durability in [Durability::Async, Durability::Sync] {
         let (served, mut client, stream_id) = stream(durability);
         let (load, _) = load(&mut client, stream_id, 0);
@@ -67,7 +67,7 @@ fn a_bad_batch_is_refused_and_the_load_goes_on_with_its_number() {
         let (number, failed) = appended(&mut client, load);
         assert_eq!(number, 2);
         assert!(failed.unwrap_err().contains('s'));
-        // What was sent behind it is given up; the next one is taken.
+        // Batches sent after it were dropped; the next one is accepted.
         append(&mut client, load, 2, &batch(10, 5));
         assert_eq!(appended(&mut client, load), (2, Ok((5, 10))));
         append(&mut client, load, 3, b"no batch at all");
@@ -78,10 +78,10 @@ fn a_bad_batch_is_refused_and_the_load_goes_on_with_its_number() {
     }
 }
 
-/// Where the first batch of a log file begins: `docs/format/log.md`.
+/// Offset of the first batch in a log file: `docs/format/log.md`.
 const FILE_HEADER_BYTES: usize = 64;
 
-/// Producer and number of each batch in a stream's first log file, and how many messages there are.
+/// Producer and number of each batch in a stream's first log file, and the number of messages.
 fn stored<S: Read + Write>(client: &mut Client<S>, stream_id: u64) -> (Vec<(u64, u64)>, u64) {
     let name = "0/00000000000000000000.log";
     let file = client.answer(&ToServer::OpenFile { stream_id, name }, |answer| match answer {
@@ -109,7 +109,7 @@ fn forged(producer: u64, number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn nobody_can_have_anothers_batches_taken_for_repeats() {
+fn a_user_cannot_store_batches_of_another_users_producer() {
     let may = [May::Read, May::Write, May::Create];
     let served = serve_with(&[user("ann", "*", &may), user("bob", "*", &may)], |_| {});
     let mut ann = served.client_as(Login::Password { user: "ann", password: "secret-ann" });
@@ -122,19 +122,20 @@ fn nobody_can_have_anothers_batches_taken_for_repeats() {
     assert_eq!(appended(&mut ann, load_of_ann), (1, Ok((0, 1))));
     let (producers, _) = stored(&mut bob, stream_id);
     let [(producer, 1)] = producers[..] else { panic!("{producers:?}") };
-    assert!(producer != 0 && producer != 7, "what ann calls herself is not in the log");
+    assert!(producer != 0 && producer != 7, "the client's own number is not in the log");
 
-    // Bob says that he is her, as she calls herself and as the log calls her; and his batches say so too.
+    // Bob claims Ann's producer, both with the number that she sends and with the one in the log, in the load and in
+    // his batches.
     let mut next = 1;
     for (claims, in_batch) in [(7, 7), (producer, producer), (0, producer), (0, 7), (9, producer)] {
         let (load_of_bob, last_number) = load(&mut bob, stream_id, claims);
-        assert_eq!(last_number, 0, "nothing of hers is his");
+        assert_eq!(last_number, 0, "nothing of the other user's producer is visible");
         for number in 1..=5 {
             append(&mut bob, load_of_bob, number, &forged(in_batch, number * 1000));
             assert_eq!(appended(&mut bob, load_of_bob), (number, Ok((next, next + 1))));
             next += 1;
         }
-        // A number that is far ahead is not taken at all.
+        // A number that is far ahead is not accepted at all.
         append(&mut bob, load_of_bob, 1_000_000, &forged(in_batch, 1_000_000));
         bob.say(load_of_bob, &ToServer::Close {});
         bob.hear(|_, message| assert_eq!(message, ToClient::Closed {}));
@@ -144,7 +145,7 @@ fn nobody_can_have_anothers_batches_taken_for_repeats() {
         assert_eq!(appended(&mut ann, load_of_ann), (number, Ok((next, next + 1))), "stored, not a repeat");
         next += 1;
     }
-    // Sent again, they are not stored twice.
+    // Repeats are not stored again.
     let mut again = served.client_as(Login::Token("tape_ann"));
     again.describe("s").unwrap();
     let (load_again, last_number) = load(&mut again, stream_id, 7);
@@ -158,7 +159,7 @@ fn nobody_can_have_anothers_batches_taken_for_repeats() {
 }
 
 #[test]
-fn who_loads_through_a_restart_of_the_server_stays_who_it_is() {
+fn a_producer_survives_a_restart_of_the_server() {
     let mut served = serve_with(&[user("ann", "*", &[May::Write, May::Create])], |_| {});
     let login = Login::Password { user: "ann", password: "secret-ann" };
     let mut ann = served.client_as(login);
@@ -181,7 +182,7 @@ fn who_loads_through_a_restart_of_the_server_stays_who_it_is() {
 }
 
 #[test]
-fn many_batches_at_once_are_all_acknowledged_in_order() {
+fn many_batches_are_acknowledged_in_order() {
     let (served, mut client, stream_id) = stream(Durability::Sync);
     let (load, _) = load(&mut client, stream_id, 0);
     for number in 1..=200 {
@@ -194,7 +195,7 @@ fn many_batches_at_once_are_all_acknowledged_in_order() {
 }
 
 #[test]
-fn answers_that_nobody_asks_for_come_together_and_soon() {
+fn answers_without_a_flush_are_coalesced_and_sent_soon() {
     let (_served, mut client, stream_id) = stream(Durability::Async);
     let (load, _) = load(&mut client, stream_id, 0);
     for number in 1..=100 {
@@ -205,7 +206,7 @@ fn answers_that_nobody_asks_for_come_together_and_soon() {
 }
 
 #[test]
-fn what_comes_is_pushed_as_it_comes() {
+fn batches_are_pushed_when_they_are_appended() {
     for durability in [Durability::Transient, Durability::Async, Durability::Sync] {
         let (served, mut producer, stream_id) = stream(durability);
         let mut consumer = served.client();
@@ -227,7 +228,7 @@ fn what_comes_is_pushed_as_it_comes() {
     }
 }
 
-/// Begins a load; its channel, and the producer's last number.
+/// Begins a load; returns its channel, and the producer's last number.
 fn load<S: Read + Write>(client: &mut Client<S>, stream_id: u64, producer: u64) -> (u32, u64) {
     let channel = client.ask(&ToServer::Load { stream_id, space: 0, producer });
     let last_number = client.hear(|on, message| match message {
@@ -242,7 +243,8 @@ fn append<S: Read + Write>(client: &mut Client<S>, load: u32, number: u64, batch
     client.say(load, &ToServer::Flush {});
 }
 
-/// Hears the answers to the first batches of a load, each of so many messages: one may answer several.
+/// Receives the answers to the first batches of a load, each with the same number of messages; one answer may cover
+/// several.
 fn all_appended<S: Read + Write>(client: &mut Client<S>, load: u32, batches: u64, each: u64) {
     let mut answered = 0;
     while answered < batches {
@@ -253,7 +255,7 @@ fn all_appended<S: Read + Write>(client: &mut Client<S>, load: u32, batches: u64
     }
 }
 
-/// The answer to a batch: its number and sequence numbers, or why not.
+/// The answer to a batch: its number, and its sequence numbers or error.
 fn appended<S: Read + Write>(client: &mut Client<S>, load: u32) -> (u64, Result<(u64, u64), String>) {
     client.hear(|channel, message| match message {
         _ if channel != load => panic!("{message:?} on channel {channel}"),

@@ -1,4 +1,4 @@
-//! The server from outside: over sockets, with the frames of the protocol, and with what is not the protocol.
+//! Tests of the server over sockets: with frames of the protocol, and with other bytes.
 
 mod captured;
 mod hostile;

@@ -1,5 +1,5 @@
-//! What a server tells of itself: every metric is on the page of docs, the dashboard shows what there is, and a user is told what
-//! he may see.
+//! Metrics and status: every metric is documented, the dashboard shows only existing metrics, and the status contains
+//! only what the user may see.
 
 use crate::session::{pushed, watch};
 use crate::support::{Client, Served, batch, serve_with, user};
@@ -13,12 +13,12 @@ use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 const PAGE: &str = include_str!("../../../../docs/SERVER.md");
 const DASHBOARD: &str = include_str!("../../../../packaging/grafana-dashboard.json");
-/// Of what runs beside the server, in another crate.
+/// Metrics of a component in another crate.
 const BESIDE: &str = "topic_copy_";
 const ALL: [May; 4] = [May::Read, May::Write, May::Create, May::Admin];
 
-/// A server with two streams, into one of which was loaded while it was watched; the clients who did that, and how many batches
-/// of three messages it took until one was pushed by whoever appended it.
+/// A server with two streams, one of which was loaded while it was watched; the two clients, and the number of batches
+/// of three messages until one was pushed by the appending thread.
 fn busy() -> (Served, [Client<TcpStream>; 2], u64) {
     let users: [User; 2] = [user("ann", "*", &ALL), user("bob", "pub*", &[May::Read])];
     let served = serve_with(&users, |_| {});
@@ -45,7 +45,7 @@ fn busy() -> (Served, [Client<TcpStream>; 2], u64) {
 }
 
 impl Client<TcpStream> {
-    /// Begins something that stays, and takes the first answer.
+    /// Begins a watch or load, and receives the first answer.
     fn answer_channel(&mut self, message: &ToServer<'_>) -> u32 {
         let asked = self.ask(message);
         self.hear(|channel, message| {
@@ -60,14 +60,14 @@ impl Client<TcpStream> {
     }
 }
 
-/// Names of metrics without `tapedb_`; of a histogram without what is added to its lines.
+/// Names of metrics without `tapedb_`; of histograms without suffixes.
 fn exported(served: &Served) -> BTreeSet<String> {
     let page = served.page("/metrics");
     let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE tapedb_"));
     types.map(|line| line.split(' ').next().unwrap().to_string()).collect()
 }
 
-/// Names in the table of the page.
+/// Names in the page's table.
 fn documented() -> BTreeSet<String> {
     let (_, section) = PAGE.split_once("## Health and metrics").unwrap();
     let rows =
@@ -78,7 +78,7 @@ fn documented() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_is_on_the_page_and_nothing_else() {
+fn the_page_lists_exactly_the_metrics() {
     let (served, ..) = busy();
     let documented: BTreeSet<String> =
         documented().into_iter().filter(|name| !name.starts_with(BESIDE)).collect();
@@ -87,7 +87,7 @@ fn every_metric_is_on_the_page_and_nothing_else() {
 }
 
 #[test]
-fn the_dashboard_shows_metrics_that_there_are() {
+fn the_dashboard_shows_existing_metrics() {
     let (served, ..) = busy();
     let known: BTreeSet<String> = exported(&served)
         .into_iter()
@@ -114,7 +114,7 @@ fn the_dashboard_shows_metrics_that_there_are() {
 }
 
 #[test]
-fn what_clients_do_is_counted_by_stream_and_by_client() {
+fn traffic_is_counted_by_stream_and_by_client() {
     let (served, clients, batches) = busy();
     let (page, messages) = (served.page("/metrics"), (3 * batches).to_string());
     for line in [
@@ -150,9 +150,9 @@ fn what_clients_do_is_counted_by_stream_and_by_client() {
     };
     let both = |user: &str| [of("appended_messages_total", user), of("delivered_messages_total", user)];
     assert_eq!((both("ann"), both("bob")), ([messages.clone(), "0".into()], ["0".into(), messages.clone()]));
-    // Whoever goes takes nothing of the sums along.
+    // Disconnected clients stay in the sums.
     drop(clients);
-    served.wait_until("the clients are gone", |served| served.metric("tapedb_connections") == 0);
+    served.wait_until("the clients are disconnected", |served| served.metric("tapedb_connections") == 0);
     assert_eq!(served.metric("tapedb_append_messages_total"), 3 * batches);
     assert_eq!(served.metric("tapedb_stream_delivered_messages_total"), 3 * batches);
     served.server().database().delete_stream("public").unwrap();
@@ -162,7 +162,7 @@ fn what_clients_do_is_counted_by_stream_and_by_client() {
 }
 
 #[test]
-fn the_status_tells_each_what_he_may_see() {
+fn the_status_contains_what_the_user_may_see() {
     let (served, [mut ann, mut bob], batches) = busy();
     let names = |status: &Value, what: &str, name: &str| -> Vec<String> {
         let rows = status[what].as_array().unwrap();

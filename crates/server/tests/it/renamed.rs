@@ -1,5 +1,5 @@
-//! Rights are a stream's at the moment: what was opened under one name is not read under another that its user may not see, and nobody
-//! learns names from ids.
+//! Rights depend on a stream's current name: a stream opened under one name cannot be read under another name that the
+//! user may not see, and ids do not reveal names.
 
 use crate::session::{Pushed, pushed, watch};
 use crate::support::{Client, Served, batch, serve_with, user};
@@ -11,7 +11,7 @@ use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 const LOG: &str = "0/00000000000000000000.log";
 
-/// A server with the stream `public.s` of ten messages, its id, and a client who may read and write what is public.
+/// A server with the stream `public.s` of ten messages, its id, and a client with rights to public streams.
 fn public() -> (Served, u64, Client<TcpStream>) {
     let served = serve_with(&[user("ann", "public.*", &[May::Read, May::Write, May::Admin])], |_| {});
     let stream = served
@@ -36,7 +36,7 @@ fn rename(served: &Served, name: &str, new: &str) {
     served.server().database().rename_stream(name, new).unwrap();
 }
 
-/// Why something fails; it must.
+/// The error of a request that must fail.
 fn failure(client: &mut Client<TcpStream>, message: &ToServer<'_>) -> String {
     client.answer(message, |answer| match answer {
         ToClient::Failed { failure } => failure.texts.join(": "),
@@ -66,7 +66,7 @@ fn load(client: &mut Client<TcpStream>, stream_id: u64) -> u32 {
 }
 
 #[test]
-fn what_is_open_ends_when_the_stream_moves_out_of_reach() {
+fn access_ends_when_the_stream_is_renamed_out_of_reach() {
     let (served, stream_id, mut client) = public();
     client.describe("public.s").unwrap();
     let file = open(&mut client, stream_id);
@@ -77,7 +77,7 @@ fn what_is_open_ends_when_the_stream_moves_out_of_reach() {
     rename(&served, "public.s", "secret.s");
     append_here(&served, "secret.s", 1000);
 
-    assert_eq!(pushed(&mut client, watching), Pushed::Gone(None), "nor is its name told");
+    assert_eq!(pushed(&mut client, watching), Pushed::Gone(None), "the new name is not revealed");
     let mut told = vec![read(&mut client, file).expect_err(&format!("{before} bytes before"))];
     told.push(failure(&mut client, &ToServer::FileLen { file }));
     told.push(failure(&mut client, &ToServer::OpenFile { stream_id, name: LOG }));
@@ -96,14 +96,14 @@ fn what_is_open_ends_when_the_stream_moves_out_of_reach() {
     let stream = served.server().database().stream("secret.s").unwrap();
     assert_eq!(stream.stats().unwrap().messages, 1010);
 
-    // Deleted under the other name, it does not come back into sight.
+    // Deleted under the hidden name, it is still not readable.
     drop(stream);
     served.server().database().delete_stream("secret.s").unwrap();
     read(&mut client, file).unwrap_err();
 }
 
 #[test]
-fn what_is_open_goes_on_where_the_new_name_may_be_read_too() {
+fn access_continues_when_the_new_name_may_be_read() {
     let (served, stream_id, mut client) = public();
     client.describe("public.s").unwrap();
     let file = open(&mut client, stream_id);
@@ -120,15 +120,15 @@ fn what_is_open_goes_on_where_the_new_name_may_be_read_too() {
             other => panic!("{other:?}"),
         }
     }
-    // And back out of reach, by way of a name in reach.
+    // Renamed out of reach and back.
     rename(&served, "public.t", "secret.t");
     read(&mut client, file).unwrap_err();
     rename(&served, "secret.t", "public.u");
-    assert_eq!(read(&mut client, file), Ok(before), "whatever it was called between");
+    assert_eq!(read(&mut client, file), Ok(before), "names in between do not matter");
 }
 
 #[test]
-fn what_is_deleted_may_be_read_to_its_end() {
+fn open_files_of_a_deleted_stream_can_be_read() {
     let (served, stream_id, mut client) = public();
     client.describe("public.s").unwrap();
     let file = open(&mut client, stream_id);
@@ -138,7 +138,7 @@ fn what_is_deleted_may_be_read_to_its_end() {
 }
 
 #[test]
-fn ids_tell_nobody_what_there_is() {
+fn ids_reveal_no_streams() {
     let (served, stream_id, mut client) = public();
     rename(&served, "public.s", "secret.s");
     for id in [stream_id, 12345] {
@@ -155,7 +155,7 @@ fn ids_tell_nobody_what_there_is() {
             ];
             for command in commands {
                 let told = client.command(&command).unwrap_err();
-                // But for what the client has said itself.
+                // Except the name that the client has sent.
                 assert!(!told.replace(name, "").contains("secret"), "{command:?}: {told}");
             }
         }
@@ -167,6 +167,6 @@ fn ids_tell_nobody_what_there_is() {
         ];
         assert!(told.iter().all(|told| !told.contains("secret")), "{told:?}");
         let alike = told.map(|told| told.replace(&format!("{id:016x}"), "ID"));
-        assert!(alike.iter().all(|told| told == "with id ID"), "as what is not there: {alike:?}");
+        assert!(alike.iter().all(|told| told == "with id ID"), "as for missing streams: {alike:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Rewrites and renamed symbols: who may, whose they are, and what is written down of them.
+//! Rewrites and renamed symbols: rights, ownership and audit entries.
 
 use crate::support::{Client, Served, batch, serve_with, user};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use tapedb_wire::{Login, Rest, ToClient, ToServer};
 
 const ALL: [May; 4] = [May::Read, May::Write, May::Create, May::Admin];
 
-/// A stream with five messages, at 0 to 4.
+/// A stream with five messages, at times 0 to 4.
 fn stream() -> (Served, Client<TcpStream>, Target) {
     let users = [user("ann", "*", &ALL), user("bob", "*", &[May::Read, May::Write]), user("eve", "*", &ALL)];
     let served = serve_with(&users, |_| {});
@@ -50,20 +50,20 @@ fn messages(served: &Served) -> u64 {
 }
 
 #[test]
-fn messages_are_replaced_by_whoever_may_and_it_is_written_down() {
+fn messages_are_replaced_with_the_right_and_audited() {
     let (served, mut ann, stream) = stream();
     let mut bob = served.client_as(Login::Token("tape_bob"));
     assert!(bob.command(&begin(&stream)).unwrap_err().contains("no right to admin"));
     ann.command(&begin(&stream)).unwrap();
     assert_eq!((ann.stage(1, (2, 2)), ann.stage(1, (2, 2)), messages(&served)), (Ok(1), Ok(1), 5));
-    // The connection goes, and another of the same user goes on.
+    // Another connection of the same user continues.
     drop(ann);
     let mut ann = served.client_as(Login::Token("tape_ann"));
     assert_eq!(ann.command(&begin(&stream)).unwrap().numbers, [1]);
     let replaced = ann.command(&commit(&stream, 1)).unwrap();
     assert_eq!(replaced.code, Outcome::Sequences(5..7).to_parts().code);
     assert_eq!((replaced.numbers, messages(&served)), (vec![5, 7], 4));
-    assert_eq!(ann.command(&commit(&stream, 1)).unwrap().numbers, [5, 7], "done once, said again");
+    assert_eq!(ann.command(&commit(&stream, 1)).unwrap().numbers, [5, 7], "executed once, answered again");
     let audit = served.audit();
     for part in [
         r#""event":"forbidden","user":"bob""#,
@@ -76,7 +76,7 @@ fn messages_are_replaced_by_whoever_may_and_it_is_written_down() {
 }
 
 #[test]
-fn a_rewrite_is_its_users_whatever_number_another_guesses() {
+fn a_rewrite_belongs_to_its_user() {
     let (served, mut ann, stream) = stream();
     ann.command(&begin(&stream)).unwrap();
     let mut eve = served.client_as(Login::Token("tape_eve"));
@@ -84,14 +84,14 @@ fn a_rewrite_is_its_users_whatever_number_another_guesses() {
     assert!(eve.command(&commit(&stream, 0)).is_err());
     eve.command(&Command::DropRewrite { stream: stream.clone(), rewrite: 7 }).unwrap();
     assert_eq!(ann.stage(1, (1, 3)), Ok(1));
-    // What is none of those that are replaced, or no batch at all.
+    // A message that is not to be replaced, and a batch that is not valid.
     assert!(ann.stage(2, (3, 3)).unwrap_err().contains("none of those"));
     assert!(ann.command(&commit(&stream, 1)).unwrap_err().contains("none of those"));
     assert_eq!(messages(&served), 5);
 }
 
 #[test]
-fn a_symbol_is_renamed_by_whoever_may() {
+fn renaming_a_symbol_requires_the_right() {
     let (served, mut ann, stream) = stream();
     let rename = Command::RenameSymbol { stream, id: 0, old: "A".into(), new: "B".into() };
     let mut bob = served.client_as(Login::Token("tape_bob"));

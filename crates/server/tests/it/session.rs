@@ -1,4 +1,4 @@
-//! What clients ask for, frame by frame: streams, files, live batches, loads, commands and rights.
+//! Requests, frame by frame: streams, files, live batches, loads, commands and rights.
 
 use crate::support::{Client, Served, described, options, serve, serve_with, user};
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use tapedb_engine::{Command, Durability, StreamOptions, Target};
 use tapedb_server::{May, UserLimits};
 use tapedb_wire::{Login, ToClient, ToServer};
 
-/// What a watch was sent.
+/// A push of a watch.
 #[derive(Debug, PartialEq)]
 pub enum Pushed {
     Batches { space: u32, first_sequence: u64, bytes: Vec<u8> },
@@ -87,7 +87,7 @@ fn a_stream_is_created_described_and_changed() {
 }
 
 #[test]
-fn who_comes_late_gets_what_was_from_files_and_then_what_comes() {
+fn a_late_watch_gets_batches_from_files_and_then_live_ones() {
     let (served, mut client, stream_id) = stream(Durability::Async);
     for i in 0..100 {
         append_here(&served, "AIG", i * 1000, 500);
@@ -113,7 +113,7 @@ fn who_comes_late_gets_what_was_from_files_and_then_what_comes() {
 }
 
 #[test]
-fn without_credit_nothing_is_pushed_and_nobody_waits() {
+fn without_credit_nothing_is_pushed_and_appends_go_on() {
     let (served, mut client, stream_id) = stream(Durability::Async);
     let watching = watch(&mut client, stream_id, 1000, 0);
     for i in 0..100 {
@@ -121,7 +121,7 @@ fn without_credit_nothing_is_pushed_and_nobody_waits() {
     }
     let Pushed::Batches { first_sequence: 0, bytes, .. } = pushed(&mut client, watching) else { panic!() };
     let mut arrived = bytes.len();
-    // Nothing more comes: the answer to a ping is next.
+    // Nothing more is pushed: the next message is the answer to a ping.
     client.say(0, &ToServer::Ping { number: 5 });
     let mut next = client.hear(|channel, message| match message {
         ToClient::Pong { number: 5 } if channel == 0 => None,
@@ -130,7 +130,7 @@ fn without_credit_nothing_is_pushed_and_nobody_waits() {
     });
     while let Some(bytes) = next {
         arrived += bytes;
-        assert!(arrived < 5000, "credit is what it says");
+        assert!(arrived < 5000, "pushes are limited by credit");
         next = client.hear(|_, message| match message {
             ToClient::Pong { .. } => None,
             ToClient::Grown { batches, .. } => Some(batches.0.len()),
@@ -154,7 +154,7 @@ fn without_credit_nothing_is_pushed_and_nobody_waits() {
 }
 
 #[test]
-fn a_watch_that_is_too_far_behind_is_ended_when_it_said_so() {
+fn a_watch_ends_at_its_lag_limit() {
     let (served, mut client, stream_id) = stream(Durability::Async);
     let watching = watch(&mut client, stream_id, 100, 20_000);
     for i in 0..100 {
@@ -173,7 +173,7 @@ fn a_watch_that_is_too_far_behind_is_ended_when_it_said_so() {
 }
 
 #[test]
-fn symbols_come_before_the_batches_that_use_them_and_changes_are_told() {
+fn symbols_and_changes_are_pushed_before_batches() {
     let (served, mut client, stream_id) = stream(Durability::Async);
     let watching = watch(&mut client, stream_id, 1 << 20, 0);
     append_here(&served, "BAC", 5, 1);
@@ -195,7 +195,7 @@ fn symbols_come_before_the_batches_that_use_them_and_changes_are_told() {
 }
 
 #[test]
-fn what_is_in_segments_or_dropped_is_skipped() {
+fn sealed_messages_are_skipped() {
     let (served, mut client, stream_id) = stream(Durability::Async);
     append_here(&served, "AIG", 0, 100);
     served.server().database().stream("s").unwrap().seal().unwrap();
@@ -206,7 +206,7 @@ fn what_is_in_segments_or_dropped_is_skipped() {
 }
 
 #[test]
-fn users_do_what_they_may_and_see_what_they_may_see() {
+fn rights_limit_what_users_do_and_see() {
     let users = [
         user("reader", "us.*", &[May::Read]),
         user("writer", "us.*", &[May::Write]),
@@ -225,7 +225,7 @@ fn users_do_what_they_may_and_see_what_they_may_see() {
     assert_eq!(
         reader.describe("eu.ticks").unwrap_err(),
         reader.describe("xx.ticks").unwrap_err().replace("xx", "eu"),
-        "what is hidden looks like what is not there"
+        "a hidden stream is reported as missing"
     );
     for stream_id in [us, eu] {
         assert!(reader.add_symbols(stream_id, &["AIG"]).is_err());
@@ -263,14 +263,14 @@ fn users_do_what_they_may_and_see_what_they_may_see() {
 }
 
 #[test]
-fn limits_of_a_user_hold_over_all_his_connections() {
+fn limits_of_a_user_cover_all_connections() {
     let limits = UserLimits { connections_max: Some(2), watches_max: Some(1), bytes_per_second_max: None };
     let ann = tapedb_server::User { limits, ..user("ann", "*", &[May::Read, May::Create]) };
     let served = serve_with(&[ann], |_| {});
     let login = Login::Token("tape_ann");
     let (mut first, mut second) = (served.client_as(login), served.client_as(login));
     let words = served.connect().hello(login).unwrap_err();
-    assert!(words.contains("all the connections that he may have"), "{words}");
+    assert!(words.contains("limit of connections"), "{words}");
     let stream_id = first.create("s", StreamOptions::default()).unwrap();
     let watching = watch(&mut first, stream_id, 1, 0);
     let asked = ToServer::Watch { stream_id, credit: 1, lag_max: 0, from: vec![0] };
@@ -282,7 +282,7 @@ fn limits_of_a_user_hold_over_all_his_connections() {
 }
 
 #[test]
-fn streams_weaker_than_the_server_takes_are_refused() {
+fn streams_below_the_minimum_durability_are_refused() {
     let served = serve(|config| config.durability_min = tapedb_server::DurabilityMin::Sync);
     let mut client = served.client();
     for durability in [Durability::Transient, Durability::Async] {

@@ -1,4 +1,4 @@
-//! A server for a test, and a client that says what it is told to say.
+//! A server for tests, and a client that sends given frames.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,20 +6,20 @@ use std::time::Duration;
 use tapedb_codec::batch::BatchBuilder;
 use tapedb_engine::{Command, Description, StreamOptions};
 use tapedb_server::{Config, Right, Server, Token, User, Users, hash_password, hash_token};
-use tapedb_wire::{ClientSession, Decoder, Login, Parts, ToClient, ToServer};
+use tapedb_wire::{ClientSession, Coded, Decoder, Login, ToClient, ToServer};
 use tempfile::TempDir;
 
-/// Long enough for anything, short enough for a test that fails.
+/// Longer than any step takes, short enough for a failing test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server on a directory that goes with it.
+/// A server with a temporary directory.
 pub struct Served {
     pub server: Option<Server>,
     pub directory: TempDir,
     config: Config,
 }
 
-/// Starts a server that listens on a free port of this machine.
+/// Starts a server on a free port of this machine.
 pub fn serve(change: impl FnOnce(&mut Config)) -> Served {
     serve_with(&[], change)
 }
@@ -60,7 +60,7 @@ impl Served {
         self.server.as_ref().unwrap()
     }
 
-    /// Ends the server, and starts another one, which may listen elsewhere.
+    /// Ends the server, and starts another one, possibly on another port.
     pub fn restart(&mut self) {
         self.server = None;
         self.server = Some(Server::start(self.config.clone()).unwrap());
@@ -70,14 +70,14 @@ impl Served {
         self.server().addresses().tcp.unwrap()
     }
 
-    /// A connection on which nothing has been said.
+    /// A new connection.
     pub fn connect(&self) -> Client<TcpStream> {
         Client::new(socket(self.address()))
     }
 
-    /// A connection of whoever may do everything.
+    /// A connection of the anonymous user with all rights.
     pub fn client(&self) -> Client<TcpStream> {
-        self.client_as(Login::Anyone)
+        self.client_as(Login::Anonymous)
     }
 
     pub fn client_as(&self, login: Login<'_>) -> Client<TcpStream> {
@@ -86,7 +86,7 @@ impl Served {
         client
     }
 
-    /// A page of the HTTP port, with its status.
+    /// A page of the HTTP port, with its headers.
     pub fn page(&self, path: &str) -> String {
         let mut socket = socket(self.server().addresses().http.unwrap());
         write!(socket, "GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
@@ -95,7 +95,7 @@ impl Served {
         text
     }
 
-    /// A metric's value: all labels together.
+    /// The value of a metric: the sum over all labels.
     pub fn metric(&self, name: &str) -> u64 {
         let page = self.page("/metrics");
         let is_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
@@ -108,7 +108,7 @@ impl Served {
         std::fs::read_to_string(self.directory.path().join("audit.jsonl")).unwrap()
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition is true.
     pub fn wait_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let began = std::time::Instant::now();
         while !is_so(self) {
@@ -125,7 +125,7 @@ pub fn socket(address: SocketAddr) -> TcpStream {
     socket
 }
 
-/// A client that says what it is told to say.
+/// A client that sends given frames.
 pub struct Client<S> {
     pub socket: S,
     decoder: Decoder,
@@ -138,7 +138,7 @@ impl<S: Read + Write> Client<S> {
         Self { socket, decoder: Decoder::new(), session: ClientSession::new(), out: Vec::new() }
     }
 
-    /// Says hello; the user's name, or why it is not let in.
+    /// Sends a hello; returns the user's name, or the reason of a refusal.
     pub fn hello(&mut self, login: Login<'_>) -> Result<String, String> {
         let mut out = Vec::new();
         ClientSession::hello("test 1.0", login, &mut out);
@@ -150,7 +150,7 @@ impl<S: Read + Write> Client<S> {
         })
     }
 
-    /// Sends a message on a channel of its own; the channel.
+    /// Sends a message on a new channel; returns the channel.
     pub fn ask(&mut self, message: &ToServer<'_>) -> u32 {
         self.out.clear();
         let channel = self.session.ask(message, &mut self.out);
@@ -165,11 +165,11 @@ impl<S: Read + Write> Client<S> {
         self.socket.write_all(&self.out).unwrap();
     }
 
-    /// Takes the next message that is no ping.
+    /// Receives the next message that is not a ping.
     pub fn hear<R>(&mut self, take: impl FnOnce(u32, ToClient<'_>) -> R) -> R {
         loop {
             while !self.has_frame() {
-                let room = self.decoder.room(64 << 10);
+                let room = self.decoder.spare(64 << 10);
                 let count = again(|| self.socket.read(room)).unwrap();
                 assert!(count > 0, "the server has closed the connection");
                 self.decoder.filled(count);
@@ -192,7 +192,7 @@ impl<S: Read + Write> Client<S> {
         pending.first_chunk::<4>().is_some_and(|len| pending.len() >= 12 + u32::from_le_bytes(*len) as usize)
     }
 
-    /// Asks, and takes the answer.
+    /// Sends a request, and receives the answer.
     pub fn answer<R>(&mut self, message: &ToServer<'_>, take: impl FnOnce(ToClient<'_>) -> R) -> R {
         let asked = self.ask(message);
         self.hear(|channel, message| {
@@ -201,11 +201,11 @@ impl<S: Read + Write> Client<S> {
         })
     }
 
-    /// Has something done; why not, if not.
-    pub fn command(&mut self, command: &Command) -> Result<Parts, String> {
+    /// Executes a command; returns the outcome or the error.
+    pub fn command(&mut self, command: &Command) -> Result<Coded, String> {
         let parts = command.to_parts();
         let numbers = parts.numbers.into_iter().map(u64::cast_signed).collect();
-        let command = Parts { code: parts.code, texts: parts.texts, numbers };
+        let command = Coded { code: parts.code, texts: parts.texts, numbers };
         self.answer(&ToServer::Command { command }, |answer| match answer {
             ToClient::Done { outcome } => Ok(outcome),
             ToClient::Failed { failure } => Err(failure.texts.join(": ")),
@@ -213,14 +213,14 @@ impl<S: Read + Write> Client<S> {
         })
     }
 
-    /// Creates a stream of [`SCHEMA`]; its id.
+    /// Creates a stream of [`SCHEMA`]; returns its id.
     pub fn create(&mut self, name: &str, options: StreamOptions) -> Result<u64, String> {
         let options = options.to_text();
         self.command(&Command::CreateStream { name: name.into(), schema: SCHEMA.into(), options })?;
         self.describe(name).map(|(stream_id, _)| stream_id)
     }
 
-    /// A stream's id, and how many symbols it has.
+    /// A stream's id, and its number of symbols.
     pub fn describe(&mut self, name: &str) -> Result<(u64, u32), String> {
         self.answer(&ToServer::Describe { name, known: None }, |answer| match answer {
             ToClient::Described { description } => Ok((description.stream_id, description.symbols_total)),
@@ -244,11 +244,11 @@ impl<S: Read + Write> Client<S> {
         })
     }
 
-    /// Reads until the server closes the connection; the last thing it said, if it said anything.
+    /// Reads until the server closes the connection; returns the reason that the server sent.
     pub fn last_words(&mut self) -> Option<String> {
         let mut last = None;
         loop {
-            match again(|| self.socket.read(self.decoder.room(64 << 10))) {
+            match again(|| self.socket.read(self.decoder.spare(64 << 10))) {
                 Ok(0) => break,
                 Ok(count) => self.decoder.filled(count),
                 Err(error) if is_gone(&error) => break,
@@ -266,7 +266,7 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// Reads again when a signal came between.
+/// Reads again after an interrupting signal.
 fn again(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match read() {
@@ -276,16 +276,16 @@ fn again(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// Whether the other side has closed the connection.
+/// Whether the peer has closed the connection.
 pub fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// One record type: an f64.
+/// One record type with an f64.
 pub const SCHEMA: &str = "message Tick { price: f64 }";
 
-/// A batch of so many ticks of symbol 0, a nanosecond apart.
+/// A batch of ticks of symbol 0, a nanosecond apart.
 pub fn batch(first_time: i64, count: usize) -> Vec<u8> {
     batch_of(0, first_time, count)
 }
@@ -301,12 +301,12 @@ pub fn batch_of(symbol: u32, first_time: i64, count: usize) -> Vec<u8> {
     out
 }
 
-/// Options of a stream that survives a power cut, or not.
+/// Options of a stream with this durability.
 pub fn options(durability: tapedb_engine::Durability) -> StreamOptions {
     StreamOptions { durability, ..StreamOptions::default() }
 }
 
-/// What the engine itself says of a stream.
+/// The engine's description of a stream.
 pub fn described(served: &Served, name: &str) -> Description {
     served.server().database().describe(name, None).unwrap()
 }

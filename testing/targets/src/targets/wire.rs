@@ -3,8 +3,8 @@
 use crate::Target;
 use crate::sample::SplitMix64;
 use tapedb_wire::{
-    ClientSession, Decoder, FRAME_HEADER_BYTES, Granule, Known, KnownSpace, Limits, Login, Parts, Rest,
-    ServerSession, ToClient, ToServer,
+    CachedSpace, CachedStream, ClientSession, Coded, Decoder, FRAME_HEADER_BYTES, Granule, Limits, Login,
+    Rest, ServerSession, ToClient, ToServer,
 };
 
 /// See the module.
@@ -153,9 +153,10 @@ fn welcome() -> ToClient<'static> {
 }
 
 fn say_to_server(random: &mut SplitMix64, channel: u32, out: &mut Vec<u8>) {
-    let space = KnownSpace { generation: random.next_u64(), next_sequence: 9 };
-    let known = Known { stream_id: 1, run: 7, revision: 2, symbols: 3, spaces: vec![space; random.below(3)] };
-    let parts = Parts { code: 3, texts: vec!["bars".into()], numbers: vec![random.next_u64() as i64] };
+    let space = CachedSpace { generation: random.next_u64(), next_sequence: 9 };
+    let known =
+        CachedStream { stream_id: 1, run: 7, revision: 2, symbols: 3, spaces: vec![space; random.below(3)] };
+    let parts = Coded { code: 3, texts: vec!["bars".into()], numbers: vec![random.next_u64() as i64] };
     match random.below(12) {
         0 => ToServer::Streams {},
         1 => ToServer::Describe { name: "bars", known: random.once_in(2).then_some(known) },
@@ -204,7 +205,7 @@ fn say_to_client(random: &mut SplitMix64, channel: u32, out: &mut Vec<u8>) {
         symbols_total: 1,
         spaces: vec![space],
     };
-    let failure = Parts { code: 3, texts: vec!["no such stream".into()], numbers: vec![] };
+    let failure = Coded { code: 3, texts: vec!["no such stream".into()], numbers: vec![] };
     let (file, offset, first_sequence) = (0, 64, random.next_u64());
     match random.below(12) {
         0 => ToClient::FileLenIs { len: random.next_u64() },

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tapedb_engine::{Database, Durability, StreamOptions};
-use tapedb_server::{Companion, Config, CopyTopic, DurabilityMin, Page};
+use tapedb_server::{Component, Config, CopyTopic, DurabilityMin, MetricsPage};
 use tapedb_terminal::Failure;
 use tapedb_topic::Folder;
 use tapedb_topic_copy::{
@@ -44,8 +44,8 @@ impl Copies {
         Ok(Self { running: Arc::new(Running(running)) })
     }
 
-    /// The companion for the server's metrics and status.
-    pub fn companion(&self) -> Arc<dyn Companion> {
+    /// The component for the server's metrics and status.
+    pub fn component(&self) -> Arc<dyn Component> {
         self.running.clone()
     }
 
@@ -119,8 +119,8 @@ const METRICS: [Metric; 6] = [
 const STATES: [(CopierState, &str); 3] =
     [(CopierState::Waiting, "waiting"), (CopierState::Copying, "copying"), (CopierState::Failing, "failing")];
 
-impl Companion for Running {
-    fn metrics(&self, page: &mut Page) {
+impl Component for Running {
+    fn metrics(&self, page: &mut MetricsPage) {
         let found: Vec<_> = self.0.iter().map(|(copied, copier)| (copied, copier.status())).collect();
         if found.is_empty() {
             return;

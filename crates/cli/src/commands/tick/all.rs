@@ -63,8 +63,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         // The RDB belongs to one plant.
         Ok(if wanted.is_none_or(|wanted| wanted == name) { served.with_rdb(rdb.clone()) } else { served })
     };
-    let fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
-    serving.accompany(fronts);
+    let fronts = args.kdb.serve(&serving.authenticator(), config.users.is_some(), served, ui)?;
+    serving.add_component(fronts);
     let mut reported = None;
     serving.run(ui, || {
         rdb::watch(&rdb, &mut reported, ui);

@@ -66,8 +66,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         ui.print_json(&json!({ "chain": name }))?;
     }
     let served = |_: Option<&str>| Ok(Served::chained(Plan::open(&chained, name)?));
-    let fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
-    serving.accompany(fronts);
+    let fronts = args.kdb.serve(&serving.authenticator(), config.users.is_some(), served, ui)?;
+    serving.add_component(fronts);
     let mut reported = None;
     serving.run(ui, || {
         let failure = chain.failure();

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use tapedb_server::{Companion, Endpoint, Entrance, May, Page, Visitor};
+use tapedb_server::{Component, Endpoint, Authenticator, May, MetricsPage, AuthenticatedUser};
 use tapedb_terminal::{Failure, Ui};
 use tapedb_tick::kdb::front::{Access, Front, FrontOptions, FrontStatus, Rights, Served, Slow};
 
@@ -62,7 +62,7 @@ impl KdbArgs {
     /// Starts to serve clients of kdb+; `served` returns the plant or RDB of a name, `users` whether there are users.
     pub fn serve(
         &self,
-        entrance: &Entrance,
+        authenticator: &Authenticator,
         has_users: bool,
         served: impl Fn(Option<&str>) -> Result<Served, Failure>,
         ui: &Ui,
@@ -75,20 +75,20 @@ impl KdbArgs {
                     "listening on {address} without users would let every client write; give a file of users, or listen on 127.0.0.1"
                 )));
             }
-            let front = Front::start(served(plant.as_deref())?, self.options(address, entrance))?;
+            let front = Front::start(served(plant.as_deref())?, self.options(address, authenticator))?;
             tell(&front, ui)?;
             fronts.push(front);
         }
         Ok(Arc::new(Fronts(fronts)))
     }
 
-    fn options(&self, address: SocketAddr, entrance: &Entrance) -> FrontOptions {
+    fn options(&self, address: SocketAddr, authenticator: &Authenticator) -> FrontOptions {
         let slow = match self.kdb_slow {
             SlowArg::Replay => Slow::Replay,
             SlowArg::Disconnect => Slow::Disconnect,
             SlowArg::Conflate => Slow::Conflate,
         };
-        let access = Arc::new(Door(entrance.clone()));
+        let access = Arc::new(Door(authenticator.clone()));
         FrontOptions {
             log_folder: self.kdb_log.clone(),
             access,
@@ -106,8 +106,8 @@ pub struct Fronts(Vec<Front>);
 /// Name, help and value of a metric.
 type Number = (&'static str, &'static str, fn(&FrontStatus) -> u64);
 
-impl Companion for Fronts {
-    fn metrics(&self, page: &mut Page) {
+impl Component for Fronts {
+    fn metrics(&self, page: &mut MetricsPage) {
         let statuses: Vec<(String, FrontStatus)> =
             self.0.iter().map(|front| (front.address().to_string(), front.status())).collect();
         let gauges: [Number; 2] = [
@@ -152,17 +152,17 @@ fn tell(front: &Front, ui: &Ui) -> Result<(), Failure> {
 }
 
 /// The server's users.
-struct Door(Entrance);
+struct Door(Authenticator);
 
 impl Access for Door {
     fn enter(&self, user: &str, password: &str, peer: SocketAddr) -> Option<Arc<dyn Rights>> {
-        let visitor = self.0.enter(Some(peer.ip()), user, password)?;
+        let visitor = self.0.authenticate(Some(peer.ip()), user, password)?;
         Some(Arc::new(Guest(visitor)))
     }
 }
 
 /// The rights of a user, from the users file as last loaded.
-struct Guest(Visitor);
+struct Guest(AuthenticatedUser);
 
 impl Rights for Guest {
     fn may_read(&self, stream: &str) -> bool {

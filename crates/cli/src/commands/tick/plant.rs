@@ -109,8 +109,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let asked = args.ask.serve("plant", Arc::new(Asked(plants.plants.clone())))?;
     plants.tell(ask::address_of(asked.as_ref()), ui)?;
     let served = |name: Option<&str>| plants.served(name);
-    let fronts = args.kdb.serve(&serving.entrance(), config.users.is_some(), served, ui)?;
-    serving.accompany(fronts);
+    let fronts = args.kdb.serve(&serving.authenticator(), config.users.is_some(), served, ui)?;
+    serving.add_component(fronts);
     serving.run(ui, || plants.tick(ui))
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use tapedb_server::Entrance;
+use tapedb_server::Authenticator;
 use tapedb_terminal::{
     Failure, Ui,
     awake::{self, AwakeArgs},
@@ -84,9 +84,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         .ask
         .serve("rdb", Arc::new(Asked { rdb: rdb.clone(), hdb, plant: args.plant.name.clone(), is_lost }))?;
     tell(&rdb, ask::address_of(asked.as_ref()), ui)?;
-    let entrance = Entrance::open(args.users.clone()).map_err(|error| Failure::usage(error.to_string()))?;
+    let authenticator = Authenticator::open(args.users.clone()).map_err(|error| Failure::usage(error.to_string()))?;
     let served = |_: Option<&str>| Ok(Served::rdb(known.clone(), rdb.clone()));
-    let _fronts = args.kdb.serve(&entrance, args.users.is_some(), served, ui)?;
+    let _fronts = args.kdb.serve(&authenticator, args.users.is_some(), served, ui)?;
     let mut reported = None;
     while !ui.is_interrupted() {
         thread::sleep(LOOK_INTERVAL);

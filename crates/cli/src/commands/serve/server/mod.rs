@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 use tapedb_engine::Database;
 use tapedb_server::{
-    Addresses, Companion, Config, CopyTopic, DurabilityMin, Endpoint, Entrance, Server, ServerError, Tls,
+    Addresses, Component, Config, CopyTopic, DurabilityMin, Endpoint, Authenticator, Server, ServerError, Tls,
 };
 use tapedb_shm::Awake;
 use tapedb_terminal::{Failure, Ui, awake, location};
@@ -177,13 +177,13 @@ pub struct Serving {
 
 impl Serving {
     /// The same users for another protocol.
-    pub fn entrance(&self) -> Entrance {
-        self.server.entrance()
+    pub fn authenticator(&self) -> Authenticator {
+        self.server.authenticator()
     }
 
-    /// Adds a companion to the server's metrics and status; it ends with the server.
-    pub fn accompany(&self, companion: Arc<dyn Companion>) {
-        self.server.accompany(companion);
+    /// Adds a component to the server's metrics and status; it ends with the server.
+    pub fn add_component(&self, component: Arc<dyn Component>) {
+        self.server.add_component(component);
     }
 
     /// Serves until a signal arrives, then shuts down in order. Calls `work` many times a second; an error of it ends the server.
@@ -230,7 +230,7 @@ impl Args {
             error => Failure::new(error.to_string()),
         })?;
         let copies = Copies::start(config, server.database())?;
-        server.accompany(copies.companion());
+        server.add_component(copies.component());
         let awake = awake::keep(config.keep_awake)?;
         if let Some(awake) = &awake {
             tracing::info!("{}", awake::description(awake));

@@ -1,10 +1,10 @@
-//! Whose certificate is accepted: what authorities that are trusted have signed, and a certificate that is itself in the file
-//! of those.
+//! Verification of server certificates: those signed by a trusted authority, and those that are in the file of trusted
+//! certificates themselves.
 //!
-//! `openssl req -x509` makes a certificate that says it is an authority, and servers are given it as theirs. Checked by the
-//! rules for what authorities sign it is refused. A client that names this very certificate, byte for byte, has said which
-//! server it means, more exactly than any authority could: it is accepted, as long as it is valid by its dates and for the
-//! name, if it has names.
+//! `openssl req -x509` creates a certificate that claims to be an authority, and servers use it as their own. The rules
+//! for signed certificates refuse it. But a client that is configured with exactly this certificate has identified the
+//! server more precisely than any authority could: it is accepted, as long as its dates are valid and it is valid for
+//! the host's name, if it contains names.
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -13,15 +13,15 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Trusts authorities, and certificates by themselves.
+/// Trusts authorities, and individual certificates.
 #[derive(Debug)]
-pub(crate) struct Pinned {
+pub(crate) struct CertificateVerifier {
     authorities: Arc<WebPkiServerVerifier>,
     certificates: Vec<CertificateDer<'static>>,
 }
 
-impl Pinned {
-    /// Trusts those who are in a file.
+impl CertificateVerifier {
+    /// Trusts the given certificates.
     ///
     /// # Errors
     /// When there is no certificate.
@@ -38,7 +38,7 @@ impl Pinned {
     }
 }
 
-impl ServerCertVerifier for Pinned {
+impl ServerCertVerifier for CertificateVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -51,7 +51,7 @@ impl ServerCertVerifier for Pinned {
             self.authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         let is_pinned = || self.certificates.iter().any(|certificate| certificate == end_entity);
         match verified {
-            // The dates have been looked at before.
+            // The dates were checked before.
             Err(Error::InvalidCertificate(CertificateError::Other(error)))
                 if is_authority(&error) && is_pinned() =>
             {
@@ -88,12 +88,13 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// Whether a certificate was refused for being an authority's. The error's type is the verifier's own.
+/// Whether a certificate was refused because it is an authority's. The type of this error is private to the verifier.
 fn is_authority(error: &OtherError) -> bool {
     format!("{:?}", error.0) == "CaUsedAsEndEntity"
 }
 
-/// Whether a certificate was refused for a name although it has none: those that `openssl req -x509 -subj /CN=host` makes.
+/// Whether a certificate was refused for its name although it contains none, as those of `openssl req -x509 -subj
+/// /CN=host`.
 fn is_without_names(error: &CertificateError) -> bool {
     matches!(error, CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty())
 }

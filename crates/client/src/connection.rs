@@ -1,17 +1,19 @@
 //! One connection, from its welcome until it breaks.
 //!
-//! There is no thread that only reads: whoever waits for an answer or a push takes the reading half if it is free, hands
-//! out all that comes, and passes the half on when his own is there. So an answer costs no change of threads. While
-//! nobody waits the line's keeper reads ([`Link::keep`]).
+//! No thread only reads: a thread that waits for an answer or a push takes the reading half if it is free, dispatches
+//! all received messages, and passes the half on when its own message has arrived. So an answer costs no thread switch.
+//! While no thread waits, the maintenance thread reads ([`Connection::maintain`]).
 //!
-//! Always true: who has `reader` hands out frames in the order in which they came, alone; no lock is held while he does
-//! so but that one; a channel in `receivers` is open in `session`, and after `broken` is set there is none.
+//! Always true: the holder of `reader` dispatches frames in their order, alone; no other lock is held during a
+//! dispatch; a channel in `receivers` is open in `session`, and after `broken` is set there is none.
 
+use crate::address::Address;
+use crate::answer::{Answer, PendingAnswer};
+use crate::convert::{self, is_timeout};
+use crate::notifier::{Notifier, locked};
 use crate::options::Options;
-use crate::signal::{Signal, locked};
-use crate::slot::{Answer, Slot};
-use crate::socket::{Socket, is_timeout, shake_hands};
-use crate::{address::Address, convert};
+use crate::receiver::Receiver;
+use crate::socket::{Socket, shake_hands};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,49 +21,37 @@ use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_engine::Error;
-use tapedb_wire::{ClientSession, Decoder, Due, Pulse, ToClient, ToServer, WireError};
+use tapedb_wire::{ClientSession, Decoder, Due, Heartbeat, ToClient, ToServer};
 
-/// Bytes that are read at once, if they are there.
+/// The most bytes of one read.
 const READ_BYTES: usize = 256 << 10;
-/// A read waits no longer before the pulse is looked at.
+/// The longest wait of a read before the heartbeat is checked.
 const READ_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// So long the keeper leaves the reading half alone where nobody misses what comes.
-const REST: Duration = Duration::from_millis(2);
+/// How long the maintenance thread leaves the reading half alone while no receiver is urgent.
+const ACCUMULATE_TIME: Duration = Duration::from_millis(2);
 
-/// What takes in what comes on a channel.
-pub(crate) trait Receiver: Send + Sync {
-    /// Takes a message in. Must be quick, and ask for nothing.
-    fn receive(&self, message: ToClient<'_>) -> Result<(), WireError>;
-    /// The connection is lost; nothing more comes.
-    fn lost(&self);
-    /// Whether what comes is wanted at once even while nobody waits for it at the connection.
-    fn is_urgent(&self) -> bool {
-        false
-    }
-}
-
-/// A connection that has been let in.
-pub(crate) struct Link {
+/// A connection that the server has accepted.
+pub(crate) struct Connection {
     socket: Socket,
     /// The reading half.
     reader: Mutex<Reader>,
     /// The writing half.
     writer: Mutex<()>,
-    /// Frames that whoever writes next writes too.
+    /// Frames that the next writer sends too.
     posted: Mutex<Vec<u8>>,
     channels: Mutex<Channels>,
-    /// Those who wait for something that comes over this connection.
-    waiters: Signal,
+    /// Threads that wait for a message of this connection.
+    waiters: Notifier,
     /// [`Options::spin`].
     spin: Duration,
-    /// How often somebody else than the keeper began to read.
-    led: AtomicU64,
+    /// How often another thread than the maintenance thread began to read.
+    foreign_reads: AtomicU64,
     broken: OnceLock<String>,
-    /// Commands under way: sealing may take the server minutes, in which it says nothing.
+    /// Running commands: sealing may take minutes, in which the server sends nothing.
     commands: AtomicUsize,
-    born: Instant,
-    pulse: Mutex<Pulse>,
+    opened: Instant,
+    heartbeat: Mutex<Heartbeat>,
 }
 
 struct Reader {
@@ -74,69 +64,69 @@ struct Channels {
     receivers: HashMap<u32, Arc<dyn Receiver>>,
 }
 
-/// The connection was lost, and how.
+/// The connection was lost, with the reason.
 #[derive(Debug)]
 pub(crate) struct Lost(pub String);
 
-impl std::fmt::Debug for Link {
+impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Link").field("broken", &self.broken.get()).finish_non_exhaustive()
+        f.debug_struct("Connection").field("broken", &self.broken.get()).finish_non_exhaustive()
     }
 }
 
-impl Link {
-    /// Connects, and is let in.
+impl Connection {
+    /// Connects and authenticates.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], and [`Error::Refused`] when there is no use in trying again.
+    /// [`Error::Unreachable`]; [`Error::Refused`] when another attempt would fail too.
     pub fn open(address: &Address, options: &Options) -> Result<Self, Error> {
         let unreachable = |why: String| Error::Unreachable { place: address.to_string(), why };
         let (socket, came) =
             Socket::connect(address, options).map_err(|error| unreachable(error.to_string()))?;
-        let mut greeting =
-            Greeting { socket: &socket, decoder: Decoder::new(), session: ClientSession::new() };
-        greeting.decoder.push(&came);
-        let heartbeat = match greeting.shake_hands(options) {
+        let mut handshake =
+            Handshake { socket: &socket, decoder: Decoder::new(), session: ClientSession::new() };
+        handshake.decoder.push(&came);
+        let heartbeat = match handshake.shake_hands(options) {
             Ok(Ok(heartbeat)) => heartbeat,
             Ok(Err(refusal)) => return Err(convert::refused(address, refusal)),
             Err(error) => {
-                let why = mismatch(address, &error, greeting.decoder.pending());
+                let why = mismatch(address, &error, handshake.decoder.pending());
                 let refused = |why| Error::Refused { place: address.to_string(), why };
-                let not_let_in = || unreachable(format!("it has not let the client in: {error}"));
+                let not_let_in = || unreachable(format!("it did not accept the client: {error}"));
                 return Err(why.map_or_else(not_let_in, refused));
             }
         };
-        let Greeting { decoder, session, .. } = greeting;
+        let Handshake { decoder, session, .. } = handshake;
         Ok(Self {
             reader: Mutex::new(Reader { decoder, timeout: Duration::ZERO }),
             writer: Mutex::default(),
             posted: Mutex::default(),
             channels: Mutex::new(Channels { session, receivers: HashMap::new() }),
-            waiters: Signal::default(),
+            waiters: Notifier::default(),
             spin: options.spin,
-            led: AtomicU64::new(0),
+            foreign_reads: AtomicU64::new(0),
             broken: OnceLock::new(),
             commands: AtomicUsize::new(0),
-            born: Instant::now(),
-            pulse: Mutex::new(Pulse::new(heartbeat.into(), 0)),
+            opened: Instant::now(),
+            heartbeat: Mutex::new(Heartbeat::new(heartbeat.into(), 0)),
             socket,
         })
     }
 
-    /// Asks for something: the answer comes into a slot.
+    /// Sends a request; the answer arrives in the returned object.
     ///
     /// # Errors
-    /// [`Lost`]: it was not asked.
-    pub fn ask(&self, message: &ToServer<'_>, buffer: Vec<u8>) -> Result<Arc<Slot>, Lost> {
-        let slot = Arc::new(Slot::new(buffer));
-        self.open_channel(message, slot.clone())?;
-        Ok(slot)
+    /// [`Lost`]: the request was not sent.
+    pub fn ask(&self, message: &ToServer<'_>, buffer: Vec<u8>) -> Result<Arc<PendingAnswer>, Lost> {
+        let pending = Arc::new(PendingAnswer::new(buffer));
+        self.open_channel(message, pending.clone())?;
+        Ok(pending)
     }
 
-    /// Asks for something, or begins a watch or a load; what comes goes to a receiver. Returns the channel.
+    /// Sends a request, or begins a watch or a load; its messages go to `receiver`. Returns the channel.
     ///
     /// # Errors
-    /// [`Lost`]: it was not asked.
+    /// [`Lost`]: the request was not sent.
     pub fn open_channel(&self, message: &ToServer<'_>, receiver: Arc<dyn Receiver>) -> Result<u32, Lost> {
         let mut frame = Vec::with_capacity(64);
         let channel = {
@@ -146,7 +136,7 @@ impl Link {
             channels.receivers.insert(channel, receiver);
             channel
         };
-        // If this fails the receiver is told, as of a connection that is lost later.
+        // If this fails the receiver is notified as for a later loss of the connection.
         self.send(&frame, &[]);
         Ok(channel)
     }
@@ -154,31 +144,31 @@ impl Link {
     /// Waits for an answer.
     ///
     /// # Errors
-    /// [`Lost`]: it may have been answered or not.
-    pub fn answer(&self, slot: &Slot) -> Result<Answer, Lost> {
-        self.wait(slot.signal(), &|| slot.is_done(), None);
-        slot.take().ok_or_else(|| self.lost())
+    /// [`Lost`]: the request may have been executed or not.
+    pub fn answer(&self, pending: &PendingAnswer) -> Result<Answer, Lost> {
+        self.wait(pending.notifier(), &|| pending.is_done(), None);
+        pending.take().ok_or_else(|| self.lost())
     }
 
-    /// Asks for something that may take long, and waits for the answer.
+    /// Executes a command that may take long, and waits for the answer.
     ///
     /// # Errors
-    /// [`Lost`]: it may have been done or not.
+    /// [`Lost`]: the command may have been executed or not.
     pub fn command(&self, message: &ToServer<'_>) -> Result<Answer, Lost> {
         self.commands.fetch_add(1, Ordering::Relaxed);
-        let answer = self.ask(message, Vec::new()).and_then(|slot| self.answer(&slot));
+        let answer = self.ask(message, Vec::new()).and_then(|pending| self.answer(&pending));
         self.commands.fetch_sub(1, Ordering::Relaxed);
         answer
     }
 
-    /// Waits until something is true of what the connection brings, the connection is lost, or the time is over. Whoever
-    /// makes it true rings the signal. Returns whether it is true.
-    pub fn wait(&self, signal: &Signal, done: &dyn Fn() -> bool, until: Option<Instant>) -> bool {
+    /// Waits for a condition that depends on received messages, until it is true, the connection is lost, or the time
+    /// is over. A thread that makes it true notifies `notifier`. Returns whether it is true.
+    pub fn wait(&self, notifier: &Notifier, done: &dyn Fn() -> bool, until: Option<Instant>) -> bool {
         if done() {
             return true;
         }
-        signal.join();
-        self.waiters.join();
+        notifier.register();
+        self.waiters.register();
         let is_done = loop {
             if done() || self.is_broken() {
                 break done();
@@ -190,20 +180,20 @@ impl Link {
             }
             match self.reader.try_lock() {
                 Ok(mut reader) => {
-                    self.led.fetch_add(1, Ordering::Relaxed);
-                    self.lead(&mut reader, done, until);
+                    self.foreign_reads.fetch_add(1, Ordering::Relaxed);
+                    self.read_until(&mut reader, done, until);
                 }
-                Err(TryLockError::Poisoned(_)) => self.break_off("a thread that read from it panicked"),
+                Err(TryLockError::Poisoned(_)) => self.close("a thread that read from it panicked"),
                 Err(TryLockError::WouldBlock) => thread::park_timeout(left),
             }
         };
-        self.waiters.leave();
-        signal.leave();
-        self.hand_on();
+        self.waiters.unregister();
+        notifier.unregister();
+        self.hand_over();
         is_done
     }
 
-    /// Sends frames that are ready, in two pieces.
+    /// Sends encoded frames, in two pieces.
     pub fn send(&self, first: &[u8], second: &[u8]) {
         {
             let _writing = locked(&self.writer);
@@ -212,30 +202,32 @@ impl Link {
         self.flush_posted();
     }
 
-    /// Sends a message when there is no other being sent; does not wait for those.
+    /// Queues a message and sends it if no other thread is sending; otherwise that thread sends it.
     pub fn post(&self, channel: u32, message: &ToServer<'_>) {
         message.encode(channel, &mut locked(&self.posted));
         self.flush_posted();
     }
 
-    /// Reads while nobody else does, and keeps the pulse, until the connection breaks. For one thread: its keeper.
-    pub fn keep(&self) {
-        let mut led = self.led.load(Ordering::Relaxed);
+    /// Reads while no other thread does, and sends heartbeats, until the connection breaks. Called by the maintenance
+    /// thread.
+    pub fn maintain(&self) {
+        let mut foreign_reads = self.foreign_reads.load(Ordering::Relaxed);
         while !self.is_broken() {
-            self.beat();
-            let led_before = std::mem::replace(&mut led, self.led.load(Ordering::Relaxed));
-            // Who has just read will most likely read again, and should not have to be woken then.
-            match (led_before == led).then(|| self.reader.try_lock()) {
+            self.check_heartbeat();
+            let reads_before =
+                std::mem::replace(&mut foreign_reads, self.foreign_reads.load(Ordering::Relaxed));
+            // A thread that has just read will most likely read again, and then needs not be woken.
+            match (reads_before == foreign_reads).then(|| self.reader.try_lock()) {
                 Some(Ok(mut reader)) => {
-                    self.lead_alone(&mut reader);
+                    self.read_while_idle(&mut reader);
                     drop(reader);
-                    self.rest();
+                    self.let_accumulate();
                 }
-                Some(Err(TryLockError::Poisoned(_))) => self.break_off("a thread that read from it panicked"),
+                Some(Err(TryLockError::Poisoned(_))) => self.close("a thread that read from it panicked"),
                 Some(Err(TryLockError::WouldBlock)) => thread::park_timeout(READ_TIMEOUT),
-                None => thread::park_timeout(REST),
+                None => thread::park_timeout(ACCUMULATE_TIME),
             }
-            self.hand_on();
+            self.hand_over();
         }
     }
 
@@ -244,13 +236,13 @@ impl Link {
         self.broken.get().is_some()
     }
 
-    /// How the connection was lost.
+    /// The reason why the connection was lost.
     pub fn lost(&self) -> Lost {
-        Lost(self.broken.get().cloned().unwrap_or_else(|| "the answer was another's".into()))
+        Lost(self.broken.get().cloned().unwrap_or_else(|| "the answer does not match the request".into()))
     }
 
-    /// Ends the connection; the first reason counts.
-    pub fn break_off(&self, why: &str) {
+    /// Closes the connection; the first reason counts.
+    pub fn close(&self, why: &str) {
         let receivers = {
             let mut channels = locked(&self.channels);
             if self.broken.set(why.into()).is_err() {
@@ -260,18 +252,18 @@ impl Link {
         };
         self.socket.shutdown();
         receivers.values().for_each(|receiver| receiver.lost());
-        self.waiters.ring();
+        self.waiters.notify_all();
     }
 
     fn check(&self) -> Result<(), Lost> {
         if self.is_broken() { Err(self.lost()) } else { Ok(()) }
     }
 
-    /// Reads and hands out until something is true.
-    fn lead(&self, reader: &mut Reader, done: &dyn Fn() -> bool, until: Option<Instant>) {
+    /// Reads and dispatches until a condition is true.
+    fn read_until(&self, reader: &mut Reader, done: &dyn Fn() -> bool, until: Option<Instant>) {
         loop {
-            if let Err(why) = self.hand_out(reader) {
-                return self.break_off(&why);
+            if let Err(why) = self.dispatch(reader) {
+                return self.close(&why);
             }
             if done() || self.is_broken() {
                 return;
@@ -281,29 +273,30 @@ impl Link {
                 return;
             }
             if let Err(why) = self.fill(reader, self.spin.min(left), left.min(READ_TIMEOUT)) {
-                return self.break_off(&why);
+                return self.close(&why);
             }
         }
     }
 
-    /// Reads and hands out as long as nobody waits, or once where nothing that comes is urgent.
-    fn lead_alone(&self, reader: &mut Reader) {
+    /// Reads and dispatches as long as no thread waits, or once if no receiver is urgent.
+    fn read_while_idle(&self, reader: &mut Reader) {
         loop {
-            let read = self.hand_out(reader).and_then(|()| self.fill(reader, Duration::ZERO, READ_TIMEOUT));
-            if let Err(why) = read.and_then(|()| self.hand_out(reader)) {
-                return self.break_off(&why);
+            let read = self.dispatch(reader).and_then(|()| self.fill(reader, Duration::ZERO, READ_TIMEOUT));
+            if let Err(why) = read.and_then(|()| self.dispatch(reader)) {
+                return self.close(&why);
             }
-            self.beat();
+            self.check_heartbeat();
             if self.is_broken() || !self.waiters.is_empty() || !self.has_urgent() {
                 return;
             }
         }
     }
 
-    /// Lets what nobody waits for gather, such as the answers to batches: being woken for each costs more than taking it.
-    fn rest(&self) {
+    /// Lets messages accumulate that no thread waits for, such as the answers to batches: a wake-up for each would cost
+    /// more than processing it.
+    fn let_accumulate(&self) {
         if self.waiters.is_empty() && !self.is_broken() && !self.has_urgent() {
-            thread::park_timeout(REST);
+            thread::park_timeout(ACCUMULATE_TIME);
         }
     }
 
@@ -311,42 +304,42 @@ impl Link {
         locked(&self.channels).receivers.values().any(|receiver| receiver.is_urgent())
     }
 
-    /// Reads what there is, if anything comes in time.
+    /// Reads available bytes, or waits for them up to the timeout.
     fn fill(&self, reader: &mut Reader, spin: Duration, timeout: Duration) -> Result<(), String> {
         match self.read(reader, spin, timeout) {
-            Ok(0) => return Err("the server closed it".into()),
+            Ok(0) => return Err("the server closed the connection".into()),
             Ok(read) => {
                 reader.decoder.filled(read);
-                locked(&self.pulse).heard(self.now());
+                locked(&self.heartbeat).note_received(self.now());
             }
-            Err(error) if is_timeout(&error) => self.beat(),
+            Err(error) if is_timeout(&error) => self.check_heartbeat(),
             Err(error) => return Err(error.to_string()),
         }
         Ok(())
     }
 
-    /// Reads what there is; at first without sleeping.
+    /// Reads available bytes; at first by polling.
     fn read(&self, reader: &mut Reader, spin: Duration, timeout: Duration) -> io::Result<usize> {
-        let room = reader.decoder.room(READ_BYTES);
+        let buffer = reader.decoder.spare(READ_BYTES);
         if !spin.is_zero() {
             let until = Instant::now() + spin;
             loop {
-                match self.socket.read_now(room) {
+                match self.socket.read_now(buffer) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     done => return done,
                 }
                 if Instant::now() >= until {
                     break;
                 }
-                // Whoever shall send it may need this core.
+                // The sender may need this core.
                 thread::yield_now();
             }
         }
-        self.socket.read_within(room, timeout, &mut reader.timeout)
+        self.socket.read_within(buffer, timeout, &mut reader.timeout)
     }
 
-    /// Hands out all frames that are there.
-    fn hand_out(&self, reader: &mut Reader) -> Result<(), String> {
+    /// Dispatches all received frames.
+    fn dispatch(&self, reader: &mut Reader) -> Result<(), String> {
         loop {
             let frame = match reader.decoder.next_frame() {
                 Ok(Some(frame)) => frame,
@@ -370,27 +363,27 @@ impl Link {
         }
     }
 
-    /// Takes in what concerns the connection itself.
+    /// Processes messages for the connection itself.
     fn receive(&self, message: &ToClient<'_>) -> Result<(), String> {
         match message {
             ToClient::Ping { number } => self.post(0, &ToServer::Pong { number: *number }),
             ToClient::Goodbye { failure } => {
-                return Err(format!("the server ended it: {}", convert::error(failure)));
+                return Err(format!("the server closed the connection: {}", convert::error(failure)));
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// Lets another waiter read, if nobody does.
-    fn hand_on(&self) {
+    /// Lets another waiting thread read, if no thread does.
+    fn hand_over(&self) {
         if !self.waiters.is_empty() && self.reader.try_lock().is_ok() {
-            self.waiters.ring_one();
+            self.waiters.notify_one();
         }
     }
 
     fn flush_posted(&self) {
-        // Who writes meanwhile looks once more afterwards: whatever was posted before that is written by one of the two.
+        // The current writer checks again afterwards: a posted frame is written by one of the two threads.
         while !locked(&self.posted).is_empty() {
             let Ok(_writing) = self.writer.try_lock() else { return };
             let posted = std::mem::take(&mut *locked(&self.posted));
@@ -400,34 +393,34 @@ impl Link {
 
     fn write(&self, first: &[u8], second: &[u8]) {
         match self.socket.write_all(first, second) {
-            Ok(()) => locked(&self.pulse).said(self.now()),
-            Err(error) if is_timeout(&error) => self.break_off("the server has taken nothing for too long"),
-            Err(error) => self.break_off(&error.to_string()),
+            Ok(()) => locked(&self.heartbeat).note_sent(self.now()),
+            Err(error) if is_timeout(&error) => self.close("the server did not read for too long"),
+            Err(error) => self.close(&error.to_string()),
         }
     }
 
-    /// Says something if nothing was said for long, and gives up a server from which nothing was heard.
-    fn beat(&self) {
+    /// Sends a heartbeat when it is due, and closes the connection to a silent server.
+    fn check_heartbeat(&self) {
         let now = self.now();
-        let due = locked(&self.pulse).due(now);
+        let due = locked(&self.heartbeat).due(now);
         match due {
             Due::At(_) => {}
             Due::Now => self.post(0, &ToServer::Ping { number: now }),
-            // If it is gone and not just busy, the system finds out.
+            // A dead connection is then detected by the operating system.
             Due::Dead if self.commands.load(Ordering::Relaxed) > 0 => {
-                locked(&self.pulse).heard(now);
+                locked(&self.heartbeat).note_received(now);
                 self.post(0, &ToServer::Ping { number: now });
             }
-            Due::Dead => self.break_off("nothing was heard from the server for three heartbeats"),
+            Due::Dead => self.close("nothing was received from the server for three heartbeats"),
         }
     }
 
     fn now(&self) -> u64 {
-        self.born.elapsed().as_millis() as u64
+        self.opened.elapsed().as_millis() as u64
     }
 }
 
-impl Drop for Link {
+impl Drop for Connection {
     fn drop(&mut self) {
         if !self.is_broken() {
             self.post(0, &ToServer::Goodbye { reason: "the client is done" });
@@ -436,43 +429,44 @@ impl Drop for Link {
     }
 }
 
-/// Why there is no use in trying again: what answers is not what the URL says. `came` is what has come of it.
+/// Why another attempt would fail too: the server's protocol is not the one of the URL. `came` are the received bytes.
 fn mismatch(address: &Address, error: &io::Error, came: &[u8]) -> Option<String> {
     let of_tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     if let (Address::Tls { host, port }, Some(rustls::Error::InvalidMessage(_))) = (address, of_tls) {
         let plain = Address::Tcp { host: host.clone(), port: *port };
         return Some(format!(
-            "what answers there speaks no TLS; for a server without it write {plain} (its HTTP port is for browsers alone)"
+            "the server there does not use TLS; for a server without TLS write {plain} (its HTTP port is only for health and metrics)"
         ));
     }
     match came {
         [b'H', b'T', b'T', b'P', ..] => Some(
-            "that is an HTTP port, as a server has for health and metrics; its clients connect to another, 7847 unless changed".into(),
+            "that is an HTTP port, such as a server's for health and metrics; clients connect to another port, by default 7847".into(),
         ),
         [0x15 | 0x16, 3, ..] => {
             let Address::Tcp { host, port } = address else { return None };
-            Some(format!("it speaks TLS; write {}", Address::Tls { host: host.clone(), port: *port }))
+            Some(format!("it uses TLS; write {}", Address::Tls { host: host.clone(), port: *port }))
         }
         _ => None,
     }
 }
 
-/// A connection that has not been let in.
-struct Greeting<'s> {
+/// A connection before authentication.
+struct Handshake<'s> {
     socket: &'s Socket,
     decoder: Decoder,
     session: ClientSession,
 }
 
-impl Greeting<'_> {
-    /// Says hello; returns the heartbeat in milliseconds, or why the server does not let the client in.
-    fn shake_hands(&mut self, options: &Options) -> io::Result<Result<u32, tapedb_wire::Parts>> {
+impl Handshake<'_> {
+    /// Sends the hello; returns the heartbeat interval in milliseconds, or the reason why the server refuses the
+    /// client.
+    fn shake_hands(&mut self, options: &Options) -> io::Result<Result<u32, tapedb_wire::Coded>> {
         let until = Instant::now() + options.connect_timeout;
         self.socket.set_read_timeout(options.connect_timeout)?;
         shake_hands(self.socket)?;
         let mut hello = Vec::new();
         ClientSession::hello(&options.program, options.login.as_wire(), &mut hello);
-        // Where something has come already, it is why the client is turned away.
+        // Bytes that arrived before are the reason of a refusal.
         if self.decoder.pending().is_empty() {
             self.socket.write_all(&hello, &[])?;
         }
@@ -487,11 +481,11 @@ impl Greeting<'_> {
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it said nothing in time"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
             }
             self.socket.set_read_timeout(left)?;
-            let read = self.socket.read(self.decoder.room(1024)).map_err(|error| match is_timeout(&error) {
-                true => io::Error::new(io::ErrorKind::TimedOut, "it said nothing in time"),
+            let read = self.socket.read(self.decoder.spare(1024)).map_err(|error| match is_timeout(&error) {
+                true => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
                 false => error,
             });
             match read? {

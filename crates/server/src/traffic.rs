@@ -1,18 +1,17 @@
-//! What goes into streams and out of them, by stream and by connection.
+//! Traffic of streams and connections: what goes in and out, counted for each.
 //!
-//! A flow is one load or one watch. Always true: only one thread at a time counts into a flow (the connection's, or whoever
-//! holds the watch's lock), so counting is a load and a store; what flows have counted that have ended is in the sums of their
-//! stream and their connection, and of all.
+//! A counter belongs to one load or one watch. Always true: only one thread at a time adds to a counter (the
+//! connection's, or the holder of the watch's lock), so counting is a load and a store; the counts of closed counters
+//! are in the sums of their stream and connection, and in the total.
 
-use crate::shared::Handle;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Streams of which sums are kept after their last flow has ended; beyond, they are summed up together.
+/// Streams whose sums are stored after their last counter is closed; further ones are summed up in one row.
 const STREAMS_MAX: usize = 4096;
-/// What is summed up together.
+/// The name of that row.
 pub(crate) const OTHER: &str = "(other)";
 
 /// Batches, messages and bytes.
@@ -31,20 +30,20 @@ impl AddAssign for Counts {
     }
 }
 
-/// What came in and what went out.
+/// Appended and delivered messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
-    /// Appended, and stored.
+    /// Appended and stored.
     pub appended: Counts,
     /// Pushed to live cursors.
     pub delivered: Counts,
 }
 
 impl Traffic {
-    fn of(way: Way, counts: Counts) -> Self {
-        match way {
-            Way::In => Self { appended: counts, ..Self::default() },
-            Way::Out => Self { delivered: counts, ..Self::default() },
+    fn of(direction: Direction, counts: Counts) -> Self {
+        match direction {
+            Direction::In => Self { appended: counts, ..Self::default() },
+            Direction::Out => Self { delivered: counts, ..Self::default() },
         }
     }
 }
@@ -56,14 +55,14 @@ impl AddAssign for Traffic {
     }
 }
 
-/// Which way a flow goes.
+/// The direction of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     In,
     Out,
 }
 
-/// Counts of a flow, that one thread at a time adds to.
+/// The cells of a counter; one thread at a time adds to them.
 #[derive(Debug, Default)]
 struct Cells {
     batches: AtomicU64,
@@ -79,16 +78,16 @@ impl Cells {
     }
 }
 
-/// A flow, until it is dropped.
+/// A counter, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Flow {
+pub(crate) struct TrafficCounter {
     cells: Arc<Cells>,
-    flows: Arc<Flows>,
+    counters: Arc<TrafficCounters>,
     number: u64,
 }
 
-impl Flow {
-    /// Counts a batch. One thread at a time.
+impl TrafficCounter {
+    /// Counts a batch. Called by one thread at a time.
     #[inline]
     pub fn count(&self, messages: u64, bytes: usize) {
         let add = |cell: &AtomicU64, count: u64| {
@@ -100,15 +99,36 @@ impl Flow {
     }
 }
 
-impl Drop for Flow {
+impl Drop for TrafficCounter {
     fn drop(&mut self) {
-        self.flows.end(self.number);
+        self.counters.end(self.number);
     }
 }
 
-/// All flows of a server.
+/// The traffic of a connection.
+#[derive(Debug)]
+pub(crate) struct ConnectionTraffic {
+    /// The connection's id.
+    connection: u64,
+    /// Of closed counters.
+    ended: Mutex<Traffic>,
+}
+
+impl ConnectionTraffic {
+    /// The traffic of a new connection.
+    pub fn new(connection: u64) -> Self {
+        Self { connection, ended: Mutex::default() }
+    }
+
+    /// Traffic of its closed counters.
+    pub fn ended(&self) -> Traffic {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All counters of a server.
 #[derive(Debug, Default)]
-pub(crate) struct Flows {
+pub(crate) struct TrafficCounters {
     state: Mutex<State>,
 }
 
@@ -116,49 +136,55 @@ pub(crate) struct Flows {
 struct State {
     next_number: u64,
     open: HashMap<u64, Open>,
-    /// Of those that have ended.
+    /// Of closed counters.
     by_stream: BTreeMap<String, Traffic>,
     total: Traffic,
 }
 
 #[derive(Debug)]
 struct Open {
-    way: Way,
+    direction: Direction,
     stream: String,
-    connection: Arc<Handle>,
+    connection: Arc<ConnectionTraffic>,
     cells: Arc<Cells>,
 }
 
-/// What all flows have counted.
+/// The sums of all counters.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     pub by_stream: BTreeMap<String, Traffic>,
-    /// Of connections that are open, by their ids.
+    /// Of open connections, by their ids.
     pub by_connection: HashMap<u64, Traffic>,
     pub total: Traffic,
 }
 
-impl Flows {
-    /// Begins a flow.
-    pub fn begin(self: &Arc<Self>, way: Way, stream: &str, connection: &Arc<Handle>) -> Flow {
+impl TrafficCounters {
+    /// Opens a counter.
+    pub fn begin(
+        self: &Arc<Self>,
+        direction: Direction,
+        stream: &str,
+        connection: &Arc<ConnectionTraffic>,
+    ) -> TrafficCounter {
         let cells: Arc<Cells> = Arc::default();
         let mut state = self.state();
         let number = state.next_number;
         state.next_number += 1;
-        let open = Open { way, stream: stream.into(), connection: connection.clone(), cells: cells.clone() };
+        let open =
+            Open { direction, stream: stream.into(), connection: connection.clone(), cells: cells.clone() };
         state.open.insert(number, open);
-        Flow { cells, flows: self.clone(), number }
+        TrafficCounter { cells, counters: self.clone(), number }
     }
 
-    /// What has been counted by now.
+    /// The sums so far.
     pub fn sums(&self) -> Sums {
         let state = self.state();
         let mut sums =
             Sums { by_stream: state.by_stream.clone(), by_connection: HashMap::new(), total: state.total };
-        for Open { way, stream, connection, cells } in state.open.values() {
-            let traffic = Traffic::of(*way, cells.counts());
+        for Open { direction, stream, connection, cells } in state.open.values() {
+            let traffic = Traffic::of(*direction, cells.counts());
             *sums.by_stream.entry(stream.clone()).or_default() += traffic;
-            *sums.by_connection.entry(connection.id).or_default() += traffic;
+            *sums.by_connection.entry(connection.connection).or_default() += traffic;
             sums.total += traffic;
         }
         sums
@@ -166,12 +192,12 @@ impl Flows {
 
     fn end(&self, number: u64) {
         let mut state = self.state();
-        let Some(Open { way, stream, connection, cells }) = state.open.remove(&number) else { return };
-        let traffic = Traffic::of(way, cells.counts());
-        let is_room = state.by_stream.len() < STREAMS_MAX || state.by_stream.contains_key(&stream);
-        *state.by_stream.entry(if is_room { stream } else { OTHER.into() }).or_default() += traffic;
+        let Some(Open { direction, stream, connection, cells }) = state.open.remove(&number) else { return };
+        let traffic = Traffic::of(direction, cells.counts());
+        let has_space = state.by_stream.len() < STREAMS_MAX || state.by_stream.contains_key(&stream);
+        *state.by_stream.entry(if has_space { stream } else { OTHER.into() }).or_default() += traffic;
         state.total += traffic;
-        // Under the lock still: nobody finds it in neither.
+        // Still under the lock: a reader finds the counts in one of the two places.
         *connection.ended.lock().unwrap_or_else(PoisonError::into_inner) += traffic;
     }
 

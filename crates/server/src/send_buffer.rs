@@ -1,8 +1,8 @@
-//! What goes out over a connection. Whoever has something to say writes it at once, in his own thread; what does not fit
-//! the socket waits in a buffer, which the connection's thread writes when there is room again.
+//! The sending half of a connection. Any thread writes to the socket directly; bytes that the socket does not take wait
+//! in a buffer, which the connection's thread writes later.
 //!
-//! Always true: bytes go out in the order of [`Outbox::send`]; while something waits, nothing passes it. Those who send
-//! ask before whether there is [room](Outbox::has_room), so what waits is at most the bound and one frame.
+//! Always true: bytes are sent in the order of [`SendBuffer::send`]; while bytes wait, no others pass them. Senders check
+//! the [capacity](SendBuffer::has_capacity) first, so at most the limit and one frame wait.
 
 use crate::socket::Socket;
 use mio::{Registry, Token};
@@ -11,26 +11,26 @@ use std::io::{self, IoSlice, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What the buffer keeps of its memory when it is empty.
+/// The capacity that an empty buffer retains.
 const BUFFER_BYTES_KEPT: usize = 256 << 10;
-/// Encrypted bytes that wait in the TLS session: more would only be encrypted too early.
+/// Encrypted bytes that wait in the TLS session: encrypting more would only be too early.
 const TLS_BYTES_MAX: usize = 256 << 10;
-/// Pieces handed to the system in one call.
+/// Slices in one system call.
 const PARTS_MAX: usize = 4;
 
-/// The sending half of a connection, and what both halves share: the socket and its encryption.
+/// The sending half of a connection, and the state of both halves: the socket and its encryption.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct SendBuffer {
     socket: Socket,
     state: Mutex<State>,
-    /// Whether `state` has a TLS session: known without the lock.
+    /// Whether `state` has a TLS session: readable without the lock.
     is_encrypted: bool,
     /// Bytes that wait, in the buffer and in the TLS session.
     waiting: AtomicUsize,
     waiting_max: usize,
-    /// The other side is gone: what is sent is dropped.
+    /// The peer has disconnected: bytes to send are dropped.
     broken: AtomicBool,
-    /// Bytes that the socket has taken.
+    /// Bytes taken by the socket.
     written: AtomicU64,
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct Outbox {
 struct State {
     tls: Option<Box<ServerConnection>>,
     buffer: Vec<u8>,
-    /// What of the buffer is written already.
+    /// Offset of the first unwritten byte of the buffer.
     start: usize,
 }
 
-impl Outbox {
-    /// Over a socket that does not block.
+impl SendBuffer {
+    /// Over a non-blocking socket.
     pub fn new(socket: Socket, tls: Option<ServerConnection>, waiting_max: usize) -> Self {
         let is_encrypted = tls.is_some();
         let tls = tls.map(|mut tls| {
@@ -61,8 +61,8 @@ impl Outbox {
         }
     }
 
-    /// Whether `bytes` more may be sent now: alone, any number may.
-    pub fn has_room(&self, bytes: usize) -> bool {
+    /// Whether `bytes` more may be sent now: while nothing waits, any number may.
+    pub fn has_capacity(&self, bytes: usize) -> bool {
         let waiting = self.waiting();
         waiting == 0 || waiting + bytes <= self.waiting_max
     }
@@ -72,18 +72,18 @@ impl Outbox {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Bytes that have been written.
+    /// Bytes that were written.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Whether the other side is gone.
+    /// Whether the peer has disconnected.
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// Sends the parts, one behind the other. Whether something waits that did not before: the connection's thread is to be
-    /// told then, for it writes that when there is room.
+    /// Sends the pieces, one after the other. Returns whether bytes wait that did not before: the connection's thread
+    /// must then be woken, because it writes them.
     pub fn send(&self, parts: &[&[u8]]) -> bool {
         let mut state = self.lock();
         if self.is_broken() {
@@ -92,74 +92,74 @@ impl Outbox {
         let waited = self.waiting() > 0;
         let done = if state.is_empty() { self.write(&mut state, parts) } else { Ok(0) };
         match done {
-            Ok(done) => state.keep(parts, done),
-            Err(_) => self.break_off(&mut state),
+            Ok(done) => state.append(parts, done),
+            Err(_) => self.disconnect(&mut state),
         }
         self.note(&state);
         !waited && self.waiting() > 0
     }
 
-    /// Has the parts wait for [`Outbox::flush`], behind what waits already.
+    /// Queues the pieces for [`SendBuffer::flush`], behind bytes that wait already.
     pub fn hold(&self, parts: &[&[u8]]) {
         let mut state = self.lock();
         if !self.is_broken() {
-            state.keep(parts, 0);
+            state.append(parts, 0);
             self.note(&state);
         }
     }
 
-    /// Has a poll tell of what comes and, where that is waited for, of room to write.
+    /// Registers the socket with a poll for readability and, if needed, for writability.
     ///
     /// # Errors
-    /// Those of the poll.
-    pub fn register(&self, registry: &Registry, token: Token, waits_for_room: bool) -> io::Result<()> {
-        self.socket.reregister(registry, token, waits_for_room)
+    /// Errors of the poll.
+    pub fn register(&self, registry: &Registry, token: Token, wants_writable: bool) -> io::Result<()> {
+        self.socket.reregister(registry, token, wants_writable)
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes waiting bytes, as far as the socket takes them.
     pub fn flush(&self) {
         let mut state = self.lock();
         if self.is_broken() {
             return;
         }
         if self.flush_state(&mut state).is_err() {
-            self.break_off(&mut state);
+            self.disconnect(&mut state);
         }
         self.note(&state);
     }
 
-    /// Reads what has come; `WouldBlock` when nothing has.
+    /// Reads received bytes; `WouldBlock` when there are none.
     ///
     /// # Errors
-    /// Those of the socket; [`io::ErrorKind::InvalidData`] for what is no TLS.
-    pub fn read(&self, room: &mut [u8]) -> io::Result<usize> {
+    /// Errors of the socket; [`io::ErrorKind::InvalidData`] for bytes that are not TLS.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.is_encrypted {
-            return self.socket.read(room);
+            return self.socket.read(buffer);
         }
         let mut state = self.lock();
-        let read = self.read_encrypted(&mut state, room);
-        // The handshake and its alerts.
+        let read = self.read_encrypted(&mut state, buffer);
+        // Sends handshake messages and alerts.
         if self.flush_state(&mut state).is_err() && !matches!(read, Ok(1..)) {
-            self.break_off(&mut state);
+            self.disconnect(&mut state);
         }
         self.note(&state);
         read
     }
 
-    /// Reads what has come as it came, to be thrown away.
+    /// Reads received bytes without decrypting them, to be dropped.
     ///
     /// # Errors
-    /// Those of the socket.
-    pub fn read_unread(&self, room: &mut [u8]) -> io::Result<usize> {
-        self.socket.read(room)
+    /// Errors of the socket.
+    pub fn read_raw(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.read(buffer)
     }
 
-    /// Whether what is read may end before all that has come is read.
+    /// Whether a read may return less than what was received although the buffer has space.
     pub fn reads_in_part(&self) -> bool {
         self.is_encrypted || self.socket.pipe().is_some()
     }
 
-    /// Has all that follows, both ways, go through shared memory, which is offered to the client now.
+    /// Switches both directions to shared memory, which is offered to the client.
     ///
     /// # Errors
     /// As [`Socket::share_memory`].
@@ -167,42 +167,42 @@ impl Outbox {
         self.socket.share_memory()
     }
 
-    /// Whether both ways go through shared memory.
+    /// Whether both directions use shared memory.
     pub fn is_shared_memory(&self) -> bool {
         self.socket.pipe().is_some()
     }
 
-    /// Tells a client behind shared memory that the connection's thread is about to sleep. Whether it may: `false` when something
-    /// has come or there is room, whichever is wanted.
+    /// Announces to a client behind shared memory that the connection's thread is about to sleep. Returns whether it
+    /// may: `false` when data or space that it waits for is there already.
     ///
     /// # Errors
-    /// When the client has broken the pipe.
-    pub fn doze(&self, wants_data: bool, wants_room: bool) -> io::Result<bool> {
-        self.socket.pipe().map_or(Ok(true), |pipe| pipe.prepare_sleep(wants_data, wants_room))
+    /// When the client has violated the pipe's protocol.
+    pub fn prepare_sleep(&self, wants_data: bool, wants_space: bool) -> io::Result<bool> {
+        self.socket.pipe().map_or(Ok(true), |pipe| pipe.prepare_sleep(wants_data, wants_space))
     }
 
-    /// Tells it that the thread is awake, whatever has woken it.
-    pub fn woke(&self, has_rung: bool) {
+    /// Announces that the thread is awake, for whatever reason.
+    pub fn end_sleep(&self, is_notified: bool) {
         if let Some(pipe) = self.socket.pipe() {
-            pipe.end_sleep(has_rung);
+            pipe.end_sleep(is_notified);
         }
     }
 
-    /// Says that nothing more follows; what waits is written before, as far as there is room.
+    /// Ends sending; waiting bytes are written before, as far as the socket takes them.
     pub fn end(&self) {
         let mut state = self.lock();
         if let Some(tls) = &mut state.tls {
             tls.send_close_notify();
         }
         let _ = self.flush_state(&mut state);
-        self.break_off(&mut state);
+        self.disconnect(&mut state);
         self.socket.end();
     }
 
-    fn read_encrypted(&self, state: &mut State, room: &mut [u8]) -> io::Result<usize> {
+    fn read_encrypted(&self, state: &mut State, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut state.tls else { return Ok(0) };
         loop {
-            match tls.reader().read(room) {
+            match tls.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => return read,
             }
@@ -244,7 +244,7 @@ impl Outbox {
         }
     }
 
-    /// Writes until there is no room; how many bytes.
+    /// Writes until the socket takes no more; returns the bytes written.
     fn write_plain(&self, parts: &[&[u8]]) -> io::Result<usize> {
         let total: usize = parts.iter().map(|part| part.len()).sum();
         let mut done = 0;
@@ -264,7 +264,7 @@ impl Outbox {
         Ok(done)
     }
 
-    /// Encrypts and writes until there is no room; how many bytes were encrypted.
+    /// Encrypts and writes until the socket takes no more; returns the bytes encrypted.
     fn write_encrypted(&self, tls: &mut ServerConnection, parts: &[&[u8]]) -> io::Result<usize> {
         let (mut done, mut rest) = (0, parts.iter().flat_map(|part| part.chunks(TLS_BYTES_MAX / 4)));
         loop {
@@ -284,7 +284,7 @@ impl Outbox {
         }
     }
 
-    fn break_off(&self, state: &mut State) {
+    fn disconnect(&self, state: &mut State) {
         self.broken.store(true, Ordering::Release);
         (state.buffer, state.start) = (Vec::new(), 0);
         self.waiting.store(0, Ordering::Release);
@@ -306,8 +306,8 @@ impl State {
         self.start == self.buffer.len()
     }
 
-    /// Keeps all but the first `done` bytes for later.
-    fn keep(&mut self, parts: &[&[u8]], mut done: usize) {
+    /// Appends all but the first `done` bytes to the buffer.
+    fn append(&mut self, parts: &[&[u8]], mut done: usize) {
         for part in parts {
             let skipped = done.min(part.len());
             self.buffer.extend_from_slice(&part[skipped..]);
@@ -316,7 +316,7 @@ impl State {
     }
 }
 
-/// The parts without their first `done` bytes, as many as there are slices for.
+/// The pieces without their first `done` bytes, as many as there are slices.
 fn rest_of<'a>(parts: &[&'a [u8]], mut done: usize, slices: &mut [IoSlice<'a>; PARTS_MAX]) -> usize {
     let mut count = 0;
     for part in parts {
@@ -330,12 +330,12 @@ fn rest_of<'a>(parts: &[&'a [u8]], mut done: usize, slices: &mut [IoSlice<'a>; P
     count
 }
 
-/// The socket as the TLS session sees it.
+/// The socket, for the TLS session.
 struct Encrypted<'a>(&'a Socket, &'a AtomicU64);
 
 impl Read for Encrypted<'_> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        self.0.read(room)
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
     }
 }
 
@@ -358,28 +358,31 @@ impl Write for Encrypted<'_> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::socket::Local;
+    use crate::socket::LocalSocket;
     use mio::net::UnixStream;
     use std::thread;
 
-    fn pair(waiting_max: usize) -> (Outbox, std::os::unix::net::UnixStream) {
+    fn pair(waiting_max: usize) -> (SendBuffer, std::os::unix::net::UnixStream) {
         let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
         here.set_nonblocking(true).unwrap();
-        (Outbox::new(Socket::Unix(Local::new(UnixStream::from_std(here))), None, waiting_max), there)
+        (
+            SendBuffer::new(Socket::Unix(LocalSocket::new(UnixStream::from_std(here))), None, waiting_max),
+            there,
+        )
     }
 
     #[test]
-    fn what_does_not_fit_waits_and_keeps_its_place() {
-        let (outbox, mut there) = pair(1 << 20);
+    fn bytes_that_do_not_fit_wait_in_order() {
+        let (send_buffer, mut there) = pair(1 << 20);
         let mut sent = Vec::new();
         let piece: Vec<u8> = (0..100_000_u32).map(|i| (i % 251) as u8).collect();
-        while outbox.has_room(piece.len()) {
-            outbox.send(&[b"head", &[], &piece]);
+        while send_buffer.has_capacity(piece.len()) {
+            send_buffer.send(&[b"head", &[], &piece]);
             sent.extend_from_slice(b"head");
             sent.extend_from_slice(&piece);
         }
-        assert!((1 << 19..=1 << 20).contains(&outbox.waiting()), "{}", outbox.waiting());
-        outbox.send(&[b"the end"]);
+        assert!((1 << 19..=1 << 20).contains(&send_buffer.waiting()), "{}", send_buffer.waiting());
+        send_buffer.send(&[b"the end"]);
         sent.extend_from_slice(b"the end");
         let expected = sent.len();
         let reader = thread::spawn(move || {
@@ -387,27 +390,27 @@ mod tests {
             there.read_exact(&mut read).unwrap();
             read
         });
-        while outbox.waiting() > 0 {
-            outbox.flush();
+        while send_buffer.waiting() > 0 {
+            send_buffer.flush();
             thread::yield_now();
         }
         assert!(reader.join().unwrap() == sent);
-        assert_eq!(outbox.written(), expected as u64);
-        assert!(outbox.lock().buffer.capacity() <= BUFFER_BYTES_KEPT, "memory is given back");
+        assert_eq!(send_buffer.written(), expected as u64);
+        assert!(send_buffer.lock().buffer.capacity() <= BUFFER_BYTES_KEPT, "the buffer shrinks");
     }
 
     #[test]
-    fn when_the_other_side_is_gone_nothing_is_kept() {
-        let (outbox, there) = pair(1 << 20);
+    fn after_a_disconnect_nothing_is_buffered() {
+        let (send_buffer, there) = pair(1 << 20);
         drop(there);
-        outbox.send(&[&[7; 100_000]]);
-        outbox.send(&[&[7; 100_000]]);
-        assert!(outbox.is_broken());
-        assert_eq!(outbox.waiting(), 0);
+        send_buffer.send(&[&[7; 100_000]]);
+        send_buffer.send(&[&[7; 100_000]]);
+        assert!(send_buffer.is_broken());
+        assert_eq!(send_buffer.waiting(), 0);
     }
 
     #[test]
-    fn parts_go_on_where_they_were_cut() {
+    fn slices_resume_at_any_offset() {
         let parts: [&[u8]; 3] = [b"abc", b"", b"defg"];
         for done in 0..=7 {
             let mut slices = [IoSlice::new(&[]); PARTS_MAX];

@@ -1,18 +1,18 @@
-//! Where an answer comes.
+//! Answers to requests.
 
 use crate::convert;
-use crate::link::Receiver;
-use crate::signal::{Signal, locked};
+use crate::notifier::{Notifier, locked};
+use crate::receiver::Receiver;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tapedb_engine::{Description, Error, Parts};
 use tapedb_wire::{ToClient, WireError};
 
-/// An answer, out of the frame it came in.
+/// An answer, without borrowed data.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Names(Vec<String>),
-    /// And how many symbols there are.
+    /// With the number of symbols.
     Described(Description, u32),
     Opened {
         file: u32,
@@ -26,49 +26,49 @@ pub(crate) enum Answer {
     Failed(Error),
 }
 
-/// Takes one answer; whoever asked takes it out.
+/// Receives one answer; the requesting thread takes it.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct PendingAnswer {
     is_done: AtomicBool,
     state: Mutex<State>,
-    signal: Signal,
+    notifier: Notifier,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Where bytes go.
+    /// Receives bytes.
     buffer: Vec<u8>,
     answer: Option<Answer>,
 }
 
-impl Slot {
-    /// A slot that puts bytes into a buffer, whose memory is used again.
+impl PendingAnswer {
+    /// The buffer is reused for an answer of bytes.
     pub fn new(buffer: Vec<u8>) -> Self {
         let state = State { buffer, answer: None };
-        Self { is_done: AtomicBool::new(false), state: Mutex::new(state), signal: Signal::default() }
+        Self { is_done: AtomicBool::new(false), state: Mutex::new(state), notifier: Notifier::default() }
     }
 
-    pub fn signal(&self) -> &Signal {
-        &self.signal
+    pub fn notifier(&self) -> &Notifier {
+        &self.notifier
     }
 
-    /// Whether the answer is there, or none will come.
+    /// Whether the answer has arrived, or the connection was lost.
     pub fn is_done(&self) -> bool {
         self.is_done.load(Ordering::Acquire)
     }
 
-    /// Takes the answer; `None`: none will come.
+    /// Takes the answer; `None`: the connection was lost.
     pub fn take(&self) -> Option<Answer> {
         locked(&self.state).answer.take()
     }
 
     fn finish(&self) {
         self.is_done.store(true, Ordering::Release);
-        self.signal.ring();
+        self.notifier.notify_all();
     }
 }
 
-impl Receiver for Slot {
+impl Receiver for PendingAnswer {
     fn receive(&self, message: ToClient<'_>) -> Result<(), WireError> {
         {
             let State { buffer, answer } = &mut *locked(&self.state);
@@ -83,7 +83,7 @@ impl Receiver for Slot {
     }
 }
 
-/// The session lets nothing else through than what answers.
+/// The session lets only messages through that answer the request.
 fn answer_of(message: ToClient<'_>, buffer: &mut Vec<u8>) -> Answer {
     match message {
         ToClient::StreamNames { names } => Answer::Names(names.into_iter().map(str::to_string).collect()),
@@ -102,7 +102,7 @@ fn answer_of(message: ToClient<'_>, buffer: &mut Vec<u8>) -> Answer {
         ToClient::Done { outcome } => Answer::Done(convert::from_wire(&outcome)),
         ToClient::Failed { failure } => Answer::Failed(convert::error(&failure)),
         other => {
-            let what = format!("a frame of kind {} answers nothing", other.kind());
+            let what = format!("a frame of kind {} is not an answer", other.kind());
             Answer::Failed(Error::Protocol { what })
         }
     }

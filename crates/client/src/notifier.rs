@@ -1,31 +1,31 @@
-//! Wakes threads that wait for something that a connection brings.
+//! Wakes threads that wait for received messages.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
-/// The threads that wait for one thing.
+/// The threads that wait for one condition.
 #[derive(Debug, Default)]
-pub(crate) struct Signal {
+pub(crate) struct Notifier {
     threads: Mutex<Vec<Thread>>,
 }
 
-impl Signal {
-    /// Has the calling thread woken from now on. Then it looks whether there is anything to wait for, and parks.
-    pub fn join(&self) {
+impl Notifier {
+    /// Registers the calling thread. It then checks the condition and parks.
+    pub fn register(&self) {
         locked(&self.threads).push(thread::current());
     }
 
-    /// Undoes one [`Signal::join`] of the calling thread.
-    pub fn leave(&self) {
+    /// Undoes one [`Notifier::register`] of the calling thread.
+    pub fn unregister(&self) {
         let mut threads = locked(&self.threads);
         let me = thread::current().id();
-        if let Some(place) = threads.iter().position(|thread| thread.id() == me) {
-            threads.swap_remove(place);
+        if let Some(index) = threads.iter().position(|thread| thread.id() == me) {
+            threads.swap_remove(index);
         }
     }
 
-    /// Wakes all but the calling thread, which is awake.
-    pub fn ring(&self) {
+    /// Wakes all registered threads except the calling one.
+    pub fn notify_all(&self) {
         let threads = locked(&self.threads);
         if threads.is_empty() {
             return;
@@ -34,20 +34,20 @@ impl Signal {
         threads.iter().filter(|thread| thread.id() != me).for_each(Thread::unpark);
     }
 
-    /// Wakes one.
-    pub fn ring_one(&self) {
+    /// Wakes one thread.
+    pub fn notify_one(&self) {
         if let Some(thread) = locked(&self.threads).first() {
             thread.unpark();
         }
     }
 
-    /// Whether nobody waits.
+    /// Whether no thread is registered.
     pub fn is_empty(&self) -> bool {
         locked(&self.threads).is_empty()
     }
 }
 
-/// What a mutex keeps. A panic elsewhere has left it whole: nothing panics between changes that belong together.
+/// Locks a mutex. A panic in another thread leaves its contents consistent: no code panics between related changes.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

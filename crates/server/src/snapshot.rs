@@ -1,12 +1,12 @@
-//! The server at one moment: what its streams and clients do, and what somebody should look at. The page of metrics and the
-//! status are two ways to say it.
+//! A snapshot of the server: its streams, clients and warnings. The metrics page and the status are two forms of it.
 //!
-//! Always true: at most [`ROWS_MAX`] streams and as many clients have rows of their own; what is beyond is summed up in one
-//! row, so no sum is short and no page grows without bounds.
+//! Always true: at most [`ROWS_MAX`] streams and as many clients have rows of their own; the others are summed up in
+//! one row, so sums are complete and pages are bounded.
 
-use crate::flows::{Counts, OTHER, Sums, Traffic};
-use crate::metrics::Page;
-use crate::shared::{Handle, Shared};
+use crate::handle::ConnectionHandle;
+use crate::metrics_page::MetricsPage;
+use crate::state::ServerState;
+use crate::traffic::{Counts, OTHER, Sums, Traffic};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tapedb_engine::{Census, Stream};
 
-/// Streams that have rows of their own, in order of their names; clients that have, the oldest connections first.
+/// Streams with rows of their own, in order of their names; the same number of clients, the oldest connections first.
 pub(crate) const ROWS_MAX: usize = 200;
 
-/// A live cursor that has so many messages still to come is told of as a warning.
+/// A live cursor that lags by more messages than this is a warning.
 pub(crate) const LAG_WARNING: u64 = 1_000_000;
-/// So many log files that wait to be sealed are.
+/// More unsealed log files than this are a warning.
 pub(crate) const FILES_WARNING: u64 = 16;
 
 impl Serialize for Counts {
@@ -35,13 +35,13 @@ impl Serialize for Counts {
     }
 }
 
-/// A stream, or all that are beyond those with rows of their own.
+/// A stream, or the sum of all further ones.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct StreamRow {
     pub name: String,
-    /// How many streams the row is of.
+    /// Number of streams in the row.
     pub streams: u64,
-    /// Messages in files, those that were deleted but are still there included.
+    /// Messages in files, including deleted ones that are still stored.
     pub messages: u64,
     pub sealed_messages: u64,
     pub segments: u64,
@@ -55,28 +55,28 @@ pub(crate) struct StreamRow {
     pub retention_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention_bytes: Option<u64>,
-    /// Since the server began, through the server.
+    /// Through the server, since it started.
     pub appended: Counts,
     pub delivered: Counts,
     /// Live cursors.
     pub watches: u64,
-    /// What the slowest of them has not been sent.
+    /// Messages that the slowest of them has not been sent.
     pub lag_messages_max: u64,
     /// Why sealing or merging fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// A client, or all that are beyond those with rows of their own.
+/// A client, or the sum of all further ones.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct ClientRow {
-    /// The connection's number; empty in the row of the others.
+    /// The connection's number; empty in the row of further ones.
     pub connection: String,
-    /// How many connections the row is of.
+    /// Number of connections in the row.
     pub connections: u64,
     pub user: String,
     pub address: String,
-    /// What it calls itself.
+    /// The program's name, as the client reports it.
     pub program: String,
     pub connected_seconds: u64,
     pub received_bytes: u64,
@@ -86,47 +86,47 @@ pub(crate) struct ClientRow {
     pub watches: u64,
     /// Messages that its live cursors have not been sent.
     pub lag_messages: u64,
-    /// Bytes that wait for it to take them.
+    /// Unsent bytes.
     pub waiting_bytes: u64,
 }
 
-/// Everything.
+/// The snapshot.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct Snapshot {
     pub streams: Vec<StreamRow>,
     pub clients: Vec<ClientRow>,
-    /// Since the server began, through the server.
+    /// Through the server, since it started.
     pub total: Traffic,
     /// Live cursors.
     pub watches: u64,
-    /// Bytes of all clients, those who have gone included.
+    /// Of all clients, including disconnected ones.
     pub received_bytes: u64,
     pub sent_bytes: u64,
-    /// Connections now.
+    /// Open connections.
     pub connections: usize,
     /// Streams whose sealing or merging fails, and streams that cannot be opened.
     pub failures: usize,
 }
 
-impl Look {
-    /// Looks at a server, as far as `sees` lets somebody see streams and clients.
-    pub fn at(shared: &Shared, sees: &Sees<'_>) -> Self {
-        let sums = shared.flows.sums();
-        let handles = shared.handles();
-        let (mut streams, gone) = streams(shared, &sums, &handles);
+impl Snapshot {
+    /// Takes a snapshot of the streams and clients that are visible.
+    pub fn take(server: &ServerState, visibility: &Visibility<'_>) -> Self {
+        let sums = server.traffic.sums();
+        let handles = server.handles();
+        let (mut streams, gone) = streams(server, &sums, &handles);
         let failures = streams.iter().filter(|stream| stream.failure.is_some()).count();
-        streams.retain(|stream| (sees.stream)(&stream.name));
-        let gone = if (sees.stream)(OTHER) { gone } else { Traffic::default() };
+        streams.retain(|stream| (visibility.stream)(&stream.name));
+        let gone = if (visibility.stream)(OTHER) { gone } else { Traffic::default() };
         let mut clients: Vec<ClientRow> = handles.iter().map(|handle| client(handle, &sums)).collect();
         let (mut received_bytes, mut sent_bytes) =
-            (shared.metrics.bytes_received.get(), shared.metrics.bytes_sent.get());
+            (server.metrics.bytes_received.get(), server.metrics.bytes_sent.get());
         for client in &clients {
             received_bytes += client.received_bytes;
             sent_bytes += client.sent_bytes;
         }
         let watches = clients.iter().map(|client| client.watches).sum();
         let connections = clients.len();
-        clients.retain(|client| (sees.connection)(&client.connection));
+        clients.retain(|client| (visibility.connection)(&client.connection));
         let (streams, clients) = (fold_streams(streams, gone), fold_clients(clients));
         Self {
             streams,
@@ -140,7 +140,7 @@ impl Look {
         }
     }
 
-    /// What somebody should look at.
+    /// Problems that need attention.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for StreamRow { name, failure, lag_messages_max, files_waiting, .. } in &self.streams {
@@ -158,8 +158,8 @@ impl Look {
         warnings
     }
 
-    /// Adds it to a page of metrics.
-    pub fn write(&self, page: &mut Page) {
+    /// Adds it to a metrics page.
+    pub fn write(&self, page: &mut MetricsPage) {
         let Traffic { appended, delivered } = self.total;
         page.counter("appends", "Batches that were appended.", appended.batches);
         page.counter("append_messages", "Messages that were appended.", appended.messages);
@@ -179,7 +179,7 @@ impl Look {
         self.write_clients(page);
     }
 
-    fn write_streams(&self, page: &mut Page) {
+    fn write_streams(&self, page: &mut MetricsPage) {
         type Value = fn(&StreamRow) -> u64;
         let counters: [(&str, &str, Value); 5] = [
             ("stream_appended_batches", "Batches that were appended to a stream.", |row| {
@@ -251,7 +251,7 @@ impl Look {
         }
     }
 
-    fn write_clients(&self, page: &mut Page) {
+    fn write_clients(&self, page: &mut MetricsPage) {
         type Value = fn(&ClientRow) -> u64;
         let counters: [(&str, &str, Value); 6] = [
             ("connection_received_bytes", "Bytes that came from a client.", |row| row.received_bytes),
@@ -281,7 +281,7 @@ impl Look {
     }
 }
 
-fn write_rows(page: &mut Page, rows: &[ClientRow], name: &str, value: fn(&ClientRow) -> u64) {
+fn write_rows(page: &mut MetricsPage, rows: &[ClientRow], name: &str, value: fn(&ClientRow) -> u64) {
     for row in rows {
         let ClientRow { connection, user, address, .. } = row;
         let labels = [("connection", &**connection), ("user", user), ("address", address)];
@@ -289,23 +289,27 @@ fn write_rows(page: &mut Page, rows: &[ClientRow], name: &str, value: fn(&Client
     }
 }
 
-/// What somebody may see.
-pub(crate) struct Sees<'a> {
+/// What a user may see.
+pub(crate) struct Visibility<'a> {
     pub stream: &'a dyn Fn(&str) -> bool,
     /// By the connection's number.
     pub connection: &'a dyn Fn(&str) -> bool,
 }
 
-impl Sees<'_> {
+impl Visibility<'_> {
     /// Everything.
-    pub const ALL: Sees<'static> = Sees { stream: &|_| true, connection: &|_| true };
+    pub const ALL: Visibility<'static> = Visibility { stream: &|_| true, connection: &|_| true };
 }
 
-/// Rows of all streams, in order of their names; and what went into and out of those that are gone.
-fn streams(shared: &Shared, sums: &Sums, handles: &[Arc<Handle>]) -> (Vec<StreamRow>, Traffic) {
+/// Rows of all streams, in order of their names; and the traffic of removed streams.
+fn streams(
+    server: &ServerState,
+    sums: &Sums,
+    handles: &[Arc<ConnectionHandle>],
+) -> (Vec<StreamRow>, Traffic) {
     let mut rows: BTreeMap<String, StreamRow> = BTreeMap::new();
-    for name in shared.db.streams().unwrap_or_default() {
-        let row = match shared.db.stream(&name) {
+    for name in server.db.streams().unwrap_or_default() {
+        let row = match server.db.stream(&name) {
             Ok(stream) => stream_row(&stream),
             Err(tapedb_engine::Error::NoStream { .. }) => continue,
             Err(error) => StreamRow { failure: Some(error.to_string()), ..StreamRow::default() },
@@ -358,8 +362,8 @@ fn stream_row(stream: &Stream) -> StreamRow {
     }
 }
 
-fn client(handle: &Arc<Handle>, sums: &Sums) -> ClientRow {
-    let mut traffic = handle.ended();
+fn client(handle: &Arc<ConnectionHandle>, sums: &Sums) -> ClientRow {
+    let mut traffic = handle.traffic.ended();
     traffic += sums.by_connection.get(&handle.id).copied().unwrap_or_default();
     let watches = handle.watches();
     ClientRow {
@@ -370,18 +374,18 @@ fn client(handle: &Arc<Handle>, sums: &Sums) -> ClientRow {
         program: handle.program.get().cloned().unwrap_or_default(),
         connected_seconds: handle.since.elapsed().as_secs(),
         received_bytes: handle.received.load(Ordering::Relaxed),
-        sent_bytes: handle.outbox.written(),
+        sent_bytes: handle.send_buffer.written(),
         appended: traffic.appended,
         delivered: traffic.delivered,
         watches: watches.len() as u64,
         lag_messages: watches.iter().map(|watch| watch.lag()).sum(),
-        waiting_bytes: handle.outbox.waiting() as u64,
+        waiting_bytes: handle.send_buffer.waiting() as u64,
     }
 }
 
-/// Sums up what is beyond the rows that there may be, and what belongs to no stream that there is.
+/// Sums up the rows above the limit, and the traffic of removed streams.
 fn fold_streams(rows: Vec<StreamRow>, gone: Traffic) -> Vec<StreamRow> {
-    // A stream that has the name of the others is one of them.
+    // A stream with the name of the summary row is part of it.
     let (mut kept, mut others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.name != OTHER);
     others.extend(kept.split_off(kept.len().min(ROWS_MAX)));
     let mut other = StreamRow { name: OTHER.into(), ..StreamRow::default() };
@@ -449,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_rows_is_in_one_row_and_no_sum_is_short() {
+    fn further_rows_are_summed_up_and_sums_are_complete() {
         let row = |i: usize| StreamRow {
             name: format!("s{i:04}"),
             streams: 1,

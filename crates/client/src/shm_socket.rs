@@ -1,6 +1,6 @@
-//! Shared memory as a socket: reads and writes that wait, over a pipe that does not.
+//! A blocking socket over a pipe through shared memory.
 
-use crate::socket::is_timeout;
+use crate::convert::is_timeout;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IoSlice, Write};
 use std::os::unix::net::UnixStream;
@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tapedb_shm::{NoPipe, Pipe};
-use tapedb_wire::MEMORY_REQUEST;
+use tapedb_wire::SHM_REQUEST;
 
 /// A pipe to a server on this machine.
 #[derive(Debug)]
-pub(crate) struct MemorySocket {
+pub(crate) struct ShmSocket {
     pipe: Pipe,
     timeouts: Mutex<Timeouts>,
 }
@@ -23,42 +23,42 @@ struct Timeouts {
     write: Duration,
 }
 
-/// What came of asking for shared memory.
+/// The answer to a request for shared memory.
 #[derive(Debug)]
-pub(crate) enum Asked {
-    /// It is there.
-    Given(MemorySocket),
-    /// The server had something else to say; these are the first bytes of it.
-    Told(UnixStream, Vec<u8>),
+pub(crate) enum ShmAnswer {
+    /// Shared memory.
+    Granted(ShmSocket),
+    /// The server sent something else; these are the first bytes of it.
+    Other(UnixStream, Vec<u8>),
 }
 
-impl MemorySocket {
-    /// Asks the server behind a Unix socket for shared memory.
-    pub fn connect(path: &Path, timeout: Duration) -> io::Result<Asked> {
+impl ShmSocket {
+    /// Requests shared memory from the server behind a Unix socket.
+    pub fn connect(path: &Path, timeout: Duration) -> io::Result<ShmAnswer> {
         let socket = UnixStream::connect(path)?;
         socket.set_read_timeout(Some(timeout))?;
-        // Who is turned away finds the socket closed, and why in it.
-        let asked = (&socket).write_all(&MEMORY_REQUEST);
+        // A refused client finds the socket closed; the reason is in its receive buffer.
+        let requested = (&socket).write_all(&SHM_REQUEST);
         let accepted = Pipe::accept(socket.into()).map_err(|error| match is_timeout(&error) {
-            true => io::Error::new(io::ErrorKind::TimedOut, "it said nothing in time"),
+            true => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
             false => error,
         });
         match accepted? {
             Ok(pipe) => {
-                asked?;
+                requested?;
                 let timeouts = Mutex::new(Timeouts { read: timeout, write: timeout });
-                Ok(Asked::Given(Self { pipe, timeouts }))
+                Ok(ShmAnswer::Granted(Self { pipe, timeouts }))
             }
-            Err(NoPipe { socket, received }) => Ok(Asked::Told(socket.into(), received)),
+            Err(NoPipe { socket, received }) => Ok(ShmAnswer::Other(socket.into(), received)),
         }
     }
 
-    /// Reads what there is, at least a byte; waits for it no longer than the timeout. 0: the other side has closed.
+    /// Reads available bytes, at least one; waits up to the timeout. 0: the peer has closed the connection.
     pub fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.read_within(buf, self.timeouts().read)
     }
 
-    /// [`MemorySocket::read`], for no longer than `timeout`.
+    /// [`ShmSocket::read`], with a timeout.
     pub fn read_within(&self, buf: &mut [u8], timeout: Duration) -> io::Result<usize> {
         let until = Instant::now() + timeout;
         loop {
@@ -77,28 +77,28 @@ impl MemorySocket {
                 self.pipe.end_sleep(true);
                 polled?;
             } else {
-                // The end is told like anything else that comes.
+                // The end is reported like received bytes.
                 self.pipe.end_sleep(true);
             }
         }
     }
 
-    /// [`MemorySocket::read`] of what is there already; [`io::ErrorKind::WouldBlock`] when nothing is.
+    /// [`ShmSocket::read`] of available bytes; [`io::ErrorKind::WouldBlock`] when there are none.
     pub fn read_now(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.pipe.read(buf)
     }
 
-    /// Sets how long a read waits.
+    /// Sets the timeout of reads.
     pub fn set_read_timeout(&self, timeout: Duration) {
         self.with_timeouts(|timeouts| timeouts.read = timeout);
     }
 
-    /// Sets how long a write waits for room.
+    /// Sets the timeout of writes.
     pub fn set_write_timeout(&self, timeout: Duration) {
         self.with_timeouts(|timeouts| timeouts.write = timeout);
     }
 
-    /// Ends both directions: who reads or writes is told.
+    /// Closes both directions; waiting readers and writers return.
     pub fn shutdown(&self) {
         self.pipe.close();
     }
@@ -112,8 +112,8 @@ impl MemorySocket {
     }
 }
 
-/// Waits for room, each time no longer than the timeout.
-impl Write for &MemorySocket {
+/// Waits for free space, each time up to the timeout.
+impl Write for &ShmSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
@@ -141,8 +141,8 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread;
 
-    /// A client, and what serves it.
-    fn pair() -> (MemorySocket, Pipe) {
+    /// A client and the server's end of its pipe.
+    fn pair() -> (ShmSocket, Pipe) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
@@ -150,11 +150,11 @@ mod tests {
             let (mut socket, _) = listener.accept().unwrap();
             let mut request = [0; 8];
             io::Read::read_exact(&mut socket, &mut request).unwrap();
-            assert_eq!(request, MEMORY_REQUEST);
+            assert_eq!(request, SHM_REQUEST);
             Pipe::offer(socket.into(), 4096).unwrap()
         });
-        let Asked::Given(client) = MemorySocket::connect(&path, Duration::from_secs(60)).unwrap() else {
-            panic!("no memory");
+        let ShmAnswer::Granted(client) = ShmSocket::connect(&path, Duration::from_secs(60)).unwrap() else {
+            panic!("no shared memory");
         };
         (client, server.join().unwrap())
     }
@@ -171,18 +171,18 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_read_is_waited_for_so_long_and_no_longer() {
+    fn a_write_to_a_stalled_reader_times_out() {
         let (client, server) = pair();
         client.set_write_timeout(Duration::from_millis(1));
         let error = (&client).write_all(&[&[1; 3000][..], &[2; 3000]].concat()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        let mut room = [0; 8192];
-        let read = server.read(&mut room).unwrap();
-        assert_eq!((read, room[2999], room[3000]), (4088, 1, 2));
+        let mut buffer = [0; 8192];
+        let read = server.read(&mut buffer).unwrap();
+        assert_eq!((read, buffer[2999], buffer[3000]), (4088, 1, 2));
     }
 
     #[test]
-    fn a_reader_learns_that_its_own_side_has_ended() {
+    fn a_shutdown_ends_a_waiting_read() {
         let (client, _server) = pair();
         thread::scope(|scope| {
             let reader = scope.spawn(|| client.read_within(&mut [0; 8], Duration::from_secs(60)));

@@ -1,0 +1,236 @@
+//! State that all connections of a server share.
+
+use crate::audit::{Audit, Entry};
+use crate::component::Component;
+use crate::config::Config;
+use crate::handle::ConnectionHandle;
+use crate::handshakes::Handshakes;
+use crate::log_limit::{FailureKind, LogLimit};
+use crate::login::Logins;
+use crate::metrics::Metrics;
+use crate::producers::ProducerIds;
+use crate::quota::Quotas;
+use crate::rewrites::RewriteNumbers;
+use crate::send_buffer::SendBuffer;
+use crate::socket::Peer;
+use crate::traffic::TrafficCounters;
+use mio::Waker;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tapedb_engine::Database;
+use tapedb_schema::Timestamp;
+
+/// The server, for its connections.
+#[derive(Debug)]
+pub(crate) struct ServerState {
+    pub config: Config,
+    pub db: Database,
+    pub metrics: Metrics,
+    pub traffic: Arc<TrafficCounters>,
+    pub audit: Audit,
+    pub logins: Arc<Logins>,
+    pub quotas: Quotas,
+    /// Random at each start: files and watches of another epoch do not exist any more.
+    pub epoch: u64,
+    pub producers: ProducerIds,
+    /// Permits for unauthenticated connections.
+    pub handshakes: Arc<Handshakes>,
+    /// Connections whose threads poll, and their limit.
+    pub spinners: Spinners,
+    /// The server shuts down: connections end too.
+    pub stopping: AtomicBool,
+    pub log_limit: LogLimit,
+    pub started: Instant,
+    /// Maps rewrite numbers of clients to those of the database.
+    pub rewrite_numbers: RewriteNumbers,
+    components: Mutex<Vec<Arc<dyn Component>>>,
+    open: Mutex<BTreeMap<u64, Arc<ConnectionHandle>>>,
+    /// Notified when a connection has ended.
+    ended: Condvar,
+    next_id: AtomicU64,
+}
+
+/// Threads that poll instead of sleeping: fewer than there are cores, so that other threads can run.
+#[derive(Debug)]
+pub(crate) struct Spinners {
+    now: AtomicUsize,
+    most: usize,
+}
+
+impl Spinners {
+    fn new() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { now: AtomicUsize::new(0), most: cores.saturating_sub(1).max(1) }
+    }
+
+    /// Whether one more thread may poll; it must then call [`end`](Self::end).
+    pub fn begin(&self) -> bool {
+        let is_admitted = self.now.fetch_add(1, Ordering::Relaxed) < self.most;
+        if !is_admitted {
+            self.end();
+        }
+        is_admitted
+    }
+
+    /// A thread has stopped polling.
+    pub fn end(&self) {
+        self.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl ServerState {
+    pub fn new(
+        config: Config,
+        db: Database,
+        audit: Audit,
+        logins: Arc<Logins>,
+        epoch: u64,
+        producers: ProducerIds,
+    ) -> Self {
+        Self {
+            config,
+            db,
+            producers,
+            metrics: Metrics::default(),
+            traffic: Arc::default(),
+            audit,
+            logins,
+            quotas: Quotas::default(),
+            epoch,
+            handshakes: Arc::default(),
+            spinners: Spinners::new(),
+            stopping: AtomicBool::new(false),
+            log_limit: LogLimit::default(),
+            started: Instant::now(),
+            rewrite_numbers: RewriteNumbers::default(),
+            components: Mutex::default(),
+            open: Mutex::default(),
+            ended: Condvar::new(),
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// Adds a component that runs beside the server.
+    pub fn add_component(&self, component: Arc<dyn Component>) {
+        self.components.lock().unwrap_or_else(PoisonError::into_inner).push(component);
+    }
+
+    /// The components.
+    pub fn components(&self) -> Vec<Arc<dyn Component>> {
+        self.components.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Registers a connection; `None` when the limit is reached.
+    pub fn register(
+        &self,
+        peer: Peer,
+        send_buffer: SendBuffer,
+        waker: Waker,
+    ) -> Option<Arc<ConnectionHandle>> {
+        let mut open = self.open();
+        if open.len() >= self.config.limits.connections_max {
+            return None;
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let handle = Arc::new(ConnectionHandle::new(id, peer, send_buffer, waker));
+        open.insert(id, handle.clone());
+        Some(handle)
+    }
+
+    /// Removes a connection.
+    pub fn remove(&self, handle: &ConnectionHandle) {
+        self.open().remove(&handle.id);
+        self.metrics.bytes_sent.add(handle.send_buffer.written());
+        self.metrics.bytes_received.add(handle.received.load(Ordering::Relaxed));
+        self.ended.notify_all();
+    }
+
+    /// Wakes the threads of all connections.
+    pub fn wake_all(&self) {
+        self.open().values().for_each(|handle| handle.wake());
+    }
+
+    /// Ends all connections, and waits for them up to `grace`; returns how many have not ended.
+    pub fn stop(&self, grace: Duration) -> usize {
+        self.stopping.store(true, Ordering::Release);
+        let open = self.open();
+        open.values().for_each(|handle| handle.wake());
+        let some_left = |open: &mut BTreeMap<u64, Arc<ConnectionHandle>>| !open.is_empty();
+        let waited = self.ended.wait_timeout_while(open, grace, some_left);
+        waited.unwrap_or_else(PoisonError::into_inner).0.len()
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Number of open connections.
+    pub fn connections(&self) -> usize {
+        self.open().len()
+    }
+
+    /// Writes an audit entry about a connection.
+    pub fn audit(&self, handle: &ConnectionHandle, event: &str, stream: &str, what: &str) {
+        let address = handle.peer.to_string();
+        self.audit.write(now(), Entry { event, user: handle.user(), address: &address, stream, what });
+    }
+
+    /// Logs a failed connection, unless the log limit is reached.
+    pub fn warn(&self, kind: FailureKind, peer: Peer, why: &str) {
+        if let Some(held_back) = self.log_limit.admits(kind, Instant::now()) {
+            tracing::warn!(%peer, held_back, "{why}");
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ConnectionHandle>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connections, the oldest first.
+    pub fn handles(&self) -> Vec<Arc<ConnectionHandle>> {
+        self.open().values().cloned().collect()
+    }
+
+    /// Problems of maintenance, by stream, and of components.
+    pub fn problems(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
+        let mut problems = self.maintenance_failures()?;
+        problems.extend(self.component_problems());
+        Ok(problems)
+    }
+
+    /// Problems of components.
+    pub fn component_problems(&self) -> Vec<(String, String)> {
+        self.components().iter().flat_map(|component| component.problems()).collect()
+    }
+
+    /// The condition, in a word: `ok`, `degraded` (it serves, but needs attention), `stopping` or `failed`.
+    pub fn condition(&self, found: &Result<BTreeMap<String, String>, tapedb_engine::Error>) -> &'static str {
+        match found {
+            _ if self.is_stopping() => "stopping",
+            Ok(problems) if problems.is_empty() => "ok",
+            Ok(_) => "degraded",
+            Err(_) => "failed",
+        }
+    }
+
+    /// Failures of maintenance, by stream.
+    fn maintenance_failures(&self) -> Result<BTreeMap<String, String>, tapedb_engine::Error> {
+        let mut failures = BTreeMap::new();
+        for name in self.db.streams()? {
+            match self.db.stream(&name) {
+                Ok(stream) => failures.extend(stream.maintenance_failure().map(|failure| (name, failure))),
+                Err(tapedb_engine::Error::NoStream { .. }) => {}
+                Err(error) => drop(failures.insert(name, error.to_string())),
+            }
+        }
+        Ok(failures)
+    }
+}
+
+/// The system's time, for logs.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(since.as_nanos().try_into().unwrap_or(i64::MAX))
+}

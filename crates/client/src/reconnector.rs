@@ -405,7 +405,7 @@ impl Inner {
 
     /// Makes a connection the current one.
     fn install(&self, connection: &Arc<Connection>) {
-        // Held until the connection is current: anything that begins meanwhile begins on it.
+        // Held until the connection is current: watches and loads that begin later begin on it.
         let mut resumables = locked(&self.resumables);
         resumables.retain(|resumable| resumable.strong_count() > 0);
         resumables.iter().filter_map(Weak::upgrade).for_each(|resumable| resumable.resume(connection));

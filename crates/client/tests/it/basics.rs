@@ -98,8 +98,8 @@ fn refused_and_unreachable_clients_get_an_error() {
     let refused = Client::at(server.url()).login(Login::token("wrong")).connect();
     let Err(OpenError::Engine(Error::Refused { place, why })) = refused else { panic!("{refused:?}") };
     assert_eq!((place, why), (server.url(), "no such token".to_string()));
-    let nobody = Client::at("tape://127.0.0.1:1").connect();
-    assert!(matches!(nobody, Err(OpenError::Engine(Error::Unreachable { .. }))), "{nobody:?}");
+    let unreachable = Client::at("tape://127.0.0.1:1").connect();
+    assert!(matches!(unreachable, Err(OpenError::Engine(Error::Unreachable { .. }))), "{unreachable:?}");
 }
 
 #[test]
@@ -149,6 +149,6 @@ fn a_client_refused_with_shared_memory_gets_the_reason() {
     };
     assert!(why.contains("limit of connections"), "{why}");
     drop(first);
-    let nobody = Client::at("tape+shm:///nowhere/at/all").connect().unwrap_err();
-    assert!(matches!(nobody, OpenError::Engine(Error::Unreachable { .. })), "{nobody}");
+    let unreachable = Client::at("tape+shm:///nowhere/at/all").connect().unwrap_err();
+    assert!(matches!(unreachable, OpenError::Engine(Error::Unreachable { .. })), "{unreachable}");
 }

@@ -75,7 +75,7 @@ fn full_and_empty_again<T: Transport>(durability: Durability) {
     served.disk.set_capacity(Some(1));
     let mut next = 100;
     // Several batches are in flight: the first that finds no space is refused, with all later ones.
-    let mut told = loop {
+    let mut error = loop {
         match append(&mut loader, next) {
             Ok(()) => next += 1,
             Err(error) => break error,
@@ -85,12 +85,12 @@ fn full_and_empty_again<T: Transport>(durability: Durability) {
         }
     };
     for _ in 0..3 {
-        assert!(told.to_string().contains("no room"), "{told}");
+        assert!(error.to_string().contains("no room"), "{error}");
         let stored = served.stored();
         assert_eq!(stored, numbers(stored.len() as u64));
         assert_eq!(loader.pending() + stored.len(), next as usize, "no message is lost");
         assert!(loader.pending() > 0);
-        told = loader.flush().unwrap_err();
+        error = loader.flush().unwrap_err();
     }
     served.disk.set_capacity(None);
     for _ in 0..100 {

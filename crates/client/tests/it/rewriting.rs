@@ -1,5 +1,5 @@
 //! Replaced messages and renamed streams and symbols, while connections are cut and the server is killed: each
-//! operation is executed once or not at all, and the client knows which.
+//! operation is executed once or not at all, and the client receives the result.
 
 use crate::plain::{Plain, new_database};
 use crate::process::Process;

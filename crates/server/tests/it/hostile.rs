@@ -27,7 +27,7 @@ fn bytes_of_other_protocols_are_refused() {
     ToServer::Streams {}.encode(1, &mut request_before_hello);
     let mut garbled_header = PREFACE.to_vec();
     garbled_header.extend_from_slice(&[5; 12]);
-    for (bytes, told) in [
+    for (bytes, expected) in [
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), "HTTP"),
         (vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc], "TLS"),
         (vec![0xff; 100_000], "does not speak TapeDB's protocol"),
@@ -39,7 +39,7 @@ fn bytes_of_other_protocols_are_refused() {
         let mut client = served.connect();
         client.socket.write_all(&bytes).unwrap();
         let words = client.last_words().unwrap_or_default();
-        assert!(words.contains(told), "{told:?}: {words:?}");
+        assert!(words.contains(expected), "{expected:?}: {words:?}");
     }
     assert_eq!(neighbour.streams(), Vec::<String>::new(), "other clients are not affected");
     served.wait_until("they are removed", |served| served.server().connections() == 1);
@@ -55,7 +55,7 @@ fn invalid_frames_close_the_connection() {
     truncated[..4].copy_from_slice(&len.to_le_bytes());
     let mut on_channel_0 = Vec::new();
     ToServer::Streams {}.encode(0, &mut on_channel_0);
-    for (bytes, told) in [
+    for (bytes, expected) in [
         (truncated, "ends too early"),
         (on_channel_0, "channel 0"),
         (frame_header(3, 1, 18 << 20).to_vec(), "was announced, where at most 17825792"),
@@ -64,7 +64,7 @@ fn invalid_frames_close_the_connection() {
         let mut client = served.client();
         client.socket.write_all(&bytes).unwrap();
         let words = client.last_words().unwrap_or_default();
-        assert!(words.contains(told), "{told:?}: {words:?}");
+        assert!(words.contains(expected), "{expected:?}: {words:?}");
     }
 }
 
@@ -95,12 +95,13 @@ fn connections_above_the_limit_are_refused() {
         config.limits.handshakes_max = 1000;
     });
     let mut inside: Vec<_> = (0..20).map(|_| served.client()).collect();
-    let mut told = 0;
+    let mut refused = 0;
     for _ in 0..10_000 {
         let mut client = served.connect();
-        told += usize::from(client.last_words().is_some_and(|words| words.contains("limit of connections")));
+        refused +=
+            usize::from(client.last_words().is_some_and(|words| words.contains("limit of connections")));
     }
-    assert_eq!(told, 10_000);
+    assert_eq!(refused, 10_000);
     for client in &mut inside {
         assert_eq!(client.streams(), Vec::<String>::new());
     }
@@ -390,7 +391,7 @@ fn a_client_that_leaves_unread_answers_is_removed() {
     let mut bytes = Vec::new();
     ClientSession::hello("test", Login::Anonymous, &mut bytes);
     for channel in 1..20_000 {
-        ToServer::Describe { name: &"nobody".repeat(40), known: None }.encode(channel, &mut bytes);
+        ToServer::Describe { name: &"stream".repeat(40), known: None }.encode(channel, &mut bytes);
     }
     let pipe = memory(&served);
     let mut rest = &bytes[..];

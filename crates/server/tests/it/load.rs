@@ -43,13 +43,15 @@ fn batches_are_appended_and_their_file_is_read() {
     });
     assert!(len >= whole.len() as u64);
     client.say(0, &ToServer::CloseFile { file });
-    for (message, told) in [
+    for (message, expected) in [
         (ToServer::ReadFile { file, offset: 0, len: 1 }, "not open"),
         (ToServer::ReadFile { file, offset: 0, len: u32::MAX }, "at most"),
         (ToServer::OpenFile { stream_id, name: "../../lock" }, "lock"),
     ] {
         client.answer(&message, |answer| match answer {
-            ToClient::Failed { failure } => assert!(failure.texts.join(" ").contains(told), "{failure:?}"),
+            ToClient::Failed { failure } => {
+                assert!(failure.texts.join(" ").contains(expected), "{failure:?}")
+            }
             other => panic!("{other:?}"),
         });
     }
@@ -124,8 +126,7 @@ fn a_user_cannot_store_batches_of_another_users_producer() {
     let [(producer, 1)] = producers[..] else { panic!("{producers:?}") };
     assert!(producer != 0 && producer != 7, "the client's own number is not in the log");
 
-    // Bob claims Ann's producer, both with the number that she sends and with the one in the log, in the load and in
-    // his batches.
+    // Bob claims the producer of Ann, with her number and with the id in the log, in the load and in the batches.
     let mut next = 1;
     for (claims, in_batch) in [(7, 7), (producer, producer), (0, producer), (0, 7), (9, producer)] {
         let (load_of_bob, last_number) = load(&mut bob, stream_id, claims);

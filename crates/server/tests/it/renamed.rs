@@ -78,20 +78,20 @@ fn access_ends_when_the_stream_is_renamed_out_of_reach() {
     append_here(&served, "secret.s", 1000);
 
     assert_eq!(pushed(&mut client, watching), Pushed::Gone(None), "the new name is not revealed");
-    let mut told = vec![read(&mut client, file).expect_err(&format!("{before} bytes before"))];
-    told.push(failure(&mut client, &ToServer::FileLen { file }));
-    told.push(failure(&mut client, &ToServer::OpenFile { stream_id, name: LOG }));
-    told.push(failure(&mut client, &ToServer::AddSymbols { stream_id, names: vec!["X"] }));
-    told.push(failure(&mut client, &ToServer::Watch { stream_id, credit: 1, lag_max: 0, from: vec![0] }));
-    told.push(failure(&mut client, &ToServer::Load { stream_id, space: 0, producer: 8 }));
+    let mut errors = vec![read(&mut client, file).expect_err(&format!("{before} bytes before"))];
+    errors.push(failure(&mut client, &ToServer::FileLen { file }));
+    errors.push(failure(&mut client, &ToServer::OpenFile { stream_id, name: LOG }));
+    errors.push(failure(&mut client, &ToServer::AddSymbols { stream_id, names: vec!["X"] }));
+    errors.push(failure(&mut client, &ToServer::Watch { stream_id, credit: 1, lag_max: 0, from: vec![0] }));
+    errors.push(failure(&mut client, &ToServer::Load { stream_id, space: 0, producer: 8 }));
     client.say(load, &ToServer::Append { number: 1, batch: Rest(&batch(1, 5)) });
     client.say(load, &ToServer::Flush {});
-    told.push(client.hear(|_, message| match message {
+    errors.push(client.hear(|_, message| match message {
         ToClient::AppendFailed { number: 1, failure } => failure.texts.join(": "),
         other => panic!("{other:?}"),
     }));
-    for told in told {
-        assert!(!told.contains("secret"), "{told}");
+    for error in errors {
+        assert!(!error.contains("secret"), "{error}");
     }
     let stream = served.server().database().stream("secret.s").unwrap();
     assert_eq!(stream.stats().unwrap().messages, 1010);
@@ -154,19 +154,19 @@ fn ids_reveal_no_streams() {
                 Command::RenameSymbol { stream: target(), id: 0, old: "AIG".into(), new: "X".into() },
             ];
             for command in commands {
-                let told = client.command(&command).unwrap_err();
+                let error = client.command(&command).unwrap_err();
                 // Except the name that the client has sent.
-                assert!(!told.replace(name, "").contains("secret"), "{command:?}: {told}");
+                assert!(!error.replace(name, "").contains("secret"), "{command:?}: {error}");
             }
         }
-        let told = [
+        let errors = [
             failure(&mut client, &ToServer::OpenFile { stream_id: id, name: LOG }),
             failure(&mut client, &ToServer::AddSymbols { stream_id: id, names: vec!["X"] }),
             failure(&mut client, &ToServer::Load { stream_id: id, space: 0, producer: 0 }),
             failure(&mut client, &ToServer::Watch { stream_id: id, credit: 1, lag_max: 0, from: vec![0] }),
         ];
-        assert!(told.iter().all(|told| !told.contains("secret")), "{told:?}");
-        let alike = told.map(|told| told.replace(&format!("{id:016x}"), "ID"));
-        assert!(alike.iter().all(|told| told == "with id ID"), "as for missing streams: {alike:?}");
+        assert!(errors.iter().all(|error| !error.contains("secret")), "{errors:?}");
+        let alike = errors.map(|error| error.replace(&format!("{id:016x}"), "ID"));
+        assert!(alike.iter().all(|error| error == "with id ID"), "as for missing streams: {alike:?}");
     }
 }

@@ -177,9 +177,9 @@ fn symbols_and_changes_are_pushed_before_batches() {
     let (served, mut client, stream_id) = stream(Durability::Async);
     let watching = watch(&mut client, stream_id, 1 << 20, 0);
     append_here(&served, "BAC", 5, 1);
-    let told = [pushed(&mut client, watching), pushed(&mut client, watching)];
-    assert_eq!(told[0], Pushed::Symbols(1, vec!["BAC".into()]));
-    assert!(matches!(told[1], Pushed::Batches { .. }), "{told:?}");
+    let pushes = [pushed(&mut client, watching), pushed(&mut client, watching)];
+    assert_eq!(pushes[0], Pushed::Symbols(1, vec!["BAC".into()]));
+    assert!(matches!(pushes[1], Pushed::Batches { .. }), "{pushes:?}");
     let mut other = served.client();
     let target = Target { stream_id, name: "s".into() };
     other.command(&Command::Seal { stream: target }).unwrap();
@@ -188,7 +188,7 @@ fn symbols_and_changes_are_pushed_before_batches() {
     loop {
         match pushed(&mut client, watching) {
             Pushed::Changed => {}
-            told => break assert_eq!(told, Pushed::Gone(Some("t".into()))),
+            push => break assert_eq!(push, Pushed::Gone(Some("t".into()))),
         }
     }
     assert_eq!(client.streams(), ["t"]);

@@ -575,7 +575,8 @@ fn sleep(
     wait: Option<Duration>,
     wanted: Wanted,
 ) -> io::Result<bool> {
-    let may_sleep = wait == Some(Duration::ZERO) || handle.send_buffer.prepare_sleep(wanted.data, wanted.space)?;
+    let may_sleep =
+        wait == Some(Duration::ZERO) || handle.send_buffer.prepare_sleep(wanted.data, wanted.space)?;
     let polled = poll.poll(events, if may_sleep { wait } else { Some(Duration::ZERO) });
     handle.send_buffer.end_sleep(events.iter().any(|event| event.token() == SOCKET));
     match polled {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use tapedb_server::{Component, Endpoint, Authenticator, May, MetricsPage, AuthenticatedUser};
+use tapedb_server::{AuthenticatedUser, Authenticator, Component, Endpoint, May, MetricsPage};
 use tapedb_terminal::{Failure, Ui};
 use tapedb_tick::kdb::front::{Access, Front, FrontOptions, FrontStatus, Rights, Served, Slow};
 

@@ -84,7 +84,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         .ask
         .serve("rdb", Arc::new(Asked { rdb: rdb.clone(), hdb, plant: args.plant.name.clone(), is_lost }))?;
     tell(&rdb, ask::address_of(asked.as_ref()), ui)?;
-    let authenticator = Authenticator::open(args.users.clone()).map_err(|error| Failure::usage(error.to_string()))?;
+    let authenticator =
+        Authenticator::open(args.users.clone()).map_err(|error| Failure::usage(error.to_string()))?;
     let served = |_: Option<&str>| Ok(Served::rdb(known.clone(), rdb.clone()));
     let _fronts = args.kdb.serve(&authenticator, args.users.is_some(), served, ui)?;
     let mut reported = None;

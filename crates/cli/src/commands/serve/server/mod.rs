@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 use tapedb_engine::Database;
 use tapedb_server::{
-    Addresses, Component, Config, CopyTopic, DurabilityMin, Endpoint, Authenticator, Server, ServerError, Tls,
+    Addresses, Authenticator, Component, Config, CopyTopic, DurabilityMin, Endpoint, Server, ServerError, Tls,
 };
 use tapedb_shm::Awake;
 use tapedb_terminal::{Failure, Ui, awake, location};

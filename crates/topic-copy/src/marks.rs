@@ -14,11 +14,12 @@ pub fn marks_of(stream: &str) -> String {
     format!("{stream}.carbon")
 }
 
-/// A mark: from this message on, the stream is a copy of a topic.
+// The doc comments are part of the schema on the disk, so they do not change.
+/// From here on a stream is a copy of a topic.
 #[derive(Record, Default, Debug, Clone, Copy, PartialEq, Eq)]
 #[record(message, name = "CarbonMark")]
 pub(crate) struct Mark {
-    /// The topic's id, because a topic that is created again begins at 0.
+    /// Which topic: its id, for a topic that is made anew begins at 0 again.
     pub topic: u64,
     /// Sequence number in the topic.
     pub first: u64,
@@ -100,6 +101,22 @@ impl MarksLoader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_schema_on_the_disk_does_not_change() {
+        let text = SchemaBuilder::new().with::<Mark>().finish().to_string();
+        let docs = [
+            "From here on a stream is a copy of a topic.",
+            "Which topic: its id, for a topic that is made ",
+            "Sequence number in the topic.",
+            "Sequence number in the stream.",
+            "Messages of the topic before it that were overwritten before they could be copied.",
+        ];
+        for doc in docs {
+            assert!(text.contains(doc), "{doc}: {text}");
+        }
+        assert!(text.contains("message CarbonMark {"), "{text}");
+    }
 
     #[test]
     fn numbers_follow_from_the_valid_mark() {

@@ -5,8 +5,9 @@ use crate::notifier::{Notifier, locked};
 use crate::receiver::Receiver;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tapedb_engine::{Description, Error, Parts};
-use tapedb_wire::{ToClient, WireError};
+use tapedb_codes::error;
+use tapedb_engine::{Description, Error};
+use tapedb_wire::{Coded, ToClient, WireError};
 
 /// An answer, without borrowed data.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) enum Answer {
     Bytes(Vec<u8>),
     Len(u64),
     Ids(Vec<u32>),
-    Done(Parts),
+    Done(Coded),
     Failed(Error),
 }
 
@@ -99,8 +100,8 @@ fn answer_of(message: ToClient<'_>, buffer: &mut Vec<u8>) -> Answer {
         }
         ToClient::FileLenIs { len } => Answer::Len(len),
         ToClient::SymbolIds { ids } => Answer::Ids(ids),
-        ToClient::Done { outcome } => Answer::Done(convert::from_wire(&outcome)),
-        ToClient::Failed { failure } => Answer::Failed(convert::error(&failure)),
+        ToClient::Done { outcome } => Answer::Done(outcome),
+        ToClient::Failed { failure } => Answer::Failed(error::from_coded(&failure)),
         other => {
             let what = format!("a frame of kind {} is not an answer", other.kind());
             Answer::Failed(Error::Protocol { what })

@@ -2,31 +2,15 @@
 
 use crate::address::Address;
 use std::io;
+use tapedb_codes::error;
 use tapedb_engine as engine;
 use tapedb_engine::Error;
 use tapedb_wire as wire;
 
-/// Coded values of the protocol as those of the engine.
-pub(crate) fn from_wire(parts: &wire::Coded) -> engine::Parts {
-    let numbers = parts.numbers.iter().map(|number| number.cast_unsigned()).collect();
-    engine::Parts { code: parts.code, texts: parts.texts.clone(), numbers }
-}
-
-/// Coded values of the engine as those of the protocol.
-pub(crate) fn to_wire(parts: engine::Parts) -> wire::Coded {
-    let numbers = parts.numbers.iter().map(|number| number.cast_signed()).collect();
-    wire::Coded { code: parts.code, texts: parts.texts, numbers }
-}
-
-/// The error that a server has sent.
-pub(crate) fn error(parts: &wire::Coded) -> Error {
-    Error::from_parts(&from_wire(parts))
-}
-
 /// The error of a refused client, with the address, which the server does not know.
-pub(crate) fn refused(address: &Address, parts: wire::Coded) -> Error {
+pub(crate) fn refused(address: &Address, reason: wire::Coded) -> Error {
     let place = address.to_string();
-    match error(&parts) {
+    match error::from_coded(&reason) {
         Error::Refused { why, .. } => Error::Refused { place, why },
         other => Error::Refused { place, why: other.to_string() },
     }

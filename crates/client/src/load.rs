@@ -7,13 +7,13 @@
 //! them again. Only messages that are too late for the stream are given up, because they stay too late.
 
 use crate::connection::Connection;
-use crate::convert;
 use crate::notifier::{Notifier, locked};
 use crate::receiver::Receiver;
 use crate::reconnector::{Reconnector, Resumable, random};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 use tapedb_codec::batch::{BatchHeader, assign_producer};
+use tapedb_codes::error;
 use tapedb_engine::{Error, Loading};
 use tapedb_wire::{Coded, FRAME_HEADER_BYTES, ToClient, ToServer, WireError, frame_header};
 
@@ -215,7 +215,7 @@ impl State {
 
     /// Returns a pending error, once.
     fn check(&mut self) -> Result<(), Error> {
-        self.failure.take().map_or(Ok(()), |failure| Err(convert::error(&failure)))
+        self.failure.take().map_or(Ok(()), |failure| Err(error::from_coded(&failure)))
     }
 
     /// Batches up to a number are stored.
@@ -237,7 +237,7 @@ impl State {
     /// The batch of a number was refused.
     fn refuse(&mut self, number: u64, failure: Coded) {
         self.asked = self.asked.min(number.saturating_sub(1));
-        match convert::error(&failure) {
+        match error::from_coded(&failure) {
             Error::Late { .. } => self.give_up(number),
             _ => self.halt = Some(Halt::At(number)),
         }
@@ -366,5 +366,5 @@ fn send(connection: &Connection, channel: u32, number: u64, batch: &[u8]) {
 fn forgotten() -> Coded {
     let what = "the server does not know any more what it has stored of this loader, and may have lost messages: check the stream; \
                 the loader's pending messages are sent with the next flush";
-    convert::to_wire(Error::Protocol { what: what.into() }.to_parts())
+    error::to_coded(&Error::Protocol { what: what.into() })
 }

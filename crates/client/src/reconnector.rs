@@ -14,6 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+use tapedb_codes::{command as command_codes, outcome};
 use tapedb_engine::{Command, Description, Error, Known, Outcome};
 use tapedb_wire::ToServer;
 
@@ -138,10 +139,10 @@ impl Reconnector {
     /// # Errors
     /// Errors of the server; [`Error::Disconnected`] when the connection was lost before the answer.
     pub fn command(&self, command: &Command) -> Result<Outcome, Error> {
-        let message = ToServer::Command { command: convert::to_wire(command.to_parts()) };
+        let message = ToServer::Command { command: command_codes::to_coded(command) };
         let connection = self.connection()?;
         match connection.command(&message) {
-            Ok(Answer::Done(parts)) => Outcome::from_parts(&parts),
+            Ok(Answer::Done(coded)) => outcome::from_coded(&coded),
             Ok(Answer::Failed(error)) => Err(error),
             Ok(_) => Err(mismatched_answer()),
             Err(Lost(why)) => Err(Error::Disconnected { place: self.address().to_string(), why }),

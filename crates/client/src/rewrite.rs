@@ -4,10 +4,10 @@
 //! batches by theirs.
 
 use crate::answer::Answer;
-use crate::convert;
 use crate::reconnector::{Reconnector, mismatched_answer};
 use std::ops::Range;
 use std::sync::Arc;
+use tapedb_codes::{command, outcome};
 use tapedb_engine::{Command, Error, Outcome, Replacement, Replacing, Target};
 use tapedb_wire::{Rest, ToServer};
 
@@ -46,10 +46,10 @@ impl Replacing for RemoteRewrite {
     fn append(&mut self, batch: &[u8]) -> Result<(), Error> {
         let (rewrite, number) = (self.rewrite, self.last_number + 1);
         let staged = self.reconnector.ask(&ToServer::Stage { rewrite, number, batch: Rest(batch) });
-        let Answer::Done(parts) = staged.map_err(|error| self.named(error))? else {
+        let Answer::Done(coded) = staged.map_err(|error| self.named(error))? else {
             return Err(mismatched_answer());
         };
-        match Outcome::from_parts(&parts)? {
+        match outcome::from_coded(&coded)? {
             Outcome::Messages(last) if last == number => self.last_number = last,
             _ => return Err(mismatched_answer()),
         }
@@ -82,7 +82,7 @@ impl Drop for RemoteRewrite {
     fn drop(&mut self) {
         if !self.is_over {
             let command = Command::DropRewrite { stream: self.stream.clone(), rewrite: self.rewrite };
-            let command = convert::to_wire(command.to_parts());
+            let command = command::to_coded(&command);
             self.reconnector.notify(&ToServer::Command { command });
         }
     }

@@ -237,7 +237,7 @@ impl Watch {
                 sink.gone(renamed);
             }
             ToClient::Failed { failure } => {
-                let error = crate::convert::error(&failure);
+                let error = tapedb_codes::error::from_coded(&failure);
                 let has_begun = locked(&self.state).begun.is_some();
                 match &error {
                     Error::Deleted { .. } | Error::NoStream { .. } => sink.gone(None),

@@ -2,6 +2,7 @@
 
 use crate::space::catalog::Part;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fmt, io};
 use tapedb_codec::DecodeError;
 use tapedb_codec::batch::PushError;
@@ -243,13 +244,15 @@ pub enum Error {
         /// What came.
         what: String,
     },
-    /// An error of a remote database that is no other of these.
+    /// An error of a remote database that is none of the others.
     Remote {
-        /// Its code: see [`Parts`](crate::Parts).
+        /// Its code in the protocol.
         code: u16,
-        /// What it says.
+        /// Its text.
         text: String,
     },
+    /// The error that an operation ended with, for each caller that asks for its result.
+    Repeated(Arc<Self>),
     /// The system refused an operation.
     Io {
         /// What was tried.
@@ -352,6 +355,14 @@ impl fmt::Display for SegmentFailure {
 }
 
 impl Error {
+    /// The error itself, where it is a [repeated](Error::Repeated) one.
+    pub fn first(&self) -> &Self {
+        match self {
+            Self::Repeated(first) => first.first(),
+            error => error,
+        }
+    }
+
     pub(crate) fn io<'a>(operation: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| Self::Io { operation, path: path.into(), source }
     }
@@ -553,6 +564,7 @@ impl fmt::Display for Error {
             ),
             Self::Protocol { what } => write!(f, "{what}; are client and server of one version?"),
             Self::Remote { text, .. } => f.write_str(text),
+            Self::Repeated(first) => write!(f, "{first}"),
             Self::Io { operation, path, source } => {
                 write!(f, "cannot {operation} {}: {source}", path.display())
             }
@@ -572,6 +584,7 @@ impl std::error::Error for Error {
             Self::Log(error) => Some(error),
             Self::Segment(failure) => Some(&failure.error),
             Self::Io { source, .. } => Some(source),
+            Self::Repeated(first) => first.source(),
             _ => None,
         }
     }

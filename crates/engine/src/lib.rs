@@ -51,8 +51,8 @@ pub use stream::stats::StreamStats;
 pub use tapedb_log::{Durability, Granule, LogError, Span, Storage, StorageFile, TailPosition};
 pub use tapedb_segment::{ColumnKind, SegmentError, Values};
 pub use upstream::{
-    Command, Description, Grown, Known, KnownSpace, Loading, LogDescription, Outcome, Parts, Replacement,
-    Replacing, SpaceDescription, Target, Upstream, WINDOW_BYTES, Watcher, Watching,
+    Command, Description, Grown, Known, KnownSpace, Loading, LogDescription, Outcome, Replacement, Replacing,
+    SpaceDescription, Target, Upstream, WINDOW_BYTES, Watcher, Watching,
 };
 
 /// The README's program compiles.

@@ -7,11 +7,9 @@
 //! [`Command`]. On the other side [`Database::describe`](crate::Database::describe), [`Database::execute`](crate::Database::execute) and the methods of [`Stream`](crate::Stream) beside them
 //! answer, on a database that is open there. Nothing here knows what lies between the two.
 //!
-//! Everything that crosses is plain data; errors, commands and outcomes become [`Parts`].
+//! Everything that is sent is plain data. How commands, outcomes and errors become bytes is left to the connection.
 
 pub(crate) mod command;
-mod errors;
-pub(crate) mod parts;
 pub(crate) mod rewrites;
 pub(crate) mod storage;
 
@@ -24,15 +22,14 @@ use std::time::Duration;
 use tapedb_log::{Granule, StorageFile};
 
 pub use command::{Command, Outcome, Replacement, Target};
-pub use parts::Parts;
 
 /// So many bytes of batches pushed by a watch are kept for each space of a stream: what is read from there is not asked for
 /// again. Credit that is no larger than this never pushes out what has not been read.
 pub const WINDOW_BYTES: usize = 4 << 20;
 
 /// A database elsewhere, over whatever connects to it. Shared by all threads; calls may block for as long as an answer
-/// takes, and reconnect by themselves where that is possible. Errors are those of the database there
-/// ([`Error::from_parts`]), or [`Error::Unreachable`], [`Error::Disconnected`], [`Error::Refused`] and [`Error::Denied`].
+/// takes, and reconnect by themselves where that is possible. Errors are those of the database there,
+/// or [`Error::Unreachable`], [`Error::Disconnected`], [`Error::Refused`] and [`Error::Denied`].
 pub trait Upstream: Send + Sync + Debug {
     /// What to call the place, as in `tape://host:4650`: the beginning of paths in errors.
     fn place(&self) -> String;

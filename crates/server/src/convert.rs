@@ -1,6 +1,6 @@
 //! Conversions between the types of the engine and of the protocol, which do not depend on each other.
 
-use tapedb_engine::{Command, Error, Granule, Known, KnownSpace, SpaceDescription};
+use tapedb_engine::{Error, Granule, Known, KnownSpace, SpaceDescription};
 use tapedb_wire as wire;
 
 /// Bytes of symbols in one description or push; the client requests the rest.
@@ -8,28 +8,12 @@ pub(crate) const SYMBOL_BYTES_MAX: usize = 4 << 20;
 
 /// An error, for the client.
 pub(crate) fn failure(error: &Error) -> wire::Coded {
-    parts(error.to_parts())
+    tapedb_codes::error::to_coded(error)
 }
 
 /// The reason why a client is refused or disconnected.
 pub(crate) fn refusal(place: &str, why: &str) -> wire::Coded {
     failure(&Error::Refused { place: place.into(), why: why.into() })
-}
-
-/// Codes, texts and numbers for the protocol.
-pub(crate) fn parts(parts: tapedb_engine::Parts) -> wire::Coded {
-    let tapedb_engine::Parts { code, texts, numbers } = parts;
-    wire::Coded { code, texts, numbers: numbers.into_iter().map(u64::cast_signed).collect() }
-}
-
-/// A command from the protocol.
-///
-/// # Errors
-/// [`Error::Protocol`] for an unknown command.
-pub(crate) fn command(parts: wire::Coded) -> Result<Command, Error> {
-    let wire::Coded { code, texts, numbers } = parts;
-    let numbers = numbers.into_iter().map(i64::cast_unsigned).collect();
-    Command::from_parts(&tapedb_engine::Parts { code, texts, numbers })
 }
 
 /// What a client has cached.
@@ -91,15 +75,6 @@ pub(crate) fn within(texts: &[String], bytes_max: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_keep_their_bits() {
-        let parts =
-            parts(tapedb_engine::Parts { code: 6, texts: vec!["a".into()], numbers: vec![u64::MAX, 1] });
-        assert_eq!(parts.numbers, [-1, 1]);
-        let error = command(wire::Coded { code: 60_000, texts: vec![], numbers: vec![-1] }).unwrap_err();
-        assert!(matches!(error, Error::Protocol { .. }), "{error}");
-    }
 
     #[test]
     fn many_symbols_go_in_several_pieces() {

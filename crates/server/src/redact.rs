@@ -11,6 +11,10 @@ pub(crate) fn redacted(user: &User, error: Error) -> Error {
             Error::NoStream { name, known }
         }
         Error::Renamed { name, new } if !user.may_see(&new) => Error::Deleted { name },
+        Error::Repeated(first) => match first.first() {
+            Error::Renamed { name, new } if !user.may_see(new) => Error::Deleted { name: name.clone() },
+            _ => Error::Repeated(first),
+        },
         error => error,
     }
 }

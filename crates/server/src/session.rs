@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use tapedb_codes::{command, outcome};
 use tapedb_engine::{
     Command, Durability, Error, Outcome, Replacement, StorageFile, Stream, StreamOptions, Target,
 };
@@ -233,7 +234,7 @@ impl Session {
                 let ids = self.stream(stream_id, May::Write)?.symbol_ids(&names)?;
                 self.reply(channel, &ToClient::SymbolIds { ids });
             }
-            ToServer::Command { command } => self.command(channel, convert::command(command)?)?,
+            ToServer::Command { command } => self.command(channel, command::from_coded(&command)?)?,
             ToServer::Stage { rewrite, number, batch } => self.stage(channel, rewrite, number, batch.0)?,
             ToServer::Watch { stream_id, credit, lag_max, from } => {
                 self.watch(channel, stream_id, credit, lag_max, from)?;
@@ -408,12 +409,12 @@ impl Session {
         if command == Command::ServerStatus {
             let status = self.server.status_for(&self.identity.user, self.handle.id);
             let outcome = Outcome::Text(Some(status));
-            self.reply(channel, &ToClient::Done { outcome: convert::parts(outcome.to_parts()) });
+            self.reply(channel, &ToClient::Done { outcome: outcome::to_coded(&outcome) });
             return Ok(());
         }
         if matches!(command, Command::Stats { .. } | Command::MaintenanceFailure { .. }) {
             let outcome = self.server.db.execute(&command)?;
-            self.reply(channel, &ToClient::Done { outcome: convert::parts(outcome.to_parts()) });
+            self.reply(channel, &ToClient::Done { outcome: outcome::to_coded(&outcome) });
             return Ok(());
         }
         let Some(permit) = Permit::take(&self.commands, COMMANDS_MAX) else {
@@ -436,7 +437,7 @@ impl Session {
     fn stage(&mut self, channel: u32, rewrite: u64, number: u64, batch: &[u8]) -> RequestResult {
         let rewrite = self.server.rewrite_numbers.number(self.handle.user(), rewrite);
         let last = self.server.db.stage(rewrite, number, batch)?;
-        self.reply(channel, &ToClient::Done { outcome: convert::parts(Outcome::Messages(last).to_parts()) });
+        self.reply(channel, &ToClient::Done { outcome: outcome::to_coded(&Outcome::Messages(last)) });
         Ok(())
     }
 
@@ -584,7 +585,7 @@ fn send_outcome(
                 what = format!("by messages {} to before {}", new.start, new.end);
             }
             server.audit(handle, event, stream, &what);
-            ToClient::Done { outcome: convert::parts(outcome.to_parts()) }.encode(channel, &mut out);
+            ToClient::Done { outcome: outcome::to_coded(&outcome) }.encode(channel, &mut out);
         }
         Err(error) => {
             server.metrics.requests_failed.one();

@@ -8,8 +8,9 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use tapedb_codes::outcome;
 use tapedb_engine::{
-    BatchLoader, Command, Database, Error, Known, KnownSpace, LogError, Observer, Span, StorageFile, Stream,
+    BatchLoader, Database, Error, Known, KnownSpace, LogError, Observer, Span, StorageFile, Stream,
     TailPosition, Target,
 };
 use tapedb_wire::{self as wire, Credit, Decoder, Limits, Rest, ServerSession, ToClient, ToServer};
@@ -173,9 +174,8 @@ impl Connection {
                 Said::Ids(self.stream(stream_id)?.symbol_ids(&names)?)
             }
             ToServer::Command { command } => {
-                let numbers = command.numbers.iter().map(|number| number.cast_unsigned()).collect();
-                let parts = tapedb_engine::Parts { code: command.code, texts: command.texts, numbers };
-                Said::Done(self.db.execute(&Command::from_parts(&parts)?)?.to_parts())
+                let command = tapedb_codes::command::from_coded(&command)?;
+                Said::Done(outcome::to_coded(&self.db.execute(&command)?))
             }
             ToServer::Watch { stream_id, credit, from, .. } => {
                 let stream = self.stream(stream_id)?;
@@ -209,7 +209,7 @@ impl Connection {
             }
             ToServer::Stage { rewrite, number, batch } => {
                 let last = self.db.stage(rewrite, number, batch.0)?;
-                Said::Done(tapedb_engine::Outcome::Messages(last).to_parts())
+                Said::Done(outcome::to_coded(&tapedb_engine::Outcome::Messages(last)))
             }
             // Batches are answered immediately.
             ToServer::Flush {} => return Ok(None),
@@ -267,7 +267,7 @@ enum Said {
     Bytes(Vec<u8>),
     Len(u64),
     Ids(Vec<u32>),
-    Done(tapedb_engine::Parts),
+    Done(wire::Coded),
     Loading(u64),
     Closed,
     Pong(u64),
@@ -292,7 +292,7 @@ impl Said {
             Self::Bytes(bytes) => ToClient::Bytes { bytes: Rest(bytes) },
             Self::Len(len) => ToClient::FileLenIs { len: *len },
             Self::Ids(ids) => ToClient::SymbolIds { ids: ids.clone() },
-            Self::Done(parts) => ToClient::Done { outcome: wire_parts(parts.clone()) },
+            Self::Done(parts) => ToClient::Done { outcome: parts.clone() },
             Self::Loading(last_number) => ToClient::Loading { last_number: *last_number },
             Self::Closed => ToClient::Closed {},
             Self::Pong(number) => ToClient::Pong { number: *number },
@@ -346,12 +346,7 @@ fn of_wire(known: wire::CachedStream) -> Known {
 }
 
 fn parts(error: &Error) -> wire::Coded {
-    wire_parts(error.to_parts())
-}
-
-fn wire_parts(parts: tapedb_engine::Parts) -> wire::Coded {
-    let numbers = parts.numbers.iter().map(|number| number.cast_signed()).collect();
-    wire::Coded { code: parts.code, texts: parts.texts, numbers }
+    tapedb_codes::error::to_coded(error)
 }
 
 /// Notifications of a watch's thread.

@@ -10,7 +10,7 @@ use crate::batches::BatchLoader;
 use crate::error::Error;
 use crate::stream::Stream;
 use crate::stream::rewrite::Rewriter;
-use crate::upstream::{Parts, Replacement};
+use crate::upstream::Replacement;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -48,7 +48,7 @@ enum Step {
     Open(Box<Open>),
     /// The change is being made.
     Busy,
-    Done(Result<Range<u64>, Parts>),
+    Done(Result<Range<u64>, Arc<Error>>),
 }
 
 /// A rewrite that takes messages.
@@ -112,8 +112,9 @@ impl Rewrites {
                 Ok(number)
             }
             Err(error) => {
-                state.step = Step::Done(Err(error.to_parts()));
-                Err(error)
+                let error = Arc::new(error);
+                state.step = Step::Done(Err(error.clone()));
+                Err(Error::Repeated(error))
             }
         }
     }
@@ -212,7 +213,7 @@ impl Rewrite {
     fn wait(&self, mut state: MutexGuard<'_, State>) -> Result<Range<u64>, Error> {
         loop {
             if let Step::Done(done) = &state.step {
-                return done.clone().map_err(|failure| Error::from_parts(&failure));
+                return done.clone().map_err(Error::Repeated);
             }
             state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -224,8 +225,9 @@ struct Making<'a>(&'a Rewrite);
 
 impl Making<'_> {
     fn end(self, made: Result<Range<u64>, Error>) -> Result<Range<u64>, Error> {
-        self.0.touch().step = Step::Done(made.as_ref().cloned().map_err(|error| error.to_parts()));
-        made
+        let made = made.map_err(Arc::new);
+        self.0.touch().step = Step::Done(made.clone());
+        made.map_err(Error::Repeated)
     }
 }
 
@@ -234,7 +236,7 @@ impl Drop for Making<'_> {
         let mut state = self.0.state();
         if matches!(state.step, Step::Busy) {
             let what = format!("the rewrite of stream {:?} ended by a panic", self.0.stream);
-            state.step = Step::Done(Err(Error::Protocol { what }.to_parts()));
+            state.step = Step::Done(Err(Arc::new(Error::Protocol { what })));
         }
         drop(state);
         self.0.done.notify_all();
@@ -319,7 +321,7 @@ mod tests {
         fixture.begin(7).unwrap();
         rewrites.stage(7, 1, &batch(&[1])).unwrap();
         let error = rewrites.stage(7, 2, &batch(&[1, 5])).unwrap_err();
-        assert!(matches!(error, Error::Outside { .. }), "{error}");
+        assert!(matches!(error.first(), Error::Outside { .. }), "{error}");
         assert!(rewrites.commit("s", 7, 1).unwrap_err().to_string().contains("none of those"));
         let mut damaged = batch(&[1]);
         *damaged.last_mut().unwrap() ^= 1;

@@ -1,5 +1,5 @@
-//! A database elsewhere without a network: what asks and what answers, in one process. Everything crosses as plain data;
-//! pushes come from a thread of their own, with little credit, and some are lost.
+//! A database behind an upstream without a network: both sides are in one process. Pushes come from a thread of their own, with
+//! little credit, and some are lost.
 
 use crate::support::Random;
 use std::collections::{HashMap, VecDeque};
@@ -38,11 +38,6 @@ impl Loopback {
     }
 }
 
-/// An error as it comes out on the other side.
-fn crossed<T>(result: Result<T, Error>) -> Result<T, Error> {
-    result.map_err(|error| Error::from_parts(&error.to_parts()))
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -53,11 +48,11 @@ impl Upstream for Loopback {
     }
 
     fn streams(&self) -> Result<Vec<String>, Error> {
-        crossed(self.db.streams())
+        self.db.streams()
     }
 
     fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
-        let description = crossed(self.db.describe(name, known))?;
+        let description = self.db.describe(name, known)?;
         lock(&self.names).insert(description.stream_id, description.name.clone());
         Ok(description)
     }
@@ -73,7 +68,7 @@ impl Upstream for Loopback {
         from: &[u64],
         sink: Weak<dyn Watcher>,
     ) -> Result<Box<dyn Watching>, Error> {
-        let stream = crossed(self.stream(stream_id))?;
+        let stream = self.stream(stream_id)?;
         let push = Push {
             positions: from.iter().map(|sequence| TailPosition::at(*sequence)).collect(),
             symbols: 0,
@@ -88,11 +83,11 @@ impl Upstream for Loopback {
     }
 
     fn add_symbols(&self, stream_id: u64, names: &[&str]) -> Result<Vec<u32>, Error> {
-        crossed(self.stream(stream_id).and_then(|stream| stream.symbol_ids(names)))
+        self.stream(stream_id).and_then(|stream| stream.symbol_ids(names))
     }
 
     fn load(&self, stream_id: u64, space: u32) -> Result<Box<dyn Loading>, Error> {
-        let loader = crossed(self.stream(stream_id).and_then(|stream| stream.batches(space)))?;
+        let loader = self.stream(stream_id).and_then(|stream| stream.batches(space))?;
         static PRODUCERS: AtomicU64 = AtomicU64::new(1);
         let producer = PRODUCERS.fetch_add(1, Ordering::Relaxed);
         let (kept, failed) = (VecDeque::new(), None);
@@ -123,9 +118,7 @@ impl Loopback {
     }
 
     fn once(&self, command: &Command) -> Result<Outcome, Error> {
-        let command = Command::from_parts(&command.to_parts())?;
-        let outcome = crossed(self.db.execute(&command))?;
-        Outcome::from_parts(&outcome.to_parts())
+        self.db.execute(command)
     }
 }
 
@@ -140,7 +133,7 @@ struct LoopbackReplacing {
 impl Replacing for LoopbackReplacing {
     fn append(&mut self, batch: &[u8]) -> Result<(), Error> {
         self.last_number += 1;
-        crossed(self.db.stage(self.rewrite, self.last_number, batch))?;
+        self.db.stage(self.rewrite, self.last_number, batch)?;
         assert_eq!(self.db.stage(self.rewrite, self.last_number, batch).unwrap(), self.last_number);
         Ok(())
     }
@@ -149,7 +142,7 @@ impl Replacing for LoopbackReplacing {
         let Self { rewrite, last_number, .. } = *self;
         let command = Command::CommitRewrite { stream: self.stream.clone(), rewrite, last_number };
         let first = self.db.execute(&command);
-        match (crossed(first)?, self.db.execute(&command)) {
+        match (first?, self.db.execute(&command)) {
             (Outcome::Sequences(first), Ok(Outcome::Sequences(second))) if first == second => Ok(first),
             other => panic!("{other:?}"),
         }
@@ -180,7 +173,7 @@ impl LoopbackLoading {
 
     fn send_kept(&mut self) {
         while let Some(mut batch) = self.kept.pop_front() {
-            self.failed = crossed(self.send(&mut batch)).err();
+            self.failed = self.send(&mut batch).err();
             match &self.failed {
                 None => {}
                 Some(Error::Late { .. }) => return self.kept.clear(),

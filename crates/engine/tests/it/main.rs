@@ -7,7 +7,6 @@ mod backup;
 mod batches;
 mod child;
 mod closed;
-mod codes;
 mod counting;
 mod damage;
 mod elsewhere;

@@ -61,7 +61,7 @@ fn messages_are_replaced_with_the_right_and_audited() {
     let mut ann = served.client_as(Login::Token("tape_ann"));
     assert_eq!(ann.command(&begin(&stream)).unwrap().numbers, [1]);
     let replaced = ann.command(&commit(&stream, 1)).unwrap();
-    assert_eq!(replaced.code, Outcome::Sequences(5..7).to_parts().code);
+    assert_eq!(replaced.code, tapedb_codes::outcome::to_coded(&Outcome::Sequences(5..7)).code);
     assert_eq!((replaced.numbers, messages(&served)), (vec![5, 7], 4));
     assert_eq!(ann.command(&commit(&stream, 1)).unwrap().numbers, [5, 7], "executed once, answered again");
     let audit = served.audit();

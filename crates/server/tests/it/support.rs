@@ -203,9 +203,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Executes a command; returns the outcome or the error.
     pub fn command(&mut self, command: &Command) -> Result<Coded, String> {
-        let parts = command.to_parts();
-        let numbers = parts.numbers.into_iter().map(u64::cast_signed).collect();
-        let command = Coded { code: parts.code, texts: parts.texts, numbers };
+        let command = tapedb_codes::command::to_coded(command);
         self.answer(&ToServer::Command { command }, |answer| match answer {
             ToClient::Done { outcome } => Ok(outcome),
             ToClient::Failed { failure } => Err(failure.texts.join(": ")),

@@ -1,10 +1,9 @@
-//! Errors of a database elsewhere as plain parts, and back: a program that matches on a variant sees the same one.
+//! Errors: a client's program that matches on a variant sees the one that the server's engine had.
 //!
-//! What is inside another crate's error goes along where a program may act on it (a full disk, a refused version). What
-//! is left is [`Error::Remote`]: the code and the text.
+//! What is inside another crate's error is carried where a program may act on it (a full disk, a refused version). All others
+//! become [`Error::Remote`]: the code and the text.
 
-use crate::error::Error;
-use crate::upstream::parts::{Parts, Taker};
+use crate::fields::{Fields, Taker, coded};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io;
@@ -12,10 +11,12 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use tapedb_codec::batch::PushError;
 use tapedb_codec::evolve::IncompatibleSchema;
+use tapedb_engine::Error;
 use tapedb_log::LogError;
 use tapedb_schema::Timestamp;
+use tapedb_wire::Coded;
 
-/// Codes of errors in [`Parts`]. They stay what they are.
+/// Codes of errors. They never change.
 mod code {
     pub const NOT_A_DATABASE: u16 = 1;
     pub const LOCKED: u16 = 2;
@@ -60,105 +61,93 @@ mod code {
     pub const OTHER: u16 = 100;
 }
 
-impl Error {
-    /// The error as plain parts. Where they cannot say all of it (what is wrong with a schema, which bytes are damaged),
-    /// they have the text.
-    pub fn to_parts(&self) -> Parts {
-        use code::*;
-        match self {
-            Self::NotADatabase { path, why } => Parts::new(NOT_A_DATABASE).text(text_of(path)).text(*why),
-            // Whoever is told of it has a server that was not asked for.
-            Self::Locked { path, .. } => Parts::new(LOCKED).text(text_of(path)),
-            Self::ReadOnly => Parts::new(READ_ONLY),
-            Self::StreamName { name, rule } => Parts::new(STREAM_NAME).text(name).text(*rule),
-            Self::NoStream { name, known } => Parts::new(NO_STREAM).text(name).texts(known),
-            Self::NoSpace { stream, space, spaces } => {
-                Parts::new(NO_SPACE).text(stream).number((*space).into()).number((*spaces).into())
-            }
-            Self::NoSymbol { stream, symbol } => Parts::new(NO_SYMBOL).text(&**stream).text(&**symbol),
-            Self::NoRewrite { stream } => Parts::new(NO_REWRITE).text(&**stream),
-            Self::Outdated { stream } => Parts::new(OUTDATED).text(stream),
-            Self::Deleted { name } => Parts::new(DELETED).text(name),
-            Self::Renamed { name, new } => Parts::new(RENAMED).text(name).text(new),
-            Self::StreamExists { name } => Parts::new(STREAM_EXISTS).text(name),
-            Self::Definition { path, what } => Parts::new(DEFINITION).text(text_of(path)).text(what),
-            Self::Options { what } => Parts::new(OPTIONS).text(*what),
-            Self::Type { stream, record, why } => Parts::new(TYPE).text(&**stream).text(&**record).text(*why),
-            Self::Field { stream, field, known } => {
-                Parts::new(FIELD).text(&**stream).text(&**field).texts(known)
-            }
-            Self::Version { stream, error } => {
-                let IncompatibleSchema { path, written, read, advice } = &**error;
-                Parts::new(VERSION).text(&**stream).texts([path, written, read, advice])
-            }
-            Self::Message(PushError::MessageTooLarge { bytes }) => {
-                Parts::new(MESSAGE_TOO_LARGE).number(*bytes as u64)
-            }
-            Self::Message(PushError::BatchFull { count }) => Parts::new(BATCH_FULL).number(*count as u64),
-            Self::Late { stream, time, last } => Parts::new(LATE).text(stream).signed(time.0).signed(last.0),
-            Self::Position { what } => Parts::new(POSITION).text(what),
-            Self::Dropped { stream, messages, first_sequence } => {
-                Parts::new(DROPPED).text(&**stream).number(*messages).number(*first_sequence)
-            }
-            Self::Elsewhere { stream } => Parts::new(ELSEWHERE).text(&**stream),
-            Self::Io { operation, path, source } => Parts::new(IO)
-                .text(*operation)
-                .text(text_of(path))
-                .text(source.to_string())
-                .number(kind(source)),
-            Self::Denied { what } => Parts::new(DENIED).text(what),
-            Self::Refused { place, why } => Parts::new(REFUSED).text(place).text(why),
-            Self::Unreachable { place, why } => Parts::new(UNREACHABLE).text(place).text(why),
-            Self::Disconnected { place, why } => Parts::new(DISCONNECTED).text(place).text(why),
-            Self::Protocol { what } => Parts::new(PROTOCOL).text(what),
-            Self::Body { stream, row, what } => Parts::new(BODY).text(&**stream).text(&**what).number(*row),
-            Self::Remote { code, text } => Parts::new(*code).text(text),
-            Self::Log(error) => log_parts(error),
-            Self::Schema(_)
-            | Self::Convert { .. }
-            | Self::Outside { .. }
-            | Self::Encode(_)
-            | Self::Decode { .. }
-            | Self::Segment(_)
-            | Self::Backup { .. }
-            | Self::Lost(_) => Parts::new(OTHER).text(self.to_string()),
+/// An error as the protocol carries it. Where texts and numbers cannot express all of it (what is wrong with a schema, which
+/// bytes are damaged), it is carried as its text.
+pub fn to_coded(error: &Error) -> Coded {
+    use code::*;
+    match error {
+        Error::NotADatabase { path, why } => coded(NOT_A_DATABASE).text(text_of(path)).text(*why),
+        // A client does not need the URL of a server that it did not ask for.
+        Error::Locked { path, .. } => coded(LOCKED).text(text_of(path)),
+        Error::ReadOnly => coded(READ_ONLY),
+        Error::StreamName { name, rule } => coded(STREAM_NAME).text(name).text(*rule),
+        Error::NoStream { name, known } => coded(NO_STREAM).text(name).texts(known),
+        Error::NoSpace { stream, space, spaces } => {
+            coded(NO_SPACE).text(stream).number((*space).into()).number((*spaces).into())
         }
+        Error::NoSymbol { stream, symbol } => coded(NO_SYMBOL).text(&**stream).text(&**symbol),
+        Error::NoRewrite { stream } => coded(NO_REWRITE).text(&**stream),
+        Error::Outdated { stream } => coded(OUTDATED).text(stream),
+        Error::Deleted { name } => coded(DELETED).text(name),
+        Error::Renamed { name, new } => coded(RENAMED).text(name).text(new),
+        Error::StreamExists { name } => coded(STREAM_EXISTS).text(name),
+        Error::Definition { path, what } => coded(DEFINITION).text(text_of(path)).text(what),
+        Error::Options { what } => coded(OPTIONS).text(*what),
+        Error::Type { stream, record, why } => coded(TYPE).text(&**stream).text(&**record).text(*why),
+        Error::Field { stream, field, known } => coded(FIELD).text(&**stream).text(&**field).texts(known),
+        Error::Version { stream, error } => {
+            let IncompatibleSchema { path, written, read, advice } = &**error;
+            coded(VERSION).text(&**stream).texts([path, written, read, advice])
+        }
+        Error::Message(PushError::MessageTooLarge { bytes }) => {
+            coded(MESSAGE_TOO_LARGE).number(*bytes as u64)
+        }
+        Error::Message(PushError::BatchFull { count }) => coded(BATCH_FULL).number(*count as u64),
+        Error::Late { stream, time, last } => coded(LATE).text(stream).signed(time.0).signed(last.0),
+        Error::Position { what } => coded(POSITION).text(what),
+        Error::Dropped { stream, messages, first_sequence } => {
+            coded(DROPPED).text(&**stream).number(*messages).number(*first_sequence)
+        }
+        Error::Elsewhere { stream } => coded(ELSEWHERE).text(&**stream),
+        Error::Io { operation, path, source } => {
+            coded(IO).text(*operation).text(text_of(path)).text(source.to_string()).number(kind(source))
+        }
+        Error::Denied { what } => coded(DENIED).text(what),
+        Error::Refused { place, why } => coded(REFUSED).text(place).text(why),
+        Error::Unreachable { place, why } => coded(UNREACHABLE).text(place).text(why),
+        Error::Disconnected { place, why } => coded(DISCONNECTED).text(place).text(why),
+        Error::Protocol { what } => coded(PROTOCOL).text(what),
+        Error::Body { stream, row, what } => coded(BODY).text(&**stream).text(&**what).number(*row),
+        Error::Remote { code, text } => coded(*code).text(text),
+        Error::Log(error) => log_to_coded(error),
+        Error::Repeated(first) => to_coded(first),
+        other => coded(OTHER).text(other.to_string()),
     }
+}
 
-    /// The error that gives such parts; [`Error::Remote`] for those that only have a text, and for those of a newer program.
-    pub fn from_parts(parts: &Parts) -> Self {
-        let mut taker = parts.taker();
-        let taken = take(parts.code, &mut taker).and_then(|error| taker.end(error));
-        taken.unwrap_or_else(|| Self::Remote { code: parts.code, text: parts.texts.join(": ") })
-    }
+/// The error that is carried so; [`Error::Remote`] for one that only has a text, and for one of a newer program.
+pub fn from_coded(coded: &Coded) -> Error {
+    let mut taker = Taker::of(coded);
+    let taken = take(coded.code, &mut taker).and_then(|error| taker.end(error));
+    taken.unwrap_or_else(|| Error::Remote { code: coded.code, text: coded.texts.join(": ") })
 }
 
 fn text_of(path: &std::path::Path) -> Cow<'_, str> {
     path.to_string_lossy()
 }
 
-fn log_parts(error: &LogError) -> Parts {
+fn log_to_coded(error: &LogError) -> Coded {
     use code::*;
     match error {
         LogError::Full { path, source } => {
-            Parts::new(LOG_FULL).text(text_of(path)).text(source.to_string()).number(kind(source))
+            coded(LOG_FULL).text(text_of(path)).text(source.to_string()).number(kind(source))
         }
         LogError::Io { operation, path, source } => {
-            let parts = Parts::new(LOG_IO).text(*operation).text(text_of(path));
-            parts.text(source.to_string()).number(kind(source))
+            let coded = coded(LOG_IO).text(*operation).text(text_of(path));
+            coded.text(source.to_string()).number(kind(source))
         }
         LogError::Ahead { sequence, next_sequence } => {
-            Parts::new(LOG_AHEAD).number(*sequence).number(*next_sequence)
+            coded(LOG_AHEAD).number(*sequence).number(*next_sequence)
         }
         LogError::Trimmed { sequence, first_sequence } => {
-            Parts::new(LOG_TRIMMED).number(*sequence).number(*first_sequence)
+            coded(LOG_TRIMMED).number(*sequence).number(*first_sequence)
         }
-        LogError::SequencesExhausted => Parts::new(LOG_EXHAUSTED),
-        LogError::Poisoned { cause } => Parts::new(LOG_POISONED).text(cause),
-        LogError::SymbolLength { bytes } => Parts::new(SYMBOL_LENGTH).number(*bytes as u64),
-        LogError::TooManySymbols => Parts::new(TOO_MANY_SYMBOLS),
-        LogError::SymbolExists { name } => Parts::new(SYMBOL_EXISTS).text(name),
-        other => Parts::new(OTHER).text(other.to_string()),
+        LogError::SequencesExhausted => coded(LOG_EXHAUSTED),
+        LogError::Poisoned { cause } => coded(LOG_POISONED).text(cause),
+        LogError::SymbolLength { bytes } => coded(SYMBOL_LENGTH).number(*bytes as u64),
+        LogError::TooManySymbols => coded(TOO_MANY_SYMBOLS),
+        LogError::SymbolExists { name } => coded(SYMBOL_EXISTS).text(name),
+        other => coded(OTHER).text(other.to_string()),
     }
 }
 
@@ -264,8 +253,8 @@ fn source(from: &mut Taker<'_>) -> Option<io::Error> {
     Some(io::Error::new(kind, from.text()?))
 }
 
-/// Texts of errors that are constants where they are made. There are some dozens; a server that makes up more gets them
-/// replaced, for they are never freed.
+/// Texts of errors that are constants where they are created. There are some dozens; because they are never freed, a server that
+/// sends more gets them replaced.
 const INTERNED_MAX: usize = 512;
 const INTERNED_BYTES_MAX: usize = 1024;
 
@@ -346,7 +335,7 @@ mod tests {
     #[test]
     fn errors_are_the_same_on_the_other_side() {
         for error in samples() {
-            let there = Error::from_parts(&error.to_parts());
+            let there = from_coded(&to_coded(&error));
             assert_eq!(there.to_string(), error.to_string());
             assert_eq!(discriminant(&there), discriminant(&error), "{error}");
             if let (Error::Log(there), Error::Log(error)) = (&there, &error) {
@@ -356,19 +345,19 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_parts_has_its_text() {
+    fn other_errors_are_carried_as_their_text() {
         let error: Error = "message Tick".parse::<Schema>().unwrap_err().into();
-        let there = Error::from_parts(&error.to_parts());
+        let there = from_coded(&to_coded(&error));
         assert!(matches!(there, Error::Remote { .. }) && there.to_string() == error.to_string(), "{there}");
     }
 
     #[test]
-    fn what_a_newer_program_says_is_told_as_it_stands() {
-        let parts = Parts::new(60_000).text("the moon is full").number(3);
-        let error = Error::from_parts(&parts);
+    fn an_unknown_code_is_carried_as_its_text() {
+        let unknown = coded(60_000).text("the moon is full").number(3);
+        let error = from_coded(&unknown);
         assert!(matches!(&error, Error::Remote { code: 60_000, text } if text.contains("moon")), "{error}");
         // Known, but not as it should be.
-        let error = Error::from_parts(&Parts::new(code::LATE).text("x"));
+        let error = from_coded(&coded(code::LATE).text("x"));
         assert!(matches!(error, Error::Remote { code: code::LATE, .. }), "{error}");
     }
 }

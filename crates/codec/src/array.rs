@@ -1,12 +1,12 @@
 //! Layout of arrays: a `u32` count, a null bitmap if items may be null, then the items back to back.
 //!
-//! Every item takes at least one byte, so a count never exceeds the bytes behind it, and a hostile one allocates no more
+//! Every item takes at least one byte, so a count never exceeds the bytes after it, and a hostile one allocates no more
 //! than those bytes could hold.
 
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::{END_WIDTH, Field, Layout, MAX_DEPTH, load_u32};
-use crate::room::Room;
 use crate::schema_of::SchemaBuilder;
+use crate::spare::Spare;
 use std::marker::PhantomData;
 use tapedb_schema::{ElementType, FieldType};
 
@@ -39,35 +39,35 @@ impl<T: Field> Layout for Vec<T> {
     }
 
     #[inline]
-    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
-        let (count, mut room) = room.take::<COUNT_WIDTH>();
+    fn put<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
+        let (count, mut spare) = spare.take::<COUNT_WIDTH>();
         *count = (self.len() as u32).to_le_bytes();
         if T::NULLABLE {
-            room = put_null_bits(self, room);
+            spare = put_null_bits(self, spare);
         }
         if T::Type::VARIABLE {
             for item in self {
-                room = match item.get() {
-                    Some(value) => value.put_item(room),
-                    None => room.zeroed(T::Type::NULL_ITEM).1,
+                spare = match item.get() {
+                    Some(value) => value.put_item(spare),
+                    None => spare.zeroed(T::Type::NULL_ITEM).1,
                 };
             }
-            return room;
+            return spare;
         }
-        let (slots, room) = room.zeroed(self.len() * T::Type::WIDTH);
+        let (slots, spare) = spare.zeroed(self.len() * T::Type::WIDTH);
         for (item, slot) in self.iter().zip(slots.chunks_exact_mut(T::Type::WIDTH)) {
             if let Some(value) = item.get() {
                 value.store(slot);
             }
         }
-        room
+        spare
     }
 
     #[inline]
     fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
         let header = Header::parse(bytes, at, T::NULLABLE, depth)?;
-        // As many as the bytes can hold, whatever the count says, and one more for the error to show itself. A reused
-        // vector keeps its items, so that they keep what they have allocated.
+        // At most as many as the bytes can hold, plus one, which then reports the error. A reused vector has its old items,
+        // so that their allocations are reused.
         let most = if T::NULLABLE { header.count } else { bytes.len() / T::Type::ITEM_MIN + 1 };
         self.resize_with(header.count.min(most), T::default);
         let mut rest = &bytes[header.items..];
@@ -146,7 +146,7 @@ impl Header {
         bytes[COUNT_WIDTH + item / 8] >> (item % 8) & 1 == 1
     }
 
-    /// Bits of the bitmap behind the last item are zero.
+    /// Bits of the bitmap after the last item are zero.
     pub fn check_unused_bits(self, bytes: &[u8], at: usize) -> Result<(), DecodeError> {
         if !self.count.is_multiple_of(8) && bytes[self.items - 1] >> (self.count % 8) != 0 {
             return Err(DecodeError::new(
@@ -181,7 +181,7 @@ fn first_not_zero(bytes: &[u8], at: usize) -> DecodeError {
     DecodeError::new(Kind::NullSlot, at + i, bytes[i].into(), 0)
 }
 
-/// The byte that stands for a record without fields is zero; a length in front of an item is not padding.
+/// The byte for a record without fields is zero; a length before an item is not padding.
 #[inline]
 pub(crate) fn check_zero_padding(skipped: &[u8], skip: usize, at: usize) -> Result<(), DecodeError> {
     if skip == EMPTY_RECORD_ITEM { check_zero(skipped, at) } else { Ok(()) }
@@ -201,13 +201,13 @@ pub(crate) fn no_trailing(bytes: &[u8], position: usize, at: usize) -> Result<()
 }
 
 /// Puts the null bitmap of `items`: bit `i`, lowest first, is 1 where item `i` is null.
-fn put_null_bits<'a, T: Field>(items: &[T], room: Room<'a>) -> Room<'a> {
-    let (bits, room) = room.zeroed(items.len().div_ceil(8));
+fn put_null_bits<'a, T: Field>(items: &[T], spare: Spare<'a>) -> Spare<'a> {
+    let (bits, spare) = spare.zeroed(items.len().div_ceil(8));
     for (group, bits) in items.chunks(8).zip(bits) {
         let is_null = |(i, item): (usize, &T)| u8::from(item.get().is_none()) << i;
         *bits = group.iter().enumerate().map(is_null).sum();
     }
-    room
+    spare
 }
 
 /// An array read in place.

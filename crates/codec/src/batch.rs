@@ -1,8 +1,8 @@
 //! The bytes of a batch: an 80-byte header and a payload of columns and bodies.
 //!
 //! A producer builds a batch once ([`BatchBuilder`]); the log fills in the first sequence number
-//! ([`assign_sequence`]) and never touches the payload; whoever reads it checks it and finds its rows
-//! ([`Rows`]). Nothing here does I/O or looks at a clock. `docs/format/batch.md` draws every byte.
+//! ([`assign_sequence`]) and never touches the payload; a reader checks it and finds its rows
+//! ([`Rows`]). Nothing here does I/O or reads a clock. `docs/format/batch.md` draws every byte.
 //!
 //! ```
 //! use tapedb_codec::batch::{BatchBuilder, Rows};

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// What is wrong at [`DecodeError::offset`]. `need` and `have` are counts of bytes unless the kind says otherwise.
+/// What is wrong at [`DecodeError::offset`]. `need` and `have` are counts of bytes unless the kind has others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
     /// The bytes end before the value does.
     Short,
-    /// Bytes are left over behind the last value.
+    /// Bytes are left over after the last value.
     Trailing,
-    /// The end of a variable-length field lies before its start or behind the message; `need` is the end as read,
+    /// The end of a variable-length field is before its start or after the message; `need` is the end as read,
     /// `have` the start it must not precede or the length it must not pass.
     End,
     /// An array counts more items (`need`) than its bytes can hold (`have`).
@@ -39,7 +39,7 @@ pub enum DecodeErrorKind {
     UnknownType,
 }
 
-/// Bytes that are not what the schema says. Nothing was read past the end and nothing is half changed on disk;
+/// Bytes that do not match the schema. Nothing was read past the end and nothing is half changed on disk;
 /// a destination that was being decoded into holds unspecified, valid values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeError {
@@ -47,7 +47,7 @@ pub struct DecodeError {
     pub kind: DecodeErrorKind,
     /// Byte offset in the message body.
     pub offset: usize,
-    /// What the layout asks for; see the kind.
+    /// What the layout needs; see the kind.
     pub need: u64,
     /// What is there; see the kind.
     pub have: u64,

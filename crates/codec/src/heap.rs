@@ -2,8 +2,8 @@
 
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::{END_WIDTH, Layout};
-use crate::room::Room;
 use crate::schema_of::SchemaBuilder;
+use crate::spare::Spare;
 use tapedb_schema::FieldType;
 
 /// Bytes of any length, the schema's `binary`. (`Vec<u8>` is `array<u8>`.)
@@ -28,8 +28,8 @@ impl Layout for String {
         self.len()
     }
     #[inline]
-    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
-        room.put(self.as_bytes())
+    fn put<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
+        spare.put(self.as_bytes())
     }
     #[inline]
     fn read(&mut self, bytes: &[u8], at: usize, _: u32) -> Result<(), DecodeError> {
@@ -66,8 +66,8 @@ impl Layout for Binary {
         self.0.len()
     }
     #[inline]
-    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
-        room.put(&self.0)
+    fn put<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
+        spare.put(&self.0)
     }
     #[inline]
     fn read(&mut self, bytes: &[u8], _: usize, _: u32) -> Result<(), DecodeError> {
@@ -113,8 +113,8 @@ impl<T: Layout> Layout for Box<T> {
         (**self).bound()
     }
     #[inline]
-    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
-        (**self).put(room)
+    fn put<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
+        (**self).put(spare)
     }
     #[inline]
     fn read(&mut self, bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError> {
@@ -133,8 +133,8 @@ impl<T: Layout> Layout for Box<T> {
         (**self).item_bound()
     }
     #[inline]
-    fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
-        (**self).put_item(room)
+    fn put_item<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
+        (**self).put_item(spare)
     }
     #[inline]
     fn item_extent(rest: &[u8], at: usize) -> Result<(usize, usize), DecodeError> {

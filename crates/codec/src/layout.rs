@@ -4,13 +4,13 @@
 //! [`Field`] adds nullability: `T` and `Option<T>`. [`Record`] is what `#[derive(Record)]` makes of a struct.
 //!
 //! A value has a *slot* in its record's fixed part. A fixed-width value lies in its slot; a variable one has its
-//! *content* in the heap behind the fixed part and its end in a four-byte slot. `bytes` below is the slot of a
+//! *content* in the heap after the fixed part and its end in a four-byte slot. `bytes` below is the slot of a
 //! fixed-width value and the content of a variable one; `at` is the offset of `bytes` in the message, for errors.
 
 use crate::array::check_zero_padding;
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
-use crate::room::{Room, append};
 use crate::schema_of::SchemaBuilder;
+use crate::spare::{Spare, append};
 use std::mem::MaybeUninit;
 use tapedb_schema::FieldType;
 
@@ -40,7 +40,7 @@ pub trait Layout: Sized + Default {
     /// What reading in place yields.
     type View<'a>;
 
-    /// The schema's type for this Rust type; registers records and enums it stands on.
+    /// The schema's type for this Rust type; registers the records and enums it uses.
     fn field_type(schema: &mut SchemaBuilder) -> FieldType;
 
     /// Fills the slot of a fixed-width value; `slot` has [`Self::WIDTH`] bytes. Variable types do nothing here.
@@ -60,11 +60,11 @@ pub trait Layout: Sized + Default {
         0
     }
 
-    /// Puts the content of a variable value into `room`, which has at least [`Layout::bound`] bytes. Fixed-width types
+    /// Puts the content of a variable value into `spare`, which has at least [`Layout::bound`] bytes. Fixed-width types
     /// have none.
     #[inline(always)]
-    fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
-        room
+    fn put<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
+        spare
     }
 
     /// Replaces `self` by the value in `bytes`, reusing what it has allocated.
@@ -79,7 +79,7 @@ pub trait Layout: Sized + Default {
     /// The first place where `bytes` is not canonical.
     fn check(bytes: &[u8], at: usize, depth: u32) -> Result<(), DecodeError>;
 
-    /// The value in place. `bytes` has passed [`Layout::check`]; on other bytes this may panic or lie, never worse.
+    /// The value in place. `bytes` has passed [`Layout::check`]; on other bytes this may panic or return wrong values, never worse.
     fn view(bytes: &[u8]) -> Self::View<'_>;
 
     /// Most bytes that [`Layout::put_item`] takes.
@@ -88,19 +88,19 @@ pub trait Layout: Sized + Default {
         if Self::VARIABLE { END_WIDTH + self.bound() } else { Self::WIDTH }
     }
 
-    /// Puts the value into `room` as an array item.
+    /// Puts the value into `spare` as an array item.
     #[inline]
-    fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
+    fn put_item<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
         if Self::VARIABLE {
-            let (length, room) = room.take::<END_WIDTH>();
-            let before = room.left();
-            let room = self.put(room);
-            *length = ((before - room.left()) as u32).to_le_bytes();
-            room
+            let (length, spare) = spare.take::<END_WIDTH>();
+            let before = spare.left();
+            let spare = self.put(spare);
+            *length = ((before - spare.left()) as u32).to_le_bytes();
+            spare
         } else {
-            let (slot, room) = room.zeroed(Self::WIDTH);
+            let (slot, spare) = spare.zeroed(Self::WIDTH);
             self.store(slot);
-            room
+            spare
         }
     }
 
@@ -124,7 +124,7 @@ pub trait Layout: Sized + Default {
         }
     }
 
-    /// Reads the item at the front of `rest` and tells how many bytes it took.
+    /// Reads the item at the front of `rest`; returns its bytes.
     ///
     /// # Errors
     /// As [`Layout::read`].
@@ -135,7 +135,7 @@ pub trait Layout: Sized + Default {
         Ok(skip + length)
     }
 
-    /// Validates the item at the front of `rest` and tells how many bytes it takes.
+    /// Validates the item at the front of `rest`; returns its bytes.
     ///
     /// # Errors
     /// As [`Layout::check`].
@@ -251,11 +251,11 @@ pub trait Record: Layout {
     /// ```
     const OFFSETS: &'static [usize];
 
-    /// Registers the record type, and those it stands on, and returns its type id.
+    /// Registers the record type and the types it uses; returns its type id.
     fn register(schema: &mut SchemaBuilder) -> u16;
 
-    /// Puts `tag` and then the body into `room`: the record as one of several alternatives.
-    fn put_tagged<'a>(&self, tag: u8, room: Room<'a>) -> Room<'a>;
+    /// Puts `tag` and then the body into `spare`: the record as one of several alternatives.
+    fn put_tagged<'a>(&self, tag: u8, spare: Spare<'a>) -> Spare<'a>;
 
     /// Length of the body at the front of `rest`.
     ///
@@ -293,26 +293,26 @@ pub(crate) fn load_u32(bytes: &[u8], at: usize) -> Result<u32, DecodeError> {
 /// ```
 ///
 /// # Panics
-/// When the body may take 4 GiB or more, counted by [`Layout::bound`]: its ends, which are `u32`, could not say so.
+/// When the body may take 4 GiB or more, counted by [`Layout::bound`]: its ends are `u32`.
 #[inline]
 pub fn encode<T: Record>(value: &T, body: &mut Vec<u8>) {
     let bound = value.bound();
     if bound > BODY_BYTES_MAX {
         too_long(bound);
     }
-    append(body, bound, |room| value.put(room));
+    append(body, bound, |spare| value.put(spare));
 }
 
-/// Writes the body of `value` to the front of `room`, which has at least [`Layout::bound`] bytes, and tells how many it
+/// Writes the body of `value` to the front of `spare`, which has at least [`Layout::bound`] bytes; returns how many it
 /// took: those are initialised then. Nesting is not counted, as in [`encode`].
 ///
 /// # Panics
-/// When the room is smaller than the bound.
+/// When the spare capacity is smaller than the bound.
 #[inline]
-pub fn encode_into<T: Record>(value: &T, room: &mut [MaybeUninit<u8>]) -> usize {
-    assert!(room.len() >= value.bound(), "the room is smaller than the bound");
-    let before = room.len();
-    before - value.put(Room::new(room)).left()
+pub fn encode_into<T: Record>(value: &T, spare: &mut [MaybeUninit<u8>]) -> usize {
+    assert!(spare.len() >= value.bound(), "the spare capacity is smaller than the bound");
+    let before = spare.len();
+    before - value.put(Spare::new(spare)).left()
 }
 
 #[cold]
@@ -332,7 +332,7 @@ pub fn decode<T: Record>(body: &[u8]) -> Result<T, DecodeError> {
     Ok(value)
 }
 
-/// Replaces `value` by the record whose body is `body`, reusing what `value` has allocated.
+/// Replaces `value` by the record whose body is `body`, reusing the allocations of `value`.
 ///
 /// # Errors
 /// As [`decode`]; `value` then holds a mixture, valid but meaningless.
@@ -351,7 +351,7 @@ pub fn view<T: Record>(body: &[u8]) -> Result<T::View<'_>, DecodeError> {
     Ok(T::view(body))
 }
 
-/// A view of a body that is known to be valid: encoded by this process, or validated before.
+/// A view of a valid body: encoded by this process, or validated before.
 ///
 /// On other bytes the view's accessors may panic or give wrong values; memory stays safe. Where in doubt: [`view`].
 #[inline]

@@ -9,21 +9,22 @@
 //!
 //! [`evolve`] reads what was written under an older or newer version of the schema.
 //!
-//! This crate knows no socket, file or clock.
+//! This crate has no sockets, files or clocks.
 
 extern crate self as tapedb_codec;
 
 mod array;
 pub mod batch;
+pub mod bytes;
 pub mod dynamic;
 mod error;
 pub mod evolve;
 mod heap;
 mod layout;
 mod plan;
-mod room;
 mod scalars;
 mod schema_of;
+mod spare;
 
 pub use array::{ArrayIter, ArrayView};
 pub use error::{DecodeError, DecodeErrorKind};
@@ -31,8 +32,8 @@ pub use heap::Binary;
 pub use layout::{
     Field, Layout, MAX_DEPTH, Record, decode, decode_into, encode, encode_into, view, view_trusted,
 };
-pub use room::Room;
 pub use schema_of::SchemaBuilder;
+pub use spare::Spare;
 pub use tapedb_derive::{Enumeration, Record, Union};
 
 /// What the derives expand to; not for use by hand.
@@ -41,6 +42,6 @@ pub mod derived {
     pub use crate::array::EMPTY_RECORD_ITEM;
     pub use crate::layout::END_WIDTH;
     pub use crate::plan::*;
-    pub use crate::room::FixedPart;
+    pub use crate::spare::FixedPart;
     pub use tapedb_schema::FieldType;
 }

@@ -3,9 +3,9 @@
 use crate::array::{check_zero, no_trailing};
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::{END_WIDTH, Field, Layout, MAX_DEPTH, Record};
-use crate::room::{FixedPart, Room};
+use crate::spare::{FixedPart, Spare};
 
-/// No variable field lies before.
+/// There is no variable field before.
 const NONE: usize = usize::MAX;
 
 /// Offsets of the `N` fields of a record type, computed at compile time.
@@ -90,21 +90,21 @@ pub fn content_bound<F: Field>(field: &F) -> usize {
 #[inline(always)]
 pub fn put<'a, F: Field>(
     field: &F,
-    room: Room<'a>,
+    spare: Spare<'a>,
     base: usize,
     fixed: &mut [u8],
     offset: usize,
-) -> Room<'a> {
+) -> Spare<'a> {
     if !F::Type::VARIABLE {
-        return room;
+        return spare;
     }
-    let room = match field.get() {
-        Some(value) => value.put(room),
-        None => room,
+    let spare = match field.get() {
+        Some(value) => value.put(spare),
+        None => spare,
     };
-    let end = ((base - room.left()) as u32).to_le_bytes();
+    let end = ((base - spare.left()) as u32).to_le_bytes();
     fixed[offset..offset + END_WIDTH].copy_from_slice(&end);
-    room
+    spare
 }
 
 /// A body that is being read: the fixed part, the whole, and how far the heap has been consumed.
@@ -313,7 +313,7 @@ pub fn short(need: usize, have: usize, at: usize) -> DecodeError {
     DecodeError::new(Kind::Short, at, need as u64, have as u64)
 }
 
-/// Doc comments as the schema keeps them: lines without the blank that follows `///`.
+/// Doc comments as in the schema: lines without the blank that follows `///`.
 pub fn doc(lines: &[&str]) -> String {
     let trimmed: Vec<&str> = lines.iter().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
     trimmed.join("\n")

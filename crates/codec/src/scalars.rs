@@ -3,7 +3,7 @@
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::Layout;
 use crate::schema_of::SchemaBuilder;
-use tapedb_schema::{Ascii, Decimal64, FieldType, Fixed, TimeOfDay, Timestamp, is_valid_ascii};
+use tapedb_schema::{Ascii, Decimal64, FieldType, Fixed, Scalar, TimeOfDay, Timestamp, is_valid_ascii};
 
 /// The slot as an array. Slots come with their exact width, so only hostile or truncated bytes take the error path.
 #[inline(always)]
@@ -14,23 +14,23 @@ fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], DecodeError
     }
 }
 
-/// [`chunk`] for bytes that are known to be there.
+/// [`chunk`] of bytes that are there.
 #[inline(always)]
 fn known<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.first_chunk::<N>().copied().unwrap_or([0; N])
 }
 
 /// Implements [`Layout`] for a fixed-width type: its schema type, its width, to bytes, from bytes, and the test that
-/// tells whether bytes are canonical.
+/// of canonical bytes.
 macro_rules! fixed_width {
-    ($type:ty, $width:expr, $field_type:expr, |$value:ident| $to:expr, |$raw:ident, $at:ident| $from:expr, |$checked:ident, $check_at:ident| $check:expr) => {
+    ($type:ty, $width:expr, $scalar:ident, |$value:ident| $to:expr, |$raw:ident, $at:ident| $from:expr, |$checked:ident, $check_at:ident| $check:expr) => {
         impl Layout for $type {
             const WIDTH: usize = $width;
             type Slot = [u8; $width];
             type View<'a> = $type;
 
             fn field_type(_: &mut SchemaBuilder) -> FieldType {
-                $field_type
+                FieldType::Scalar(Scalar::$scalar)
             }
             #[inline(always)]
             fn slot(&self) -> Self::Slot {
@@ -59,11 +59,11 @@ macro_rules! fixed_width {
 }
 
 macro_rules! number {
-    ($type:ty, $field_type:ident) => {
+    ($type:ty, $scalar:ident) => {
         fixed_width!(
             $type,
             size_of::<$type>(),
-            FieldType::$field_type,
+            $scalar,
             |value| value.to_le_bytes(),
             |raw, _at| Ok(<$type>::from_le_bytes(raw)),
             |_raw, _at| Ok(())
@@ -82,19 +82,15 @@ number!(u64, U64);
 number!(f32, F32);
 number!(f64, F64);
 
-fixed_width!(
-    bool,
-    1,
-    FieldType::Bool,
-    |value| [u8::from(*value)],
-    |raw, at| bool_of(raw[0], at),
-    |raw, at| bool_of(raw[0], at).map(|_| ())
-);
+fixed_width!(bool, 1, Bool, |value| [u8::from(*value)], |raw, at| bool_of(raw[0], at), |raw, at| bool_of(
+    raw[0], at
+)
+.map(|_| ()));
 
 fixed_width!(
     char,
     4,
-    FieldType::Char,
+    Char,
     |value| u32::from(*value).to_le_bytes(),
     |raw, at| char_of(u32::from_le_bytes(raw), at),
     |raw, at| char_of(u32::from_le_bytes(raw), at).map(|_| ())
@@ -103,7 +99,7 @@ fixed_width!(
 fixed_width!(
     Timestamp,
     8,
-    FieldType::Timestamp,
+    Timestamp,
     |value| value.0.to_le_bytes(),
     |raw, _at| Ok(Timestamp(i64::from_le_bytes(raw))),
     |_raw, _at| Ok(())
@@ -112,7 +108,7 @@ fixed_width!(
 fixed_width!(
     TimeOfDay,
     8,
-    FieldType::TimeOfDay,
+    TimeOfDay,
     |value| value.nanos().to_le_bytes(),
     |raw, at| time_of_day_of(i64::from_le_bytes(raw), at),
     |raw, at| time_of_day_of(i64::from_le_bytes(raw), at).map(|_| ())
@@ -121,8 +117,8 @@ fixed_width!(
 fixed_width!(
     Decimal64,
     8,
-    FieldType::Decimal64,
-    // Bits from elsewhere may be no canonical form; what is stored always is, and is the same number.
+    Decimal64,
+    // The caller's bits may not be canonical; stored ones always are, and are the same number.
     |value| value.canonical().to_bits().to_le_bytes(),
     |raw, _at| Ok(Decimal64::from_bits(u64::from_le_bytes(raw))),
     |raw, at| check_decimal(u64::from_le_bytes(raw), at)
@@ -173,7 +169,7 @@ impl<const S: u8> Layout for Fixed<S> {
     type View<'a> = Self;
 
     fn field_type(_: &mut SchemaBuilder) -> FieldType {
-        FieldType::Decimal(S)
+        FieldType::Scalar(Scalar::Decimal(S))
     }
     #[inline(always)]
     fn slot(&self) -> [u8; 8] {
@@ -200,7 +196,7 @@ impl<const N: usize> Layout for Ascii<N> {
     type View<'a> = Self;
 
     fn field_type(_: &mut SchemaBuilder) -> FieldType {
-        FieldType::Ascii(N as u8)
+        FieldType::Scalar(Scalar::Ascii(N as u8))
     }
     #[inline(always)]
     fn slot(&self) -> [u8; N] {

@@ -3,7 +3,7 @@
 use crate::layout::Record;
 use tapedb_schema::{EnumType, RecordType, Schema};
 
-/// Collects the record types and enums that Rust types stand on.
+/// Collects the record types and enums that Rust types use.
 ///
 /// ```
 /// use tapedb_codec::{Record, SchemaBuilder};
@@ -27,7 +27,7 @@ impl SchemaBuilder {
         Self::default()
     }
 
-    /// Adds a record type with everything it stands on.
+    /// Adds a record type and the types it uses.
     pub fn with<T: Record>(mut self) -> Self {
         T::register(&mut self);
         self

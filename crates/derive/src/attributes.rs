@@ -4,7 +4,7 @@ use syn::{Attribute, Error, Expr, ExprLit, Lit, LitStr, Meta, Result};
 
 const EXPECTED: &str = "expected `message`, `name = \"…\"`, `alias = \"…\"` or `default = \"…\"`";
 
-/// What `#[record(…)]` and the doc comments of one item say.
+/// The content of `#[record(…)]` and of the doc comments of one item.
 #[derive(Default)]
 pub struct Attributes {
     pub message: bool,

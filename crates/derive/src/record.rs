@@ -45,36 +45,36 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
     let ty: Vec<_> = fields.named.iter().map(|field| &field.ty).collect();
     let schema_fields = schema_fields(fields)?;
     let store = quote!(#(store(&self.#member, &mut fixed, bitmap, PLAN.null_bit[#index]);)*);
-    let heap = quote!(#(let room = put(&self.#member, room, base, fixed, PLAN.offset[#index]);)*);
+    let heap = quote!(#(let spare = put(&self.#member, spare, base, fixed, PLAN.offset[#index]);)*);
     let put_body = if count == 0 {
         quote!()
     } else {
         quote! {
-            let (base, bitmap) = (room.left(), 0);
-            let mut fixed = room.fixed::<{ PLAN.fixed }>();
+            let (base, bitmap) = (spare.left(), 0);
+            let mut fixed = spare.fixed::<{ PLAN.fixed }>();
             fixed.next(PLAN.bitmap());
             #store
-            let (fixed, room) = fixed.finish();
+            let (fixed, spare) = fixed.finish();
             #heap
         }
     };
     let put_tagged = if count == 0 {
-        quote!(let ([first], room) = room.take::<1>(); *first = tag;)
+        quote!(let ([first], spare) = spare.take::<1>(); *first = tag;)
     } else {
         quote! {
-            let (base, bitmap) = (room.left() - 1, 1);
-            let mut fixed = room.fixed::<{ PLAN.fixed + 1 }>();
+            let (base, bitmap) = (spare.left() - 1, 1);
+            let mut fixed = spare.fixed::<{ PLAN.fixed + 1 }>();
             fixed.next(1)[0] = tag;
             fixed.next(PLAN.bitmap());
             #store
-            let ([_, fixed @ ..], room) = fixed.finish();
+            let ([_, fixed @ ..], spare) = fixed.finish();
             #heap
         }
     };
     Ok(quote! {
         const _: () = {
             use ::tapedb_codec::derived::*;
-            use ::tapedb_codec::{DecodeError, Field, Layout, Record, Room, SchemaBuilder};
+            use ::tapedb_codec::{DecodeError, Field, Layout, Record, Spare, SchemaBuilder};
 
             const PLAN: Plan<#count> = Plan::new(
                 [#(<<#ty as Field>::Type as Layout>::WIDTH),*],
@@ -104,9 +104,9 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
                     PLAN.fixed #(+ content_bound(&self.#member))*
                 }
                 #[inline]
-                fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+                fn put<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
                     #put_body
-                    room
+                    spare
                 }
                 #[inline]
                 fn item_bound(&self) -> usize {
@@ -133,8 +133,8 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
                     #view { fixed: bytes.first_chunk().unwrap_or(EMPTY), bytes }
                 }
                 #[inline]
-                fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
-                    if PLAN.fixed == 0 { room.take::<EMPTY_RECORD_ITEM>().1 } else { self.put(room) }
+                fn put_item<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
+                    if PLAN.fixed == 0 { spare.take::<EMPTY_RECORD_ITEM>().1 } else { self.put(spare) }
                 }
                 #[inline]
                 fn item_extent(rest: &[u8], at: usize) -> ::std::result::Result<(usize, usize), DecodeError> {
@@ -156,9 +156,9 @@ fn layout(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) ->
                     schema.record(Self::NAME, Self::MESSAGE, &doc(&[#(#doc),*]), |_schema| ::std::vec![#schema_fields])
                 }
                 #[inline]
-                fn put_tagged<'a>(&self, tag: u8, room: Room<'a>) -> Room<'a> {
+                fn put_tagged<'a>(&self, tag: u8, spare: Spare<'a>) -> Spare<'a> {
                     #put_tagged
-                    room
+                    spare
                 }
                 #[inline(always)]
                 fn body_len(rest: &[u8], at: usize) -> ::std::result::Result<usize, DecodeError> {
@@ -204,7 +204,7 @@ fn schema_fields(fields: &FieldsNamed) -> Result<TokenStream> {
     Ok(list)
 }
 
-/// Refuses a default that a field of this type cannot have, where the type's name tells which one it is; for the others,
+/// Refuses a default that a field of this type cannot have, where the type's name identifies it; for the others,
 /// such as enums, the schema's validation does.
 fn fits(default: &LitStr, ty: &Type) -> Result<()> {
     let Some(schema_type) = schema_type(ty) else { return Ok(()) };
@@ -218,7 +218,7 @@ fn fits(default: &LitStr, ty: &Type) -> Result<()> {
     }
 }
 
-/// The schema's type for the types that everyone knows, with its `?`.
+/// The schema's type for the built-in types, with its `?`.
 fn schema_type(ty: &Type) -> Option<String> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last()?;
@@ -248,7 +248,7 @@ fn argument(segment: &PathSegment) -> Option<&Type> {
 fn view(input: &DeriveInput, fields: &FieldsNamed) -> Result<TokenStream> {
     let (ident, visibility) = (&input.ident, &input.vis);
     let view = format_ident!("{ident}View");
-    let view_doc = format!("A [`{ident}`] read in place: fields are decoded when they are asked for.");
+    let view_doc = format!("A [`{ident}`] read in place: fields are decoded on access.");
     let mut getters = TokenStream::new();
     for (index, field) in fields.named.iter().enumerate() {
         let (member, ty, vis) = (&field.ident, &field.ty, &field.vis);

@@ -23,8 +23,8 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let tag_of =
         if count > 1 { quote!(bytes.first().copied()) } else { quote!(::std::option::Option::Some(0u8)) };
     let put = |tag: &u8| match count {
-        1 => quote!(record.put(room)),
-        _ => quote!(record.put_tagged(#tag, room)),
+        1 => quote!(record.put(spare)),
+        _ => quote!(record.put_tagged(#tag, spare)),
     };
     let put: Vec<TokenStream> = tag.iter().map(put).collect();
     Ok(quote! {
@@ -42,7 +42,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
         const _: () = {
             use ::tapedb_codec::derived::*;
-            use ::tapedb_codec::{DecodeError, Layout, Record, Room, SchemaBuilder};
+            use ::tapedb_codec::{DecodeError, Layout, Record, Spare, SchemaBuilder};
 
             impl Layout for #ident {
                 const WIDTH: usize = END_WIDTH;
@@ -68,7 +68,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                     }
                 }
                 #[inline]
-                fn put<'a>(&self, room: Room<'a>) -> Room<'a> {
+                fn put<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
                     match self {
                         #(Self::#variant(record) => #put,)*
                     }
@@ -107,10 +107,10 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                     ::std::cmp::max(EMPTY_RECORD_ITEM, self.bound())
                 }
                 #[inline]
-                fn put_item<'a>(&self, room: Room<'a>) -> Room<'a> {
+                fn put_item<'a>(&self, spare: Spare<'a>) -> Spare<'a> {
                     match self {
                         #(Self::#variant(record) => {
-                            if #tag_width == 0 { record.put_item(room) } else { #put }
+                            if #tag_width == 0 { record.put_item(spare) } else { #put }
                         })*
                     }
                 }

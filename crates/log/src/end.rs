@@ -6,9 +6,10 @@
 
 use crate::directory::LogDir;
 use crate::error::LogError;
-use crate::format::{END_DRAFT, END_FILE, FileHeader, FileKind, HEADER, at, crc, put, u32_at, u64_at};
+use crate::format::{END_DRAFT, END_FILE, FileHeader, FileKind, HEADER, at, is_whole, seal};
 use crate::storage::{read_all, replace};
 use std::io;
+use tapedb_codec::bytes::{put, u64_at};
 
 /// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,16 +74,14 @@ impl End {
         let mut out = header.open_bytes(FileKind::End);
         put(&mut out, at::LOG_BYTES, &self.offset.to_le_bytes());
         put(&mut out, at::NEXT_SEQUENCE, &self.next_sequence.to_le_bytes());
-        let checksum = crc(&out[..at::HEADER_CRC]);
-        put(&mut out, at::HEADER_CRC, &checksum.to_le_bytes());
+        seal(&mut out);
         out
     }
 
     fn parse(dir: &LogDir, bytes: &[u8]) -> Option<Self> {
         let head: &[u8; HEADER] = bytes.try_into().ok()?;
         let header = FileHeader::decode(head);
-        let whole = head.starts_with(FileKind::End.magic())
-            && u32_at(head, at::HEADER_CRC) == crc(&head[..at::HEADER_CRC])
+        let whole = is_whole(FileKind::End, head)
             && header.is_of(&FileHeader::new(dir.stream_id, dir.space, header.first_sequence));
         whole.then(|| Self {
             file: header.first_sequence,

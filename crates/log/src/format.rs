@@ -2,6 +2,7 @@
 
 use crate::granule::{GRANULE_BYTES_MAX, Granule};
 use tapedb_codec::batch;
+use tapedb_codec::bytes::{check_layout, crc32c, crc32c_of_parts, put, u16_at, u32_at, u64_at};
 
 /// Bytes before the first batch of a log file; also the header of index and symbol files.
 pub const FILE_HEADER_BYTES: u64 = 64;
@@ -84,17 +85,6 @@ const _: () = {
     check_layout(&ENTRY_LAYOUT, INDEX_ENTRY_BYTES);
 };
 
-/// No holes and no overlaps, `size` bytes in all.
-const fn check_layout(layout: &[(usize, usize, &str)], size: usize) {
-    let (mut i, mut end) = (0, 0);
-    while i < layout.len() {
-        assert!(layout[i].0 == end);
-        end += layout[i].1;
-        i += 1;
-    }
-    assert!(end == size);
-}
-
 /// The header of a log file: its first 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileHeader {
@@ -136,22 +126,19 @@ impl FileHeader {
     /// Reads the header of a log or symbol file; `None` when it is damaged or missing.
     pub(crate) fn parse(kind: FileKind, bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEADER)?;
-        let whole =
-            bytes.starts_with(kind.magic()) && u32_at(bytes, at::HEADER_CRC) == crc(&bytes[..at::HEADER_CRC]);
-        whole.then(|| Self::decode(bytes))
+        is_whole(kind, bytes).then(|| Self::decode(bytes))
     }
 
     /// The header's bytes for a log or symbol file.
     pub(crate) fn bytes(&self, kind: FileKind) -> [u8; HEADER] {
         let mut out = self.open_bytes(kind);
-        let header_crc = crc(&out[..at::HEADER_CRC]);
-        put(&mut out, at::HEADER_CRC, &header_crc.to_le_bytes());
+        seal(&mut out);
         out
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Self {
         Self {
-            version: u16::from_le_bytes(take(bytes, at::VERSION)),
+            version: u16_at(bytes, at::VERSION),
             space: u32_at(bytes, at::SPACE),
             stream_id: u64_at(bytes, at::STREAM_ID),
             first_sequence: u64_at(bytes, at::FIRST_SEQUENCE),
@@ -170,6 +157,17 @@ impl FileHeader {
         put(&mut out, at::SALT, &self.salt.to_le_bytes());
         out
     }
+}
+
+/// Whether 64 bytes begin with the magic and have the checksum of a header of this kind.
+pub(crate) fn is_whole(kind: FileKind, head: &[u8]) -> bool {
+    head.starts_with(kind.magic()) && u32_at(head, at::HEADER_CRC) == crc32c(&head[..at::HEADER_CRC])
+}
+
+/// Writes the checksum of a header.
+pub(crate) fn seal(head: &mut [u8; HEADER]) {
+    let checksum = crc32c(&head[..at::HEADER_CRC]);
+    put(head, at::HEADER_CRC, &checksum.to_le_bytes());
 }
 
 /// The bytes of an index file for a log file of `log_bytes` bytes. The checksum covers header and entries.
@@ -253,11 +251,7 @@ fn read_entry(file: u64, entry: &[u8; INDEX_ENTRY_BYTES]) -> Granule {
 
 /// Checksum of an index or producers file: of all bytes, with the checksum's own four as zeros.
 pub(crate) fn index_crc(bytes: &[u8]) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    digest.update(&bytes[..at::HEADER_CRC]);
-    digest.update(&[0; 4]);
-    digest.update(&bytes[HEADER..]);
-    digest.finalize() as u32
+    crc32c_of_parts(&[&bytes[..at::HEADER_CRC], &[0; 4], &bytes[HEADER..]])
 }
 
 /// Name of the file that records where a log ended when it was closed.
@@ -291,29 +285,6 @@ fn number_of_name(name: &str, extension: &str) -> Option<u64> {
     let digits = name.strip_suffix(extension)?;
     let ours = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
     ours.then(|| digits.parse().ok()).flatten()
-}
-
-/// CRC-32C (Castagnoli).
-pub(crate) fn crc(bytes: &[u8]) -> u32 {
-    crc_fast::crc32_iscsi(bytes)
-}
-
-pub(crate) fn put(out: &mut [u8], offset: usize, bytes: &[u8]) {
-    out[offset..offset + bytes.len()].copy_from_slice(bytes);
-}
-
-pub(crate) fn take<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(&bytes[offset..offset + N]);
-    out
-}
-
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes(take(bytes, offset))
-}
-
-pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    u64::from_le_bytes(take(bytes, offset))
 }
 
 #[cfg(test)]

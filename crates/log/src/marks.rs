@@ -5,8 +5,9 @@
 //! offset. A sender cannot put it into a body, because it has neither. In a file of version 1 a batch begins with the
 //! magic, and a search accepts less (`search.rs`).
 
-use crate::format::{FILE_HEADER_BYTES, FileHeader, u32_at};
+use crate::format::{FILE_HEADER_BYTES, FileHeader};
 use tapedb_codec::batch::{HEADER_BYTES, MAGIC};
+use tapedb_codec::bytes::u32_at;
 
 /// Bytes of a mark.
 pub(crate) const MARK_BYTES: usize = 4;

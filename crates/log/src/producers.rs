@@ -6,14 +6,14 @@
 use crate::directory::LogDir;
 use crate::error::LogError;
 use crate::format::{
-    FILE_HEADER_BYTES, FileHeader, FileKind, HEADER, PRODUCERS_DRAFT, PRODUCERS_FILE, at, index_crc, put,
-    u32_at, u64_at,
+    FILE_HEADER_BYTES, FileHeader, FileKind, HEADER, PRODUCERS_DRAFT, PRODUCERS_FILE, at, index_crc,
 };
 use crate::storage::{read_all, replace};
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use tapedb_codec::batch::BatchHeader;
+use tapedb_codec::bytes::{put, u32_at, u64_at};
 
 /// Number of producers in the table: those that appended last.
 pub const PRODUCERS_MAX: usize = 4096;

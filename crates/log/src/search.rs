@@ -9,10 +9,11 @@
 //!   gives the length of the damaged batch, so its body is skipped. And a batch must be followed by a batch with the next
 //!   sequence number, by preallocated space, or by the end of the file.
 
-use crate::format::{FILE_HEADER_BYTES, u32_at, u64_at};
+use crate::format::FILE_HEADER_BYTES;
 use crate::marks::{MARK_BYTES, Marks};
 use std::ops::{Range, RangeInclusive};
 use tapedb_codec::batch::{self, BatchError, BatchHeader, HEADER_BYTES, MAX_BATCH_MESSAGES};
+use tapedb_codec::bytes::{u32_at, u64_at};
 
 /// Bytes of bad payloads that one search reads through after checking them: four of the largest batches.
 pub(crate) const SEARCH_BYTES: usize = 4 * batch::MAX_BATCH_BYTES;

@@ -3,7 +3,7 @@
 
 use crate::dictionary::{Dictionary, MAX_SYMBOL_BYTES, MAX_SYMBOLS};
 use crate::error::LogError;
-use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind, crc, put, take, u32_at};
+use crate::format::{FILE_HEADER_BYTES, FileHeader, FileKind};
 use crate::options::Durability;
 use crate::storage::{Storage, StorageFile, read_into};
 use std::collections::HashSet;
@@ -11,6 +11,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
+use tapedb_codec::bytes::{crc32c, put, u16_at, u32_at};
 
 /// The newest format version of symbol files.
 const VERSION: u16 = 1;
@@ -349,7 +350,7 @@ fn encode(first: u32, names: &[&str]) -> Vec<u8> {
         put(&mut entry, 4, &id.to_le_bytes());
         put(&mut entry, 8, &(name.len() as u16).to_le_bytes());
         entry.extend_from_slice(name.as_bytes());
-        let checksum = crc(&entry[4..]);
+        let checksum = crc32c(&entry[4..]);
         put(&mut entry, 0, &checksum.to_le_bytes());
         out.extend_from_slice(&entry);
     }
@@ -376,11 +377,11 @@ fn entry_at<'a>(content: &'a [u8], at: usize, ids: &RangeInclusive<usize>) -> Op
     }
     let covered = content.get(at + 4..at + ENTRY_HEAD + len)?;
     let name = str::from_utf8(&covered[ENTRY_HEAD - 4..]).ok()?;
-    (crc(covered) == u32_at(&head, 0)).then_some((id, name))
+    (crc32c(covered) == u32_at(&head, 0)).then_some((id, name))
 }
 
 fn id_and_len(head: &[u8; ENTRY_HEAD]) -> (u32, usize) {
-    (u32_at(head, 4), usize::from(u16::from_le_bytes(take(head, 8))))
+    (u32_at(head, 4), usize::from(u16_at(head, 8)))
 }
 
 /// Whether bytes after the last readable entry are the first part of an entry, for `id` or for an existing symbol. A torn

@@ -75,7 +75,7 @@ impl<const N: usize> Ascii<N> {
         Ok(Self(padded))
     }
 
-    /// The value of padded bytes as they stand in a row.
+    /// The value of padded bytes, as in a row.
     ///
     /// # Errors
     /// [`AsciiError::Byte`] if they are not valid.
@@ -105,7 +105,7 @@ impl<const N: usize> Ascii<N> {
         Self(bytes)
     }
 
-    /// The same text with room for the longest.
+    /// The same text in the longest type.
     #[inline]
     pub fn widened(self) -> Ascii<{ MAX_ASCII as usize }> {
         let mut wide = [0; MAX_ASCII as usize];

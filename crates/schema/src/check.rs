@@ -6,15 +6,15 @@ use std::fmt::{self, Write};
 use crate::text::{MAX_TEXT_BYTES, RESERVED_TYPE_NAMES, RESERVED_WORDS};
 use crate::{
     Decimal64, EnumType, Field, FieldType, Literal, MAX_ALTERNATIVES, MAX_ARRAY_DEPTH, MAX_ASCII,
-    MAX_ENUM_SYMBOLS, MAX_FIELDS, MAX_NAME_BYTES, MAX_SCALE, MAX_TYPES, RecordType, Schema, SchemaError,
-    TimeOfDay, Timestamp,
+    MAX_ENUM_SYMBOLS, MAX_FIELDS, MAX_NAME_BYTES, MAX_SCALE, MAX_TYPES, RecordType, Scalar, Schema,
+    SchemaError, TimeOfDay, Timestamp,
 };
 
 const PLAIN_NAME: &str = "a letter or '_', then letters, digits and '_', ASCII only";
 const DOTTED_NAME: &str =
     "letters, digits and '_', ASCII only, in parts joined by dots that start with no digit";
 const NOT_RESERVED: &str = "it is a word of the schema language";
-const NOT_IN_HEADER: &str = "every message has it in its header, beside its fields";
+const NOT_IN_HEADER: &str = "every message has it in its header";
 
 /// What a message has besides its fields, by all the names that JSON and CSV give it.
 const HEADER_NAMES: [&str; 4] = ["symbol", "time", "timestamp", "type"];
@@ -111,8 +111,10 @@ fn check_type(place: &str, ty: &FieldType, names: &Names<'_>) -> Result<(), Sche
         ty = &element.ty;
     }
     match ty {
-        FieldType::Ascii(n) => limit(place, "bytes of ascii", usize::from(*n), 1, MAX_ASCII.into()),
-        FieldType::Decimal(scale) => {
+        FieldType::Scalar(Scalar::Ascii(n)) => {
+            limit(place, "bytes of ascii", usize::from(*n), 1, MAX_ASCII.into())
+        }
+        FieldType::Scalar(Scalar::Decimal(scale)) => {
             limit(place, "scale of decimal", usize::from(*scale), 0, MAX_SCALE.into())
         }
         FieldType::Enum(name) if !names.enums.contains_key(name.as_str()) => {
@@ -148,23 +150,29 @@ fn check_literal(literal: &Literal) -> Result<(), String> {
 
 /// `literal` is not null.
 fn check_default(ty: &FieldType, literal: &Literal, names: &Names<'_>) -> Result<(), String> {
-    use FieldType as T;
     match (ty, literal) {
-        (T::Bool, Literal::Bool(_)) | (T::String, Literal::Text(_)) | (T::Decimal64, Literal::Number(_)) => {
-            Ok(())
-        }
-        (T::F32, _) => in_float_range(literal, f32::MAX.into()),
-        (T::F64, _) => in_float_range(literal, f64::MAX),
-        (T::Decimal(scale), _) => literal.scaled(*scale).map(drop),
-        (T::Char, Literal::Text(text)) if text.chars().count() == 1 => Ok(()),
-        (T::Char, Literal::Text(text)) => Err(format!("{text:?} is not one character")),
-        (T::Ascii(n), Literal::Text(text)) => check_ascii(*n, text),
-        (T::Timestamp, Literal::Text(text)) => text.parse::<Timestamp>().map(drop).map_err(|e| e.to_string()),
-        (T::TimeOfDay, Literal::Text(text)) => text.parse::<TimeOfDay>().map(drop).map_err(|e| e.to_string()),
-        (T::Enum(name), Literal::Symbol(symbol)) => match names.enums.get(name.as_str()) {
+        (FieldType::String, Literal::Text(_)) => Ok(()),
+        (FieldType::Enum(name), Literal::Symbol(symbol)) => match names.enums.get(name.as_str()) {
             Some(symbols) if symbols.contains(symbol.as_str()) => Ok(()),
             _ => Err(format!("{name} has no symbol {symbol}")),
         },
+        (FieldType::Scalar(scalar), _) => check_scalar_default(*scalar, literal),
+        _ => Err(format!("{literal} is no {ty}")),
+    }
+}
+
+fn check_scalar_default(ty: Scalar, literal: &Literal) -> Result<(), String> {
+    use Scalar as T;
+    match (ty, literal) {
+        (T::Bool, Literal::Bool(_)) | (T::Decimal64, Literal::Number(_)) => Ok(()),
+        (T::F32, _) => in_float_range(literal, f32::MAX.into()),
+        (T::F64, _) => in_float_range(literal, f64::MAX),
+        (T::Decimal(scale), _) => literal.scaled(scale).map(drop),
+        (T::Char, Literal::Text(text)) if text.chars().count() == 1 => Ok(()),
+        (T::Char, Literal::Text(text)) => Err(format!("{text:?} is not one character")),
+        (T::Ascii(n), Literal::Text(text)) => check_ascii(n, text),
+        (T::Timestamp, Literal::Text(text)) => text.parse::<Timestamp>().map(drop).map_err(|e| e.to_string()),
+        (T::TimeOfDay, Literal::Text(text)) => text.parse::<TimeOfDay>().map(drop).map_err(|e| e.to_string()),
         _ => match integer_range(ty) {
             Some((min, max)) => in_range(literal, min, max),
             None => Err(format!("{literal} is no {ty}")),
@@ -172,18 +180,18 @@ fn check_default(ty: &FieldType, literal: &Literal, names: &Names<'_>) -> Result
     }
 }
 
-/// Range of the types that a whole number may stand for.
-fn integer_range(ty: &FieldType) -> Option<(i128, i128)> {
+/// Range of the types that have whole numbers as defaults.
+fn integer_range(ty: Scalar) -> Option<(i128, i128)> {
     Some(match ty {
-        FieldType::I8 => (i8::MIN.into(), i8::MAX.into()),
-        FieldType::I16 => (i16::MIN.into(), i16::MAX.into()),
-        FieldType::I32 => (i32::MIN.into(), i32::MAX.into()),
-        FieldType::I64 | FieldType::Timestamp => (i64::MIN.into(), i64::MAX.into()),
-        FieldType::U8 => (0, u8::MAX.into()),
-        FieldType::U16 => (0, u16::MAX.into()),
-        FieldType::U32 => (0, u32::MAX.into()),
-        FieldType::U64 => (0, u64::MAX.into()),
-        FieldType::TimeOfDay => (0, TimeOfDay::MAX.nanos().into()),
+        Scalar::I8 => (i8::MIN.into(), i8::MAX.into()),
+        Scalar::I16 => (i16::MIN.into(), i16::MAX.into()),
+        Scalar::I32 => (i32::MIN.into(), i32::MAX.into()),
+        Scalar::I64 | Scalar::Timestamp => (i64::MIN.into(), i64::MAX.into()),
+        Scalar::U8 => (0, u8::MAX.into()),
+        Scalar::U16 => (0, u16::MAX.into()),
+        Scalar::U32 => (0, u32::MAX.into()),
+        Scalar::U64 => (0, u64::MAX.into()),
+        Scalar::TimeOfDay => (0, TimeOfDay::MAX.nanos().into()),
         _ => return None,
     })
 }
@@ -214,8 +222,8 @@ fn check_ascii(n: u8, text: &str) -> Result<(), String> {
     }
 }
 
-/// Refuses records that hold themselves through plain record fields. Records are taken away as long as all they hold is
-/// gone; what stays is on a cycle or leads to one.
+/// Refuses records that hold themselves through plain record fields. Records whose fields hold no remaining record are
+/// removed, repeatedly; the rest is on a cycle or leads to one.
 fn check_finite(schema: &Schema, names: &Names<'_>) -> Result<(), SchemaError> {
     let held: Vec<HashSet<usize>> = schema.records.iter().map(|record| held_records(record, names)).collect();
     let mut holders = vec![Vec::new(); held.len()];
@@ -248,7 +256,7 @@ fn held_records(record: &RecordType, names: &Names<'_>) -> HashSet<usize> {
     alternatives.flatten().filter_map(|name| names.records.get(name.as_str()).copied()).collect()
 }
 
-/// Walks from an open record over open records until one comes again.
+/// Walks from an open record over open records until one repeats.
 fn name_cycle(schema: &Schema, held: &[HashSet<usize>], open: &[usize], start: usize) -> Vec<String> {
     let mut path = vec![start];
     let mut at = start;
@@ -287,7 +295,7 @@ fn is_plain_name(name: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Line breaks and tabs are the only control characters that come back from `///` lines as they went in.
+/// Line breaks and tabs are the only control characters that `///` lines preserve.
 fn check_doc(place: &str, doc: &str) -> Result<(), SchemaError> {
     match doc.chars().find(|&c| c.is_control() && c != '\n' && c != '\t') {
         Some(character) => Err(SchemaError::Doc { place: place.to_string(), character }),
@@ -329,7 +337,7 @@ fn text_bytes(schema: &Schema) -> usize {
         }
     }
     let mut counter = Counter(0);
-    // The only error is the counter's own, which says that it has seen enough.
+    // The only error is the counter's own: the text is too long.
     let _ = write!(counter, "{schema}");
     counter.0
 }

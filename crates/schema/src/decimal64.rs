@@ -2,7 +2,7 @@
 //!
 //! A finite value is `(-1)^sign × coefficient × 10^exponent` with a coefficient of up to sixteen digits and an
 //! exponent of -398 to 369. The exponent is part of the value as written: `1.0` and `1.00` are two encodings of one
-//! number, and both keep their scale through storage and printing.
+//! number, and both have the same scale after storage and printing.
 //!
 //! ```text
 //! small form  s eeeeeeeeee ccc…c (53 bits)        coefficient < 2^53; the two bits after s are not 11
@@ -82,7 +82,7 @@ pub enum DecimalError {
     },
     /// The value at this scale does not fit an `i64`.
     Overflow {
-        /// Digits after the point asked for.
+        /// Requested digits after the point.
         scale: u8,
     },
     /// NaN or infinity where a number is needed.
@@ -130,7 +130,7 @@ impl Decimal64 {
         self.0
     }
 
-    /// `coefficient × 10^exponent`, exactly. The exponent is kept as given where the coefficient fits sixteen digits;
+    /// `coefficient × 10^exponent`, exactly. The exponent stays as given where the coefficient fits sixteen digits;
     /// otherwise as many trailing zeros as necessary are dropped.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ impl Decimal64 {
     }
 
     /// The same value in its canonical form: itself, nearly always. A coefficient over sixteen digits and a NaN's payload
-    /// over fifteen count as zero, as IEEE 754 says; stray bits of infinities and NaNs go.
+    /// over fifteen count as zero, as IEEE 754 defines; stray bits of infinities and NaNs are cleared.
     #[inline]
     pub const fn canonical(self) -> Self {
         if self.is_small() { self } else { self.made_canonical() }
@@ -370,7 +370,7 @@ impl Decimal64 {
         }
     }
 
-    /// The standard says that a coefficient beyond sixteen digits stands for zero.
+    /// By the standard, a coefficient beyond sixteen digits is zero.
     #[cold]
     fn large_magnitude(self) -> Option<(u64, i32)> {
         if !self.is_finite() {
@@ -516,7 +516,7 @@ impl FromStr for Decimal64 {
     }
 }
 
-/// Plain notation with the scale kept; coefficient and exponent (`12E3`) where the exponent is positive or below -24.
+/// Plain notation with the full scale; coefficient and exponent (`12E3`) where the exponent is positive or below -24.
 /// A canonical finite value reads back with identical bits.
 impl fmt::Display for Decimal64 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -569,7 +569,7 @@ fn cmp_magnitudes(a: Decimal64, b: Decimal64) -> Ordering {
     }
     let leading = |coefficient, exponent| digits(coefficient) as i32 + exponent;
     leading(a, a_exponent).cmp(&leading(b, b_exponent)).then_with(|| {
-        // The leading digits stand at the same place, so that the exponents differ by at most fifteen.
+        // The leading digits have the same weight, so that the exponents differ by at most fifteen.
         let shift = |by: i32| 10u128.pow(by.max(0) as u32);
         (u128::from(a) * shift(a_exponent - b_exponent))
             .cmp(&(u128::from(b) * shift(b_exponent - a_exponent)))

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::decimal64::POWERS_OF_TEN;
 use crate::{Decimal64, DecimalError};
 
-/// A decimal with exactly `S` digits after the point, 0 to 18, kept as an `i64` that counts units of 10^-S.
+/// A decimal with exactly `S` digits after the point, 0 to 18, stored as an `i64` that counts units of 10^-S.
 ///
 /// The whole range of `i64` is valid, so that eighteen digits always fit and some numbers of nineteen do too.
 ///

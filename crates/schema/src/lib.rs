@@ -1,12 +1,13 @@
 //! The facts TapeDB stores: record types, their fields and enums, exact decimals, times and short texts.
 //!
-//! This crate knows no bytes of a row, no file and no clock. Everything above it agrees on the types defined here.
+//! This crate has no row layout, no files and no clock. All layers above share the types defined here.
 
 mod ascii;
 mod check;
 mod decimal64;
 mod error;
 mod fixed;
+mod scalar;
 mod text;
 mod time;
 mod types;
@@ -16,6 +17,7 @@ pub use ascii::{Ascii, AsciiError, is_valid_ascii};
 pub use decimal64::{Decimal64, DecimalError};
 pub use error::SchemaError;
 pub use fixed::Fixed;
+pub use scalar::{MAX_ASCII, MAX_SCALE, Scalar};
 pub use text::MAX_TEXT_BYTES;
 pub use time::{TimeError, TimeOfDay, Timestamp};
 pub use types::*;

@@ -1,23 +1,23 @@
 //! The human-readable form of a schema: [`Display`](fmt::Display) prints it, [`FromStr`] reads it.
 //!
 //! For every schema that [`Schema::validate`] accepts, reading the printed text gives an equal schema. Reading never
-//! recurses and looks at most at [`MAX_TEXT_BYTES`], so that hostile text costs an error and nothing else.
+//! recurses and reads at most [`MAX_TEXT_BYTES`], so that hostile text costs only an error.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
 use crate::{
-    Decimal64, ElementType, EnumType, Field, FieldType, Literal, MAX_ARRAY_DEPTH, RecordType, Schema,
+    Decimal64, ElementType, EnumType, Field, FieldType, Literal, MAX_ARRAY_DEPTH, RecordType, Scalar, Schema,
     SchemaError,
 };
 
 /// Longest schema text, in bytes; a schema whose printed text would be longer is not valid.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 
-/// Words with a meaning of their own where a literal may stand; no enum symbol is named like this.
+/// Reserved words in place of a literal: no enum symbol has such a name.
 pub(crate) const RESERVED_WORDS: [&str; 3] = ["null", "true", "false"];
 
-/// Words with a meaning of their own where a type may stand; no enum or record type is named like this.
+/// Reserved words in place of a type: no enum or record type has such a name.
 pub(crate) const RESERVED_TYPE_NAMES: [&str; 22] = [
     "bool",
     "i8",
@@ -67,23 +67,7 @@ impl fmt::Display for Schema {
 impl fmt::Display for FieldType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Bool => "bool",
-            Self::I8 => "i8",
-            Self::I16 => "i16",
-            Self::I32 => "i32",
-            Self::I64 => "i64",
-            Self::U8 => "u8",
-            Self::U16 => "u16",
-            Self::U32 => "u32",
-            Self::U64 => "u64",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::Decimal64 => "decimal64",
-            Self::Decimal(scale) => return write!(f, "decimal(18,{scale})"),
-            Self::Timestamp => "timestamp",
-            Self::TimeOfDay => "time_of_day",
-            Self::Char => "char",
-            Self::Ascii(size) => return write!(f, "ascii({size})"),
+            Self::Scalar(scalar) => return scalar.fmt(f),
             Self::String => "string",
             Self::Binary => "binary",
             Self::Enum(name) => name,
@@ -107,7 +91,7 @@ impl fmt::Display for Literal {
     }
 }
 
-/// Reads a schema text and validates what it says.
+/// Reads and validates a schema text.
 ///
 /// ```
 /// let schema: tapedb_schema::Schema = "message Trade { price: decimal64, size: decimal64? }".parse()?;
@@ -133,8 +117,7 @@ impl FromStr for Schema {
     }
 }
 
-/// Reads a literal as it stands behind the `=` of a field. Whether it fits a field is another matter: see
-/// [`Schema::validate`].
+/// Reads a literal as after the `=` of a field. [`Schema::validate`] checks whether it fits the field.
 ///
 /// ```
 /// use tapedb_schema::Literal;
@@ -174,7 +157,7 @@ fn write_doc(f: &mut fmt::Formatter<'_>, indent: &str, doc: &str) -> fmt::Result
 
 fn write_enum(f: &mut fmt::Formatter<'_>, e: &EnumType) -> fmt::Result {
     write_doc(f, "", &e.doc)?;
-    // Number, " = ", ", " and twenty digits at most: a short enum is known without printing it first.
+    // Number, " = ", ", " and twenty digits at most: this bound finds short enums without printing them.
     let long = e.symbols.iter().map(|(name, number)| name.len() + 5 + decimal_width(*number));
     if e.name.len() + 8 + long.sum::<usize>() <= ENUM_LINE_BYTES {
         let symbols: Vec<_> = e.symbols.iter().map(|(name, number)| format!("{name} = {number}")).collect();
@@ -283,7 +266,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `name: type? = default [alias a, b]`; default and aliases may stand in either order.
+    /// `name: type? = default [alias a, b]`; default and aliases in either order.
     fn field(&mut self, doc: String) -> Parsed<Field> {
         let name = self.name("a field name or '}'")?;
         self.expect(':')?;
@@ -346,27 +329,15 @@ impl<'a> Parser<'a> {
     /// The type that begins with `word`; any word that is no type's is the name of an enum.
     fn plain_type(&mut self, word: &str) -> Parsed<FieldType> {
         Ok(match word {
-            "bool" => FieldType::Bool,
-            "i8" => FieldType::I8,
-            "i16" => FieldType::I16,
-            "i32" => FieldType::I32,
-            "i64" => FieldType::I64,
-            "u8" => FieldType::U8,
-            "u16" => FieldType::U16,
-            "u32" => FieldType::U32,
-            "u64" => FieldType::U64,
-            "f32" => FieldType::F32,
-            "f64" => FieldType::F64,
-            "decimal64" => FieldType::Decimal64,
             "decimal" => self.scaled_decimal()?,
-            "timestamp" => FieldType::Timestamp,
-            "time_of_day" => FieldType::TimeOfDay,
-            "char" => FieldType::Char,
             "ascii" => self.ascii()?,
             "string" => FieldType::String,
             "binary" => FieldType::Binary,
             "record" => FieldType::Record(self.alternatives()?),
-            name => FieldType::Enum(name.to_string()),
+            name => match Scalar::of_name(name) {
+                Some(scalar) => scalar.into(),
+                None => FieldType::Enum(name.to_string()),
+            },
         })
     }
 
@@ -380,14 +351,14 @@ impl<'a> Parser<'a> {
         self.expect(',')?;
         let scale = self.small_number("a scale of 0 to 18")?;
         self.expect(')')?;
-        Ok(FieldType::Decimal(scale))
+        Ok(Scalar::Decimal(scale).into())
     }
 
     fn ascii(&mut self) -> Parsed<FieldType> {
         self.expect('(')?;
         let size = self.small_number("a size of 1 to 16")?;
         self.expect(')')?;
-        Ok(FieldType::Ascii(size))
+        Ok(Scalar::Ascii(size).into())
     }
 
     fn alternatives(&mut self) -> Parsed<Vec<String>> {
@@ -456,7 +427,7 @@ impl<'a> Parser<'a> {
     /// `{1f600}` after `\u`.
     fn unicode_escape(&mut self) -> Option<char> {
         let hex = self.rest().strip_prefix('{')?;
-        // Six digits reach the last character there is; looking no further keeps a long line cheap.
+        // Six digits are enough for every character; a bound limits the cost of a long line.
         let end = hex.bytes().take(7).position(|byte| byte == b'}')?;
         let digits = &hex[..end];
         self.at += end + 2;
@@ -589,7 +560,7 @@ fn doc_text(line: &str) -> Option<&str> {
     Some(text.strip_prefix(' ').unwrap_or(text))
 }
 
-/// The word or the character that stands there, for an error message.
+/// The word or character at this offset, for an error message.
 fn found(rest: &str) -> String {
     let word: String =
         rest.chars().take(32).take_while(|c| c.is_alphanumeric() || "_.+-".contains(*c)).collect();

@@ -39,7 +39,7 @@ pub struct TimeOfDay(i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeError {
-    /// Something else stands where this was expected.
+    /// Something else was found where this was expected.
     Syntax {
         /// Offset of the byte.
         at: usize,

@@ -1,10 +1,10 @@
 //! The schema model: what a stream may hold.
 //!
 //! A [`Schema`] is a list of enums and a list of record types. Types refer to each other by name; [`Schema::validate`]
-//! proves that every name resolves, that every limit holds and that every default fits its field, so that whoever holds
-//! a validated schema may look names up without thinking about failure.
+//! proves that every name resolves, that every limit holds and that every default fits its field, so that
+//! lookups of names in a validated schema cannot fail.
 
-use crate::{Decimal64, SchemaError};
+use crate::{Decimal64, Scalar, SchemaError};
 
 /// Most enums or record types in one schema. A type id is the record's index and fits a `u16`.
 pub const MAX_TYPES: usize = 1024;
@@ -18,48 +18,12 @@ pub const MAX_ALTERNATIVES: usize = 255;
 pub const MAX_NAME_BYTES: usize = 255;
 /// Deepest nesting of `array<…>` in one field's type.
 pub const MAX_ARRAY_DEPTH: usize = 8;
-/// Longest `ascii(n)`, in bytes.
-pub const MAX_ASCII: u8 = 16;
-/// Largest scale of `decimal(18,s)`.
-pub const MAX_SCALE: u8 = 18;
 
 /// What a field holds, without its nullability.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FieldType {
-    /// `bool`, one byte, 0 or 1.
-    Bool,
-    /// `i8`.
-    I8,
-    /// `i16`.
-    I16,
-    /// `i32`.
-    I32,
-    /// `i64`.
-    I64,
-    /// `u8`.
-    U8,
-    /// `u16`.
-    U16,
-    /// `u32`.
-    U32,
-    /// `u64`.
-    U64,
-    /// `f32`, IEEE 754 binary32.
-    F32,
-    /// `f64`, IEEE 754 binary64.
-    F64,
-    /// `decimal64`, IEEE 754-2008 decimal64 in the binary (BID) encoding: exact at any scale, 16 digits.
-    Decimal64,
-    /// `decimal(18,s)`: an `i64` that counts units of 10^-s; `s` is 0 to [`MAX_SCALE`].
-    Decimal(u8),
-    /// `timestamp`: `i64` nanoseconds since the Unix epoch, UTC.
-    Timestamp,
-    /// `time_of_day`: `i64` nanoseconds since midnight, 0 to 86,399,999,999,999.
-    TimeOfDay,
-    /// `char`: one Unicode scalar value in four bytes.
-    Char,
-    /// `ascii(n)`: up to `n` bytes of ASCII, padded with zero bytes; `n` is 1 to [`MAX_ASCII`].
-    Ascii(u8),
+    /// A type whose values have a fixed width.
+    Scalar(Scalar),
     /// `string`: UTF-8 of any length.
     String,
     /// `binary`: bytes of any length.
@@ -120,7 +84,7 @@ impl Literal {
     /// The number times `10^scale`: what a `decimal(18,scale)` holds.
     ///
     /// # Errors
-    /// A sentence that says why it is not a number of that type.
+    /// A sentence: why it is not a number of that type.
     pub fn scaled(&self, scale: u8) -> Result<i64, String> {
         match self {
             Self::Number(number) => number.to_scaled(scale).map_err(|e| e.to_string()),
@@ -170,7 +134,7 @@ pub struct RecordType {
 pub struct EnumType {
     /// Name, unique in the schema among records and enums.
     pub name: String,
-    /// Symbols with the numbers that people and other systems know them by; both unique.
+    /// Symbols with their numbers in other systems; both unique.
     pub symbols: Vec<(String, i64)>,
     /// Text for people.
     pub doc: String,
@@ -211,7 +175,7 @@ impl Schema {
     /// Checks names, references, limits and defaults.
     ///
     /// # Errors
-    /// The first thing found wrong, with the names of the record and field where it stands.
+    /// The first fault, with the names of its record and field.
     pub fn validate(&self) -> Result<(), SchemaError> {
         crate::check::check(self)
     }

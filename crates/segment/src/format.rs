@@ -2,7 +2,8 @@
 
 use crate::column::{take, take_array};
 use crate::error::{Damage, Flaw, Part};
-use crate::head::{Head, crc32c, u16_at, u32_at, u64_at};
+use crate::head::Head;
+use tapedb_codec::bytes::{check_layout, crc32c, u16_at, u32_at, u64_at};
 
 /// The newest format version that this program reads, and the one it writes.
 ///
@@ -63,17 +64,6 @@ const _: () = {
     check_layout(&ENTRY_LAYOUT, ENTRY_BYTES);
     check_layout(&TRAILER_LAYOUT, TRAILER_BYTES);
 };
-
-/// No holes and no overlaps, `size` bytes in all.
-const fn check_layout(layout: &[(usize, usize, &str)], size: usize) {
-    let (mut i, mut end) = (0, 0);
-    while i < layout.len() {
-        assert!(layout[i].0 == end);
-        end += layout[i].1;
-        i += 1;
-    }
-    assert!(end == size);
-}
 
 /// What a segment says about itself at its front.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use crate::error::{Damage, Flaw, Part};
 use std::ops::Range;
+pub(crate) use tapedb_codec::bytes::{crc32c, u16_at, u32_at, u64_at};
 
 /// Bytes of the fixed part of a head.
 pub(crate) const HEAD_BYTES: usize = 80;
@@ -280,26 +281,8 @@ fn key(group: u16, column: u16) -> u32 {
     u32::from(group.wrapping_add(1)) << 16 | u32::from(column)
 }
 
-/// CRC-32C.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
-
 fn put<const N: usize>(out: &mut Vec<u8>, numbers: [u32; N]) {
     numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
-}
-
-/// The number at `at`; 0 where the bytes end before, which callers have excluded.
-pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| u16::from_le_bytes(*chunk))
-}
-
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| u32::from_le_bytes(*chunk))
-}
-
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
 fn check(what: &'static str, need: u64, have: u64, holds: bool) -> Result<(), Damage> {

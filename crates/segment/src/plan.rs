@@ -9,6 +9,7 @@
 
 use tapedb_codec::MAX_DEPTH;
 use tapedb_codec::dynamic::{ItemLayout, Layouts, RecordLayout, TypeLayout};
+use tapedb_schema::Scalar;
 
 /// Records and arrays that begin after this many columns of a record type are kept as bytes.
 pub const COLUMNS_MAX: usize = 1_000;
@@ -302,35 +303,27 @@ impl Maker<'_> {
 
 /// Where the decimals of a record lie if it has nothing else that has to be right.
 fn decimals_of_open(layout: &RecordLayout) -> Option<Vec<u32>> {
-    let is_open = |ty: &TypeLayout| {
-        use TypeLayout::*;
-        matches!(
-            ty,
-            I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | F32 | F64 | Decimal64 | Decimal(_) | Timestamp
-        )
+    let is_open = |ty: &TypeLayout| match ty {
+        TypeLayout::Scalar(scalar) => {
+            !matches!(scalar, Scalar::Bool | Scalar::TimeOfDay | Scalar::Char | Scalar::Ascii(_))
+        }
+        _ => false,
     };
     let open = layout.nullable == 0 && layout.fields.iter().all(|field| is_open(&field.ty));
-    let decimals = layout.fields.iter().filter(|field| field.ty == TypeLayout::Decimal64);
+    let decimals = layout.fields.iter().filter(|field| field.ty == TypeLayout::Scalar(Scalar::Decimal64));
     open.then(|| decimals.map(|field| field.offset as u32).collect())
 }
 
 fn kind_of(ty: &TypeLayout) -> ColumnKind {
-    let signed = matches!(
-        ty,
-        TypeLayout::I8
-            | TypeLayout::I16
-            | TypeLayout::I32
-            | TypeLayout::I64
-            | TypeLayout::Decimal(_)
-            | TypeLayout::Timestamp
-            | TypeLayout::TimeOfDay
-    );
     match ty {
-        TypeLayout::F32 => ColumnKind::F32,
-        TypeLayout::F64 => ColumnKind::F64,
-        TypeLayout::Decimal64 => ColumnKind::Decimal64,
-        TypeLayout::Ascii(width) if *width > 8 => ColumnKind::Ascii(*width),
-        ty => ColumnKind::Int { width: ty.width() as u8, signed },
+        TypeLayout::Scalar(Scalar::F32) => ColumnKind::F32,
+        TypeLayout::Scalar(Scalar::F64) => ColumnKind::F64,
+        TypeLayout::Scalar(Scalar::Decimal64) => ColumnKind::Decimal64,
+        TypeLayout::Scalar(Scalar::Ascii(width)) if *width > 8 => ColumnKind::Ascii(*width),
+        TypeLayout::Scalar(scalar) => {
+            ColumnKind::Int { width: scalar.width() as u8, signed: scalar.is_signed() }
+        }
+        ty => ColumnKind::Int { width: ty.width() as u8, signed: false },
     }
 }
 

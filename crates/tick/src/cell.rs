@@ -8,8 +8,9 @@ use crate::error::TickError;
 use crate::kind::Kind;
 use crate::table::Table;
 use std::collections::HashMap;
+use tapedb_codec::bytes::{u16_at, u32_at, u64_at};
 use tapedb_codec::dynamic::{Layouts, RecordLayout};
-use tapedb_schema::{Decimal64, FieldType, is_valid_ascii};
+use tapedb_schema::{Decimal64, FieldType, Scalar, is_valid_ascii};
 
 /// The word of an enum's null: no ordinal, as long as an enum has fewer symbols.
 const NO_ORDINAL: u64 = 0xffff;
@@ -238,28 +239,31 @@ impl Cell {
 impl Op {
     fn new(ty: &FieldType, kind: Kind, symbols: impl Fn() -> Vec<String>) -> Self {
         match ty {
-            FieldType::Bool => Self::Bool,
-            FieldType::I8 => Self::I8,
-            FieldType::I16 => Self::I16,
-            FieldType::U16 => Self::U16,
-            FieldType::I32 => Self::I32,
-            FieldType::Char => Self::Char,
-            FieldType::U32 => Self::U32,
-            FieldType::I64 | FieldType::U64 | FieldType::Timestamp => Self::I64,
-            FieldType::TimeOfDay => Self::TimeOfDay,
-            FieldType::F32 => Self::F32,
-            FieldType::F64 => Self::F64,
-            FieldType::Decimal64 => Self::Decimal64,
-            FieldType::Decimal(scale) => Self::Decimal(*scale),
-            FieldType::Ascii(width @ ..=8) => Self::Ascii(*width),
-            FieldType::Ascii(width) => Self::LongAscii(*width),
+            FieldType::Scalar(scalar) => match scalar {
+                Scalar::Bool => Self::Bool,
+                Scalar::I8 => Self::I8,
+                Scalar::I16 => Self::I16,
+                Scalar::U16 => Self::U16,
+                Scalar::I32 => Self::I32,
+                Scalar::Char => Self::Char,
+                Scalar::U32 => Self::U32,
+                Scalar::I64 | Scalar::U64 | Scalar::Timestamp => Self::I64,
+                Scalar::TimeOfDay => Self::TimeOfDay,
+                Scalar::F32 => Self::F32,
+                Scalar::F64 => Self::F64,
+                Scalar::Decimal64 => Self::Decimal64,
+                Scalar::Decimal(scale) => Self::Decimal(*scale),
+                Scalar::Ascii(width @ ..=8) => Self::Ascii(*width),
+                Scalar::Ascii(width) => Self::LongAscii(*width),
+                Scalar::U8 => Self::U8,
+            },
             FieldType::Enum(_) => Self::Enum(Enumeration::new(symbols())),
             FieldType::String if kind == Kind::Symbol => Self::Symbol,
             FieldType::String => Self::Text,
             FieldType::Binary if kind == Kind::Guid => Self::Guid,
             FieldType::Binary => Self::Bytes,
             // Tables have no arrays and records.
-            FieldType::U8 | FieldType::Array(_) | FieldType::Record(_) => Self::U8,
+            FieldType::Array(_) | FieldType::Record(_) => Self::U8,
         }
     }
 
@@ -503,24 +507,4 @@ fn ascii_text(word: u64) -> Vec<u8> {
 fn without_zeros(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     &bytes[..end]
-}
-
-#[inline]
-fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
-    bytes.get(offset..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
-}
-
-#[inline]
-fn u16_at(bytes: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes(array_at(bytes, offset))
-}
-
-#[inline]
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes(array_at(bytes, offset))
-}
-
-#[inline]
-pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    u64::from_le_bytes(array_at(bytes, offset))
 }

@@ -4,7 +4,7 @@
 //! for it (a month, a date and a time are all 32-bit integers), the field's documentation says which, in a line such as
 //! `kdb: date`. So the kind goes with the schema wherever the stream goes.
 
-use tapedb_schema::{Field, FieldType};
+use tapedb_schema::{Field, FieldType, Scalar};
 
 /// Days from 1970-01-01 to 2000-01-01, from which kdb+ counts.
 pub const KDB_EPOCH_DAYS: i32 = 10_957;
@@ -124,17 +124,17 @@ impl Kind {
     /// The field that holds a column of this kind, and says so.
     pub fn field(self, name: &str) -> Field {
         let (ty, nullable) = match self {
-            Self::Boolean => (FieldType::Bool, false),
-            Self::Byte => (FieldType::U8, false),
-            Self::Short => (FieldType::I16, true),
+            Self::Boolean => (FieldType::Scalar(Scalar::Bool), false),
+            Self::Byte => (FieldType::Scalar(Scalar::U8), false),
+            Self::Short => (FieldType::Scalar(Scalar::I16), true),
             Self::Int | Self::Month | Self::Date | Self::Minute | Self::Second | Self::Time => {
-                (FieldType::I32, true)
+                (FieldType::Scalar(Scalar::I32), true)
             }
-            Self::Long | Self::Timespan => (FieldType::I64, true),
-            Self::Real => (FieldType::F32, true),
-            Self::Float | Self::Datetime => (FieldType::F64, true),
-            Self::Char => (FieldType::Char, true),
-            Self::Timestamp => (FieldType::Timestamp, true),
+            Self::Long | Self::Timespan => (FieldType::Scalar(Scalar::I64), true),
+            Self::Real => (FieldType::Scalar(Scalar::F32), true),
+            Self::Float | Self::Datetime => (FieldType::Scalar(Scalar::F64), true),
+            Self::Char => (FieldType::Scalar(Scalar::Char), true),
+            Self::Timestamp => (FieldType::Scalar(Scalar::Timestamp), true),
             // The null of these is empty.
             Self::Symbol | Self::Text => (FieldType::String, false),
             Self::Guid | Self::Bytes => (FieldType::Binary, false),
@@ -163,17 +163,17 @@ impl Kind {
     /// What comes next to a field's type.
     fn natural(ty: &FieldType) -> Option<Self> {
         Some(match ty {
-            FieldType::Bool => Self::Boolean,
-            FieldType::U8 => Self::Byte,
-            FieldType::I8 | FieldType::I16 => Self::Short,
-            FieldType::U16 | FieldType::I32 => Self::Int,
-            FieldType::U32 | FieldType::I64 | FieldType::U64 => Self::Long,
-            FieldType::F32 => Self::Real,
-            FieldType::F64 | FieldType::Decimal64 | FieldType::Decimal(_) => Self::Float,
-            FieldType::Timestamp => Self::Timestamp,
-            FieldType::TimeOfDay => Self::Timespan,
-            FieldType::Char => Self::Char,
-            FieldType::Ascii(_) | FieldType::Enum(_) => Self::Symbol,
+            FieldType::Scalar(Scalar::Bool) => Self::Boolean,
+            FieldType::Scalar(Scalar::U8) => Self::Byte,
+            FieldType::Scalar(Scalar::I8 | Scalar::I16) => Self::Short,
+            FieldType::Scalar(Scalar::U16 | Scalar::I32) => Self::Int,
+            FieldType::Scalar(Scalar::U32 | Scalar::I64 | Scalar::U64) => Self::Long,
+            FieldType::Scalar(Scalar::F32) => Self::Real,
+            FieldType::Scalar(Scalar::F64 | Scalar::Decimal64 | Scalar::Decimal(_)) => Self::Float,
+            FieldType::Scalar(Scalar::Timestamp) => Self::Timestamp,
+            FieldType::Scalar(Scalar::TimeOfDay) => Self::Timespan,
+            FieldType::Scalar(Scalar::Char) => Self::Char,
+            FieldType::Scalar(Scalar::Ascii(_)) | FieldType::Enum(_) => Self::Symbol,
             FieldType::String => Self::Text,
             FieldType::Binary => Self::Bytes,
             FieldType::Array(_) | FieldType::Record(_) => return None,
@@ -259,7 +259,7 @@ mod tests {
         let mut field = Kind::Float.field("price");
         field.doc = "What it cost.\nkdb: date".into();
         assert_eq!(Kind::of_field(&field), Some(Kind::Float));
-        field.ty = FieldType::I32;
+        field.ty = FieldType::Scalar(Scalar::I32);
         assert_eq!(Kind::of_field(&field), Some(Kind::Date));
     }
 

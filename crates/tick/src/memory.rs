@@ -268,12 +268,12 @@ fn fill(cell: &Cell, cells: &Cells, lane: &Lane, stage: &Stage, piece: Range<usi
     match lane {
         Lane::W8(to) if is_raw && cell.op.is_raw(8) => {
             for (to, body) in to[at..].iter().zip(bodies()) {
-                to.store(crate::cell::u64_at(body, offset), Ordering::Relaxed);
+                to.store(tapedb_codec::bytes::u64_at(body, offset), Ordering::Relaxed);
             }
         }
         Lane::W4(to) if is_raw && cell.op.is_raw(4) => {
             for (to, body) in to[at..].iter().zip(bodies()) {
-                to.store(crate::cell::u32_at(body, offset), Ordering::Relaxed);
+                to.store(tapedb_codec::bytes::u32_at(body, offset), Ordering::Relaxed);
             }
         }
         Lane::W1(to) if is_raw => {

@@ -5,7 +5,7 @@
 
 use crate::error::TickError;
 use crate::kind::Kind;
-use tapedb_schema::{EnumType, FieldType, RecordType, Schema};
+use tapedb_schema::{EnumType, FieldType, RecordType, Scalar, Schema};
 
 /// Name of every table's first column.
 pub const TIME: &str = "time";
@@ -165,7 +165,7 @@ fn time_line(kind: Kind) -> String {
 fn time_column(record: &RecordType) -> ColumnDef {
     let named = record.doc.lines().find_map(|line| Kind::of_doc(line.trim().strip_prefix(TIME)?));
     let kind = named.filter(|kind| kind.is_time()).unwrap_or(Kind::Timestamp);
-    ColumnDef { name: TIME.into(), ty: FieldType::Timestamp, nullable: false, kind }
+    ColumnDef { name: TIME.into(), ty: FieldType::Scalar(Scalar::Timestamp), nullable: false, kind }
 }
 
 fn sym_column() -> ColumnDef {

@@ -1,7 +1,7 @@
 //! Writes Rust types for schemas: the source of [`crate::generated`].
 
 use std::fmt::Write;
-use tapedb_schema::{ElementType, EnumType, Field, FieldType, RecordType, Schema};
+use tapedb_schema::{ElementType, EnumType, Field, FieldType, RecordType, Scalar, Schema};
 
 const HEAD: &str = "\
 //! Rust types for the sample schemas. Not written by hand: `generate.rs` makes them, and
@@ -75,23 +75,25 @@ impl<'a> Module<'a> {
 
     fn rust_type(&mut self, ty: &'a FieldType) -> String {
         match ty {
-            FieldType::Bool => "bool".into(),
-            FieldType::I8 => "i8".into(),
-            FieldType::I16 => "i16".into(),
-            FieldType::I32 => "i32".into(),
-            FieldType::I64 => "i64".into(),
-            FieldType::U8 => "u8".into(),
-            FieldType::U16 => "u16".into(),
-            FieldType::U32 => "u32".into(),
-            FieldType::U64 => "u64".into(),
-            FieldType::F32 => "f32".into(),
-            FieldType::F64 => "f64".into(),
-            FieldType::Decimal64 => "Decimal64".into(),
-            FieldType::Decimal(scale) => format!("Fixed<{scale}>"),
-            FieldType::Timestamp => "Timestamp".into(),
-            FieldType::TimeOfDay => "TimeOfDay".into(),
-            FieldType::Char => "char".into(),
-            FieldType::Ascii(width) => format!("Ascii<{width}>"),
+            FieldType::Scalar(scalar) => match scalar {
+                Scalar::Bool => "bool".into(),
+                Scalar::I8 => "i8".into(),
+                Scalar::I16 => "i16".into(),
+                Scalar::I32 => "i32".into(),
+                Scalar::I64 => "i64".into(),
+                Scalar::U8 => "u8".into(),
+                Scalar::U16 => "u16".into(),
+                Scalar::U32 => "u32".into(),
+                Scalar::U64 => "u64".into(),
+                Scalar::F32 => "f32".into(),
+                Scalar::F64 => "f64".into(),
+                Scalar::Decimal64 => "Decimal64".into(),
+                Scalar::Decimal(scale) => format!("Fixed<{scale}>"),
+                Scalar::Timestamp => "Timestamp".into(),
+                Scalar::TimeOfDay => "TimeOfDay".into(),
+                Scalar::Char => "char".into(),
+                Scalar::Ascii(width) => format!("Ascii<{width}>"),
+            },
             FieldType::String => "String".into(),
             FieldType::Binary => "Binary".into(),
             FieldType::Enum(name) => {

@@ -2,7 +2,7 @@
 
 use tapedb_schema::{
     Decimal64, ElementType, EnumType, Field, FieldType, Literal, MAX_ARRAY_DEPTH, MAX_ASCII, MAX_SCALE,
-    RecordType, Schema, TimeOfDay, Timestamp,
+    RecordType, Scalar, Schema, TimeOfDay, Timestamp,
 };
 
 /// A valid schema that depends on nothing but the seed: enums, nested, polymorphic and recursive records, arrays,
@@ -92,23 +92,23 @@ impl Maker {
     /// Nested records are among the first `reach`.
     fn field_type(&mut self, kind: usize, reach: usize, depth: usize) -> FieldType {
         match kind {
-            0 => FieldType::Bool,
-            1 => FieldType::I8,
-            2 => FieldType::I16,
-            3 => FieldType::I32,
-            4 => FieldType::I64,
-            5 => FieldType::U8,
-            6 => FieldType::U16,
-            7 => FieldType::U32,
-            8 => FieldType::U64,
-            9 => FieldType::F32,
-            10 => FieldType::F64,
-            11 => FieldType::Decimal64,
-            12 => FieldType::Decimal(self.random.below(usize::from(MAX_SCALE) + 1) as u8),
-            13 => FieldType::Timestamp,
-            14 => FieldType::TimeOfDay,
-            15 => FieldType::Char,
-            16 => FieldType::Ascii(1 + self.random.below(MAX_ASCII.into()) as u8),
+            0 => Scalar::Bool.into(),
+            1 => Scalar::I8.into(),
+            2 => Scalar::I16.into(),
+            3 => Scalar::I32.into(),
+            4 => Scalar::I64.into(),
+            5 => Scalar::U8.into(),
+            6 => Scalar::U16.into(),
+            7 => Scalar::U32.into(),
+            8 => Scalar::U64.into(),
+            9 => Scalar::F32.into(),
+            10 => Scalar::F64.into(),
+            11 => Scalar::Decimal64.into(),
+            12 => Scalar::Decimal(self.random.below(usize::from(MAX_SCALE) + 1) as u8).into(),
+            13 => Scalar::Timestamp.into(),
+            14 => Scalar::TimeOfDay.into(),
+            15 => Scalar::Char.into(),
+            16 => Scalar::Ascii(1 + self.random.below(MAX_ASCII.into()) as u8).into(),
             17 => FieldType::String,
             18 => FieldType::Binary,
             19 => FieldType::Enum(self.enums[self.random.below(self.enums.len())].name.clone()),
@@ -137,26 +137,28 @@ impl Maker {
         }
         let bits = self.random.next_u64();
         Some(match ty {
-            FieldType::Bool => Literal::Bool(bits & 1 == 1),
-            FieldType::I8 => whole(i128::from(bits as i8)),
-            FieldType::I16 => whole(i128::from(bits as i16)),
-            FieldType::I32 => whole(i128::from(bits as i32)),
-            FieldType::I64 => whole(i128::from(bits as i64)),
-            FieldType::U8 => whole(i128::from(bits as u8)),
-            FieldType::U16 => whole(i128::from(bits as u16)),
-            FieldType::U32 => whole(i128::from(bits as u32)),
-            FieldType::U64 => whole(i128::from(bits)),
-            FieldType::F32 | FieldType::F64 | FieldType::Decimal64 => decimal(bits, 12),
-            FieldType::Decimal(scale) => decimal(bits, *scale),
-            FieldType::Timestamp if bits & 1 == 1 => whole(i128::from(bits as i64)),
-            FieldType::Timestamp => Literal::Text(Timestamp(bits as i64).to_string()),
-            FieldType::TimeOfDay => {
-                Literal::Text(TimeOfDay::from_nanos((bits >> 18) as i64).unwrap_or_default().to_string())
-            }
-            FieldType::Char => Literal::Text(text(bits, 1)),
-            FieldType::Ascii(n) => {
-                Literal::Text("\"AZ~ \\x\n7\tq\"' 09z"[..usize::from(*n).min(16)].to_string())
-            }
+            FieldType::Scalar(scalar) => match scalar {
+                Scalar::Bool => Literal::Bool(bits & 1 == 1),
+                Scalar::I8 => whole(i128::from(bits as i8)),
+                Scalar::I16 => whole(i128::from(bits as i16)),
+                Scalar::I32 => whole(i128::from(bits as i32)),
+                Scalar::I64 => whole(i128::from(bits as i64)),
+                Scalar::U8 => whole(i128::from(bits as u8)),
+                Scalar::U16 => whole(i128::from(bits as u16)),
+                Scalar::U32 => whole(i128::from(bits as u32)),
+                Scalar::U64 => whole(i128::from(bits)),
+                Scalar::F32 | Scalar::F64 | Scalar::Decimal64 => decimal(bits, 12),
+                Scalar::Decimal(scale) => decimal(bits, *scale),
+                Scalar::Timestamp if bits & 1 == 1 => whole(i128::from(bits as i64)),
+                Scalar::Timestamp => Literal::Text(Timestamp(bits as i64).to_string()),
+                Scalar::TimeOfDay => {
+                    Literal::Text(TimeOfDay::from_nanos((bits >> 18) as i64).unwrap_or_default().to_string())
+                }
+                Scalar::Char => Literal::Text(text(bits, 1)),
+                Scalar::Ascii(n) => {
+                    Literal::Text("\"AZ~ \\x\n7\tq\"' 09z"[..usize::from(*n).min(16)].to_string())
+                }
+            },
             FieldType::String => Literal::Text(text(bits, (bits >> 60) as usize)),
             FieldType::Enum(name) => Literal::Symbol(self.symbol(name, bits)?),
             FieldType::Binary | FieldType::Array(_) | FieldType::Record(_) => return None,

@@ -5,7 +5,7 @@ use crate::blocks::Message;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 use tapedb_codec::dynamic::{Layouts, RecordValue, TypeLayout, Value};
-use tapedb_schema::{Ascii, Decimal64, Timestamp};
+use tapedb_schema::{Ascii, Decimal64, Scalar, Timestamp};
 use tapedb_segment::RowHeader;
 use tapedb_segment::trials::{Column, Random};
 
@@ -167,24 +167,26 @@ impl Maker<'_> {
 
     fn scalar(&mut self, ty: &TypeLayout, number: i64, mode: usize) -> Value {
         match ty {
-            TypeLayout::Bool => Value::Bool(number & 1 == 1),
-            TypeLayout::I8 => Value::Int((number as i8).into()),
-            TypeLayout::I16 => Value::Int((number as i16).into()),
-            TypeLayout::I32 => Value::Int((number as i32).into()),
-            TypeLayout::I64 => Value::Int(self.followed(number, mode)),
-            TypeLayout::U8 => Value::UInt((number as u8).into()),
-            TypeLayout::U16 => Value::UInt((number as u16).into()),
-            TypeLayout::U32 => Value::UInt((number as u32).into()),
-            TypeLayout::U64 => Value::UInt(self.followed(number, mode) as u64),
-            TypeLayout::F32 if mode < 4 => Value::F32((number % 1_000_000) as f32 / 100.0),
-            TypeLayout::F32 => Value::F32(f32::from_bits(number as u32)),
-            TypeLayout::F64 => Value::F64(self.float(number, mode)),
-            TypeLayout::Decimal64 => Value::Decimal(self.decimal(number, mode)),
-            TypeLayout::Decimal(scale) => Value::Scaled(number, *scale),
-            TypeLayout::Timestamp => Value::Timestamp(Timestamp(self.followed(number, mode))),
-            TypeLayout::TimeOfDay => Value::TimeOfDay(Timestamp(number).time_of_day()),
-            TypeLayout::Char => Value::Char(char::from_u32(number as u32 % 0x11_0000).unwrap_or('x')),
-            TypeLayout::Ascii(width) => Value::Ascii(ascii(number, (*width).into())),
+            TypeLayout::Scalar(scalar) => match scalar {
+                Scalar::Bool => Value::Bool(number & 1 == 1),
+                Scalar::I8 => Value::Int((number as i8).into()),
+                Scalar::I16 => Value::Int((number as i16).into()),
+                Scalar::I32 => Value::Int((number as i32).into()),
+                Scalar::I64 => Value::Int(self.followed(number, mode)),
+                Scalar::U8 => Value::UInt((number as u8).into()),
+                Scalar::U16 => Value::UInt((number as u16).into()),
+                Scalar::U32 => Value::UInt((number as u32).into()),
+                Scalar::U64 => Value::UInt(self.followed(number, mode) as u64),
+                Scalar::F32 if mode < 4 => Value::F32((number % 1_000_000) as f32 / 100.0),
+                Scalar::F32 => Value::F32(f32::from_bits(number as u32)),
+                Scalar::F64 => Value::F64(self.float(number, mode)),
+                Scalar::Decimal64 => Value::Decimal(self.decimal(number, mode)),
+                Scalar::Decimal(scale) => Value::Scaled(number, *scale),
+                Scalar::Timestamp => Value::Timestamp(Timestamp(self.followed(number, mode))),
+                Scalar::TimeOfDay => Value::TimeOfDay(Timestamp(number).time_of_day()),
+                Scalar::Char => Value::Char(char::from_u32(number as u32 % 0x11_0000).unwrap_or('x')),
+                Scalar::Ascii(width) => Value::Ascii(ascii(number, (*width).into())),
+            },
             TypeLayout::Enum { symbols, .. } => Value::Enum((number as u64 % *symbols as u64) as u16),
             TypeLayout::String => Value::Text(text(number, mode)),
             TypeLayout::Binary => Value::Binary(text(number, mode).into_bytes()),

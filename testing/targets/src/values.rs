@@ -2,7 +2,7 @@
 
 use crate::sample::SplitMix64;
 use tapedb_codec::dynamic::{Layouts, RecordValue, TypeLayout, Value};
-use tapedb_schema::{Ascii, Decimal64, Timestamp};
+use tapedb_schema::{Ascii, Decimal64, Scalar, Timestamp};
 
 /// Below this depth what may be null is null and what may be empty is empty.
 const DEPTH_MAX: u32 = 4;
@@ -82,28 +82,30 @@ impl<'a> Values<'a> {
     fn scalar(&mut self, ty: &TypeLayout) -> Value {
         let bits = self.bits();
         match ty {
-            TypeLayout::Bool => Value::Bool(bits & 1 == 1),
-            TypeLayout::I8 => Value::Int((bits as i8).into()),
-            TypeLayout::I16 => Value::Int((bits as i16).into()),
-            TypeLayout::I32 => Value::Int((bits as i32).into()),
-            TypeLayout::I64 => Value::Int(bits as i64),
-            TypeLayout::U8 => Value::UInt((bits as u8).into()),
-            TypeLayout::U16 => Value::UInt((bits as u16).into()),
-            TypeLayout::U32 => Value::UInt((bits as u32).into()),
-            TypeLayout::U64 => Value::UInt(bits),
-            // JSON knows one NaN.
-            TypeLayout::F32 => {
-                Value::F32(Some(f32::from_bits(bits as u32)).filter(|x| !x.is_nan()).unwrap_or(f32::NAN))
-            }
-            TypeLayout::F64 => {
-                Value::F64(Some(f64::from_bits(bits)).filter(|x| !x.is_nan()).unwrap_or(f64::NAN))
-            }
-            TypeLayout::Decimal64 => Value::Decimal(self.decimal(bits)),
-            TypeLayout::Decimal(scale) => Value::Scaled(bits as i64, *scale),
-            TypeLayout::Timestamp => Value::Timestamp(Timestamp(bits as i64)),
-            TypeLayout::TimeOfDay => Value::TimeOfDay(Timestamp(bits as i64).time_of_day()),
-            TypeLayout::Char => Value::Char(char::from_u32(bits as u32 % 0x11_0000).unwrap_or('\u{ffff}')),
-            TypeLayout::Ascii(width) => Value::Ascii(ascii(bits, usize::from(*width))),
+            TypeLayout::Scalar(scalar) => match scalar {
+                Scalar::Bool => Value::Bool(bits & 1 == 1),
+                Scalar::I8 => Value::Int((bits as i8).into()),
+                Scalar::I16 => Value::Int((bits as i16).into()),
+                Scalar::I32 => Value::Int((bits as i32).into()),
+                Scalar::I64 => Value::Int(bits as i64),
+                Scalar::U8 => Value::UInt((bits as u8).into()),
+                Scalar::U16 => Value::UInt((bits as u16).into()),
+                Scalar::U32 => Value::UInt((bits as u32).into()),
+                Scalar::U64 => Value::UInt(bits),
+                // JSON knows one NaN.
+                Scalar::F32 => {
+                    Value::F32(Some(f32::from_bits(bits as u32)).filter(|x| !x.is_nan()).unwrap_or(f32::NAN))
+                }
+                Scalar::F64 => {
+                    Value::F64(Some(f64::from_bits(bits)).filter(|x| !x.is_nan()).unwrap_or(f64::NAN))
+                }
+                Scalar::Decimal64 => Value::Decimal(self.decimal(bits)),
+                Scalar::Decimal(scale) => Value::Scaled(bits as i64, *scale),
+                Scalar::Timestamp => Value::Timestamp(Timestamp(bits as i64)),
+                Scalar::TimeOfDay => Value::TimeOfDay(Timestamp(bits as i64).time_of_day()),
+                Scalar::Char => Value::Char(char::from_u32(bits as u32 % 0x11_0000).unwrap_or('\u{ffff}')),
+                Scalar::Ascii(width) => Value::Ascii(ascii(bits, usize::from(*width))),
+            },
             TypeLayout::Enum { symbols, .. } => Value::Enum((bits % *symbols as u64) as u16),
             TypeLayout::String => Value::Text(text(bits)),
             TypeLayout::Binary => Value::Binary(bits.to_le_bytes()[..(bits % 9) as usize].into()),

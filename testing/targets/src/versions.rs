@@ -5,7 +5,7 @@
 
 use crate::sample::{self, SplitMix64};
 use tapedb_codec::dynamic::{Layouts, RecordValue, Value};
-use tapedb_schema::{Decimal64, ElementType, Field, FieldType, Literal, RecordType, Schema};
+use tapedb_schema::{Decimal64, ElementType, Field, FieldType, Literal, RecordType, Scalar, Schema};
 
 /// Most changes between two versions, of which some come to nothing.
 const CHANGES_MAX: usize = 12;
@@ -129,15 +129,18 @@ fn or_null(nullable: bool, value: Result<Value, Lost>) -> Result<Value, Lost> {
 /// A scalar as the reading type holds it; `None` if it cannot.
 fn scalar(to: &FieldType, value: &Value) -> Option<Value> {
     use FieldType as T;
+    use Scalar as S;
     Some(match (value, to) {
-        (Value::Int(x), T::Decimal64) => Value::Decimal(x.to_string().parse().ok()?),
-        (Value::UInt(x), T::Decimal64) => Value::Decimal(x.to_string().parse().ok()?),
-        (Value::Int(x), T::Decimal(scale)) => scaled(i128::from(*x), 0, *scale)?,
-        (Value::UInt(x), T::Decimal(scale)) => scaled(i128::from(*x), 0, *scale)?,
-        (Value::UInt(x), T::I16 | T::I32 | T::I64) => Value::Int(*x as i64),
-        (Value::Scaled(x, had), T::Decimal(scale)) => scaled(i128::from(*x), *had, *scale)?,
-        (Value::Scaled(x, had), T::Decimal64) => Value::Decimal(Decimal64::from_scaled(*x, *had).ok()?),
-        (Value::F32(x), T::F64) => Value::F64(f64::from(*x)),
+        (Value::Int(x), T::Scalar(S::Decimal64)) => Value::Decimal(x.to_string().parse().ok()?),
+        (Value::UInt(x), T::Scalar(S::Decimal64)) => Value::Decimal(x.to_string().parse().ok()?),
+        (Value::Int(x), T::Scalar(S::Decimal(scale))) => scaled(i128::from(*x), 0, *scale)?,
+        (Value::UInt(x), T::Scalar(S::Decimal(scale))) => scaled(i128::from(*x), 0, *scale)?,
+        (Value::UInt(x), T::Scalar(S::I16 | S::I32 | S::I64)) => Value::Int(*x as i64),
+        (Value::Scaled(x, had), T::Scalar(S::Decimal(scale))) => scaled(i128::from(*x), *had, *scale)?,
+        (Value::Scaled(x, had), T::Scalar(S::Decimal64)) => {
+            Value::Decimal(Decimal64::from_scaled(*x, *had).ok()?)
+        }
+        (Value::F32(x), T::Scalar(S::F64)) => Value::F64(f64::from(*x)),
         (Value::Ascii(x), T::String) => Value::Text(x.as_str().into()),
         (Value::Char(x), T::String) => Value::Text(x.to_string()),
         (value, _) => value.clone(),
@@ -228,12 +231,12 @@ impl Change {
 
     fn add_field(&mut self, record: usize) {
         let (ty, nullable, default) = match self.random.below(8) {
-            0 => (FieldType::U32, false, Some(Literal::Number(Decimal64::ZERO))),
+            0 => (Scalar::U32.into(), false, Some(Literal::Number(Decimal64::ZERO))),
             1 => (FieldType::String, false, Some(Literal::Text("added".into()))),
-            2 => (FieldType::Decimal64, true, "1.50".parse().ok().map(Literal::Number)),
-            3 => (FieldType::Bool, false, Some(Literal::Bool(true))),
-            4 => (FieldType::Ascii(4), true, None),
-            5 => (array(FieldType::I16), true, None),
+            2 => (Scalar::Decimal64.into(), true, "1.50".parse().ok().map(Literal::Number)),
+            3 => (Scalar::Bool.into(), false, Some(Literal::Bool(true))),
+            4 => (Scalar::Ascii(4).into(), true, None),
+            5 => (array(Scalar::I16.into()), true, None),
             6 => (FieldType::Record(vec![self.schema.records[record].name.clone()]), true, None),
             _ => (FieldType::Binary, true, Some(Literal::Null)),
         };
@@ -346,8 +349,9 @@ fn array(ty: FieldType) -> FieldType {
 }
 
 fn wider(ty: &FieldType, random: &mut SplitMix64) -> Option<FieldType> {
-    use FieldType as T;
-    let choices: &[FieldType] = match ty {
+    use Scalar as T;
+    let FieldType::Scalar(scalar) = *ty else { return None };
+    let scalars: &[Scalar] = match scalar {
         T::I8 => &[T::I16, T::I32, T::I64, T::Decimal64, T::Decimal(3)],
         T::I16 => &[T::I32, T::I64, T::Decimal64, T::Decimal(5)],
         T::I32 => &[T::I64, T::Decimal64, T::Decimal(9)],
@@ -357,11 +361,13 @@ fn wider(ty: &FieldType, random: &mut SplitMix64) -> Option<FieldType> {
         T::U32 => &[T::U64, T::I64, T::Decimal64, T::Decimal(10)],
         T::U64 => &[T::Decimal64, T::Decimal(0), T::Decimal(1)],
         T::F32 => &[T::F64],
-        T::Decimal(scale) if *scale < 18 => &[T::Decimal64, T::Decimal(*scale + 1), T::Decimal(18)],
+        T::Decimal(scale) if scale < 18 => &[T::Decimal64, T::Decimal(scale + 1), T::Decimal(18)],
         T::Decimal(_) => &[T::Decimal64],
-        T::Ascii(size) if *size < 16 => &[T::String, T::Ascii(*size + 1), T::Ascii(16)],
-        T::Ascii(_) | T::Char => &[T::String],
+        T::Ascii(size) if size < 16 => &[T::Ascii(size + 1), T::Ascii(16)],
+        T::Ascii(_) | T::Char => &[],
         _ => return None,
     };
+    let text = matches!(scalar, T::Ascii(_) | T::Char).then_some(FieldType::String);
+    let choices: Vec<FieldType> = text.into_iter().chain(scalars.iter().map(|&to| to.into())).collect();
     Some(choices[random.below(choices.len())].clone())
 }

@@ -1,4 +1,4 @@
-//! Batches whose rows are alike: what a writer has to know of them, without finding each row.
+//! Batches whose rows are alike: what a writer needs of them, without finding each row.
 
 use super::{BatchHeader, HEADER_BYTES};
 
@@ -13,7 +13,7 @@ pub struct Alike {
 
 impl Alike {
     /// Checks the columns of a batch whose header was parsed. `None` where rows differ in type or length, and where anything
-    /// is wrong: [`Rows::load_parsed`](super::Rows::load_parsed) says what. `Some` only where that would succeed.
+    /// is wrong: [`Rows::load_parsed`](super::Rows::load_parsed) reports what. `Some` only where that would succeed.
     pub fn of(header: &BatchHeader, batch: &[u8]) -> Option<Self> {
         if header.type_width != 0 || header.length_width != 0 || batch.len() != header.batch_bytes() {
             return None;
@@ -48,7 +48,7 @@ fn times_agree(header: &BatchHeader, times: &[u8]) -> bool {
 fn order_of<const N: usize>(column: &[u8], delta: impl Fn([u8; N]) -> u64) -> (bool, u64) {
     let cells = column.as_chunks::<N>().0;
     let later = cells.get(1..).unwrap_or_default();
-    // Counted, not asked for with `all`: a loop without an exit is vectorised.
+    // Counted, not tested with `all`: a loop without an exit is vectorised.
     let is_sorted = cells.iter().zip(later).map(|(&a, &b)| u32::from(delta(b) < delta(a))).sum::<u32>() == 0;
     let latest = match is_sorted {
         true => cells.last().map(|&cell| delta(cell)),

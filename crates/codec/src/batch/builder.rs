@@ -1,9 +1,9 @@
 //! Makes batches: collects rows, then writes header, columns and bodies.
 
-use super::header::crc;
 use super::{
     BatchHeader, FLAG_SORTED, HEADER_BYTES, KIND_ROWS, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_MESSAGE_BYTES,
 };
+use crate::bytes::crc32c;
 use std::convert::Infallible;
 use std::fmt;
 
@@ -154,7 +154,7 @@ impl BatchBuilder {
         out.reserve(header.payload_len as usize);
         self.write_columns(&header, out);
         out.extend_from_slice(&self.bodies);
-        header.payload_crc = crc(&out[start + HEADER_BYTES..]);
+        header.payload_crc = crc32c(&out[start + HEADER_BYTES..]);
         if let Some(place) = out[start..].first_chunk_mut() {
             header.write(place);
         }
@@ -228,7 +228,7 @@ impl Ranges {
         ranges
     }
 
-    /// The header these ranges ask for; payload, schema version and sequence are still open.
+    /// The header for these ranges; payload, schema version and sequence are still open.
     fn header(&self) -> BatchHeader {
         let (symbol_width, symbol_const) = width_and_const(self.symbol);
         let (length_width, length_const) = width_and_const(self.length);

@@ -4,9 +4,10 @@ use super::{
     BatchError, FLAG_SORTED, HEADER_BYTES, KIND_ROWS, MAGIC, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES,
     MAX_MESSAGE_BYTES,
 };
+use crate::bytes::{check_layout, crc32c, put, u16_at, u32_at, u64_at};
 use std::ops::Range;
 
-/// What a batch says about itself: the decoded header. `magic` and `header_crc` are not kept: reading checks
+/// The decoded header of a batch. `magic` and `header_crc` are not fields: reading checks
 /// them, writing makes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchHeader {
@@ -42,9 +43,9 @@ pub struct BatchHeader {
     pub length_const: u32,
     /// Type id of every row when there is no type column, else 0.
     pub type_const: u16,
-    /// Who made the batch: a random number for as long as it numbers its batches; 0 for nobody in particular.
+    /// The producer of the batch: a random number, the same as long as it numbers its batches; 0 for no producer.
     pub producer: u64,
-    /// The producer's own number of the batch, counted from 1: by it a batch that is sent again is known. 0 beside no
+    /// The producer's own number of the batch, from 1 on, by which a batch that is sent again is recognized. 0 without a
     /// producer.
     pub producer_number: u64,
 }
@@ -101,19 +102,18 @@ pub(super) const LAYOUT: [(usize, usize, &str); 22] = [
     (HEADER_BYTES, 0, "payload"),
 ];
 
-// No holes, and every number aligned to its size.
 const _: () = {
+    check_layout(&LAYOUT, HEADER_BYTES);
+    // Every number is aligned to its size.
     let mut i = 0;
     while i + 1 < LAYOUT.len() {
-        let (offset, bytes, _) = LAYOUT[i];
-        assert!(offset + bytes == LAYOUT[i + 1].0);
-        assert!(offset % bytes == 0);
+        assert!(LAYOUT[i].0.is_multiple_of(LAYOUT[i].1));
         i += 1;
     }
 };
 
 impl BatchHeader {
-    /// Reads the header at the start of `bytes`, which may go on past it, and checks everything that can be
+    /// Reads the header at the start of `bytes`, which may be longer, and checks everything that can be
     /// checked without the payload: magic, checksum, limits, that the columns fit `payload_len`, reserved
     /// bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, BatchError> {
@@ -126,15 +126,14 @@ impl BatchHeader {
         Self::parse_stored(bytes)
     }
 
-    /// [`parse`](Self::parse) of a batch as it lies in a log file, where its first four bytes are not the magic but the
-    /// mark of its place (`docs/format/log.md`): they are not looked at. For bytes of which it is known that a batch
-    /// begins there.
+    /// [`parse`](Self::parse) of a batch as in a log file, where its first four bytes are not the magic but the mark of its
+    /// offset (`docs/format/log.md`): they are not checked. For bytes where a batch is expected.
     #[inline]
     pub fn parse_stored(bytes: &[u8]) -> Result<Self, BatchError> {
         let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(BatchError::Truncated { offset: 0, need: HEADER_BYTES, have: bytes.len() });
         };
-        let (need, have) = (crc(&bytes[at::PAYLOAD_LEN..]), u32_at(bytes, at::HEADER_CRC));
+        let (need, have) = (crc32c(&bytes[at::PAYLOAD_LEN..]), u32_at(bytes, at::HEADER_CRC));
         if need != have {
             return Err(BatchError::HeaderChecksum { need, have });
         }
@@ -174,7 +173,7 @@ impl BatchHeader {
         put(out, at::TYPE_CONST, &self.type_const.to_le_bytes());
         put(out, at::PRODUCER, &self.producer.to_le_bytes());
         put(out, at::PRODUCER_NUMBER, &self.producer_number.to_le_bytes());
-        let header_crc = crc(&out[at::PAYLOAD_LEN..]);
+        let header_crc = crc32c(&out[at::PAYLOAD_LEN..]);
         put(out, at::HEADER_CRC, &header_crc.to_le_bytes());
     }
 
@@ -258,7 +257,7 @@ impl BatchHeader {
         known(self.type_width, at::TYPE_WIDTH, "type_width", &[0, 1, 2], "0, 1 or 2")?;
         known(self.length_width, at::LENGTH_WIDTH, "length_width", &[0, 1, 2, 4], "0, 1, 2 or 4")?;
         let unused = |width: u8, offset, field, value: u32| {
-            rule(width == 0 || value == 0, offset, field, "0 beside its column", value.into())
+            rule(width == 0 || value == 0, offset, field, "0 with its column", value.into())
         };
         unused(self.symbol_width, at::SYMBOL_CONST, "symbol_const", self.symbol_const)?;
         unused(self.length_width, at::LENGTH_CONST, "length_const", self.length_const)?;
@@ -274,7 +273,7 @@ impl BatchHeader {
         Ok(())
     }
 
-    /// Columns and, where their length is known, bodies against `payload_len`.
+    /// Columns and, where their length is constant, bodies against `payload_len`.
     fn check_layout(&self) -> Result<(), BatchError> {
         let (columns, payload) = (self.column_bytes(), self.payload_len as usize);
         let wrong = |need| {
@@ -305,7 +304,7 @@ pub fn verify_payload(header: &BatchHeader, payload: &[u8]) -> Result<(), BatchE
     if have > need {
         return Err(BatchError::Trailing { offset: HEADER_BYTES + need, have: have - need });
     }
-    let (need, have) = (crc(payload), header.payload_crc);
+    let (need, have) = (crc32c(payload), header.payload_crc);
     if need != have {
         return Err(BatchError::PayloadChecksum { need, have });
     }
@@ -313,7 +312,7 @@ pub fn verify_payload(header: &BatchHeader, payload: &[u8]) -> Result<(), BatchE
 }
 
 /// Reads the header of the batch at the start of `bytes` and checks header and payload by checksum. `bytes`
-/// may go on past the batch: it ends at [`BatchHeader::batch_bytes`].
+/// may be longer than the batch, which ends at [`BatchHeader::batch_bytes`].
 pub fn check(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
     let header = BatchHeader::parse(bytes)?;
     let end = header.batch_bytes().min(bytes.len());
@@ -321,7 +320,7 @@ pub fn check(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
     Ok(header)
 }
 
-/// [`check`] of a batch as it lies in a log file: see [`BatchHeader::parse_stored`].
+/// [`check`] of a batch as in a log file: see [`BatchHeader::parse_stored`].
 pub fn check_stored(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
     let header = BatchHeader::parse_stored(bytes)?;
     let end = header.batch_bytes().min(bytes.len());
@@ -329,7 +328,7 @@ pub fn check_stored(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
     Ok(header)
 }
 
-/// Sets the first four bytes of a batch, which no checksum covers: to the mark of its place in a log file, or back to
+/// Sets the first four bytes of a batch, which no checksum covers: to the mark of its offset in a log file, or back to
 /// [`MAGIC`]. Does nothing to fewer than four bytes.
 #[inline]
 pub fn assign_mark(batch: &mut [u8], mark: u32) {
@@ -348,7 +347,7 @@ pub fn assign_sequence(batch: &mut [u8], first_sequence: u64) -> Result<(), Batc
         return Err(BatchError::Truncated { offset: 0, need: HEADER_BYTES, have });
     };
     put(header, at::FIRST_SEQUENCE, &first_sequence.to_le_bytes());
-    let header_crc = crc(&header[at::PAYLOAD_LEN..]);
+    let header_crc = crc32c(&header[at::PAYLOAD_LEN..]);
     put(header, at::HEADER_CRC, &header_crc.to_le_bytes());
     Ok(())
 }
@@ -364,34 +363,7 @@ pub fn assign_producer(batch: &mut [u8], producer: u64, number: u64) -> Result<(
     };
     put(header, at::PRODUCER, &producer.to_le_bytes());
     put(header, at::PRODUCER_NUMBER, &number.to_le_bytes());
-    let header_crc = crc(&header[at::PAYLOAD_LEN..]);
+    let header_crc = crc32c(&header[at::PAYLOAD_LEN..]);
     put(header, at::HEADER_CRC, &header_crc.to_le_bytes());
     Ok(())
-}
-
-/// CRC-32C (Castagnoli), as everywhere in TapeDB's files.
-pub(super) fn crc(bytes: &[u8]) -> u32 {
-    crc_fast::crc32_iscsi(bytes)
-}
-
-fn put(out: &mut [u8; HEADER_BYTES], offset: usize, bytes: &[u8]) {
-    out[offset..offset + bytes.len()].copy_from_slice(bytes);
-}
-
-fn take<const N: usize>(b: &[u8; HEADER_BYTES], offset: usize) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(&b[offset..offset + N]);
-    out
-}
-
-fn u16_at(b: &[u8; HEADER_BYTES], offset: usize) -> u16 {
-    u16::from_le_bytes(take(b, offset))
-}
-
-fn u32_at(b: &[u8; HEADER_BYTES], offset: usize) -> u32 {
-    u32::from_le_bytes(take(b, offset))
-}
-
-fn u64_at(b: &[u8; HEADER_BYTES], offset: usize) -> u64 {
-    u64::from_le_bytes(take(b, offset))
 }

@@ -247,7 +247,7 @@ fn widen_times<const N: usize>(
     let cells = column.as_chunks::<N>().0;
     times.extend(cells.iter().map(|&c| base.wrapping_add_unsigned(delta(c))));
     let later = cells.get(1..).unwrap_or_default();
-    // Counted, not asked for with `all`: a loop without an exit is vectorised.
+    // Counted, not tested with `all`: a loop without an exit is vectorised.
     cells.iter().zip(later).map(|(&a, &b)| u32::from(delta(b) < delta(a))).sum::<u32>() == 0
 }
 

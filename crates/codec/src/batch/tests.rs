@@ -89,7 +89,7 @@ proptest! {
         prop_assert!(rows.load(&bytes).is_err() && rows.is_empty());
     }
 
-    /// Headers with right checksums and wrong contents: the checks behind the checksum.
+    /// Headers with right checksums and wrong contents: the checks after the checksum.
     #[test]
     fn hostile_headers_never_panic(
         messages in messages(),

@@ -27,8 +27,8 @@ impl Layouts {
         self.check_body(layout, body, 0, 0)
     }
 
-    /// Whether bodies of one record type, one behind the other, are all right, where that can be told at a glance: bodies of
-    /// fixed width. `false`: [`Layouts::check`] knows.
+    /// Whether adjacent bodies of one record type are all valid, by a quick test for bodies of fixed width. `false`:
+    /// [`Layouts::check`] decides.
     pub fn are_right(&self, type_id: u16, bodies: &[u8]) -> bool {
         let Ok(layout) = self.record(type_id) else { return false };
         let Some(tests) = layout.tests.as_ref().filter(|_| layout.is_plain()) else { return false };
@@ -231,7 +231,7 @@ fn check_null(op: &Op, body: &[u8]) -> Result<(), DecodeError> {
     check_zero(&body[at..at + usize::from(op.width)], at)
 }
 
-/// Bits of the null bitmap behind the last nullable field are zero.
+/// Bits of the null bitmap after the last nullable field are zero.
 #[cold]
 fn check_unused_bits(layout: &RecordLayout, body: &[u8], at: usize) -> Result<(), DecodeError> {
     let (byte, used) = (layout.nullable / 8, layout.nullable % 8);

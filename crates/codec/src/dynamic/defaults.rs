@@ -3,10 +3,10 @@
 use super::layouts::{Layouts, TypeLayout};
 use super::value::Value;
 use super::write::{EncodeError, need};
-use tapedb_schema::{Ascii, Literal, Timestamp};
+use tapedb_schema::{Ascii, Literal, Scalar, Timestamp};
 
 impl Layouts {
-    /// The value that a field takes where nothing says otherwise: its default, or null.
+    /// The value of a field that is left out: its default, or null.
     ///
     /// # Errors
     /// For a field that has no default and cannot be null.
@@ -26,21 +26,7 @@ impl Layouts {
     fn value_of(&self, ty: &TypeLayout, literal: &Literal) -> Option<Value> {
         use TypeLayout as T;
         Some(match (ty, literal) {
-            (T::Bool, Literal::Bool(x)) => Value::Bool(*x),
-            (T::I8 | T::I16 | T::I32 | T::I64, number) => Value::Int(number.integer()?.try_into().ok()?),
-            (T::U8 | T::U16 | T::U32 | T::U64, number) => Value::UInt(number.integer()?.try_into().ok()?),
-            // By way of the text: a decimal rounded to f64 and then to f32 may be rounded twice.
-            (T::F32, number) => Value::F32(number.to_string().parse().ok()?),
-            (T::F64, number) => Value::F64(number.float()?),
-            (T::Decimal64, Literal::Number(x)) => Value::Decimal(*x),
-            (T::Decimal64, Literal::Integer(x)) => Value::Decimal(x.to_string().parse().ok()?),
-            (T::Decimal(scale), number) => Value::Scaled(number.scaled(*scale).ok()?, *scale),
-            (T::Timestamp, Literal::Text(x)) => Value::Timestamp(x.parse().ok()?),
-            (T::Timestamp, number) => Value::Timestamp(Timestamp(number.integer()?.try_into().ok()?)),
-            (T::TimeOfDay, Literal::Text(x)) => Value::TimeOfDay(x.parse().ok()?),
-            (T::TimeOfDay, number) => Value::TimeOfDay(number.integer()?.to_string().parse().ok()?),
-            (T::Char, Literal::Text(x)) => Value::Char(x.chars().next()?),
-            (T::Ascii(_), Literal::Text(x)) => Value::Ascii(Ascii::new(x).ok()?),
+            (T::Scalar(scalar), literal) => scalar_of(*scalar, literal)?,
             (T::String, Literal::Text(x)) => Value::Text(x.clone()),
             (T::Enum { index, .. }, Literal::Symbol(x)) => {
                 Value::Enum(self.schema().enums[*index].ordinal(x)?)
@@ -48,6 +34,30 @@ impl Layouts {
             _ => return None,
         })
     }
+}
+
+fn scalar_of(ty: Scalar, literal: &Literal) -> Option<Value> {
+    use Scalar as T;
+    Some(match (ty, literal) {
+        (T::Bool, Literal::Bool(x)) => Value::Bool(*x),
+        (integer, number) if integer.is_integer() && integer.is_signed() => {
+            Value::Int(number.integer()?.try_into().ok()?)
+        }
+        (integer, number) if integer.is_integer() => Value::UInt(number.integer()?.try_into().ok()?),
+        // By way of the text: a decimal rounded to f64 and then to f32 may be rounded twice.
+        (T::F32, number) => Value::F32(number.to_string().parse().ok()?),
+        (T::F64, number) => Value::F64(number.float()?),
+        (T::Decimal64, Literal::Number(x)) => Value::Decimal(*x),
+        (T::Decimal64, Literal::Integer(x)) => Value::Decimal(x.to_string().parse().ok()?),
+        (T::Decimal(scale), number) => Value::Scaled(number.scaled(scale).ok()?, scale),
+        (T::Timestamp, Literal::Text(x)) => Value::Timestamp(x.parse().ok()?),
+        (T::Timestamp, number) => Value::Timestamp(Timestamp(number.integer()?.try_into().ok()?)),
+        (T::TimeOfDay, Literal::Text(x)) => Value::TimeOfDay(x.parse().ok()?),
+        (T::TimeOfDay, number) => Value::TimeOfDay(number.integer()?.to_string().parse().ok()?),
+        (T::Char, Literal::Text(x)) => Value::Char(x.chars().next()?),
+        (T::Ascii(_), Literal::Text(x)) => Value::Ascii(Ascii::new(x).ok()?),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::write::{EncodeError, need};
 use crate::layout::MAX_DEPTH;
 use serde_json::{Map, Value as Json};
 use std::str::FromStr;
-use tapedb_schema::{Ascii, TimeOfDay, TimeUnit, Timestamp};
+use tapedb_schema::{Ascii, Scalar, TimeOfDay, TimeUnit, Timestamp};
 
 /// How the bare numbers of times are read, in JSON and in texts of digits alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,7 +47,7 @@ impl Layouts {
         self.message_from_json_with(text, BareTimes::Nanos)
     }
 
-    /// [`Layouts::message_from_json`], with bare numbers of times, in the header and in fields, read as told.
+    /// [`Layouts::message_from_json`], with a stated unit for bare numbers of times, in the header and in fields.
     ///
     /// # Errors
     /// As [`Layouts::from_json`].
@@ -152,29 +152,7 @@ impl Reader<'_> {
     fn value(&self, ty: &TypeLayout, json: &Json, depth: u32) -> Result<Value, EncodeError> {
         let bad = || EncodeError::new(need(ty), kind(json));
         Ok(match (ty, json) {
-            (TypeLayout::Bool, Json::Bool(x)) => Value::Bool(*x),
-            (TypeLayout::I8 | TypeLayout::I16 | TypeLayout::I32 | TypeLayout::I64, Json::Number(x)) => {
-                Value::Int(x.as_i64().ok_or_else(bad)?)
-            }
-            (TypeLayout::U8 | TypeLayout::U16 | TypeLayout::U32 | TypeLayout::U64, Json::Number(x)) => {
-                Value::UInt(x.as_u64().ok_or_else(bad)?)
-            }
-            (TypeLayout::F32, json) => Value::F32(float(json).ok_or_else(bad)?),
-            (TypeLayout::F64, json) => Value::F64(float(json).ok_or_else(bad)?),
-            (TypeLayout::Decimal64, Json::String(x)) => Value::Decimal(x.parse().map_err(|_| bad())?),
-            (TypeLayout::Decimal64, Json::Number(x)) => {
-                Value::Decimal(x.to_string().parse().map_err(|_| bad())?)
-            }
-            (TypeLayout::Decimal(scale), Json::String(x)) => scaled(x, *scale).ok_or_else(bad)?,
-            (TypeLayout::Decimal(scale), Json::Number(x)) => {
-                scaled(&x.to_string(), *scale).ok_or_else(bad)?
-            }
-            (TypeLayout::Timestamp, json) => Value::Timestamp(self.time(json)?),
-            (TypeLayout::TimeOfDay, Json::String(x)) => {
-                Value::TimeOfDay(self.time_of_day(x)?.ok_or_else(bad)?)
-            }
-            (TypeLayout::Char, Json::String(x)) => Value::Char(single(x).ok_or_else(bad)?),
-            (TypeLayout::Ascii(_), Json::String(x)) => Value::Ascii(Ascii::new(x).map_err(|_| bad())?),
+            (TypeLayout::Scalar(scalar), json) => self.scalar(*scalar, json)?,
             (TypeLayout::String, Json::String(x)) => Value::Text(x.clone()),
             (TypeLayout::Binary, Json::String(x)) => Value::Binary(hexadecimal(x).ok_or_else(bad)?),
             (TypeLayout::Enum { index, .. }, Json::String(x)) => self.symbol(*index, x)?,
@@ -182,6 +160,29 @@ impl Reader<'_> {
             (TypeLayout::Record(types), Json::Object(object)) => {
                 Value::Record(self.record(object, types, &[], depth + 1)?)
             }
+            _ => return Err(bad()),
+        })
+    }
+
+    fn scalar(&self, ty: Scalar, json: &Json) -> Result<Value, EncodeError> {
+        use Scalar as S;
+        let bad = || EncodeError::new(need(&TypeLayout::Scalar(ty)), kind(json));
+        Ok(match (ty, json) {
+            (S::Bool, Json::Bool(x)) => Value::Bool(*x),
+            (integer, Json::Number(x)) if integer.is_integer() && integer.is_signed() => {
+                Value::Int(x.as_i64().ok_or_else(bad)?)
+            }
+            (integer, Json::Number(x)) if integer.is_integer() => Value::UInt(x.as_u64().ok_or_else(bad)?),
+            (S::F32, json) => Value::F32(float(json).ok_or_else(bad)?),
+            (S::F64, json) => Value::F64(float(json).ok_or_else(bad)?),
+            (S::Decimal64, Json::String(x)) => Value::Decimal(x.parse().map_err(|_| bad())?),
+            (S::Decimal64, Json::Number(x)) => Value::Decimal(x.to_string().parse().map_err(|_| bad())?),
+            (S::Decimal(scale), Json::String(x)) => scaled(x, scale).ok_or_else(bad)?,
+            (S::Decimal(scale), Json::Number(x)) => scaled(&x.to_string(), scale).ok_or_else(bad)?,
+            (S::Timestamp, json) => Value::Timestamp(self.time(json)?),
+            (S::TimeOfDay, Json::String(x)) => Value::TimeOfDay(self.time_of_day(x)?.ok_or_else(bad)?),
+            (S::Char, Json::String(x)) => Value::Char(single(x).ok_or_else(bad)?),
+            (S::Ascii(_), Json::String(x)) => Value::Ascii(Ascii::new(x).map_err(|_| bad())?),
             _ => return Err(bad()),
         })
     }
@@ -223,7 +224,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A time of day; bare numbers count what they are told to count. Where nothing is told, those that could count seconds,
+    /// A time of day; bare numbers have the stated unit. Without one, those that could count seconds,
     /// milliseconds or microseconds are refused.
     fn time_of_day(&self, text: &str) -> Result<Option<TimeOfDay>, EncodeError> {
         if let (true, BareTimes::In(unit)) = (is_bare(text), self.times) {
@@ -377,7 +378,7 @@ mod tests {
             }
         }
         assert!(read("7").unwrap_err().ends_with("in nanoseconds is 1970-01-01T00:00:00.000000007Z"));
-        // A text says what it is, however old.
+        // A text has no unit, however old.
         assert_eq!(read("\"1970-01-01\"").unwrap(), "1970-01-01T00:00:00Z");
         assert_eq!(time("7", BareTimes::Nanos).unwrap(), "1970-01-01T00:00:00.000000007Z");
     }

@@ -1,10 +1,10 @@
-//! A schema prepared for work: where each field of each record type lies.
+//! A prepared schema: the offset of each field of each record type.
 
 use super::op::{NEAR, Op};
 use super::test::Test;
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
 use crate::layout::END_WIDTH;
-use tapedb_schema::{FieldType, Literal, RecordType, Schema, SchemaError};
+use tapedb_schema::{FieldType, Literal, RecordType, Scalar, Schema, SchemaError};
 
 /// A valid schema with the row layout of each of its record types.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub struct Layouts {
     records: Vec<RecordLayout>,
 }
 
-/// Where the fields of one record type lie.
+/// The layout of one record type.
 #[derive(Debug, Clone)]
 pub struct RecordLayout {
     /// Name of the record type.
@@ -36,14 +36,14 @@ pub struct RecordLayout {
     pub(super) runs: Vec<usize>,
     /// The fixed-width fields' checks as one comparison each; none if the fixed part is shorter than a word.
     pub(super) tests: Option<Vec<Test>>,
-    /// Bits behind the last nullable field in its byte of the null bitmap, where that is among the first eight.
+    /// Bits after the last nullable field in its byte of the null bitmap, where that is among the first eight.
     pub(super) unused: u64,
     /// The bits of the null bitmap, where all bodies are right that have the fixed part and none of these: there are no others,
     /// and every bit pattern of a field is a value.
     pub(super) open: Option<u64>,
 }
 
-/// Where one field lies.
+/// The layout of one field.
 #[derive(Debug, Clone)]
 pub struct FieldLayout {
     /// Name of the field.
@@ -56,7 +56,7 @@ pub struct FieldLayout {
     pub width: usize,
     /// Its bit in the null bitmap, if it may be null.
     pub null_bit: Option<usize>,
-    /// Slot of the variable field before it, whose end is this one's start; `None`: starts behind the fixed part.
+    /// Slot of the variable field before it, whose end is this one's start; `None`: starts after the fixed part.
     pub before: Option<usize>,
     /// Whether its default is something else than null: JSON that leaves the field out means that default, so a null
     /// must be written.
@@ -67,23 +67,8 @@ pub struct FieldLayout {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // The variants are those of `FieldType`.
 pub enum TypeLayout {
-    Bool,
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-    F32,
-    F64,
-    Decimal64,
-    Decimal(u8),
-    Timestamp,
-    TimeOfDay,
-    Char,
-    Ascii(u8),
+    /// A type of fixed width.
+    Scalar(Scalar),
     String,
     Binary,
     /// Index of the enum in the schema, width of an ordinal, number of symbols.
@@ -205,7 +190,7 @@ impl RecordLayout {
         }
         let ops: Vec<Op> = fields.iter().enumerate().map(|(i, field)| Op::of_field(i, field)).collect();
         let mut runs: Vec<usize> = ops.split(|op| op.code.is_variable()).map(<[Op]>::len).collect();
-        // What is behind the last variable field is whatever is left.
+        // The rest after the last variable field.
         runs.pop();
         let tests = Test::of_fields(&ops, offset);
         let is_open =
@@ -262,23 +247,7 @@ impl TypeLayout {
     /// Resolves a type of a valid schema.
     fn new(schema: &Schema, ty: &FieldType) -> Self {
         match ty {
-            FieldType::Bool => Self::Bool,
-            FieldType::I8 => Self::I8,
-            FieldType::I16 => Self::I16,
-            FieldType::I32 => Self::I32,
-            FieldType::I64 => Self::I64,
-            FieldType::U8 => Self::U8,
-            FieldType::U16 => Self::U16,
-            FieldType::U32 => Self::U32,
-            FieldType::U64 => Self::U64,
-            FieldType::F32 => Self::F32,
-            FieldType::F64 => Self::F64,
-            FieldType::Decimal64 => Self::Decimal64,
-            FieldType::Decimal(scale) => Self::Decimal(*scale),
-            FieldType::Timestamp => Self::Timestamp,
-            FieldType::TimeOfDay => Self::TimeOfDay,
-            FieldType::Char => Self::Char,
-            FieldType::Ascii(width) => Self::Ascii(*width),
+            FieldType::Scalar(scalar) => Self::Scalar(*scalar),
             FieldType::String => Self::String,
             FieldType::Binary => Self::Binary,
             FieldType::Enum(name) => {
@@ -300,12 +269,7 @@ impl TypeLayout {
     /// Bytes of the slot.
     pub fn width(&self) -> usize {
         match self {
-            Self::Bool | Self::I8 | Self::U8 => 1,
-            Self::I16 | Self::U16 => 2,
-            Self::I32 | Self::U32 | Self::F32 | Self::Char => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-            Self::Decimal64 | Self::Decimal(_) | Self::Timestamp | Self::TimeOfDay => 8,
-            Self::Ascii(width) => usize::from(*width),
+            Self::Scalar(scalar) => scalar.width(),
             Self::Enum { width, .. } => *width,
             Self::String | Self::Binary | Self::Array(_) | Self::Record(_) => END_WIDTH,
         }
@@ -366,7 +330,7 @@ pub(super) fn item_extent(op: &Op, rest: &[u8], at: usize) -> Result<(usize, usi
     Ok((0, width))
 }
 
-/// Finds the records in an array. Neighbours are mostly of one type, so the last one is remembered.
+/// Finds the records in an array. Neighbours are mostly of one type, so the last one is cached.
 #[derive(Clone, Copy)]
 pub(super) struct Alternatives<'a> {
     layouts: &'a Layouts,
@@ -383,7 +347,7 @@ pub(super) struct Alternatives<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Found<'a> {
     pub layout: &'a RecordLayout,
-    /// Bytes in front of the body: the tag, or the zero byte that stands for a record without fields.
+    /// Bytes before the body: the tag, or the zero byte for a record without fields.
     pub skip: usize,
     /// Bytes of the item.
     pub extent: usize,

@@ -1,6 +1,6 @@
-//! The interpreted codec: messages of a schema that is known only at run time.
+//! The interpreted codec: messages of a schema that is only available at run time.
 //!
-//! [`Layouts`] is a schema prepared for work: where each field of each record type lies. It validates bodies, views
+//! [`Layouts`] is a prepared schema: the offset of each field of each record type. It validates bodies, views
 //! them in place ([`RecordRef`]), reads them into owned values ([`RecordValue`]), writes owned values back, and speaks
 //! canonical JSON. It writes the same bytes as the derives.
 //!

@@ -1,14 +1,15 @@
-//! What the interpreter runs: one small instruction for each field, made from the schema once.
+//! The interpreter's instructions: a small one for each field, made from the schema once.
 //!
 //! Names, boxes and type trees stay in [`FieldLayout`](super::FieldLayout); the loops over a record's fields touch only
 //! these, one after the other.
 
 use super::layouts::{FieldLayout, TypeLayout};
+use tapedb_schema::Scalar;
 
 /// How to read and write one field, or the items of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Op {
-    /// The field's bit in the first eight bytes of the null bitmap; zero if it cannot be null, or lies further on.
+    /// The field's bit in the first eight bytes of the null bitmap; zero if it cannot be null, or has a later one.
     pub mask: u64,
     /// Offset of the slot in the fixed part; zero for items.
     pub offset: u32,
@@ -27,7 +28,7 @@ pub(super) struct Op {
     pub code: Code,
 }
 
-/// Which type; several for one where their width makes a constant.
+/// The operation. Types whose width makes a constant have one for each width; enums of 8 and 16 bits, for example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Code {
@@ -63,7 +64,7 @@ pub(super) enum Code {
 /// The null bit of what cannot be null.
 pub(super) const NEVER: u16 = u16::MAX;
 
-/// Nullable fields whose bits are at hand in one word.
+/// Nullable fields whose bits are in one word.
 pub(super) const NEAR: usize = 64;
 
 impl Op {
@@ -85,7 +86,7 @@ impl Op {
             TypeLayout::Enum { index, symbols, .. } => (*index, *symbols),
             _ => (0, 1),
         };
-        let scale = if let TypeLayout::Decimal(scale) = ty { *scale } else { 0 };
+        let scale = if let TypeLayout::Scalar(Scalar::Decimal(scale)) = ty { *scale } else { 0 };
         Self {
             mask: 0,
             offset: 0,
@@ -103,24 +104,26 @@ impl Op {
 impl Code {
     fn of(ty: &TypeLayout) -> Self {
         match ty {
-            TypeLayout::Bool => Self::Bool,
-            TypeLayout::I8 => Self::I8,
-            TypeLayout::I16 => Self::I16,
-            TypeLayout::I32 => Self::I32,
-            TypeLayout::I64 => Self::I64,
-            TypeLayout::U8 => Self::U8,
-            TypeLayout::U16 => Self::U16,
-            TypeLayout::U32 => Self::U32,
-            TypeLayout::U64 => Self::U64,
-            TypeLayout::F32 => Self::F32,
-            TypeLayout::F64 => Self::F64,
-            TypeLayout::Decimal64 => Self::Decimal64,
-            TypeLayout::Decimal(_) => Self::Scaled,
-            TypeLayout::Timestamp => Self::Timestamp,
-            TypeLayout::TimeOfDay => Self::TimeOfDay,
-            TypeLayout::Char => Self::Char,
-            TypeLayout::Ascii(8) => Self::Ascii8,
-            TypeLayout::Ascii(_) => Self::Ascii,
+            TypeLayout::Scalar(scalar) => match scalar {
+                Scalar::Bool => Self::Bool,
+                Scalar::I8 => Self::I8,
+                Scalar::I16 => Self::I16,
+                Scalar::I32 => Self::I32,
+                Scalar::I64 => Self::I64,
+                Scalar::U8 => Self::U8,
+                Scalar::U16 => Self::U16,
+                Scalar::U32 => Self::U32,
+                Scalar::U64 => Self::U64,
+                Scalar::F32 => Self::F32,
+                Scalar::F64 => Self::F64,
+                Scalar::Decimal64 => Self::Decimal64,
+                Scalar::Decimal(_) => Self::Scaled,
+                Scalar::Timestamp => Self::Timestamp,
+                Scalar::TimeOfDay => Self::TimeOfDay,
+                Scalar::Char => Self::Char,
+                Scalar::Ascii(8) => Self::Ascii8,
+                Scalar::Ascii(_) => Self::Ascii,
+            },
             TypeLayout::Enum { width: 1, .. } => Self::Enum8,
             TypeLayout::Enum { .. } => Self::Enum16,
             TypeLayout::String => Self::Text,

@@ -1,4 +1,4 @@
-//! Reading bodies into owned values that are reused: checked as far as safety and types ask, in one pass.
+//! Reading bodies into owned values that are reused: checked as far as safety and types need, in one pass.
 
 use super::check::{content_end, enum_of, fits};
 use super::layouts::{
@@ -24,7 +24,7 @@ impl Layouts {
         Ok(value)
     }
 
-    /// Replaces `value` by the record whose body is `body`, reusing what `value` has allocated.
+    /// Replaces `value` by the record whose body is `body`, reusing the allocations of `value`.
     ///
     /// # Errors
     /// As [`Layouts::decode`]; `value` then holds a mixture, valid but meaningless.

@@ -1,4 +1,4 @@
-//! Values read in place: fields are decoded when they are asked for, nothing is copied or allocated.
+//! Values read in place: fields are decoded on access, nothing is copied or allocated.
 //!
 //! Bytes have been validated before a [`RecordRef`] exists. On bytes that were not (see [`Layouts::view_trusted`])
 //! accessors may panic or give wrong values; memory stays safe.
@@ -81,7 +81,7 @@ impl<'a> AsciiRef<'a> {
     }
 }
 
-/// An enum's value in place: an ordinal, and its symbol for those who ask.
+/// An enum's value in place: an ordinal, and its symbol on request.
 #[derive(Clone, Copy)]
 pub struct EnumRef<'a> {
     layouts: &'a Layouts,
@@ -114,7 +114,7 @@ impl Layouts {
         self.view_trusted(type_id, body)
     }
 
-    /// Views a body that is known to be valid: encoded by this process, or validated before.
+    /// Views a valid body: encoded by this process, or validated before.
     ///
     /// # Errors
     /// When there is no such type, or the body is shorter than its fixed part.
@@ -192,7 +192,7 @@ impl<'a> RecordRef<'a> {
         self.layout.fields.iter().zip(self.values())
     }
 
-    /// The variable value whose content lies there.
+    /// The variable value with this content.
     #[inline(always)]
     fn variable(&self, op: &Op, start: usize, end: usize) -> ValueRef<'a> {
         let content = self.body.get(start..end).unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! Any field of up to eight bytes lies within some eight bytes of the fixed part. With all other bits masked away, a
 //! null must be zero, a `bool` or an ordinal must not be above the greatest, a `decimal64` must not be above the
-//! greatest whose form is beyond doubt. What fails is not wrong yet: it gets the exact check.
+//! greatest whose form is certain. A value that fails is not wrong yet: it gets the exact check.
 
 use super::op::{Code, NEAR, NEVER, Nulls, Op, load};
 use tapedb_schema::{TimeOfDay, is_valid_ascii};
@@ -12,7 +12,7 @@ use tapedb_schema::{TimeOfDay, is_valid_ascii};
 pub(super) struct Test {
     /// The field's bit in the null bitmap's first eight bytes, as in [`Op::mask`].
     pub mask: u64,
-    /// Where the word lies that holds the field.
+    /// Offset of the word that holds the field.
     pub offset: u32,
     /// The field's bits in the word.
     pub slot: u64,
@@ -28,7 +28,7 @@ pub(super) struct Test {
 const WORD: usize = 8;
 
 impl Test {
-    /// The tests of all fields of fixed width; `fixed` is the length of the fixed part. None if they would say nothing:
+    /// The tests of all fields of fixed width; `fixed` is the length of the fixed part. None if they would test nothing:
     /// when the fixed part is shorter than a word, or there are more nullable fields than a word has bits.
     pub fn of_fields(ops: &[Op], fixed: usize) -> Option<Vec<Self>> {
         let far = ops.iter().any(|op| op.bit != NEVER && usize::from(op.bit) >= NEAR);
@@ -38,7 +38,7 @@ impl Test {
         Some(ops.iter().filter(|op| !op.code.is_variable()).flat_map(Self::of_field).flatten().collect())
     }
 
-    /// Whether there is nothing to look at but a null.
+    /// Whether only a null needs a test.
     pub fn is_open(&self) -> bool {
         self.limit == u64::MAX
     }
@@ -70,13 +70,13 @@ impl Test {
         !doubts
     }
 
-    /// One test, or two of which the second sees the bytes behind the first eight.
+    /// One test, or two: the second is of the bytes after the first eight.
     fn of_field(op: &Op) -> [Option<Self>; 2] {
         let width = usize::from(op.width);
         let offset = op.offset as usize;
         let first = Self::of_bytes(op, offset, width.min(WORD));
         let second = (width > WORD).then(|| Self::of_bytes(op, offset + WORD, width - WORD));
-        // Nothing to look at: every bit pattern is a value and there is no null.
+        // Nothing to test: every bit pattern is a value and there is no null.
         [Some(first).filter(|test| test.limit != u64::MAX || op.bit != NEVER), second]
     }
 
@@ -113,7 +113,7 @@ mod tests {
     use crate::DecodeErrorKind as Kind;
     use crate::dynamic::{Layouts, Value};
 
-    /// Each field at each place in its word: behind 0 to 8 bytes.
+    /// Each field at each offset in its word: after 0 to 8 bytes.
     fn layouts(field: &str) -> impl Iterator<Item = (usize, Layouts)> {
         let front = |n: usize| (0..n).map(|i| format!("p{i}: u8, ")).collect::<String>();
         let text = move |n| format!("enum E {{ A, B, C }} message M {{ {}f: {field}, z: u64 }}", front(n));
@@ -196,7 +196,7 @@ mod tests {
                     let body = &bodies[at / fixed * fixed..][..fixed];
                     let (glance, exact) = (layouts.are_right(0, &bodies), layouts.check(0, body));
                     assert!(!glance || exact.is_ok(), "byte {at}, {value}: {exact:?}");
-                    // What is beyond doubt to the test of one body is to that of many; text is looked at more closely there.
+                    // A body that passes the test of one passes that of many, which is stricter for text.
                     let is_text = matches!(at % fixed, 12..24);
                     assert!(glance || exact.is_err() || is_text, "byte {at}, {value} with nulls {nulls}");
                     bodies[at] = before;

@@ -53,7 +53,7 @@ pub struct RecordValue {
 }
 
 /// Sets a value to a variant that owns nothing: in place if it is that variant already, as fields mostly are.
-/// Otherwise the old value's memory would be looked at, and the new value made elsewhere and copied, each time.
+/// Otherwise the old value's memory would be read, and the new value made in another place and copied, each time.
 macro_rules! set {
     ($value:expr, Scaled, $x:expr, $scale:expr) => {
         match $value {
@@ -118,7 +118,7 @@ impl Value {
         }
     }
 
-    /// Becomes `value`, of another type than before. Fields mostly keep their type: see [`set`].
+    /// Becomes `value`, of another type than before. Fields mostly have one type: see [`set`].
     #[cold]
     #[inline(never)]
     pub(super) fn change(&mut self, value: Self) {

@@ -5,13 +5,14 @@ use super::op::{Code, NEVER, Op};
 use super::value::{RecordValue, Value};
 use crate::layout::{BODY_BYTES_MAX, END_WIDTH, MAX_DEPTH};
 use std::fmt;
+use tapedb_schema::Scalar;
 
 /// A value that does not fit the schema. Nothing of it has been written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodeError {
     /// Where: the record type, then field names and item numbers, such as `Package.entries[3].price`.
     pub path: String,
-    /// What the schema asks for there.
+    /// What the schema needs there.
     pub need: String,
     /// What the value is.
     pub have: String,
@@ -198,7 +199,7 @@ impl Layouts {
             Some((tag, layout)) if layout.type_id == record.type_id => (tag, layout),
             _ => *last.insert((self.tag_of(types, record)?, &self.records()[usize::from(record.type_id)])),
         };
-        // A record without fields takes a byte, so that a count never exceeds the bytes behind it.
+        // A record without fields takes a byte, so that a count never exceeds the bytes after it.
         let front = usize::from(types.len() > 1 || layout.fixed == 0);
         if !layout.is_plain() || record.fields.len() != layout.ops.len() {
             to.extend(&[tag][..front]);
@@ -207,7 +208,7 @@ impl Layouts {
         let base = to.take(front + layout.fixed);
         let item = &mut to.out[base..base + front + layout.fixed];
         if front == 1 {
-            // The only alternative's tag is zero, which is what stands for a record without fields.
+            // The only alternative's tag is zero, which is the byte of a record without fields.
             item[0] = tag;
         }
         let row = &mut item[front..];
@@ -271,7 +272,7 @@ impl Layouts {
     }
 }
 
-/// Writes forward into a vector that is kept zeroed some way ahead: a record takes its fixed part without a call, and
+/// Writes forward into a vector that is zeroed some bytes ahead: a record takes its fixed part without a call, and
 /// nulls need no work.
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
@@ -282,7 +283,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Zeroed beyond what is asked for, at least.
+    /// Bytes zeroed beyond the requested ones, at least.
     const AHEAD: usize = 128;
 
     /// The place of so many zero bytes.
@@ -340,7 +341,7 @@ fn store_scalars(
     Ok(nulls)
 }
 
-/// Fills the slot of a fixed-width value at `offset` of `row`; tells whether the value fits.
+/// Fills the slot of a fixed-width value at `offset` of `row`; returns whether the value fits.
 #[inline(always)]
 fn store(op: &Op, value: &Value, row: &mut [u8], offset: u32) -> bool {
     match (op.code, value) {
@@ -373,7 +374,7 @@ fn store(op: &Op, value: &Value, row: &mut [u8], offset: u32) -> bool {
         (Code::TimeOfDay, Value::TimeOfDay(x)) => save(row, offset, x.nanos().to_le_bytes()),
         (Code::Char, Value::Char(x)) => save(row, offset, u32::from(*x).to_le_bytes()),
         (Code::Ascii8, Value::Ascii(x)) => {
-            // A byte behind the eighth is there only if all before it are.
+            // A byte after the eighth is there only if all before it are.
             let [a, b, c, d, e, f, g, h, behind, ..] = *x.as_bytes();
             return behind == 0 && saved(row, offset, [a, b, c, d, e, f, g, h]);
         }
@@ -468,26 +469,18 @@ fn mismatch(ty: &TypeLayout, value: &Value) -> Stopped {
     Box::new(EncodeError::new(need(ty), have))
 }
 
-/// What a type asks for, for messages to people.
+/// What a type needs, for error messages.
 pub(super) fn need(ty: &TypeLayout) -> String {
     match ty {
-        TypeLayout::Bool => "a bool".into(),
-        TypeLayout::I8 => "an i8".into(),
-        TypeLayout::I16 => "an i16".into(),
-        TypeLayout::I32 => "an i32".into(),
-        TypeLayout::I64 => "an i64".into(),
-        TypeLayout::U8 => "a u8".into(),
-        TypeLayout::U16 => "a u16".into(),
-        TypeLayout::U32 => "a u32".into(),
-        TypeLayout::U64 => "a u64".into(),
-        TypeLayout::F32 => "an f32".into(),
-        TypeLayout::F64 => "an f64".into(),
-        TypeLayout::Decimal64 => "a decimal64 in canonical form".into(),
-        TypeLayout::Decimal(scale) => format!("a decimal(18,{scale})"),
-        TypeLayout::Timestamp => "a timestamp".into(),
-        TypeLayout::TimeOfDay => "a time of day".into(),
-        TypeLayout::Char => "a char".into(),
-        TypeLayout::Ascii(width) => format!("at most {width} ASCII characters"),
+        TypeLayout::Scalar(scalar) => match scalar {
+            Scalar::Decimal64 => "a decimal64 in canonical form".into(),
+            Scalar::TimeOfDay => "a time of day".into(),
+            Scalar::Ascii(width) => format!("at most {width} ASCII characters"),
+            Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 | Scalar::F32 | Scalar::F64 => {
+                format!("an {scalar}")
+            }
+            _ => format!("a {scalar}"),
+        },
         TypeLayout::String => "a string".into(),
         TypeLayout::Binary => "binary".into(),
         TypeLayout::Enum { symbols, .. } => format!("one of {symbols} enum symbols"),

@@ -1,4 +1,4 @@
-//! What differs between two schemas, as people would say it, and what of stored values that loses.
+//! The differences between two schemas, as text for people, and the stored values that they lose.
 
 use super::error::IncompatibleSchema;
 use super::plan::{Conversion, Draft, Origin, Planner};
@@ -15,7 +15,7 @@ pub struct Change {
     pub field: Option<String>,
     /// What happens to it.
     pub kind: ChangeKind,
-    /// What of values that were written is out of reach by it.
+    /// The written values that are out of reach by it.
     pub losses: Vec<Loss>,
 }
 
@@ -53,7 +53,7 @@ pub enum Loss {
     Field,
     /// A record type that only others held.
     Type,
-    /// Nulls cannot be told from this default.
+    /// Nulls cannot be distinguished from this default.
     Nulls(String),
     /// These symbols of an enum: they become null, or messages with them cannot be read.
     Symbols(Vec<String>, Unknown),
@@ -63,7 +63,7 @@ pub enum Loss {
     Range,
 }
 
-/// What becomes of a value that the reading schema does not know.
+/// What a value that the reading schema does not have becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unknown {
     /// Null.
@@ -101,7 +101,7 @@ impl fmt::Display for Loss {
         match self {
             Self::Field => f.write_str("its values cannot be read any more"),
             Self::Type => f.write_str("records of it cannot be read any more"),
-            Self::Nulls(default) => write!(f, "nulls cannot be told from {default} any more"),
+            Self::Nulls(default) => write!(f, "nulls cannot be distinguished from {default}"),
             Self::Symbols(names, unknown) => known("symbols", names, *unknown, f),
             Self::Records(names, unknown) => known("records", names, *unknown, f),
             Self::Range => f.write_str("messages whose number does not fit exactly cannot be read"),
@@ -210,7 +210,7 @@ fn changes_of_type(
     }));
 }
 
-/// What a conversion cannot keep; `nullable`: an unknown value becomes null.
+/// What a conversion loses; `nullable`: an unknown value becomes null.
 fn lost_by(
     conversion: &Conversion,
     (written, read): (&Layouts, &Layouts),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     /// Each change in words, with the kinds of what it loses.
-    fn told(written: &str, read: &str) -> Vec<String> {
+    fn lines(written: &str, read: &str) -> Vec<String> {
         let changes = Evolution::changes(&layouts(written), &layouts(read)).unwrap();
         let told = |change: &Change| {
             let losses: Vec<String> =
@@ -285,7 +285,7 @@ mod tests {
                 "enum E {{ A, B, C }} enum F {{ C, X, A }} record R {{ x: u8 }} record S {{ y: u8 }} message M {{ a: {ty} }}"
             )
         };
-        told(&message(written), &message(read))
+        lines(&message(written), &message(read))
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
         let read = "message Tick { price: decimal64 [alias bid], size: u32 = 7, flag: bool?, note: string } \
                     message Same { b: u8, a: i64 } message New { x: u8 }";
         assert_eq!(
-            told(written, read),
+            lines(written, read),
             [
                 "Tick.price is Tick.bid renamed, i32 becomes decimal64",
                 "Tick.size is added: u32, 7 in messages of before",
@@ -304,13 +304,13 @@ mod tests {
                 "New is added",
             ]
         );
-        assert!(told(written, written).is_empty());
+        assert!(lines(written, written).is_empty());
     }
 
     #[test]
     fn what_loses_values_says_which() {
         for (written, read, lost) in [
-            ("u8?", "u8 = 3", "nulls cannot be told from 3 any more"),
+            ("u8?", "u8 = 3", "nulls cannot be distinguished from 3"),
             ("E", "F", "messages with symbols B cannot be read"),
             ("E?", "F?", "symbols B read as null"),
             ("array<E>", "array<F>", "messages with symbols B cannot be read"),
@@ -323,8 +323,8 @@ mod tests {
         ] {
             let told = field(written, read);
             assert!(
-                told.len() == 1 && told[0].ends_with(&format!(": {lost}]")),
-                "{written} as {read}: {told:?}"
+                lines.len() == 1 && lines[0].ends_with(&format!(": {lost}]")),
+                "{written} as {read}: {lines:?}"
             );
         }
         for (written, read) in [
@@ -337,7 +337,7 @@ mod tests {
             ("array<u8>", "array<i16?>"),
         ] {
             let told = field(written, read);
-            assert!(told.len() == 1 && !told[0].contains('['), "{written} as {read}: {told:?}");
+            assert!(lines.len() == 1 && !lines[0].contains('['), "{written} as {read}: {lines:?}");
         }
         assert!(field("i64", "i64?")[0].ends_with("i64 becomes i64?"));
     }

@@ -1,7 +1,7 @@
 //! Conversion: one pass over the written body, driven by the plan.
 //!
-//! What is read is checked as far as decoding checks: slots lie in the body, ends do not decrease and the last is the
-//! body's, values that are converted are values. So every byte is looked at once per level, and hostile bytes cost no
+//! Bytes are checked as far as decoding checks: slots lie in the body, ends do not decrease and the last is the
+//! body's, values that are converted are values. So every byte is read once per level, and hostile bytes cost no
 //! more than honest ones.
 
 use super::error::EvolveError;
@@ -16,7 +16,7 @@ use crate::layout::{END_WIDTH, MAX_DEPTH, load_u32};
 use crate::scalars::{char_of, check_ascii};
 use tapedb_schema::Decimal64;
 
-/// Whether there is a value; `false`: the reading schema does not know it.
+/// Whether there is a value; `false`: the reading schema does not have it.
 type Known = Result<bool, EvolveError>;
 
 impl Evolution {
@@ -298,7 +298,7 @@ impl Message<'_> {
         error.within(&record.fields[field].name)
     }
 
-    /// The error for a value that the reading schema does not know.
+    /// The error for a value that the reading schema does not have.
     #[cold]
     fn unknown(&self, conversion: &Conversion, bytes: &[u8]) -> EvolveError {
         let (written, path) = (&self.evolution.written, String::new());
@@ -341,7 +341,7 @@ fn check_frame(plan: &RecordPlan, body: &[u8], at: usize, depth: u32) -> Result<
     no_trailing(body, position, at)
 }
 
-/// Converts a fixed-width value; `to` is zero, and stays so where the value is not known.
+/// Converts a fixed-width value; `to` is zero, and stays so for an unknown value.
 #[inline]
 fn value(conversion: &Conversion, from: &[u8], to: &mut [u8], at: usize) -> Known {
     match conversion {
@@ -369,7 +369,7 @@ fn value(conversion: &Conversion, from: &[u8], to: &mut [u8], at: usize) -> Know
     Ok(true)
 }
 
-/// The exact value of an `f32` as an `f64`; a NaN keeps its sign and payload and becomes a quiet one, as IEEE 754 asks,
+/// The exact value of an `f32` as an `f64`; a NaN has the same sign and payload and becomes a quiet one, as IEEE 754 requires,
 /// which the language does not promise of a cast.
 fn widened(bits: u32) -> u64 {
     let float = f32::from_bits(bits);

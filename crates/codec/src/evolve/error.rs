@@ -10,7 +10,7 @@ pub struct IncompatibleSchema {
     pub path: String,
     /// What the written schema has there.
     pub written: String,
-    /// What the reading schema asks for.
+    /// What the reading schema needs.
     pub read: String,
     /// What to do about it.
     pub advice: String,
@@ -36,14 +36,14 @@ pub enum EvolveError {
         /// The record type in the written schema.
         record: String,
     },
-    /// An enum symbol that the reading schema does not know, in a field that cannot be null.
+    /// An enum symbol that the reading schema does not have, in a field that cannot be null.
     UnknownSymbol {
         /// Where, such as `Package.entries[3].side`.
         path: String,
         /// The symbol as the written schema calls it.
         symbol: String,
     },
-    /// A record of a type that the reading schema does not know or does not take there, in a field that cannot be null.
+    /// A record of a type that the reading schema does not have or does not accept there, in a field that cannot be null.
     UnknownRecord {
         /// Where, such as `Package.entries[3]`.
         path: String,
@@ -97,7 +97,7 @@ impl fmt::Display for EvolveError {
             }
             Self::UnknownSymbol { path, symbol } => write!(
                 f,
-                "{path}: the reading schema does not know the symbol {symbol}: add it to the enum, or make the field nullable"
+                "{path}: the reading schema has no symbol {symbol}: add it to the enum, or make the field nullable"
             ),
             Self::UnknownRecord { path, record } => write!(
                 f,

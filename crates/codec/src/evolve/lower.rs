@@ -107,7 +107,7 @@ impl Lowering {
             return self.contents.push(Content { field: index, to: to.offset, source });
         }
         match conversion {
-            // A null's slot is zero, which is what a null's slot has to be: no look at the null bit is needed.
+            // A null's slot is zero and must stay zero: the null bit need not be read.
             Conversion::Copy(length) if instead.is_none() => self.copy(from.offset, to.offset, length),
             conversion => self.slots.push(Slot {
                 field: index,

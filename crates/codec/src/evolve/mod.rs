@@ -1,6 +1,6 @@
 //! Versions of a schema: bodies written under one schema become bodies of another.
 //!
-//! [`Evolution`] compares two schemas once, by names, and keeps a plan of offsets: which bytes to copy, which values to
+//! [`Evolution`] compares two schemas once, by names, and makes a plan of offsets: which bytes to copy, which values to
 //! convert, which defaults to put in. Converting a message then looks up no name. What may differ between the schemas,
 //! and what becomes of it, is the table in `docs/format/schema.md`, section "Versions". [`Reader`] puts an evolution in
 //! front of a Rust type.
@@ -58,7 +58,7 @@ pub struct Evolution {
 impl Evolution {
     /// Plans how what was written under the schema `written` is read under the schema `read`.
     ///
-    /// Record types that `read` does not have are no error: [`Evolution::target`] tells which. Whether a type is a
+    /// Record types that `read` does not have are no error: [`Evolution::target`] returns which. Whether a type is a
     /// `message` or a `record` does not matter.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl Evolution {
     /// type id there.
     ///
     /// A valid body gives a valid one: exactly what encoding the converted value gives. Of other bytes it is checked
-    /// what conversion looks at; what is dropped or copied is not, so validate the result where validity matters.
+    /// what conversion reads; dropped or copied bytes are not, so validate the result where validity matters.
     ///
     /// # Errors
     /// When the reading schema has no such type, a value has no counterpart in it (see [`EvolveError`]), the body is

@@ -3,7 +3,7 @@
 use super::error::IncompatibleSchema;
 use super::lower::lower;
 use crate::dynamic::{FieldLayout, ItemLayout, Layouts, RecordLayout, TypeLayout, Value};
-use tapedb_schema::{Field, FieldType, RecordType, Schema};
+use tapedb_schema::{Field, FieldType, RecordType, Scalar, Schema};
 
 /// How bodies of one written record type become bodies of the reading type: what conversion runs on.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub(super) struct RecordPlan {
     pub is_same: bool,
     /// Bytes of the written fixed part.
     pub fixed: usize,
-    /// Slots of the written variable fields in order: where their ends stand.
+    /// Slots of the written variable fields in order: where their ends are stored.
     pub ends: Box<[usize]>,
     /// The reading fixed part with nulls and defaults of fields that were not written.
     pub template: Box<[u8]>,
@@ -63,7 +63,7 @@ pub(super) struct Slot {
     pub from_width: usize,
     pub to: usize,
     pub to_width: usize,
-    /// Where the written field says that it is null.
+    /// The null bit of the written field.
     pub null: Option<Bit>,
     /// Where the reading field does.
     pub to_null: Option<Bit>,
@@ -175,7 +175,7 @@ pub(super) struct Alternatives {
     pub to_tagged: bool,
 }
 
-/// What tells the length of a written body.
+/// What determines the length of a written body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     /// Bytes of the fixed part.
@@ -215,7 +215,7 @@ pub(super) fn plans(
     Ok(drafts.iter().enumerate().map(lowered).collect())
 }
 
-/// Finds out where each reading field comes from.
+/// Finds the origin of each reading field.
 pub(super) struct Planner<'a> {
     written: &'a Layouts,
     read: &'a Layouts,
@@ -331,18 +331,22 @@ impl<'a> Planner<'a> {
     }
 
     fn conversion(&self, from: &TypeLayout, to: &TypeLayout) -> Option<Conversion> {
+        use Scalar as S;
         use TypeLayout as T;
         match (from, to) {
             (T::Enum { index: a, .. }, T::Enum { index: b, .. }) => self.symbols(*a, *b),
             (T::Array(a), T::Array(b)) => self.array(a, b),
             (T::Record(a), T::Record(b)) => self.alternatives(a, b),
             (T::String, T::String) | (T::Binary, T::Binary) => Some(Conversion::Content),
-            (T::Ascii(n), T::Ascii(m)) if n <= m => Some(Conversion::Copy(usize::from(*n))),
-            (T::Ascii(_), T::String) => Some(Conversion::Text),
-            (T::Char, T::String) => Some(Conversion::Letter),
-            (T::F32, T::F64) => Some(Conversion::Float),
+            (T::Scalar(S::Ascii(n)), T::Scalar(S::Ascii(m))) if n <= m => {
+                Some(Conversion::Copy(usize::from(*n)))
+            }
+            (T::Scalar(S::Ascii(_)), T::String) => Some(Conversion::Text),
+            (T::Scalar(S::Char), T::String) => Some(Conversion::Letter),
+            (T::Scalar(S::F32), T::Scalar(S::F64)) => Some(Conversion::Float),
             (a, b) if a == b => Some(Conversion::Copy(a.width())),
-            (a, b) => number_conversion(a, b),
+            (T::Scalar(a), T::Scalar(b)) => number_conversion(*a, *b),
+            _ => None,
         }
     }
 
@@ -422,14 +426,14 @@ fn named(fields: &[Option<&Field>], name: &str) -> Option<usize> {
 }
 
 /// Between different number types.
-fn number_conversion(from: &TypeLayout, to: &TypeLayout) -> Option<Conversion> {
-    use TypeLayout as T;
+fn number_conversion(from: Scalar, to: Scalar) -> Option<Conversion> {
+    use Scalar as T;
     let units = Number { width: 8, signed: true };
     match (from, to) {
-        (T::Decimal(scale), T::Decimal64) => Some(Conversion::Decimal(units, -i32::from(*scale))),
-        (T::Decimal(a), T::Decimal(b)) if a < b => Some(Conversion::Scaled(units, power(b - a)?, *b)),
+        (T::Decimal(scale), T::Decimal64) => Some(Conversion::Decimal(units, -i32::from(scale))),
+        (T::Decimal(a), T::Decimal(b)) if a < b => Some(Conversion::Scaled(units, power(b - a)?, b)),
         (from, T::Decimal64) => Some(Conversion::Decimal(integer(from)?, 0)),
-        (from, T::Decimal(scale)) => Some(Conversion::Scaled(integer(from)?, power(*scale)?, *scale)),
+        (from, T::Decimal(scale)) => Some(Conversion::Scaled(integer(from)?, power(scale)?, scale)),
         (from, to) => {
             let (from, to) = (integer(from)?, integer(to)?);
             let fits = from.width < to.width && (to.signed || !from.signed);
@@ -444,13 +448,8 @@ fn power(scale: u8) -> Option<i64> {
     10i64.checked_pow(scale.into())
 }
 
-fn integer(ty: &TypeLayout) -> Option<Number> {
-    let signed = match ty {
-        TypeLayout::I8 | TypeLayout::I16 | TypeLayout::I32 | TypeLayout::I64 => true,
-        TypeLayout::U8 | TypeLayout::U16 | TypeLayout::U32 | TypeLayout::U64 => false,
-        _ => return None,
-    };
-    Some(Number { width: ty.width(), signed })
+fn integer(ty: Scalar) -> Option<Number> {
+    ty.is_integer().then(|| Number { width: ty.width(), signed: ty.is_signed() })
 }
 
 /// What to do where two types have no rule.
@@ -461,7 +460,7 @@ fn advice(from: &TypeLayout, to: &TypeLayout) -> &'static str {
         (T::Record(_), T::Record(_)) => "they have no record type in common; give the field a new name",
         (T::Array(a), T::Array(b)) if a.nullable && !b.nullable => "make the items nullable",
         (T::Array(a), T::Array(b)) => advice(&a.ty, &b.ty),
-        _ => "values cannot be converted exactly; keep the written type, or give the field a new name",
+        _ => "values cannot be converted exactly; use the written type, or give the field a new name",
     }
 }
 
@@ -476,8 +475,8 @@ impl Item {
     }
 }
 
-/// Finds the record types whose bytes are the same. All are taken to be, as types may hold themselves, until one that
-/// is not takes those that hold it with it.
+/// Finds the record types whose bytes are the same. Types may hold themselves, so all are assumed to be, and then those
+/// that are not are removed, with those that hold them.
 fn mark_same(written: &Layouts, read: &Layouts, drafts: &mut [Option<Draft>]) {
     for (layout, draft) in written.records().iter().zip(drafts.iter_mut()) {
         if let Some(draft) = draft {

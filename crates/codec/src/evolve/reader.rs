@@ -74,7 +74,7 @@ impl<T: Record> Reader<T> {
     /// The record in a body, as a new value.
     ///
     /// # Errors
-    /// When the bytes are damaged, or hold something that `T` does not know. Where a message is converted, damage in
+    /// When the bytes are damaged, or hold something that `T` does not have. Where a message is converted, damage in
     /// what was copied shows only in the conversion's result, and offsets count there.
     #[inline]
     pub fn decode(&mut self, body: &[u8]) -> Result<T, EvolveError> {

@@ -76,7 +76,7 @@ fn what_has_no_counterpart_is_an_error_with_its_place() {
     let text = |written, read, json| field(written, read, json).unwrap_err().to_string();
     assert_eq!(
         text("E", "F", r#""B""#),
-        "M.a: the reading schema does not know the symbol B: add it to the enum, or make the field nullable"
+        "M.a: the reading schema has no symbol B: add it to the enum, or make the field nullable"
     );
     // The default is for what was not written; it would turn a new symbol into a wrong one.
     assert!(matches!(field("E", "F = A", r#""B""#), Err(EvolveError::UnknownSymbol { .. })));
@@ -127,7 +127,7 @@ fn a_plan_that_cannot_be_names_the_way_from_a_message() {
     assert_eq!(
         error.to_string(),
         "Package.entries.price: written as string, read as decimal64?: values cannot be converted exactly; \
-         keep the written type, or give the field a new name"
+         use the written type, or give the field a new name"
     );
     let cases = [
         ("", "a: u8", "M.a: written as nothing, read as u8: give it a default or make it nullable"),

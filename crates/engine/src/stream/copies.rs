@@ -27,7 +27,7 @@ pub(crate) fn unsealed<'a>(magic: &str, text: &'a str) -> Result<&'a str, String
 }
 
 fn checksum(body: &str) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, body.as_bytes()) as u32
+    tapedb_codec::bytes::crc32c(body.as_bytes())
 }
 
 /// The text of a file; `None` if it is not there.

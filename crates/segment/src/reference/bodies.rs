@@ -13,6 +13,7 @@ use crate::error::{Damage, Flaw};
 use crate::plan::{COLUMNS_MAX, RECORDS_MAX};
 use tapedb_codec::MAX_DEPTH;
 use tapedb_codec::dynamic::{FieldLayout, ItemLayout, Layouts, TypeLayout};
+use tapedb_schema::Scalar;
 
 /// A walk over the columns of one group.
 pub(super) struct Bodies<'h, 'b> {
@@ -152,7 +153,7 @@ impl<'h, 'b> Bodies<'h, 'b> {
                 _ => self.union(types, runs),
             },
             TypeLayout::Array(item) => self.array(item, runs),
-            TypeLayout::Ascii(width) if *width > 8 => self.ascii((*width).into(), runs),
+            TypeLayout::Scalar(Scalar::Ascii(width)) if *width > 8 => self.ascii((*width).into(), runs),
             scalar => self.slots(scalar, runs),
         }
     }
@@ -168,9 +169,9 @@ impl<'h, 'b> Bodies<'h, 'b> {
     /// Slots of fixed width: numbers, low bytes first.
     fn slots(&mut self, ty: &TypeLayout, runs: &Runs) -> Result<Pieces, Damage> {
         let kind = match ty {
-            TypeLayout::F32 => Kind::Float(4),
-            TypeLayout::F64 => Kind::Float(8),
-            TypeLayout::Decimal64 => Kind::Decimal,
+            TypeLayout::Scalar(Scalar::F32) => Kind::Float(4),
+            TypeLayout::Scalar(Scalar::F64) => Kind::Float(8),
+            TypeLayout::Scalar(Scalar::Decimal64) => Kind::Decimal,
             _ => Kind::Field,
         };
         let column = self.next as u16;
@@ -287,8 +288,7 @@ impl<'h, 'b> Bodies<'h, 'b> {
 
 /// Whether slots are sign-extended to integers.
 fn is_signed(ty: &TypeLayout) -> bool {
-    use TypeLayout::{Decimal, I8, I16, I32, I64, TimeOfDay, Timestamp};
-    matches!(ty, I8 | I16 | I32 | I64 | Decimal(_) | Timestamp | TimeOfDay)
+    matches!(ty, TypeLayout::Scalar(scalar) if scalar.is_signed())
 }
 
 /// The integer of a slot.

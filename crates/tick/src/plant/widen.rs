@@ -3,7 +3,7 @@
 use crate::error::TickError;
 use crate::table::Table;
 use tapedb_engine::{Database, Error, Stream, StreamOptions};
-use tapedb_schema::{Decimal64, Field, FieldType, Literal, Schema};
+use tapedb_schema::{Decimal64, Field, FieldType, Literal, Scalar, Schema};
 
 /// Opens the stream of a table, which is made if it is not there, and gets the columns that it does not have.
 ///
@@ -65,8 +65,8 @@ fn with_null(field: Field) -> Field {
     }
     match field.ty {
         FieldType::String => Field { default: Some(Literal::Text(String::new())), ..field },
-        FieldType::Bool => Field { default: Some(Literal::Bool(false)), ..field },
-        FieldType::U8 => Field { default: Some(Literal::Number(Decimal64::ZERO)), ..field },
+        FieldType::Scalar(Scalar::Bool) => Field { default: Some(Literal::Bool(false)), ..field },
+        FieldType::Scalar(Scalar::U8) => Field { default: Some(Literal::Number(Decimal64::ZERO)), ..field },
         _ => Field { nullable: true, ..field },
     }
 }

@@ -1,17 +1,17 @@
 //! Spare capacity of a buffer, filled from the front: how bodies are written without growing a `Vec` field by field.
 //!
-//! A [`Room`] goes by value from field to field, so that its two words stay in registers; the buffer's length is set
+//! A [`Spare`] goes by value from field to field, so that its two words stay in registers; the buffer's length is set
 //! once, at the end. All of this crate's `unsafe` is below.
 
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
 
-/// What is left of the spare capacity that `append` reserved.
+/// The rest of the spare capacity that `append` reserved.
 #[derive(Debug)]
-pub struct Room<'a>(&'a mut [MaybeUninit<u8>]);
+pub struct Spare<'a>(&'a mut [MaybeUninit<u8>]);
 
-impl<'a> Room<'a> {
+impl<'a> Spare<'a> {
     /// All of `bytes`.
     #[inline(always)]
     pub(crate) fn new(bytes: &'a mut [MaybeUninit<u8>]) -> Self {
@@ -27,7 +27,7 @@ impl<'a> Room<'a> {
     /// The next `N` bytes, to be filled one field after the other.
     ///
     /// # Panics
-    /// As [`Room::take`].
+    /// As [`Spare::take`].
     #[inline(always)]
     pub fn fixed<const N: usize>(self) -> FixedPart<'a, N> {
         let Some((bytes, rest)) = self.0.split_first_chunk_mut::<N>() else { too_small() };
@@ -50,7 +50,7 @@ impl<'a> Room<'a> {
     /// Fills the next bytes with `bytes`.
     ///
     /// # Panics
-    /// As [`Room::take`].
+    /// As [`Spare::take`].
     #[inline(always)]
     pub fn put(self, bytes: &[u8]) -> Self {
         let Some((head, rest)) = self.0.split_at_mut_checked(bytes.len()) else { too_small() };
@@ -61,7 +61,7 @@ impl<'a> Room<'a> {
     /// The next `length` bytes, zeroed, and what is left after them.
     ///
     /// # Panics
-    /// As [`Room::take`].
+    /// As [`Spare::take`].
     #[inline]
     pub fn zeroed(self, length: usize) -> (&'a mut [u8], Self) {
         let Some((head, rest)) = self.0.split_at_mut_checked(length) else { too_small() };
@@ -79,7 +79,7 @@ impl<'a> Room<'a> {
 pub struct FixedPart<'a, const N: usize> {
     bytes: &'a mut [MaybeUninit<u8>; N],
     filled: usize,
-    rest: Room<'a>,
+    rest: Spare<'a>,
 }
 
 impl<'a, const N: usize> FixedPart<'a, N> {
@@ -106,7 +106,7 @@ impl<'a, const N: usize> FixedPart<'a, N> {
         unsafe { &mut *(std::ptr::from_mut(slot) as *mut [u8]) }
     }
 
-    /// What has been filled so far.
+    /// The bytes filled so far.
     #[inline(always)]
     pub fn filled(&mut self) -> &mut [u8] {
         let filled = &mut self.bytes[..self.filled];
@@ -120,7 +120,7 @@ impl<'a, const N: usize> FixedPart<'a, N> {
     /// # Panics
     /// When it has not been filled.
     #[inline(always)]
-    pub fn finish(self) -> (&'a mut [u8; N], Room<'a>) {
+    pub fn finish(self) -> (&'a mut [u8; N], Spare<'a>) {
         assert!(self.filled == N, "a fixed part was not filled");
         // SAFETY: all N bytes are initialised, as the type promises; `u8` has the layout of `MaybeUninit<u8>`.
         let bytes = unsafe { &mut *std::ptr::from_mut(self.bytes).cast::<[u8; N]>() };
@@ -128,16 +128,16 @@ impl<'a, const N: usize> FixedPart<'a, N> {
     }
 }
 
-/// Appends to `out` what `fill` puts into the room that it is given, which has at least `bound` bytes.
+/// Appends to `out` the bytes that `fill` puts into the spare capacity, which has at least `bound` bytes.
 #[inline(always)]
-pub fn append(out: &mut Vec<u8>, bound: usize, fill: impl for<'a> FnOnce(Room<'a>) -> Room<'a>) {
+pub fn append(out: &mut Vec<u8>, bound: usize, fill: impl for<'a> FnOnce(Spare<'a>) -> Spare<'a>) {
     out.reserve(bound);
     let spare = out.spare_capacity_mut();
     let before = spare.len();
-    let filled = before - fill(Room(spare)).left();
-    // SAFETY: the room that came back is the end of the one that was given: its lifetime leaves `fill` no other, and
-    // rooms are only cut from the front by `take`, `zeroed` and `put`, which initialise what they cut, and by `fixed`,
-    // whose part keeps the rest until it is filled. So the first `filled` bytes of the spare capacity are initialised, and
+    let filled = before - fill(Spare(spare)).left();
+    // SAFETY: the returned `Spare` is the end of the given one: its lifetime leaves `fill` no other, and it is only cut
+    // from the front by `take`, `zeroed` and `put`, which initialise the bytes they cut, and by `fixed`, whose part holds
+    // the rest until it is filled. So the first `filled` bytes of the spare capacity are initialised, and
     // they are within the capacity.
     unsafe { out.set_len(out.len() + filled) };
 }
@@ -160,34 +160,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fills_from_the_front_and_keeps_what_was_there() {
+    fn fills_from_the_front_and_preserves_earlier_bytes() {
         let mut out = vec![1];
-        append(&mut out, 100, |room| {
-            let (chunk, room) = room.take::<3>();
+        append(&mut out, 100, |spare| {
+            let (chunk, spare) = spare.take::<3>();
             chunk[1] = 7;
-            room.put(&[8, 9]).zeroed(2).1.put(&[])
+            spare.put(&[8, 9]).zeroed(2).1.put(&[])
         });
         assert_eq!(out, [1, 0, 7, 0, 8, 9, 0, 0]);
     }
 
     #[test]
-    fn unused_room_is_not_part_of_the_buffer() {
+    fn unused_capacity_is_not_part_of_the_buffer() {
         let mut out = Vec::new();
-        append(&mut out, 100, |room| room);
+        append(&mut out, 100, |spare| spare);
         assert!(out.is_empty() && out.capacity() >= 100);
     }
 
     #[test]
     fn a_fixed_part_is_filled_in_order() {
         let mut out = vec![1];
-        append(&mut out, 100, |room| {
-            let mut part = room.fixed::<4>();
+        append(&mut out, 100, |spare| {
+            let mut part = spare.fixed::<4>();
             part.next(1)[0] = 2;
             part.next(3)[1] = 3;
             part.filled()[0] |= 4;
-            let (bytes, room) = part.finish();
+            let (bytes, spare) = part.finish();
             bytes[3] = 5;
-            room.put(&[6])
+            spare.put(&[6])
         });
         assert_eq!(out, [1, 6, 0, 3, 5, 6]);
     }
@@ -195,8 +195,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "was not filled")]
     fn a_fixed_part_with_a_hole_is_refused() {
-        append(&mut Vec::new(), 100, |room| {
-            let mut part = room.fixed::<4>();
+        append(&mut Vec::new(), 100, |spare| {
+            let mut part = spare.fixed::<4>();
             part.next(3);
             part.finish().1
         });
@@ -204,8 +204,8 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a layout's bound")]
-    fn more_than_the_room_is_refused() {
+    fn more_than_the_bound_is_refused() {
         let mut out = Vec::with_capacity(4);
-        append(&mut out, 0, |room| room.put(&[0; 64]));
+        append(&mut out, 0, |spare| spare.put(&[0; 64]));
     }
 }

@@ -389,7 +389,7 @@ mod versions {
     }
 
     #[test]
-    fn what_the_newer_type_does_not_take_is_named() {
+    fn fields_that_the_newer_type_refuses_are_named() {
         let mut reader = Reader::<new::Order>::new(&written()).unwrap();
         let old = body(&order(vec![Item::Note(Note::default())]));
         let error = reader.decode(&old).unwrap_err();

@@ -5,7 +5,7 @@ use crate::symbols::Symbol;
 
 macro_rules! atom {
     ($($name:ident: $element:ty = $code:literal,)*) => {
-        /// One element of any type. What the numbers mean is said at [`Type`].
+        /// One element of any type. [`Type`] defines the meaning of the numbers.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Atom {
             $(
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nulls_are_known() {
+    fn nulls_are_recognized() {
         for ty in Type::ALL {
             let has_null = !matches!(ty, Type::Boolean | Type::Byte);
             assert_eq!(ty.null().is_null(), has_null, "{ty:?}");

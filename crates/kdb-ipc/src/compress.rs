@@ -1,7 +1,7 @@
 //! What kdb+ does to long messages on their way to another host.
 //!
 //! A group is a byte of flags, the lowest first, and up to eight items. Flag 0: a byte as it is. Flag 1: two bytes, an
-//! index and a length; the two bytes at the place that the index names, and `length` more that follow there, come again.
+//! index and a length; the two bytes at the index and `length` more after them are repeated.
 //! The index is the exclusive or of two neighbouring bytes; it names the place where such a pair was seen last. Both
 //! sides note pairs in the same way: every pair that begins before the last byte, but none inside of what was copied
 //! except its first.
@@ -42,7 +42,7 @@ struct Compressor<'a> {
     at: usize,
     /// Where each pair was seen last; 0: nowhere.
     places: [usize; 256],
-    /// The pair that begins with the literal before: noted only after the next was looked up.
+    /// The pair that begins with the literal before: recorded only after the next was looked up.
     literal: Option<(u8, usize)>,
 }
 
@@ -58,7 +58,7 @@ impl Compressor<'_> {
         }
     }
 
-    /// Puts an item; says whether it copies.
+    /// Puts an item; returns whether it is a copy.
     fn item(&mut self, out: &mut Vec<u8>) -> bool {
         let at = self.at;
         let pair = (at + 3 <= self.message.len()).then(|| self.message[at] ^ self.message[at + 1]);
@@ -92,7 +92,7 @@ impl Compressor<'_> {
     }
 }
 
-/// The payload of a message that came compressed. `payload` is what follows its header: the length of the whole message
+/// The payload of a compressed message. `payload` is what follows its header: the length of the whole message
 /// once expanded, in `len`, has been taken from its front.
 ///
 /// # Errors
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_compressed_comes_back(
+        fn compressed_bytes_expand_to_the_same(
             pieces in prop::collection::vec((prop::collection::vec(0_u8..6, 1..9), 1_usize..300), 1..40),
         ) {
             let mut payload: Vec<u8> = pieces.iter().flat_map(|(piece, times)| piece.repeat(*times)).collect();

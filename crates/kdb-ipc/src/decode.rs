@@ -14,7 +14,7 @@ use crate::value::{Dictionary, Function, List, Table, Value, Vector};
 pub struct Limits {
     /// Bytes of a message with its header as it arrives, and of a record of a log.
     pub message_bytes_max: usize,
-    /// Bytes of a message that came compressed, once it is expanded.
+    /// Bytes of a compressed message after expansion.
     pub expanded_bytes_max: usize,
     /// Values in one message: items of lists, keys, columns. One takes up to 80 bytes.
     pub values_max: usize,
@@ -50,7 +50,7 @@ pub fn decode(bytes: &[u8], order: ByteOrder, limits: &Limits) -> Result<Value, 
 /// The value that these bytes begin with, and how many bytes it has.
 ///
 /// # Errors
-/// [`KdbError`]; [`KdbError::Truncated`] says that all is well so far.
+/// [`KdbError`]; [`KdbError::Truncated`]: the bytes so far are valid.
 pub fn decode_first(bytes: &[u8], order: ByteOrder, limits: &Limits) -> Result<(Value, usize), KdbError> {
     let mut reader = Reader { bytes, offset: 0, order, values_left: limits.values_max, limits };
     let value = reader.value(0)?;
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         let keys = self.value(depth + 1)?;
         let offset = self.offset;
         let values = self.value(depth + 1)?;
-        // A value that is no list stands for as many as there are keys.
+        // A value that is no list is repeated for each key.
         match (keys.len(), values.len()) {
             (Some(keys), Some(values)) if keys != values => {
                 Err(KdbError::Invalid { offset, what: "a dictionary has not as many values as keys" })
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn impossible_values_are_named() {
         let cases: [(&[u8], &str); 9] = [
             (&[], "byte 0 needs 1 bytes, has 0"),
             (&[0xf5, b'a'], "byte 1 needs 2 bytes, has 1"),
@@ -348,7 +348,7 @@ mod tests {
         ];
         for (bytes, expected) in cases {
             let error = little(bytes).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error:?} should say {expected:?}");
+            assert!(error.contains(expected), "{error:?} should contain {expected:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use crate::symbols::{Symbol, Symbols};
 
 macro_rules! elements {
     ($($name:ident: $element:ty = $code:literal,)*) => {
-        /// The elements of a vector. What the numbers mean is said at [`Type`].
+        /// The elements of a vector. [`Type`] defines the meaning of the numbers.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Elements {
             $(
@@ -42,7 +42,7 @@ macro_rules! elements {
                 }
             }
 
-            /// The element at `index`; `None` behind the end.
+            /// The element at `index`; `None` after the end.
             pub fn get(&self, index: usize) -> Option<Atom> {
                 match self {
                     $(Self::$name(elements) => elements.get(index).map(|element| Atom::$name(*element)),)*
@@ -63,7 +63,7 @@ macro_rules! elements {
                 Ok(())
             }
 
-            /// The elements at these places, in their order; places behind the end are passed over.
+            /// The elements at these places, in their order; places after the end are skipped.
             pub fn pick(&self, rows: &[u32]) -> Self {
                 match self {
                     $(Self::$name(elements) => {

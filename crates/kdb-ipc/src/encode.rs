@@ -7,7 +7,7 @@ use crate::kind::{Attribute, fixed_types};
 use crate::symbols::Symbols;
 use crate::value::{Dictionary, Function, Table, Value};
 
-/// In which order the bytes of a number come.
+/// The byte order of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ByteOrder {
     /// The lowest first. All that is sent by us.

@@ -14,7 +14,7 @@ pub enum KdbError {
         /// Bytes that do.
         have: usize,
     },
-    /// Bytes that say something that cannot be.
+    /// Bytes with an impossible value.
     Invalid {
         /// Where.
         offset: usize,
@@ -39,7 +39,7 @@ pub enum KdbError {
         /// The most there may be.
         count_max: u64,
     },
-    /// What came first on a connection is not kdb+'s greeting.
+    /// The first bytes of a connection are not kdb+'s greeting.
     NotKdb {
         /// What it looks like.
         looks_like: &'static str,
@@ -68,7 +68,7 @@ impl fmt::Display for KdbError {
                 write!(f, "{count} {what}, where at most {count_max} are allowed")
             }
             Self::NotKdb { looks_like } => {
-                write!(f, "the other side does not speak kdb+ IPC: what it sent looks like {looks_like}")
+                write!(f, "the peer does not speak kdb+ IPC: it sent what looks like {looks_like}")
             }
             Self::Unreadable { what, what_now } => write!(f, "{what}, which is not read here; {what_now}"),
         }

@@ -1,4 +1,4 @@
-//! What kdb+ keeps on disk: bytes that others read from and write to files.
+//! Files of kdb+, as bytes: the caller reads and writes the files.
 //!
 //! * [`log`]: the tickerplant's log.
 //! * [`flat`]: one value in a file, such as `.d` and `sym`.

@@ -1,4 +1,4 @@
-//! Messages: a header, and a value behind it.
+//! Messages: a header and a value.
 
 use crate::encode::{ByteOrder, encode};
 use crate::error::KdbError;
@@ -22,7 +22,7 @@ pub enum Kind {
     Response = 2,
 }
 
-/// What comes before a message's value.
+/// The header of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Of every number in the message.
@@ -31,7 +31,7 @@ pub struct Header {
     pub kind: Kind,
     /// Whether what follows is compressed.
     pub is_compressed: bool,
-    /// Bytes of the message as it comes, with the header.
+    /// Bytes of the message as sent, with the header.
     pub len: usize,
 }
 
@@ -46,7 +46,7 @@ impl Header {
         let order = match order {
             0 => ByteOrder::Big,
             1 => ByteOrder::Little,
-            _ => return invalid(0, "a message says neither 0 nor 1 of its byte order"),
+            _ => return invalid(0, "the byte order of a message is neither 0 nor 1"),
         };
         let kind = match kind {
             0 => Kind::Asynchronous,
@@ -59,7 +59,7 @@ impl Header {
         }
         let len = order.u32(len) as usize;
         if len <= HEADER_BYTES {
-            return invalid(4, "a message has no bytes behind its header");
+            return invalid(4, "a message has no bytes after its header");
         }
         Ok(Self { order, kind, is_compressed: compressed == 1, len })
     }

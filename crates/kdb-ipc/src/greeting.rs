@@ -11,11 +11,11 @@ pub const GREETING_BYTES_MAX: usize = 1024;
 /// What a client sends first.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Greeting {
-    /// Who it says it is.
+    /// Its user name.
     pub user: String,
     /// What proves it.
     pub password: String,
-    /// What it offers; 0: nothing was said.
+    /// Its capability; 0: none was sent.
     pub capability: u8,
 }
 

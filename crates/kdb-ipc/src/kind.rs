@@ -1,4 +1,4 @@
-//! Types of kdb+'s elements, and what vectors say of themselves.
+//! Types of kdb+'s elements, and attributes of vectors.
 
 use crate::atom::Atom;
 
@@ -153,7 +153,7 @@ impl Type {
         }
     }
 
-    /// What stands for "not known" in this type. Booleans and bytes have no such value: they give 0.
+    /// The null of this type. Booleans and bytes have no such value: they give 0.
     pub fn null(self) -> Atom {
         match self {
             Self::Boolean => Atom::Boolean(false),
@@ -178,7 +178,7 @@ impl Type {
     }
 }
 
-/// What a vector, list or table says of the order of its elements.
+/// The attribute of a vector, list or table: the order of its elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Attribute {

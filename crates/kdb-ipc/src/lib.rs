@@ -1,11 +1,11 @@
 //! kdb+ as others speak it, as `docs/format/kdb.md` writes it down: bytes to values and back.
 //!
 //! There is no socket, no file, no clock and no q here. A [`Session`] is one end of a connection: bytes that arrive go
-//! in, a greeting and then messages come out. [`Value`] is anything that a message may hold; [`decode`] and [`encode`]
+//! in, a greeting and then messages come out. [`Value`] is the content of a message; [`decode`] and [`encode`]
 //! change bytes into values and back, in both byte orders; [`compress`](fn@compress) and [`expand`] are what busy links
-//! do to messages. [`mod@file`] is about what kdb+ keeps on disk: the tickerplant's log, flat values and splayed columns.
+//! do to messages. [`mod@file`] has the files of kdb+: the tickerplant's log, flat values and splayed columns.
 //!
-//! Whatever bytes come, nothing panics, and no memory is taken that the bytes do not justify: see [`Limits`].
+//! No bytes cause a panic, and no memory is taken that the bytes do not justify: see [`Limits`].
 //!
 //! ```
 //! use tapedb_kdb_ipc::{ByteOrder, Limits, Value, decode, encode};

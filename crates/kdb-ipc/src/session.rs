@@ -10,10 +10,10 @@ use crate::value::Value;
 use std::borrow::Cow;
 
 /// The buffer shrinks to this when nothing is in it.
-const BUFFER_BYTES_KEPT: usize = 256 << 10;
+const BUFFER_BYTES_IDLE: usize = 256 << 10;
 
-/// Bytes that arrive go in, events come out. Holds at most one message beyond what was handed in last, and makes room for
-/// a long one only as it arrives.
+/// Bytes that arrive go in, events come out. Holds at most one message beyond the bytes added last, and allocates memory
+/// for a long one only as it arrives.
 ///
 /// ```
 /// use tapedb_kdb_ipc::{Event, Kind, Limits, Session, Value, greeting, message};
@@ -25,8 +25,8 @@ const BUFFER_BYTES_KEPT: usize = 256 << 10;
 /// let answer = server.accept(hello.capability);
 /// assert_eq!(answer, [3]); // goes to the client
 /// server.push(&message(Kind::Synchronous, &Value::text("1+1"))?);
-/// let Some(Event::Message(asked)) = server.next_event()? else { panic!("a message") };
-/// assert_eq!(asked.value(&Limits::default())?, Value::text("1+1"));
+/// let Some(Event::Message(query)) = server.next_event()? else { panic!("a message") };
+/// assert_eq!(query.value(&Limits::default())?, Value::text("1+1"));
 /// # Ok::<(), tapedb_kdb_ipc::KdbError>(())
 /// ```
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct Session {
     limits: Limits,
     state: State,
     buffer: Vec<u8>,
-    /// The bytes that have not been taken are these.
+    /// The bytes that have not been read begin here.
     start: usize,
     end: usize,
 }
@@ -50,7 +50,7 @@ enum State {
     Open,
 }
 
-/// What came.
+/// An event of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// To a server, first of all: it answers with [`Session::accept`], or closes the connection.
@@ -93,24 +93,24 @@ impl Session {
         Self { state: State::Answer, ..Self::server(limits) }
     }
 
-    /// Lets a client in that has offered a capability; gives the answer to be sent.
+    /// Accepts a client with this capability; returns the answer to be sent.
     pub fn accept(&mut self, offered: u8) -> [u8; 1] {
         self.state = State::Open;
         [offered.min(CAPABILITY)]
     }
 
-    /// Room for the next bytes to arrive, at least `least` of them. Say with [`filled`](Self::filled) how many came.
-    pub fn room(&mut self, least: usize) -> &mut [u8] {
+    /// Spare capacity for the next bytes, at least `least` of them. Call [`filled`](Self::filled) with the number written.
+    pub fn spare(&mut self, least: usize) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
-            if self.buffer.len() > BUFFER_BYTES_KEPT.max(least) {
+            if self.buffer.len() > BUFFER_BYTES_IDLE.max(least) {
                 self.buffer = Vec::new();
             }
         }
         if self.buffer.len() - self.end < least {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
-            // Twice what is there, so that long messages are moved a few times only.
+            // Twice the present size, so that long messages are moved a few times only.
             let needed = (self.end + least).max(self.end.saturating_mul(2));
             if self.buffer.len() < self.end + least {
                 self.buffer.resize(needed, 0);
@@ -119,26 +119,26 @@ impl Session {
         &mut self.buffer[self.end..]
     }
 
-    /// Takes in the first `bytes` of what [`room`](Self::room) gave; more than it gave counts as all of it.
+    /// Adds the first `bytes` of the slice from [`spare`](Self::spare); at most all of it.
     pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
     }
 
-    /// Takes in bytes.
+    /// Adds bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+        self.spare(bytes.len())[..bytes.len()].copy_from_slice(bytes);
         self.filled(bytes.len());
     }
 
-    /// Bytes that have arrived and were not taken.
+    /// Bytes that have arrived and were not read.
     pub fn pending(&self) -> usize {
         self.end - self.start
     }
 
-    /// What came next, if it is whole. A server that has been greeted gets nothing more before it has answered.
+    /// The next event, if it is whole. A server with a greeting gets nothing more before it has answered.
     ///
     /// # Errors
-    /// [`KdbError`]; the connection is of no more use.
+    /// [`KdbError`]; the connection must be closed.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, KdbError> {
         let pending = &self.buffer[self.start..self.end];
         match self.state {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes of messages are cut up, the messages come out.
+        /// Messages are the same however their bytes are split.
         #[test]
         fn messages_come_out_however_they_arrive(
             texts in prop::collection::vec("[a-c]{0,3000}", 1..8),
@@ -251,6 +251,6 @@ mod tests {
         let mut session = open();
         session.push(&[1, 0, 0, 0, 0, 0, 0, 4]);
         assert_eq!(session.next_event(), Ok(None));
-        assert!(session.room(1).len() < 100);
+        assert!(session.spare(1).len() < 100);
     }
 }

@@ -46,7 +46,7 @@ impl fmt::Debug for Symbol {
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Symbols {
     bytes: Vec<u8>,
-    /// Where each ends, behind its zero byte.
+    /// The end of each, after its zero byte.
     ends: Vec<u32>,
 }
 
@@ -56,7 +56,7 @@ impl Symbols {
         Self::default()
     }
 
-    /// No symbols, with room for `count` of about `bytes` each.
+    /// No symbols, with capacity for `count` of about `bytes` each.
     pub fn with_capacity(count: usize, bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(count * (bytes + 1)), ends: Vec::with_capacity(count) }
     }
@@ -82,7 +82,7 @@ impl Symbols {
         self.ends.is_empty()
     }
 
-    /// The bytes of the symbol at `index`, without the zero byte; `None` behind the end.
+    /// The bytes of the symbol at `index`, without the zero byte; `None` after the end.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         let end = *self.ends.get(index)? as usize;
         let begin = if index == 0 { 0 } else { self.ends[index - 1] as usize };

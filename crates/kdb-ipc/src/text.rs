@@ -48,7 +48,7 @@ impl Display for Elements {
     }
 }
 
-/// What comes before, between and after the elements of a vector.
+/// The text before, between and after the elements of a vector.
 fn joints(elements: &Elements) -> (&'static str, &'static str, &'static str) {
     let suffix = match elements {
         Elements::Boolean(_) => return ("", "", "b"),

@@ -28,7 +28,7 @@ pub enum Value {
 /// Elements of one type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vector {
-    /// What it says of their order.
+    /// Its attribute: the order of the elements.
     pub attribute: Attribute,
     /// The elements.
     pub elements: Elements,
@@ -37,7 +37,7 @@ pub struct Vector {
 /// Values of any types.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct List {
-    /// What it says of their order.
+    /// Its attribute: the order of the elements.
     pub attribute: Attribute,
     /// The values.
     pub items: Vec<Value>,
@@ -46,7 +46,7 @@ pub struct List {
 /// Keys and their values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dictionary {
-    /// Whether it says that its keys ascend.
+    /// Whether its attribute is that the keys ascend.
     pub is_sorted: bool,
     /// The keys.
     pub keys: Value,
@@ -54,7 +54,7 @@ pub struct Dictionary {
     pub values: Value,
 }
 
-/// A function, as far as messages tell.
+/// A function, as messages have it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Function {
     /// `{x+y}`, type 100.
@@ -124,7 +124,7 @@ impl Table {
         Self { attribute, ..self }
     }
 
-    /// What it says of the order of its rows.
+    /// Its attribute: the order of its rows.
     pub fn attribute(&self) -> Attribute {
         self.attribute
     }
@@ -157,7 +157,7 @@ impl Table {
 }
 
 impl Value {
-    /// `::`, which stands for nothing.
+    /// `::`, the generic null.
     pub fn nothing() -> Self {
         Self::Function(Box::new(Function::Primitive { code: 101, index: 0 }))
     }
@@ -260,7 +260,7 @@ impl Value {
         }
     }
 
-    /// The element or item at `index` as a value of its own; `None` behind the end, and where there are none.
+    /// The element or item at `index` as a value of its own; `None` after the end, and where there are none.
     pub fn item(&self, index: usize) -> Option<Self> {
         match self {
             Self::Vector(vector) => vector.elements.get(index).map(Self::Atom),

@@ -1,6 +1,6 @@
 //! An order book by price of one symbol at one venue, built from packages.
 //!
-//! Always true: a price stands once on a side (`1.0` and `1.00` are one price), bids are read from the highest and asks
+//! Always true: a price is on a side once (`1.0` and `1.00` are one price), bids are read from the highest and asks
 //! from the lowest price.
 
 use crate::{BookAction, Entry, Package, PackageKind, Side};
@@ -13,16 +13,16 @@ use tapedb_schema::Decimal64;
 pub struct Level {
     /// Price, as it was last written.
     pub price: Decimal64,
-    /// Size; `None` if the venue did not tell.
+    /// Size; `None` if the venue did not report it.
     pub size: Option<Decimal64>,
-    /// Orders, if the venue tells.
+    /// Number of orders, if the venue reports it.
     pub orders: Option<u32>,
 }
 
 /// The book. Level-2 entries change it; trades, level-1 quotes and sequence ranges do not.
 ///
-/// The exchange of an entry is not looked at: feed one venue's packages, or keep a book per venue. Sequence numbers are
-/// not looked at either: whether a snapshot and an update fit together is the venue's rule, not the book's.
+/// The exchange of an entry is ignored: use one book for each venue. Sequence numbers are
+/// ignored too: whether a snapshot and an update fit together is the venue's rule, not the book's.
 ///
 /// ```
 /// use tapedb_market::{Book, Entry, Level2Update, Package, Side};

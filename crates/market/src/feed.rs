@@ -138,7 +138,7 @@ impl Feed {
     )]
     pub fn next(&mut self) -> FeedMessage<'_> {
         self.time = Timestamp(self.time.nanos().saturating_add(self.gap_ns()));
-        // A burst tends to be about one contract.
+        // A burst is mostly of one contract.
         if !self.random.one_in(4) {
             self.last = self.random.below(self.contracts.len() as u64) as usize;
         }
@@ -153,7 +153,7 @@ impl Feed {
         self.contracts.iter().map(Contract::symbol)
     }
 
-    /// One message in eight follows a long gap, the others come in bursts; the mean is as configured.
+    /// One message in eight follows a long gap, the others are in bursts; the mean is as configured.
     fn gap_ns(&mut self) -> i64 {
         let burst = !self.random.one_in(8);
         let mean = if burst { self.gap_ns_mean / 2 } else { self.gap_ns_mean * 9 / 2 };
@@ -255,7 +255,7 @@ mod tests {
             assert_eq!(message.package.sequence, Some(*sequence + 1));
             *sequence += 1;
             assert_eq!(*sequence == 1, message.package.kind == PackageKind::Snapshot);
-            // A periodic snapshot has to tell what everyone knows already.
+            // A periodic snapshot has to repeat the present state.
             let known: Vec<_> =
                 [Side::Bid, Side::Ask].map(|side| book.levels(side).copied().collect::<Vec<_>>()).into();
             book.apply(message.package);

@@ -161,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_is_never_ambiguous(number in any::<i64>()) {
+        fn a_found_unit_is_never_ambiguous(number in any::<i64>()) {
             let found: Vec<_> = TimeUnit::ALL.into_iter().filter(|unit| unit.is_plausible(number)).collect();
             prop_assert!(found.len() <= 1);
             if let Some(unit) = found.first() {

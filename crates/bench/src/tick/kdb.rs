@@ -209,7 +209,7 @@ impl Line {
     }
 
     fn read(&mut self) -> Result<(), Failure> {
-        match self.socket.read(self.session.room(READ_BYTES)).map_err(failed)? {
+        match self.socket.read(self.session.spare(READ_BYTES)).map_err(failed)? {
             0 => Err(failed("the plant has closed the connection")),
             bytes => {
                 self.session.filled(bytes);

@@ -44,7 +44,7 @@ impl KdbClient {
     }
 
     fn read(&mut self) -> io::Result<()> {
-        match self.socket.read(self.session.room(64 << 10))? {
+        match self.socket.read(self.session.spare(64 << 10))? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             bytes => {
                 self.session.filled(bytes);

@@ -64,7 +64,7 @@ fn messages() -> impl Strategy<Value = Vec<Message>> {
 
 proptest! {
     #[test]
-    fn what_is_pushed_comes_back(messages in messages()) {
+    fn pushed_messages_are_read_back(messages in messages()) {
         let batch = build(&messages);
         let header = check(&batch).unwrap();
         prop_assert_eq!(header.sorted(), messages.is_sorted_by_key(|m| m.0));
@@ -214,7 +214,7 @@ fn a_producer_numbers_its_batches() {
 }
 
 #[test]
-fn what_is_refused_leaves_no_trace() {
+fn refused_messages_leave_no_trace() {
     let mut builder = BatchBuilder::new();
     builder.push_bytes(1, 1, 1, b"kept").unwrap();
     let before = builder.payload_bytes();

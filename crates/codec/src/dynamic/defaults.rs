@@ -1,8 +1,8 @@
 //! Values of fields that a message does not have.
 
+use super::error::{EncodeError, need};
 use super::layouts::{Layouts, TypeLayout};
 use super::value::Value;
-use super::write::{EncodeError, need};
 use tapedb_schema::{Ascii, Literal, Scalar, Timestamp};
 
 impl Layouts {

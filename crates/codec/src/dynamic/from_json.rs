@@ -2,10 +2,10 @@
 //!
 //! Of a key that an object has twice the last one counts. Nesting beyond the depth of messages is refused.
 
+use super::error::{EncodeError, need};
 use super::json::JsonError;
 use super::layouts::{FieldLayout, ItemLayout, Layouts, TypeLayout};
 use super::value::{RecordValue, Value};
-use super::write::{EncodeError, need};
 use crate::layout::MAX_DEPTH;
 use serde_json::{Map, Value as Json};
 use std::str::FromStr;

@@ -6,9 +6,9 @@
 //! `NaN`: its sign and payload are lost. A nested record carries `"$type"` where its field has several alternatives.
 //! (`from_json.rs` reads it.)
 
+use super::error::EncodeError;
 use super::layouts::TypeLayout;
 use super::reference::{RecordRef, ValueRef};
-use super::write::EncodeError;
 use std::fmt;
 use std::io::Write;
 use tapedb_schema::Timestamp;

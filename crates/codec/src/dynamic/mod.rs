@@ -24,6 +24,7 @@
 
 mod check;
 mod defaults;
+mod error;
 mod from_json;
 mod json;
 mod layouts;
@@ -34,9 +35,9 @@ mod test;
 mod value;
 mod write;
 
+pub use error::EncodeError;
 pub use from_json::BareTimes;
 pub use json::JsonError;
 pub use layouts::{FieldLayout, ItemLayout, Layouts, RecordLayout, TypeLayout};
 pub use reference::{ArrayRef, AsciiRef, EnumRef, Items, RecordRef, ValueRef, Values};
 pub use value::{RecordValue, Value};
-pub use write::EncodeError;

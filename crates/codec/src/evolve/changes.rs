@@ -271,12 +271,12 @@ mod tests {
     /// Each change in words, with the kinds of what it loses.
     fn lines(written: &str, read: &str) -> Vec<String> {
         let changes = Evolution::changes(&layouts(written), &layouts(read)).unwrap();
-        let told = |change: &Change| {
+        let line = |change: &Change| {
             let losses: Vec<String> =
                 change.losses.iter().map(|loss| format!(" [{}: {loss}]", loss.kind())).collect();
             format!("{change}{}", losses.concat())
         };
-        changes.iter().map(told).collect()
+        changes.iter().map(line).collect()
     }
 
     fn field(written: &str, read: &str) -> Vec<String> {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_loses_values_says_which() {
+    fn changes_that_lose_values_name_them() {
         for (written, read, lost) in [
             ("u8?", "u8 = 3", "nulls cannot be distinguished from 3"),
             ("E", "F", "messages with symbols B cannot be read"),
@@ -321,7 +321,7 @@ mod tests {
             ("decimal(18,2)", "decimal64", "messages whose number does not fit exactly cannot be read"),
             ("u32", "decimal(18,9)", "messages whose number does not fit exactly cannot be read"),
         ] {
-            let told = field(written, read);
+            let lines = field(written, read);
             assert!(
                 lines.len() == 1 && lines[0].ends_with(&format!(": {lost}]")),
                 "{written} as {read}: {lines:?}"
@@ -336,7 +336,7 @@ mod tests {
             ("record<R>", "record<S|R>"),
             ("array<u8>", "array<i16?>"),
         ] {
-            let told = field(written, read);
+            let lines = field(written, read);
             assert!(lines.len() == 1 && !lines[0].contains('['), "{written} as {read}: {lines:?}");
         }
         assert!(field("i64", "i64?")[0].ends_with("i64 becomes i64?"));
@@ -344,7 +344,7 @@ mod tests {
 
     /// Where no loss is named, the extremes of a type convert; where one is, some value does not.
     #[test]
-    fn what_is_said_of_ranges_is_what_happens() {
+    fn stated_losses_of_ranges_are_real() {
         for (written, extremes, read) in [
             ("i8", ["-128", "127"], "decimal64"),
             ("i32", ["-2147483648", "2147483647"], "decimal64"),

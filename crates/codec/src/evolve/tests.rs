@@ -72,7 +72,7 @@ fn every_conversion_keeps_the_value() {
 }
 
 #[test]
-fn what_has_no_counterpart_is_an_error_with_its_place() {
+fn a_field_without_a_counterpart_is_an_error_with_its_path() {
     let text = |written, read, json| field(written, read, json).unwrap_err().to_string();
     assert_eq!(
         text("E", "F", r#""B""#),
@@ -203,7 +203,7 @@ fn damaged_bytes_are_refused() {
 }
 
 #[test]
-fn what_is_nested_too_deep_is_refused() {
+fn too_deep_nesting_is_refused() {
     let (written, _, evolution) =
         evolution("message N { n: record<N>? }", "message N { n: record<N>?, x: u8? }");
     let nested = |depth| {

@@ -24,12 +24,12 @@ const COUNT_AT: usize = 0xff8;
 /// What is neither in a header nor before the data of vectors.
 const EMPTY_LIST: [u8; 8] = [0xff, 1, 0, 0, 0, 0, 0, 0];
 
-/// What a column's file says before its elements.
+/// The header of a column's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// Of what type its elements are.
     pub content: Content,
-    /// What it says of their order.
+    /// Its attribute: the order of the elements.
     pub attribute: Attribute,
     /// How many there are.
     pub count: u64,
@@ -42,7 +42,7 @@ pub struct Head {
 pub enum Content {
     /// Elements of a type other than symbol.
     Simple(Type),
-    /// Indices into the symbols of the file of this name, which lies in the database's folder: `sym` nearly always.
+    /// Indices into the symbols of the file of this name, in the database's folder: `sym` nearly always.
     Enumerated(Symbol),
     /// Nothing, of no type: a list without rows.
     Untyped,
@@ -115,7 +115,7 @@ impl Head {
         }
     }
 
-    /// The elements whose bytes these are, whole ones. Of an enumeration: those of `symbols`, what its domain's file holds;
+    /// The elements whose bytes these are, whole ones. Of an enumeration: those of `symbols`, the content of its domain's file;
     /// an index of nothing (the null) is the empty symbol.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ fn other_type(code: Option<u8>) -> KdbError {
         Some(11) => "a column of symbols that are not enumerated",
         Some(20..=76) => "a column of an enumeration with 32 bits, from before kdb+ 3.6",
         Some(0 | 77..=97) => "a nested column",
-        _ => "a column of a type that is not known",
+        _ => "a column of an unknown type",
     };
     KdbError::Unreadable { what, what_now: "write a simple or enumerated column" }
 }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_is_named() {
+    fn unreadable_files_are_named() {
         let nested = {
             let mut bytes = write_enumerated(&"sym".into(), Attribute::None, &[]);
             bytes[TYPE_AT] = 87;
@@ -258,7 +258,7 @@ mod tests {
         ];
         for (bytes, expected) in cases {
             let error = Head::parse(bytes, bytes.len() as u64).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error:?} should say {expected:?}");
+            assert!(error.contains(expected), "{error:?} should contain {expected:?}");
         }
     }
 

@@ -14,18 +14,18 @@ pub const LOG_HEADER: [u8; 8] = [FLAT[0], FLAT[1], 0, 0, 0, 0, 0, 0];
 /// A record of a log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
     /// Its bytes.
     pub bytes: usize,
-    /// What it says: a list, most often of a function's name, a table's name and rows.
+    /// Its value: a list, most often of a function's name, a table's name and rows.
     pub value: Value,
 }
 
-/// Where a log stops, and why. What comes before is whole.
+/// Where the valid part of a log ends, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// Where in the file the first record begins that is not whole: cut the file there to mend it.
+    /// Offset of the first record that is not whole: truncate the file there to repair it.
     pub offset: u64,
     /// Records before it.
     pub records: u64,
@@ -42,8 +42,7 @@ impl fmt::Display for Damage {
 
 impl std::error::Error for Damage {}
 
-/// Reads a log: its bytes go in, in pieces, and records come out. Holds the record that has begun and what was handed in
-/// behind it.
+/// Reads a log: bytes go in, in pieces, and records come out. Holds the incomplete record and the bytes after it.
 ///
 /// ```
 /// use tapedb_kdb_ipc::{Limits, Value, file::log};
@@ -61,12 +60,12 @@ impl std::error::Error for Damage {}
 pub struct Reader {
     limits: Limits,
     buffer: Vec<u8>,
-    /// What of the buffer has been taken.
+    /// Bytes of the buffer that have been read.
     start: usize,
-    /// Where in the file `start` is.
+    /// Offset of `start` in the file.
     offset: u64,
     records: u64,
-    /// A record that began and was not whole is looked at again when so much of it is there.
+    /// An incomplete record is parsed again when so many bytes of it are there.
     again_at: usize,
 }
 
@@ -76,19 +75,19 @@ impl Reader {
         Self { limits, buffer: Vec::new(), start: 0, offset: 0, records: 0, again_at: 0 }
     }
 
-    /// Takes in the next bytes of the file.
+    /// Adds the next bytes of the file.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.start = 0;
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Where in the file the next record begins.
+    /// Offset of the next record in the file.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Records that came out.
+    /// Number of records read.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -108,7 +107,7 @@ impl Reader {
         match parse(rest, &self.limits) {
             Ok((value, bytes)) => Ok(Some(self.taken(value, bytes))),
             Err(KdbError::Truncated { .. }) if rest.len() < self.limits.message_bytes_max => {
-                // Twice as much, so that a long record is looked at a few times only.
+                // Twice as many, so that a long record is parsed a few times only.
                 self.again_at = rest.len().saturating_mul(2);
                 Ok(None)
             }
@@ -116,7 +115,7 @@ impl Reader {
         }
     }
 
-    /// To be called at the end of the file: looks at what is left.
+    /// To be called at the end of the file: checks the rest.
     ///
     /// # Errors
     /// [`Damage`], if the last record is not whole; records that are were given by [`next_record`](Self::next_record)
@@ -190,7 +189,7 @@ mod tests {
         bytes
     }
 
-    /// All records, read in pieces of `piece` bytes, and the damage behind them.
+    /// All records, read in pieces of `piece` bytes, and the damage after them.
     fn read(bytes: &[u8], piece: usize) -> (Vec<Value>, Option<Damage>) {
         let (mut reader, mut found) = (Reader::new(Limits::default()), Vec::new());
         let mut drain = |reader: &mut Reader| loop {

@@ -25,7 +25,7 @@ impl Display for Atom {
 }
 
 impl Atom {
-    /// Without what tells its type, as it stands in a vector.
+    /// Without its type suffix, as in a vector.
     pub(super) fn bare(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Boolean(value) => write!(f, "{}", u8::from(*value)),
@@ -51,7 +51,7 @@ impl Atom {
         self.mark(f)
     }
 
-    /// Nulls and infinities of times say which.
+    /// Nulls and infinities of times have the suffix of their type.
     fn mark(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let letter = match self {
             Self::Datetime(days) if !days.is_finite() => 'z',
@@ -71,7 +71,7 @@ impl Atom {
     }
 }
 
-/// What tells the type of a number that could be of another.
+/// The suffix of a number that could be of another type.
 pub(super) fn suffix(ty: Type) -> &'static str {
     match ty {
         Type::Short => "h",

@@ -5,7 +5,7 @@ use crate::symbols::Symbols;
 use crate::value::{Dictionary, Table, Value};
 
 /// A value as q's console shows it: tables and dictionaries in columns, lists of lists line by line, anything else on one
-/// line. After `rows_max` rows comes `..`. Every line ends with a line feed.
+/// line. After `rows_max` rows there is `..`. Every line ends with a line feed.
 pub fn console(value: &Value, rows_max: usize) -> String {
     match value {
         Value::Table(table) => grid(&[table], rows_max),
@@ -60,7 +60,7 @@ fn block(table: &Table, rows: usize) -> Vec<String> {
     lines
 }
 
-/// An element as it stands in a table: nothing for nulls of numbers, names without backticks, chars without quotes.
+/// An element as in a table: nothing for nulls of numbers, names without backticks, chars without quotes.
 fn cell(list: &Value, row: usize) -> String {
     match list {
         Value::Vector(vector) => element(&vector.elements, row),

@@ -1,4 +1,4 @@
-//! What kdb+ writes, as bytes that were kept and as bytes that it wrote itself, and any value there and back.
+//! Bytes of kdb+ (golden and recorded), and random values in both directions.
 
 mod golden;
 mod page;
@@ -14,7 +14,7 @@ fn bytes_of(value: &Value, order: ByteOrder) -> Vec<u8> {
     bytes
 }
 
-/// The value of these bytes, which must be what is written for it, and must come back in the other byte order.
+/// The value of these bytes, which must be encoded to the same bytes, and decoded the same in the other byte order.
 fn value_of(bytes: &[u8], what: &str) -> Value {
     let limits = Limits::default();
     let value = decode(bytes, ByteOrder::Little, &limits).unwrap_or_else(|error| panic!("{what}: {error}"));

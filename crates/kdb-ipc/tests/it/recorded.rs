@@ -1,4 +1,4 @@
-//! What a real kdb+ wrote, where it is at hand: in the folder `kdb` of that named by `TAPEDB_DATA`.
+//! Bytes recorded from a real kdb+, if present: in the folder `kdb` of the one named by `TAPEDB_DATA`.
 
 use crate::{unhex, value_of};
 use std::path::PathBuf;

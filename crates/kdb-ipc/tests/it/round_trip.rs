@@ -89,15 +89,15 @@ fn values() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn every_value_comes_back(value in values()) {
+    fn every_value_is_read_back(value in values()) {
         let bytes = bytes_of(&value, ByteOrder::Little);
         value_of(&bytes, &value.to_string());
         prop_assert!(console(&value, 3).ends_with('\n'));
     }
 
-    /// A value that is cut is told from one that is wrong: what is missing is named.
+    /// A truncated value is distinguished from a wrong one, with the number of missing bytes.
     #[test]
-    fn cuts_are_told_from_errors(value in values(), cut in any::<prop::sample::Index>()) {
+    fn truncation_is_distinguished_from_errors(value in values(), cut in any::<prop::sample::Index>()) {
         let bytes = bytes_of(&value, ByteOrder::Little);
         let cut = cut.index(bytes.len());
         let error = decode_first(&bytes[..cut], ByteOrder::Little, &Limits::default()).unwrap_err();
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_of_any_bytes_is_written_again(bytes in prop::collection::vec(prop_oneof![0_u8..20, 98_u8..128, any::<u8>()], 0..60)) {
+    fn any_decoded_value_is_encoded_again(bytes in prop::collection::vec(prop_oneof![0_u8..20, 98_u8..128, any::<u8>()], 0..60)) {
         if let Ok(value) = decode(&bytes, ByteOrder::Little, &Limits::default()) {
             let again = bytes_of(&value, ByteOrder::Little);
             let value = decode(&again, ByteOrder::Little, &Limits::default()).unwrap();

@@ -13,7 +13,7 @@ use tapedb_schema::{Ascii, Decimal64};
 
 /// Every nth message that finds the spread wider than a tick narrows it.
 const NARROW_ONE_IN: u64 = 2;
-/// Ticks between the last level and the one that joins behind it: 1 to this.
+/// Ticks between the last level and the one added after it: 1 to this.
 const TAIL_TICKS_MAX: u64 = 3;
 
 #[derive(Debug, Clone, Copy)]
@@ -160,7 +160,7 @@ impl Contract {
         }
     }
 
-    /// One change of the book: a narrower spread, a new size, a level gone or a level come.
+    /// One change of the book: a narrower spread, a new size, a level removed or added.
     fn change(&mut self, random: &mut Random, out: &mut Vec<Entry>) {
         if self.spread_ticks() > 1 && random.one_in(NARROW_ONE_IN) {
             return self.narrow(random, out);
@@ -202,7 +202,7 @@ impl Contract {
         out.push(self.update(BookAction::Set, side, at, &new));
     }
 
-    /// The level goes; another one joins behind the last.
+    /// Removes the level and adds another one after the last.
     fn delete(&mut self, side: Side, at: usize, random: &mut Random, out: &mut Vec<Entry>) {
         let gone = self.side_mut(side).remove(at);
         out.push(self.update(BookAction::Delete, side, at, &gone));
@@ -217,7 +217,7 @@ impl Contract {
         out.push(self.update(BookAction::Set, side, at, &level));
     }
 
-    /// Puts a level behind the last. Bids have room: see [`Contract::is_low`].
+    /// Adds a level after the last. Bids have enough ticks: see [`Contract::is_low`].
     fn extend(&mut self, side: Side, random: &mut Random) -> Slot {
         let gap = 1 + random.below(TAIL_TICKS_MAX) as i64;
         let levels = self.side_mut(side);

@@ -1,6 +1,6 @@
 //! Gzip files and members of zip files as byte streams, with their progress.
 
-use super::ImportError;
+use super::error::ImportError;
 use flate2::Crc;
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder};
 use std::fs::File;
@@ -15,7 +15,7 @@ pub const MAX_MEMBERS: usize = 65_536;
 /// Compressed bytes read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// A member of a zip file, as its directory tells.
+/// A member of a zip file, as in its directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) name: String,
@@ -130,11 +130,11 @@ impl<R: Read> Read for Checked<R> {
         self.crc.update(&out[..count]);
         let damaged = |text| Err(io::Error::new(io::ErrorKind::InvalidData, text));
         match self.left.checked_sub(count as u64) {
-            None => return damaged("the member is longer than the zip's directory tells"),
+            None => return damaged("the member is longer than in the zip's directory"),
             Some(left) => self.left = left,
         }
         if count == 0 && !out.is_empty() && self.left != 0 {
-            return damaged("the member is shorter than the zip's directory tells");
+            return damaged("the member is shorter than in the zip's directory");
         }
         if count == 0 && !out.is_empty() && self.crc.sum() != self.crc32 {
             return damaged("the member's checksum is wrong");

@@ -1,8 +1,10 @@
-//! Which files to import, and what their names tell.
+//! Which files to import, and the content of their names.
 
 use super::container::{self, Member};
+use super::error::ImportError;
+use super::options::{ImportOptions, OnBadLine};
 use super::source::{LineParser, Source, TextSource};
-use super::{Format, ImportError, ImportOptions, OnBadLine, binance, fx, us_equity};
+use super::{Format, binance, fx, us_equity};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,7 +46,7 @@ impl SourceFile {
         self.bytes
     }
 
-    /// No row is before this, as far as the names tell; [`Timestamp::MIN`] if they do not, as those of HistData.
+    /// No row is before this, by the names; [`Timestamp::MIN`] without a date in them, as with HistData.
     pub fn not_before(&self) -> Timestamp {
         match &self.detail {
             Detail::UsEquity(day) => day.start(),
@@ -77,7 +79,7 @@ impl SourceFile {
 
 /// Finds the files of a format among files and, recursively, folders; each given path in turn, folders sorted by name.
 ///
-/// Of a folder only files that are named and built as the format asks are taken; symbolic links below it are not
+/// Of a folder, only files that are named and built as in the format are imported; symbolic links below it are not
 /// followed. A file that is given has to be of the format.
 ///
 /// # Errors
@@ -136,7 +138,7 @@ fn walk(
     Ok(())
 }
 
-/// Whether a file in a folder is worth a look.
+/// Whether a file in a folder may be one of the format.
 fn is_named_as(format: Format, path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
     let dated = name.len() > 8 && name.as_bytes()[..8].iter().all(u8::is_ascii_digit);

@@ -16,7 +16,7 @@ pub struct Place {
     pub member: Option<String>,
     /// Line, from 1.
     pub line: u64,
-    /// Byte of the line, from 1, where it is known.
+    /// Byte of the line, from 1, if known.
     pub column: Option<usize>,
 }
 
@@ -35,7 +35,7 @@ pub enum ImportError {
     NothingFound {
         /// The folder.
         path: PathBuf,
-        /// What was looked for.
+        /// What was searched for.
         looked_for: &'static str,
     },
     /// A file is not of the format.
@@ -45,13 +45,13 @@ pub enum ImportError {
         /// What is wrong and what was expected.
         reason: String,
     },
-    /// The file does not tell something that has to be known: an option does.
+    /// The file does not contain a necessary fact; an option gives it.
     NeedsOption {
         /// The file.
         path: PathBuf,
-        /// What is not known.
+        /// What is missing.
         what: &'static str,
-        /// The field of [`ImportOptions`](super::ImportOptions) that tells it.
+        /// The field of [`ImportOptions`](super::ImportOptions) that gives it.
         option: &'static str,
     },
     /// The bytes could not be read or unpacked, for instance because the file was cut short.
@@ -101,11 +101,15 @@ impl fmt::Display for ImportError {
         match self {
             Self::Open { path, source } => write!(f, "{}: cannot open: {source}", path.display()),
             Self::NothingFound { path, looked_for } => {
-                write!(f, "{}: nothing to import; looked for {looked_for}", path.display())
+                write!(f, "{}: nothing to import; searched for {looked_for}", path.display())
             }
             Self::WrongFormat { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::NeedsOption { path, what, option } => {
-                write!(f, "{}: the file does not tell its {what}; set the option `{option}`", path.display())
+                write!(
+                    f,
+                    "{}: the file does not contain its {what}; set the option `{option}`",
+                    path.display()
+                )
             }
             Self::Read { place, source } => {
                 write!(f, "{place}: cannot read on: {source}; the file is cut short or damaged")

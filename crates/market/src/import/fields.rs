@@ -91,7 +91,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Proves that no field is left.
+    /// Checks that no field is left.
     #[inline]
     pub(super) fn end(&self) -> Result<(), BadLine> {
         if self.next > self.line.len() {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn values_that_do_not_fit_are_named() {
         let bad = |column, expected: &str| BadLine::new(column, expected);
         assert_eq!(Fields::new(b"-1").integer("time"), Err(bad(0, "time as a whole number")));
         assert_eq!(Fields::new(b"9999999999999999999").integer("n"), Err(bad(0, "n as a whole number")));

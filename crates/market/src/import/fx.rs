@@ -2,16 +2,17 @@
 //!
 //! * Lean: a zip with one CSV `YYYYMMDD_<symbol>_tick_quote.csv` of `time, bid, ask`; times are milliseconds of the
 //!   day, with fractions down to the nanosecond, in the provider's zone.
-//! * HistData: a gzip file of `YYYYMMDD HHMMSSmmm, bid, ask, volume`, where volume is always 0 and not kept.
+//! * HistData: a gzip file of `YYYYMMDD HHMMSSmmm, bid, ask, volume`, where volume is always 0 and not imported.
 //!
 //! Every row is one package of two [`Level1`], bid then ask, with prices as written and without sizes. The provider is
 //! found in the names of the folders (`fxcm-eurusd`, `…/oanda/tick/…`, `histdata`), innermost first, or given as
 //! [`ImportOptions::fx_provider`].
 
 use super::clock::{self, DayClock};
+use super::error::ImportError;
 use super::fields::{self, BadLine, Fields};
-use super::source::Parsed;
-use super::{ImportError, ImportOptions, LineParser};
+use super::options::ImportOptions;
+use super::source::{LineParser, Parsed};
 use crate::{Entry, Level1, Package, Side};
 use jiff::civil;
 use std::path::Path;
@@ -23,7 +24,7 @@ pub(super) const LOOKED_FOR: &str = "zip files `YYYYMMDD*quote*.zip` with a memb
 
 const NANOS_PER_MILLISECOND: i64 = 1_000_000;
 
-/// Who made the quotes: tells the exchange of the entries and the time zone of the file.
+/// The provider of the quotes: gives the exchange of the entries and the time zone of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FxProvider {
     /// FXCM: times at UTC-05 all year.
@@ -52,7 +53,7 @@ impl FxProvider {
         }
     }
 
-    /// The provider that the names in a path tell, innermost first.
+    /// The provider named in a path, innermost first.
     fn of_path(path: &Path) -> Option<Self> {
         let named = |part: std::path::Component<'_>| {
             let name = part.as_os_str().to_str()?.to_ascii_lowercase();
@@ -76,7 +77,7 @@ impl FromStr for FxProvider {
     }
 }
 
-/// What a file's path, its member's name and the options tell.
+/// Content of a file's path, its member's name and the options.
 #[derive(Debug, Clone)]
 pub(super) struct Day {
     symbol: String,
@@ -129,7 +130,7 @@ fn member_date_and_symbol(name: &str) -> Option<(civil::Date, String)> {
     (!symbol.is_empty()).then_some((clock::date(date.as_bytes())?, symbol.to_ascii_uppercase()))
 }
 
-/// Exchange and offset from UTC. An offset given as an option is enough where no provider is known.
+/// Exchange and offset from UTC. An offset given as an option is enough without a provider.
 fn provider(path: &Path, options: &ImportOptions) -> Result<(Option<Ascii<8>>, i32), ImportError> {
     let provider = options.fx_provider.or_else(|| FxProvider::of_path(path));
     let offset = options.fx_utc_offset_seconds.or_else(|| provider.map(FxProvider::utc_offset_seconds));

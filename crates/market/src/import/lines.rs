@@ -14,7 +14,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 pub(super) enum Line<'a> {
     /// A line without its end (`\n` or `\r\n`); the last may have none.
     Whole(&'a [u8]),
-    /// The beginning of a line longer than [`MAX_LINE_BYTES`]; the next call goes on after its end.
+    /// The beginning of a line longer than [`MAX_LINE_BYTES`]; the next call continues after its end.
     TooLong(&'a [u8]),
     /// There are no more.
     End,
@@ -65,7 +65,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Drops what is left of a line that is too long, and the memory it took.
+    /// Drops the rest of a line that is too long, and its memory.
     fn discard(&mut self) -> io::Result<()> {
         loop {
             if let Some(length) = find_newline(&self.buffer[self.start..self.end]) {
@@ -86,7 +86,7 @@ impl<R: Read> Lines<R> {
         Ok(())
     }
 
-    /// Reads more behind what there is, after making room.
+    /// Reads more bytes after the present ones; makes space first.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);

@@ -1,10 +1,11 @@
 //! Many sources as one, in time order.
 //!
-//! Always true: the heap holds every source that has not ended, except the one whose row was given out last; a source
-//! stands there with the time of its next row or, before it is opened, with a time that no row of it is before.
+//! Always true: the heap holds every source that has not ended, except the one whose row was returned last; a source
+//! is there with the time of its next row or, before it is opened, with a time that no row of it is before.
 
-use super::source::{Beside, Counters, Source};
-use super::{ImportError, SourceFile};
+use super::discover::SourceFile;
+use super::error::ImportError;
+use super::source::{Counters, OtherRecord, Source};
 use crate::Package;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,21 +21,21 @@ pub struct MergedRow<'a> {
     /// Index of the source in the list that the merge was made from.
     pub source: usize,
     /// The row, where it is no package.
-    pub beside: Option<&'a Beside>,
+    pub other: Option<&'a OtherRecord>,
 }
 
-/// Merges rows by time; rows of the same time come in the order of their sources, then of their files.
+/// Merges rows by time; rows of the same time are in the order of their sources, then of their files.
 ///
-/// The rows of one source keep their order, even where its times go back. A file is opened when its time comes (see
+/// The rows of one source stay in order, even where its times go back. A file is opened when its time is reached (see
 /// [`SourceFile::not_before`]) and closed at its end: years of daily files need no more memory and file handles than
-/// the files of one day (of captures, of two or three days). Files whose names tell no day, such as HistData's, are all
+/// the files of one day (of captures, of two or three days). Files whose names have no day, such as HistData's, are all
 /// opened at the first row: each takes a file handle and about 200 KiB until it ends, and their number is bounded only
 /// by what the system allows. A file with rows before its `not_before` is merged from when it is opened.
 pub struct Merge {
     files: Vec<SourceFile>,
     sources: Vec<Slot>,
     heap: BinaryHeap<Reverse<(Timestamp, usize)>>,
-    /// The source whose row was given out last.
+    /// The source whose row was returned last.
     taken: Option<usize>,
     /// Counters of the sources that have ended, and what their files hold.
     ended: Counters,
@@ -48,7 +49,7 @@ struct Slot {
     package: Package,
     symbol: String,
     /// The row, where it is no package.
-    beside: Option<Beside>,
+    other: Option<OtherRecord>,
 }
 
 impl Merge {
@@ -64,7 +65,7 @@ impl Merge {
     ///
     /// # Errors
     /// Those of [`SourceFile::open`] and [`Source::next`]. After an error the source that caused it has ended, the
-    /// others go on.
+    /// others continue.
     pub fn next(&mut self, out: &mut Package) -> Result<Option<MergedRow<'_>>, ImportError> {
         if let Some(index) = self.taken.take() {
             self.read(index)?;
@@ -78,8 +79,8 @@ impl Merge {
             self.taken = Some(index);
             let slot = &mut self.sources[index];
             std::mem::swap(out, &mut slot.package);
-            let beside = slot.beside.as_ref();
-            return Ok(Some(MergedRow { time, symbol: &slot.symbol, source: index, beside }));
+            let other = slot.other.as_ref();
+            return Ok(Some(MergedRow { time, symbol: &slot.symbol, source: index, other }));
         }
         out.clear();
         Ok(None)
@@ -125,7 +126,7 @@ impl Merge {
             Ok(Some(row)) => {
                 slot.symbol.clear();
                 slot.symbol.push_str(row.symbol);
-                slot.beside = row.beside.cloned();
+                slot.other = row.other.cloned();
                 self.heap.push(Reverse((row.time, index)));
                 return Ok(());
             }

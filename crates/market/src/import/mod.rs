@@ -1,4 +1,4 @@
-//! Files of real venues and vendors as packages: streaming; [`Merge`] says what memory and file handles are needed.
+//! Files of real venues and vendors as packages: streaming; [`Merge`] documents memory and file handles.
 //!
 //! [`discover`] finds the files of a [`Format`], [`SourceFile::open`] reads one as a [`Source`], [`Merge`] reads many in
 //! time order.
@@ -10,7 +10,7 @@
 //! let (mut merge, mut package) = (Merge::new(files), Package::default());
 //! while let Some(row) = merge.next(&mut package)? {
 //!     // Mark prices and a few others are messages of their own, and the package is then empty.
-//!     if row.beside.is_none() {
+//!     if row.other.is_none() {
 //!         println!("{} {} {}", row.time, row.symbol, package.entries.len());
 //!     }
 //! }
@@ -26,6 +26,7 @@ mod fields;
 mod fx;
 mod lines;
 mod merge;
+mod options;
 mod source;
 mod us_equity;
 
@@ -35,12 +36,11 @@ pub use error::{ImportError, MAX_EXCERPT_BYTES, Place};
 pub use fx::FxProvider;
 pub use lines::MAX_LINE_BYTES;
 pub use merge::{Merge, MergedRow};
-pub use source::{Beside, Counters, MAX_SYMBOL_BYTES, MAX_UNKNOWN_KINDS, RowHeader, Source};
+pub use options::{ImportOptions, OnBadLine};
+pub use source::{Counters, MAX_SYMBOL_BYTES, MAX_UNKNOWN_KINDS, OtherRecord, RowHeader, Source};
 
-use source::LineParser;
 use std::fmt;
 use std::str::FromStr;
-use tapedb_schema::TimeUnit;
 
 /// A format that can be read; the modules of this folder describe each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ impl Format {
         }
     }
 
-    /// What files of the format look like.
+    /// How files of the format are named and built.
     pub fn looked_for(self) -> &'static str {
         match self {
             Self::UsEquityTicks => us_equity::LOOKED_FOR,
@@ -103,35 +103,4 @@ impl FromStr for Format {
             .find(|format| format.name() == text)
             .ok_or_else(|| UnknownFormat(text.to_string()))
     }
-}
-
-/// What to do at a line that cannot be read, or whose row no stream could hold. Damaged or cut files always stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnBadLine {
-    /// Stop with an error.
-    #[default]
-    Stop,
-    /// Pass over up to this many lines of a file and count them, then stop.
-    Skip(u64),
-}
-
-impl OnBadLine {
-    fn skips(self, skipped: u64) -> bool {
-        matches!(self, Self::Skip(most) if skipped < most)
-    }
-}
-
-/// How to import.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ImportOptions {
-    /// What to do at a bad line.
-    pub on_bad_line: OnBadLine,
-    /// Who made the FX quotes; default: what the folders' names tell.
-    pub fx_provider: Option<FxProvider>,
-    /// Zone of the times in FX files, local time minus UTC in seconds; default: the provider's.
-    pub fx_utc_offset_seconds: Option<i32>,
-    /// Symbol of the FX quotes; default: what the file's or member's name tells.
-    pub fx_symbol: Option<String>,
-    /// What the times of receipt in captures count since 1970; default: the unit that their size tells.
-    pub receive_time_unit: Option<TimeUnit>,
 }

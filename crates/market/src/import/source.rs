@@ -1,10 +1,11 @@
 //! One file, row by row.
 
 use super::container::Opened;
+use super::error::ImportError;
 use super::error::{Place, excerpt};
 use super::fields::BadLine;
 use super::lines::{Line, Lines, MAX_LINE_BYTES};
-use super::{ImportError, OnBadLine};
+use super::options::OnBadLine;
 use crate::{MarkPrice, Package, TradeCondition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -31,28 +32,28 @@ pub struct RowHeader<'a> {
     /// The symbol, in upper case; 1 to [`MAX_SYMBOL_BYTES`] bytes.
     pub symbol: &'a str,
     /// The row, where it is no package.
-    pub beside: Option<&'a Beside>,
+    pub other: Option<&'a OtherRecord>,
 }
 
 /// A row that is a message of another record type than [`Package`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Beside {
+pub enum OtherRecord {
     /// A mark price.
     MarkPrice(MarkPrice),
-    /// What a trade's own condition has no room for; comes right behind the trade.
+    /// A condition that does not fit the trade's own; directly after the trade.
     TradeCondition(TradeCondition),
 }
 
 /// What a source has counted so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Rows given out.
+    /// Rows returned.
     pub rows: u64,
-    /// Bad lines passed over.
+    /// Bad lines skipped.
     pub bad_lines: u64,
-    /// Lines of a kind that is not imported, passed over, by kind; at most [`MAX_UNKNOWN_KINDS`] and `other`.
+    /// Lines of a kind that is not imported, skipped, by kind; at most [`MAX_UNKNOWN_KINDS`] and `other`.
     pub unknown_kinds: BTreeMap<String, u64>,
-    /// Units in which times of receipt were taken to be, for their size, where they are not those that the format has.
+    /// Units that times of receipt seem to have, by their size, where these are not the format's.
     pub guessed_units: BTreeSet<&'static str>,
 }
 
@@ -109,9 +110,9 @@ pub(super) enum Parsed {
     /// A package with its time.
     Row(Timestamp),
     /// A row that is no package, with its time.
-    Beside(Timestamp, Beside),
-    /// A package, and a row right behind it.
-    Both(Timestamp, Beside),
+    OtherRecord(Timestamp, OtherRecord),
+    /// A package, and a row directly after it.
+    Both(Timestamp, OtherRecord),
     /// Something that is not imported, by the name of its kind.
     Unknown(String),
 }
@@ -119,16 +120,16 @@ pub(super) enum Parsed {
 pub(super) struct TextSource<P> {
     parser: P,
     lines: Lines<Box<dyn Read + Send>>,
-    /// Where in which file; the line is the last one read.
+    /// Position: file, and the last line read.
     place: Place,
     bytes_read: Arc<AtomicU64>,
     bytes_total: u64,
     on_bad_line: OnBadLine,
     counters: Counters,
-    /// The row that is given out, or the next one, if it is no package.
-    beside: Option<Beside>,
-    /// Time of `beside`, while that is the next row.
-    behind: Option<Timestamp>,
+    /// The returned row, or the next one, if it is no package.
+    other: Option<OtherRecord>,
+    /// Time of `other`, while that is the next row.
+    other_time: Option<Timestamp>,
     ended: bool,
 }
 
@@ -148,15 +149,15 @@ impl<P: LineParser> TextSource<P> {
             bytes_total,
             on_bad_line,
             counters: Counters::default(),
-            beside: None,
-            behind: None,
+            other: None,
+            other_time: None,
             ended: false,
         }
     }
 
-    /// The time of the next row, and whether it is `beside`.
+    /// The time of the next row, and whether it is `other`.
     fn advance(&mut self, out: &mut Package) -> Result<Option<(Timestamp, bool)>, ImportError> {
-        if let Some(time) = self.behind.take() {
+        if let Some(time) = self.other_time.take() {
             out.clear();
             return Ok(Some((time, true)));
         }
@@ -174,12 +175,12 @@ impl<P: LineParser> TextSource<P> {
                 }
                 Line::Whole(text) => match parse(&mut self.parser, text, out) {
                     Ok(Parsed::Row(time)) => return Ok(Some((time, false))),
-                    Ok(Parsed::Beside(time, row)) => {
-                        self.beside = Some(row);
+                    Ok(Parsed::OtherRecord(time, row)) => {
+                        self.other = Some(row);
                         return Ok(Some((time, true)));
                     }
                     Ok(Parsed::Both(time, row)) => {
-                        (self.beside, self.behind) = (Some(row), Some(time));
+                        (self.other, self.other_time) = (Some(row), Some(time));
                         return Ok(Some((time, false)));
                     }
                     Ok(Parsed::Unknown(kind)) => {
@@ -205,8 +206,8 @@ impl<P: LineParser> Source for TextSource<P> {
         match self.advance(out) {
             Ok(Some((time, is_beside))) => {
                 self.counters.rows += 1;
-                let beside = self.beside.as_ref().filter(|_| is_beside);
-                Ok(Some(RowHeader { time, symbol: self.parser.symbol(), beside }))
+                let other = self.other.as_ref().filter(|_| is_beside);
+                Ok(Some(RowHeader { time, symbol: self.parser.symbol(), other }))
             }
             end_or_error => {
                 self.ended = true;

@@ -1,25 +1,24 @@
 //! `us-equity-ticks`: trades and per-venue quotes of the consolidated US tape, as AlgoSeek and Lean lay them out.
 //!
-//! A zip with one CSV `YYYYMMDD_<symbol>_{Quote|Trade}_Tick.csv`, whose name is what tells symbol and date. Times are
+//! A zip with one CSV `YYYYMMDD_<symbol>_{Quote|Trade}_Tick.csv`, whose name has symbol and date. Times are
 //! milliseconds since midnight on New York's wall clock; prices are whole numbers of 1/10000 dollar. The message's time
 //! is the tape's; `source_time` and `sequence` stay null, as the file has nothing else.
 //!
 //! * Trade `time, price, size, venue, condition, suspicious`: one [`Trade`].
 //! * Quote `time, bid, bid size, ask, ask size, venue, condition, suspicious`: one [`Level1`] for a side that is not
 //!   `0,0`: that means "not in this message", not "empty". Where both sides are `0,0` the venue has withdrawn, and two
-//!   [`Level1`] without price say so; this keeps every row, as a package without entries would lose the venue.
+//!   [`Level1`] without price represent that; every row becomes a package with an entry, because one without entries would lose the venue.
 
-use super::LineParser;
 use super::clock::{self, DayClock};
 use super::fields::{BadLine, Fields};
-use super::source::Parsed;
+use super::source::{LineParser, Parsed};
 use crate::{Entry, Level1, Package, Side, Trade};
 use tapedb_schema::{Decimal64, Timestamp};
 
 pub(super) const LOOKED_FOR: &str =
     "zip files `YYYYMMDD*{quote|trade}*.zip` with a member `YYYYMMDD_<symbol>_{Quote|Trade}_Tick.csv`";
 
-/// What a member's name tells.
+/// The content of a member's name.
 #[derive(Debug, Clone)]
 pub(super) struct Day {
     symbol: String,

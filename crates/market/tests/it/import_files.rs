@@ -205,7 +205,7 @@ fn a_row_that_no_stream_can_hold_is_a_bad_line() {
         let (read, error) = rows(discover(Format::BinanceRawWs, &[&path], &options).unwrap());
         assert!(error.is_none());
         assert_eq!(read.len(), 4);
-        assert!(read[1].starts_with("0 A "), "the snapshot is about the one symbol there was: {read:?}");
+        assert!(read[1].starts_with("0 A "), "the snapshot is of the only symbol: {read:?}");
     }
 }
 

@@ -120,7 +120,7 @@ fn binance_diffs_follow_on_each_other() {
     }
 }
 
-/// Binance's rule: keep diffs until the snapshot is there, drop those it covers, then apply the others.
+/// Binance's rule: buffer diffs until the snapshot is there, drop those it covers, then apply the others.
 #[test]
 fn a_book_built_from_snapshot_and_diffs_is_not_crossed() {
     let Some(data) = recorded_data() else { return };

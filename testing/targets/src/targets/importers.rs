@@ -6,7 +6,7 @@ use flate2::{Compression, write::GzEncoder};
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use tapedb_codec::{encode, view};
-use tapedb_market::import::{Beside, Format, ImportError, ImportOptions, Merge, OnBadLine, discover};
+use tapedb_market::import::{Format, ImportError, ImportOptions, Merge, OnBadLine, OtherRecord, discover};
 use tapedb_market::{MarkPrice, Package, TradeCondition};
 use zip::write::{SimpleFileOptions, ZipWriter};
 
@@ -47,16 +47,16 @@ fn read(format: Format, path: &Path, options: &ImportOptions) -> Result<(), Impo
     while let Some(row) = merge.next(&mut package)? {
         assert!(!row.symbol.is_empty() || format == Format::BinanceRawWs);
         body.clear();
-        match row.beside {
+        match row.other {
             None => {
                 encode(&package, &mut body);
                 assert!(view::<Package>(&body).is_ok(), "{package:?}");
             }
-            Some(Beside::MarkPrice(mark)) => {
+            Some(OtherRecord::MarkPrice(mark)) => {
                 encode(mark, &mut body);
                 assert!(view::<MarkPrice>(&body).is_ok(), "{mark:?}");
             }
-            Some(Beside::TradeCondition(condition)) => {
+            Some(OtherRecord::TradeCondition(condition)) => {
                 encode(condition, &mut body);
                 assert!(view::<TradeCondition>(&body).is_ok(), "{condition:?}");
             }

@@ -1,4 +1,4 @@
-//! Frames as Binance writes them: what is kept of each.
+//! Frames of Binance: the fields that are imported.
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IntoDeserializer, Visitor};
@@ -118,7 +118,7 @@ pub(super) struct Snapshot<'a> {
     pub(super) asks: Vec<(Number, Number)>,
 }
 
-/// Milliseconds or microseconds since the epoch, if the frame has them: which of them tells the size.
+/// Milliseconds or microseconds since the epoch, if the frame has them: by their size.
 #[derive(Default, Clone, Copy)]
 pub(super) struct VenueTime(Option<Timestamp>);
 

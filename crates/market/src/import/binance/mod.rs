@@ -6,28 +6,27 @@
 //!   [`Level2Update`]s. A size of 0 is a delete with size null, and nothing else is: the frame can be written back.
 //! * book ticker: an update with `sequence` = `u` and two [`Level1`]; a price of 0 means that the side is empty.
 //! * trade: an update with one [`Trade`], without sequence; `m` (buyer is maker) means that the seller was the
-//!   aggressor; `X` becomes the condition, or where that has no room for it (`INSURANCE_FUND`) a [`TradeCondition`] behind the
+//!   aggressor; `X` becomes the condition, or where it does not fit (`INSURANCE_FUND`) a [`TradeCondition`] after the
 //!   trade.
 //! * mark price of one symbol: a [`MarkPrice`], no package.
 //! * REST depth snapshot (`lastUpdateId`): a snapshot of [`Level2Snapshot`]s with `sequence` = `lastUpdateId`. Where it
-//!   names no symbol, it is about the only one that the file had so far, else about the one in the file's name. The
-//!   diffs that bridge it stand **before** it in the file; whoever builds a book from it has to keep them.
+//!   names no symbol, it is of the only one that the file had so far, else of the one in the file's name. The
+//!   diffs that bridge it are **before** it in the file; a book builder has to buffer them.
 //!
 //! Frames of other kinds are counted by kind and passed over.
 //!
 //! Recorders write times of receipt in nanoseconds, and some in microseconds, milliseconds or seconds. The unit is what makes the
 //! first time of a file one from 1973 on, which is never more than one unit; the lines after it must fit. In the same way the
-//! venue's own times are told to be milliseconds or microseconds, each by itself.
+//! venue's own times are milliseconds or microseconds, each by its size.
 
 mod frames;
 #[cfg(test)]
 mod tests;
 
-use super::LineParser;
 use super::clock;
 use super::clock::DayClock;
 use super::fields::BadLine;
-use super::source::{Beside, Parsed, is_symbol};
+use super::source::{LineParser, OtherRecord, Parsed, is_symbol};
 use crate::{
     Aggressor, BookAction, Entry, Level1, Level2Snapshot, Level2Update, Package, PackageKind, SequenceRange,
 };
@@ -47,14 +46,14 @@ const BEFORE_DAY_NS: i64 = 86_400_000_000_000;
 /// A level's place is a `u16`.
 const LEVELS_MAX: usize = 1 << 16;
 
-/// What the file's name tells.
+/// The content of the file's name.
 #[derive(Debug, Clone)]
 pub(super) struct Capture {
     symbol: Option<String>,
     exchange: Option<Ascii<8>>,
     /// Midnight UTC of the day.
     day: Option<Timestamp>,
-    /// What times of receipt count, where that has been said.
+    /// The unit of times of receipt, if given.
     unit: Option<TimeUnit>,
 }
 
@@ -94,7 +93,7 @@ impl Capture {
 
 pub(super) struct Parser {
     capture: Capture,
-    /// What times of receipt count, as the first one's size told.
+    /// The unit of times of receipt, by the first one's size.
     guessed: Option<TimeUnit>,
     /// Symbol of the last row.
     symbol: String,
@@ -121,17 +120,17 @@ impl LineParser for Parser {
         let space = line.iter().position(|&byte| byte == b' ').ok_or_else(|| self.bad_time())?;
         let time = std::str::from_utf8(&line[..space]).ok().and_then(|text| self.receive_time(text));
         let time = time.ok_or_else(|| self.bad_time())?;
-        // Once for the line: the parser then need not look at every string.
+        // Once for the line: the parser then need not check every string.
         let json = std::str::from_utf8(&line[space + 1..]);
         let json =
             json.map_err(|error| BadLine::new(space + 1 + error.valid_up_to(), "a JSON frame in UTF-8"))?;
         match self.frame(json, out) {
             Ok(Frame::Package) => Ok(Parsed::Row(time)),
-            Ok(Frame::Beside(row)) => Ok(Parsed::Beside(time, row)),
+            Ok(Frame::OtherRecord(row)) => Ok(Parsed::OtherRecord(time, row)),
             Ok(Frame::Both(row)) => Ok(Parsed::Both(time, row)),
             Ok(Frame::Unknown(kind)) => Ok(Parsed::Unknown(kind)),
             Err(Problem::Json(error)) => Err(bad_json(space + 1, &error)),
-            Err(Problem::NoSymbol) => Err(BadLine::new(space + 1, "a snapshot whose symbol is known")),
+            Err(Problem::NoSymbol) => Err(BadLine::new(space + 1, "a snapshot with a known symbol")),
             Err(Problem::TooDeep) => {
                 Err(BadLine::new(space + 1, "a snapshot of at most 65,536 levels a side"))
             }
@@ -158,9 +157,9 @@ fn bad_json(from: usize, error: &serde_json::Error) -> BadLine {
 /// What has become of a frame.
 enum Frame {
     Package,
-    Beside(Beside),
-    /// The package, and a row behind it.
-    Both(Beside),
+    OtherRecord(OtherRecord),
+    /// The package, and a row after it.
+    Both(OtherRecord),
     /// Nothing; the name of its kind.
     Unknown(String),
 }
@@ -217,7 +216,7 @@ impl Parser {
             (None, Some(unit)) => format!("in {}, as in the lines before,", unit.name()),
             (None, None) => "since 1970 in nanoseconds (or us, ms, s), not before 1973,".into(),
         };
-        BadLine::new(0, format!("local receive time {unit} and behind it a space and a JSON frame"))
+        BadLine::new(0, format!("local receive time {unit}, a space and a JSON frame"))
     }
 
     /// Fills in the package, or makes another row.
@@ -321,7 +320,7 @@ impl Parser {
             suspicious: false,
         }));
         match condition {
-            Some(condition) if short.is_none() => Frame::Both(Beside::TradeCondition(TradeCondition {
+            Some(condition) if short.is_none() => Frame::Both(OtherRecord::TradeCondition(TradeCondition {
                 id: Some(frame.id),
                 condition: condition.into(),
             })),
@@ -332,7 +331,7 @@ impl Parser {
     fn mark(&mut self, frame: &MarkFrame<'_>) -> Frame {
         self.name(&frame.symbol);
         let number = |number: Option<MaybeNumber>| number.and_then(|number| number.0);
-        Frame::Beside(Beside::MarkPrice(MarkPrice {
+        Frame::OtherRecord(OtherRecord::MarkPrice(MarkPrice {
             mark: frame.mark.0,
             index: number(frame.index),
             settlement: number(frame.settlement),
@@ -373,7 +372,7 @@ impl Parser {
             self.symbol.push_str(symbol);
         }
         if !is_symbol(symbol) {
-            // The line is bad: it tells nothing about the snapshots after it.
+            // The line is bad: later snapshots are not affected.
             return;
         }
         match &self.seen {
@@ -397,9 +396,9 @@ fn check_json(json: &str) -> Result<(), Problem> {
     Ok(serde_json::from_str::<de::IgnoredAny>(json).map(|_| ())?)
 }
 
-/// The part of a stream's name that tells the kind, short enough to be counted by.
+/// The part of a stream's name with the kind, short enough for a counter.
 fn kind_name(stream: &str) -> String {
-    // `!markPrice@arr` is about all symbols, and has no other name.
+    // `!markPrice@arr` is of all symbols, and has no other name.
     let kind = stream.split_once('@').filter(|_| !stream.starts_with('!')).map_or(stream, |(_, kind)| kind);
     kind.chars().take(32).collect()
 }

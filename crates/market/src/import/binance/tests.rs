@@ -15,7 +15,7 @@ fn parse(parser: &mut Parser, json: &str) -> Result<Package, String> {
             assert_eq!(time, Timestamp(1_723_161_255_030_314_667));
             Ok(package)
         }
-        Ok(Parsed::Beside(_, row) | Parsed::Both(_, row)) => Err(format!("{row:?}")),
+        Ok(Parsed::OtherRecord(_, row) | Parsed::Both(_, row)) => Err(format!("{row:?}")),
         Ok(Parsed::Unknown(kind)) => Err(format!("unknown {kind}")),
         Err(bad) => Err(format!("{:?} {}", bad.column, bad.expected)),
     }
@@ -116,7 +116,7 @@ fn a_condition_that_has_no_room_is_a_row_of_its_own() {
         let [Entry::Trade(trade)] = &package.entries[..] else { panic!("{package:?}") };
         assert_eq!(trade.condition, None);
         let whole = TradeCondition { id: Some(3), condition: condition.into() };
-        assert_eq!(row, Beside::TradeCondition(whole));
+        assert_eq!(row, OtherRecord::TradeCondition(whole));
     }
 }
 
@@ -125,7 +125,7 @@ fn mark_prices() {
     let row = |json: &str| {
         let line = format!("1723161255030314667 {json}");
         match parser().parse(line.as_bytes(), &mut Package::default()) {
-            Ok(Parsed::Beside(_, Beside::MarkPrice(row))) => row,
+            Ok(Parsed::OtherRecord(_, OtherRecord::MarkPrice(row))) => row,
             _ => panic!("{json}"),
         }
     };

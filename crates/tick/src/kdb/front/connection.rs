@@ -63,7 +63,7 @@ fn greet(
 
 /// Reads what has arrived, or waits a little; `false`: the other side has closed.
 fn read(mut socket: &TcpStream, session: &mut Session, least: usize) -> io::Result<bool> {
-    match socket.read(session.room(least)) {
+    match socket.read(session.spare(least)) {
         Ok(0) => Ok(false),
         Ok(bytes) => {
             session.filled(bytes);

@@ -23,7 +23,7 @@ use std::time::Instant;
 use tapedb_codec::SchemaBuilder;
 use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_market::import::{
-    Beside, Counters, Format, FxProvider, ImportError, ImportOptions, Merge, OnBadLine, SourceFile,
+    Counters, Format, FxProvider, ImportError, ImportOptions, Merge, OnBadLine, OtherRecord, SourceFile,
     UnknownFormat, discover,
 };
 use tapedb_market::{MarkPrice, Package, TradeCondition};
@@ -376,10 +376,10 @@ fn move_all(
     while let Some(row) = merge.next(&mut package).map_err(|error| stopped(&error, total))? {
         // Only when there is a message: an unreadable file leaves no record.
         bookkeeper.begin()?;
-        let refusal = match row.beside {
+        let refusal = match row.other {
             None => transfer.take(row.symbol, row.time, &package)?,
-            Some(Beside::MarkPrice(mark)) => transfer.take(row.symbol, row.time, mark)?,
-            Some(Beside::TradeCondition(condition)) => transfer.take(row.symbol, row.time, condition)?,
+            Some(OtherRecord::MarkPrice(mark)) => transfer.take(row.symbol, row.time, mark)?,
+            Some(OtherRecord::TradeCondition(condition)) => transfer.take(row.symbol, row.time, condition)?,
         };
         match refusal {
             None => messages[row.source] += 1,

@@ -399,7 +399,7 @@ mod tests {
         refused(&format!("record R {{ {fields} }}"), "fields: 1025");
         let records: String = (0..=MAX_TYPES).map(|i| format!("record R{i} {{}}")).collect();
         refused(&records, "record types: 1025");
-        let mut element = ElementType { ty: FieldType::U8, nullable: false };
+        let mut element = ElementType { ty: Scalar::U8.into(), nullable: false };
         for _ in 0..=MAX_ARRAY_DEPTH {
             element = ElementType { ty: FieldType::Array(Box::new(element)), nullable: false };
         }

@@ -11,8 +11,8 @@ mod place;
 
 use crate::column::Scratch;
 use crate::columns::{Columns, Decoded};
+use crate::damage::{Damage, Flaw};
 use crate::encoding::Strip;
-use crate::error::{Damage, Flaw};
 use crate::level::Level;
 use crate::members::choose;
 use crate::plan::{ColumnKind, Extent, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
@@ -29,9 +29,9 @@ pub(crate) struct Tools {
     places: Vec<Vec<u32>>,
     strips: Vec<Vec<Strip>>,
     cellar: Cellar,
-    /// Level of the column that was looked for.
+    /// Level of the requested column.
     pub found: Level,
-    /// Block and record type of which columns have been looked for among all rows: what has been read of them stays.
+    /// Block and record type of which columns have been looked for among all rows: their decoded columns stay in memory.
     looked_in: Option<(u64, u16)>,
 }
 
@@ -41,7 +41,7 @@ impl Tools {
         self.wide.pop().unwrap_or_default()
     }
 
-    /// Takes memory back. What has been given away and is empty now is not kept.
+    /// Takes buffers back for reuse, except empty ones that were replaced.
     fn take_back(&mut self, wide: Vec<i64>) {
         if wide.capacity() > 0 {
             self.wide.push(wide);
@@ -99,7 +99,7 @@ impl Default for Sizes {
     }
 }
 
-/// One record type of one block being put together.
+/// One record type of one block during assembly.
 pub(crate) struct Assembler<'a> {
     plan: &'a GroupPlan,
     columns: Columns<'a>,
@@ -120,7 +120,7 @@ impl<'a> Assembler<'a> {
         Self { plan, columns, tools, budget }
     }
 
-    /// One for [`Self::find`]: `level` is what will be looked in.
+    /// One for [`Self::find`]: `level` is the level to search.
     pub fn looking(
         plan: &'a GroupPlan,
         columns: Columns<'a>,

@@ -1,13 +1,13 @@
 //! The bytes of a block in memory, each column checked before it is used.
 
 use crate::column;
-use crate::error::{Damage, Flaw, Part};
+use crate::damage::{Damage, Flaw, Part};
 use crate::head::{Head, OWN, crc32c, u32_at};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A block in memory, or as much of it as has been read. Loading the next one keeps the memory.
+/// A block in memory, or the part of it that has been read. Loading the next one reuses the memory.
 ///
-/// Always true: `head` is what the front of `bytes` says, or empty; the columns of `missing` have not been read.
+/// Always true: `head` is the head at the front of `bytes`, or empty; the columns of `missing` have not been read.
 #[derive(Debug, Default)]
 pub struct Block {
     pub(crate) bytes: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Block {
     pub(crate) missing: Vec<bool>,
     /// Index in its segment and offset there, for errors.
     pub(crate) place: Option<(u32, u64)>,
-    /// Different for everything that is ever loaded, so that decoders know what they have decoded before.
+    /// Different for each loaded block, so that decoders recognize what they have decoded before.
     pub(crate) serial: u64,
 }
 
@@ -41,7 +41,7 @@ impl Block {
 
     /// Reads the head of `bytes`, of which all columns are there.
     pub(crate) fn parse(&mut self) -> Result<(), Damage> {
-        // Nothing but the number itself matters to anyone.
+        // Only the number itself is used.
         self.serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let result = self.head.read(&self.bytes).and_then(|()| {
             let (need, have) =
@@ -115,7 +115,7 @@ impl Block {
         self.placed(Damage::new(Part::Block, 0, Flaw::Mismatch { what, need, have }))
     }
 
-    /// The checksum of the head, as the head says it.
+    /// The checksum of the head, as stored.
     pub(crate) fn head_crc(&self) -> u32 {
         u32_at(&self.bytes, 4)
     }

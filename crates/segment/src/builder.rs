@@ -9,14 +9,15 @@ use crate::lanes::{Lane, LaneOrder};
 use crate::level::Level;
 use crate::plain;
 use crate::plan::{GroupPlan, Plan};
+use crate::row::RowHeader;
 use crate::shred::{Chunks, Habits, Span, shred};
 
 /// How large blocks become and how their columns are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockOptions {
-    /// Rows that make a block full; 1 to 65,535 (values outside are brought to the nearest). From 16,384 on: unless symbols
-    /// have fewer than 64 rows each; then it goes on up to 65,535 rows or 4 MiB of bodies, for one symbol is found the
-    /// faster the more of its rows lie together.
+    /// Rows that make a block full; 1 to 65,535 (values outside are clamped). From 16,384 on: unless symbols have
+    /// fewer than 64 rows each; then it continues up to 65,535 rows or 4 MiB of bodies, because one symbol is found faster
+    /// if more of its rows are together.
     pub rows: usize,
     /// Bytes of bodies that make a block full, with the same exception; at most 4 MiB. The message that reaches it is still
     /// in the block.
@@ -31,39 +32,26 @@ impl Default for BlockOptions {
     }
 }
 
-/// Rows of a block unless told otherwise.
+/// Rows of a block by default.
 const ROWS: usize = 16_384;
-/// Symbols that have so many rows each have enough of them in a block.
+/// Rows of a symbol that are enough in a block.
 const LANE_ROWS: usize = 64;
 /// A record type of more symbols than this is cut into groups of whole lanes, …
 const LANES_UNCUT: usize = 64;
 /// … which have about so many rows each, if there are rows for two.
 const GROUP_ROWS: usize = 4_096;
 
-/// Steps of a group are even if fewer than one in so many is not.
+/// Steps of a group are even if fewer than one in this many is not.
 const UNEVEN: usize = 32;
 
-/// The header of a message: everything but its body.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RowHeader {
-    /// Nanoseconds since the Unix epoch.
-    pub time: i64,
-    /// Number of the message in its space.
-    pub sequence: u64,
-    /// Id in the stream's dictionary of symbols.
-    pub symbol: u32,
-    /// Id of the record type in the stream's schema.
-    pub type_id: u16,
-}
-
-/// A block being filled. It remembers how the blocks before were encoded, and begins with that.
+/// A block being filled. It caches how earlier blocks were encoded, and tries that first.
 ///
-/// Always true: rows are in order of time, then of sequence number; `ends` has where each body ends in `bodies`. What is
-/// written depends on the messages since the builder was made, and on nothing else.
+/// Always true: rows are in order of time, then of sequence number; `ends` has the end of each body in `bodies`. The
+/// output depends only on the messages since the builder was made.
 #[derive(Debug)]
 pub struct BlockBuilder {
     options: BlockOptions,
-    /// Rows and bytes that make the block full that is being filled, and whether that was looked at.
+    /// Rows and bytes that make the present block full, and whether an increase was considered.
     most: (usize, usize, bool),
     rows: Vec<RowHeader>,
     ends: Vec<u32>,
@@ -74,7 +62,7 @@ pub struct BlockBuilder {
     lanes: Vec<Lane>,
 }
 
-/// How is written which row belongs to which lane.
+/// How the lanes of rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Places {
     /// The rows of each lane.
@@ -101,10 +89,10 @@ impl BlockBuilder {
         }
     }
 
-    /// Adds a message. Any bytes are kept as they are; those that are the canonical body of their type take less room.
+    /// Adds a message. Any bytes are stored unchanged; canonical bodies of their type take fewer bytes.
     ///
     /// # Errors
-    /// [`SegmentError::OutOfOrder`] if it does not come behind the one before, [`SegmentError::TooLong`] if its body is
+    /// [`SegmentError::OutOfOrder`] if it does not follow the one before, [`SegmentError::TooLong`] if its body is
     /// too long, [`SegmentError::Full`] if [`Self::is_full`]. The block is as before.
     pub fn push(&mut self, row: RowHeader, body: &[u8]) -> Result<(), SegmentError> {
         if let Some(last) = self.rows.last()
@@ -171,7 +159,7 @@ impl BlockBuilder {
         &self.rows
     }
 
-    /// Symbols of the block written last and how many rows each has; a symbol comes once for each record type.
+    /// Symbols of the block written last and how many rows each has; a symbol is listed once for each record type.
     pub(crate) fn last_symbols(&self) -> impl Iterator<Item = (u32, u32)> {
         self.lanes.iter().map(|lane| (lane.symbol, lane.count))
     }
@@ -255,7 +243,7 @@ impl BlockBuilder {
         (self.habits, self.lanes) = (habits, lanes);
     }
 
-    /// Writes the columns of one record type; tells whether the bodies had to stay whole.
+    /// Writes the columns of one record type; returns whether the bodies had to stay whole.
     fn write_group(
         &self,
         plan: &Plan,
@@ -290,7 +278,7 @@ impl BlockBuilder {
         let root = &group.root;
         let is_short = root.fixed > 0 && bodies.iter().all(|body| body.end - body.start == root.fixed);
         let certain = root.open.as_ref().filter(|_| is_short).is_some_and(|decimals| {
-            // Where there is one record type only, bodies need not be looked at in the order of lanes.
+            // Where there is one record type only, bodies need not be read in the order of lanes.
             if bodies.len() == self.rows.len() {
                 let mut bodies = self.bodies.chunks_exact(root.fixed as usize);
                 bodies.all(|body| is_beyond_doubt(body, decimals))
@@ -319,7 +307,7 @@ impl BlockBuilder {
         (bounds.0.unwrap_or(0), bounds.1.unwrap_or(0))
     }
 
-    /// Writes times, and sequence numbers unless they count up from row to row; tells whether they do.
+    /// Writes times, and sequence numbers unless they count up from row to row; returns whether they do.
     fn write_order(&self, is_cut: bool, chunks: &mut Chunks) -> bool {
         let mut level = Level::default();
         level.of_rows(self.rows.len(), is_cut);
@@ -333,8 +321,8 @@ impl BlockBuilder {
         counts_up
     }
 
-    /// Writes the times of a group in the order of lanes too, where those of each symbol come at even steps. That takes next
-    /// to nothing, and spares whoever reads columns to fetch each row's time from where it stands among all.
+    /// Writes the times of a group in the order of lanes too, where those of each symbol have even steps. That takes few
+    /// bytes, and readers of columns need not fetch each row's time from its position among all.
     fn write_times(&self, group: u16, lanes: &[Lane], rows: &[u16], chunks: &mut Chunks) {
         let is_alone = lanes.len() == 1 && rows.len() == self.rows.len();
         if is_alone || rows.len() < lanes.len() * LANE_ROWS || !self.are_even(rows) {
@@ -344,7 +332,7 @@ impl BlockBuilder {
         chunks.add_ints(group, numbers::TIME.into(), &times, &ends_of(lanes));
     }
 
-    /// Whether nearly all of these rows come as long after the one before as that after its own.
+    /// Whether nearly all of these rows have the same step from the row before as that row from its own.
     fn are_even(&self, rows: &[u16]) -> bool {
         let time = |row: u16| self.rows[usize::from(row)].time;
         let is_uneven = |three: &&[u16]| {
@@ -354,7 +342,7 @@ impl BlockBuilder {
         rows.windows(3).filter(is_uneven).nth(rows.len() / UNEVEN).is_none()
     }
 
-    /// Writes the lane of each row, unless the rows of each lane take hardly more room; tells whether it did.
+    /// Writes the lane of each row, unless the rows of each lane take hardly more bytes; returns whether it did.
     fn write_lane_of(&mut self, lanes: &[Lane], lane_of: &[u16], order: &[u16], chunks: &mut Chunks) -> bool {
         let size = |values: &[u16], ends: &[u32]| {
             let values: Vec<i64> = values.iter().map(|value| i64::from(*value)).collect();
@@ -381,7 +369,7 @@ impl BlockBuilder {
             });
             self.places.holds(rows, chunks.bytes.len() - start);
         } else {
-            // Only how often it is looked at anew matters: what it takes is spread over the record types.
+            // Only how often the choice is made again matters: its cost is spread over the record types.
             self.places.holds(rows, 0);
         }
         places == Places::ByRow

@@ -1,4 +1,4 @@
-//! The bytes of one column: a byte that says which kind it is, and what that kind has.
+//! The bytes of one column: a byte for its kind, and the content of that kind.
 //!
 //! | kind | then |
 //! |---|---|
@@ -10,12 +10,12 @@
 //! | 5 floats | their encoding |
 //! | 6 texts | their encoding |
 
+use crate::damage::Flaw;
 use crate::decimals::Form;
 use crate::encoding::{
     COUNT_MAX, EncodingError, FloatHabit, Habit, IntEncoding, Tier, decode_f32s, decode_f64s, decode_ints,
     decode_ints_in, decode_strings, encode_f32s_again, encode_f64s_again, encode_ints_again, encode_strings,
 };
-use crate::error::Flaw;
 use crate::level::Level;
 
 pub(crate) const CONSTANT: u8 = 0;
@@ -172,7 +172,7 @@ pub(crate) fn put_ints(
     });
 }
 
-/// A column of more values than an encoding takes is cut: before each piece its length, `u32`.
+/// A column of more values than an encoding takes is cut into chunks, each after its length, `u32`.
 fn put_pieces(
     count: usize,
     ends: &[u32],
@@ -194,18 +194,18 @@ fn put_pieces(
     }
 }
 
-/// The runs within a piece.
-fn cut_ends(ends: &[u32], piece: &std::ops::Range<usize>, out: &mut Vec<u32>) {
+/// The runs within a chunk.
+fn cut_ends(ends: &[u32], chunk: &std::ops::Range<usize>, out: &mut Vec<u32>) {
     out.clear();
     if ends.is_empty() {
         return;
     }
-    let (from, to) = (piece.start as u32, piece.end as u32);
+    let (from, to) = (chunk.start as u32, chunk.end as u32);
     out.extend(ends.iter().filter(|end| **end > from && **end < to).map(|end| end - from));
     out.push(to - from);
 }
 
-/// The piece at the front of `bytes`.
+/// The chunk at the front of `bytes`.
 fn take_piece<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Flaw> {
     let length = u32::from_le_bytes(take_array(bytes)?) as usize;
     take(bytes, length)
@@ -233,7 +233,7 @@ pub(crate) fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], F
     }
 }
 
-/// The kind of a column and the bytes behind it.
+/// The kind of a column and the bytes after it.
 pub(crate) fn kind_of(mut bytes: &[u8]) -> Result<(u8, &[u8]), Flaw> {
     let [kind] = take_array(&mut bytes)?;
     Ok((kind, bytes))
@@ -255,7 +255,7 @@ pub(crate) fn reference_of(mut bytes: &[u8]) -> Result<(u16, &[u8]), Flaw> {
 pub(crate) fn nothing_left(bytes: &[u8]) -> Result<(), Flaw> {
     match bytes.len() {
         0 => Ok(()),
-        have => Err(Flaw::Mismatch { what: "bytes behind a column", need: 0, have: have as u64 }),
+        have => Err(Flaw::Mismatch { what: "bytes after a column", need: 0, have: have as u64 }),
     }
 }
 
@@ -284,7 +284,7 @@ pub(crate) fn get_ints(
     Ok(())
 }
 
-/// Replaces `out` by all values of encoded pieces.
+/// Replaces `out` by all values of encoded chunks.
 fn get_pieces<T: Copy>(
     mut bytes: &[u8],
     level: &Level,

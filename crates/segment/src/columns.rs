@@ -2,9 +2,9 @@
 
 use crate::block::Block;
 use crate::column::{self, Scratch};
+use crate::damage::{Damage, Flaw};
 use crate::decimals;
 use crate::encoding::{COUNT_MAX, GROUP, Strip, Strips, decode_ints_at};
-use crate::error::{Damage, Flaw};
 use crate::level::Level;
 use crate::plan::ColumnKind;
 use crate::scatter::{Feed, Follows};
@@ -52,7 +52,7 @@ impl<'a> Columns<'a> {
         self.block.damage(self.group, column as u16, flaw)
     }
 
-    /// Reads the wanted values of a column that stands alone into `out`, or tells their one value.
+    /// Reads the wanted values of an independent column into `out`, or returns their one value.
     pub fn alone(
         &self,
         column: usize,
@@ -76,7 +76,7 @@ impl<'a> Columns<'a> {
         Ok(())
     }
 
-    /// Reads the wanted values of any column of numbers into `out`, or tells their one value.
+    /// Reads the wanted values of any column of numbers into `out`, or returns their one value.
     pub fn numbers(
         &self,
         (column, kind): (usize, ColumnKind),
@@ -232,7 +232,7 @@ impl<'a> Columns<'a> {
         Ok(Decoded::Values)
     }
 
-    /// What tells a column from all others that were ever decoded.
+    /// Identifies a column among all decoded ones.
     fn key(&self, column: usize) -> (u64, u16, usize) {
         (self.block.serial, self.group, column)
     }

@@ -1,12 +1,12 @@
 //! Compares what the fast decoder gives of a block with what the reference decoder gives.
 
 use crate::block::Block;
-use crate::builder::RowHeader;
 use crate::content::Source;
-use crate::error::{Damage, Flaw, Part};
+use crate::damage::{Damage, Flaw, Part};
 use crate::plan::Plan;
 use crate::prove::compare_rows;
 use crate::reference;
+use crate::row::RowHeader;
 use crate::rows::Rows;
 use std::iter::once;
 
@@ -22,7 +22,7 @@ impl Block {
     }
 
     /// Compares `rows`, all that a decoder gives of the block, with the checksum of its content; where it has none, with what the
-    /// reference decoder gives: for those who write them anew.
+    /// reference decoder gives: for callers that rewrite them.
     ///
     /// # Errors
     /// When they are not the rows that were written, or the two decoders do not agree.

@@ -1,21 +1,21 @@
-//! The checksum of a block's content: of its rows as they were given, not of the bytes that they are encoded in.
+//! The checksum of a block's content: of its rows, not of the bytes that encode them.
 //!
 //! The checksums of columns prove that bytes are those that were written. This one proves that the rows that are decoded from
 //! them are those that were given to the writer: a defect of an encoder or of a decoder gives another checksum. It is
-//! CRC-64/NVME of the headers of all rows in order, [`ROW_BYTES`] each, and of all bodies in order behind them.
+//! CRC-64/NVME of the headers of all rows in order, [`ROW_BYTES`] each, and then of all bodies in order.
 
 use crate::block::Block;
-use crate::builder::RowHeader;
-use crate::error::{Damage, Flaw, Part};
+use crate::damage::{Damage, Flaw, Part};
+use crate::row::RowHeader;
 use crate::rows::Rows;
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes of a row's header: time, sequence number, symbol, record type, length of the body; little-endian, without gaps.
 pub(crate) const ROW_BYTES: usize = 26;
-/// So many headers are laid out before they are summed up.
+/// Headers that are laid out at once before they are summed.
 const ROWS_AT_ONCE: usize = 128;
 
-/// Rows as they were given to a builder: `ends` has where each body ends in `bodies`.
+/// The rows given to a builder: `ends` has the end of each body in `bodies`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub rows: &'a [RowHeader],
@@ -50,7 +50,7 @@ impl Rows {
 
 impl Block {
     /// Compares `rows`, which must be all that a decoder gives of the block, with the checksum of its content. `false`: the
-    /// block has none, for it was written by version 1 of the format.
+    /// block has none, because it has version 1 of the format.
     ///
     /// # Errors
     /// When they are not the rows that were written: the block or the decoder is wrong.

@@ -10,8 +10,8 @@
 //! ```
 
 use crate::column::{ColumnHabit, constant, get_ints, nothing_left, put_ints, take, take_array};
+use crate::damage::Flaw;
 use crate::encoding::{COUNT_MAX, Tier, bounds, estimate_bits};
-use crate::error::Flaw;
 use crate::level::Level;
 use tapedb_schema::Decimal64;
 
@@ -63,7 +63,7 @@ pub(crate) enum Form {
     Unscaled,
 }
 
-/// Decimals taken apart.
+/// Decimals split into coefficients and exponents.
 pub(crate) struct Decimals {
     exponent: i32,
     coefficients: Vec<i64>,
@@ -148,7 +148,7 @@ impl Decimals {
         }
     }
 
-    /// The form that takes less room.
+    /// The smaller form.
     fn better_form(&self, ends: &[u32]) -> Form {
         let Some(scaled) = self.scaled.as_ref().filter(|all| all.len() <= COUNT_MAX) else {
             return Form::Unscaled;
@@ -257,7 +257,7 @@ fn unscaled(coefficient: i64, exponent: i32, shift: i64) -> Option<i64> {
     bits_of(signed(magnitude, coefficient), exponent + shift as i32)
 }
 
-/// Bits of a decimal with as few digits behind the point as possible, which has been brought to `exponent`.
+/// Bits of a decimal with as few digits after the point as possible, which has been scaled to `exponent`.
 #[inline]
 fn shortened(coefficient: i64, exponent: i32) -> Option<i64> {
     let most = (-exponent).clamp(0, SHIFT_MAX as i32);
@@ -335,7 +335,7 @@ fn restore(values: &mut [i64], bits: impl Fn(i64, usize) -> Option<i64>) -> Resu
 #[expect(clippy::single_range_in_vec_init, reason = "a list of ranges that has one")]
 mod tests {
     use super::*;
-    use crate::shred::Stats;
+    use crate::stats::Stats;
 
     fn round_trip(texts: &[&str]) -> u8 {
         let bits: Vec<i64> =

@@ -4,7 +4,7 @@ use crate::assemble::{Assembler, Sizes, Tools};
 use crate::block::Block;
 use crate::column::Scratch;
 use crate::columns::{Columns, spread};
-use crate::error::{Damage, Flaw};
+use crate::damage::{Damage, Flaw};
 use crate::head::{Head, OWN, lanes, own};
 use crate::level::Level;
 use crate::order::{Lane, NO_HOME, Order};
@@ -99,7 +99,7 @@ impl ColumnValues {
         self.runs.clear();
     }
 
-    /// Adds values of symbols that come behind those that are there.
+    /// Adds values of later symbols.
     fn append(&mut self, more: &Self) {
         let (values, bytes) = (self.runs.last().copied().unwrap_or(0), self.content.len() as u32);
         self.ints.extend_from_slice(&more.ints);
@@ -142,7 +142,7 @@ struct GroupTools {
     sizes: Sizes,
     ends: Vec<u32>,
     content: Vec<u8>,
-    /// Of a group of several, the column that others followed last and which one that is: the next column asked for may
+    /// Of a group of several, the column that others followed last and which one that is: the next requested column may
     /// follow it too.
     reference: (Vec<i64>, Option<(u64, u16, usize)>),
 }
@@ -284,7 +284,7 @@ impl Decoder {
         self.place_picked(plan, block, &mut rows.bodies[..total])
     }
 
-    /// Puts the bodies of the wanted lanes together; each begins where `picked` says.
+    /// Assembles the bodies of the wanted lanes; each begins at its entry of `picked`.
     fn place_picked(&mut self, plan: &GroupPlan, block: &Block, out: &mut [u8]) -> Result<(), Damage> {
         let most = block.head().body_bytes as usize;
         let mut start = 0;
@@ -474,7 +474,7 @@ impl Decoder {
     }
 
     /// Replaces `out` by the values of one column of a record type, of all symbols or of some (ids ascending). Only this
-    /// column is decoded and what it hangs from. A record type that the block does not have has no values.
+    /// column and those that it depends on are decoded. A record type that the block does not have has no values.
     ///
     /// # Errors
     /// When a column is damaged, when the record type has no column of this number, and when its bodies stayed whole
@@ -579,7 +579,7 @@ impl Decoder {
             let most = columns.block.head().body_bytes as usize;
             return texts(columns, column, level, most, &mut self.scratch, out);
         }
-        // What is always there has no column to say so.
+        // A field that is always there has no presence column.
         if kind == ColumnKind::Presence && !columns.has(column.into()) {
             out.ints.clear();
             out.ints.resize(level.kept(), 1);
@@ -795,7 +795,8 @@ impl GroupTools {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::{BlockBuilder, BlockOptions, RowHeader};
+    use crate::builder::{BlockBuilder, BlockOptions};
+    use crate::row::RowHeader;
     use tapedb_codec::dynamic::Layouts;
 
     const ROWS: u64 = 5_000;

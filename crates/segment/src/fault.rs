@@ -2,15 +2,15 @@
 
 use std::cell::RefCell;
 
-/// Changes the bytes of a block behind the encoder's back; told whether it is the plain encoding.
+/// Changes the bytes of a block after encoding; receives whether it is the plain encoding.
 type Fault = Box<dyn FnMut(bool, &mut Vec<u8>)>;
 
 thread_local! {
     static FAULT: RefCell<Option<Fault>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`. Meanwhile `fault` is given each block that a [`SegmentWriter`](crate::SegmentWriter) encodes on this thread,
-/// before it is proved, and may change it; the flag says whether it is the plain encoding.
+/// Runs `work`. During it, `fault` receives each block that a [`SegmentWriter`](crate::SegmentWriter) encodes on this thread,
+/// before it is proved, and may change it; the flag is whether it is the plain encoding.
 pub fn with_fault<T>(fault: impl FnMut(bool, &mut Vec<u8>) + 'static, work: impl FnOnce() -> T) -> T {
     FAULT.set(Some(Box::new(fault)));
     let done = work();

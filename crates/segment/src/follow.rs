@@ -1,9 +1,9 @@
-//! Which fields of a record are written by what they differ from another one, as high from open and ask from bid.
+//! Which fields of a record are written as differences from another one, as high from open and ask from bid.
 
 use crate::column::{AGAINST, PREVIOUS, difference};
 use crate::encoding::{Habit, estimate_bits};
 use crate::plan::ColumnKind;
-use crate::shred::Stats;
+use crate::stats::Stats;
 
 /// A field of eight bytes that every record has.
 pub(crate) struct Field {
@@ -27,13 +27,13 @@ impl Field {
 /// For each field the kind of column and the index of the field that it follows, if it follows one.
 type Choices = Vec<Option<(u8, usize)>>;
 
-/// What is remembered of a record from block to block.
+/// What is cached of a record from block to block.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordHabit {
     /// The fields, and whether they can be followed and follow.
     fields: Vec<(usize, bool)>,
     choices: Choices,
-    kept: Habit<()>,
+    cached: Habit<()>,
     is_new: bool,
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct Followed {
 }
 
 impl RecordHabit {
-    /// What each field follows: as before, or by a look at all pairs when that is due or other fields are there.
+    /// What each field follows: as before, or by trying all pairs when that is due or the fields have changed.
     pub fn choose(&mut self, fields: &[Field], ends: &[u32]) -> Followed {
         let shape: Vec<(usize, bool)> =
             fields.iter().map(|field| (field.column, field.is_candidate())).collect();
-        self.is_new = self.kept.usual().is_none() || self.fields != shape;
+        self.is_new = self.cached.usual().is_none() || self.fields != shape;
         if !self.is_new {
             return Followed { choices: self.choices.clone(), changed: Vec::new() };
         }
@@ -61,12 +61,12 @@ impl RecordHabit {
         Followed { choices, changed }
     }
 
-    /// Takes note of the bytes that the fields took, so many values each.
+    /// Records the bytes that the fields took, of so many values each.
     pub fn note(&mut self, values: usize, bytes: usize) {
         if self.is_new {
-            self.kept.learn((), values, bytes);
+            self.cached.learn((), values, bytes);
         } else {
-            self.kept.holds(values, bytes);
+            self.cached.holds(values, bytes);
         }
     }
 }
@@ -97,7 +97,7 @@ fn choose(fields: &[Field], ends: &[u32]) -> Choices {
 /// Records with more columns than this that might be predicted from each other are not tried: the cost is their square.
 const CANDIDATES_MAX: usize = 16;
 
-/// The first values of a field, which stand for all when ways to predict it are compared.
+/// The first values of a field, which represent all when ways to predict it are compared.
 struct Sample<'a> {
     values: &'a [i64],
     ends: Vec<u32>,

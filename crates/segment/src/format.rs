@@ -1,7 +1,7 @@
 //! The bytes of a segment file outside its blocks: header, footer, trailer. See `docs/format/segment.md`.
 
 use crate::column::{take, take_array};
-use crate::error::{Damage, Flaw, Part};
+use crate::damage::{Damage, Flaw, Part};
 use crate::head::Head;
 use tapedb_codec::bytes::{check_layout, crc32c, u16_at, u32_at, u64_at};
 
@@ -65,7 +65,7 @@ const _: () = {
     check_layout(&TRAILER_LAYOUT, TRAILER_BYTES);
 };
 
-/// What a segment says about itself at its front.
+/// The header of a segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The stream.
@@ -140,7 +140,7 @@ impl SegmentHeader {
         out.extend_from_slice(schema.as_bytes());
     }
 
-    /// Reads the first [`HEADER_BYTES`]; gives length and checksum of the schema behind them too.
+    /// Reads the first [`HEADER_BYTES`]; returns length and checksum of the schema after them too.
     pub(crate) fn read(bytes: &[u8]) -> Result<(Self, usize, u32), Damage> {
         let damage = |flaw| Damage::new(Part::Header, 0, flaw);
         let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
@@ -173,7 +173,7 @@ impl SegmentHeader {
     }
 }
 
-/// Where the first block begins, as a footer says that itself begins at `offset`.
+/// The offset of the first block, by a footer that begins at `offset`.
 pub(crate) fn first_block(footer: &[u8], offset: u64) -> u64 {
     // Behind the two counts.
     if u32_at(footer, 0) == 0 { offset } else { u64_at(footer, 8) }
@@ -241,7 +241,7 @@ pub(crate) fn write_footer(blocks: &[BlockEntry], symbols: &[SymbolEntry], out: 
     }
 }
 
-/// Reads a footer that begins at `offset` of its file; blocks lie behind `front` and before it.
+/// Reads a footer that begins at `offset` of its file; blocks lie after `front` and before it.
 pub(crate) fn read_footer(
     mut bytes: &[u8],
     front: u64,
@@ -298,7 +298,7 @@ fn read_symbols(bytes: &mut &[u8], count: u32, blocks: u32) -> Result<Vec<Symbol
         }
         symbols.push(entry);
     }
-    check("bytes behind the footer", 0, bytes.len() as u64, bytes.is_empty())?;
+    check("bytes after the footer", 0, bytes.len() as u64, bytes.is_empty())?;
     Ok(symbols)
 }
 
@@ -306,7 +306,7 @@ fn check(what: &'static str, need: u64, have: u64, holds: bool) -> Result<(), Fl
     if holds { Ok(()) } else { Err(Flaw::Mismatch { what, need, have }) }
 }
 
-/// Seven bits a byte, low ones first; the high bit says that more follow.
+/// Seven bits a byte, low ones first; the high bit: more follow.
 pub(crate) fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

@@ -2,16 +2,16 @@
 
 use crate::block::Block;
 use crate::column::{AGAINST, DECIMALS, INTS, PREVIOUS, reference_of, take, take_array};
+use crate::damage::{Damage, Flaw};
 use crate::decoder::{ColumnValues, Decoder};
 use crate::encoding::{COUNT_MAX, misread};
-use crate::error::{Damage, Flaw};
 use crate::head::{OWN, lanes, own};
 use crate::level::Level;
 use crate::plan::Plan;
 
 impl Decoder {
     /// Whether version 0.1 of TapeDB gave other times or values of a block than it holds. Columns of more than 65,536 values
-    /// are not looked at.
+    /// are not checked.
     ///
     /// # Errors
     /// When a column is damaged.
@@ -50,7 +50,7 @@ impl Decoder {
             if chunk.column >= lanes::TIME {
                 continue;
             }
-            // For where the values of each symbol end, which no column says by itself.
+            // For the ends of each symbol's values, which no column has by itself.
             self.column(plan, block, (type_id, chunk.column), Some(symbols), &mut values)?;
             let count = values.runs().last().map_or(0, |end| *end as usize);
             if is_misread(block, group, chunk.column, count, values.runs())? {
@@ -89,7 +89,8 @@ fn coefficients_of(mut bytes: &[u8]) -> Result<&[u8], Flaw> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::{BlockBuilder, BlockOptions, RowHeader};
+    use crate::builder::{BlockBuilder, BlockOptions};
+    use crate::row::RowHeader;
     use tapedb_codec::dynamic::Layouts;
 
     /// A block of messages of two symbols in turn, whose times and values pause so long.

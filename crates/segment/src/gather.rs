@@ -3,7 +3,7 @@
 /// Bodies whose fields are copied together: few enough that they stay in the nearest cache from one field to the next.
 const TOGETHER: usize = 128;
 
-/// The slots of `width` bytes, 1 to 8, that lie `offset` behind `starts`, as integers.
+/// The slots of `width` bytes, 1 to 8, that lie `offset` after `starts`, as integers.
 pub(crate) fn gather(arena: &[u8], starts: &[u32], offset: u32, width: u32, signed: bool) -> Vec<i64> {
     let places = starts.iter().map(|start| (start + offset) as usize);
     match (width, signed) {
@@ -30,7 +30,7 @@ pub(crate) fn gather_all(arena: &[u8], starts: &[u32], offsets: &[u32]) -> Vec<V
     columns
 }
 
-/// Bytes of a body, which callers know to be there.
+/// Bytes of a body, which callers have checked to be there.
 #[inline(always)]
 fn bytes_at<const N: usize>(arena: &[u8], at: usize) -> [u8; N] {
     arena.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])

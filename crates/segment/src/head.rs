@@ -1,6 +1,6 @@
-//! The head of a block: what it holds and where its columns lie, at most a few bytes for each thousand rows.
+//! The head of a block: its content and the positions of its columns, at most a few bytes for each thousand rows.
 
-use crate::error::{Damage, Flaw, Part};
+use crate::damage::{Damage, Flaw, Part};
 use std::ops::Range;
 pub(crate) use tapedb_codec::bytes::{crc32c, u16_at, u32_at, u64_at};
 
@@ -32,7 +32,7 @@ pub(crate) mod own {
     pub const LANE: u16 = 2;
 }
 
-/// Numbers of the columns of a group that are not of its records: they say whose rows it has.
+/// Numbers of the columns of a group that are not of its records: they have the lanes of its rows.
 pub(crate) mod lanes {
     /// The first of these numbers. Few groups have this column: nothing needs it.
     pub const TIME: u16 = u16::MAX - 3;
@@ -41,7 +41,7 @@ pub(crate) mod lanes {
     pub const POSITION: u16 = u16::MAX;
 }
 
-/// What a block says about itself.
+/// The content of a block's head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Head {
     /// Rows.
@@ -65,7 +65,7 @@ pub struct Head {
     pub chunks: Vec<Chunk>,
     /// Bytes of the head.
     pub bytes: u32,
-    /// Bytes of the columns behind it.
+    /// Bytes of the columns after it.
     pub chunk_bytes: u32,
 }
 
@@ -74,7 +74,7 @@ pub struct Head {
 pub struct Group {
     /// The record type.
     pub type_id: u16,
-    /// The bodies are one column of bytes: they are not what the schema says, or it does not know the type.
+    /// The bodies are one column of bytes: they do not match the schema, or it does not have the type.
     pub is_whole: bool,
     /// Rows.
     pub count: u32,
@@ -135,7 +135,7 @@ impl Head {
         out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Bytes of the head whose first [`HEAD_BYTES`] are `bytes`, and of the columns behind it.
+    /// Bytes of the head whose first [`HEAD_BYTES`] are `bytes`, and of the columns after it.
     ///
     /// # Errors
     /// When they are not the front of a head.
@@ -155,7 +155,7 @@ impl Head {
         Ok((bytes, u32_at(front, 12) as usize))
     }
 
-    /// Reads the head at the front of `bytes` into `self`, whose memory is used again.
+    /// Reads the head at the front of `bytes` into `self`, whose memory is reused.
     ///
     /// # Errors
     /// When it is damaged.
@@ -238,7 +238,7 @@ impl Head {
         own.fold(self.bytes, |sum, chunk| sum + chunk.len)
     }
 
-    /// The symbols that a group may have: the first, and one behind the last.
+    /// The symbols that a group may have: the first, and the one after the last.
     pub(crate) fn symbols_of(&self, index: usize) -> Range<u64> {
         let group = &self.groups[index];
         let next = self.groups.get(index + 1).filter(|next| next.type_id == group.type_id);

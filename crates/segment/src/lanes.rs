@@ -1,6 +1,6 @@
 //! Sorts the rows of a block into lanes: by record type, then by symbol, then as they are.
 
-use crate::builder::RowHeader;
+use crate::row::RowHeader;
 
 /// The rows of one record type and symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! from the same symbol's last one. A segment is a file of blocks with an index of times and symbols. The bytes are
 //! described in `docs/format/segment.md`.
 //!
-//! This crate knows no log and no stream: bytes in, bytes out; a file is whatever [`ReadAt`] reads.
+//! This crate has no log and no stream: bytes in, bytes out; a file is what [`ReadAt`] reads.
 
 mod assemble;
 mod block;
@@ -14,6 +14,7 @@ mod column;
 mod columns;
 mod compare;
 mod content;
+mod damage;
 mod decimals;
 mod decoder;
 pub mod encoding;
@@ -28,7 +29,6 @@ mod head;
 mod lanes;
 mod level;
 mod members;
-mod mend;
 mod mismatch;
 mod order;
 mod plain;
@@ -36,12 +36,15 @@ mod plan;
 mod prove;
 mod ranges;
 pub mod reference;
+mod reseal;
+mod row;
 mod rows;
 mod salvage;
 mod scatter;
 mod segment;
 mod shred;
 mod simd;
+mod stats;
 #[cfg(any(test, feature = "trials"))]
 #[doc(hidden)]
 pub mod trials;
@@ -49,20 +52,22 @@ mod verify;
 mod writer;
 
 pub use block::Block;
-pub use builder::{BlockBuilder, BlockOptions, RowHeader};
+pub use builder::{BlockBuilder, BlockOptions};
+pub use damage::{Damage, Flaw, Part};
 pub use decoder::{ColumnValues, Decoder, Places, Selection, Values};
 pub use encoding::Tier;
-pub use error::{Damage, Flaw, Part, SegmentError};
+pub use error::SegmentError;
 pub use format::{
     BLOCKS_MAX, BlockEntry, ENTRY_LAYOUT, FOOTER_BYTES_MAX, HEADER_LAYOUT, SCHEMA_BYTES_MAX, SegmentHeader,
     TRAILER_LAYOUT, VERSION,
 };
 pub use head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Chunk, Group, Head};
-#[doc(hidden)]
-pub use mend::{mend_block, mend_footer};
 pub use mismatch::{DUMP_BYTES_MAX, Dump, Mismatch};
 pub use plan::{COLUMNS_MAX, ColumnKind, ColumnPlan, GroupPlan, Plan, RECORDS_MAX};
 pub use prove::Proof;
+#[doc(hidden)]
+pub use reseal::{reseal_block, reseal_footer};
+pub use row::RowHeader;
 pub use rows::Rows;
 pub use segment::{ReadAt, Segment};
 pub use writer::{SegmentWriter, Written};

@@ -1,6 +1,6 @@
 //! Which values belong to what lies a level below: those that are there, or those of one alternative.
 //!
-//! A byte for each value, its *mark*, says so: eight are compared at once, and most often all eight or none are members.
+//! A byte for each value, its *mark*, shows it: eight are compared at once, and most often all eight or none are members.
 
 use crate::level::Level;
 

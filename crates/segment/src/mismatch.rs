@@ -1,18 +1,18 @@
-//! What is kept of a block that did not come back as it was, so that the defect can be found.
+//! The dump of a block that was not decoded to its source, to find the defect.
 
-use crate::RowHeader;
 use crate::column::{take, take_array};
 use crate::content::{ROW_BYTES, Source, lay_out};
-use crate::error::Flaw;
+use crate::damage::Flaw;
 use crate::format::SCHEMA_BYTES_MAX;
 use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, u16_at, u32_at, u64_at};
+use crate::row::RowHeader;
 
 const MAGIC: &[u8; 8] = b"TAPEDMP1";
-/// The most bytes of an encoded block that a dump keeps.
-const BLOCK_KEPT_MAX: usize = 16 << 20;
+/// The most bytes of an encoded block that a dump has.
+const BLOCK_DUMPED_MAX: usize = 16 << 20;
 /// The most bytes of a dump: text, schema, rows, bodies and the encoded block, each with its length.
 pub const DUMP_BYTES_MAX: usize =
-    (64 << 10) + SCHEMA_BYTES_MAX + BLOCK_ROWS_MAX * ROW_BYTES + BLOCK_BYTES_MAX + BLOCK_KEPT_MAX;
+    (64 << 10) + SCHEMA_BYTES_MAX + BLOCK_ROWS_MAX * ROW_BYTES + BLOCK_BYTES_MAX + BLOCK_DUMPED_MAX;
 
 /// A block that was not decoded to the rows that it was made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Mismatch {
     pub block: u32,
     /// Sequence numbers of its first row and of its last, by time.
     pub sequences: (u64, u64),
-    /// What is different, in words.
+    /// The difference, as text.
     pub what: String,
     /// Rows, schema and encoded bytes, for a report: [`Dump::read`] reads it.
     pub dump: Vec<u8>,
@@ -43,21 +43,21 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// What a dump holds.
+/// The content of a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dump {
-    /// What was different.
+    /// The difference.
     pub what: String,
     /// The schema, as text.
     pub schema: String,
-    /// The rows as they were given, and their bodies.
+    /// The given rows, and their bodies.
     pub rows: Vec<(RowHeader, Vec<u8>)>,
     /// The block as it was encoded.
     pub block: Vec<u8>,
 }
 
 fn write(what: &str, schema: &str, source: Source<'_>, encoded: &[u8]) -> Vec<u8> {
-    let encoded = &encoded[..encoded.len().min(BLOCK_KEPT_MAX)];
+    let encoded = &encoded[..encoded.len().min(BLOCK_DUMPED_MAX)];
     let mut out = MAGIC.to_vec();
     let part = |bytes: &[u8], out: &mut Vec<u8>| {
         out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -74,7 +74,7 @@ fn write(what: &str, schema: &str, source: Source<'_>, encoded: &[u8]) -> Vec<u8
 }
 
 impl Dump {
-    /// Reads what [`Mismatch::dump`] has.
+    /// Reads [`Mismatch::dump`].
     ///
     /// # Errors
     /// When the bytes are no dump.

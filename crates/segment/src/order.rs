@@ -1,10 +1,10 @@
-//! Which row of a block is whose: lanes of one record type and symbol each, and the places of their rows.
+//! Lanes of a block, of one record type and symbol each, and the positions of their rows.
 
 use crate::block::Block;
 use crate::column::Scratch;
 use crate::columns::Columns;
+use crate::damage::Damage;
 use crate::decoder::Selection;
-use crate::error::Damage;
 use crate::head::{OWN, lanes, own};
 use crate::level::Level;
 use crate::simd::widest;
@@ -22,7 +22,7 @@ pub(crate) struct Lane {
     pub end: u32,
 }
 
-/// Lanes of a block, and where the rows of the wanted ones are. Reading the next block's keeps the memory.
+/// Lanes of a block, and where the rows of the wanted ones are. Reading the next block's reuses the memory.
 ///
 /// Always true: `lanes` has all lanes of the groups of `groups`, which ascend, in order. After [`Order::read_places`],
 /// `places` has the rows of the wanted lanes, one lane after the other; no place is there twice, and each is below the
@@ -123,7 +123,7 @@ impl Order {
                 let index = index as u32;
                 match self.wanted.last_mut() {
                     Some(last) if last.end == index => last.end += 1,
-                    // Whoever asks for a symbol twice gets it once.
+                    // A symbol that is requested twice is returned once.
                     Some(last) if last.end > index => {}
                     _ => self.wanted.push(index..index + 1),
                 }
@@ -195,7 +195,7 @@ impl Order {
         self.mark_lanes(block)
     }
 
-    /// [`Self::read_places`] without `homes`. Each place is a row of the block, but in blocks that nobody wrote one may be
+    /// [`Self::read_places`] without `homes`. Each place is a row of the block, but in forged blocks one may be
     /// there twice.
     pub fn read_places_only(&mut self, block: &Block, scratch: &mut Scratch) -> Result<(), Damage> {
         if is_by_row(block) || has_one_lane(block) {
@@ -221,7 +221,7 @@ impl Order {
         )
     }
 
-    /// Fills `out` with what `rows` has in each place. Rows of a lane ascend, so the rows are gone through in windows that
+    /// Fills `out` with what `rows` has in each place. Rows of a lane ascend, so the rows are read in windows that
     /// the nearest cache holds: many lanes take from each line of it.
     pub fn pick<T: Copy>(&self, rows: &[T], out: &mut [T]) {
         if self.places.len() < self.lanes.len() * LANE_ROWS_MIN {
@@ -242,7 +242,7 @@ impl Order {
                 *next += here;
             }
         }
-        // Behind the last window, and wherever a block that nobody wrote has rows that do not ascend.
+        // After the last window, and where a forged block has rows that do not ascend.
         nexts.iter().for_each(|(next, end)| pick(rows, &self.places[*next..*end], &mut out[*next..*end]));
     }
 
@@ -300,7 +300,7 @@ impl Order {
     }
 
     /// Works out the lane of each row. As many rows as there are places must get one: so no place is there twice, and none
-    /// is behind the last row.
+    /// is after the last row.
     fn mark_lanes(&mut self, block: &Block) -> Result<(), Damage> {
         let mut start = 0;
         for range in &self.wanted {
@@ -310,7 +310,7 @@ impl Order {
                 let (eights, rest) = rows.as_chunks::<8>();
                 let first = index << 16 | start as u32;
                 for (eight, home) in eights.iter().zip((first..).step_by(8)) {
-                    // Of known length, so that it is one piece of code for all eight.
+                    // Of known length, so that the same code is used for all eight.
                     eight.iter().zip(home..).for_each(|(row, home)| mark(&mut self.homes, *row, home));
                 }
                 let home = first + rows.len() as u32 - rest.len() as u32;
@@ -381,9 +381,9 @@ fn mark(homes: &mut [u32], row: u32, home: u32) {
     }
 }
 
-/// Rows that lanes take from before they go on to the next ones.
+/// Rows that lanes are merged from before the next ones.
 const WINDOW: usize = 2_048;
-/// Lanes of fewer rows than this on average are not worth going on together.
+/// Lanes of fewer rows than this on average are not merged.
 const LANE_ROWS_MIN: usize = 128;
 
 /// [`pick`] from one window, in which all `places` are, wherever it begins.

@@ -1,7 +1,7 @@
-//! The plainest encoding of a block, for rows that do not come back from the usual one.
+//! The plainest encoding of a block, for rows that the usual one does not preserve.
 //!
 //! Nothing is narrow, predicted or compressed: times, sequence numbers and all other numbers are eight bytes each, and bodies
-//! are kept as they are. Every version of the reader decodes it, by loops that only copy.
+//! are stored as they are. Every version of the reader decodes it, by loops that only copy.
 
 use crate::column::{INTS, STRINGS};
 use crate::content::Source;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const PLAIN_INTS: u8 = 0x01;
 const PLAIN_TEXTS: u8 = 0x00;
 
-/// Appends the block of `source`, which has rows; gives its lanes.
+/// Appends the block of `source`, which has rows; returns its lanes.
 pub(crate) fn write(source: Source<'_>, content: u64, out: &mut Vec<u8>) -> Vec<Lane> {
     let mut rows_of: BTreeMap<(u16, u32), Vec<u64>> = BTreeMap::new();
     for (number, row) in (0..).zip(source.rows) {

@@ -1,20 +1,20 @@
-//! Which columns a record type is taken apart into: worked out once from the schema, the same for writer and reader.
+//! The columns that a record type is split into: computed once from the schema, the same for writer and reader.
 //!
 //! Columns are numbered depth first, in field order. Of a field come, as far as it has them: the presence of its value
 //! (which are null), then what its value consists of: a number; the bytes of a text; the count of an array and then what
 //! its items consist of; the fields of a record; the tag of a union and then the fields of each alternative. A record
 //! that holds itself would have no end, and alternatives in alternatives multiply: so a record content that is already
-//! being taken apart, that is nested deeper than a message can be, or that begins when [`COLUMNS_MAX`] columns have been
-//! numbered or [`RECORDS_MAX`] records taken apart (those without fields have no columns), stays in one piece as bytes.
+//! being split, that is nested deeper than a message can be, or that begins when [`COLUMNS_MAX`] columns have been
+//! numbered or [`RECORDS_MAX`] records split (those without fields have no columns), stays whole, as bytes.
 
 use tapedb_codec::MAX_DEPTH;
 use tapedb_codec::dynamic::{ItemLayout, Layouts, RecordLayout, TypeLayout};
 use tapedb_schema::Scalar;
 
-/// Records and arrays that begin after this many columns of a record type are kept as bytes.
+/// Records and arrays that begin after this many columns of a record type are stored as bytes.
 pub const COLUMNS_MAX: usize = 1_000;
 
-/// Records that begin after this many records of a record type are kept as bytes.
+/// Records that begin after this many records of a record type are stored as bytes.
 pub const RECORDS_MAX: usize = 10_000;
 
 /// The columns of every record type of a schema.
@@ -29,11 +29,11 @@ pub struct Plan {
 pub struct GroupPlan {
     pub(crate) root: RecordNode,
     columns: Vec<ColumnPlan>,
-    /// Nodes that keep something between the two passes of putting rows together; columns come first.
+    /// Nodes with state between the two passes of assembling rows; columns first.
     pub(crate) slots: usize,
 }
 
-/// One column: what it holds and what it is called.
+/// One column: its content and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnPlan {
     /// Fields on the way to it, joined by `.`; `[]` stands for the items of an array, `?` for presence, and an
@@ -64,7 +64,7 @@ pub enum ColumnKind {
     Decimal64,
     /// `ascii(n)` of more than eight bytes, without its padding.
     Ascii(u8),
-    /// Texts and binaries, and records and arrays that are not taken apart.
+    /// Texts and binaries, and records and arrays that are not split.
     Bytes,
     /// Items in an array.
     Count,
@@ -93,7 +93,7 @@ pub(crate) struct FieldNode {
     pub node: Node,
 }
 
-/// Where a field's null bit is and which column tells of it.
+/// A field's null bit, and the column of its presence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Null {
     pub byte: u32,
@@ -109,7 +109,7 @@ pub(crate) enum Node {
         kind: ColumnKind,
         width: u32,
     },
-    /// Content in one piece.
+    /// Content as a whole.
     Bytes {
         column: usize,
     },
@@ -141,7 +141,7 @@ pub(crate) enum Extent {
     Fixed(u32),
     /// A `u32` length, then the content.
     Prefixed,
-    /// A record by its own length, behind a tag if there are several: fixed part and last end of each alternative.
+    /// A record by its own length, after a tag if there are several: fixed part and last end of each alternative.
     Records(Vec<(u32, Option<u32>)>),
 }
 
@@ -167,7 +167,7 @@ impl GroupPlan {
     fn new(layouts: &Layouts, type_id: u16) -> Self {
         let mut maker = Maker { layouts, columns: Vec::new(), open: Vec::new(), slots: 0, records: 0 };
         let mut root = maker.record(type_id, "");
-        // Records and items have no column of their own: their slots come behind those of the columns.
+        // Records and items have no column of their own: their slots are after those of the columns.
         let columns = maker.columns;
         shift_record(&mut root, columns.len());
         Self { root, slots: columns.len() + maker.slots, columns }
@@ -190,7 +190,7 @@ struct Maker<'a> {
     /// Types whose fields are being numbered.
     open: Vec<u16>,
     slots: usize,
-    /// Records that have been taken apart.
+    /// Records that have been split.
     records: usize,
 }
 
@@ -391,13 +391,13 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_itself_stays_in_one_piece() {
+    fn recursive_records_stay_whole() {
         let schema = "message Tree { id: u16, children: array<record<Tree>> }";
         assert_eq!(paths(schema, "Tree"), ["id", "children", "children[]"]);
     }
 
     #[test]
-    fn what_multiplies_ends() {
+    fn the_number_of_columns_is_bounded() {
         let mut schema = String::from("record R0 { x: i8 }");
         for i in 1..40 {
             let below = i - 1;
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_multiplies_without_columns_ends() {
+    fn the_number_of_records_without_columns_is_bounded() {
         let mut schema = String::from("record R0 { }");
         for i in 1..20 {
             let below = i - 1;

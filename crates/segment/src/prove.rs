@@ -1,21 +1,22 @@
-//! Proves that a block is what it was made from: it is decoded again, as readers do it, and compared with its source.
+//! Proves that a block matches its source: it is decoded again, as readers do it, and compared.
 //!
-//! What is decoded are the very bytes that go to the file. [`Proof`] proves later that the file has these bytes.
+//! The decoded bytes are those that go to the file. [`Proof`] proves later that the file has these bytes.
 
 use crate::block::Block;
-use crate::builder::RowHeader;
 use crate::content::Source;
+use crate::damage::{Damage, Flaw, Part};
 use crate::decoder::{Decoder, Selection};
-use crate::error::{Damage, Flaw, Part, SegmentError};
+use crate::error::SegmentError;
 use crate::format::BlockEntry;
 use crate::head::{Head, lanes};
 use crate::mismatch::Mismatch;
 use crate::plan::Plan;
+use crate::row::RowHeader;
 use crate::rows::Rows;
 use crate::segment::{ReadAt, Segment};
 use crate::simd::widest;
 
-/// Decodes blocks and compares them with their source. Keeps its memory from block to block.
+/// Decodes blocks and compares them with their source. Reuses its memory from block to block.
 #[derive(Debug, Default)]
 pub(crate) struct Prover {
     block: Block,
@@ -25,10 +26,10 @@ pub(crate) struct Prover {
 }
 
 impl Prover {
-    /// Whether a block gives back the rows of `source` and says the right things about them.
+    /// Whether a block is decoded to the rows of `source`, and has the right facts about them.
     ///
     /// # Errors
-    /// What is different, in words.
+    /// The difference, as text.
     pub fn prove(&mut self, plan: &Plan, bytes: &mut Vec<u8>, source: Source<'_>) -> Result<(), String> {
         std::mem::swap(&mut self.block.bytes, bytes);
         let compared = self.compare(plan, source);
@@ -52,10 +53,10 @@ impl Prover {
         listed.compare(block, decoder, rows)
     }
 
-    /// The same of a block of a file, whose rows have the checksum of its content: whether all else that it says is right.
+    /// The same for a block of a file, whose rows have the checksum of its content: whether all its other facts are right.
     ///
     /// # Errors
-    /// What is different, in words.
+    /// The difference, as text.
     pub fn prove_copy(&mut self, block: &Block, rows: &Rows) -> Result<(), String> {
         let times = rows.times().first().copied().zip(rows.times().last().copied()).unwrap_or_default();
         compare_sizes(block.head(), (rows.len(), rows.all_bodies().len()), times)?;
@@ -68,10 +69,10 @@ fn refused(damage: Damage) -> String {
     format!("it cannot be decoded: {damage}")
 }
 
-/// Compares the times that some groups list a second time, which rows are not read from.
+/// Compares the times that some groups list a second time, and that are not used for rows.
 #[derive(Debug, Default)]
 struct ListedTimes {
-    /// By where a row stands in the order of lanes: as many as a block can have.
+    /// By the position of a row in the order of lanes: as many as a block can have.
     times: Vec<i64>,
     group: Vec<i64>,
 }
@@ -88,7 +89,7 @@ impl ListedTimes {
         let Self { times, group: of_group } = self;
         times.resize(PLACES, 0);
         if listed < groups.len() {
-            // What is not listed is right.
+            // Groups without a list are right.
             let places = rows.homes.iter().map(|home| usize::from(*home as u16));
             places.zip(&rows.times).for_each(|(place, time)| times[place] = *time);
         }
@@ -98,16 +99,16 @@ impl ListedTimes {
         }
         match is_listed_alike(rows, times) {
             true => Ok(()),
-            false => Err("the times by symbol are others".into()),
+            false => Err("the times by symbol are different".into()),
         }
     }
 }
 
-/// How many rows a place can tell apart.
+/// Number of rows that a position can distinguish.
 const PLACES: usize = 1 << 16;
 
 fn is_listed_alike(rows: &Rows, listed: &[i64]) -> bool {
-    // Of known length, so that no place is behind its end.
+    // Of constant length, so that no position is after its end.
     let Some(listed) = listed.first_chunk::<PLACES>() else { return false };
     let differing = widest(
         #[inline(always)]
@@ -130,14 +131,14 @@ fn compare_sizes(head: &Head, (rows, body_bytes): (usize, usize), times: (i64, i
         && (head.time_min, head.time_max) == times;
     match is_same {
         true => Ok(()),
-        false => Err("its head tells of other rows, bytes or times".into()),
+        false => Err("its head has other rows, bytes or times".into()),
     }
 }
 
 /// Compares the smallest and largest sequence numbers with those of `rows`, which are right.
 fn compare_bounds(head: &Head, rows: &Rows) -> Result<(), String> {
     let bounds = match rows.first_sequence {
-        // They count up, all of them.
+        // All of them count up.
         Some(first) => Some((first, first.wrapping_add((rows.len() as u64).saturating_sub(1)))),
         None => {
             let sequences = || rows.sequences.iter().map(|sequence| *sequence as u64);
@@ -146,14 +147,14 @@ fn compare_bounds(head: &Head, rows: &Rows) -> Result<(), String> {
     };
     match bounds == Some((head.sequence_min, head.sequence_max)) {
         true => Ok(()),
-        false => Err("its head tells of other sequence numbers".into()),
+        false => Err("its head has other sequence numbers".into()),
     }
 }
 
 /// Compares all rows, their order and their bodies.
 pub(crate) fn compare_rows(rows: &Rows, source: Source<'_>) -> Result<(), String> {
     if rows.len() != source.rows.len() {
-        return Err(format!("it gives {} rows of {}", rows.len(), source.rows.len()));
+        return Err(format!("it is decoded to {} rows of {}", rows.len(), source.rows.len()));
     }
     let is_same = has_headers(rows, source.rows)
         && has_lengths(rows, source.ends)
@@ -161,7 +162,7 @@ pub(crate) fn compare_rows(rows: &Rows, source: Source<'_>) -> Result<(), String
     if is_same { Ok(()) } else { Err(first_difference(rows, source)) }
 }
 
-/// Compares times, sequence numbers, symbols and types. Written out for each shape of rows, as this is done for every row.
+/// Compares times, sequence numbers, symbols and types. Written out for each shape of rows, because it runs for every row.
 fn has_headers(rows: &Rows, source: &[RowHeader]) -> bool {
     let sequences = &rows.sequences[..];
     match (rows.first_sequence, &rows.lanes[..]) {
@@ -202,7 +203,7 @@ fn has_lengths(rows: &Rows, ends: &[u32]) -> bool {
     }
 }
 
-/// Finds the row that is another one, to tell of it.
+/// Describes the first row that is different.
 #[cold]
 fn first_difference(rows: &Rows, source: Source<'_>) -> String {
     let mut start = 0;
@@ -220,10 +221,10 @@ fn first_difference(rows: &Rows, source: Source<'_>) -> String {
             );
         }
     }
-    "its rows are others".into()
+    "its rows are different".into()
 }
 
-/// What a segment's file must hold: what was proved of each of its blocks before it was written.
+/// The expected content of a segment's file: the proved facts of each block.
 #[derive(Debug, Default)]
 pub struct Proof {
     /// Entry and checksum of the head of each block. The head has the checksums of all columns.
@@ -265,8 +266,8 @@ mod tests {
     use crate::builder::{BlockBuilder, BlockOptions};
     use crate::fault::with_fault;
     use crate::format::SegmentHeader;
-    use crate::mend::mend_block;
     use crate::mismatch::Dump;
+    use crate::reseal::reseal_block;
     use crate::writer::{SegmentWriter, Written};
     use tapedb_codec::dynamic::Layouts;
 
@@ -326,7 +327,7 @@ mod tests {
         found
     }
 
-    /// Ways to be wrong: each makes other messages of those of a block.
+    /// Faults: each changes the messages of a block.
     fn wrongs() -> [(&'static str, MakeWrong); 9] {
         [
             ("2^32 ns early", |rows| rows[50..].iter_mut().for_each(|row| row.0.time -= 1 << 32)),
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_back_wrong_is_written_plainly() {
+    fn blocks_that_are_decoded_wrongly_are_written_plainly() {
         let messages = messages(3 * ROWS as u64);
         for (name, make_wrong) in wrongs() {
             let mut wrong = messages[ROWS..2 * ROWS].to_vec();
@@ -355,7 +356,7 @@ mod tests {
             let (wrong, mut nth) = (block_of(&wrong), 0);
             let fault = move |is_plain: bool, block: &mut Vec<u8>| {
                 nth += 1;
-                assert_eq!(is_plain, nth == 3, "the one behind the wrong one is plain");
+                assert_eq!(is_plain, nth == 3, "the block after the wrong one is plain");
                 if nth == 2 {
                     *block = wrong.clone();
                 }
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_written_plainly_too() {
+    fn blocks_that_cannot_be_decoded_are_written_plainly_too() {
         let messages = messages(ROWS as u64);
         let cut =
             |is_plain: bool, block: &mut Vec<u8>| block.truncate(if is_plain { block.len() } else { 90 });
@@ -392,7 +393,7 @@ mod tests {
             if nth > 1 {
                 let at = block.len() - 1;
                 block[at] ^= 1;
-                mend_block(block);
+                reseal_block(block);
             }
         };
         match with_fault(fault, || write(&messages)) {
@@ -426,7 +427,7 @@ mod tests {
             assert_eq!(chunk.is_none(), is_plain);
             if let Some(chunk) = chunk {
                 block[(chunk.offset + chunk.len) as usize - 1] ^= 1;
-                mend_block(block);
+                reseal_block(block);
             }
         };
         let (_, written, proof) = with_fault(fault, || writer.finish_with_proof()).unwrap();
@@ -499,7 +500,7 @@ mod tests {
             let confirmed = Segment::open(&other).and_then(|segment| proof.confirm(&segment));
             assert!(confirmed.is_err(), "byte {at}");
         }
-        // Whole blocks, but others.
+        // Valid blocks, but other ones.
         let (other, ..) = write(&messages(2 * ROWS as u64 + 1)).unwrap();
         assert!(proof.confirm(&Segment::open(&other).unwrap()).is_err());
         let mut messages = messages(2 * ROWS as u64);
@@ -509,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_dump_is_refused() {
+    fn other_bytes_are_refused_as_a_dump() {
         assert!(Dump::read(b"TAPEDMP").is_err() && Dump::read(b"TAPEDMP2").is_err());
         let dump =
             Mismatch::new(0, "what".into(), "", Source { rows: &[], ends: &[], bodies: &[] }, &[1]).dump;

@@ -1,18 +1,18 @@
-//! Compares the smallest and largest values that a head tells of its columns with the values.
+//! Compares the smallest and largest values in a block's head with the values of its columns.
 
 use crate::block::Block;
+use crate::damage::{Damage, Flaw};
 use crate::decoder::{ColumnValues, Decoder, Values};
-use crate::error::{Damage, Flaw};
 use crate::head::{Chunk, OWN, lanes, own};
 use crate::plan::{ColumnKind, Plan};
 use std::cmp::Ordering;
 use tapedb_schema::Decimal64;
 
 impl Decoder {
-    /// Decodes every column of numbers of a block and compares it with the smallest and largest value that the head tells of it.
+    /// Decodes every column of numbers of a block and compares it with its smallest and largest value in the head.
     ///
     /// # Errors
-    /// When a column is damaged, or has other values than the head tells.
+    /// When a column is damaged, or has other values than in the head.
     pub fn check_ranges(&mut self, plan: &Plan, block: &Block) -> Result<(), Damage> {
         let mut values = Vec::new();
         if let Some(chunk) = block.head().chunk(OWN, own::TIME) {
@@ -68,8 +68,8 @@ fn check(block: &Block, kind: ColumnKind, chunks: &[Chunk], values: &[i64]) -> R
     // One of the groups may have a NaN, and so no range.
     let ranges: Option<Vec<(i64, i64)>> = chunks.iter().map(|chunk| chunk.range).collect();
     let Some(ranges) = ranges.filter(|_| !values.is_empty()) else { return Ok(()) };
-    let flawed = |what, told: i64, value: i64| {
-        let flaw = Flaw::Mismatch { what, need: told as u64, have: value as u64 };
+    let flawed = |what, stated: i64, value: i64| {
+        let flaw = Flaw::Mismatch { what, need: stated as u64, have: value as u64 };
         Err(block.damage(chunks[0].group, chunks[0].column, flaw))
     };
     let is_below = |a: i64, b: i64| compare(kind, a, b) == Ordering::Less;
@@ -82,9 +82,9 @@ fn check(block: &Block, kind: ColumnKind, chunks: &[Chunk], values: &[i64]) -> R
         Some(value) => return flawed("largest value", most, *value),
         None => {}
     }
-    for (what, told) in [("smallest value", least), ("largest value", most)] {
-        if !values.contains(&told) {
-            return flawed(what, told, values[0]);
+    for (what, stated) in [("smallest value", least), ("largest value", most)] {
+        if !values.contains(&stated) {
+            return flawed(what, stated, values[0]);
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! Messages as rows, out of a block.
 
-use crate::builder::RowHeader;
+use crate::row::RowHeader;
 
-/// Rows of a block in order of time, then of sequence number. Loading other rows keeps the memory.
+/// Rows of a block in order of time, then of sequence number. Loading other rows reuses the memory.
 ///
 /// Always true: `times`, and `sequences` unless they count up from `first_sequence`, have an entry for each row; so has
 /// `homes`; `starts` has one more, unless all bodies have `stride` bytes.
@@ -13,7 +13,7 @@ pub struct Rows {
     pub(crate) first_sequence: Option<u64>,
     /// Record type and symbol.
     pub(crate) lanes: Vec<(u16, u32)>,
-    /// Index of the lane in the high half; the low half says where the decoder found the values.
+    /// Index of the lane in the high half; the low half is the position of the values in the decoder.
     pub(crate) homes: Vec<u32>,
     pub(crate) stride: Option<u32>,
     pub(crate) starts: Vec<u32>,
@@ -35,7 +35,7 @@ impl Rows {
         self.times.len()
     }
 
-    /// Bytes of memory that are kept.
+    /// Bytes of memory that are held.
     pub fn memory(&self) -> usize {
         let wide = self.times.capacity() + self.sequences.capacity() + self.lanes.capacity();
         wide * 8 + self.homes.capacity() * 4 + self.starts.capacity() * 4 + self.bodies.capacity()
@@ -114,7 +114,7 @@ impl Rows {
         &self.bodies[..end]
     }
 
-    /// Forgets everything but times: their memory is overwritten when others are read, and clearing it would take as
+    /// Clears everything but times: their memory is overwritten when others are read, and clearing it would take as
     /// long.
     pub(crate) fn clear(&mut self) {
         self.sequences.clear();

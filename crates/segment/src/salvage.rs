@@ -1,12 +1,13 @@
-//! Opens segments whose header, footer or trailer is damaged: the blocks speak for themselves.
+//! Opens segments whose header, footer or trailer is damaged, by their blocks.
 //!
 //! Where the index is damaged, blocks are found by their magic and the checksum of their heads, and times, sequence numbers
-//! and symbols are taken from them. Where the header is damaged, the caller says what it must have been, and with which
+//! and symbols are taken from them. Where the header is damaged, the caller gives the expected one, and with which
 //! schema. What a file claims never makes this read much more than the file.
 
 use crate::block::Block;
+use crate::damage::{Damage, Flaw};
 use crate::decoder::Decoder;
-use crate::error::{Damage, Flaw, SegmentError};
+use crate::error::SegmentError;
 use crate::format::{BLOCKS_MAX, BlockEntry, HEADER_BYTES, SegmentHeader, SymbolEntry};
 use crate::head::{HEAD_BYTES, Head, MAGIC};
 use crate::plan::Plan;
@@ -15,19 +16,23 @@ use std::collections::BTreeMap;
 
 /// Bytes that are read at once while looking for blocks.
 const READ_BYTES: usize = 1 << 20;
-/// Bytes of heads that may be read in vain: what looks like the front of a block may be the content of a message.
+/// Bytes of heads that may be read without success: the content of a message may look like the front of a block.
 const VAIN_BYTES_MAX: usize = 64 << 20;
 
 impl<R: ReadAt> Segment<R> {
-    /// Opens a segment that may be damaged: like [`Segment::open`] if it is not. A damaged header is taken to be `known`, with
+    /// Opens a segment that may be damaged: like [`Segment::open`] if it is not. A damaged header is replaced by `expected`, with
     /// the schema of `plan`, if what is left of it shows that it was this version of the schema; of damaged footers and trailers everything is found out from the blocks. Returns what is damaged
     /// of header and index. Blocks whose heads are damaged are not among the blocks then: compare [`Segment::messages`] with
     /// what there should be.
     ///
     /// # Errors
     /// [`SegmentError::Io`]; [`SegmentError::Damaged`] if the file was written by a newer version of the format or with another
-    /// version of the schema than `known` says, and if nothing of it can be read.
-    pub fn salvage(file: R, known: &SegmentHeader, plan: &Plan) -> Result<(Self, Vec<Damage>), SegmentError> {
+    /// version of the schema than `expected`, and if nothing of it can be read.
+    pub fn salvage(
+        file: R,
+        expected: &SegmentHeader,
+        plan: &Plan,
+    ) -> Result<(Self, Vec<Damage>), SegmentError> {
         let size = file.size().map_err(|source| SegmentError::Io { offset: 0, source })?;
         let mut damaged = Vec::new();
         let read = read_header(&file, size).and_then(|(header, schema, front)| {
@@ -36,7 +41,7 @@ impl<R: ReadAt> Segment<R> {
         });
         let (header, plan, front) = match note(read, &mut damaged)? {
             Some(found) => found,
-            None if is_written_with(&file, size, known, plan)? => (known.clone(), plan.clone(), None),
+            None if is_written_with(&file, size, expected, plan)? => (expected.clone(), plan.clone(), None),
             None => return Err(damaged.remove(0).into()),
         };
         if let Some((blocks, symbols)) = note(read_index(&file, size, front), &mut damaged)? {
@@ -54,7 +59,7 @@ impl<R: ReadAt> Segment<R> {
         Ok((segment, damaged))
     }
 
-    /// Works out which blocks have which symbols, as the footer would say it.
+    /// Computes which blocks have which symbols, as in the footer.
     fn find_symbols(&mut self) -> Result<(), SegmentError> {
         let (mut decoder, mut block, mut lanes) = (Decoder::new(), Block::new(), Vec::new());
         let mut symbols: BTreeMap<u32, SymbolEntry> = BTreeMap::new();
@@ -79,7 +84,7 @@ impl<R: ReadAt> Segment<R> {
                 add_run(&mut entry.blocks, number);
             }
         }
-        // Nobody knows which symbols they have, so they may have any.
+        // Their symbols are unknown, so they may have any.
         for entry in symbols.values_mut() {
             entry.blocks.extend(&self.blind);
             merge_runs(&mut entry.blocks);
@@ -93,13 +98,13 @@ impl<R: ReadAt> Segment<R> {
 fn is_written_with<R: ReadAt>(
     file: &R,
     size: u64,
-    known: &SegmentHeader,
+    expected: &SegmentHeader,
     plan: &Plan,
 ) -> Result<bool, SegmentError> {
     let mut bytes = Vec::new();
     read(file, 0, size.min(HEADER_BYTES as u64) as usize, &mut bytes)?;
     if let Ok((header, ..)) = SegmentHeader::read(&bytes) {
-        return Ok(header.schema_version == known.schema_version);
+        return Ok(header.schema_version == expected.schema_version);
     }
     let schema = plan.layouts().schema().to_string();
     let rest = size.saturating_sub(HEADER_BYTES as u64);
@@ -228,9 +233,10 @@ fn merge_runs(runs: &mut Vec<(u32, u32)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::{BlockOptions, RowHeader};
+    use crate::builder::BlockOptions;
     use crate::decoder::Selection;
     use crate::format::BlockEntry;
+    use crate::row::RowHeader;
     use crate::rows::Rows;
     use crate::writer::SegmentWriter;
     use std::iter::once;
@@ -345,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_blocks_have_nobody_knows_is_looked_for_in_all_of_them() {
+    fn blocks_with_unknown_symbols_are_searched_for_all() {
         let bytes = file(12);
         let whole = Segment::open(bytes.clone()).unwrap();
         let first = whole.blocks()[0];

@@ -1,7 +1,7 @@
 //! Sends columns to rows: the inner loops of putting bodies together.
 //!
 //! Columns are taken strip by strip: 128 values of each are decoded, added to what they follow, and written into 128
-//! bodies before the next ones are looked at. So nothing but the bodies leaves the nearest cache.
+//! bodies before the next ones are read. So nothing but the bodies leaves the nearest cache.
 
 use crate::encoding::{GROUP, OFFSET_BITS, Strip, Strips};
 use crate::simd::widest;
@@ -155,7 +155,7 @@ pub(crate) fn scatter(
 struct Cells {
     base: i64,
     is_narrow: bool,
-    /// Begins where `pad` says.
+    /// Begins at `pad`.
     narrow: Vec<u32>,
     pad: usize,
     wide: Vec<i64>,
@@ -187,7 +187,7 @@ impl Cells {
     }
 }
 
-/// Distances below this, of a strip from its column: so much room is left in a cell. A strip's offsets are below 2^29: so
+/// Distances below this, of a strip from its column: so much space is left in a cell. A strip's offsets are below 2^29: so
 /// cells are below 2^30, and those of a column that follows another one (offset, distance, and the leader's cell) below 2^31.
 const DISTANCE_END: u64 = 1 << OFFSET_BITS;
 
@@ -288,7 +288,7 @@ impl Cells {
     }
 }
 
-/// The narrow values of four neighbouring columns, those of one place side by side: a body takes them in one piece.
+/// The narrow values of four neighbouring columns, those of one place side by side: a body takes them with one copy.
 type Quads = Vec<[u32; 4]>;
 
 /// Memory for [`gather`].
@@ -421,7 +421,7 @@ fn gather_narrow<const N: usize, const Q: usize, const R: usize>(
     let values: [&[u32; CELLS]; R] = others.each_ref().map(|cells| cells.narrow());
     let fields = Fields { bases, quads, values };
     if (offset, stride) == (0, 8 * N) {
-        // The whole body: lengths that the compiler knows.
+        // The whole body: constant lengths.
         let bodies = out.as_chunks_mut::<8>().0.as_chunks_mut::<N>().0;
         return widest(
             #[inline(always)]
@@ -575,7 +575,7 @@ fn bytes<const N: usize>(offset: u32, values: &[i64], places: &[u32], out: &mut 
 
 /// Copies the template to every place.
 fn stamp(template: &Template, places: &[u32], out: &mut [u8]) {
-    // Lengths that the compiler knows are copied without a call: two overlapping copies make any length from 8 to 64.
+    // Constant lengths are copied without a call: two overlapping copies make any length from 8 to 64.
     let Template { bytes, before } = template;
     match bytes.len() {
         8..=16 => overlapping::<8>(bytes, *before, places, out),

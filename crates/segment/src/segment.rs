@@ -1,8 +1,9 @@
-//! Reads a segment: its index first, then the blocks that are asked for.
+//! Reads a segment: its index first, then the requested blocks.
 
 use crate::block::Block;
+use crate::damage::{Damage, Flaw, Part};
 use crate::decoder::Selection;
-use crate::error::{Damage, Flaw, Part, SegmentError};
+use crate::error::SegmentError;
 use crate::format::{
     BlockEntry, HEADER_BYTES, SegmentHeader, SymbolEntry, TRAILER_BYTES, Trailer, first_block, read_footer,
 };
@@ -91,14 +92,14 @@ pub struct Segment<R> {
     plan: Plan,
     blocks: Vec<BlockEntry>,
     pub(crate) symbols: Vec<SymbolEntry>,
-    /// Blocks that may have any symbol, as runs: nobody knows which they have.
+    /// Blocks that may have any symbol, as runs: theirs are unknown.
     pub(crate) blind: Vec<(u32, u32)>,
     messages: u64,
     bytes: u64,
 }
 
 impl<R: ReadAt> Segment<R> {
-    /// Reads header and index; blocks only when they are asked for.
+    /// Reads header and index; blocks only on request.
     ///
     /// # Errors
     /// [`SegmentError::Damaged`] if the file is not a segment or its index is damaged; [`SegmentError::Io`].
@@ -121,7 +122,7 @@ impl<R: ReadAt> Segment<R> {
         Self { file, header, plan, blocks, symbols, blind: Vec::new(), messages, bytes }
     }
 
-    /// What the file says about itself.
+    /// The file's header.
     pub fn header(&self) -> &SegmentHeader {
         &self.header
     }
@@ -181,7 +182,7 @@ impl<R: ReadAt> Segment<R> {
 
     /// Reads of a block its head, its own columns (times, symbols, places), and the columns of record types that
     /// `is_wanted`, by record type and number. [`Decoder::column`](crate::Decoder::column) needs those that a column
-    /// hangs from too: presence, counts and tags, and one that it follows.
+    /// depends on too: presence, counts and tags, and one that it follows.
     ///
     /// # Errors
     /// As [`Self::read_block`]. Using a column that was not read is an error like a damaged one.
@@ -220,7 +221,7 @@ impl<R: ReadAt> Segment<R> {
         })
     }
 
-    /// Whether a block may have rows that are wanted, as far as record types and symbols go: looks at its head alone, which is
+    /// Whether a block may have rows that are wanted, as far as record types and symbols go: reads only its head, which is
     /// a thousandth of it, and leaves `block` without rows.
     ///
     /// # Errors
@@ -297,13 +298,11 @@ impl<R: ReadAt> Segment<R> {
         if same {
             return Ok(());
         }
-        Err(block
-            .head_damage("rows, as the footer knows them,", entry.count.into(), head.count.into())
-            .into())
+        Err(block.head_damage("rows, as in the footer,", entry.count.into(), head.count.into()).into())
     }
 }
 
-/// So many bytes are read in less time than the system takes to be asked again.
+/// Reading so many bytes takes less time than another system call.
 const GAP_BYTES: usize = 8 << 10;
 
 /// Header, schema, and where the blocks begin.

@@ -8,11 +8,11 @@ use crate::gather::{gather, gather_all};
 use crate::head::{Chunk, crc32c};
 use crate::level::Level;
 use crate::plan::{ColumnKind, Extent, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
-use crate::simd::widest;
+use crate::stats::Stats;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A piece of the bytes that bodies are in.
+/// A range of the bytes of bodies.
 pub(crate) type Span = Range<u32>;
 
 /// Columns of one block, in order of their numbers within a record type.
@@ -69,37 +69,7 @@ impl Chunks<'_> {
     }
 }
 
-/// What one look at all integers of a column tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stats {
-    pub min: i64,
-    pub max: i64,
-    /// The bits that are not the same in all.
-    pub differing: i64,
-}
-
-impl Stats {
-    pub fn of(values: &[i64]) -> Self {
-        let (min, max) = crate::encoding::bounds(values);
-        let first = values.first().copied().unwrap_or(0);
-        let differing = widest(
-            #[inline(always)]
-            || values.iter().fold(0, |bits, value| bits | (value ^ first)),
-        );
-        Self { min, max, differing }
-    }
-
-    fn range(&self, values: &[i64]) -> Option<(i64, i64)> {
-        (!values.is_empty()).then_some((self.min, self.max))
-    }
-
-    /// Whether decimals of these bits differ in their coefficients alone.
-    pub fn are_plain_decimals(&self) -> bool {
-        self.differing >> decimals::COEFFICIENT_BITS == 0
-    }
-}
-
-/// Takes the bodies of one record type apart. They are canonical and begin at `bodies`; `level` has
+/// Splits the bodies of one record type into columns. They are canonical and begin at `bodies`; `level` has
 /// their runs.
 pub(crate) fn shred(
     plan: &GroupPlan,
@@ -141,7 +111,7 @@ struct Shredder<'a, 'b> {
 /// Where values lie.
 struct Places {
     starts: Vec<u32>,
-    /// Only of values that do not tell where they end themselves.
+    /// Only for values whose ends are not implied.
     ends: Vec<u32>,
 }
 
@@ -346,7 +316,7 @@ impl Shredder<'_, '_> {
         crate::head::u32_at(self.arena, at as usize)
     }
 
-    /// Writes fields of fixed width: the slots of `width` bytes that lie `offset` behind `starts`.
+    /// Writes fields of fixed width: the slots of `width` bytes that lie `offset` after `starts`.
     fn leaf(
         &mut self,
         column: usize,
@@ -405,7 +375,7 @@ impl Shredder<'_, '_> {
         });
     }
 
-    /// Writes fields of one record that all its bodies have, each as it is or by what it differs from another one.
+    /// Writes fields of one record that all its bodies have, each as it is or as the difference from another one.
     fn complete(&mut self, fields: &[(usize, ColumnKind, u32)], bodies: &[u32], level: &Level) {
         let Some((first, _, _)) = fields.first() else { return };
         let key = (self.chunks.type_id, *first as u16);

@@ -1,8 +1,8 @@
-//! What there is to say about every column of a block, used or not: for those who look after files.
+//! Facts about every column of a block, used or not: for checks and inspection.
 
 use crate::block::Block;
 use crate::column;
-use crate::error::Damage;
+use crate::damage::Damage;
 use crate::head::Chunk;
 
 impl Block {
@@ -12,7 +12,7 @@ impl Block {
         chunks.filter_map(|chunk| self.column(chunk.group, chunk.column).err()).collect()
     }
 
-    /// How a column is encoded, in a word or two as `docs/format/segment.md` has them; `None` where that cannot be told.
+    /// How a column is encoded, in a word or two as in `docs/format/segment.md`; `None` where unknown.
     pub fn encoding_of(&self, chunk: &Chunk) -> Option<&'static str> {
         let (kind, _) = self.kind(chunk.group, chunk.column).ok()??;
         Some(match kind {

@@ -2,7 +2,7 @@
 
 mod copy;
 
-use crate::builder::{BlockBuilder, BlockOptions, RowHeader};
+use crate::builder::{BlockBuilder, BlockOptions};
 use crate::error::SegmentError;
 use crate::fault;
 use crate::format::{
@@ -12,17 +12,18 @@ use crate::head::{crc32c, u32_at};
 use crate::mismatch::Mismatch;
 use crate::plan::Plan;
 use crate::prove::{Proof, Prover};
+use crate::row::RowHeader;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Writes messages in order of time into a segment. What it holds in memory is one block and the index of those before:
+/// Writes messages in order of time into a segment. In memory are one block and the index of those before:
 /// 64 bytes for each block, and some for each symbol and run of blocks that have it.
 ///
 /// Each block is decoded again before it is written, as readers do it, and compared with the messages that it was made from.
-/// If they are not the same, it is encoded anew in the plainest way, and proved again; [`Written::mismatches`] counts that.
+/// If they differ, it is encoded again in the plainest way, and proved again; [`Written::mismatches`] counts that.
 ///
-/// A file is a segment when its end is there: write to a temporary name, [`SegmentWriter::finish`], sync, rename. What a
-/// crash leaves without an end is refused by [`Segment::open`](crate::Segment::open).
+/// A file is a segment when its end is there: write to a temporary name, [`SegmentWriter::finish`], sync, rename. A file without
+/// an end, as a crash leaves it, is refused by [`Segment::open`](crate::Segment::open).
 #[derive(Debug)]
 pub struct SegmentWriter<W> {
     out: W,
@@ -41,7 +42,7 @@ pub struct SegmentWriter<W> {
     proof: Proof,
 }
 
-/// What a writer has written.
+/// The result of a writer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
     /// Bytes of the file.
@@ -52,7 +53,7 @@ pub struct Written {
     pub blocks: u64,
     /// Blocks among them that were not decoded to what they were made from, and are encoded plainly for that.
     pub mismatches: u64,
-    /// Blocks among them that were taken from other segments as they were.
+    /// Blocks among them that were copied from other segments.
     pub copied: u64,
 }
 
@@ -95,7 +96,7 @@ impl<W: Write> SegmentWriter<W> {
     ///
     /// # Errors
     /// [`SegmentError::OutOfOrder`] and [`SegmentError::TooLong`] leave the segment as it was. After
-    /// [`SegmentError::Io`] and [`SegmentError::Unfaithful`] it cannot be finished: throw the file away.
+    /// [`SegmentError::Io`] and [`SegmentError::Unfaithful`] it cannot be finished: discard the file.
     pub fn push(&mut self, row: RowHeader, body: &[u8]) -> Result<(), SegmentError> {
         let given = (row.time, row.sequence);
         self.check_order(given)?;
@@ -120,7 +121,7 @@ impl<W: Write> SegmentWriter<W> {
         self.offset
     }
 
-    /// Writes what is left, the index and the end, and flushes. Syncing and renaming are the caller's.
+    /// Writes the last block, the index and the end, and flushes. The caller syncs and renames.
     ///
     /// # Errors
     /// [`SegmentError::Io`] and [`SegmentError::Unfaithful`]: the file is not a segment.
@@ -183,7 +184,7 @@ impl<W: Write> SegmentWriter<W> {
         }
     }
 
-    /// Writes a block behind the others.
+    /// Writes a block after the others.
     fn append(&mut self, entry: BlockEntry, bytes: &[u8]) -> Result<(), SegmentError> {
         self.messages += u64::from(entry.count);
         self.blocks.push(entry);

@@ -158,7 +158,7 @@ fn make_wrong(segment: &PathBuf) {
     let mut bytes = fs::read(segment).unwrap();
     let block = bytes.windows(4).position(|bytes| bytes == b"TPK1").unwrap();
     bytes[block + 64] ^= 1;
-    tapedb_segment::mend_block(&mut bytes[block..]);
+    tapedb_segment::reseal_block(&mut bytes[block..]);
     fs::write(segment, bytes).unwrap();
 }
 

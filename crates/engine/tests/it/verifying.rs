@@ -12,7 +12,7 @@ use tapedb_engine::{
 };
 use tapedb_schema::Timestamp;
 use tapedb_segment::fault::with_fault;
-use tapedb_segment::{Block, Dump, mend_block};
+use tapedb_segment::{Block, Dump, reseal_block};
 
 const FILE: u64 = 500;
 
@@ -22,7 +22,7 @@ fn make_wrong(block: &mut [u8]) {
     let (head, columns) = (number(8), number(28));
     let times = number(head - columns * 32 + 4);
     block[head + times - 1] ^= 1;
-    mend_block(block);
+    reseal_block(block);
 }
 
 /// Wrong as often as it does not encode plainly.
@@ -251,7 +251,7 @@ fn make_segment_wrong(segment: &Path) {
     let mut bytes = fs::read(segment).unwrap();
     let block = bytes.windows(4).position(|bytes| bytes == b"TPK1").unwrap();
     bytes[block + 64] ^= 1;
-    mend_block(&mut bytes[block..]);
+    reseal_block(&mut bytes[block..]);
     fs::write(segment, bytes).unwrap();
 }
 
@@ -306,7 +306,7 @@ fn make_version_1(segment: &Path) {
     bytes[60..64].copy_from_slice(&crc.to_le_bytes());
     let block = bytes.windows(4).position(|bytes| bytes == b"TPK1").unwrap();
     bytes[block + 64..block + 80].fill(0);
-    mend_block(&mut bytes[block..]);
+    reseal_block(&mut bytes[block..]);
     fs::write(segment, bytes).unwrap();
 }
 

@@ -1,8 +1,8 @@
-//! The second pass, of what lies behind records: texts, arrays and records in records.
+//! The second pass, for content after records: texts, arrays and records in records.
 
 use super::{Assembler, Presence, Sizes, add_sizes, are_single};
 use crate::columns::spread;
-use crate::error::{Damage, Flaw};
+use crate::damage::{Damage, Flaw};
 use crate::level::Level;
 use crate::plan::{ColumnKind, Extent, FieldNode, ItemNode, Node, RecordNode};
 use crate::scatter::{scatter_one, write_u32};
@@ -30,7 +30,7 @@ impl Assembler<'_> {
         done
     }
 
-    /// Writes one variable field behind `ends`, and moves them.
+    /// Writes one variable field after `ends`, and moves them.
     fn place_field(
         &mut self,
         field: &FieldNode,

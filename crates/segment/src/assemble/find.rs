@@ -1,7 +1,7 @@
 //! Which values of one column are wanted, without putting bodies together.
 
 use super::{Assembler, Presence};
-use crate::error::Damage;
+use crate::damage::Damage;
 use crate::level::Level;
 use crate::members::choose;
 use crate::plan::{ItemNode, Node, RecordNode};

@@ -1,7 +1,7 @@
 //! The first pass: how many bytes each value takes.
 
 use super::{Assembler, Presence, Sizes, add_sizes, are_single};
-use crate::error::Damage;
+use crate::damage::Damage;
 use crate::level::Level;
 use crate::members::choose;
 use crate::plan::{Extent, ItemNode, Node, RecordNode};

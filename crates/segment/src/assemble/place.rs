@@ -2,7 +2,7 @@
 
 use super::{Assembler, Presence};
 use crate::columns::{Fed, spread};
-use crate::error::Damage;
+use crate::damage::Damage;
 use crate::level::Level;
 use crate::plan::{ColumnKind, Node, RecordNode};
 use crate::scatter::{Feed, Follows, Template, Varying, gather, scatter};
@@ -139,7 +139,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Writes all bodies of a record type that [is plain](RecordNode::is_plain), one after the other; the values of body
-    /// `i` stand in the columns where the low half of `homes[i]` says.
+    /// `i` stand in the columns at the low half of `homes[i]`.
     pub fn place_plain(&mut self, level: &Level, homes: &[u32], out: &mut [u8]) -> Result<(), Damage> {
         let node = &self.plan.root;
         self.claim(0, level.count, node.fixed as usize)?;

@@ -82,7 +82,7 @@ pub(super) fn decode_at(
     Ok(())
 }
 
-/// Adds differences up, beginning anew with each run.
+/// Sums differences, starting again with each run.
 pub(super) struct Sums<'a> {
     scale: Scale,
     runs: Runs<'a>,
@@ -111,7 +111,7 @@ impl<'a> Sums<'a> {
         Self { scale, runs, run: group, firsts: vec![first].into_iter(), row: group * GROUP, last: first }
     }
 
-    /// Ends a strip whose values are sums from the row before it on: those behind the beginning of a run get another
+    /// Ends a strip whose values are sums from the row before it on: those after the beginning of a run get another
     /// start.
     fn restart(&mut self, strip: &mut Strip) {
         let mut start = self.next_start();
@@ -298,7 +298,7 @@ mod tests {
         bytes
     }
 
-    /// Decodes a group of differences behind `firsts` of runs that end at `ends`; tells whether it stayed narrow.
+    /// Decodes a group of differences after `firsts` of runs that end at `ends`; returns whether it stayed narrow.
     fn decoded(deltas: &[u8], firsts: &[i64], ends: &[u32], divisor: i64) -> (Vec<i64>, bool) {
         let mut bytes = Vec::new();
         packed::encode(firsts, &mut bytes);
@@ -372,7 +372,7 @@ mod tests {
     fn runs_that_begin_at_the_bound_come_back() {
         let residual = (1 << 19) - 1;
         let before = expected(0, residual, &[], 1);
-        // What is decoded before runs begin anew has the residual of the first row too.
+        // Before runs are restarted, the values have the residual of the first row too.
         let summed = before[64] + residual as i64;
         for by in [(1 << 28) - 1, 1 << 28, (1 << 28) + 1, 1 << 40] {
             for by in [by, -by] {

@@ -1,4 +1,4 @@
-//! Few distinct values, each kept once; the rows hold their indexes.
+//! Few distinct values, each stored once; the rows hold their indexes.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use super::EncodingError;
 use super::bytes::{Reader, bit_width, in_range, write_varint};
 use super::packed::{self, Packed, Scale};
 
-/// Most distinct values that encoding looks for.
+/// Most distinct values that encoding tries.
 const DISTINCT_MAX: usize = 4_096;
 const SLOTS: usize = 4 * DISTINCT_MAX;
 /// In percent: indexes of equally frequent values would take this much more than indexes of the usual ones do, because the
 /// rare ones become exceptions.
 const SKEW: usize = 140;
-/// Rows looked at before all are.
+/// Rows sampled before all are read.
 const SAMPLE: usize = 1_024;
 
 /// A column as distinct values and the index of each row's.

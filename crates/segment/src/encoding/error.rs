@@ -9,7 +9,7 @@ pub enum EncodingError {
     Truncated {
         /// Where the missing part begins.
         offset: usize,
-        /// Bytes that the encoding asks for there.
+        /// Bytes that the encoding needs there.
         need: usize,
         /// Bytes that are there.
         have: usize,
@@ -18,7 +18,7 @@ pub enum EncodingError {
     Trailing {
         /// Where the encoding ends.
         offset: usize,
-        /// Bytes behind it.
+        /// Bytes after it.
         have: usize,
     },
     /// No encoding has this tag, or not for this kind of column.
@@ -39,11 +39,11 @@ pub enum EncodingError {
         /// The largest allowed.
         max: u64,
     },
-    /// The caller's count, rows or runs do not fit together; the bytes were not looked at.
+    /// The caller's count, rows or runs do not fit together; the bytes were not read.
     Shape {
         /// What does not fit.
         what: &'static str,
-        /// What is asked for.
+        /// What is requested.
         need: usize,
         /// What was given.
         have: usize,
@@ -61,7 +61,7 @@ pub enum EncodingError {
 
 impl EncodingError {
     /// The same error of a column that begins `start` bytes later.
-    pub(super) fn behind(mut self, start: usize) -> Self {
+    pub(super) fn shifted(mut self, start: usize) -> Self {
         match &mut self {
             Self::Truncated { offset, .. }
             | Self::Trailing { offset, .. }

@@ -1,8 +1,8 @@
-//! Columns of binary floating-point numbers, kept to the bit.
+//! Columns of binary floating-point numbers, exact to the bit.
 //!
 //! Most were decimals before they became binary. ALP (Afroozeh and Boncz, "ALP: Adaptive Lossless floating-Point
 //! Compression", 2023) finds the decimals again: `value = n * 10^factor * 10^-exponent` for an integer `n`. The integers
-//! are a column like any other; the values for which this is not exact are kept apart.
+//! are a column like any other; the values for which this is not exact are stored apart.
 
 use super::bytes::{Reader, bit_width, in_range, read_le, write_varint, zigzag};
 use super::habit::Habit;
@@ -45,7 +45,7 @@ const INTEGER_MAX: i64 = (1 << 51) - 1;
 /// The float whose last bit is worth 1: 1.5 * 2^52.
 const INTEGER_ORIGIN: f64 = 6_755_399_441_055_744.0;
 
-/// Values that the search for a scale looks at.
+/// Values that the search for a scale samples.
 const SAMPLE: usize = 64;
 
 /// The two sizes of floats.
@@ -173,7 +173,7 @@ pub struct FloatHabit {
     ints: Habit<IntEncoding>,
 }
 
-/// An encoding with all that has to be known to write it.
+/// An encoding with everything needed to write it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chosen {
     Bits,
@@ -215,7 +215,7 @@ fn encode<F: Float>(
     chosen.encoding()
 }
 
-/// The encoding that takes the least room, and what follows its tag; `habit` becomes that of its integers.
+/// The smallest encoding, and what follows its tag; `habit` becomes that of its integers.
 fn smallest<F: Float>(
     values: &[F],
     runs: &[u32],
@@ -299,7 +299,7 @@ fn inner_ints(
     out: &mut Vec<i64>,
 ) -> Result<(), EncodingError> {
     let offset = reader.offset();
-    decode_ints(reader.rest(), count, runs, out).map_err(|error| error.behind(offset))
+    decode_ints(reader.rest(), count, runs, out).map_err(|error| error.shifted(offset))
 }
 
 /// Powers of ten between a value and its integer; `factor` is at most `exponent`.
@@ -333,7 +333,7 @@ impl Scale {
     /// The integer that [`Self::value`] makes exactly this value of.
     fn integer<F: Float>(self, value: F) -> Option<i64> {
         let scaled = value.widen() * TENS[usize::from(self.exponent)] * TENTHS[usize::from(self.factor)];
-        // Beyond the range, and for NaN, the conversion gives a number that does not come back as the value.
+        // Beyond the range, and for NaN, the conversion gives a number that does not convert back to the value.
         let integer = scaled.round_ties_even() as i64;
         let fits = zigzag(integer) <= zigzag(INTEGER_MAX);
         (fits && F::narrow(self.value(integer)).bits() == value.bits()).then_some(integer)

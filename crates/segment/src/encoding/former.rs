@@ -1,8 +1,8 @@
 //! What version 0.1 of TapeDB made of columns that it decoded wrongly.
 //!
 //! It took the narrow path for groups of width 0 without counting the bits of their exceptions (see [`Sums::fits`]), so that
-//! differences times their divisor overflowed 32 bits. The bytes are right; whoever read them then got values 2^32 too small,
-//! or a multiple of it. Decoding them that way again tells which.
+//! differences times their divisor overflowed 32 bits. The bytes are right; readers of that version got values 2^32 too small,
+//! or a multiple of it. Decoding them that way again finds which.
 
 use super::EncodingError;
 use super::bytes::{Reader, bit_width};

@@ -49,7 +49,7 @@ impl Plan {
     }
 
     /// Whether the values of a full group are spread so evenly over its range that exceptions cannot pay. Most groups of
-    /// noise are, and this finds out at a fraction of the search's cost.
+    /// random values are, and this test costs a fraction of the search.
     ///
     /// Of the range's quarters, a window of half its length misses the first or the last one wholly, a shorter window all
     /// but two neighbours.
@@ -83,7 +83,7 @@ impl Plan {
         Self { base: min, width, exceptions: 0, cost: payload_size(count, width) }
     }
 
-    /// Tries narrower windows where most values lie. When they all lie in one part of the range, looks at that part.
+    /// Tries narrower windows where most values lie. When they all lie in one part of the range, tries that part.
     fn or_with_exceptions(self, values: &[i64], min: i64, max: i64) -> Self {
         let mut best = self;
         let mut range = (min, max);

@@ -1,9 +1,9 @@
-//! What is remembered of a column from block to block, so that not every block looks at everything.
+//! The choice for a column is cached from block to block, so that not every block tries all encodings.
 //!
 //! Looking for the best encoding costs many times what encoding costs, and blocks of one stream are alike. So a choice is
-//! kept until it has been used for some blocks, or its bytes become more than they were when it was made.
+//! cached until it has been used for some blocks, or its bytes become more than they were when it was made.
 
-/// Blocks that a choice is kept for at most.
+/// Most blocks that use a cached choice.
 const BLOCKS_MAX: u32 = 32;
 
 /// A choice for a column, and how good it was. Depends on the columns it has seen, in their order, and on nothing else.
@@ -24,7 +24,7 @@ impl<T> Default for Habit<T> {
 }
 
 impl<T: Copy> Habit<T> {
-    /// What was chosen, unless it is time to choose anew.
+    /// The cached choice, unless it is time to choose again.
     pub fn usual(&self) -> Option<T> {
         self.chosen.filter(|_| self.left > 0)
     }

@@ -79,7 +79,7 @@ const SCALED: u8 = 0x40;
 /// Set in their tags when every run has a divisor and an offset of its own.
 pub(super) const BY_RUN: u8 = 0x20;
 
-/// Of large columns the choice looks at every eighth group.
+/// Of large columns the choice samples every eighth group.
 const SAMPLE_STEP: usize = 8;
 
 /// Appends `values` to `out` in the smallest encoding that `tier` allows; one that decodes faster is taken instead if it is
@@ -93,7 +93,7 @@ pub fn encode_ints(values: &[i64], runs: &[u32], tier: Tier, out: &mut Vec<u8>) 
 }
 
 /// [`encode_ints`] of a column that comes block after block: in the hot tier, what was smallest is taken again, without a
-/// look at anything else, until it is due or takes more room than it did.
+/// try anything else, until it is due or takes more bytes than it did.
 ///
 /// # Panics
 ///
@@ -112,7 +112,7 @@ pub fn encode_ints_again(
         Choice::Constant(values.first().copied().unwrap_or(0)).encode(values, out);
         return IntEncoding::Constant;
     }
-    // In the cold tier size comes before speed: each block looks at everything.
+    // In the cold tier size is more important than speed: each block tries everything.
     if let Some(encoding) = habit.usual().filter(|_| tier == Tier::Hot)
         && encode_as(encoding, values, runs, out)
     {
@@ -157,7 +157,7 @@ fn encode_cold(values: &[i64], start: usize, out: &mut Vec<u8>) -> bool {
     smaller
 }
 
-/// About how many bits [`encode_ints`] needs for `values` in the hot tier; of large columns it looks at a sample.
+/// About how many bits [`encode_ints`] needs for `values` in the hot tier; of large columns it uses a sample.
 ///
 /// # Panics
 ///
@@ -230,7 +230,7 @@ impl Choice {
         }
     }
 
-    /// Not looked for where the column is small already.
+    /// Not tried where the column is small already.
     fn dictionary(values: &[i64], cost: usize) -> Option<Self> {
         let small = cost < values.len() / 4;
         if small { None } else { Dictionary::of(values, cost).map(Self::Dictionary) }
@@ -465,7 +465,7 @@ fn divide(values: &[i64], divided: &mut Vec<i64>) -> Scale {
     Scale::NONE
 }
 
-/// Distances that a divisor is looked for in, before all are tried with it.
+/// Distances in which a divisor is searched, before all are tried with it.
 const DIVISOR_SAMPLE: usize = 32;
 
 /// Divides without dividing: multiplies by the inverse of the odd part modulo 2^64, and rotates by the even part. For what
@@ -754,7 +754,7 @@ pub(super) fn read_scale(reader: &mut Reader, tag: u8) -> Result<Scale, Encoding
 }
 
 /// [`encode_ints`] of `values` minus `reference`, row by row: for columns that follow another one, as high follows open
-/// and ask follows bid. [`estimate_bits`] of the difference tells whether it pays.
+/// and ask follows bid. [`estimate_bits`] of the difference shows whether it pays off.
 ///
 /// # Panics
 ///
@@ -789,7 +789,7 @@ pub fn decode_ints_against(
     Ok(())
 }
 
-/// Replaces `out` by each row's value one row before in its run; a run's first row keeps its own. A reference for
+/// Replaces `out` by each row's value one row before in its run; a run's first row has its own. A reference for
 /// columns that begin where another one ended, as open follows the close before.
 pub fn previous_in_run(values: &[i64], runs: &[u32], out: &mut Vec<i64>) {
     out.clear();
@@ -855,7 +855,7 @@ mod tests {
         (encoding, bytes.len())
     }
 
-    /// Numbers that look random and are the same every time.
+    /// Pseudo-random numbers, the same every time.
     fn noise(count: usize, below: u64) -> Vec<i64> {
         let mut state = 1u64;
         let mut next = || {
@@ -1056,7 +1056,7 @@ mod tests {
         assert!(decode_ints(&bytes, 301, &[], &mut out).is_err());
     }
 
-    /// Columns of every kind that encoding tells apart, with the ends of their runs.
+    /// Columns of every kind that encoding distinguishes, with the ends of their runs.
     fn columns() -> impl Strategy<Value = (Vec<i64>, Vec<u32>)> {
         let small = prop::collection::vec(-50i64..50, 0..700);
         let wide = prop::collection::vec(any::<i64>(), 0..700);

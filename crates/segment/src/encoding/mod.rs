@@ -4,8 +4,8 @@
 //! `runs` gives the end of each run, ascending, the last one equal to the number of values (an empty slice means one
 //! run). Differences are taken within a run only, so the jump from one symbol's prices to the next costs nothing.
 //!
-//! Encoders look at the data and choose; the bytes say what was chosen. Decoders never panic on bytes they did not
-//! write, never allocate more than the caller's `count`, and say where they stopped ([`EncodingError`]).
+//! Encoders choose by the data; the choice is stored in the bytes. Decoders never panic on any bytes,
+//! never allocate more than the caller's `count`, and report where they stopped ([`EncodingError`]).
 
 mod bits;
 mod bytes;

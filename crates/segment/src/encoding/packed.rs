@@ -100,7 +100,7 @@ impl Scale {
 /// What becomes of the packed numbers of a group. All arithmetic wraps.
 pub(super) trait Sink {
     /// Whether groups of this base and width, exceptions of up to two bytes included, stay narrow. A group of width 0 is
-    /// asked about only if it has exceptions: without any it is [`Self::same`].
+    /// called only if it has exceptions: without any it is [`Self::same`].
     fn fits(&self, base: i64, width: u8) -> bool;
 
     /// All numbers are `base`.
@@ -360,7 +360,7 @@ fn read_limited<'a>(
     }
 }
 
-/// Walks over the exceptions of all groups, so that decoding need not look where they end.
+/// Walks over the exceptions of all groups, so that decoding need not search their ends.
 fn read_exceptions<'a>(
     reader: &mut Reader<'a>,
     count: usize,

@@ -1,4 +1,4 @@
-//! Values that repeat row after row, each kept once with the number of its rows.
+//! Values that repeat row after row, each stored once with the number of its rows.
 
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ pub(super) fn decode(
     out: &mut Vec<i64>,
 ) -> Result<(), EncodingError> {
     let (length_of, value_of) = read(reader, count)?;
-    // Behind the end is room for what short repetitions write too much.
+    // There is spare capacity after the end, for the excess that short repetitions write.
     out.resize(rows.len() + SHORT, 0);
     let mut start = 0;
     for (length, value) in length_of.into_iter().zip(value_of) {
@@ -56,7 +56,7 @@ pub(super) fn decode(
 /// Most repetitions are this short, or much longer.
 const SHORT: usize = 8;
 
-/// Writes a repetition of `length` values, and may write others behind it, of which there are [`SHORT`] at least.
+/// Writes a repetition of `length` values, and may write others after it; there is space for [`SHORT`] at least.
 #[inline]
 fn fill(out: &mut [i64], length: usize, value: i64) {
     match out.first_chunk_mut::<SHORT>() {

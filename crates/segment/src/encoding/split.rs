@@ -1,7 +1,7 @@
 //! Numbers of very different sizes: how many bits each has, and those bits.
 //!
 //! A group of 128 is as wide as its widest number, so where most are small and many are not, most bits are zeros. Here
-//! each number takes its own bits and those that tell how many. The highest bit of a number is 1 and not kept.
+//! each number takes its own bits and those for their count. The highest bit of a number is 1 and not stored.
 
 use super::EncodingError;
 use super::bytes::{Reader, bit_width, low_bits, read_le};
@@ -81,7 +81,7 @@ pub(super) fn decode(
     }
 }
 
-/// The widest number whose kept bits lie within eight bytes wherever they begin.
+/// The widest number whose stored bits lie within eight bytes wherever they begin.
 const NEAR: u8 = 58;
 
 /// Widths of a group of `length` numbers, then zeros; or the first one that is too large.
@@ -118,7 +118,7 @@ fn extract(
     at
 }
 
-/// 64 bits from bit `at` on; those behind the end are 0.
+/// 64 bits from bit `at` on; those after the end are 0.
 fn word_at(bytes: &[u8], at: usize) -> u64 {
     let (byte, shift) = (at / 8, at % 8);
     // Shifted in two steps: by 64 bits at once is not defined.
@@ -128,10 +128,10 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
 /// What a number of some width is made of.
 #[derive(Clone, Copy)]
 struct Parts {
-    /// Bits that are kept, and all of them set.
+    /// Bits that are stored, and all of them set.
     kept: usize,
     mask: u64,
-    /// The bit that is not kept.
+    /// The bit that is not stored.
     highest: u64,
 }
 

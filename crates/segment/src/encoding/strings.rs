@@ -39,7 +39,7 @@ const DEFLATE: u8 = 0x20;
 /// A dictionary must leave out at least half of the strings.
 const REPEATS_MIN: usize = 2;
 
-/// Appends a column of byte strings to `out`. `ends` says where in `content` each value ends; it begins where the one
+/// Appends a column of byte strings to `out`. `ends` has the end of each value in `content`; it begins where the one
 /// before ends, the first at 0.
 ///
 /// # Panics
@@ -142,7 +142,7 @@ pub fn decode_strings(
     }
 }
 
-/// Decodes what [`encode_content`] wrote behind the tag; it takes all that `reader` has.
+/// Decodes what [`encode_content`] wrote after the tag; it takes all that `reader` has.
 fn decode_content(
     mut reader: Reader,
     tag: u8,
@@ -154,7 +154,7 @@ fn decode_content(
     let size = reader.varint()? as usize;
     let offset = reader.offset();
     let mut lengths = Vec::new();
-    decode_ints(reader.take(size)?, count, &[], &mut lengths).map_err(|error| error.behind(offset))?;
+    decode_ints(reader.take(size)?, count, &[], &mut lengths).map_err(|error| error.shifted(offset))?;
     ends.clear();
     let mut end = 0;
     for length in lengths {
@@ -204,10 +204,10 @@ fn decode_dictionary(
     let (mut distinct_ends, mut distinct_content) = (Vec::new(), Vec::new());
     let inner = Reader::new(reader.take(size)?);
     decode_content(inner, tag, distinct, content_max, &mut distinct_ends, &mut distinct_content)
-        .map_err(|error| error.behind(offset))?;
+        .map_err(|error| error.shifted(offset))?;
     let offset = reader.offset();
     let mut indexes = Vec::new();
-    decode_ints(reader.rest(), count, &[], &mut indexes).map_err(|error| error.behind(offset))?;
+    decode_ints(reader.rest(), count, &[], &mut indexes).map_err(|error| error.shifted(offset))?;
     let values: Vec<&[u8]> = strings(&distinct_ends, &distinct_content).collect();
     ends.clear();
     content.clear();

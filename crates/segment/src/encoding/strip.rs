@@ -1,13 +1,13 @@
 //! The values of one group of a column, ready to be used: as long as they stay in the nearest cache, it costs little to
 //! do one thing after the other with them.
 //!
-//! Most columns vary little within 128 values. So a strip keeps them as one number of 64 bits and an offset of 32 bits
-//! for each, which are half the bytes and twice the values in a register; only what does not fit is kept wide.
+//! Most columns vary little within 128 values. So a strip stores them as one number of 64 bits and an offset of 32 bits
+//! for each, which are half the bytes and twice the values in a register; only what does not fit is stored wide.
 
 use super::groups::GROUP;
 use crate::simd::widest;
 
-/// Bits of an offset's magnitude. What two strips add up to still leaves room for a distance of this many bits and one.
+/// Bits of an offset's magnitude. A sum of two strips still leaves space for a distance of this many bits plus one.
 pub(crate) const OFFSET_BITS: usize = 29;
 
 /// Up to 128 values of a column that begin at a multiple of 128.
@@ -44,7 +44,7 @@ impl Strip {
         }
     }
 
-    /// The offsets, if the base and they are below 2^29 and so the values below 2^30; those below 0 come out as numbers of 32
+    /// The offsets, if the base and they are below 2^29 and so the values below 2^30; those below 0 are numbers of 32
     /// bits that are larger than any row.
     pub fn small_offsets(&self) -> Option<&[u32; GROUP]> {
         let is_small = self.is_narrow && (0..1 << OFFSET_BITS).contains(&self.base);
@@ -169,7 +169,7 @@ impl Strip {
     }
 }
 
-/// Whether a distance leaves room in an offset for what is added to it.
+/// Whether a distance leaves space in an offset for what is added to it.
 fn is_small(distance: i64) -> bool {
     distance.unsigned_abs() < 1 << (OFFSET_BITS - 1)
 }
@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn shifts_are_narrow_below_their_bound() {
-        let room = (1 << (OFFSET_BITS - 1)) - 1;
-        for by in [room, room + 1, room + 2, i64::MAX, i64::MIN] {
+        let space = (1 << (OFFSET_BITS - 1)) - 1;
+        for by in [space, space + 1, space + 2, i64::MAX, i64::MIN] {
             for by in [by, by.wrapping_neg()] {
-                let mut moved = strip(-9, [room, -room]);
+                let mut moved = strip(-9, [space, -space]);
                 let expected: Vec<i64> = values(&moved)
                     .iter()
                     .enumerate()
@@ -230,7 +230,7 @@ mod tests {
                     .collect();
                 moved.shift(64..GROUP, by);
                 assert!(values(&moved) == expected, "{by}");
-                assert_eq!(moved.is_narrow, by.unsigned_abs() <= room as u64, "{by}");
+                assert_eq!(moved.is_narrow, by.unsigned_abs() <= space as u64, "{by}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A column of integers strip by strip, for those who use each strip while it is at hand instead of all values later.
+//! A column of integers strip by strip, for callers that use each strip while it is in registers instead of all values later.
 
 use std::ops::Range;
 
@@ -96,8 +96,8 @@ impl<'a> Strips<'a> {
     }
 
     /// `false` if the scaled values do not fit a narrow strip, which is left as it was then. A value is its run's scale of the
-    /// base, which is `distance` from that of the strip's first run, plus an offset times the divisor: both are looked at and
-    /// below 2^28, so offsets stay below 2^29. What lies behind a short group's end is looked at too, and may make it wide.
+    /// base, which is `distance` from that of the strip's first run, plus an offset times the divisor: both are checked and
+    /// below 2^28, so offsets stay below 2^29. Bytes after a short group's end are checked too, and may make it wide.
     fn scale_narrow(&self, strip: &mut Strip) -> bool {
         let reach = widest(
             #[inline(always)]

@@ -1,7 +1,7 @@
 //! Columns of true and false.
 
 use super::input::{Input, at_most, beyond};
-use crate::error::Flaw;
+use crate::damage::Flaw;
 
 /// The `count` values that `bytes` encode: one byte for all, or a bit for each.
 ///

@@ -1,6 +1,6 @@
-//! Bodies of one group, put together from columns value by value.
+//! Bodies of one group, assembled from columns value by value.
 //!
-//! Columns are numbered depth first, in field order, as the section "Columns of a group" of the page says: so a walk over
+//! Columns are numbered depth first, in field order, as in the section "Columns of a group" of the page: so a walk over
 //! the schema that counts them finds each column under the next number.
 
 use super::column::{Kind, numbers, texts};
@@ -9,7 +9,7 @@ use super::input::{at_most, beyond, little_endian};
 use super::pieces::Pieces;
 use super::runs::Runs;
 use super::{Column, Values};
-use crate::error::{Damage, Flaw};
+use crate::damage::{Damage, Flaw};
 use crate::plan::{COLUMNS_MAX, RECORDS_MAX};
 use tapedb_codec::MAX_DEPTH;
 use tapedb_codec::dynamic::{FieldLayout, ItemLayout, Layouts, TypeLayout};
@@ -22,9 +22,9 @@ pub(super) struct Bodies<'h, 'b> {
     layouts: &'h Layouts,
     /// Number of the next column.
     next: usize,
-    /// Records that have been taken apart.
+    /// Records that have been split.
     records: usize,
-    /// Record types that are being put together.
+    /// Record types that are being assembled.
     open: Vec<u16>,
     /// Bytes that bodies may still have.
     left: usize,
@@ -32,8 +32,8 @@ pub(super) struct Bodies<'h, 'b> {
 }
 
 impl<'h, 'b> Bodies<'h, 'b> {
-    /// The bodies of a group in the order of lanes, whose ends are `runs`; at most `most` bytes. Puts the columns that it
-    /// reads behind `columns`.
+    /// The bodies of a group in the order of lanes, whose ends are `runs`; at most `most` bytes. Appends the columns that it
+    /// reads to `columns`.
     pub fn of(
         head: &'h Head<'b>,
         group: usize,
@@ -191,7 +191,7 @@ impl<'h, 'b> Bodies<'h, 'b> {
         let column = self.next as u16;
         let padding = [0; u8::MAX as usize];
         let mut slots = Pieces::default();
-        // The slots have been claimed, and texts are claimed as if they came beside them.
+        // The slots have been counted, and texts are counted in addition.
         let left = self.left;
         self.left = runs.count() * width;
         let texts = self.texts(runs)?;
@@ -263,7 +263,7 @@ impl<'h, 'b> Bodies<'h, 'b> {
     /// The bytes of all items of all arrays, nulls among them.
     fn items(&mut self, item: &ItemLayout, runs: &Runs, presence: Option<&[bool]>) -> Result<Pieces, Damage> {
         let is_record = matches!(item.ty, TypeLayout::Record(_));
-        // A slot or a length each; records tell their own, and take one byte where they have none.
+        // A slot or a length each; records have their own length, and take one byte where they have none.
         let null = vec![0; if is_record { 1 } else { item.ty.width() }];
         if !is_record {
             self.claim(runs.count(), null.len())?;

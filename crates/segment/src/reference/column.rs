@@ -8,12 +8,12 @@ use super::integers::{COUNT_MAX, integers};
 use super::pieces::Pieces;
 use super::runs::Runs;
 use super::texts::texts as decode_texts;
-use crate::error::{Damage, Flaw};
+use crate::damage::{Damage, Flaw};
 
-/// What numbers a column holds, which says what kinds it may be of.
+/// The kind of numbers of a column, which limits its encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What rows hang from: presence, counts, tags, times, lanes; and what others follow.
+    /// Columns that rows depend on: presence, counts, tags, times, lanes; and those that others follow.
     Structure,
     /// A field that is an integer.
     Field,
@@ -110,12 +110,12 @@ fn text_pieces(bytes: &[u8], count: usize, most: usize) -> Result<Pieces, Flaw> 
     Ok(all)
 }
 
-/// Integers in pieces.
+/// Integers in chunks.
 pub(super) fn integer_pieces(bytes: &[u8], count: usize, ends: &[u32]) -> Result<Vec<i64>, Flaw> {
     in_pieces(bytes, count, ends, integers)
 }
 
-/// More than 65,536 values are cut into pieces, each behind its length. Runs are cut with them.
+/// More than 65,536 values are cut into chunks, each after its length. Runs are cut with them.
 fn in_pieces<T>(
     bytes: &[u8],
     count: usize,

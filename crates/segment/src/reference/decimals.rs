@@ -2,7 +2,7 @@
 
 use super::column::integer_pieces;
 use super::input::{Input, at_most, beyond};
-use crate::error::Flaw;
+use crate::damage::Flaw;
 
 /// Coefficients are scaled: each times 10 to the power of its shift.
 const SCALED: u8 = 1;

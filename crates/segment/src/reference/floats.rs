@@ -3,8 +3,8 @@
 use super::input::{Input, at_most, beyond};
 use super::integers::integers;
 use super::numbers::groups;
+use crate::damage::Flaw;
 use crate::encoding::EncodingError;
-use crate::error::Flaw;
 use pco::data_types::Number;
 use pco::standalone::simple_decompress_into;
 

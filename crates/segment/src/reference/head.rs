@@ -1,7 +1,7 @@
 //! The head of a block, field by field, and the bytes of its columns.
 
 use super::input::{Input, beyond};
-use crate::error::{Damage, Flaw, Part};
+use crate::damage::{Damage, Flaw, Part};
 use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, OWN, crc32c};
 
 const HEAD_BYTES: usize = 80;

@@ -1,6 +1,6 @@
 //! Bytes that are read from front to back.
 
-use crate::error::Flaw;
+use crate::damage::Flaw;
 
 /// What is left of some bytes.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ impl<'a> Input<'a> {
         Ok(little_endian(self.take(bytes)?))
     }
 
-    /// Seven bits in each byte, low ones first; the highest bit says that another byte follows.
+    /// Seven bits in each byte, low ones first; the highest bit: another byte follows.
     pub fn varint(&mut self) -> Result<u64, Flaw> {
         let mut value = 0u128;
         for place in 0..10 {
@@ -61,7 +61,7 @@ impl<'a> Input<'a> {
 
     /// Nothing may be left.
     pub fn end(&self) -> Result<(), Flaw> {
-        at_most("bytes behind a column", 0, self.rest.len() as u64)
+        at_most("bytes after a column", 0, self.rest.len() as u64)
     }
 }
 

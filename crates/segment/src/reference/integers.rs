@@ -2,7 +2,7 @@
 
 use super::input::{Input, at_most, beyond, unzigzag};
 use super::numbers::{groups, split};
-use crate::error::Flaw;
+use crate::damage::Flaw;
 
 /// The most values of one encoded column.
 pub(super) const COUNT_MAX: usize = 65_536;

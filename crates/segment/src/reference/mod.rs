@@ -2,12 +2,12 @@
 //!
 //! The decoder that reads ([`Decoder`](crate::Decoder)) takes narrow ways wherever values allow it, and so could be wrong
 //! without a word. This one has no such ways: every number is 64 bits or more, one function decodes each encoding, columns
-//! are decoded whole, and bodies are put together value by value. The two share the schema's layouts, the names of errors,
-//! and the libraries for CRC, pcodec, LZ4 and deflate, and nothing else: so that whatever both say is what was written.
+//! are decoded whole, and bodies are assembled value by value. The two share the schema's layouts, the names of errors,
+//! and the libraries for CRC, pcodec, LZ4 and deflate, and nothing else: so that what both return is what was written.
 //! `tapedb check --thorough`, the tests and the fuzz targets compare them.
 //!
-//! It also refuses what the other one need not look at: rows out of order, times and sequence numbers that the head does
-//! not tell rightly, presence that is neither 0 nor 1. Any bytes give rows or an error, never a panic. Memory is bounded by
+//! It also refuses what the other one need not check: rows out of order, times and sequence numbers that the head has
+//! wrongly, presence that is neither 0 nor 1. Any bytes give rows or an error, never a panic. Memory is bounded by
 //! some multiples of the bytes of bodies that a block may have; each is claimed before it is made.
 
 mod bits;
@@ -30,9 +30,9 @@ pub use integers::integers;
 pub use pieces::Pieces;
 pub use texts::texts;
 
-use crate::builder::RowHeader;
-use crate::error::{Damage, Flaw};
+use crate::damage::{Damage, Flaw};
 use crate::plan::Plan;
+use crate::row::RowHeader;
 use bodies::Bodies;
 use head::Head;
 use order::Order;
@@ -61,7 +61,7 @@ pub enum Values {
 /// and columns. Everything is decoded before the first call.
 ///
 /// # Errors
-/// When a byte of the block is not what a writer would have written. `each` has not been called then. The damage says where
+/// When a byte of the block is not what a writer would have written. `each` has not been called then. The damage has the offset
 /// in the block it is.
 pub fn rows(block: &[u8], plan: &Plan, mut each: impl FnMut(RowHeader, &[u8])) -> Result<(), Damage> {
     let decoded = Decoded::of(block, plan)?;

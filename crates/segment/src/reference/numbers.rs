@@ -1,7 +1,7 @@
 //! How numbers are laid out: in groups of 128, or split.
 
 use super::input::{Input, at_most, beyond, unzigzag};
-use crate::error::Flaw;
+use crate::damage::Flaw;
 
 /// Numbers of a full group.
 const GROUP: usize = 128;
@@ -73,7 +73,7 @@ fn short(input: &mut Input, length: usize, width: usize) -> Result<Vec<u64>, Fla
     Ok((0..length).map(|i| bits(payload, i * width, width)).collect())
 }
 
-/// The number of `width` bits, at most 64, from bit `at` on; low bits come first. Bits behind the end are 0.
+/// The number of `width` bits, at most 64, from bit `at` on; low bits come first. Bits after the end are 0.
 fn bits(bytes: &[u8], at: usize, width: usize) -> u64 {
     let nine = bytes.iter().skip(at / 8).take(9);
     let word = nine.rev().fold(0u128, |word, byte| word << 8 | u128::from(*byte));

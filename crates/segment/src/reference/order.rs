@@ -1,11 +1,11 @@
-//! Which row is whose: times, sequence numbers, lanes, and the place of each row in the order of lanes.
+//! Times, sequence numbers, lanes, and the position of each row in the order of lanes.
 
 use super::column::{Kind, numbers};
 use super::head::{Head, damage};
 use super::input::{at_most, beyond};
 use super::runs::Runs;
 use super::{Column, Values};
-use crate::error::{Damage, Flaw};
+use crate::damage::{Damage, Flaw};
 use crate::head::{OWN, lanes, own};
 
 /// Where a record type is cut, so many of the block's own values are a run.
@@ -37,7 +37,7 @@ pub(super) struct Place {
 }
 
 impl Order {
-    /// Reads the block's own columns, and those that say whose rows groups have; puts what it reads behind `columns`.
+    /// Reads the block's own columns, and those with the lanes of groups; appends them to `columns`.
     pub fn read(head: &Head, columns: &mut Vec<Column>) -> Result<Self, Damage> {
         let mut reader = Reader { head, columns };
         let runs = match head.is_cut() {
@@ -68,7 +68,7 @@ fn runs_of(lanes: &[Lane], group: usize) -> Runs {
     Runs::of(lanes.iter().filter(|lane| lane.group == group).map(|lane| lane.rows))
 }
 
-/// Rows are in order of time, then of sequence number, and the head tells both rightly.
+/// Rows are in order of time, then of sequence number, and both match the head.
 fn check_rows(head: &Head, times: &[i64], sequences: &[u64]) -> Result<(), Flaw> {
     let keys = times.iter().zip(sequences);
     let is_sorted = keys.is_sorted_by(|a, b| a < b);
@@ -90,7 +90,7 @@ fn check_rows(head: &Head, times: &[i64], sequences: &[u64]) -> Result<(), Flaw>
     Ok(())
 }
 
-/// Reads columns and keeps them.
+/// Reads columns and stores them.
 struct Reader<'h, 'b, 'c> {
     head: &'h Head<'b>,
     columns: &'c mut Vec<Column>,

@@ -1,4 +1,4 @@
-//! Byte strings one behind the other.
+//! Byte strings, one after the other.
 
 /// Some byte strings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

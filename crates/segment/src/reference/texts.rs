@@ -3,8 +3,8 @@
 use super::input::{Input, at_most, beyond};
 use super::integers::integers;
 use super::pieces::Pieces;
+use crate::damage::Flaw;
 use crate::encoding::EncodingError;
-use crate::error::Flaw;
 use std::io::Read;
 
 /// The `count` texts that `bytes` encode, of at most `most` bytes in all.
@@ -41,7 +41,7 @@ fn plain(bytes: &[u8], tag: u8, count: usize, most: usize) -> Result<Pieces, Fla
     Ok(pieces)
 }
 
-/// Exactly `size` bytes, compressed as the high half of the tag says.
+/// Exactly `size` bytes, compressed by the method in the high half of the tag.
 fn decompressed(bytes: &[u8], tag: u8, size: usize) -> Result<Vec<u8>, Flaw> {
     let mut content = Vec::new();
     let (by, is_whole) = match tag & 0xf0 {

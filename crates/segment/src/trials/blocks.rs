@@ -2,11 +2,12 @@
 
 use super::Random;
 use crate::block::Block;
-use crate::builder::{BlockBuilder, BlockOptions, RowHeader};
+use crate::builder::{BlockBuilder, BlockOptions};
 use crate::decoder::{ColumnValues, Decoder, Selection, Values};
 use crate::encoding::Tier;
 use crate::plan::{ColumnKind, Plan};
 use crate::reference;
+use crate::row::RowHeader;
 use crate::rows::Rows;
 
 /// A message.
@@ -185,7 +186,7 @@ impl Fast<'_> {
                 assert!(floats.iter().map(|value| value.to_bits() as i64).eq(numbers.copied()), "{what}");
             }
             Values::F32s(floats) => {
-                // In blocks that nobody wrote, numbers may be wider than the slot.
+                // In forged blocks, numbers may be wider than the slot.
                 let numbers = numbers.map(|number| *number as u32);
                 assert!(floats.iter().map(|value| value.to_bits()).eq(numbers), "{what}");
             }

@@ -50,7 +50,7 @@ fn same(
     assert_eq!(out.len(), expected.len(), "{what}, rows {rows:?}; ends {ends:?}, bytes {bytes:02x?}");
 }
 
-/// Ranges that begin and end at, before and behind groups, and anywhere.
+/// Ranges that begin and end at, before and after groups, and anywhere.
 fn ranges(count: usize, random: &mut Random) -> Vec<Range<usize>> {
     let mut edge = || match random.below(3) {
         0 => random.below(count + 1),
@@ -66,7 +66,7 @@ fn single_rows(bytes: &[u8], count: usize, ends: &[u32], expected: &Option<Vec<i
     let groups: Vec<u32> = (1..=count.div_ceil(GROUP)).map(|group| count.min(group * GROUP) as u32).collect();
     for (ends, is_given) in [(ends, true), (&groups[..], false)] {
         let mut out = Vec::new();
-        // With other runs it is another column, unless it has no runs: what the reference says of it is what counts.
+        // With other runs it is another column, unless it has no runs: the reference decides.
         let other = if is_given { None } else { Some(reference::integers(bytes, count, ends).ok()) };
         let Some(expected) = other.as_ref().unwrap_or(expected) else { continue };
         match decode_ints_at(bytes, count, ends, &rows, &mut out) {

@@ -1,4 +1,4 @@
-//! Columns that look for trouble: what market data does at its worst, and what encodings are bad at.
+//! Difficult columns: market data at its worst, and the weak spots of encodings.
 
 /// A generator of random numbers that are the same for the same seed: that of Steele, Lea and Flood. A fuzzer turns it where
 /// it likes: the bits of its input turn over those of the first numbers.
@@ -91,7 +91,7 @@ impl Random {
     }
 
     /// What steps are multiples of: units of time and ticks, and divisors at the edge of a width, most often of a width that
-    /// leaves narrow sums little room.
+    /// leaves narrow sums little space.
     fn unit(&mut self) -> i64 {
         match self.below(8) {
             0 => 1,
@@ -246,7 +246,7 @@ fn repetitions(random: &mut Random, count: usize, values: &mut Vec<i64>) {
     }
 }
 
-/// Sums that leave 32 bits and come back.
+/// Sums that leave 32 bits and return.
 fn back_and_forth(random: &mut Random, count: usize, values: &mut Vec<i64>) {
     let step = random.unit().wrapping_mul(random.bits(31));
     steps(count, values, 0, |i| if i % 256 < 128 { step } else { step.wrapping_neg() });
@@ -278,7 +278,7 @@ fn wrapping(random: &mut Random, count: usize, values: &mut Vec<i64>) {
     }
 }
 
-/// Coefficients with zeros behind.
+/// Coefficients with trailing zeros.
 fn decimals(random: &mut Random, count: usize, values: &mut Vec<i64>) {
     for _ in 0..count {
         let zeros = 10i64.pow(random.below(10) as u32);

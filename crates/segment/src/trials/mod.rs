@@ -1,7 +1,7 @@
 //! Trials: the fast decoder against the [reference](crate::reference), in every way that there is to read.
 //!
-//! For tests and fuzz targets; nobody else has the feature `trials`. Whatever compares panics where the two differ, and says
-//! what it was given.
+//! For tests and fuzz targets, the only users of the feature `trials`. Comparisons panic where the two differ, and print
+//! their input.
 
 mod blocks;
 mod columns;
@@ -26,7 +26,7 @@ pub fn cases(count: u64) -> u64 {
     }
 }
 
-/// Tries a property with `count` seeds, or with `TAPEDB_TRIAL_SEED` alone. A failure says which seed it was.
+/// Tries a property with `count` seeds, or with `TAPEDB_TRIAL_SEED` alone. A failure prints its seed.
 ///
 /// # Panics
 /// When the property does.

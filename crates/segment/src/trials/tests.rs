@@ -1,4 +1,4 @@
-//! Properties of columns, tried with values that look for trouble. Those of blocks are in
+//! Properties of columns, tried with difficult values. Those of blocks are in
 //! `testing/targets/tests/it/segment_trials.rs`, where random schemas are.
 
 use super::*;
@@ -179,7 +179,7 @@ fn exceptions_at_the_edges_of_groups_come_back() {
     }
 }
 
-/// The slack behind short repetitions, and the largest columns.
+/// The slack after short repetitions, and the largest columns.
 #[test]
 fn repetitions_and_full_columns_come_back() {
     for length in [1, 7, 8, 9, 127, 128, 129] {

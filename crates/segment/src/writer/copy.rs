@@ -1,8 +1,8 @@
-//! Takes blocks of other segments as they are.
+//! Copies blocks of other segments.
 //!
-//! A block that was proved when it was written, and whose rows have the checksum of their content, is what it was made from.
+//! A block that was proved when it was written, and whose rows have the checksum of their content, matches its source.
 //! To encode its rows again gives hardly other bytes, and costs encoding and a second proof. So merging copies blocks that are
-//! at least half full, and encodes only what is left between them.
+//! at least half full, and encodes only the rest between them.
 
 use super::SegmentWriter;
 use crate::block::Block;
@@ -28,7 +28,7 @@ impl<W: Write> SegmentWriter<W> {
         let lanes = rows.lanes.len();
         let is_copied = rows.proved == Some(block.serial)
             && self.builder.is_half_full(rows.len(), rows.all_bodies().len(), lanes)
-            // Bodies that are not taken apart may be so because of a defect that is fixed by now.
+            // Bodies may be whole because of a defect that is fixed now.
             && !block.head().groups.iter().all(|group| group.is_whole)
             && self.prover.prove_copy(block, rows).is_ok();
         let left = self.builder.rows().len();
@@ -36,7 +36,7 @@ impl<W: Write> SegmentWriter<W> {
             return self.push_rows(rows, None);
         }
         if left > 0 && !self.builder.is_itself_half_full() {
-            // Few rows are left: with the next block they make two that are half full.
+            // Few rows remain: with the next block they make two that are half full.
             return self.push_rows(rows, Some((left + rows.len()).div_ceil(2)));
         }
         self.check_order((rows.times()[0], rows.sequence(0)))?;
@@ -82,11 +82,12 @@ fn lanes_of(rows: &Rows) -> Vec<Lane> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::{BlockOptions, RowHeader};
+    use crate::builder::BlockOptions;
     use crate::decoder::{Decoder, Selection};
     use crate::format::SegmentHeader;
-    use crate::mend::mend_block;
     use crate::plan::Plan;
+    use crate::reseal::reseal_block;
+    use crate::row::RowHeader;
     use crate::segment::Segment;
     use crate::writer::Written;
     use std::ops::Range;
@@ -138,7 +139,7 @@ mod tests {
         writer.push_block(&block, &rows)
     }
 
-    /// Finishes a segment, which must have the first messages; gives the rows of each block.
+    /// Finishes a segment, which must have the first messages; returns the rows of each block.
     fn finish(writer: SegmentWriter<Vec<u8>>) -> (Written, Vec<u32>) {
         let (bytes, written, proof) = writer.finish_with_proof().unwrap();
         let segment = Segment::open(&bytes).unwrap();
@@ -196,7 +197,7 @@ mod tests {
     fn only_what_was_proved_is_copied() {
         // So many that the times of each symbol are listed.
         let file = segment_of(0..2 * ROWS as u64);
-        // Nobody has compared the rows.
+        // The rows have not been compared.
         let (block, rows) = load(&file, |_| {});
         let mut unproved = writer(ROWS);
         unproved.push_block(&block, &rows).unwrap();
@@ -208,7 +209,7 @@ mod tests {
         let mut earlier = writer(ROWS);
         earlier.push_block(&block, &rows).unwrap();
         assert_eq!(finish(earlier).0.copied, 0);
-        // The rows are right, but what the block says besides is not.
+        // The rows are right, but other facts of the block are not.
         type Change = fn(&mut Vec<u8>);
         let changes: [(Change, bool); 4] = [
             (|_| {}, true),
@@ -230,7 +231,7 @@ mod tests {
         for (nth, (change, is_copied)) in changes.into_iter().enumerate() {
             let (block, mut rows) = load(&file, |bytes| {
                 change(bytes);
-                mend_block(bytes);
+                reseal_block(bytes);
             });
             block.prove_rows(&plan(), &mut rows).unwrap();
             let mut writer = writer(ROWS);

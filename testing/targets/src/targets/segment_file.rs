@@ -17,12 +17,12 @@ pub const TARGET: Target = Target { name: "segment_file", run, seed };
 /// way that there is to read it. Then with the checksums of bytes made right again, so that what lies behind them is reached.
 pub fn run(input: &[u8]) {
     read_all(input, false);
-    let mut mended = input.to_vec();
-    mend(&mut mended);
-    read_all(&mended, true);
+    let mut resealed = input.to_vec();
+    reseal(&mut resealed);
+    read_all(&resealed, true);
 }
 
-fn read_all(input: &[u8], is_mended: bool) {
+fn read_all(input: &[u8], is_resealed: bool) {
     let segment = match Segment::open(input) {
         Ok(segment) => segment,
         Err(error) => return assert!(!error.to_string().is_empty()),
@@ -31,7 +31,7 @@ fn read_all(input: &[u8], is_mended: bool) {
     for index in 0..segment.blocks().len() {
         match segment.read_block(index, &mut block) {
             Ok(()) => {
-                read_block(segment.plan(), &block, is_mended);
+                read_block(segment.plan(), &block, is_resealed);
                 let (entry, mut random) = (&segment.blocks()[index], Random::new(index as u64));
                 let bytes = &input[entry.offset as usize..][..entry.len as usize];
                 trials::block(segment.plan(), bytes, &mut random);
@@ -58,7 +58,7 @@ fn read_selected(segment: &Segment<&[u8]>, block: &mut Block) {
     }
 }
 
-fn read_block(plan: &Plan, block: &Block, is_mended: bool) {
+fn read_block(plan: &Plan, block: &Block, is_resealed: bool) {
     let (mut decoder, mut rows, mut values) = (Decoder::new(), Rows::new(), ColumnValues::new());
     let (head, mut places) = (block.head(), Vec::new());
     match decoder.rows(plan, block, &Selection::default(), &mut rows) {
@@ -67,7 +67,7 @@ fn read_block(plan: &Plan, block: &Block, is_mended: bool) {
             let bytes: usize = (0..rows.len()).map(|row| rows.body(row).len()).sum();
             assert_eq!(bytes, head.body_bytes as usize);
             let compared = block.check_content(&rows);
-            assert!(is_mended || compared.is_ok(), "{compared:?}");
+            assert!(is_resealed || compared.is_ok(), "{compared:?}");
         }
         Err(error) => assert!(rows.is_empty() && !error.to_string().is_empty()),
     }
@@ -90,14 +90,14 @@ fn read_block(plan: &Plan, block: &Block, is_mended: bool) {
 }
 
 /// Makes the checksums right of every block whose head has its place, of the footer and of the trailer.
-fn mend(file: &mut [u8]) {
+fn reseal(file: &mut [u8]) {
     let mut at = 0;
     while let Some(found) = file[at..].windows(4).position(|bytes| bytes == b"TPK1") {
         at += found;
-        tapedb_segment::mend_block(&mut file[at..]);
+        tapedb_segment::reseal_block(&mut file[at..]);
         at += 4;
     }
-    tapedb_segment::mend_footer(file);
+    tapedb_segment::reseal_footer(file);
 }
 
 /// A file of a few dozen messages of one of the schemas.

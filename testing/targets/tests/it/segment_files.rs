@@ -216,7 +216,7 @@ fn smallest_and_largest_values_are_those_that_heads_tell() {
                 let place = block.head().bytes as usize - (chunks.len() - at) * 32 + of_range;
                 let mut bytes = file.clone();
                 bytes[place + 1] ^= 0x10;
-                tapedb_segment::mend_block(&mut bytes);
+                tapedb_segment::reseal_block(&mut bytes);
                 let mut other = Block::new();
                 other.load(&bytes).unwrap();
                 assert!(decoder.check_ranges(segment.plan(), &other).is_err(), "{chunk:?}");

@@ -1,11 +1,11 @@
-//! Makes checksums right again: for tests that change bytes behind them.
+//! Recomputes checksums: for tests that change the bytes under them.
 
 use crate::format::{TRAILER_BYTES, Trailer};
 use crate::head::{CHUNK_BYTES, Head, crc32c, u32_at};
 
 /// Makes the checksums of the block at the front of `bytes` those of its bytes, as far as they are there. The checksum of the
-/// content stays what it is: that is how a block looks that is decoded to other rows than it was made from.
-pub fn mend_block(bytes: &mut [u8]) {
+/// content stays: such a block is decoded to other rows than it was made from.
+pub fn reseal_block(bytes: &mut [u8]) {
     let Ok((head, _)) = Head::extent(bytes) else { return };
     if head > bytes.len() {
         return;
@@ -23,15 +23,15 @@ pub fn mend_block(bytes: &mut [u8]) {
     bytes[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Makes the checksums of footer and trailer at the end of a file those of its bytes, if the trailer says where they are.
-pub fn mend_footer(file: &mut [u8]) {
+/// Recomputes the checksums of footer and trailer at the end of a file, if the trailer has their offsets.
+pub fn reseal_footer(file: &mut [u8]) {
     let Some(at) = file.len().checked_sub(TRAILER_BYTES) else { return };
     let crc = crc32c(&file[at..at + 28]);
     file[at + 28..at + 32].copy_from_slice(&crc.to_le_bytes());
     let Ok(trailer) = Trailer::read(&file[at..], file.len() as u64) else { return };
     let crc = crc32c(&file[trailer.footer_offset as usize..at]);
-    let mended = Trailer { footer_crc: crc, ..trailer };
+    let resealed = Trailer { footer_crc: crc, ..trailer };
     let mut bytes = Vec::new();
-    mended.write(&mut bytes);
+    resealed.write(&mut bytes);
     file[at..].copy_from_slice(&bytes);
 }

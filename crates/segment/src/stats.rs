@@ -1,0 +1,35 @@
+//! Statistics of the integers of a column, computed once for all choices of an encoding.
+
+use crate::decimals::COEFFICIENT_BITS;
+use crate::encoding::bounds;
+use crate::simd::widest;
+
+/// Statistics of all integers of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stats {
+    pub min: i64,
+    pub max: i64,
+    /// The bits that are not the same in all.
+    pub differing: i64,
+}
+
+impl Stats {
+    pub fn of(values: &[i64]) -> Self {
+        let (min, max) = bounds(values);
+        let first = values.first().copied().unwrap_or(0);
+        let differing = widest(
+            #[inline(always)]
+            || values.iter().fold(0, |bits, value| bits | (value ^ first)),
+        );
+        Self { min, max, differing }
+    }
+
+    pub fn range(&self, values: &[i64]) -> Option<(i64, i64)> {
+        (!values.is_empty()).then_some((self.min, self.max))
+    }
+
+    /// Whether decimals of these bits differ in their coefficients alone.
+    pub fn are_plain_decimals(&self) -> bool {
+        self.differing >> COEFFICIENT_BITS == 0
+    }
+}

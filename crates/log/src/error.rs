@@ -51,7 +51,7 @@ pub enum LogError {
         /// The file's version.
         have: u16,
     },
-    /// The file is not what its name says, and guessing would be worse than stopping.
+    /// The file does not match its name, or has a form that cannot be read safely.
     Unreadable {
         /// The file.
         path: PathBuf,

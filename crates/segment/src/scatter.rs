@@ -355,8 +355,8 @@ fn interleave(cells: &[Cells; 4], index: usize, quads: &mut Quads) {
     );
 }
 
-/// [`scatter`] for bodies of `stride` bytes side by side: the value of body `i` stands where the low half of `homes[i]`
-/// says. Writing one body after the other is faster than sending values to distant ones, as long as all columns fit a
+/// [`scatter`] for bodies of `stride` bytes side by side: the value of body `i` is at the low half of
+/// `homes[i]`. Writing one body after the other is faster than sending values to distant ones, as long as all columns fit a
 /// cache near by.
 pub(crate) fn gather(
     columns: &mut [Varying],

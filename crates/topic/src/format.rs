@@ -312,7 +312,7 @@ impl Shape {
 /// CRC-32C of the words as they lie in the file.
 fn checksum(words: &[u64]) -> u32 {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    crc_fast::crc32_iscsi(&bytes)
+    tapedb_codec::bytes::crc32c(&bytes)
 }
 
 /// The first word of a frame: what it is, and how long.

@@ -177,8 +177,8 @@ fn the_unit_of_times_is_what_their_size_tells() {
         assert!(parse(&mut parser(), none).unwrap_err().contains("not before 1973"), "{none}");
     }
     let path = Path::new("x/usdm-btcusdt_20240808.gz");
-    let mut told = Capture::of_path(path, Some(TimeUnit::Nanos)).parser();
-    assert_eq!(parse(&mut told, "17").unwrap(), "1970-01-01T00:00:00.000000017Z");
+    let mut stated = Capture::of_path(path, Some(TimeUnit::Nanos)).parser();
+    assert_eq!(parse(&mut stated, "17").unwrap(), "1970-01-01T00:00:00.000000017Z");
 }
 
 #[test]

@@ -5,11 +5,11 @@
 //! message is on disk. So the ledger never records an incomplete file as complete.
 
 use super::identity::Identity;
-use crc_fast::{CrcAlgorithm, checksum};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use tapedb_codec::bytes::crc32c;
 use tapedb_terminal::Failure;
 
 /// Name of the ledger in the stream's directory.
@@ -176,18 +176,14 @@ impl Ledger {
 /// `crc32c json\n`.
 fn line_of(entry: &Entry) -> Option<Vec<u8>> {
     let json = serde_json::to_string(entry).ok()?;
-    Some(format!("{:08x} {json}\n", crc(json.as_bytes())).into_bytes())
+    Some(format!("{:08x} {json}\n", crc32c(json.as_bytes())).into_bytes())
 }
 
 fn entry_of(line: &[u8]) -> Option<Entry> {
     let line = str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (stated, json) = line.split_once(' ')?;
-    (stated == format!("{:08x}", crc(json.as_bytes()))).then_some(())?;
+    (stated == format!("{:08x}", crc32c(json.as_bytes()))).then_some(())?;
     serde_json::from_str(json).ok()
-}
-
-fn crc(bytes: &[u8]) -> u32 {
-    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 fn cannot(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
@@ -205,7 +201,7 @@ mod tests {
         Identity {
             name: name.into(),
             bytes: name.len() as u64,
-            crc64: format!("{:016x}", crc(name.as_bytes())),
+            crc64: format!("{:016x}", crc32c(name.as_bytes())),
         }
     }
 

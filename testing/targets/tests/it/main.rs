@@ -7,6 +7,7 @@ mod acceptance;
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod decimal_oracle;
+mod frozen_database;
 mod hostile;
 mod message_page;
 mod schema_text;

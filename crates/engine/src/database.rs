@@ -10,7 +10,7 @@ use crate::maintenance::thread::Maintenance;
 use crate::names;
 use crate::notifier::Notifier;
 use crate::options::StreamOptions;
-use crate::read::cursor::CursorBuilder;
+use crate::read::cursor_builder::CursorBuilder;
 use crate::space::reserve;
 use crate::stream::Stream;
 use crate::stream::definition::Definition;

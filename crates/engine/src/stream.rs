@@ -30,7 +30,7 @@ use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::{retention, seal};
 use crate::options::StreamOptions;
 use crate::read::columns::ColumnBuilder;
-use crate::read::cursor::CursorBuilder;
+use crate::read::cursor_builder::CursorBuilder;
 use crate::space::reader::SpaceReader;
 use crate::stream::reader::InUse;
 use crate::stream::recovery::StreamRecovery;

@@ -11,8 +11,8 @@ use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
 use crate::read::fields::Fields;
 use crate::read::filter::Filter;
-use crate::read::history::Feed;
 use crate::read::merge_budget::MergeBudget;
+use crate::read::segment_blocks::SegmentBlocks;
 use crate::space::catalog::Part;
 use crate::space::deletion::Deletion;
 use crate::space::lost_messages;
@@ -104,7 +104,7 @@ enum Piece {
 struct InSegment {
     part: Arc<Part>,
     /// `None`: not opened yet, or closed to keep few files open.
-    feed: Option<Feed>,
+    blocks: Option<SegmentBlocks>,
     /// What was taken when the piece was planned; what came later is itself.
     taken: usize,
     /// Blocks before this one are done.
@@ -141,18 +141,19 @@ impl ColumnSource {
     ///
     /// # Errors
     /// As [`Space::deletions_of_part`].
-    fn wants_whole(&self, feed: &Feed, index: usize, taken: usize) -> Result<bool, Error> {
+    fn wants_whole(&self, blocks: &SegmentBlocks, index: usize, taken: usize) -> Result<bool, Error> {
         if self.stream.is_untrusted() {
             // Rows are checked, columns are not.
             return Ok(false);
         }
-        let deletions = self.space.deletions_of_part(&feed.part)?;
-        let Some(entry) = feed.segment.segment.blocks().get(index) else { return Ok(false) };
+        let deletions = self.space.deletions_of_part(&blocks.part)?;
+        let Some(entry) = blocks.segment.segment.blocks().get(index) else { return Ok(false) };
         let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
         let is_taken = |(taken, last): &(Range<u64>, Key)| {
             taken.start < sequences.end && sequences.start < taken.end && entry.time_min <= last.0
         };
-        let is_whole = feed.segment.segment.header().schema_version == self.stream.definition.schema_version
+        let is_whole = blocks.segment.segment.header().schema_version
+            == self.stream.definition.schema_version
             && self.filter.wants_all_times(entry.time_min, entry.time_max)
             && sequences.end <= self.end
             && !self.taken[..taken].iter().any(is_taken);
@@ -197,7 +198,7 @@ impl Chunks {
             let Some(content) = &part.content else { continue };
             if filter.wants_times(content.time_min, content.time_max) {
                 let piece =
-                    InSegment { part: part.clone(), feed: None, taken: taken.len(), next: 0, last: None };
+                    InSegment { part: part.clone(), blocks: None, taken: taken.len(), next: 0, last: None };
                 add(content.time_min, part.sequences.start, Piece::Segment(Box::new(piece)));
             }
         }
@@ -292,7 +293,7 @@ impl Chunks {
         for Reverse(turn) in turns.iter().filter(of_source) {
             if let Piece::Segment(piece) = &mut pieces[turn.piece] {
                 taken.extend(piece.last.map(|last| (piece.part.sequences.clone(), last)));
-                *open -= usize::from(piece.feed.take().is_some());
+                *open -= usize::from(piece.blocks.take().is_some());
             }
         }
         turns.retain(|Reverse(turn)| turn.source != source);
@@ -330,27 +331,27 @@ impl Chunks {
         let Self { sources, pieces, turns, open, open_max, packer, block, packing, errors } = self;
         let Piece::Segment(piece) = &mut pieces[turn.piece] else { return Ok(false) };
         let source = &mut sources[turn.source];
-        if piece.feed.is_none() {
+        if piece.blocks.is_none() {
             errors.extend(piece.open(source)?);
-            *open += usize::from(piece.feed.is_some());
+            *open += usize::from(piece.blocks.is_some());
         }
-        let Some(index) = piece.feed.as_mut().and_then(|feed| feed.next(Order::Time)) else {
-            *open -= usize::from(piece.feed.take().is_some());
+        let Some(index) = piece.blocks.as_mut().and_then(|blocks| blocks.next(Order::Time)) else {
+            *open -= usize::from(piece.blocks.take().is_some());
             source.done.push(piece.part.sequences.clone());
             return Ok(false);
         };
-        let taken = match &piece.feed {
-            Some(feed) => match source.wants_whole(feed, index, piece.taken) {
-                Ok(true) => packer.read(feed, index, source, out),
+        let taken = match &piece.blocks {
+            Some(blocks) => match source.wants_whole(blocks, index, piece.taken) {
+                Ok(true) => packer.read(blocks, index, source, out),
                 wanted => wanted.map(|_| Taken::AsRows),
             },
             None => Ok(Taken::AsRows),
         };
-        let taken = match (taken, &piece.feed) {
-            (Ok(Taken::AsRows), Some(feed)) => {
+        let taken = match (taken, &piece.blocks) {
+            (Ok(Taken::AsRows), Some(blocks)) => {
                 let at = ReadContext { stream: &source.stream, space: &source.space };
                 let loaded = packer.budget.load(
-                    feed,
+                    blocks,
                     index,
                     (None, source.end),
                     (&mut source.filter, at),
@@ -366,17 +367,17 @@ impl Chunks {
         };
         out.source = turn.source;
         if taken.as_ref().is_err_and(|error| !error.is_damage()) {
-            piece.feed.as_mut().into_iter().for_each(|feed| feed.put_back(index, Order::Time));
+            piece.blocks.as_mut().into_iter().for_each(|blocks| blocks.put_back(index, Order::Time));
             return taken;
         }
         piece.next = index + 1;
-        if let Some((time, sequence)) = piece.feed.as_ref().and_then(Feed::first) {
+        if let Some((time, sequence)) = piece.blocks.as_ref().and_then(SegmentBlocks::first) {
             turns.push(Reverse(Turn { time, sequence, ..turn }));
             if *open > *open_max && source.taken.is_empty() {
                 *open -= usize::from(piece.close(packer));
             }
         } else {
-            *open -= usize::from(piece.feed.take().is_some());
+            *open -= usize::from(piece.blocks.take().is_some());
             source.done.push(piece.part.sequences.clone());
         }
         taken
@@ -426,17 +427,18 @@ impl InSegment {
         let at = ReadContext { stream: &source.stream, space: &source.space };
         let blocks = source.filter.wanted_blocks(&segment.segment, at);
         let rest = blocks.into_iter().map(|run| run.start.max(self.next)..run.end);
-        self.feed = Some(Feed::new(segment, self.part.clone(), rest.filter(|run| !run.is_empty())));
+        self.blocks =
+            Some(SegmentBlocks::new(segment, self.part.clone(), rest.filter(|run| !run.is_empty())));
         Ok(failure)
     }
 
     /// Notes the last message of the blocks that are done, if the segment is open.
     fn note_last(&mut self, packer: &mut Packer) -> Result<(), Error> {
-        let (Some(feed), Some(done)) = (&self.feed, self.next.checked_sub(1)) else { return Ok(()) };
-        let segment = &feed.segment.segment;
+        let (Some(blocks), Some(done)) = (&self.blocks, self.next.checked_sub(1)) else { return Ok(()) };
+        let segment = &blocks.segment.segment;
         let Some(entry) = segment.blocks().get(done) else { return Ok(()) };
         let read = segment.read_columns(done, &mut packer.budget.raw, |_, _| false);
-        match read.map_err(|error| SegmentFailure::of_block(&feed.segment.path, entry, error)) {
+        match read.map_err(|error| SegmentFailure::of_block(&blocks.segment.path, entry, error)) {
             // Upkeep leaves a damaged segment alone, so nothing with these messages takes its place.
             Err(error) if error.is_damage() => self.last = Some((entry.time_max, entry.sequence_max)),
             read => {
@@ -450,7 +452,7 @@ impl InSegment {
     /// Closes the segment whose last block `packer` has; `false`: it cannot be told where to go on.
     fn close(&mut self, packer: &mut Packer) -> bool {
         self.last = packer.last_key();
-        self.last.is_some() && self.feed.take().is_some()
+        self.last.is_some() && self.blocks.take().is_some()
     }
 }
 
@@ -471,14 +473,14 @@ impl Packer {
     /// Reads the wanted columns of a block of a segment.
     fn read(
         &mut self,
-        feed: &Feed,
+        blocks: &SegmentBlocks,
         index: usize,
         source: &mut ColumnSource,
         out: &mut Filled,
     ) -> Result<Taken, Error> {
-        let segment = &feed.segment.segment;
+        let segment = &blocks.segment.segment;
         let Some(entry) = segment.blocks().get(index) else { return Ok(Taken::Nothing) };
-        let failed = |error| SegmentFailure::of_block(&feed.segment.path, entry, error);
+        let failed = |error| SegmentFailure::of_block(&blocks.segment.path, entry, error);
         let at = ReadContext { stream: &source.stream, space: &source.space };
         loop {
             let fields = &mut source.fields;

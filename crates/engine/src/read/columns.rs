@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::read::block::Key;
 use crate::read::chunks::{Chunks, ColumnSource, Filled, Packer, SymbolRun};
-use crate::read::cursor::{Cursor, CursorBuilder};
+use crate::read::cursor::Cursor;
+use crate::read::cursor_builder::CursorBuilder;
 use crate::read::fields::{Field, Fields, StepKind};
 use crate::read::filter::Filter;
 use std::sync::Arc;
@@ -56,11 +57,27 @@ pub struct ColumnBuilder {
     in_time_order: bool,
 }
 
-impl ColumnBuilder {
-    pub(crate) fn new(cursor: CursorBuilder, record: String, fields: Vec<String>) -> Self {
-        Self { cursor, record, fields, with_sequences: false, in_time_order: false }
+impl CursorBuilder {
+    /// Reads columns instead of messages: of one record type those at these paths, such as `close`, or `entries.Trade.price`
+    /// within arrays and alternatives; times and symbols come with them. [`ColumnBuilder`](crate::ColumnBuilder) has an
+    /// example.
+    pub fn columns<S: Into<String>>(
+        self,
+        record: &str,
+        fields: impl IntoIterator<Item = S>,
+    ) -> ColumnBuilder {
+        let fields = fields.into_iter().map(Into::into).collect();
+        ColumnBuilder {
+            cursor: self,
+            record: record.into(),
+            fields,
+            with_sequences: false,
+            in_time_order: false,
+        }
     }
+}
 
+impl ColumnBuilder {
     /// Gives sequence numbers too.
     pub fn with_sequences(mut self) -> Self {
         self.with_sequences = true;

@@ -2,22 +2,17 @@
 
 use crate::error::Error;
 use crate::read::block::{Block, Key, LAST, Order};
-use crate::read::columns::ColumnBuilder;
-use crate::read::filter::Filter;
-use crate::read::last::{self, KeyFields};
+use crate::read::cursor_builder::CursorBuilder;
 use crate::read::merge_budget::MergeBudget;
-use crate::read::position::{InStream, Place, Position};
+use crate::read::position::{InStream, Position};
 use crate::read::source::{ReadAs, Source};
-use crate::read::start::Start;
-use crate::space::reader::SpaceReader;
-use crate::stream::reader::{InUse, StreamReader};
 use crate::stream::remote::Watch;
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-use std::collections::{BinaryHeap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tapedb_codec::dynamic::{RecordLayout, RecordRef};
+use tapedb_codec::dynamic::RecordRef;
 use tapedb_codec::evolve::EvolveError;
 use tapedb_codec::{DecodeError, Record};
 use tapedb_schema::Timestamp;
@@ -27,421 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_micros(500);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Fields that an error names.
-const FIELDS_TOLD: usize = 10;
-
 /// While some streams have messages, the idle ones are looked at once in so many messages.
 const IDLE_CHECK_INTERVAL: u32 = 64;
-
-/// What a cursor shall read. Without any call: all messages of its streams, from the earliest to the last.
-#[derive(Debug, Clone)]
-pub struct CursorBuilder {
-    streams: Vec<Arc<StreamReader>>,
-    /// Of the streams' database.
-    _in_use: InUse,
-    from: Timestamp,
-    to: Option<Timestamp>,
-    symbols: Option<HashSet<String>>,
-    types: Option<HashSet<String>>,
-    reversed: bool,
-    live: bool,
-    start: Start,
-    /// Of history only the last messages, by the fields that make a key.
-    last: Option<KeyFields>,
-}
-
-impl CursorBuilder {
-    pub(crate) fn new(streams: Vec<Arc<StreamReader>>, in_use: InUse) -> Self {
-        Self {
-            streams,
-            _in_use: in_use,
-            from: Timestamp(i64::MIN),
-            to: None,
-            symbols: None,
-            types: None,
-            reversed: false,
-            live: false,
-            start: Start::First,
-            last: None,
-        }
-    }
-
-    /// Only messages at or after this time.
-    pub fn from(mut self, time: Timestamp) -> Self {
-        self.from = time;
-        self
-    }
-
-    /// Only messages before this time.
-    pub fn to(mut self, time: Timestamp) -> Self {
-        self.to = Some(time);
-        self
-    }
-
-    /// Only messages of these symbols. Symbols that no stream has yet may come later.
-    pub fn symbols<S: Into<String>>(mut self, symbols: impl IntoIterator<Item = S>) -> Self {
-        self.symbols = Some(symbols.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Only messages of these record types.
-    pub fn types<S: Into<String>>(mut self, types: impl IntoIterator<Item = S>) -> Self {
-        self.types = Some(types.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// From the latest message to the earliest.
-    pub fn reverse(mut self) -> Self {
-        self.reversed = true;
-        self
-    }
-
-    /// After history go on with new messages, in the order in which they arrive: none missing, none twice.
-    pub fn live(mut self) -> Self {
-        self.live = true;
-        self
-    }
-
-    /// Live messages only: none that are there already.
-    pub fn skip_history(mut self) -> Self {
-        (self.live, self.start) = (true, Start::End);
-        self
-    }
-
-    /// Begins with the last `count` messages of all streams together, of those that the filters want; in time order. They are
-    /// looked for backwards when the cursor is opened.
-    pub fn last(mut self, count: u64) -> Self {
-        self.start = Start::Last(count);
-        self
-    }
-
-    /// Begins with the message of this sequence number, of a stream of one space, and gives messages in order of arrival.
-    pub fn from_sequence(self, sequence: u64) -> Self {
-        self.from_sequences([sequence])
-    }
-
-    /// [`CursorBuilder::from_sequence`] for several streams and spaces: a number for each space of each stream, in their
-    /// order.
-    pub fn from_sequences(mut self, sequences: impl IntoIterator<Item = u64>) -> Self {
-        self.start = Start::Sequences(sequences.into_iter().collect());
-        self
-    }
-
-    /// Of history only the last messages: for each symbol and record type the one of the greatest time, of equal times the one
-    /// that came last; of each stream, in time order. With [`CursorBuilder::live`] all that comes goes on behind them: what a
-    /// late subscriber wants. They are found when the cursor is opened, and held in memory.
-    ///
-    /// Read is the end of history, back to where every symbol of the stream has its last messages, and of symbols that were
-    /// silent since, their last blocks. For a symbol that has never had a message of one of the record types, the heads of all
-    /// blocks that have the symbol are looked at as well: [`CursorBuilder::types`] spares that, [`CursorBuilder::from`]
-    /// bounds it.
-    ///
-    /// ```
-    /// # use tapedb_codec::{Record, SchemaBuilder};
-    /// # use tapedb_engine::{Database, StreamOptions};
-    /// # use tapedb_schema::Timestamp;
-    /// # #[derive(Record, Debug, Default, PartialEq)]
-    /// # #[record(message)]
-    /// # struct Tick { price: f64 }
-    /// # let directory = tempfile::tempdir()?;
-    /// # let db = Database::open(directory.path().join("db"))?;
-    /// # let ticks = db.create_stream("ticks", SchemaBuilder::new().with::<Tick>().finish(), StreamOptions::default())?;
-    /// # let mut loader = ticks.loader()?;
-    /// for (symbol, time) in [("AIG", 1), ("BAC", 2), ("AIG", 3)] {
-    ///     loader.append(symbol, Timestamp(time), &Tick { price: time as f64 })?;
-    /// }
-    /// loader.flush()?;
-    /// let mut cursor = ticks.cursor().last_values().live().open()?;
-    /// loader.append("BAC", Timestamp(4), &Tick { price: 4.0 })?;
-    /// loader.flush()?;
-    /// let mut seen = Vec::new();
-    /// while let Some(message) = cursor.next()? {
-    ///     seen.push((message.symbol().to_string(), message.time().0));
-    /// }
-    /// assert_eq!(seen, [("BAC".into(), 2), ("AIG".into(), 3), ("BAC".into(), 4)]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn last_values(mut self) -> Self {
-        self.last.get_or_insert_default();
-        self
-    }
-
-    /// [`CursorBuilder::last_values`], where messages of one record type are told apart by the values of these fields too: the
-    /// last one of each order, say, by its number. Nobody knows beforehand which values there are, so this reads all messages
-    /// of the record type, back to [`CursorBuilder::from`].
-    pub fn last_values_by<S: Into<String>>(
-        mut self,
-        record: impl Into<String>,
-        fields: impl IntoIterator<Item = S>,
-    ) -> Self {
-        let fields = fields.into_iter().map(Into::into).collect();
-        self.last.get_or_insert_default().insert(record.into(), fields);
-        self
-    }
-
-    /// Goes on where another cursor over the same streams, with the same filters and in the same direction, was. A
-    /// cursor that is not live goes on from a live position with what has come since, in order of arrival.
-    pub fn resume(mut self, position: &Position) -> Self {
-        self.start = Start::Position(position.clone());
-        self
-    }
-
-    /// Opens the cursor. Its history is what has been committed by now.
-    ///
-    /// # Errors
-    /// For a type that no stream has, for what does not go together, as live and in reverse, for a sequence number that has
-    /// not been given yet, and for a position that does not fit, as one in a stream that has been deleted does not fit a new
-    /// one of its name.
-    pub fn open(self) -> Result<Cursor, Error> {
-        self.open_with(&Arc::default())
-    }
-
-    /// [`CursorBuilder::open`], keeping to the bounds of `tools`.
-    pub(crate) fn open_with(mut self, budget: &Arc<Mutex<MergeBudget>>) -> Result<Cursor, Error> {
-        self.check()?;
-        if let Some(position) = self.position_of_start(budget)? {
-            self.start = Start::Position(position);
-        }
-        self.check_position()?;
-        let (mut sources, mut watches) = (Vec::new(), Vec::new());
-        let expected = self.streams.iter().map(|stream| stream.spaces.len()).sum();
-        budget.lock().unwrap_or_else(PoisonError::into_inner).expect(expected);
-        for stream in &self.streams {
-            stream.check_is_here()?;
-            stream.refresh()?;
-            if self.live {
-                watches.extend(stream.watch()?);
-            }
-            let first = sources.len();
-            for space in &stream.spaces {
-                sources.push(self.source(stream, space, budget)?);
-            }
-            self.find_last(stream, &mut sources[first..], budget)?;
-        }
-        Ok(Cursor {
-            unstepped: (0..sources.len()).rev().collect(),
-            sources,
-            block: Box::new(Block::new(Order::Arrival)),
-            lead: None,
-            waiting: BinaryHeap::new(),
-            reversed: self.reversed,
-            idle: Vec::new(),
-            until_idle_check: IDLE_CHECK_INTERVAL,
-            given: false,
-            live: self.live,
-            reads_only: self.streams.iter().any(|stream| stream.is_followed()),
-            is_remote: self.streams.iter().any(|stream| stream.is_remote()),
-            next_poll: Instant::now() + POLL_INTERVAL,
-            watches,
-            budget: budget.clone(),
-            builder: Box::new(self),
-        })
-    }
-
-    /// Reads columns instead of messages: of one record type those at these paths, such as `close`, or `entries.Trade.price`
-    /// within arrays and alternatives; times and symbols come with them. [`ColumnBuilder`](crate::ColumnBuilder) has an
-    /// example.
-    pub fn columns<S: Into<String>>(
-        self,
-        record: &str,
-        fields: impl IntoIterator<Item = S>,
-    ) -> ColumnBuilder {
-        ColumnBuilder::new(self, record.into(), fields.into_iter().map(Into::into).collect())
-    }
-
-    pub(crate) fn streams(&self) -> &[Arc<StreamReader>] {
-        &self.streams
-    }
-
-    pub(crate) fn start(&self) -> &Start {
-        &self.start
-    }
-
-    /// The same messages from the last one back.
-    pub(crate) fn backwards(self) -> Self {
-        Self { reversed: true, live: false, start: Start::First, ..self }
-    }
-
-    fn order(&self) -> Order {
-        if self.reversed { Order::TimeReversed } else { Order::Time }
-    }
-
-    /// Columns are read from history, forwards.
-    pub(crate) fn check_columns(&self) -> Result<(), Error> {
-        if self.live || self.reversed || !matches!(self.start, Start::First) || self.last.is_some() {
-            let what = "columns are read from history, forwards and from its beginning; leave out what says otherwise";
-            return Err(Error::Position { what: what.into() });
-        }
-        self.check()
-    }
-
-    pub(crate) fn filter_of(&self, stream: &StreamReader) -> Filter {
-        let (from, last) = self.times();
-        Filter::new(from, last, self.symbols.as_ref(), self.types.as_ref(), stream)
-    }
-
-    fn source(
-        &self,
-        stream: &Arc<StreamReader>,
-        space: &Arc<SpaceReader>,
-        budget: &Arc<Mutex<MergeBudget>>,
-    ) -> Result<Source, Error> {
-        let filter = self.filter_of(stream);
-        let order = self.order();
-        let place = self.place(stream, space)?;
-        let sources = self.streams.iter().map(|stream| stream.spaces.len()).sum();
-        Ok(Source::new(
-            (stream.clone(), space.clone()),
-            filter,
-            order,
-            self.live,
-            place,
-            (budget.clone(), sources),
-        ))
-    }
-
-    /// Lets the sources of a stream give the last messages in place of history.
-    fn find_last(
-        &self,
-        stream: &StreamReader,
-        sources: &mut [Source],
-        budget: &Mutex<MergeBudget>,
-    ) -> Result<(), Error> {
-        let (Some(fields), Some(first)) = (&self.last, sources.first()) else { return Ok(()) };
-        let filter = first.whole_filter();
-        let ends: Vec<u64> = sources.iter().map(Source::end).collect();
-        // Messages may have symbols that another process has just written.
-        stream.refresh_symbols()?;
-        let found = {
-            let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
-            last::find(stream, filter, fields, &ends, &mut budget)?
-        };
-        for (source, found) in sources.iter_mut().zip(found) {
-            source.give_last(found);
-        }
-        Ok(())
-    }
-
-    /// First and last time wanted.
-    fn times(&self) -> (i64, i64) {
-        match self.to.map(|to| to.0.checked_sub(1)) {
-            None => (self.from.0, i64::MAX),
-            Some(Some(last)) => (self.from.0, last),
-            // Nothing is before the first time there is.
-            Some(None) => (i64::MAX, i64::MIN),
-        }
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        if self.live && self.reversed {
-            return Err(Error::Position { what: "a cursor that reads backwards cannot be live".into() });
-        }
-        let begins_at_first = matches!(self.start, Start::First | Start::Position(_));
-        if self.last.is_some() && !begins_at_first {
-            let what =
-                "last values take the place of history; begin with them, or skip history or a part of it";
-            return Err(Error::Position { what: what.into() });
-        }
-        if self.reversed && matches!(self.start, Start::Last(_)) {
-            let what =
-                "backwards a cursor begins with the last message; leave out `last`, and stop after so many";
-            return Err(Error::Position { what: what.into() });
-        }
-        self.check_keys()?;
-        for name in self.types.iter().flatten() {
-            let has = |stream: &Arc<StreamReader>| {
-                stream.schema().record(name).is_some_and(|(_, record)| record.message)
-            };
-            if !self.streams.iter().any(has) {
-                return Err(self.no_type(name));
-            }
-        }
-        Ok(())
-    }
-
-    /// What shall make a key must be there, in each stream that has the record type.
-    fn check_keys(&self) -> Result<(), Error> {
-        for (record, fields) in self.last.iter().flatten() {
-            let mut layouts = self
-                .streams
-                .iter()
-                .filter_map(|stream| Some((stream, message_layout(stream, record)?)))
-                .peekable();
-            if layouts.peek().is_none() {
-                return Err(self.no_type(record));
-            }
-            for (stream, layout) in layouts {
-                if let Some(missing) = fields.iter().find(|field| layout.field(field).is_none()) {
-                    let known = layout.fields.iter().take(FIELDS_TOLD).map(|field| field.name.to_string());
-                    let field = format!("{record}.{missing}").into();
-                    let (stream, known) = ((*stream.name).into(), known.collect());
-                    return Err(Error::Field { stream, field, known });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn no_type(&self, record: &str) -> Error {
-        let stream = self.streams.first().map(|stream| stream.name.clone()).unwrap_or_default();
-        let why = "there is no such message type; see `desc` for those there are";
-        Error::Type { stream: stream.into(), record: record.into(), why }
-    }
-
-    /// The position, if there is one, must say where to go on in all spaces of the cursor's streams, in their order.
-    fn check_position(&self) -> Result<(), Error> {
-        let Start::Position(position) = &self.start else { return Ok(()) };
-        let needed = self.streams.iter().flat_map(|stream| {
-            let spaces = stream.spaces.iter().map(|space| space.number);
-            spaces.map(move |space| (stream, space))
-        });
-        for (i, (stream, space)) in needed.enumerate() {
-            let (name, id) = (&*stream.name, stream.position_id);
-            let found = position.streams.get(i);
-            let what = match found {
-                None if space == 0 => format!("the position says nothing of stream {name:?}"),
-                None => format!("the position says nothing of space {space} of stream {name:?}"),
-                Some(found) if found.name != name && !found.is_in(id, name) => {
-                    format!("the position's stream {i} is {:?}, the cursor's {name:?}", found.name)
-                }
-                Some(found) if found.space != space => {
-                    format!("the position says nothing of space {space} of stream {name:?}")
-                }
-                Some(_) => continue,
-            };
-            return Err(Error::Position { what });
-        }
-        Ok(())
-    }
-
-    fn place(&self, stream: &StreamReader, space: &SpaceReader) -> Result<Option<Place>, Error> {
-        // Not `Log::next_sequence`, which a snapshot may be ahead of for a moment.
-        let end = space.next_sequence();
-        let Start::Position(position) = &self.start else { return Ok(self.start.place(self.order(), end)) };
-        let (name, id) = (&*stream.name, stream.position_id);
-        let in_space = || position.streams.iter().filter(|found| found.space == space.number);
-        let named = || in_space().find(|found| found.name == name);
-        let found = in_space().find(|found| found.is_in(id, name)).or_else(named);
-        let Some(found) = found else { return Ok(None) };
-        let place = &found.place;
-        let what = if !found.is_in(id, name) {
-            format!("the position is in another stream {name:?}, which was deleted; begin anew in this one")
-        } else if place.reached() > end {
-            format!("stream {name:?} has {end} messages, the position is after {}", place.reached())
-        } else if self.reversed && matches!(place, Place::Live { .. }) {
-            format!("the position in stream {name:?} is live, from where there is no way back")
-        } else {
-            return Ok(Some(*place));
-        };
-        Err(Error::Position { what })
-    }
-}
-
-/// The layout of a message type; `None` if the stream has none of the name.
-fn message_layout<'s>(stream: &'s StreamReader, record: &str) -> Option<&'s RecordLayout> {
-    let (id, found) = stream.schema().record(record)?;
-    if found.message { stream.layouts.record(id).ok() } else { None }
-}
 
 /// Reads messages of one or several streams, merged by time; equal times come in the order of the streams, and backwards
 /// in exactly the reverse order.
@@ -487,6 +69,34 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// Begins to read: none of the sources has been advanced.
+    pub(crate) fn new(
+        builder: CursorBuilder,
+        sources: Vec<Source>,
+        watches: Vec<Arc<Watch>>,
+        budget: Arc<Mutex<MergeBudget>>,
+    ) -> Self {
+        let streams = builder.streams();
+        Self {
+            unstepped: (0..sources.len()).rev().collect(),
+            sources,
+            block: Box::new(Block::new(Order::Arrival)),
+            lead: None,
+            waiting: BinaryHeap::new(),
+            reversed: builder.is_reversed(),
+            idle: Vec::new(),
+            until_idle_check: IDLE_CHECK_INTERVAL,
+            given: false,
+            live: builder.is_live(),
+            reads_only: streams.iter().any(|stream| stream.is_followed()),
+            is_remote: streams.iter().any(|stream| stream.is_remote()),
+            next_poll: Instant::now() + POLL_INTERVAL,
+            watches,
+            budget,
+            builder: Box::new(builder),
+        }
+    }
+
     /// The next message. `None`: history has ended; for a live cursor, there is nothing new right now.
     ///
     /// # Errors
@@ -515,8 +125,7 @@ impl Cursor {
     /// # Errors
     /// As [`CursorBuilder::open`]: the cursor is then where it was.
     pub fn seek(&mut self, time: Timestamp) -> Result<(), Error> {
-        let builder = CursorBuilder { start: Start::Time(time), last: None, ..(*self.builder).clone() };
-        *self = builder.open_with(&self.budget.clone())?;
+        *self = (*self.builder).clone().at_time(time).open_with(&self.budget.clone())?;
         Ok(())
     }
 

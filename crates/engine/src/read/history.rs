@@ -1,7 +1,7 @@
 //! A space's messages up to one moment, in order, however they arrived and wherever they lie.
 //!
 //! Pieces, which are granules of the log and segments, are taken in the order of their first rank. As long as they follow
-//! each other in time, which is what a feed writes, one is open at a time. Where late messages made them overlap, all those
+//! each other in time, which is what a blocks writes, one is open at a time. Where late messages made them overlap, all those
 //! that reach over the current time are open and merged. Of a segment one block is in memory at a time. Where many pieces are
 //! open, most hold a slice of their rows and no file: see [`crate::tools`]. What is left grows with the list of wanted pieces.
 
@@ -9,9 +9,9 @@ use crate::error::Error;
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
 use crate::read::filter::Filter;
 use crate::read::merge_budget::{Held, MergeBudget};
+use crate::read::segment_blocks::SegmentBlocks;
 use crate::space::catalog::{Catalog, Part};
 use crate::space::lost_messages;
-use crate::space::reader::OpenSegment;
 use crate::stream::reader::ReadContext;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -78,18 +78,9 @@ enum Rest {
     #[default]
     Nothing,
     Granule(Granule, Option<Key>),
-    Open(Feed, Option<Key>),
+    Open(SegmentBlocks, Option<Key>),
     /// The segment has been closed: its part, and the runs of blocks.
     Closed(Arc<Part>, VecDeque<Range<usize>>, Option<Key>),
-}
-
-/// The rest of a segment.
-#[derive(Debug, Clone)]
-pub(crate) struct Feed {
-    pub segment: Arc<OpenSegment>,
-    pub part: Arc<Part>,
-    /// Runs of blocks that may hold wanted messages and have not been loaded.
-    blocks: VecDeque<Range<usize>>,
 }
 
 impl History {
@@ -145,8 +136,9 @@ impl History {
             let wanted = |index: &usize| segment.segment.blocks()[*index].sequence_max >= from;
             let blocks: Vec<usize> = (0..segment.segment.blocks().len()).filter(wanted).collect();
             // They may overlap in order of arrival, so each is a piece of its own.
-            let feed = move |index| Feed::new(segment.clone(), part.clone(), once(index..index + 1));
-            blocks.into_iter().map(move |index| Piece::Rest(Box::new(Rest::Open(feed(index), None))))
+            let blocks_of =
+                move |index| SegmentBlocks::new(segment.clone(), part.clone(), once(index..index + 1));
+            blocks.into_iter().map(move |index| Piece::Rest(Box::new(Rest::Open(blocks_of(index), None))))
         });
         let mut history = Self::of(blocks, Order::Arrival, after, u64::MAX);
         history.errors.extend(failure);
@@ -381,7 +373,7 @@ impl History {
                 Ok(Some(segment)) => {
                     self.errors.extend(segment.failure());
                     let blocks = filter.wanted_blocks(&segment.segment, context);
-                    Rest::Open(Feed::new(segment, part.clone(), blocks), None)
+                    Rest::Open(SegmentBlocks::new(segment, part.clone(), blocks), None)
                 }
                 Ok(None) => Rest::Nothing,
                 Err(error) if error.is_damage() => {
@@ -473,7 +465,7 @@ impl Slot {
             let Some(segment) = context.space.open_segment(part, context.stream.schema_files())? else {
                 return Ok(false);
             };
-            self.rest = Rest::Open(Feed::new(segment, part.clone(), std::mem::take(blocks)), *place);
+            self.rest = Rest::Open(SegmentBlocks::new(segment, part.clone(), std::mem::take(blocks)), *place);
         }
         budget.let_go(&mut self.held);
         let mut scratch = (!budget.has_room()).then(|| budget.scratch(order));
@@ -530,12 +522,12 @@ impl Rest {
                 *self = Self::Nothing;
                 Ok(Some(Loaded::Granule(granule)))
             }
-            Self::Open(feed, place) => {
-                let Some(index) = feed.next(order) else { return Ok(None) };
+            Self::Open(blocks, place) => {
+                let Some(index) = blocks.next(order) else { return Ok(None) };
                 let bounds = (place.or(after), end);
-                let loaded = budget.load(feed, index, bounds, (filter, context), block, errors);
+                let loaded = budget.load(blocks, index, bounds, (filter, context), block, errors);
                 if loaded.as_ref().is_err_and(|error| !error.is_damage()) {
-                    feed.put_back(index, order);
+                    blocks.put_back(index, order);
                 }
                 loaded.map(|()| Some(Loaded::Block(index)))
             }
@@ -546,8 +538,8 @@ impl Rest {
     fn put_back(&mut self, loaded: Loaded, place: Key, order: Order) {
         match (loaded, self) {
             (Loaded::Granule(granule), rest) => *rest = Self::Granule(granule, Some(place)),
-            (Loaded::Block(index), Self::Open(feed, after)) => {
-                feed.put_back(index, order);
+            (Loaded::Block(index), Self::Open(blocks, after)) => {
+                blocks.put_back(index, order);
                 *after = Some(place);
             }
             (Loaded::Block(_), _) => {}
@@ -556,11 +548,11 @@ impl Rest {
 
     /// Closes the segment if nothing is left of it, or if too many are open.
     fn tidy(&mut self, budget: &mut MergeBudget) {
-        if let Self::Open(feed, place) = self {
-            if feed.blocks.is_empty() {
+        if let Self::Open(blocks, place) = self {
+            if blocks.is_empty() {
                 *self = Self::Nothing;
             } else if !budget.may_open() {
-                *self = Self::Closed(feed.part.clone(), std::mem::take(&mut feed.blocks), *place);
+                *self = Self::Closed(blocks.part.clone(), blocks.take(), *place);
             }
         }
         budget.count_files(self.is_open());
@@ -569,64 +561,10 @@ impl Rest {
     /// Nothing in it comes before this, in the order of reading.
     fn first_rank(&self, order: Order) -> Key {
         match self {
-            Self::Open(feed, _) => first_of(feed.bounds(), order),
+            Self::Open(blocks, _) => first_of(blocks.bounds(), order),
             Self::Granule(granule, _) => Piece::Granule(*granule).first_rank(order),
             Self::Nothing | Self::Closed(..) => (i64::MIN, 0),
         }
-    }
-}
-
-impl Feed {
-    pub fn new(
-        segment: Arc<OpenSegment>,
-        part: Arc<Part>,
-        blocks: impl IntoIterator<Item = Range<usize>>,
-    ) -> Self {
-        Self { segment, part, blocks: blocks.into_iter().collect() }
-    }
-
-    /// Place of the first message of the next block, or before it.
-    pub fn first(&self) -> Option<Key> {
-        let block = self.segment.segment.blocks().get(self.blocks.front()?.start)?;
-        Some((block.time_min, block.sequence_min))
-    }
-
-    /// Smallest and largest times and sequence numbers.
-    fn bounds(&self) -> ((i64, i64), (u64, u64)) {
-        let blocks =
-            self.blocks.iter().flat_map(|run| self.segment.segment.blocks().get(run.clone())).flatten();
-        blocks.fold(((i64::MAX, i64::MIN), (u64::MAX, 0)), |(times, sequences), block| {
-            let times = (times.0.min(block.time_min), times.1.max(block.time_max));
-            (times, (sequences.0.min(block.sequence_min), sequences.1.max(block.sequence_max)))
-        })
-    }
-
-    /// Takes a block back that could not be read.
-    pub fn put_back(&mut self, index: usize, order: Order) {
-        match order {
-            Order::TimeReversed => self.blocks.push_back(index..index + 1),
-            _ => self.blocks.push_front(index..index + 1),
-        }
-    }
-
-    /// Takes the next block in the order of reading.
-    pub fn next(&mut self, order: Order) -> Option<usize> {
-        if order == Order::TimeReversed {
-            let run = self.blocks.back_mut()?;
-            run.end -= 1;
-            let index = run.end;
-            if run.start >= run.end {
-                self.blocks.pop_back();
-            }
-            return Some(index);
-        }
-        let run = self.blocks.front_mut()?;
-        let index = run.start;
-        run.start += 1;
-        if run.start >= run.end {
-            self.blocks.pop_front();
-        }
-        Some(index)
     }
 }
 

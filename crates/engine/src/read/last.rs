@@ -10,8 +10,8 @@
 use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
-use crate::read::history::Feed;
 use crate::read::merge_budget::MergeBudget;
+use crate::read::segment_blocks::SegmentBlocks;
 use crate::space::catalog::Part;
 use crate::space::reader::OpenSegment;
 use crate::stream::reader::{ReadContext, StreamReader};
@@ -385,10 +385,10 @@ impl<'a> Search<'a> {
         if !may_hold.map_err(|error| SegmentFailure::of_block(&segment.path, entry, error))? {
             return Ok(());
         }
-        let feed = Feed::new(segment, blocks.part.clone(), []);
+        let blocks = SegmentBlocks::new(segment, blocks.part.clone(), []);
         let Self { block, filter, errors, ends, .. } = self;
         let bounds = (None, ends[space]);
-        budget.load(&feed, index, bounds, (filter, context), block, &mut errors[space])?;
+        budget.load(&blocks, index, bounds, (filter, context), block, &mut errors[space])?;
         self.take_rows(space);
         Ok(())
     }

@@ -9,7 +9,7 @@
 use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
-use crate::read::history::Feed;
+use crate::read::segment_blocks::SegmentBlocks;
 use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use tapedb_segment as segment;
@@ -172,16 +172,16 @@ impl MergeBudget {
     /// Damage: nothing of the block is given.
     pub fn load(
         &mut self,
-        feed: &Feed,
+        blocks: &SegmentBlocks,
         index: usize,
         (after, end): (Option<Key>, u64),
         (filter, context): (&mut Filter, ReadContext<'_>),
         block: &mut Block,
         errors: &mut VecDeque<Error>,
     ) -> Result<(), Error> {
-        let segment = &feed.segment.segment;
+        let segment = &blocks.segment.segment;
         let Some(entry) = segment.blocks().get(index) else { return Ok(()) };
-        let failed = |error| SegmentFailure::of_block(&feed.segment.path, entry, error);
+        let failed = |error| SegmentFailure::of_block(&blocks.segment.path, entry, error);
         block.empty();
         let version = segment.header().schema_version;
         let is_other = version != context.stream.definition.schema_version;
@@ -191,7 +191,7 @@ impl MergeBudget {
             selection.types = None;
         }
         // Asked first: where the part is another by now, that one is read.
-        let mut deletions = context.space.deletions_of_part(&feed.part)?;
+        let mut deletions = context.space.deletions_of_part(&blocks.part)?;
         segment.read_selected(index, &mut self.raw, &selection).map_err(failed)?;
         let rows = block.columns_mut();
         let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
@@ -201,7 +201,7 @@ impl MergeBudget {
         }
         let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
         deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));
-        let end = if feed.part.sequences.end <= end { u64::MAX } else { end };
+        let end = if blocks.part.sequences.end <= end { u64::MAX } else { end };
         let bounds = Bounds { after, end, deletions };
         if is_other {
             let evolution = context.stream.evolution(version)?;

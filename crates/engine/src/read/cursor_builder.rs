@@ -1,0 +1,470 @@
+//! What a cursor is to read, and how it is opened.
+
+use crate::error::Error;
+use crate::read::block::{Key, Order};
+use crate::read::cursor::Cursor;
+use crate::read::filter::Filter;
+use crate::read::last::{self, KeyFields};
+use crate::read::merge_budget::MergeBudget;
+use crate::read::position::{InStream, Place, Position};
+use crate::read::source::Source;
+use crate::read::start::{BEHIND_ALL, Start, before};
+use crate::space::reader::SpaceReader;
+use crate::stream::reader::{InUse, StreamReader};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use tapedb_codec::dynamic::RecordLayout;
+use tapedb_schema::Timestamp;
+
+/// Fields that an error names.
+const FIELDS_TOLD: usize = 10;
+
+/// What a cursor shall read. Without any call: all messages of its streams, from the earliest to the last.
+#[derive(Debug, Clone)]
+pub struct CursorBuilder {
+    streams: Vec<Arc<StreamReader>>,
+    /// Of the streams' database.
+    _in_use: InUse,
+    from: Timestamp,
+    to: Option<Timestamp>,
+    symbols: Option<HashSet<String>>,
+    types: Option<HashSet<String>>,
+    reversed: bool,
+    live: bool,
+    start: Start,
+    /// Of history only the last messages, by the fields that make a key.
+    last: Option<KeyFields>,
+}
+
+impl CursorBuilder {
+    pub(crate) fn new(streams: Vec<Arc<StreamReader>>, in_use: InUse) -> Self {
+        Self {
+            streams,
+            _in_use: in_use,
+            from: Timestamp(i64::MIN),
+            to: None,
+            symbols: None,
+            types: None,
+            reversed: false,
+            live: false,
+            start: Start::First,
+            last: None,
+        }
+    }
+
+    /// Only messages at or after this time.
+    pub fn from(mut self, time: Timestamp) -> Self {
+        self.from = time;
+        self
+    }
+
+    /// Only messages before this time.
+    pub fn to(mut self, time: Timestamp) -> Self {
+        self.to = Some(time);
+        self
+    }
+
+    /// Only messages of these symbols. Symbols that no stream has yet may come later.
+    pub fn symbols<S: Into<String>>(mut self, symbols: impl IntoIterator<Item = S>) -> Self {
+        self.symbols = Some(symbols.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Only messages of these record types.
+    pub fn types<S: Into<String>>(mut self, types: impl IntoIterator<Item = S>) -> Self {
+        self.types = Some(types.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// From the latest message to the earliest.
+    pub fn reverse(mut self) -> Self {
+        self.reversed = true;
+        self
+    }
+
+    /// After history go on with new messages, in the order in which they arrive: none missing, none twice.
+    pub fn live(mut self) -> Self {
+        self.live = true;
+        self
+    }
+
+    /// Live messages only: none that are there already.
+    pub fn skip_history(mut self) -> Self {
+        (self.live, self.start) = (true, Start::End);
+        self
+    }
+
+    /// Begins with the last `count` messages of all streams together, of those that the filters want; in time order. They are
+    /// looked for backwards when the cursor is opened.
+    pub fn last(mut self, count: u64) -> Self {
+        self.start = Start::Last(count);
+        self
+    }
+
+    /// Begins with the message of this sequence number, of a stream of one space, and gives messages in order of arrival.
+    pub fn from_sequence(self, sequence: u64) -> Self {
+        self.from_sequences([sequence])
+    }
+
+    /// [`CursorBuilder::from_sequence`] for several streams and spaces: a number for each space of each stream, in their
+    /// order.
+    pub fn from_sequences(mut self, sequences: impl IntoIterator<Item = u64>) -> Self {
+        self.start = Start::Sequences(sequences.into_iter().collect());
+        self
+    }
+
+    /// Of history only the last messages: for each symbol and record type the one of the greatest time, of equal times the one
+    /// that came last; of each stream, in time order. With [`CursorBuilder::live`] all that comes goes on behind them: what a
+    /// late subscriber wants. They are found when the cursor is opened, and held in memory.
+    ///
+    /// Read is the end of history, back to where every symbol of the stream has its last messages, and of symbols that were
+    /// silent since, their last blocks. For a symbol that has never had a message of one of the record types, the heads of all
+    /// blocks that have the symbol are looked at as well: [`CursorBuilder::types`] spares that, [`CursorBuilder::from`]
+    /// bounds it.
+    ///
+    /// ```
+    /// # use tapedb_codec::{Record, SchemaBuilder};
+    /// # use tapedb_engine::{Database, StreamOptions};
+    /// # use tapedb_schema::Timestamp;
+    /// # #[derive(Record, Debug, Default, PartialEq)]
+    /// # #[record(message)]
+    /// # struct Tick { price: f64 }
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = Database::open(directory.path().join("db"))?;
+    /// # let ticks = db.create_stream("ticks", SchemaBuilder::new().with::<Tick>().finish(), StreamOptions::default())?;
+    /// # let mut loader = ticks.loader()?;
+    /// for (symbol, time) in [("AIG", 1), ("BAC", 2), ("AIG", 3)] {
+    ///     loader.append(symbol, Timestamp(time), &Tick { price: time as f64 })?;
+    /// }
+    /// loader.flush()?;
+    /// let mut cursor = ticks.cursor().last_values().live().open()?;
+    /// loader.append("BAC", Timestamp(4), &Tick { price: 4.0 })?;
+    /// loader.flush()?;
+    /// let mut seen = Vec::new();
+    /// while let Some(message) = cursor.next()? {
+    ///     seen.push((message.symbol().to_string(), message.time().0));
+    /// }
+    /// assert_eq!(seen, [("BAC".into(), 2), ("AIG".into(), 3), ("BAC".into(), 4)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn last_values(mut self) -> Self {
+        self.last.get_or_insert_default();
+        self
+    }
+
+    /// [`CursorBuilder::last_values`], where messages of one record type are told apart by the values of these fields too: the
+    /// last one of each order, say, by its number. Nobody knows beforehand which values there are, so this reads all messages
+    /// of the record type, back to [`CursorBuilder::from`].
+    pub fn last_values_by<S: Into<String>>(
+        mut self,
+        record: impl Into<String>,
+        fields: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let fields = fields.into_iter().map(Into::into).collect();
+        self.last.get_or_insert_default().insert(record.into(), fields);
+        self
+    }
+
+    /// Goes on where another cursor over the same streams, with the same filters and in the same direction, was. A
+    /// cursor that is not live goes on from a live position with what has come since, in order of arrival.
+    pub fn resume(mut self, position: &Position) -> Self {
+        self.start = Start::Position(position.clone());
+        self
+    }
+
+    /// Opens the cursor. Its history is what has been committed by now.
+    ///
+    /// # Errors
+    /// For a type that no stream has, for what does not go together, as live and in reverse, for a sequence number that has
+    /// not been given yet, and for a position that does not fit, as one in a stream that has been deleted does not fit a new
+    /// one of its name.
+    pub fn open(self) -> Result<Cursor, Error> {
+        self.open_with(&Arc::default())
+    }
+
+    /// [`CursorBuilder::open`], keeping to the bounds of `tools`.
+    pub(crate) fn open_with(mut self, budget: &Arc<Mutex<MergeBudget>>) -> Result<Cursor, Error> {
+        self.check()?;
+        if let Some(position) = self.position_of_start(budget)? {
+            self.start = Start::Position(position);
+        }
+        self.check_position()?;
+        let (mut sources, mut watches) = (Vec::new(), Vec::new());
+        let expected = self.streams.iter().map(|stream| stream.spaces.len()).sum();
+        budget.lock().unwrap_or_else(PoisonError::into_inner).expect(expected);
+        for stream in &self.streams {
+            stream.check_is_here()?;
+            stream.refresh()?;
+            if self.live {
+                watches.extend(stream.watch()?);
+            }
+            let first = sources.len();
+            for space in &stream.spaces {
+                sources.push(self.source(stream, space, budget)?);
+            }
+            self.find_last(stream, &mut sources[first..], budget)?;
+        }
+        Ok(Cursor::new(self, sources, watches, budget.clone()))
+    }
+
+    pub(crate) fn streams(&self) -> &[Arc<StreamReader>] {
+        &self.streams
+    }
+
+    pub(crate) fn is_reversed(&self) -> bool {
+        self.reversed
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// The same messages from a time on, all of them.
+    pub(crate) fn at_time(self, time: Timestamp) -> Self {
+        Self { start: Start::Time(time), last: None, ..self }
+    }
+
+    /// The same messages from the last one back.
+    fn backwards(self) -> Self {
+        Self { reversed: true, live: false, start: Start::First, ..self }
+    }
+
+    fn order(&self) -> Order {
+        if self.reversed { Order::TimeReversed } else { Order::Time }
+    }
+
+    /// Columns are read from history, forwards.
+    pub(crate) fn check_columns(&self) -> Result<(), Error> {
+        if self.live || self.reversed || !matches!(self.start, Start::First) || self.last.is_some() {
+            let what = "columns are read from history, forwards and from its beginning; leave out what says otherwise";
+            return Err(Error::Position { what: what.into() });
+        }
+        self.check()
+    }
+
+    pub(crate) fn filter_of(&self, stream: &StreamReader) -> Filter {
+        let (from, last) = self.times();
+        Filter::new(from, last, self.symbols.as_ref(), self.types.as_ref(), stream)
+    }
+
+    fn source(
+        &self,
+        stream: &Arc<StreamReader>,
+        space: &Arc<SpaceReader>,
+        budget: &Arc<Mutex<MergeBudget>>,
+    ) -> Result<Source, Error> {
+        let filter = self.filter_of(stream);
+        let order = self.order();
+        let place = self.place(stream, space)?;
+        let sources = self.streams.iter().map(|stream| stream.spaces.len()).sum();
+        Ok(Source::new(
+            (stream.clone(), space.clone()),
+            filter,
+            order,
+            self.live,
+            place,
+            (budget.clone(), sources),
+        ))
+    }
+
+    /// Lets the sources of a stream give the last messages in place of history.
+    fn find_last(
+        &self,
+        stream: &StreamReader,
+        sources: &mut [Source],
+        budget: &Mutex<MergeBudget>,
+    ) -> Result<(), Error> {
+        let (Some(fields), Some(first)) = (&self.last, sources.first()) else { return Ok(()) };
+        let filter = first.whole_filter();
+        let ends: Vec<u64> = sources.iter().map(Source::end).collect();
+        // Messages may have symbols that another process has just written.
+        stream.refresh_symbols()?;
+        let found = {
+            let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
+            last::find(stream, filter, fields, &ends, &mut budget)?
+        };
+        for (source, found) in sources.iter_mut().zip(found) {
+            source.give_last(found);
+        }
+        Ok(())
+    }
+
+    /// First and last time wanted.
+    fn times(&self) -> (i64, i64) {
+        match self.to.map(|to| to.0.checked_sub(1)) {
+            None => (self.from.0, i64::MAX),
+            Some(Some(last)) => (self.from.0, last),
+            // Nothing is before the first time there is.
+            Some(None) => (i64::MAX, i64::MIN),
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.live && self.reversed {
+            return Err(Error::Position { what: "a cursor that reads backwards cannot be live".into() });
+        }
+        let begins_at_first = matches!(self.start, Start::First | Start::Position(_));
+        if self.last.is_some() && !begins_at_first {
+            let what =
+                "last values take the place of history; begin with them, or skip history or a part of it";
+            return Err(Error::Position { what: what.into() });
+        }
+        if self.reversed && matches!(self.start, Start::Last(_)) {
+            let what =
+                "backwards a cursor begins with the last message; leave out `last`, and stop after so many";
+            return Err(Error::Position { what: what.into() });
+        }
+        self.check_keys()?;
+        for name in self.types.iter().flatten() {
+            let has = |stream: &Arc<StreamReader>| {
+                stream.schema().record(name).is_some_and(|(_, record)| record.message)
+            };
+            if !self.streams.iter().any(has) {
+                return Err(self.no_type(name));
+            }
+        }
+        Ok(())
+    }
+
+    /// What shall make a key must be there, in each stream that has the record type.
+    fn check_keys(&self) -> Result<(), Error> {
+        for (record, fields) in self.last.iter().flatten() {
+            let mut layouts = self
+                .streams
+                .iter()
+                .filter_map(|stream| Some((stream, message_layout(stream, record)?)))
+                .peekable();
+            if layouts.peek().is_none() {
+                return Err(self.no_type(record));
+            }
+            for (stream, layout) in layouts {
+                if let Some(missing) = fields.iter().find(|field| layout.field(field).is_none()) {
+                    let known = layout.fields.iter().take(FIELDS_TOLD).map(|field| field.name.to_string());
+                    let field = format!("{record}.{missing}").into();
+                    let (stream, known) = ((*stream.name).into(), known.collect());
+                    return Err(Error::Field { stream, field, known });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn no_type(&self, record: &str) -> Error {
+        let stream = self.streams.first().map(|stream| stream.name.clone()).unwrap_or_default();
+        let why = "there is no such message type; see `desc` for those there are";
+        Error::Type { stream: stream.into(), record: record.into(), why }
+    }
+
+    /// The position, if there is one, must say where to go on in all spaces of the cursor's streams, in their order.
+    fn check_position(&self) -> Result<(), Error> {
+        let Start::Position(position) = &self.start else { return Ok(()) };
+        let needed = self.streams.iter().flat_map(|stream| {
+            let spaces = stream.spaces.iter().map(|space| space.number);
+            spaces.map(move |space| (stream, space))
+        });
+        for (i, (stream, space)) in needed.enumerate() {
+            let (name, id) = (&*stream.name, stream.position_id);
+            let found = position.streams.get(i);
+            let what = match found {
+                None if space == 0 => format!("the position says nothing of stream {name:?}"),
+                None => format!("the position says nothing of space {space} of stream {name:?}"),
+                Some(found) if found.name != name && !found.is_in(id, name) => {
+                    format!("the position's stream {i} is {:?}, the cursor's {name:?}", found.name)
+                }
+                Some(found) if found.space != space => {
+                    format!("the position says nothing of space {space} of stream {name:?}")
+                }
+                Some(_) => continue,
+            };
+            return Err(Error::Position { what });
+        }
+        Ok(())
+    }
+
+    fn place(&self, stream: &StreamReader, space: &SpaceReader) -> Result<Option<Place>, Error> {
+        // Not `Log::next_sequence`, which a snapshot may be ahead of for a moment.
+        let end = space.next_sequence();
+        let Start::Position(position) = &self.start else { return Ok(self.start.place(self.order(), end)) };
+        let (name, id) = (&*stream.name, stream.position_id);
+        let in_space = || position.streams.iter().filter(|found| found.space == space.number);
+        let named = || in_space().find(|found| found.name == name);
+        let found = in_space().find(|found| found.is_in(id, name)).or_else(named);
+        let Some(found) = found else { return Ok(None) };
+        let place = &found.place;
+        let what = if !found.is_in(id, name) {
+            format!("the position is in another stream {name:?}, which was deleted; begin anew in this one")
+        } else if place.reached() > end {
+            format!("stream {name:?} has {end} messages, the position is after {}", place.reached())
+        } else if self.reversed && matches!(place, Place::Live { .. }) {
+            format!("the position in stream {name:?} is live, from where there is no way back")
+        } else {
+            return Ok(Some(*place));
+        };
+        Err(Error::Position { what })
+    }
+
+    /// The position that comes to the same as the start; `None` where none is needed.
+    ///
+    /// # Errors
+    /// When there is no such place, or it cannot be looked for.
+    fn position_of_start(&self, budget: &Arc<Mutex<MergeBudget>>) -> Result<Option<Position>, Error> {
+        match &self.start {
+            Start::Last(count) => self.position_of_last(*count, budget).map(Some),
+            Start::Sequences(sequences) => self.position_of_sequences(sequences).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads backwards to find where the last messages begin.
+    fn position_of_last(&self, count: u64, budget: &Arc<Mutex<MergeBudget>>) -> Result<Position, Error> {
+        let mut backwards = self.clone().backwards().open_with(budget)?;
+        let mut firsts: Vec<Option<Key>> = vec![None; backwards.sources().len()];
+        let mut found = 0;
+        while found < count {
+            match backwards.next_of() {
+                Ok(Some((message, source))) => {
+                    firsts[source] = Some((message.time().0, message.sequence()));
+                    found += 1;
+                }
+                Ok(None) => break,
+                // Who reads these messages is told.
+                Err(error) if error.is_told_once() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let places = backwards.sources().iter().zip(firsts).map(|(source, first)| {
+            let after = first.map_or(Some(BEHIND_ALL), before);
+            in_stream(&source.stream, &source.space, Place::History { end: source.end(), after })
+        });
+        Ok(Position { streams: places.collect() })
+    }
+
+    fn position_of_sequences(&self, sequences: &[u64]) -> Result<Position, Error> {
+        let spaces = || {
+            let of = |stream| move |space| (stream, space);
+            self.streams().iter().flat_map(move |stream| stream.spaces.iter().map(of(stream)))
+        };
+        let (need, have) = (spaces().count(), sequences.len());
+        if need != have {
+            let what = format!(
+                "the streams have {need} spaces, and {have} sequence numbers are given; give one for each"
+            );
+            return Err(Error::Position { what });
+        }
+        let places = spaces().zip(sequences);
+        let places =
+            places.map(|((stream, space), next)| in_stream(stream, space, Place::Live { next: *next }));
+        Ok(Position { streams: places.collect() })
+    }
+}
+
+/// The place of a space, as a position says it.
+fn in_stream(stream: &StreamReader, space: &SpaceReader, place: Place) -> InStream {
+    InStream { name: stream.name.clone(), id: Some(stream.position_id), space: space.number, place }
+}
+
+/// The layout of a message type; `None` if the stream has none of the name.
+fn message_layout<'s>(stream: &'s StreamReader, record: &str) -> Option<&'s RecordLayout> {
+    let (id, found) = stream.schema().record(record)?;
+    if found.message { stream.layouts.record(id).ok() } else { None }
+}

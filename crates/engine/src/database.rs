@@ -362,7 +362,7 @@ impl Database {
             && self.inner.runs_maintenance
             && !state.definition.options.is_transient()
         {
-            self.inner.maintenance.take(&state.reader, writer);
+            self.inner.maintenance.add(&state.reader, writer);
         }
         self.handle(state)
     }

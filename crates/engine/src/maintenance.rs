@@ -1,4 +1,4 @@
-//! What is done to stored messages in the background: sealing, merging, and purging of what is old.
+//! Background maintenance of stored messages: sealing, merging, and purging of old ones.
 
 pub(crate) mod context;
 pub(crate) mod pace;

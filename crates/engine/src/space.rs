@@ -1,9 +1,9 @@
 //! A space of a stream that this process writes: an independent log, whose complete files become segments, and a catalog of
 //! those.
 //!
-//! Always true: a message below the catalog's `sealed` is in a segment or gone; one from there on is in the log. While a
-//! segment takes the place of log files, they stay until the catalog on the disk says so, so a message may lie in both, but
-//! is only read from one.
+//! Always true: a message below the catalog's `sealed` is in a segment or purged; one from there on is in the log. Log files that
+//! a segment replaces stay until the catalog on the disk names the segment, so a message may be stored in both, but is only read
+//! from one.
 
 pub(crate) mod catalog;
 pub(crate) mod deletion;
@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tapedb_log::{LogOptions, LogWriter, Recovery, SharedWriter, Storage, SymbolFile};
 
-/// A space that this process writes. What readers need is in its [`SpaceReader`].
+/// A space that this process writes. Its [`SpaceReader`] is the reading side.
 pub(crate) struct Space {
     reader: Arc<SpaceReader>,
     pub writer: SharedWriter,
@@ -46,7 +46,7 @@ pub(crate) struct Space {
     failure: Mutex<Option<String>>,
     /// The next segment or deletion gets this number.
     next_number: AtomicU64,
-    /// First sequence number in the active log file, and when it was seen to have a message.
+    /// First sequence number in the active log file, and when a message in it was first noticed.
     active_since: Mutex<Option<(u64, Instant)>>,
     /// Segments that were found damaged, by number: maintenance leaves them as they are.
     left_alone: Mutex<HashSet<u64>>,
@@ -86,10 +86,10 @@ impl Space {
     pub fn open(opening: Opening<'_>) -> Result<(Self, Recovery), Error> {
         let Opening { storage, directory, options, symbols, observers } = opening;
         let owner = Owner { stream_id: options.stream_id, space: options.space };
-        // A writer that died may not have put the manifest's name on the disk; files are removed because of what it says.
+        // A killed writer may not have synced the manifest's name; files are removed because of its content.
         sync_dir(&*storage, directory)?;
         let catalog = read_catalog(&*storage, directory, owner)?;
-        // Before files go that an older copy names.
+        // Before files are removed that an older copy names.
         manifest::renew(&*storage, directory, owner, &catalog);
         remove_leftovers(&*storage, directory, &catalog)?;
         quarantine_damaged(&*storage, directory, &catalog)?;
@@ -122,12 +122,12 @@ impl Space {
         &self.reader
     }
 
-    /// Keeps files from being sealed or merged while it is held.
+    /// Prevents sealing and merging while the guard is held.
     pub fn hold_maintenance(&self) -> MutexGuard<'_, ()> {
         self.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops maintenance that is under way, and keeps it stopped while the guard is held.
+    /// Stops maintenance in progress, and prevents it while the guard is held.
     pub fn stop_maintenance(&self) -> MutexGuard<'_, ()> {
         self.interrupted.store(true, Ordering::SeqCst);
         let held = self.hold_maintenance();
@@ -140,7 +140,7 @@ impl Space {
         self.interrupted.load(Ordering::SeqCst)
     }
 
-    /// First sequence number in the active log file, and when it was seen to have a message.
+    /// First sequence number in the active log file, and when a message in it was first noticed.
     pub fn active_since(&self) -> MutexGuard<'_, Option<(u64, Instant)>> {
         self.active_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,7 +150,7 @@ impl Space {
         self.left_alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes whether maintenance works.
+    /// Records whether maintenance works.
     pub fn note_maintenance(&self, failure: Option<&Error>) {
         let mut noted = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         *noted = failure.map(Error::to_string);
@@ -162,7 +162,7 @@ impl Space {
         failure.or_else(|| self.refused.why(self.catalog().sealed).map(|error| error.to_string()))
     }
 
-    /// A number for a segment: deletions with smaller numbers are in the catalog by now.
+    /// A number for a segment: deletions with smaller numbers are in the catalog.
     pub fn take_number(&self) -> u64 {
         let _changing = self.change();
         self.next_number.fetch_add(1, Ordering::Relaxed)
@@ -173,7 +173,7 @@ impl Space {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Changes the catalog, on the disk first. `None` from `change`: the work it comes from is overtaken, and `false` is
+    /// Changes the catalog, on the disk first. `None` from `change`: the catalog has changed since the work began, and `false` is
     /// returned.
     pub fn change_catalog(&self, change: impl FnOnce(&Catalog) -> Option<Catalog>) -> Result<bool, Error> {
         let _changing = self.change();
@@ -212,7 +212,7 @@ impl Space {
     }
 }
 
-/// Keeps deletions from taking messages that are still to come, on the disk first.
+/// Ends deletions at the messages that exist, on the disk first, so that they do not cover later ones.
 fn end_deletions(
     storage: &dyn Storage,
     directory: &Path,
@@ -225,7 +225,7 @@ fn end_deletions(
     Ok(ended)
 }
 
-/// Removes what an earlier writer had not finished, and what it had replaced.
+/// Removes files that an earlier writer did not complete, and files that it had replaced.
 fn remove_leftovers(storage: &dyn Storage, directory: &Path, catalog: &Catalog) -> Result<(), Error> {
     let kept: Vec<PathBuf> = catalog.parts.iter().filter_map(|part| part.path(directory)).collect();
     for name in storage.list(directory).map_err(Error::io("list", directory))? {

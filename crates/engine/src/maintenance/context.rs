@@ -1,4 +1,4 @@
-//! What maintenance of one space works with.
+//! The stream and space that maintenance works on.
 
 use crate::space::Space;
 use crate::stream::reader::{ReadContext, StreamReader};
@@ -13,7 +13,7 @@ pub(crate) struct MaintenanceContext<'a> {
 }
 
 impl<'a> MaintenanceContext<'a> {
-    /// What decoding needs.
+    /// The reading side, for decoders.
     pub fn reading(self) -> ReadContext<'a> {
         ReadContext { stream: self.stream, space: self.space }
     }

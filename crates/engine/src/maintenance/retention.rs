@@ -1,8 +1,8 @@
-//! What upkeep does because something is old or too much: purge the oldest parts, begin a new log file so that the last one
-//! can be sealed, and say which segments are for the cold tier.
+//! Maintenance by age and size: purges the oldest parts, begins a new log file so that the last one can be sealed, and selects
+//! segments for the cold tier.
 //!
-//! Messages are old beside the stream's latest message, or beside the clock where that message is from the future: data of
-//! last year that is replayed is not old by that, and one wrong time from a feed does not make everything else old.
+//! Ages are relative to the stream's latest message, or to the clock where that message is in the future: replayed data of last
+//! year is not old, and one wrong time from a feed does not make all other messages old.
 
 use crate::clock::now;
 use crate::error::Error;
@@ -16,24 +16,23 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tapedb_segment::Tier;
 
-/// Parts are not merged into larger or longer ones than one of so many parts of what is retained: so much may be kept
-/// too long.
+/// Parts are not merged into more than this fraction of the retained bytes or time: that much may be retained too long.
 const PARTS_RETAINED: u64 = 8;
 
-/// Purges the parts that the stream's retention does not keep. The part with the latest message stays, and so does what is
-/// in log files. The caller holds no space's upkeep.
+/// Purges the parts that exceed the stream's retention. The part with the latest message stays, and so do messages in log
+/// files. The caller does not hold maintenance of any space.
 pub(crate) fn retire(stream: &StreamReader, writer: &StreamWriter) -> Result<(), Error> {
     let retention = stream.settings.get().retention;
     if retention == Retention::default() {
         return Ok(());
     }
     let Some(latest) = latest(writer) else { return Ok(()) };
-    let doomed = doomed(writer, retention, latest);
+    let expired = expired(writer, retention, latest);
     for space in &writer.spaces {
         let numbers: Vec<u64> =
-            doomed.iter().filter(|part| part.space == space.number).map(|part| part.number).collect();
+            expired.iter().filter(|part| part.space == space.number).map(|part| part.number).collect();
         if !numbers.is_empty() {
-            // What is being made of these parts is finished first, or would bring them back.
+            // Work on these parts is finished first, or its result would restore them.
             let _maintenance = space.hold_maintenance();
             space.change_catalog(|catalog| {
                 stream.check_not_deleted().ok()?;
@@ -44,7 +43,7 @@ pub(crate) fn retire(stream: &StreamReader, writer: &StreamWriter) -> Result<(),
     Ok(())
 }
 
-/// A segment that may go.
+/// A segment that may be purged.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     space: u32,
@@ -53,21 +52,21 @@ struct Candidate {
     bytes: u64,
 }
 
-/// The parts that shall go.
-fn doomed(writer: &StreamWriter, retention: Retention, latest: i64) -> Vec<Candidate> {
+/// The parts to purge.
+fn expired(writer: &StreamWriter, retention: Retention, latest: i64) -> Vec<Candidate> {
     let mut parts: Vec<Candidate> = writer.spaces.iter().flat_map(|space| candidates(space)).collect();
     parts.sort_unstable_by_key(|part| (part.time_max, part.space, part.number));
     let mut bytes = parts.iter().map(|part| part.bytes).sum::<u64>();
     bytes += writer.spaces.iter().map(|space| log_bytes(space)).sum::<u64>();
     let oldest = retention.age.map_or(i64::MIN, |age| before(reference(latest), age));
     let too_many = retention.bytes.unwrap_or(u64::MAX);
-    let goes = |part: &Candidate| {
-        let goes = part.time_max < latest && (part.time_max < oldest || bytes > too_many);
+    let is_expired = |part: &Candidate| {
+        let is_expired = part.time_max < latest && (part.time_max < oldest || bytes > too_many);
         bytes -= part.bytes;
-        goes
+        is_expired
     };
-    // The oldest first, so all behind one that stays do too.
-    parts.into_iter().take_while(goes).collect()
+    // Sorted by age: all parts after one that stays also stay.
+    parts.into_iter().take_while(is_expired).collect()
 }
 
 fn candidates(space: &Space) -> Vec<Candidate> {
@@ -111,14 +110,14 @@ pub(crate) fn tier_for(context: MaintenanceContext<'_>, time_max: i64) -> Tier {
     if is_cold { Tier::Cold } else { Tier::Hot }
 }
 
-/// The most bytes, and the longest time in nanoseconds, that parts may have together to be merged.
+/// Maximum bytes, and maximum time in nanoseconds, of parts that are merged.
 pub(crate) fn merged_max(options: &StreamOptions, bytes_max: u64) -> (u64, u64) {
     let Retention { age, bytes } = options.retention;
     let span = age.map_or(u64::MAX, |age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX) / PARTS_RETAINED);
     (bytes.map_or(bytes_max, |bytes| bytes_max.min(bytes / PARTS_RETAINED)), span)
 }
 
-/// Begins a new log file if the active one has had messages for as long as the stream's options say.
+/// Begins a new log file if the active one has had messages for the time in the stream's options.
 pub(crate) fn roll_if_due(context: MaintenanceContext<'_>) -> Result<(), Error> {
     let MaintenanceContext { stream, space, .. } = context;
     let Some(after) = stream.settings.get().seal_after else { return Ok(()) };
@@ -127,14 +126,14 @@ pub(crate) fn roll_if_due(context: MaintenanceContext<'_>) -> Result<(), Error> 
             *since = None;
             false
         }
-        (Some(start), Some((known, since))) if *known == start => since.elapsed() >= after,
+        (Some(start), Some((noted, since))) if *noted == start => since.elapsed() >= after,
         (Some(start), since) => {
             *since = Some((start, Instant::now()));
             after.is_zero()
         }
     };
     if is_due && space.writer.roll()? {
-        // Rolling shows readers what loaders still wait for.
+        // Rolling makes messages visible for which loaders still wait.
         stream.notify();
     }
     Ok(())

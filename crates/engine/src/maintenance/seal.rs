@@ -1,14 +1,14 @@
-//! Makes segments: of log files that are complete, and of segments that are many and small or hold deleted messages.
+//! Writes segments: from complete log files, and from segments that are many and small or hold deleted messages.
 //!
-//! A segment is written under a temporary name, put on the disk, renamed, and named by the manifest; only then what it was
-//! made from is removed. So whenever the power fails, the old or the new is there, and the manifest says which counts. Neither
-//! readers nor writers wait: readers have open what they read, writers write to a file that is not complete.
+//! A segment is written under a temporary name, synced, renamed, and added to the manifest; only then its sources are removed.
+//! So after a power cut at any moment the old or the new files exist, and the manifest states which are valid. Neither readers
+//! nor writers wait: readers have their files open, writers write to a file that is not complete.
 //!
-//! Whatever is written is proved to be what it was made from before it takes its place ([`crate::maintenance::verify`]).
+//! Every segment is proved to hold the messages of its sources before it replaces them ([`crate::maintenance::verify`]).
 //! Merging copies blocks that are about full and have lost no message; the rows of others are encoded again.
 //!
-//! Of a damaged log file is sealed what can be read; the part notes how many messages could not, and the file is kept
-//! ([`crate::space::quarantine`]). A damaged segment is left as it is: who wants some of its columns may still get them.
+//! Of a damaged log file the readable messages are sealed; the part records how many could not be read, and the file is kept
+//! ([`crate::space::quarantine`]). A damaged segment is left as it is: some of its columns may still be readable.
 
 use crate::error::Error;
 use crate::maintenance::context::MaintenanceContext;
@@ -28,39 +28,39 @@ use tapedb_segment::{
     BlockOptions, Plan, Proof, RowHeader, Rows, SegmentError, SegmentHeader, SegmentWriter, Tier, Written,
 };
 
-/// So many neighbours of about one size are merged into one.
+/// Number of neighbours of similar size that are merged into one.
 const FAN_IN: usize = 8;
 /// Parts are not merged into larger ones than this.
 const MERGED_BYTES_MAX: u64 = 256 << 20;
-/// Parts below this are all of one size.
+/// Parts below this count as equal in size.
 const SMALL_BYTES: u64 = 8 << 20;
 
-/// Seals every message that is in the log, the active file's too; returns how many.
+/// Seals all messages of the log, also those in the active file; returns their number.
 pub(crate) fn seal_all(context: MaintenanceContext<'_>) -> Result<u64, Error> {
     let _maintenance = context.space.hold_maintenance();
-    // Who deletes or renames the stream holds it too: nothing is written to files of another one of the name.
+    // A deletion or a rename of the stream holds it too: nothing is written to files of another stream with the name.
     context.stream.check_not_deleted()?;
     if context.space.writer.roll()? {
-        // Rolling shows readers what loaders still wait for.
+        // Rolling makes messages visible for which loaders still wait.
         context.stream.notify();
     }
-    let (mut pace, sealed) = (Pace::unhurried(), seal_complete(context)?);
+    let (mut pace, sealed) = (Pace::immediate(), seal_complete(context)?);
     while merge_next(context, &mut pace)? {}
     while chill_next(context, &mut pace)? {}
     Ok(sealed)
 }
 
-/// Seals all log files that are complete; returns how many messages they had. The caller holds the space's upkeep.
+/// Seals all complete log files; returns their number of messages. The caller holds the space's maintenance.
 pub(crate) fn seal_complete(context: MaintenanceContext<'_>) -> Result<u64, Error> {
-    let (mut pace, mut sealed) = (Pace::unhurried(), 0);
+    let (mut pace, mut sealed) = (Pace::immediate(), 0);
     while let Some(count) = seal_next(context, &mut pace)? {
         sealed += count;
     }
     context.space.refused.why(context.space.catalog().sealed).map_or(Ok(sealed), Err)
 }
 
-/// Seals the oldest complete log file; returns how many messages it had, `None` if there is no such file, it has been found
-/// that it cannot be sealed, or the work was stopped. The caller holds the space's upkeep.
+/// Seals the oldest complete log file; returns its number of messages, or `None` if there is no such file, it could not be
+/// sealed before, or the work was stopped. The caller holds the space's maintenance.
 pub(crate) fn seal_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<Option<u64>, Error> {
     let catalog = context.space.catalog();
     if context.space.refused.why(catalog.sealed).is_some() {
@@ -68,13 +68,13 @@ pub(crate) fn seal_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) ->
     }
     let files = context.space.log.complete_files();
     let Some(file) = files.iter().find(|file| file.next_sequence > catalog.sealed) else {
-        // What an earlier attempt has sealed and could not remove.
+        // Files that an earlier attempt sealed and could not remove.
         trim(context, catalog.sealed)?;
         return Ok(None);
     };
     pace.backlog(files.len());
     if file.first_sequence > catalog.sealed {
-        // The files before it are not there.
+        // The files before it are missing.
         let (sequences, lost) = (catalog.sealed..file.first_sequence, file.first_sequence - catalog.sealed);
         return commit(context, Part { sequences, lost, content: None }, &[]).map(|_| Some(0));
     }
@@ -101,7 +101,7 @@ fn granules_of(context: MaintenanceContext<'_>, file: &CompleteFile) -> Vec<Gran
     snapshot.iter().filter(|granule| granule.file == file.file).copied().collect()
 }
 
-/// Removes the log files that are sealed, but for damaged ones, which get another name.
+/// Removes the sealed log files, except damaged ones, which are renamed.
 fn trim(context: MaintenanceContext<'_>, sealed: u64) -> Result<(), Error> {
     let space = context.space;
     if space.log.first_sequence() < sealed {
@@ -111,19 +111,19 @@ fn trim(context: MaintenanceContext<'_>, sealed: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Merges the parts that most need it into one; `false`: none does, or the work was stopped. The caller holds the space's
-/// upkeep.
+/// Merges the parts that need it most into one; `false`: none does, or the work was stopped. The caller holds the space's
+/// maintenance.
 pub(crate) fn merge_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
     let catalog = context.space.catalog();
-    let most = merged_max(&context.stream.settings.get(), MERGED_BYTES_MAX);
-    let Some(chosen) = choose(&catalog, most, &context.space.left_alone()) else { return Ok(false) };
+    let limits = merged_max(&context.stream.settings.get(), MERGED_BYTES_MAX);
+    let Some(chosen) = choose(&catalog, limits, &context.space.left_alone()) else { return Ok(false) };
     // They are all of one tier.
     let tier = catalog.parts[chosen.clone()].iter().find_map(|part| tier_of(part)).unwrap_or(Tier::Hot);
-    write_anew(context, &catalog.parts[chosen], tier, pace)
+    replace_parts(context, &catalog.parts[chosen], tier, pace)
 }
 
-/// Writes a segment anew whose messages have become old, smaller and slower to read; `false`: there is none, or the work
-/// was stopped. The caller holds the space's upkeep.
+/// Rewrites a segment whose messages have become old: smaller, and slower to read. `false`: there is none, or the work was
+/// stopped. The caller holds the space's maintenance.
 pub(crate) fn chill_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
     let catalog = context.space.catalog();
     let is_due = |part: &Arc<Part>| {
@@ -134,13 +134,13 @@ pub(crate) fn chill_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -
         })
     };
     match catalog.parts.iter().position(is_due) {
-        Some(index) => write_anew(context, &catalog.parts[index..=index], Tier::Cold, pace),
+        Some(index) => replace_parts(context, &catalog.parts[index..=index], Tier::Cold, pace),
         None => Ok(false),
     }
 }
 
-/// Writes one segment in place of some parts that follow each other; `false`: the work was stopped.
-fn write_anew(
+/// Replaces consecutive parts by one segment; `false`: the work was stopped.
+fn replace_parts(
     context: MaintenanceContext<'_>,
     parts: &[Arc<Part>],
     tier: Tier,
@@ -150,11 +150,11 @@ fn write_anew(
     let sequences = first.sequences.start..last.sequences.end;
     let history = History::of_parts(parts.iter().cloned());
     let lost = parts.iter().map(|part| part.lost).sum();
-    // Blocks of another tier are encoded in another way.
+    // Blocks of another tier have other encodings.
     let copies_blocks = parts.iter().filter_map(|part| tier_of(part)).all(|of| of == tier);
     let work = Work { sequences, tier, lost, leaves_out_damage: false, copies_blocks };
     match write_part(context, history, work, pace) {
-        // Overtaken by a deletion that took one of them whole: there may be others to merge.
+        // A deletion may have emptied one of the parts since: there may be others to merge.
         Ok(Some(part)) => Ok(commit(context, part, parts)? || !has_all(context, parts)),
         Ok(None) => Ok(false),
         Err(error) if error.is_missing_file() && !has_all(context, parts) => Ok(true),
@@ -162,14 +162,14 @@ fn write_anew(
             if is_wrong_content(&error) {
                 report_source(&error);
             }
-            leave_alone(context, parts, &error);
+            exclude(context, parts, &error);
             Ok(true)
         }
         Err(error) => Err(error),
     }
 }
 
-/// Whether the parts count still. Nobody else makes others of them, but a deletion may take one whole.
+/// Whether the parts are still in the catalog. Nothing else replaces them, but a deletion may empty one.
 fn has_all(context: MaintenanceContext<'_>, parts: &[Arc<Part>]) -> bool {
     let catalog = context.space.catalog();
     parts.iter().all(|part| catalog.has(part))
@@ -179,9 +179,9 @@ fn tier_of(part: &Part) -> Option<Tier> {
     part.content.as_ref().map(|content| content.tier)
 }
 
-/// Leaves the parts alone that an error tells of.
-fn leave_alone(context: MaintenanceContext<'_>, parts: &[Arc<Part>], error: &Error) {
-    // A block that cannot be written is of any of them.
+/// Excludes the parts that an error is about from further maintenance.
+fn exclude(context: MaintenanceContext<'_>, parts: &[Arc<Part>], error: &Error) {
+    // A block that cannot be written may be of any of them.
     let first = error.out_of_reach().0.filter(|_| !error.is_unfaithful());
     let named = |part: &&Arc<Part>| first.is_none_or(|first| part.sequences.contains(&first));
     let numbers = |part: &Arc<Part>| part.content.as_ref().map(|content| content.number);
@@ -189,35 +189,34 @@ fn leave_alone(context: MaintenanceContext<'_>, parts: &[Arc<Part>], error: &Err
 }
 
 /// The parts to merge next: one with deletions to carry out, or neighbours of one tier that are many and small, and together
-/// have no more bytes and time than `most`.
-fn choose(catalog: &Catalog, most: (u64, u64), left_alone: &HashSet<u64>) -> Option<Range<usize>> {
+/// are within `limits` of bytes and time.
+fn choose(catalog: &Catalog, limits: (u64, u64), left_alone: &HashSet<u64>) -> Option<Range<usize>> {
     let parts = &catalog.parts;
     let is_left =
         |part: &Part| part.content.as_ref().is_some_and(|content| left_alone.contains(&content.number));
-    let is_touched = |part: &Arc<Part>| {
+    let is_affected = |part: &Arc<Part>| {
         !is_left(part) && catalog.deletions.iter().any(|deletion| part.is_affected_by(deletion))
     };
-    // What is left alone is of no size, and neighbours of nobody.
+    // An excluded part is merged with no neighbour.
     let level = |part: &Part| if is_left(part) { u32::MAX } else { level(part) };
-    if let Some(index) = parts.iter().position(is_touched) {
+    if let Some(index) = parts.iter().position(is_affected) {
         return Some(index..index + 1);
     }
-    // The smallest first: they are the most.
+    // The smallest first: they are the most numerous.
     let mut levels: Vec<u32> = parts.iter().map(|part| level(part)).collect();
     levels.sort_unstable();
     levels.dedup();
     let merged = |levels: &u32| *levels < u32::MAX;
-    levels.into_iter().filter(merged).find_map(|largest| run_of(parts, most, largest, level))
+    levels.into_iter().filter(merged).find_map(|largest| run_of(parts, limits, largest, level))
 }
 
-/// Parts of one level are of about one size; each level's are [`FAN_IN`] times as large as those of the level below.
+/// The size class of a part: each level is [`FAN_IN`] times as large as the one below.
 fn level(part: &Part) -> u32 {
     let bytes = part.content.as_ref().map_or(0, |content| content.bytes);
     (bytes / SMALL_BYTES).checked_ilog(FAN_IN as u64).map_or(0, |level| level + 1)
 }
 
-/// The first [`FAN_IN`] neighbours of one tier that are of this level or below and do not become too large together, or
-/// too long.
+/// The first [`FAN_IN`] neighbours of one tier that are of this level or below and are together within the limits.
 fn run_of(
     parts: &[Arc<Part>],
     (bytes_max, span_max): (u64, u64),
@@ -262,15 +261,15 @@ fn is_of_one_tier(run: &[Arc<Part>]) -> bool {
 struct Work {
     sequences: Range<u64>,
     tier: Tier,
-    /// Messages that are known to be out of reach.
+    /// Messages that are known to be unreadable.
     lost: u64,
-    /// What is found damaged is counted and left out; else it is an error.
+    /// Damaged messages are counted and left out; otherwise they are an error.
     leaves_out_damage: bool,
-    /// Blocks of segments that have all their messages still are taken as they are.
+    /// Blocks of segments that still have all their messages are copied.
     copies_blocks: bool,
 }
 
-/// Writes what is left of a history into a segment that nobody knows yet. `None`: the work was stopped.
+/// Writes the messages of a history into a segment that is not in the manifest yet. `None`: the work was stopped.
 fn write_part(
     context: MaintenanceContext<'_>,
     mut history: History,
@@ -284,14 +283,14 @@ fn write_part(
 /// What was written into a segment.
 pub(crate) struct Filled {
     pub content: Content,
-    /// Messages that are out of reach.
+    /// Messages that could not be read.
     pub lost: u64,
     pub written: Written,
     pub proof: Proof,
 }
 
-/// Writes a segment that nobody knows yet; `fill` says what was written, or `None` if it was stopped. The file is read back
-/// before it gets its name.
+/// Writes a segment that is not in the manifest yet; `fill` returns what was written, or `None` if it was stopped. The file is
+/// read back before it gets its name.
 pub(crate) fn write_segment(
     context: MaintenanceContext<'_>,
     sequences: Range<u64>,
@@ -320,7 +319,7 @@ pub(crate) fn write_segment(
                     context,
                     &path,
                     mismatch,
-                    (1, "It is not written: what it was made from stays, and is not tried again."),
+                    (1, "It is not written: its source stays, and is not tried again."),
                 );
             }
             return unfinished.map(|_| None).map_err(|error| error.on(&draft));
@@ -347,7 +346,7 @@ pub(crate) fn write_segment(
     Ok(Some(Part { sequences, lost, content: Some(Content { number, deleted_before: number, ..content }) }))
 }
 
-/// Writes all messages; what was written, and how many messages are out of reach. `None`: stopped.
+/// Writes all messages; what was written, and how many messages could not be read. `None`: stopped.
 fn fill(
     context: MaintenanceContext<'_>,
     history: &mut History,
@@ -392,7 +391,7 @@ fn fill(
         times = Some((times.map_or(first, |(first, _)| first), last));
         rows += count;
         if rows >= pause_at {
-            if !pace.go_on(context) {
+            if !pace.proceed(context) {
                 return Ok(None);
             }
             pause_at = rows + Pace::ROWS;
@@ -405,18 +404,18 @@ fn fill(
     Ok(Some(Filled { content, lost, written, proof }))
 }
 
-/// How many rows, and the times of the first and of the last.
+/// Number of rows, and the times of the first and the last.
 fn extent(rows: &Rows) -> (u64, i64, i64) {
     let time = |time: Option<&i64>| time.copied().unwrap_or(0);
     (rows.len() as u64, time(rows.times().first()), time(rows.times().last()))
 }
 
-/// Lets the manifest name a part; what it takes the place of is removed. `false`: it has been overtaken, and is removed.
+/// Adds a part to the manifest, and removes what it replaces. `false`: its sources have changed, and it is removed.
 fn commit(context: MaintenanceContext<'_>, part: Part, made_from: &[Arc<Part>]) -> Result<bool, Error> {
     commit_with(context, part, |catalog, part| catalog.with_merged(part, made_from))
 }
 
-/// [`commit`], where the change is another.
+/// [`commit`] with another change of the catalog.
 pub(crate) fn commit_with(
     context: MaintenanceContext<'_>,
     part: Part,
@@ -428,7 +427,7 @@ pub(crate) fn commit_with(
         context.stream.check_not_deleted().ok()?;
         change(catalog, part)
     });
-    // A manifest that could not be put on the disk for sure may yet be the one that is found there.
+    // A manifest whose sync failed may nevertheless be on the disk.
     let is_named =
         *committed.as_ref().unwrap_or(&false) || committed.is_err() && context.space.is_named(number);
     if !is_named && let Some(path) = path {
@@ -437,14 +436,14 @@ pub(crate) fn commit_with(
     committed
 }
 
-/// Writes a file from front to back.
+/// Writes a file sequentially.
 pub(crate) struct Out {
     file: Arc<dyn StorageFile>,
     at: u64,
 }
 
 impl Out {
-    /// Begins at the front.
+    /// Begins at offset 0.
     pub fn new(file: Arc<dyn StorageFile>) -> Self {
         Self { file, at: 0 }
     }
@@ -468,7 +467,7 @@ impl Write for Out {
     }
 }
 
-/// Reading what is to be sealed failed, or writing it did.
+/// A failure to read the messages to be sealed, or to write them.
 pub(crate) enum FillError {
     Read(Error),
     Write(SegmentError),

@@ -1,5 +1,5 @@
-//! The thread that looks after files while a database is open for writing: it purges what is old, seals log files that are
-//! complete or old enough, merges segments, and compresses old ones once more.
+//! The maintenance thread of a database that is open for writing: it purges old messages, seals log files that are complete or
+//! old enough, merges segments, and compresses old ones again.
 
 use crate::error::Error;
 use crate::maintenance::context::MaintenanceContext;
@@ -13,13 +13,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Without being woken it looks around this often.
+/// Interval between two rounds.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// After a failure it waits, so that a full disk is not tried all the time.
+/// Pause after a failure, so that a full disk is not tried all the time.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// Upkeep of a database. Everybody who uses the database holds it; with the last of them the thread ends, in the middle of
-/// its work if need be.
+/// Maintenance of a database. Every user of the database holds it; when the last one drops it the thread ends, if necessary in
+/// the middle of its work.
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
@@ -29,15 +29,15 @@ pub(crate) struct Maintenance {
 #[derive(Debug, Default)]
 struct Shared {
     streams: Mutex<Vec<(Weak<StreamReader>, Weak<StreamWriter>)>>,
-    woken: Condvar,
+    wake: Condvar,
     stop: AtomicBool,
 }
 
 impl Maintenance {
-    /// Looks after a stream from now on.
-    pub fn take(&self, stream: &Arc<StreamReader>, writer: &Arc<StreamWriter>) {
+    /// Adds a stream.
+    pub fn add(&self, stream: &Arc<StreamReader>, writer: &Arc<StreamWriter>) {
         let mut streams = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        // Not after one of an older schema any more: it would give what it merges that schema.
+        // Without handles that have an older schema: they would write segments with that schema.
         streams.retain(|(other, _)| other.upgrade().is_some_and(|other| !other.is_outdated()));
         streams.push((Arc::downgrade(stream), Arc::downgrade(writer)));
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,7 +53,7 @@ impl Maintenance {
 impl Drop for Maintenance {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        self.shared.woken.notify_all();
+        self.shared.wake.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = thread.join();
@@ -64,34 +64,35 @@ impl Drop for Maintenance {
 impl Shared {
     fn run(&self) {
         while !self.stop.load(Ordering::SeqCst) {
-            let wait = if self.look_after_all() { INTERVAL } else { AFTER_FAILURE };
+            let wait = if self.run_round() { INTERVAL } else { AFTER_FAILURE };
             let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.stop.load(Ordering::SeqCst) {
-                let _ = self.woken.wait_timeout(streams, wait).unwrap_or_else(PoisonError::into_inner);
+                let _ = self.wake.wait_timeout(streams, wait).unwrap_or_else(PoisonError::into_inner);
             }
         }
     }
 
-    /// Does what there is to do; whether all went well.
-    fn look_after_all(&self) -> bool {
+    /// Does all work that is due; whether it succeeded.
+    fn run_round(&self) -> bool {
         let streams = {
             let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
             streams.retain(|(stream, _)| stream.strong_count() > 0);
             streams.clone()
         };
-        let mut is_well = true;
+        let mut is_ok_so_far = true;
         for (stream, writer) in &streams {
-            // Held one at a time, so that a stream that nobody uses any more is let go of soon.
+            // One at a time, so that a stream without other users is released soon.
             let (Some(stream), Some(writer)) = (stream.upgrade(), writer.upgrade()) else { continue };
             for space in &writer.spaces {
-                is_well &= self.look_after(MaintenanceContext { stream: &stream, writer: &writer, space });
+                is_ok_so_far &=
+                    self.run_space(MaintenanceContext { stream: &stream, writer: &writer, space });
             }
         }
-        is_well
+        is_ok_so_far
     }
 
-    /// Does what there is to do in one space; whether it went well.
-    fn look_after(&self, context: MaintenanceContext<'_>) -> bool {
+    /// Does all work that is due in one space; whether it succeeded.
+    fn run_space(&self, context: MaintenanceContext<'_>) -> bool {
         let mut pace = Pace::in_background(&self.stop);
         loop {
             if self.stop.load(Ordering::SeqCst) || context.stream.is_deleted() {
@@ -107,14 +108,14 @@ impl Shared {
     }
 }
 
-/// One piece of work in a space; `false`: there is none.
+/// Does one piece of work in a space; `false`: there is none.
 fn work(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<bool, Error> {
     context.writer.check_lock()?;
     if context.space.number == 0 {
         retire(context.stream, context.writer)?;
     }
     let _maintenance = context.space.hold_maintenance();
-    // Looked at while upkeep is held, which whoever changes the schema, deletes the stream or renames it stops first.
+    // Checked while maintenance is held: a change of the schema, a deletion and a rename of the stream stop it first.
     if context.stream.is_outdated() || context.stream.is_deleted() {
         return Ok(false);
     }

@@ -1,12 +1,12 @@
-//! What is done about blocks that do not come back as they were made.
+//! Handling of blocks that are not decoded to the rows from which they were encoded.
 //!
-//! The writer of segments decodes each block again before it writes it and compares it with its messages; one that comes back
-//! otherwise is written in a plain encoding. Blocks that are read to be merged or written again are compared with the checksum of
-//! their content, whole, before deleted messages are left out; merging copies those that are about full. Here a mismatch is counted, a dump is kept for a report, and the
-//! process's log tells of it; and a finished file is read back.
+//! The writer of segments decodes each block before it writes it and compares it with its messages; a block that differs is
+//! written in a plain encoding. Blocks that are read to be merged or rewritten are compared with the checksum of their content,
+//! whole, before deleted messages are left out; merging copies those that are about full. This module counts a mismatch, stores a
+//! dump for a report, and logs it; and it reads a finished file back.
 //!
-//! Always true: what does not come back takes the place of nothing. A log file whose messages cannot be sealed stays, and so
-//! does every segment that a faulty one was to replace.
+//! Always true: a block that is decoded wrongly replaces nothing. A log file whose messages cannot be sealed stays, and so does
+//! every segment that a faulty one was to replace.
 
 use crate::error::{Error, SegmentFailure};
 use crate::maintenance::context::MaintenanceContext;
@@ -18,21 +18,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tapedb_log::StorageFile;
 use tapedb_segment::{Mismatch, Proof, Segment, SegmentError};
 
-/// A space keeps so many dumps; later mismatches are counted and logged without one.
+/// Maximum number of dumps of a space; later mismatches are counted and logged without one.
 pub(crate) const DUMPS_MAX: usize = 4;
-/// Behind the name of the segment that was being written.
+/// Extension of a dump, after the name of the segment that was being written.
 pub(crate) const DUMP_EXTENSION: &str = "mismatch";
 
 static MISMATCHES: AtomicU64 = AtomicU64::new(0);
 
-/// Blocks that did not come back as they were made when they were sealed, merged, compressed or rewritten, since the process
-/// began, of all databases. Nothing is lost by them, but each is a defect of TapeDB or of the machine's memory: please report it.
+/// Blocks that were not decoded to the rows from which they were encoded when they were sealed, merged, compressed or rewritten,
+/// since the process began, of all databases. No message is lost, but each is a defect of TapeDB or of the machine's memory:
+/// please report it.
 pub fn seal_mismatches() -> u64 {
     MISMATCHES.load(Ordering::Relaxed)
 }
 
-/// Counts a block that was written plainly, or not at all, and keeps what a report needs. `of`: how many there were in the
-/// file; `segment`: the file, under the name that it is to get.
+/// Counts a block that was written in a plain encoding, or not at all, and stores a dump for a report. `of`: the number of such
+/// blocks in the file; `segment`: the file, under its final name.
 pub(crate) fn report(
     context: MaintenanceContext<'_>,
     segment: &Path,
@@ -40,28 +41,28 @@ pub(crate) fn report(
     (of, became): (u64, &str),
 ) {
     MISMATCHES.fetch_add(of, Ordering::Relaxed);
-    let dump = keep_dump(context, segment, mismatch);
+    let dump = store_dump(context, segment, mismatch);
     let (path, space) = (context.stream.directory.display(), context.space.number);
     tracing::error!(
-        "{path}, space {space}: {of} blocks did not come back as they were encoded: {mismatch}. {became} {dump}"
+        "{path}, space {space}: {of} blocks were not decoded to the rows that were encoded: {mismatch}. {became} {dump}"
     );
 }
 
-/// Counts a segment that cannot be written anew, for one of its blocks is not decoded to what it was made from.
+/// Counts a segment that cannot be rewritten because one of its blocks is not decoded to the rows from which it was encoded.
 pub(crate) fn report_source(error: &Error) {
     MISMATCHES.fetch_add(1, Ordering::Relaxed);
     tracing::error!(
-        "a segment is left as it is, and not merged or compressed, for it is not decoded to what it was made from: {error}; \
-         please report this, and run `tapedb check --thorough`"
+        "a segment is left as it is, and not merged or compressed, because it is not decoded to the rows that were encoded: \
+         {error}; please report this, and run `tapedb check --thorough`"
     );
 }
 
-/// Keeps a dump beside the segments; says where.
-fn keep_dump(context: MaintenanceContext<'_>, segment: &Path, mismatch: &Mismatch) -> String {
+/// Stores a dump in the directory of the segments; returns a sentence that names it.
+fn store_dump(context: MaintenanceContext<'_>, segment: &Path, mismatch: &Mismatch) -> String {
     match write_dump(context, segment, mismatch) {
         Ok(Some(path)) => format!("Please report this with {}, which has these messages.", path.display()),
-        Ok(None) => format!("Please report this; {DUMPS_MAX} dumps are kept already, and no more."),
-        Err(error) => format!("Please report this; no dump could be kept: {error}."),
+        Ok(None) => format!("Please report this; there are {DUMPS_MAX} dumps already, which is the limit."),
+        Err(error) => format!("Please report this; no dump could be written: {error}."),
     }
 }
 
@@ -88,17 +89,17 @@ pub(crate) fn is_dump(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == DUMP_EXTENSION)
 }
 
-/// Reads a finished file back and compares it with what was proved of it before it was written. That costs a read of bytes that
-/// the system still has in memory, and their checksums; what was decoded before is not decoded again, for the bytes are the same.
+/// Reads a finished file back and compares it with the proof from before it was written. That costs a read of bytes that the
+/// system still has in memory, and their checksums; nothing is decoded again, for the bytes are the same.
 ///
 /// # Errors
-/// [`Error::Io`]: the file does not have what was written.
+/// [`Error::Io`]: the file does not hold what was written.
 pub(crate) fn confirm(file: &Arc<dyn StorageFile>, draft: &Path, proof: &Proof) -> Result<(), Error> {
     let segment = Segment::open(SegmentFile(file.clone()));
     segment.and_then(|segment| proof.confirm(&segment)).map_err(|error| {
         MISMATCHES.fetch_add(1, Ordering::Relaxed);
         let path = draft.display();
-        tracing::error!("{path} is read back otherwise than it was written, and thrown away: {error}");
+        tracing::error!("{path} differs from what was written when it is read back, and is removed: {error}");
         match error {
             SegmentError::Io { source, .. } => Error::io("read back", draft)(source),
             error => Error::io("read back", draft)(io::Error::other(error.to_string())),
@@ -106,7 +107,7 @@ pub(crate) fn confirm(file: &Arc<dyn StorageFile>, draft: &Path, proof: &Proof) 
     })
 }
 
-/// Whether an error tells of a block that is not decoded to what it was made from.
+/// Whether an error is about a block that is not decoded to the rows from which it was encoded.
 pub(crate) fn is_wrong_content(error: &Error) -> bool {
     use tapedb_segment::Flaw;
     let Error::Segment(failure) = error else { return false };
@@ -124,7 +125,7 @@ mod tests {
     use tapedb_segment::{BlockOptions, Plan, RowHeader, SegmentWriter, Tier};
 
     #[test]
-    fn a_file_that_is_read_back_otherwise_gets_no_name() {
+    fn a_file_that_differs_when_read_back_gets_no_name() {
         let storage = Arc::new(MemoryStorage::new());
         let db = Database::open_on(storage, "db", Access::WriteWithoutMaintenance).unwrap();
         let schema = "message M { text: string }".parse().unwrap();

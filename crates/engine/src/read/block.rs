@@ -1,4 +1,4 @@
-//! A piece of a stream in memory: batches of the log or a block of a segment, and the row among its rows that comes next.
+//! Rows of a stream in memory: batches of the log or a block of a segment, and a current row among them.
 
 use crate::error::Error;
 use crate::read::filter::Filter;
@@ -13,23 +13,23 @@ use tapedb_codec::evolve::Evolution;
 use tapedb_log::{Damage, Reason, Span};
 use tapedb_segment as segment;
 
-/// Place of a message in a stream's history: its time, then its sequence number.
+/// Key of a message in a stream's history: its time, then its sequence number.
 pub(crate) type Key = (i64, u64);
 
-/// In which order rows are given.
+/// The order in which rows are returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// As they arrived.
+    /// In order of arrival.
     Arrival,
-    /// By time, equal times as they arrived.
+    /// By time, equal times in order of arrival.
     Time,
     /// By time backwards, equal times in reverse of arrival.
     TimeReversed,
 }
 
 impl Order {
-    /// Keys in this order: what comes first has the smallest rank. Backwards, the complement turns the order of each part
-    /// around.
+    /// The rank of a key in this order: the first row has the smallest rank. Backwards, the complement reverses the order of
+    /// both parts of a key.
     #[inline]
     pub fn rank(self, key: Key) -> Key {
         match self {
@@ -40,17 +40,17 @@ impl Order {
     }
 }
 
-/// No row comes behind this rank.
+/// The largest rank.
 pub(crate) const LAST: Key = (i64::MAX, u64::MAX);
 
-/// Which rows of what is loaded are wanted at all, whatever the filter says.
+/// Which loaded rows are wanted, apart from the filter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bounds {
-    /// Only rows after this place, in the order of reading.
+    /// Only rows after this key, in the order of reading.
     pub after: Option<Key>,
     /// Only rows with sequence numbers below this.
     pub end: u64,
-    /// Deletions that reach into the piece.
+    /// Deletions that may cover rows.
     pub deletions: Vec<Arc<Deletion>>,
 }
 
@@ -61,7 +61,7 @@ impl Bounds {
             && !self.deletions.iter().any(|deletion| deletion.covers(time, sequence, symbol))
     }
 
-    /// Whether rows of such keys may be refused.
+    /// Whether rows with such keys may be unwanted.
     pub fn cut(&self, order: Order, first: Key, sequence_max: u64) -> bool {
         sequence_max >= self.end
             || self.after.is_some_and(|after| order.rank(first) <= order.rank(after))
@@ -69,9 +69,9 @@ impl Bounds {
     }
 }
 
-/// What the rows of the current run are.
+/// Where the rows of the current run are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum RowsIn {
     /// `rows`, of one batch.
     Batch,
     /// `columns`, of a block of a segment.
@@ -80,11 +80,11 @@ enum Held {
     Gathered,
 }
 
-/// Batches or a block of a segment in memory. Reused: loading the next ones keeps the memory.
+/// Batches or a block of a segment in memory. Reused: loading the next ones reuses the memory.
 ///
-/// Rows come in runs: those of a batch, or of a block of a segment, or all rows of batches that had to be sorted. Always
-/// true: `batches` are whole and checked; those before `batch` have been begun; of the current run, `row` was given last,
-/// and what is at `next` and behind it has not been given.
+/// Rows form runs: those of a batch, or of a block of a segment, or all rows of batches that had to be sorted. Always
+/// true: `batches` are whole and checked; those before `batch` have been begun; of the current run, `row` was returned last,
+/// and the rows from index `next` on have not been returned.
 #[derive(Debug)]
 pub(crate) struct Block {
     order: Order,
@@ -93,22 +93,22 @@ pub(crate) struct Block {
     bytes: Vec<u8>,
     batches: Vec<BatchAt>,
     batch: usize,
-    /// Log file and offset the bytes come from, for errors.
-    place: (u64, u64),
-    held: Held,
+    /// Log file and offset of the bytes, for errors.
+    origin: (u64, u64),
+    rows_in: RowsIn,
     rows: Rows,
     /// First byte and first sequence number of the batch in `rows`.
     base: (u32, u64),
     columns: segment::Rows,
     gathered: Vec<Gathered>,
     row: usize,
-    /// Rows of the run in the order in which they are given, if that is not simply from the first to the last.
+    /// Rows of the run in the order in which they are returned, if that is not from the first to the last.
     picks: Option<Vec<u32>>,
     spare_picks: Vec<u32>,
     /// Index into the run, or into its picks.
     next: usize,
     stop: usize,
-    /// What is before this index follows plainly: each row is before `limit`.
+    /// Rows before this index are plain steps: each rank is below `limit`.
     plain_stop: usize,
     limit: Key,
 }
@@ -120,14 +120,14 @@ struct BatchAt {
     header: BatchHeader,
 }
 
-/// A row taken out of its batch, to be sorted.
+/// A row copied out of its batch, to be sorted.
 #[derive(Debug, Clone, Copy)]
 struct Gathered {
     time: i64,
     sequence: u64,
     symbol: u32,
     type_id: u16,
-    /// Where the body is in the block's bytes.
+    /// Start and end of the body in the block's bytes.
     body: (u32, u32),
 }
 
@@ -139,8 +139,8 @@ impl Block {
             bytes: Vec::new(),
             batches: Vec::new(),
             batch: 0,
-            place: (0, 0),
-            held: Held::Batch,
+            origin: (0, 0),
+            rows_in: RowsIn::Batch,
             rows: Rows::default(),
             base: (0, 0),
             columns: segment::Rows::new(),
@@ -158,80 +158,80 @@ impl Block {
     /// Time of the current row.
     #[inline]
     pub fn time(&self) -> i64 {
-        match self.held {
-            Held::Batch => self.rows.times()[self.row],
-            Held::Columns => self.columns.times()[self.row],
-            Held::Gathered => self.gathered[self.row].time,
+        match self.rows_in {
+            RowsIn::Batch => self.rows.times()[self.row],
+            RowsIn::Columns => self.columns.times()[self.row],
+            RowsIn::Gathered => self.gathered[self.row].time,
         }
     }
 
     /// Sequence number of the current row.
     #[inline]
     pub fn sequence(&self) -> u64 {
-        match self.held {
-            Held::Batch => self.base.1 + self.row as u64,
-            Held::Columns => self.columns.sequence(self.row),
-            Held::Gathered => self.gathered[self.row].sequence,
+        match self.rows_in {
+            RowsIn::Batch => self.base.1 + self.row as u64,
+            RowsIn::Columns => self.columns.sequence(self.row),
+            RowsIn::Gathered => self.gathered[self.row].sequence,
         }
     }
 
     /// Symbol of the current row.
     #[inline]
     pub fn symbol(&self) -> u32 {
-        match self.held {
-            Held::Batch => self.rows.symbols()[self.row],
-            Held::Columns => self.columns.lane(self.row).1,
-            Held::Gathered => self.gathered[self.row].symbol,
+        match self.rows_in {
+            RowsIn::Batch => self.rows.symbols()[self.row],
+            RowsIn::Columns => self.columns.lane(self.row).1,
+            RowsIn::Gathered => self.gathered[self.row].symbol,
         }
     }
 
     /// Type of the current row.
     #[inline]
     pub fn type_id(&self) -> u16 {
-        match self.held {
-            Held::Batch => self.rows.types()[self.row],
-            Held::Columns => self.columns.lane(self.row).0,
-            Held::Gathered => self.gathered[self.row].type_id,
+        match self.rows_in {
+            RowsIn::Batch => self.rows.types()[self.row],
+            RowsIn::Columns => self.columns.lane(self.row).0,
+            RowsIn::Gathered => self.gathered[self.row].type_id,
         }
     }
 
     /// Body of the current row.
     #[inline]
     pub fn body(&self) -> &[u8] {
-        match self.held {
-            Held::Columns => self.columns.body(self.row),
+        match self.rows_in {
+            RowsIn::Columns => self.columns.body(self.row),
             _ => self.body_in_bytes(),
         }
     }
 
     fn body_in_bytes(&self) -> &[u8] {
-        match self.held {
-            Held::Columns => &[],
-            Held::Batch => {
+        match self.rows_in {
+            RowsIn::Columns => &[],
+            RowsIn::Batch => {
                 let body = self.rows.body(self.row);
                 let start = self.base.0 as usize;
                 &self.bytes[start + body.start..start + body.end]
             }
-            Held::Gathered => {
+            RowsIn::Gathered => {
                 let (start, end) = self.gathered[self.row].body;
                 &self.bytes[start as usize..end as usize]
             }
         }
     }
 
-    /// Place of the current row.
+    /// Key of the current row.
     #[inline]
     pub fn key(&self) -> Key {
         (self.time(), self.sequence())
     }
 
-    /// Place of the current row among those of other blocks.
+    /// Rank of the current row among those of other blocks.
     #[inline]
     pub fn rank(&self) -> Key {
         self.order.rank(self.key())
     }
 
-    /// From now on rows at this rank or behind it are no plain steps, nor is any behind the next `rows`. How many are.
+    /// Limits plain steps to ranks below `limit` and to the next `rows`. Returns how many plain steps there are.
     pub fn set_limit(&mut self, limit: Key, rows: usize) -> usize {
         self.limit = limit;
         self.find_plain_stop();
@@ -249,7 +249,7 @@ impl Block {
         &mut self.columns
     }
 
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     pub fn memory(&self) -> usize {
         let batch_row = 24;
         self.bytes.capacity()
@@ -264,13 +264,13 @@ impl Block {
         self.order
     }
 
-    /// Lets go of all rows and of the memory.
-    pub fn forget(&mut self) {
+    /// Removes all rows and frees the memory.
+    pub fn free(&mut self) {
         *self = Self { limit: self.limit, ..Self::new(self.order) };
     }
 
-    /// Takes the next rows of another block of the same order, about `bytes` of them. Returns the place of the last one if
-    /// there are more.
+    /// Copies the next rows of another block of the same order, about `bytes` of them. Returns the key of the last one if there
+    /// are more.
     pub fn take_slice(
         &mut self,
         from: &mut Self,
@@ -279,7 +279,7 @@ impl Block {
         errors: &mut VecDeque<Error>,
     ) -> Option<Key> {
         self.clear(Bounds::default());
-        self.held = Held::Gathered;
+        self.rows_in = RowsIn::Gathered;
         self.gathered.clear();
         self.bytes.clear();
         let mut more = None;
@@ -306,17 +306,17 @@ impl Block {
         more
     }
 
-    /// Room for a slice whose rows are as long as its first one: vectors that double would hold up to twice as much.
+    /// Allocates a slice whose rows are as long as its first one: vectors that double would take up to twice as much.
     fn reserve_slice(&mut self, bytes: usize, body_bytes: usize) {
         let rows = (bytes / (body_bytes + size_of::<Gathered>())).max(1);
         self.gathered.reserve_exact(rows);
         self.bytes.reserve_exact(rows * body_bytes);
     }
 
-    /// Stands on one row, which is not part of anything.
-    pub fn stand_on(&mut self, (time, sequence): Key, symbol: u32, type_id: u16, body: &[u8]) {
+    /// Holds one row alone, and makes it the current one.
+    pub fn set_row(&mut self, (time, sequence): Key, symbol: u32, type_id: u16, body: &[u8]) {
         self.clear(Bounds::default());
-        self.held = Held::Gathered;
+        self.rows_in = RowsIn::Gathered;
         self.bytes.clear();
         self.bytes.extend_from_slice(body);
         let body = (0, body.len() as u32);
@@ -325,10 +325,10 @@ impl Block {
         self.row = 0;
     }
 
-    /// Lets go of all rows; the memory stays.
+    /// Removes all rows; the memory stays.
     pub fn empty(&mut self) {
         self.clear(Bounds::default());
-        self.held = Held::Columns;
+        self.rows_in = RowsIn::Columns;
     }
 
     fn clear(&mut self, bounds: Bounds) {
@@ -344,7 +344,7 @@ impl Block {
         }
     }
 
-    /// Takes the batches of `span` whose bytes have been read. What is damaged goes to `errors`, the rest stays.
+    /// Loads the batches of `span`, whose bytes have been read. Damage is added to `errors`, and other batches are loaded.
     /// `in_order`: the rows arrived in the order in which they are wanted.
     pub fn load(
         &mut self,
@@ -355,7 +355,7 @@ impl Block {
         errors: &mut VecDeque<Error>,
     ) {
         self.clear(bounds);
-        self.place = (span.file, span.offset);
+        self.origin = (span.file, span.offset);
         for batch in context.space.log.batches(span, &self.bytes) {
             match batch {
                 Ok(batch) => {
@@ -371,14 +371,14 @@ impl Block {
             self.translate(context, errors);
         }
         if context.stream.is_untrusted() {
-            self.leave_out_wrong(context, errors);
+            self.remove_wrong(context, errors);
         }
         if !in_order && self.order != Order::Arrival {
             self.gather((filter, context), errors);
         }
     }
 
-    /// Makes batches of the stream's version of its schema out of those of others.
+    /// Converts batches of other versions of the schema into the stream's version.
     #[cold]
     fn translate(&mut self, context: ReadContext<'_>, errors: &mut VecDeque<Error>) {
         let (bytes, batches) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.batches));
@@ -398,9 +398,9 @@ impl Block {
         }
     }
 
-    /// Lets go of batches with messages that are not of the schema.
+    /// Removes batches with messages that do not match the schema.
     #[cold]
-    fn leave_out_wrong(&mut self, context: ReadContext<'_>, errors: &mut VecDeque<Error>) {
+    fn remove_wrong(&mut self, context: ReadContext<'_>, errors: &mut VecDeque<Error>) {
         let Self { bytes, batches, rows, .. } = self;
         batches.retain(|BatchAt { start, end, header }| {
             let batch = &bytes[*start as usize..*end as usize];
@@ -411,10 +411,10 @@ impl Block {
     /// Checks the rows of a block of a segment, which have been loaded.
     ///
     /// # Errors
-    /// The first that is not of the schema.
+    /// For the first row that does not match the schema.
     #[cold]
     pub fn check_rows(&self, context: ReadContext<'_>) -> Result<(), Error> {
-        if self.held == Held::Columns {
+        if self.rows_in == RowsIn::Columns {
             let count = self.columns.len();
             let mut rows = 0..count;
             return rows.try_for_each(|row| {
@@ -429,8 +429,8 @@ impl Block {
         })
     }
 
-    /// [`Block::load_columns`], where the rows are of another version of the schema, and their types have not been
-    /// looked at: `evolution` makes them rows of the stream's.
+    /// [`Block::load_columns`] for rows of another version of the schema that were not filtered by type: `evolution` converts
+    /// them into the stream's version.
     #[cold]
     pub fn load_converted(
         &mut self,
@@ -440,7 +440,7 @@ impl Block {
         errors: &mut VecDeque<Error>,
     ) {
         self.clear(bounds);
-        self.held = Held::Gathered;
+        self.rows_in = RowsIn::Gathered;
         self.gathered.clear();
         self.bytes.clear();
         for row in 0..self.columns.len() {
@@ -458,39 +458,39 @@ impl Block {
         self.begin_run(self.gathered.len(), true);
     }
 
-    /// Takes the rows that [`Block::columns_mut`] has been filled with: they are what the filter wants, in time order, and
-    /// none has a larger sequence number.
+    /// Loads the rows that [`Block::columns_mut`] has been filled with: they are what the filter wants, in time order, and
+    /// no sequence number is above `sequence_max`.
     pub fn load_columns(&mut self, bounds: Bounds, sequence_max: u64) {
         self.clear(bounds);
-        self.held = Held::Columns;
+        self.rows_in = RowsIn::Columns;
         let count = self.columns.len();
         let is_cut = count > 0 && {
             let first = if self.order == Order::TimeReversed { count - 1 } else { 0 };
             let first = (self.columns.times()[first], self.columns.sequence(first));
-            // In order of arrival nobody knows which row comes first.
+            // In order of arrival the first row is unknown here.
             let is_after = self.order == Order::Arrival && self.bounds.after.is_some();
             is_after || self.bounds.cut(self.order, first, sequence_max)
         };
         self.begin_run(count, is_cut);
     }
 
-    /// Stands before the first of the run's rows. `sift`: not all are wanted.
+    /// Begins a run, before its first row. `sift`: not all rows are wanted.
     fn begin_run(&mut self, count: usize, sift: bool) {
         (self.next, self.stop) = (0, count);
         self.drop_picks();
-        let is_given_as_it_lies = match (self.order, self.held) {
+        let is_in_stored_order = match (self.order, self.rows_in) {
             (Order::TimeReversed, _) => false,
-            (Order::Arrival, Held::Columns) => self.columns.is_in_order_of_arrival(),
-            (Order::Arrival, Held::Gathered) => false,
+            (Order::Arrival, RowsIn::Columns) => self.columns.is_in_order_of_arrival(),
+            (Order::Arrival, RowsIn::Gathered) => false,
             _ => true,
         };
-        if sift || !is_given_as_it_lies {
+        if sift || !is_in_stored_order {
             self.pick(count, sift);
         }
         self.find_plain_stop();
     }
 
-    /// Notes the wanted rows of the run in the order in which they are given.
+    /// Lists the wanted rows of the run in the order in which they are returned.
     fn pick(&mut self, count: usize, sift: bool) {
         let mut picks = std::mem::take(&mut self.spare_picks);
         picks.clear();
@@ -502,10 +502,10 @@ impl Block {
         self.bounds = bounds;
         match self.order {
             Order::TimeReversed => picks.reverse(),
-            Order::Arrival => match self.held {
-                Held::Columns => picks.sort_unstable_by_key(|row| self.columns.sequence(*row as usize)),
-                Held::Gathered => picks.sort_unstable_by_key(|row| self.gathered[*row as usize].sequence),
-                Held::Batch => {}
+            Order::Arrival => match self.rows_in {
+                RowsIn::Columns => picks.sort_unstable_by_key(|row| self.columns.sequence(*row as usize)),
+                RowsIn::Gathered => picks.sort_unstable_by_key(|row| self.gathered[*row as usize].sequence),
+                RowsIn::Batch => {}
             },
             _ => {}
         }
@@ -521,14 +521,14 @@ impl Block {
 
     fn rank_at(&self, index: usize) -> Key {
         let row = self.row_at(index);
-        self.order.rank(match self.held {
-            Held::Batch => (self.rows.times()[row], self.base.1 + row as u64),
-            Held::Columns => (self.columns.times()[row], self.columns.sequence(row)),
-            Held::Gathered => (self.gathered[row].time, self.gathered[row].sequence),
+        self.order.rank(match self.rows_in {
+            RowsIn::Batch => (self.rows.times()[row], self.base.1 + row as u64),
+            RowsIn::Columns => (self.columns.times()[row], self.columns.sequence(row)),
+            RowsIn::Gathered => (self.gathered[row].time, self.gathered[row].sequence),
         })
     }
 
-    /// Finds how far rows follow plainly: by galloping, for where streams alternate it is not far.
+    /// Finds the end of the plain steps: with growing steps, for where streams alternate it is near.
     fn find_plain_stop(&mut self) {
         self.plain_stop = 0;
         if self.next >= self.stop || self.rank_at(self.next) >= self.limit {
@@ -551,7 +551,7 @@ impl Block {
         self.plain_stop = low + 1;
     }
 
-    /// Moves to the next row if that is a plain step: what most calls come to. `false`: it takes [`Block::advance`] to say.
+    /// Moves to the next row if that is a plain step, as most are. `false`: [`Block::advance`] decides.
     #[inline]
     pub fn advance_plainly(&mut self) -> bool {
         if self.next >= self.plain_stop {
@@ -562,9 +562,9 @@ impl Block {
         true
     }
 
-    /// The rows of a block of a segment, if the first of them has just been given and all others follow it plainly.
+    /// The rows of a block of a segment, if the first of them has just been returned and all others are plain steps.
     pub fn whole_columns(&self) -> Option<&segment::Rows> {
-        let is_whole = self.held == Held::Columns
+        let is_whole = self.rows_in == RowsIn::Columns
             && self.picks.is_none()
             && self.next == 1
             && self.stop == self.columns.len()
@@ -572,13 +572,13 @@ impl Block {
         is_whole.then_some(&self.columns)
     }
 
-    /// Stands on the last row of the run.
+    /// Moves to the last row of the run.
     pub fn advance_to_last(&mut self) {
         self.row = self.row_at(self.stop - 1);
         self.next = self.stop;
     }
 
-    /// From now on no step is plain, until other rows are loaded.
+    /// No step is plain from now on, until other rows are loaded.
     pub fn stop_plain_steps(&mut self) {
         self.plain_stop = 0;
     }
@@ -623,7 +623,7 @@ impl Block {
                 errors.push_back(self.damaged(&at, error, context));
                 continue;
             }
-            self.held = Held::Batch;
+            self.rows_in = RowsIn::Batch;
             self.base = (at.start, at.header.first_sequence);
             self.begin_batch(&at.header, filter, context);
             return true;
@@ -643,7 +643,7 @@ impl Block {
         }
     }
 
-    /// Keeps of the run's rows those that the filter wants.
+    /// Reduces the run to the rows that the filter wants.
     fn sift(&mut self, filter: &mut Filter, context: ReadContext<'_>) {
         let rows = &self.rows;
         let mut wants = |row: &u32| {
@@ -670,7 +670,7 @@ impl Block {
     /// The error for a batch whose checksums are right but whose columns are not.
     #[cold]
     fn damaged(&self, at: &BatchAt, error: BatchError, context: ReadContext<'_>) -> Error {
-        let (file, offset) = self.place;
+        let (file, offset) = self.origin;
         let damage = Damage {
             file,
             offset: offset + u64::from(at.start),
@@ -685,7 +685,7 @@ impl Block {
     /// Makes one run, in order, of all wanted rows of all batches.
     fn gather(&mut self, (filter, context): (&mut Filter, ReadContext<'_>), errors: &mut VecDeque<Error>) {
         let order = std::mem::replace(&mut self.order, Order::Arrival);
-        // A place is told by time, not by arrival: rows are compared with it when they are gathered.
+        // `after` is a key in time order, not in order of arrival: rows are compared with it when they are gathered.
         let after = self.bounds.after.take();
         let mut gathered = std::mem::take(&mut self.gathered);
         gathered.clear();
@@ -696,7 +696,7 @@ impl Block {
         }
         self.order = order;
         gathered.sort_unstable_by_key(|row| order.rank((row.time, row.sequence)));
-        (self.gathered, self.held) = (gathered, Held::Gathered);
+        (self.gathered, self.rows_in) = (gathered, RowsIn::Gathered);
         self.drop_picks();
         (self.next, self.stop) = (0, self.gathered.len());
         self.find_plain_stop();

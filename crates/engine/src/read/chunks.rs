@@ -1,11 +1,10 @@
-//! Chunks of columns, out of segments and logs.
+//! Chunks of columns, from segments and logs.
 //!
-//! A block of a segment that is wanted whole becomes a chunk without becoming rows. Of all else, which is blocks that times
-//! or deletions cut and what is still in the log, the wanted rows are packed into a block of their own, whose columns are
-//! read like any other's.
+//! A block of a segment that is wanted whole becomes a chunk without becoming rows. Wanted rows of everything else (blocks cut
+//! by times or deletions, and the log) are packed into a new block, whose columns are read like those of any other.
 //!
 //! Always true: each message is in at most one piece that has not been read. Where files are replaced before they have been
-//! read to the end, what has been read of those before is in `taken`, and is left out of those after.
+//! read to the end, what has been read of the old ones is in `taken`, and is left out of the new ones.
 
 use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
@@ -27,22 +26,22 @@ use tapedb_segment::{
     self as segment, BlockBuilder, BlockOptions, ColumnValues, Damage, Flaw, Plan, RowHeader,
 };
 
-/// Most segments that are kept open for their next block.
+/// Limit of segments that are open for their next block.
 const OPEN_MAX: usize = 64;
 
-/// Messages of one record type and one symbol that lie together in a chunk.
+/// Consecutive rows of one symbol in a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SymbolRun {
     /// Id of the symbol in the stream's dictionary.
     pub symbol: u32,
-    /// Index of the first row behind the run.
+    /// Index of the first row after the run.
     pub end: u32,
 }
 
-/// The columns of a chunk. Filling it again keeps the memory.
+/// The columns of a chunk. Filling it again reuses the memory.
 #[derive(Debug, Default)]
 pub(crate) struct Filled {
-    /// The source they are of.
+    /// The source of the rows.
     pub source: usize,
     pub times: Vec<i64>,
     pub sequences: Vec<u64>,
@@ -59,12 +58,12 @@ pub(crate) struct ColumnSource {
     pub plan: Arc<Plan>,
     pub fields: Fields,
     filter: Filter,
-    /// Messages from this one on came later.
+    /// Sequence number after the last message at the moment of opening.
     end: u64,
     generation: u64,
     /// Messages of pieces that have been read.
     done: Vec<Range<u64>>,
-    /// What has been read of files that have been replaced: messages with such numbers, up to a place.
+    /// What has been read of files that have been replaced: messages with these sequence numbers, up to a key.
     taken: Vec<(Range<u64>, Key)>,
 }
 
@@ -75,10 +74,10 @@ pub(crate) struct Chunks {
     pieces: Vec<Piece>,
     /// Pieces that are not finished.
     turns: BinaryHeap<Reverse<Turn>>,
-    /// Segments that are open, and how many may stay so.
+    /// Number of open segments, and its limit.
     open: usize,
     open_max: usize,
-    /// The source whose rows are in `block`, to be packed, and how much of `taken` they are looked for in.
+    /// The source whose rows are in `block`, to be packed, and the length of `taken` that applies to them.
     packing: Option<(usize, usize)>,
     block: Block,
     packer: Packer,
@@ -105,7 +104,7 @@ struct InSegment {
     part: Arc<Part>,
     /// `None`: not opened yet, or closed to keep few files open.
     blocks: Option<SegmentBlocks>,
-    /// What was taken when the piece was planned; what came later is itself.
+    /// Length of `taken` when the piece was planned; later entries are about the piece itself.
     taken: usize,
     /// Blocks before this one are done.
     next: usize,
@@ -113,7 +112,7 @@ struct InSegment {
     last: Option<Key>,
 }
 
-/// Reads columns, and packs rows so that they can be read.
+/// Reads columns, and packs rows into blocks to be read.
 #[derive(Debug)]
 pub(crate) struct Packer {
     budget: MergeBudget,
@@ -137,7 +136,7 @@ impl ColumnSource {
         Self { stream, space, plan, fields, filter, end: u64::MAX, generation: 0, done, taken }
     }
 
-    /// Whether a block is wanted as it lies, all times and all that was ever in it, with the columns of this schema.
+    /// Whether all rows of a block are wanted, and it has the columns of this schema.
     ///
     /// # Errors
     /// As [`Space::deletions_of_part`].
@@ -184,7 +183,7 @@ impl Chunks {
         chunks
     }
 
-    /// Lists the pieces of a source; returns what is missing among them.
+    /// Lists the pieces of a source; returns the losses among them.
     fn plan(&mut self, index: usize) -> VecDeque<Error> {
         let Self { sources, pieces, turns, .. } = self;
         let ColumnSource { space, filter, end, generation, taken, .. } = &mut sources[index];
@@ -215,7 +214,7 @@ impl Chunks {
     /// Replaces `out` by the next chunk. `false`: there is none left.
     ///
     /// # Errors
-    /// Damage, once each; the next call goes on after it. What the system refuses: the next call tries it again.
+    /// Damage, once each; the next call continues after it. Errors of the system: the next call tries again.
     pub fn next(&mut self, out: &mut Filled) -> Result<bool, Error> {
         loop {
             if let Some(error) = self.errors.pop_front() {
@@ -235,16 +234,16 @@ impl Chunks {
                 Err(error) if error.is_damage() => return Err(error),
                 Err(error) => {
                     self.turns.push(Reverse(turn));
-                    self.go_on_after(error, turn.source)?;
+                    self.recover_from(error, turn.source)?;
                 }
             }
         }
     }
 
     /// # Errors
-    /// The same error, unless other files have taken the place of those it is about.
+    /// The same error, unless the files that it is about have been replaced.
     #[cold]
-    fn go_on_after(&mut self, error: Error, source: usize) -> Result<(), Error> {
+    fn recover_from(&mut self, error: Error, source: usize) -> Result<(), Error> {
         let gone = error.is_missing_file().then(|| self.sources[source].stream.check_not_gone().err());
         let error = gone.flatten().unwrap_or(error);
         if error.is_gone() {
@@ -256,14 +255,14 @@ impl Chunks {
         let space = &self.sources[source].space;
         space.refresh_catalog()?;
         if space.catalog().generation == self.sources[source].generation {
-            return Err(if error.is_trimmed() { self.leave_out_dropped(source) } else { error });
+            return Err(if error.is_trimmed() { self.skip_dropped(source) } else { error });
         }
-        self.plan_anew(source)
+        self.replan(source)
     }
 
-    /// What a transient stream has dropped before it was read is left out; the error says how many messages that is.
+    /// Skips what a transient stream has dropped before it was read; the error states how many messages that is.
     #[cold]
-    fn leave_out_dropped(&mut self, source: usize) -> Error {
+    fn skip_dropped(&mut self, source: usize) -> Error {
         let (pieces, ColumnSource { stream, space, end, .. }) = (&self.pieces, &self.sources[source]);
         let (first_sequence, mut messages) = (space.log.first_sequence(), 0);
         self.turns.retain(|Reverse(turn)| match &pieces[turn.piece] {
@@ -276,11 +275,11 @@ impl Chunks {
         stream.dropped(messages, first_sequence)
     }
 
-    /// What has not been read is looked for anew.
+    /// Lists again what has not been read.
     ///
     /// # Errors
-    /// When it cannot be found out how far an open segment has been read: the next call tries again.
-    fn plan_anew(&mut self, source: usize) -> Result<(), Error> {
+    /// When the last key that was read of an open segment cannot be found: the next call tries again.
+    fn replan(&mut self, source: usize) -> Result<(), Error> {
         let Self { sources, pieces, turns, open, packer, .. } = self;
         let of_source = |turn: &&Reverse<Turn>| turn.0.source == source;
         for Reverse(turn) in turns.iter().filter(of_source) {
@@ -301,10 +300,10 @@ impl Chunks {
         Ok(())
     }
 
-    /// Reads on in a piece. `true`: `out` has a chunk; `false`: look again.
+    /// Reads the next block of a piece. `true`: `out` has a chunk; `false`: call again.
     ///
     /// # Errors
-    /// Damage: the piece goes on behind it. Any other: the piece is as before.
+    /// Damage: the piece continues after it. Any other error: the piece is unchanged.
     fn take(&mut self, turn: Turn, out: &mut Filled) -> Result<bool, Error> {
         match self.pieces[turn.piece] {
             Piece::Granule(granule) => self.take_granule(turn.source, &granule),
@@ -407,18 +406,17 @@ impl Chunks {
     }
 }
 
-/// What came of reading a block.
+/// The result of reading a block.
 enum Taken {
     Chunk,
-    /// It has nothing that is wanted.
+    /// It has no wanted rows.
     Nothing,
     /// It can only be read as rows.
     AsRows,
 }
 
 impl InSegment {
-    /// Opens the segment behind the blocks that are done. There is no feed if it has no messages. Returns what to tell of
-    /// it, once.
+    /// Opens the segment after the blocks that are done, unless it has no messages. Returns the damage to be reported once.
     fn open(&mut self, source: &mut ColumnSource) -> Result<Option<Error>, Error> {
         let Some(segment) = source.space.open_segment(&self.part, source.stream.schema_files())? else {
             return Ok(None);
@@ -439,7 +437,7 @@ impl InSegment {
         let Some(entry) = segment.blocks().get(done) else { return Ok(()) };
         let read = segment.read_columns(done, &mut packer.budget.raw, |_, _| false);
         match read.map_err(|error| SegmentFailure::of_block(&blocks.segment.path, entry, error)) {
-            // Upkeep leaves a damaged segment alone, so nothing with these messages takes its place.
+            // Maintenance does not touch a damaged segment, so it is not replaced.
             Err(error) if error.is_damage() => self.last = Some((entry.time_max, entry.sequence_max)),
             read => {
                 read?;
@@ -449,7 +447,7 @@ impl InSegment {
         Ok(())
     }
 
-    /// Closes the segment whose last block `packer` has; `false`: it cannot be told where to go on.
+    /// Closes the segment whose last block `packer` holds; `false`: its last key cannot be found.
     fn close(&mut self, packer: &mut Packer) -> bool {
         self.last = packer.last_key();
         self.last.is_some() && self.blocks.take().is_some()
@@ -494,14 +492,14 @@ impl Packer {
             match self.fill(segment.plan(), fields, symbols, out) {
                 Ok(true) => return Ok(Taken::Chunk),
                 Ok(false) => return Ok(Taken::Nothing),
-                // Only its bytes tell which column a column follows.
+                // Only its bytes state which column a column follows.
                 Err(damage) if needs_another(&damage, fields) => {}
                 Err(damage) => return Err(failed(damage.into())),
             }
         }
     }
 
-    /// Decodes the columns of the block in `tools`. `false`: it has nothing that is wanted.
+    /// Decodes the columns of the block in `budget`. `false`: it has no wanted rows.
     fn fill(
         &mut self,
         plan: &Plan,
@@ -523,7 +521,7 @@ impl Packer {
         if end == 0 {
             return Ok(false);
         }
-        // Rows of one source lie as they are given.
+        // Rows of one lane are stored in the order of the chunk.
         let is_one = self.found.len() == 1;
         match is_one {
             true => decoder.times(raw, &mut out.times)?,
@@ -575,10 +573,10 @@ impl Packer {
         self.builder.is_full()
     }
 
-    /// Adds a row to the chunk being packed, behind those before.
+    /// Appends a row to the chunk being packed.
     ///
     /// # Errors
-    /// [`Error::Decode`] when its bytes are not those of its type: it is left out.
+    /// [`Error::Decode`] when its bytes do not match its type: it is left out.
     pub fn push(&mut self, source: &ColumnSource, header: RowHeader, body: &[u8]) -> Result<(), Error> {
         source.plan.layouts().check(header.type_id, body).map_err(|error| Error::Decode {
             stream: source.stream.name.clone(),
@@ -591,7 +589,7 @@ impl Packer {
     /// Makes a chunk of the rows that have been packed. `false`: there are none.
     ///
     /// # Errors
-    /// None is expected: what has been packed is whole.
+    /// None is expected: packed rows are whole.
     pub fn finish(&mut self, source: &ColumnSource, out: &mut Filled) -> Result<bool, Error> {
         if self.builder.is_empty() {
             return Ok(false);
@@ -604,7 +602,7 @@ impl Packer {
     }
 }
 
-/// Notes the column that is missing, if one is that was not read.
+/// Marks the missing column as needed, if it was not read.
 fn needs_another(damage: &Damage, fields: &mut Fields) -> bool {
     let segment::Part::Column { type_id: Some(type_id), column } = damage.part else { return false };
     let is_unread = matches!(damage.flaw, Flaw::Short { have: 0, .. }) && type_id == fields.type_id;

@@ -1,4 +1,4 @@
-//! Reads fields as columns: values of many messages in one slice, without making messages of them.
+//! Reads fields as columns: values of many messages in one slice, without building messages.
 
 use crate::error::Error;
 use crate::read::block::Key;
@@ -58,9 +58,8 @@ pub struct ColumnBuilder {
 }
 
 impl CursorBuilder {
-    /// Reads columns instead of messages: of one record type those at these paths, such as `close`, or `entries.Trade.price`
-    /// within arrays and alternatives; times and symbols come with them. [`ColumnBuilder`](crate::ColumnBuilder) has an
-    /// example.
+    /// Reads columns instead of messages: of one record type the columns at these paths, such as `close`, or
+    /// `entries.Trade.price` within arrays and alternatives, with times and symbols. [`ColumnBuilder`] has an example.
     pub fn columns<S: Into<String>>(
         self,
         record: &str,
@@ -78,25 +77,25 @@ impl CursorBuilder {
 }
 
 impl ColumnBuilder {
-    /// Gives sequence numbers too.
+    /// Returns sequence numbers too.
     pub fn with_sequences(mut self) -> Self {
         self.with_sequences = true;
         self
     }
 
-    /// Gives rows in time order, across chunks and within them, as a cursor gives messages. This takes the way over rows:
-    /// it is several times slower. Of several streams, each chunk has rows of one, so where they take turns at every
-    /// message, chunks are small.
+    /// Returns rows in time order, across chunks and within them, as a cursor returns messages. This reads rows, and is several
+    /// times slower. With several streams, each chunk has rows of one, so where streams alternate at every message, chunks are
+    /// small.
     pub fn in_time_order(mut self) -> Self {
         self.in_time_order = true;
         self
     }
 
-    /// Opens the cursor. It reads what has been committed by now.
+    /// Opens the cursor. It reads what has been committed so far.
     ///
     /// # Errors
     /// [`Error::Type`] for a record type and [`Error::Field`] for a column that one of the streams does not have;
-    /// [`Error::Position`] for what columns cannot do: stay live, go backwards, resume.
+    /// [`Error::Position`] for settings that columns do not support: live, backwards, resume.
     pub fn open(self) -> Result<ColumnCursor, Error> {
         let Self { cursor, record, fields, with_sequences, in_time_order } = self;
         let cursor = cursor.types([record.as_str()]);
@@ -123,9 +122,9 @@ impl ColumnBuilder {
 
 /// Reads columns of one record type, chunk by chunk.
 ///
-/// Chunks come in the order of their first times, as they are stored: where a filter or a deletion leaves out a chunk's first
-/// messages, it begins later than its turn. In a chunk rows lie by symbol, and each symbol's in time order; a chunk's
-/// times may overlap with those of others where streams or late messages do. [`ColumnBuilder::in_time_order`] asks for more.
+/// Chunks are in the order of their first stored times: where a filter or a deletion excludes a chunk's first messages, it
+/// begins later than its turn. In a chunk rows are sorted by symbol, and those of a symbol by time; times of chunks may overlap
+/// where streams or late messages do. [`ColumnBuilder::in_time_order`] sorts all rows by time.
 #[derive(Debug)]
 pub struct ColumnCursor {
     from: From,
@@ -140,12 +139,15 @@ enum From {
 }
 
 impl ColumnCursor {
-    /// The next chunk, which has at least one row. `None`: that was all.
+    /// The next chunk, which has at least one row. `None`: there is none left.
     ///
     /// # Errors
-    /// Damage in the files, once for each damaged place, naming it; the next call goes on after it. A deleted stream, once.
-    /// What the system refuses comes again with every call until it is mended.
-    #[expect(clippy::should_implement_trait, reason = "it lends its chunks, which an iterator cannot")]
+    /// Damage in the files, once for each damaged location; the next call continues after it. A deleted stream, once. Errors of
+    /// the system are returned by every call until their cause is removed.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "chunks borrow from the cursor, which an iterator does not allow"
+    )]
     pub fn next(&mut self) -> Result<Option<Chunk<'_>>, Error> {
         let found = match &mut self.from {
             From::Files(chunks) => chunks.next(&mut self.filled)?,
@@ -170,12 +172,12 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// How many messages: at least one.
+    /// Number of messages: at least one.
     pub fn len(&self) -> usize {
         self.cursor.filled.times.len()
     }
 
-    /// Whether there is none, which never happens.
+    /// Whether there are no messages: always `false`.
     pub fn is_empty(&self) -> bool {
         self.cursor.filled.times.is_empty()
     }
@@ -185,7 +187,7 @@ impl<'a> Chunk<'a> {
         &self.cursor.filled.times
     }
 
-    /// Whose the rows are: runs of rows of one symbol.
+    /// Symbols of the rows: runs of rows of one symbol.
     pub fn symbols(&self) -> &'a [SymbolRun] {
         &self.cursor.filled.runs
     }
@@ -195,7 +197,7 @@ impl<'a> Chunk<'a> {
         self.cursor.source().stream.symbol(id)
     }
 
-    /// Sequence numbers in the space, if they were asked for.
+    /// Sequence numbers in the space, if they were requested.
     pub fn sequences(&self) -> Option<&'a [u64]> {
         self.cursor.with_sequences.then_some(&self.cursor.filled.sequences)
     }
@@ -210,10 +212,10 @@ impl<'a> Chunk<'a> {
         self.cursor.source().space.number
     }
 
-    /// A column, by its place among those asked for.
+    /// A column, by its index among the requested ones.
     ///
     /// # Panics
-    /// When so many were not asked for.
+    /// When the index is too large.
     pub fn column(&self, index: usize) -> Column<'a> {
         let fields = &self.cursor.source().fields;
         Column { field: &fields.asked[index], values: &self.cursor.filled.values }
@@ -222,8 +224,8 @@ impl<'a> Chunk<'a> {
 
 /// A column of a chunk.
 ///
-/// A plain field has a value for each row. Of one that may be null, that lies in an array, or that only some alternatives of
-/// a record have, there are only the values that are there, one after the other; [`Column::steps`] tell whose they are.
+/// A plain field has a value for each row. A field that may be null, that is in an array, or that only some alternatives of a
+/// record have, has only the existing values, one after the other; [`Column::steps`] assign them to rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<'a> {
     field: &'a Field,
@@ -236,9 +238,9 @@ pub struct Column<'a> {
 pub enum Step<'a> {
     /// 1: there is a value; 0: null.
     Present(&'a [i64]),
-    /// So many items.
+    /// Number of items.
     Items(&'a [i64]),
-    /// Which alternative each record is; it leads to those that are `tag`.
+    /// The alternative of each record; the step leads to those that are `tag`.
     Is {
         /// The alternative of this column.
         tag: u16,
@@ -248,17 +250,17 @@ pub enum Step<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// The values that are there.
+    /// The existing values.
     pub fn values(&self) -> Values<'a> {
         self.values[self.field.values].values()
     }
 
-    /// What the values are.
+    /// Kind of the values.
     pub fn kind(&self) -> ColumnKind {
         self.field.kind
     }
 
-    /// The way from rows to values; empty: each row has one.
+    /// The steps from rows to values; empty: each row has one value.
     pub fn steps(&self) -> impl ExactSizeIterator<Item = Step<'a>> + use<'a> {
         let values = self.values;
         self.field.steps.iter().map(move |step| {
@@ -286,7 +288,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Chunks of rows as a cursor gives them.
+/// Chunks of rows in the order of a cursor.
 #[derive(Debug)]
 struct InOrder {
     cursor: Cursor,
@@ -294,7 +296,7 @@ struct InOrder {
     packer: Packer,
     /// Time, sequence number and symbol of the rows being packed.
     rows: Vec<(Key, u32)>,
-    /// The message that comes first in the next chunk, and its source.
+    /// The first message of the next chunk, and its source.
     next: Option<(usize, Key, u32, Vec<u8>)>,
 }
 
@@ -338,7 +340,7 @@ impl InOrder {
     }
 }
 
-/// Adds a row as if there were one symbol and nothing but places: so rows stay as they come.
+/// Adds a row with its index instead of its time, and one symbol for all rows: so rows stay in the order of the cursor.
 fn pack(
     packer: &mut Packer,
     source: &ColumnSource,
@@ -346,8 +348,8 @@ fn pack(
     (key, symbol): (Key, u32),
     body: &[u8],
 ) -> Result<(), Error> {
-    let place = rows.len() as u64;
-    let header = RowHeader { time: 0, sequence: place, symbol: 0, type_id: source.fields.type_id };
+    let index = rows.len() as u64;
+    let header = RowHeader { time: 0, sequence: index, symbol: 0, type_id: source.fields.type_id };
     packer.push(source, header, body).map_err(|error| match error {
         Error::Decode { stream, error, .. } => Error::Decode { stream, sequence: Some(key.1), error },
         error => error,

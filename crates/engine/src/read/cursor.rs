@@ -17,54 +17,54 @@ use tapedb_codec::evolve::EvolveError;
 use tapedb_codec::{DecodeError, Record};
 use tapedb_schema::Timestamp;
 
-/// How often a cursor looks at what another process writes, while it waits.
+/// Interval at which a waiting cursor checks what another process writes.
 const POLL_INTERVAL: Duration = Duration::from_micros(500);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// While some streams have messages, the idle ones are looked at once in so many messages.
+/// While some streams have messages, the idle ones are checked once per this many messages.
 const IDLE_CHECK_INTERVAL: u32 = 64;
 
 /// Reads messages of one or several streams, merged by time; equal times come in the order of the streams, and backwards
 /// in exactly the reverse order.
 ///
 /// Memory is bounded, however many streams there are and however much late messages make their files overlap: 128 MiB, and
-/// for each stream and for each file that waits to be merged about 2 KiB (or a message, if that is longer). Of files that
-/// wait no more than 256 are open.
+/// for each stream and for each file that waits to be merged about 2 KiB (or a message, if that is longer). At most 256
+/// waiting files are open.
 ///
-/// History is in time order and ends with what had been committed when the cursor was opened. A live cursor goes on
-/// with every later message in order of arrival; streams that are silent do not hold the others back.
+/// History is in time order and ends with what had been committed when the cursor was opened. A live cursor continues
+/// with every later message in order of arrival; silent streams do not delay the others.
 ///
-/// Always true: while `given` is set, `block` is the one of the lead that stands on the message given last, and the lead has
-/// an empty one in its place; else it is the other way around. So the next message of the same run is one step in memory at
-/// hand, which knows nothing of sources.
+/// Always true: while `given` is set, `block` is the lead's block with the message returned last, and the lead has an empty
+/// one instead; otherwise it is the other way around. So the next message of the same run is one step in `block`, without
+/// access to sources.
 #[derive(Debug)]
 pub struct Cursor {
     block: Box<Block>,
     sources: Vec<Source>,
-    /// The source whose current message was given last, or comes next.
+    /// The source whose current message was returned last, or is next.
     lead: Option<usize>,
-    /// Other sources that stand on a message.
+    /// Other sources that have a current message.
     waiting: BinaryHeap<Reverse<Turn>>,
     reversed: bool,
-    /// Sources that have not been looked at, or whose last look ended in an error.
+    /// Sources that have not been advanced, or whose last advance failed.
     unstepped: Vec<usize>,
-    /// Live sources that had nothing when last looked at.
+    /// Live sources that had no message at the last check.
     idle: Vec<usize>,
     until_idle_check: u32,
-    /// Whether the lead's current message has been given.
+    /// Whether the lead's current message has been returned.
     given: bool,
     live: bool,
-    /// Whether streams are written by another process, which cannot wake us.
+    /// Whether streams are written by another process, which cannot notify this one.
     reads_only: bool,
-    /// Whether streams are elsewhere.
+    /// Whether streams are remote.
     is_remote: bool,
-    /// What comes to them is pushed.
+    /// Subscriptions to appends to remote streams.
     watches: Vec<Arc<Watch>>,
-    /// When to look next at what that process has written.
+    /// Time of the next check of what that process has written.
     next_poll: Instant,
     budget: Arc<Mutex<MergeBudget>>,
-    /// What it was opened with.
+    /// The builder that opened the cursor.
     builder: Box<CursorBuilder>,
 }
 
@@ -100,11 +100,14 @@ impl Cursor {
     /// The next message. `None`: history has ended; for a live cursor, there is nothing new right now.
     ///
     /// # Errors
-    /// Damage in the files, once for each damaged place, naming it; the next call goes on after it. What was known to be
-    /// out of reach when the cursor was opened comes before the first message, whatever the filters. A deleted stream,
-    /// once. What the system refuses comes again with every call until it is mended.
+    /// Damage in the files, once for each damaged location; the next call continues after it. Losses that were known when the
+    /// cursor was opened are reported before the first message, whatever the filters. A deleted stream, once. Errors of the
+    /// system are returned by every call until their cause is removed.
     #[inline]
-    #[expect(clippy::should_implement_trait, reason = "it lends its messages, which an iterator cannot")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "messages borrow from the cursor, which an iterator does not allow"
+    )]
     pub fn next(&mut self) -> Result<Option<Message<'_>>, Error> {
         if self.block.advance_plainly() || self.step()? {
             return Ok(Some(Message { cursor: self }));
@@ -112,18 +115,18 @@ impl Cursor {
         Ok(None)
     }
 
-    /// The message that was given last; `None` before the first, and when the last call gave none.
+    /// The message that was returned last; `None` before the first, and when the last call returned none.
     #[inline]
     pub fn current(&self) -> Option<Message<'_>> {
         (self.given && self.lead.is_some()).then_some(Message { cursor: self })
     }
 
-    /// Goes on with the first message at or after `time`, and where the cursor reads backwards with the last one at or before
-    /// it: wherever the cursor is, in history as it is now, with the filters that the cursor was opened with. A live cursor
-    /// goes on live behind it. Costs what opening a cursor costs: what is read does not grow with history.
+    /// Continues with the first message at or after `time`, or, where the cursor reads backwards, with the last one at or before
+    /// it: from any position, in history as it is now, with the filters of the cursor. A live cursor then goes live. Costs as
+    /// much as opening a cursor: the amount read does not grow with history.
     ///
     /// # Errors
-    /// As [`CursorBuilder::open`]: the cursor is then where it was.
+    /// As [`CursorBuilder::open`]: the cursor then stays at its position.
     pub fn seek(&mut self, time: Timestamp) -> Result<(), Error> {
         *self = (*self.builder).clone().at_time(time).open_with(&self.budget.clone())?;
         Ok(())
@@ -133,23 +136,22 @@ impl Cursor {
         &self.sources
     }
 
-    /// The next message, and which of the spaces of all streams it is from.
+    /// The next message, and the index of its source.
     pub(crate) fn next_of(&mut self) -> Result<Option<(Message<'_>, usize)>, Error> {
         let lead = if self.block.advance_plainly() || self.step()? { self.lead } else { None };
         Ok(lead.map(|lead| (Message { cursor: self }, lead)))
     }
 
-    /// The next message, waited for at most `timeout`. `None`: the time is over, or history ended and the cursor is
-    /// not live.
+    /// The next message, waiting at most `timeout`. `None`: the time is over, or history ended and the cursor is not live.
     ///
     /// # Errors
     /// As [`Cursor::next`].
     pub fn next_within(&mut self, timeout: Duration) -> Result<Option<Message<'_>>, Error> {
-        // What is there is given without a look at the clock.
+        // An available message is returned without reading the clock.
         if self.block.advance_plainly() || self.step()? {
             return Ok(Some(Message { cursor: self }));
         }
-        // A timeout past the end of the clock means for ever, which an hour at a time comes to.
+        // A timeout past the end of the clock means no timeout: waits of one hour are repeated.
         let deadline = Instant::now().checked_add(timeout);
         while !self.step()? {
             let left = deadline.map_or(HOUR, |deadline| deadline.saturating_duration_since(Instant::now()));
@@ -164,14 +166,14 @@ impl Cursor {
     /// Waits until there may be a new message, or the time is over.
     ///
     /// # Errors
-    /// When the files of another process's stream cannot be looked at.
+    /// When the files of another process's stream cannot be read.
     pub fn wait(&mut self, timeout: Duration) -> Result<(), Error> {
         let Some(source) = self.sources.first() else {
             std::thread::sleep(timeout);
             return Ok(());
         };
         let notifiers = &source.stream.notifiers;
-        // A cursor over one stream is not woken by messages of others.
+        // A cursor over one stream is not notified of messages of others.
         let notifier = if self.sources.len() == 1 { &notifiers.stream } else { &notifiers.database };
         let seen = notifier.count();
         if self.has_more() {
@@ -221,28 +223,28 @@ impl Cursor {
         Ok(())
     }
 
-    /// Whether there may be a message that has not been given.
+    /// Whether there may be a message that has not been returned.
     fn has_more(&self) -> bool {
         self.lead.is_some() || !self.unstepped.is_empty() || self.sources.iter().any(Source::has_more)
     }
 
-    /// Waits where pushes come in, if all of them come over one connection: `false` if not.
+    /// Waits at the connection of the subscriptions, if they all have the same one: `false` if not.
     fn wait_at_connection(&self, is_notified: &dyn Fn() -> bool, timeout: Duration) -> bool {
         let Some((watch, others)) = self.watches.split_first() else { return false };
         let connection = watch.connection();
         others.iter().all(|other| other.connection() == connection) && watch.wait(is_notified, timeout)
     }
 
-    /// Looks at what another process has written.
+    /// Checks what another process has written.
     fn poll(&mut self) -> Result<(), Error> {
         self.next_poll = Instant::now() + POLL_INTERVAL;
         let followed = self.sources.iter().map(|source| &source.stream).filter(|stream| stream.is_followed());
-        followed.into_iter().try_for_each(|stream| told_later(stream.refresh()))
+        followed.into_iter().try_for_each(|stream| unless_gone(stream.refresh()))
     }
 
-    /// Asks what has become of streams elsewhere that are known to have changed.
+    /// Asks the server about remote streams that are known to have changed.
     fn refresh_stale(&self) -> Result<(), Error> {
-        self.sources.iter().try_for_each(|source| told_later(source.stream.refresh_stale()))
+        self.sources.iter().try_for_each(|source| unless_gone(source.stream.refresh_stale()))
     }
 
     fn is_stale(&self) -> bool {
@@ -254,12 +256,12 @@ impl Cursor {
         self.live
     }
 
-    /// Whether all streams have come to the end of their history.
+    /// Whether all streams have reached the end of their history.
     pub fn is_live(&self) -> bool {
         self.live && self.sources.iter().all(Source::is_live)
     }
 
-    /// Where the cursor is: after the last message it gave.
+    /// The position after the last returned message.
     pub fn position(&self) -> Position {
         let given = |index: usize| Some(&*self.block).filter(|_| self.lead == Some(index) && self.given);
         let in_stream = |(index, source): (usize, &Source)| InStream {
@@ -276,7 +278,7 @@ impl Cursor {
         self.sources.iter().filter(|source| source.space.number == 0).map(|source| &*source.stream.name)
     }
 
-    /// Moves to the next message, where that is more than a plain step of the block at hand.
+    /// Moves to the next message, where that is not a plain step of `block`.
     #[inline(never)]
     fn step(&mut self) -> Result<bool, Error> {
         if let Some(lead) = self.lead.filter(|_| self.given) {
@@ -290,7 +292,7 @@ impl Cursor {
         Ok(self.given)
     }
 
-    /// Moves the lead, whose current message has been given, to its next one.
+    /// Moves the lead, whose current message has been returned, to its next one.
     fn leave(&mut self, lead: usize) -> Result<(), Error> {
         let source = &mut self.sources[lead];
         source.take_back(&mut self.block);
@@ -303,7 +305,7 @@ impl Cursor {
                 self.idle.push(lead);
             }
             Err(error) => {
-                // The next call goes on with it.
+                // The next call continues with it.
                 self.lead = None;
                 self.unstepped.push(lead);
                 return Err(error);
@@ -315,7 +317,7 @@ impl Cursor {
     /// Makes the source with the earliest message the lead.
     fn merge(&mut self) -> Result<(), Error> {
         while let Some(&index) = self.unstepped.last() {
-            // On an error the source stays unstepped: the next call goes on with it.
+            // On an error the source stays unstepped: the next call continues with it.
             let found = self.sources[index].advance()?;
             self.unstepped.pop();
             self.place(index, found);
@@ -346,15 +348,15 @@ impl Cursor {
             let watched = self.live && !self.idle.is_empty();
             let rows = if watched { IDLE_CHECK_INTERVAL as usize } else { usize::MAX };
             let plain_steps = self.sources[lead].set_limit(limit, rows);
-            // What comes live is to be looked for as often as without them.
+            // Plain steps must not delay the check of live sources.
             self.until_idle_check = self.until_idle_check.saturating_sub(plain_steps as u32).max(1);
         }
     }
 
-    /// When it is the turn of a source that stands on a message.
+    /// The turn of a source that has a current message.
     fn turn_of(&self, source: usize) -> Turn {
-        let place = if self.reversed { !source } else { source };
-        Turn { rank: self.sources[source].rank(), place }
+        let index = if self.reversed { !source } else { source };
+        Turn { rank: self.sources[source].rank(), index }
     }
 
     fn check_idle(&mut self) -> Result<(), Error> {
@@ -370,7 +372,7 @@ impl Cursor {
         let mut at = 0;
         while at < self.idle.len() {
             let index = self.idle[at];
-            // On an error the source stays here: the next call goes on with it.
+            // On an error the source stays idle: the next call continues with it.
             if self.sources[index].has_more() && self.sources[index].advance()? {
                 self.idle.swap_remove(at);
                 self.place(index, true);
@@ -390,34 +392,34 @@ impl Cursor {
     }
 }
 
-/// That a stream is gone its source tells when it is asked for a message.
-fn told_later(refreshed: Result<(), Error>) -> Result<(), Error> {
+/// Ignores that a stream is gone: its source reports it when it is advanced.
+fn unless_gone(refreshed: Result<(), Error>) -> Result<(), Error> {
     match refreshed {
         Err(error) if error.is_gone() => Ok(()),
         refreshed => refreshed,
     }
 }
 
-/// When it is a source's turn: by the rank of its current message, then by its place among the sources.
+/// Order of sources: by the rank of the current message, then by the index of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     rank: i64,
-    /// The source's number; its complement where reading goes backwards.
-    place: usize,
+    /// The source's index; its complement where reading goes backwards.
+    index: usize,
 }
 
 impl Turn {
     fn source(self, reversed: bool) -> usize {
-        if reversed { !self.place } else { self.place }
+        if reversed { !self.index } else { self.index }
     }
 
-    /// Messages of this source below this rank come before the message of `other`.
+    /// Messages of this source below this rank are before the message of `other`.
     fn limit(self, other: &Self) -> Key {
-        (other.rank, if self.place < other.place { u64::MAX } else { 0 })
+        (other.rank, if self.index < other.index { u64::MAX } else { 0 })
     }
 }
 
-/// A message as it lies in the cursor's memory: valid until the cursor moves on.
+/// A message in the cursor's memory: valid until the cursor moves on.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
     cursor: &'a Cursor,
@@ -429,7 +431,7 @@ impl<'a> Message<'a> {
         &self.cursor.block
     }
 
-    /// The source it is from: there is a lead wherever there is a message.
+    /// The source of the message: there is a lead whenever there is a message.
     #[inline]
     fn source(&self) -> &'a Source {
         &self.cursor.sources[self.cursor.lead.unwrap_or_default()]
@@ -483,14 +485,14 @@ impl<'a> Message<'a> {
         &self.source().stream.name
     }
 
-    /// The body in its bytes, as `docs/format/message.md` draws them. Not validated.
+    /// The bytes of the body, as `docs/format/message.md` defines them. Not validated.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
         self.block().body()
     }
 
-    /// The record, if it is a `T`. The stream may have an older or newer version of the record type, from which `T` is
-    /// then converted: see "Versions" in `docs/format/schema.md`.
+    /// The record, if it is a `T`. If the stream has an older or newer version of the record type, it is converted: see
+    /// "Versions" in `docs/format/schema.md`.
     ///
     /// # Errors
     /// [`Error::Type`] when the message is not a `T` or the stream has none, [`Error::Version`] when the stream's version
@@ -502,7 +504,7 @@ impl<'a> Message<'a> {
         Ok(value)
     }
 
-    /// Replaces `value` by the record, if it is a `T`, reusing what `value` has allocated.
+    /// Replaces `value` by the record, if it is a `T`, reusing the allocations of `value`.
     ///
     /// # Errors
     /// As [`Message::decode`].
@@ -541,8 +543,7 @@ impl<'a> Message<'a> {
         if read_as.type_id == self.block().type_id() {
             return Ok(read_as);
         }
-        let why =
-            "the message is of another type; ask `type_name` first, or let the cursor give only this type";
+        let why = "the message is of another type; check `type_name` first, or let the cursor return only this type";
         Err(Error::Type { stream: self.stream_name().into(), record: T::NAME.into(), why })
     }
 

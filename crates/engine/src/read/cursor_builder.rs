@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tapedb_codec::dynamic::RecordLayout;
 use tapedb_schema::Timestamp;
 
-/// Fields that an error names.
-const FIELDS_TOLD: usize = 10;
+/// Maximum number of fields that an error lists.
+const FIELDS_LISTED: usize = 10;
 
-/// What a cursor shall read. Without any call: all messages of its streams, from the earliest to the last.
+/// What a cursor is to read. Without any call: all messages of its streams, from the earliest to the last.
 #[derive(Debug, Clone)]
 pub struct CursorBuilder {
     streams: Vec<Arc<StreamReader>>,
-    /// Of the streams' database.
+    /// The use of the streams' database.
     _in_use: InUse,
     from: Timestamp,
     to: Option<Timestamp>,
@@ -32,7 +32,7 @@ pub struct CursorBuilder {
     reversed: bool,
     live: bool,
     start: Start,
-    /// Of history only the last messages, by the fields that make a key.
+    /// Of history only the last messages, by key fields.
     last: Option<KeyFields>,
 }
 
@@ -64,7 +64,7 @@ impl CursorBuilder {
         self
     }
 
-    /// Only messages of these symbols. Symbols that no stream has yet may come later.
+    /// Only messages of these symbols. Symbols that no stream has yet may be added later.
     pub fn symbols<S: Into<String>>(mut self, symbols: impl IntoIterator<Item = S>) -> Self {
         self.symbols = Some(symbols.into_iter().map(Into::into).collect());
         self
@@ -82,26 +82,26 @@ impl CursorBuilder {
         self
     }
 
-    /// After history go on with new messages, in the order in which they arrive: none missing, none twice.
+    /// After history continues with new messages, in order of arrival, without gap or duplicate.
     pub fn live(mut self) -> Self {
         self.live = true;
         self
     }
 
-    /// Live messages only: none that are there already.
+    /// Live messages only: none that are stored already.
     pub fn skip_history(mut self) -> Self {
         (self.live, self.start) = (true, Start::End);
         self
     }
 
-    /// Begins with the last `count` messages of all streams together, of those that the filters want; in time order. They are
-    /// looked for backwards when the cursor is opened.
+    /// Begins with the last `count` messages of all streams together that the filters want, in time order. They are searched
+    /// for backwards when the cursor is opened.
     pub fn last(mut self, count: u64) -> Self {
         self.start = Start::Last(count);
         self
     }
 
-    /// Begins with the message of this sequence number, of a stream of one space, and gives messages in order of arrival.
+    /// Begins with the message of this sequence number, of a stream of one space, and returns messages in order of arrival.
     pub fn from_sequence(self, sequence: u64) -> Self {
         self.from_sequences([sequence])
     }
@@ -114,13 +114,12 @@ impl CursorBuilder {
     }
 
     /// Of history only the last messages: for each symbol and record type the one of the greatest time, of equal times the one
-    /// that came last; of each stream, in time order. With [`CursorBuilder::live`] all that comes goes on behind them: what a
-    /// late subscriber wants. They are found when the cursor is opened, and held in memory.
+    /// that arrived last; of each stream, in time order. With [`CursorBuilder::live`] new messages follow them, as a late
+    /// subscriber needs. They are found when the cursor is opened, and held in memory.
     ///
-    /// Read is the end of history, back to where every symbol of the stream has its last messages, and of symbols that were
-    /// silent since, their last blocks. For a symbol that has never had a message of one of the record types, the heads of all
-    /// blocks that have the symbol are looked at as well: [`CursorBuilder::types`] spares that, [`CursorBuilder::from`]
-    /// bounds it.
+    /// The search reads the end of history, back to the last messages of every symbol, and the last blocks of symbols without
+    /// later messages. For a symbol that has never had a message of one of the record types, it also reads the heads of all
+    /// blocks that have the symbol: [`CursorBuilder::types`] avoids that, [`CursorBuilder::from`] bounds it.
     ///
     /// ```
     /// # use tapedb_codec::{Record, SchemaBuilder};
@@ -152,9 +151,9 @@ impl CursorBuilder {
         self
     }
 
-    /// [`CursorBuilder::last_values`], where messages of one record type are told apart by the values of these fields too: the
-    /// last one of each order, say, by its number. Nobody knows beforehand which values there are, so this reads all messages
-    /// of the record type, back to [`CursorBuilder::from`].
+    /// [`CursorBuilder::last_values`], where messages of one record type are distinguished by the values of these fields too:
+    /// for example the last one of each order, by its number. The values are not known in advance, so this reads all messages of
+    /// the record type, back to [`CursorBuilder::from`].
     pub fn last_values_by<S: Into<String>>(
         mut self,
         record: impl Into<String>,
@@ -165,24 +164,24 @@ impl CursorBuilder {
         self
     }
 
-    /// Goes on where another cursor over the same streams, with the same filters and in the same direction, was. A
-    /// cursor that is not live goes on from a live position with what has come since, in order of arrival.
+    /// Continues at the position of another cursor over the same streams, with the same filters and in the same direction. A
+    /// cursor that is not live continues from a live position with the messages that arrived since, in order of arrival.
     pub fn resume(mut self, position: &Position) -> Self {
         self.start = Start::Position(position.clone());
         self
     }
 
-    /// Opens the cursor. Its history is what has been committed by now.
+    /// Opens the cursor. Its history is what has been committed so far.
     ///
     /// # Errors
-    /// For a type that no stream has, for what does not go together, as live and in reverse, for a sequence number that has
-    /// not been given yet, and for a position that does not fit, as one in a stream that has been deleted does not fit a new
-    /// one of its name.
+    /// For a type that no stream has, for settings that contradict each other, such as live and in reverse, for a sequence
+    /// number that has not been assigned yet, and for a position that does not fit: one in a deleted stream does not fit a new
+    /// stream of its name.
     pub fn open(self) -> Result<Cursor, Error> {
         self.open_with(&Arc::default())
     }
 
-    /// [`CursorBuilder::open`], keeping to the bounds of `tools`.
+    /// [`CursorBuilder::open`], within the limits of `budget`.
     pub(crate) fn open_with(mut self, budget: &Arc<Mutex<MergeBudget>>) -> Result<Cursor, Error> {
         self.check()?;
         if let Some(position) = self.position_of_start(budget)? {
@@ -236,7 +235,8 @@ impl CursorBuilder {
     /// Columns are read from history, forwards.
     pub(crate) fn check_columns(&self) -> Result<(), Error> {
         if self.live || self.reversed || !matches!(self.start, Start::First) || self.last.is_some() {
-            let what = "columns are read from history, forwards and from its beginning; leave out what says otherwise";
+            let what =
+                "columns are read from history, forwards and from its beginning; leave out other settings";
             return Err(Error::Position { what: what.into() });
         }
         self.check()
@@ -267,7 +267,7 @@ impl CursorBuilder {
         ))
     }
 
-    /// Lets the sources of a stream give the last messages in place of history.
+    /// Makes the sources of a stream return the last messages instead of history.
     fn find_last(
         &self,
         stream: &StreamReader,
@@ -294,7 +294,7 @@ impl CursorBuilder {
         match self.to.map(|to| to.0.checked_sub(1)) {
             None => (self.from.0, i64::MAX),
             Some(Some(last)) => (self.from.0, last),
-            // Nothing is before the first time there is.
+            // No message is before the first possible time.
             Some(None) => (i64::MAX, i64::MIN),
         }
     }
@@ -305,13 +305,11 @@ impl CursorBuilder {
         }
         let begins_at_first = matches!(self.start, Start::First | Start::Position(_));
         if self.last.is_some() && !begins_at_first {
-            let what =
-                "last values take the place of history; begin with them, or skip history or a part of it";
+            let what = "last values replace history; begin with them, or skip history or a part of it";
             return Err(Error::Position { what: what.into() });
         }
         if self.reversed && matches!(self.start, Start::Last(_)) {
-            let what =
-                "backwards a cursor begins with the last message; leave out `last`, and stop after so many";
+            let what = "a cursor that reads backwards begins with the last message; leave out `last`, and stop reading after that many messages";
             return Err(Error::Position { what: what.into() });
         }
         self.check_keys()?;
@@ -326,7 +324,7 @@ impl CursorBuilder {
         Ok(())
     }
 
-    /// What shall make a key must be there, in each stream that has the record type.
+    /// Checks that key fields exist in each stream that has the record type.
     fn check_keys(&self) -> Result<(), Error> {
         for (record, fields) in self.last.iter().flatten() {
             let mut layouts = self
@@ -339,7 +337,7 @@ impl CursorBuilder {
             }
             for (stream, layout) in layouts {
                 if let Some(missing) = fields.iter().find(|field| layout.field(field).is_none()) {
-                    let known = layout.fields.iter().take(FIELDS_TOLD).map(|field| field.name.to_string());
+                    let known = layout.fields.iter().take(FIELDS_LISTED).map(|field| field.name.to_string());
                     let field = format!("{record}.{missing}").into();
                     let (stream, known) = ((*stream.name).into(), known.collect());
                     return Err(Error::Field { stream, field, known });
@@ -351,11 +349,11 @@ impl CursorBuilder {
 
     fn no_type(&self, record: &str) -> Error {
         let stream = self.streams.first().map(|stream| stream.name.clone()).unwrap_or_default();
-        let why = "there is no such message type; see `desc` for those there are";
+        let why = "there is no such message type; `desc` lists the existing ones";
         Error::Type { stream: stream.into(), record: record.into(), why }
     }
 
-    /// The position, if there is one, must say where to go on in all spaces of the cursor's streams, in their order.
+    /// Checks that the position, if there is one, has all spaces of the cursor's streams, in their order.
     fn check_position(&self) -> Result<(), Error> {
         let Start::Position(position) = &self.start else { return Ok(()) };
         let needed = self.streams.iter().flat_map(|stream| {
@@ -366,13 +364,13 @@ impl CursorBuilder {
             let (name, id) = (&*stream.name, stream.position_id);
             let found = position.streams.get(i);
             let what = match found {
-                None if space == 0 => format!("the position says nothing of stream {name:?}"),
-                None => format!("the position says nothing of space {space} of stream {name:?}"),
+                None if space == 0 => format!("the position lacks stream {name:?}"),
+                None => format!("the position lacks space {space} of stream {name:?}"),
                 Some(found) if found.name != name && !found.is_in(id, name) => {
                     format!("the position's stream {i} is {:?}, the cursor's {name:?}", found.name)
                 }
                 Some(found) if found.space != space => {
-                    format!("the position says nothing of space {space} of stream {name:?}")
+                    format!("the position lacks space {space} of stream {name:?}")
                 }
                 Some(_) => continue,
             };
@@ -392,21 +390,23 @@ impl CursorBuilder {
         let Some(found) = found else { return Ok(None) };
         let place = &found.place;
         let what = if !found.is_in(id, name) {
-            format!("the position is in another stream {name:?}, which was deleted; begin anew in this one")
+            format!(
+                "the position is in another stream {name:?}, which was deleted; begin from the start of this one"
+            )
         } else if place.reached() > end {
             format!("stream {name:?} has {end} messages, the position is after {}", place.reached())
         } else if self.reversed && matches!(place, Place::Live { .. }) {
-            format!("the position in stream {name:?} is live, from where there is no way back")
+            format!("the position in stream {name:?} is live, and reading backwards cannot begin there")
         } else {
             return Ok(Some(*place));
         };
         Err(Error::Position { what })
     }
 
-    /// The position that comes to the same as the start; `None` where none is needed.
+    /// The position that is equivalent to the start; `None` where none is needed.
     ///
     /// # Errors
-    /// When there is no such place, or it cannot be looked for.
+    /// When there is no such position, or the search fails.
     fn position_of_start(&self, budget: &Arc<Mutex<MergeBudget>>) -> Result<Option<Position>, Error> {
         match &self.start {
             Start::Last(count) => self.position_of_last(*count, budget).map(Some),
@@ -415,7 +415,7 @@ impl CursorBuilder {
         }
     }
 
-    /// Reads backwards to find where the last messages begin.
+    /// Reads backwards to find the first of the last messages.
     fn position_of_last(&self, count: u64, budget: &Arc<Mutex<MergeBudget>>) -> Result<Position, Error> {
         let mut backwards = self.clone().backwards().open_with(budget)?;
         let mut firsts: Vec<Option<Key>> = vec![None; backwards.sources().len()];
@@ -427,7 +427,7 @@ impl CursorBuilder {
                     found += 1;
                 }
                 Ok(None) => break,
-                // Who reads these messages is told.
+                // Reading these messages reports it.
                 Err(error) if error.is_told_once() => {}
                 Err(error) => return Err(error),
             }
@@ -447,7 +447,7 @@ impl CursorBuilder {
         let (need, have) = (spaces().count(), sequences.len());
         if need != have {
             let what = format!(
-                "the streams have {need} spaces, and {have} sequence numbers are given; give one for each"
+                "the streams have {need} spaces, and there are {have} sequence numbers; pass one for each space"
             );
             return Err(Error::Position { what });
         }
@@ -458,7 +458,7 @@ impl CursorBuilder {
     }
 }
 
-/// The place of a space, as a position says it.
+/// The entry of a space in a position.
 fn in_stream(stream: &StreamReader, space: &SpaceReader, place: Place) -> InStream {
     InStream { name: stream.name.clone(), id: Some(stream.position_id), space: space.number, place }
 }

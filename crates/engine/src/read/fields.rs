@@ -1,35 +1,35 @@
-//! Which columns a program asks for, and which others say how many values they have and whose they are.
+//! The columns that a program requests, and the columns that assign their values to rows.
 
 use crate::error::Error;
 use tapedb_codec::dynamic::{Layouts, TypeLayout};
 use tapedb_segment::{ColumnKind, Plan};
 
-/// Most names of fields in an error.
+/// Maximum number of field names in an error.
 const KNOWN_MAX: usize = 20;
 
 /// The columns to read of one record type.
 ///
 /// Always true: `columns` has the numbers of all columns to decode, ascending; `asked` and their steps are indices into it;
-/// `needed` says of each column of the record type whether it is read from files.
+/// `needed` states for each column of the record type whether it is read from files.
 #[derive(Debug, Clone)]
 pub(crate) struct Fields {
     pub type_id: u16,
     pub asked: Vec<Field>,
     pub columns: Vec<u16>,
-    /// Besides `columns` those that they turned out to follow.
+    /// `columns`, and columns that these were found to follow.
     pub needed: Vec<bool>,
 }
 
-/// A column that was asked for.
+/// A requested column.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub kind: ColumnKind,
     pub values: usize,
-    /// The way from rows to values.
+    /// The steps from rows to values.
     pub steps: Vec<FieldStep>,
 }
 
-/// A column that decides which values there are below it.
+/// A column that determines which values exist below it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FieldStep {
     pub values: usize,
@@ -87,7 +87,7 @@ impl Fields {
 
     /// Whether a column is read from files.
     pub fn needs(&self, type_id: u16, column: u16) -> bool {
-        // Bodies that stayed whole are in column 0, and are noticed by that.
+        // Bodies that were stored whole are in column 0, which shows them.
         type_id == self.type_id && self.needed.get(usize::from(column)).copied().unwrap_or(false)
     }
 }
@@ -100,7 +100,7 @@ fn number_of(plan: &Plan, type_id: u16, path: &str) -> Option<u16> {
     group.column(path).or_else(loosely)
 }
 
-/// The columns that decide which values a column has, from the outermost on.
+/// The columns that determine which values a column has, from the outermost on.
 fn way_to(plan: &Plan, type_id: u16, number: u16) -> Vec<(u16, StepKind)> {
     let Some(group) = plan.group(type_id) else { return Vec::new() };
     let columns = &group.columns()[..=usize::from(number)];

@@ -13,7 +13,7 @@ pub(crate) struct Filter {
     from: i64,
     /// Last time wanted.
     last: i64,
-    /// `from` and `last` as the user asked for them.
+    /// `from` and `last` as the user requested them.
     asked: (i64, i64),
     /// Symbols wanted, `None` for all.
     symbols: Option<Symbols>,
@@ -21,20 +21,20 @@ pub(crate) struct Filter {
     types: Option<Vec<bool>>,
     /// The same for segments.
     selected: Option<Selected>,
-    /// How often symbols had been renamed when ids were looked up.
+    /// Number of renames of symbols when ids were looked up.
     renames: u64,
 }
 
-/// Ids of what is wanted, ascending; `None`: all.
+/// Wanted ids, ascending; `None`: all.
 #[derive(Debug, Clone, Default)]
 struct Selected {
-    /// Symbols the stream had when they were looked up.
-    known: u32,
+    /// Number of symbols of the stream when they were looked up.
+    symbol_count: u32,
     symbols: Option<Vec<u32>>,
     types: Option<Vec<u16>>,
 }
 
-/// Wanted symbols by name, and by id as far as ids have been met: a live stream gets new ones.
+/// Wanted symbols by name, and by id as far as ids have occurred: a live stream gets new ones.
 #[derive(Debug, Clone)]
 struct Symbols {
     wanted: HashSet<String>,
@@ -69,17 +69,17 @@ impl Filter {
         }
     }
 
-    /// Looks ids up anew where symbols have got other names. Asked for each batch and block: what is in memory may still be
-    /// judged by the names before.
+    /// Looks ids up again after renames of symbols. Called for each batch and block: rows already in memory may still be
+    /// filtered by the old names.
     #[inline]
-    fn heed_renames(&mut self, stream: &StreamReader) {
+    fn update_renames(&mut self, stream: &StreamReader) {
         if self.symbols.is_some() && self.renames != stream.dictionary.renames() {
-            self.look_up_anew(stream);
+            self.look_up_again(stream);
         }
     }
 
     #[cold]
-    fn look_up_anew(&mut self, stream: &StreamReader) {
+    fn look_up_again(&mut self, stream: &StreamReader) {
         self.renames = stream.dictionary.renames();
         self.selected = None;
         if let Some(symbols) = &mut self.symbols {
@@ -87,7 +87,7 @@ impl Filter {
         }
     }
 
-    /// Leaves out the times behind which reading goes on; [`Filter::widen`] takes them in again.
+    /// Excludes times that have been read; [`Filter::widen`] includes them again.
     pub fn narrow_to_after(&mut self, time: i64, reversed: bool) {
         if reversed {
             self.last = self.last.min(time);
@@ -96,15 +96,15 @@ impl Filter {
         }
     }
 
-    /// All times that were asked for.
+    /// Includes all requested times.
     pub fn widen(&mut self) {
         (self.from, self.last) = self.asked;
     }
 
-    /// Asks segments for these symbols and record types alone, ids ascending. Rows of other sources, which the filter is
-    /// asked about one by one, are judged as before.
+    /// Restricts reads of segments to these symbols and record types, ids ascending. Rows of the log, which are filtered one by
+    /// one, are filtered as before.
     pub fn select(&mut self, symbols: Vec<u32>, types: Vec<u16>) {
-        self.selected = Some(Selected { known: u32::MAX, symbols: Some(symbols), types: Some(types) });
+        self.selected = Some(Selected { symbol_count: u32::MAX, symbols: Some(symbols), types: Some(types) });
     }
 
     /// Whether messages of a symbol are wanted.
@@ -161,7 +161,7 @@ impl Filter {
 
     /// Ids of what is wanted, looked up again when the stream has new symbols.
     fn selected(&mut self, stream: &StreamReader) -> &Selected {
-        self.heed_renames(stream);
+        self.update_renames(stream);
         let known = stream.dictionary.len();
         let Self { symbols, types, selected, .. } = self;
         if selected.as_ref().is_none_or(|selected| selected.known < known && selected.symbols.is_some()) {
@@ -189,7 +189,7 @@ impl Filter {
 
     /// Whether no row of a batch is wanted.
     pub fn wants_none_of(&mut self, header: &BatchHeader, stream: &StreamReader) -> bool {
-        self.heed_renames(stream);
+        self.update_renames(stream);
         header.time_max < self.from
             || header.time_min > self.last
             || (header.symbol_width == 0 && !self.wants_symbol(header.symbol_const, stream))

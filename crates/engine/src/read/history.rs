@@ -1,9 +1,9 @@
-//! A space's messages up to one moment, in order, however they arrived and wherever they lie.
+//! A space's messages up to one moment, in order, wherever they are stored and in whatever order they arrived.
 //!
-//! Pieces, which are granules of the log and segments, are taken in the order of their first rank. As long as they follow
-//! each other in time, which is what a blocks writes, one is open at a time. Where late messages made them overlap, all those
-//! that reach over the current time are open and merged. Of a segment one block is in memory at a time. Where many pieces are
-//! open, most hold a slice of their rows and no file: see [`crate::tools`]. What is left grows with the list of wanted pieces.
+//! Pieces, which are granules of the log and segments, are opened in the order of their first rank. As long as they follow
+//! each other in time, as a feed writes them, one is open at a time. Where late messages make them overlap, all pieces that
+//! include the current time are open and merged. Of a segment one block is in memory at a time. Where many pieces are open,
+//! most hold a slice of their rows and no file: see [`crate::read::merge_budget`]. Other memory grows with the number of pieces.
 
 use crate::error::Error;
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
@@ -21,25 +21,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_log::{Granule, Snapshot};
 use tapedb_segment as segment;
 
-/// Where pieces come from.
+/// A granule or a segment.
 #[derive(Debug, Clone)]
 enum Piece {
-    /// Of the log.
+    /// In the log.
     Granule(Granule),
     /// A segment whose blocks follow each other.
     Segment(Arc<Part>),
-    /// What is left of one that was open, or runs of blocks of an open segment that follow each other.
+    /// The unread rest of a piece that was open, or runs of consecutive blocks of an open segment.
     Rest(Box<Rest>),
 }
 
 /// Messages in order up to an end.
 ///
-/// Always true after a step: the lead's current row comes before all rows of `waiting` and of the pieces not yet opened, the
-/// first of which is at `limit` or behind it.
+/// Always true after a step: the lead's current row is before all rows of `waiting` and of the pieces not yet opened, whose
+/// ranks are at least `limit`.
 #[derive(Debug)]
 pub(crate) struct History {
     order: Order,
-    /// Only messages after this place, in the order of reading.
+    /// Only messages after this key, in the order of reading.
     after: Option<Key>,
     /// Only messages with sequence numbers below this: the last granule may have grown since.
     end: u64,
@@ -51,28 +51,28 @@ pub(crate) struct History {
     lead: Option<usize>,
     /// Open slots but the lead, by the rank of their current row.
     waiting: BinaryHeap<Reverse<(Key, usize)>>,
-    /// The lead needs no look at the others while its rank is below this.
+    /// The lead stays the lead while its rank is below this.
     limit: Key,
-    /// Nor does whoever reads need one at other histories while it is below this, and for so many rows.
+    /// Limits from the reader, which compares this history with others: a rank, and a number of rows.
     outer: (Key, usize),
-    /// Whether the lead's current row has not been given yet.
+    /// Whether the lead's current row has not been returned yet.
     fresh: bool,
     errors: VecDeque<Error>,
     budget: Arc<Mutex<MergeBudget>>,
 }
 
-/// An open piece: what of it is in memory, and what follows that.
+/// An open piece: its rows in memory, and its unread rest.
 #[derive(Debug)]
 struct Slot {
     block: Box<Block>,
     rest: Rest,
-    /// Nothing of the piece comes before this rank.
+    /// The smallest possible rank in the piece.
     floor: Key,
-    /// What the slot's memory counts as.
+    /// What the slot's memory counts as in the budget.
     held: Held,
 }
 
-/// What of a piece is not in memory. Of the piece or block that comes next, only messages after the place are.
+/// The part of a piece that is not in memory: of the next granule or block, only messages after the key.
 #[derive(Debug, Clone, Default)]
 enum Rest {
     #[default]
@@ -84,8 +84,8 @@ enum Rest {
 }
 
 impl History {
-    /// All messages below `end` that `filter` wants, behind `after`, in order of time or backwards. What is known to be
-    /// missing among them is told first, whatever the filter: nobody can say which messages they were.
+    /// All messages below `end` that `filter` wants, after `after`, in order of time or backwards. Known losses among them are
+    /// reported first, whatever the filter: it is unknown which messages they were.
     pub fn new(
         (catalog, snapshot): (&Catalog, &Snapshot),
         (context, filter): (ReadContext<'_>, &Filter),
@@ -116,8 +116,8 @@ impl History {
         Self::of(granules.into_iter().map(Piece::Granule), Order::Time, None, u64::MAX)
     }
 
-    /// The messages of some parts, in order of time, to be written anew: each block is compared with the checksum of its
-    /// content, before deleted messages are left out.
+    /// The messages of some parts, in order of time, to be rewritten: each block is compared with the checksum of its content,
+    /// before deleted messages are left out.
     pub fn of_parts(parts: impl IntoIterator<Item = Arc<Part>>) -> Self {
         let history = Self::of(parts.into_iter().map(Piece::Segment), Order::Time, None, u64::MAX);
         lock(&history.budget).verifies = true;
@@ -168,27 +168,27 @@ impl History {
         }
     }
 
-    /// Decodes with what others decode with too, and keeps to a common bound of memory.
+    /// Shares a decoder and limits with other histories.
     pub fn sharing(mut self, budget: Arc<Mutex<MergeBudget>>) -> Self {
         self.budget = budget;
         self
     }
 
-    /// The block that stands on the current row; there is one after [`History::advance`] returned `true`.
+    /// The block with the current row; there is one after [`History::advance`] returned `true`.
     #[inline]
     pub fn current(&self) -> Option<&Block> {
         Some(&self.slots[self.lead?].block)
     }
 
-    /// The same block, to be exchanged for another one for a while.
+    /// The same block, which the reader may exchange for another one temporarily.
     pub fn current_mut(&mut self) -> Option<&mut Box<Block>> {
         Some(&mut self.slots[self.lead?].block)
     }
 
-    /// [`History::advance`] where nothing but the next row of the lead needs a look; `false` where more does.
+    /// [`History::advance`] where the next row is a plain step of the lead; `false` otherwise.
     #[inline]
     pub fn advance_plainly(&mut self) -> bool {
-        // After an error each row takes a closer look.
+        // After an error no step is plain.
         match self.lead {
             Some(lead) if !self.fresh => self.slots[lead].block.advance_plainly(),
             _ => false,
@@ -198,7 +198,7 @@ impl History {
     /// Moves to the next wanted message. `false`: there is none left.
     ///
     /// # Errors
-    /// Damage, once each; the next call goes on after it. What the system refuses: the next call tries it again.
+    /// Damage, once each; the next call continues after it. Errors of the system: the next call tries again.
     #[inline]
     pub fn advance(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<bool, Error> {
         let found = self.step(filter, context);
@@ -218,36 +218,36 @@ impl History {
         Some(taken)
     }
 
-    /// Leaves out the piece that is to be opened next, for its file is not there and no other has taken its place.
-    pub fn leave_out_next(&mut self) {
+    /// Skips the piece that is to be opened next, because its file is missing and has not been replaced.
+    pub fn skip_next(&mut self) {
         self.opened += 1;
     }
 
-    /// Leaves out what of the log lies before a sequence number and is not in memory; returns how many messages that is. A
-    /// granule of which a part was given counts whole.
-    pub fn leave_out_before(&mut self, first_sequence: u64) -> u64 {
+    /// Skips what is in the log before a sequence number and not in memory; returns the number of these messages. A granule of
+    /// which some messages were returned counts whole.
+    pub fn skip_before(&mut self, first_sequence: u64) -> u64 {
         let (opened, end) = (self.opened, self.end);
-        let (mut index, mut left_out) = (0, 0);
+        let (mut index, mut skipped) = (0, 0);
         self.pieces.retain(|(_, piece)| {
             index += 1;
             match piece.granule() {
                 Some(granule) if index > opened && granule.next_sequence() <= first_sequence => {
-                    left_out += granule.next_sequence().min(end) - granule.first_sequence;
+                    skipped += granule.next_sequence().min(end) - granule.first_sequence;
                     false
                 }
                 _ => true,
             }
         });
-        left_out
+        skipped
     }
 
-    /// The errors that have not been told; from now on there are none.
+    /// Removes and returns the errors that have not been reported.
     pub fn take_errors(&mut self) -> VecDeque<Error> {
         std::mem::take(&mut self.errors)
     }
 
-    /// Gives these errors before anything else.
-    pub fn tell_first(&mut self, errors: VecDeque<Error>) {
+    /// Reports these errors before anything else.
+    pub fn report_first(&mut self, errors: VecDeque<Error>) {
         self.errors = errors;
     }
 
@@ -259,7 +259,7 @@ impl History {
             return self.lead.is_some();
         }
         if !self.errors.is_empty() {
-            // Told before anything new is looked at.
+            // Reported before anything else is read.
             return false;
         }
         if let Some(lead) = self.lead {
@@ -281,10 +281,10 @@ impl History {
         self.lead.is_some()
     }
 
-    /// Moves a slot to its next row, in its block or in what follows that.
+    /// Moves a slot to its next row, in its block or in its unread rest.
     ///
     /// # Errors
-    /// What the system refuses: what is left has become the next piece.
+    /// Errors of the system: the unread rest has become the next piece.
     fn advance_slot(
         &mut self,
         index: usize,
@@ -313,8 +313,8 @@ impl History {
         }
     }
 
-    /// Makes the slot with the next row the lead, opening pieces that may hold it. There is no lead where there is no next
-    /// row, and where a piece cannot be read: the next call goes on with it.
+    /// Makes the slot with the next row the lead, opening pieces that may hold it. There is no lead if there is no next row, or
+    /// if a piece cannot be read: the next call continues with it.
     fn choose_lead(&mut self, filter: &mut Filter, context: ReadContext<'_>) {
         loop {
             let lead = self.lead.map(|lead| self.slots[lead].block.rank());
@@ -330,7 +330,7 @@ impl History {
                 self.park_lead();
                 self.lead = self.waiting.pop().map(|Reverse((_, slot))| slot);
                 if self.lead.is_none() {
-                    self.let_go();
+                    self.release_all();
                     return;
                 }
             } else {
@@ -341,7 +341,7 @@ impl History {
         }
     }
 
-    /// From now on rows at this rank or behind it are no plain steps, nor is any behind the next `rows`.
+    /// Limits plain steps to ranks below `limit` and to the next `rows`.
     pub fn set_limit(&mut self, limit: Key, rows: usize) {
         self.outer = (limit, rows);
         self.limit_lead();
@@ -354,14 +354,14 @@ impl History {
         }
     }
 
-    /// Lets the lead wait like the others.
+    /// Puts the lead back among the waiting slots.
     fn park_lead(&mut self) {
         if let Some(lead) = self.lead.take() {
             self.waiting.push(Reverse((self.slots[lead].block.rank(), lead)));
         }
     }
 
-    /// Opens the next piece and lets its first wanted row wait. Damage goes to `errors`.
+    /// Opens the next piece, and adds its slot to the waiting ones. Damage is added to `errors`.
     ///
     /// # Errors
     /// When it cannot be read: it is still the next one.
@@ -385,7 +385,7 @@ impl History {
             Piece::Rest(rest) => (**rest).clone(),
         };
         let floor = *floor;
-        // It is not needed any more.
+        // The piece is in its slot now.
         self.pieces[self.opened].1 = Piece::Rest(Box::default());
         self.opened += 1;
         let index = self.free.pop().unwrap_or_else(|| {
@@ -394,7 +394,7 @@ impl History {
             self.slots.len() - 1
         });
         let slot = &mut self.slots[index];
-        // Nothing of what the slot held before is left.
+        // The rows of the slot's former piece are removed.
         slot.block.empty();
         (slot.rest, slot.floor) = (rest, floor);
         lock(&self.budget).count_files(slot.rest.is_open());
@@ -407,25 +407,25 @@ impl History {
         found.map(|_| ())
     }
 
-    /// The slot is free for the next piece.
+    /// Frees the slot for the next piece.
     fn release(&mut self, index: usize) {
         let Slot { block, rest, held, .. } = &mut self.slots[index];
         let mut budget = lock(&self.budget);
         budget.close(std::mem::take(rest).is_open());
         block.empty();
-        if !budget.may_keep(held) {
-            budget.let_go(held);
+        if !budget.may_reuse(held) {
+            budget.release(held);
             **block = Block::new(self.order);
         }
         self.free.push(index);
     }
 
-    /// All slots are free, and no piece is left for them.
-    fn let_go(&mut self) {
+    /// Frees all slots: no piece is left for them.
+    fn release_all(&mut self) {
         let mut budget = lock(&self.budget);
         for Slot { rest, held, .. } in &mut self.slots {
             budget.close(std::mem::take(rest).is_open());
-            budget.let_go(held);
+            budget.release(held);
         }
         drop(budget);
         (self.slots, self.free) = (Vec::new(), Vec::new());
@@ -434,7 +434,7 @@ impl History {
 
 impl Drop for History {
     fn drop(&mut self) {
-        self.let_go();
+        self.release_all();
     }
 }
 
@@ -449,10 +449,10 @@ impl Rest {
 }
 
 impl Slot {
-    /// Loads what follows, or a slice of it. `false`: nothing does.
+    /// Loads the next rows, or a slice of them. `false`: there are none.
     ///
     /// # Errors
-    /// Damage: the next call goes on behind it. Any other: the rest is as before.
+    /// Damage: the next call continues after it. Any other error: the rest is unchanged.
     fn load(
         &mut self,
         budget: &mut MergeBudget,
@@ -467,15 +467,15 @@ impl Slot {
             };
             self.rest = Rest::Open(SegmentBlocks::new(segment, part.clone(), std::mem::take(blocks)), *place);
         }
-        budget.let_go(&mut self.held);
-        let mut scratch = (!budget.has_room()).then(|| budget.scratch(order));
+        budget.release(&mut self.held);
+        let mut scratch = (!budget.may_hold_whole()).then(|| budget.scratch(order));
         let block = scratch.as_mut().unwrap_or(&mut *self.block);
         let loaded = self.rest.load(budget, (order, after, end), (filter, context), block, errors);
         let held = match &mut scratch {
             None => Held::whole(self.block.memory()),
             Some(scratch) => {
                 if self.block.memory() > budget.slice_bytes() * 2 {
-                    self.block.forget();
+                    self.block.free();
                 }
                 let more = self.block.take_slice(scratch, budget.slice_bytes(), (filter, context), errors);
                 if let (Some(place), Ok(Some(loaded))) = (more, &loaded) {
@@ -486,12 +486,12 @@ impl Slot {
         };
         budget.hold(&mut self.held, held);
         budget.put_scratch(scratch);
-        self.rest.tidy(budget);
+        self.rest.close_if_idle(budget);
         loaded.map(|loaded| loaded.is_some())
     }
 }
 
-/// What of a rest has been loaded.
+/// What has been loaded of a rest.
 #[derive(Clone, Copy)]
 enum Loaded {
     Granule(Granule),
@@ -499,7 +499,7 @@ enum Loaded {
 }
 
 impl Rest {
-    /// Takes what comes next into `block`. `None`: there is nothing.
+    /// Loads the next granule or block into `block`. `None`: there is none.
     fn load(
         &mut self,
         budget: &mut MergeBudget,
@@ -534,7 +534,7 @@ impl Rest {
         }
     }
 
-    /// Only what comes before `place` has been taken of what was loaded.
+    /// Returns what was loaded: only rows up to `place` have been copied from it.
     fn put_back(&mut self, loaded: Loaded, place: Key, order: Order) {
         match (loaded, self) {
             (Loaded::Granule(granule), rest) => *rest = Self::Granule(granule, Some(place)),
@@ -546,8 +546,8 @@ impl Rest {
         }
     }
 
-    /// Closes the segment if nothing is left of it, or if too many are open.
-    fn tidy(&mut self, budget: &mut MergeBudget) {
+    /// Closes the segment if no block is left, or if too many segments are open.
+    fn close_if_idle(&mut self, budget: &mut MergeBudget) {
         if let Self::Open(blocks, place) = self {
             if blocks.is_empty() {
                 *self = Self::Nothing;
@@ -558,7 +558,7 @@ impl Rest {
         budget.count_files(self.is_open());
     }
 
-    /// Nothing in it comes before this, in the order of reading.
+    /// The smallest possible rank in it.
     fn first_rank(&self, order: Order) -> Key {
         match self {
             Self::Open(blocks, _) => first_of(blocks.bounds(), order),
@@ -569,7 +569,7 @@ impl Rest {
 }
 
 impl Piece {
-    /// The granule that it is, or the rest of.
+    /// The granule that the piece is, or is the rest of.
     fn granule(&self) -> Option<&Granule> {
         match self {
             Self::Granule(granule) => Some(granule),
@@ -581,7 +581,7 @@ impl Piece {
         }
     }
 
-    /// Nothing in the piece comes before this.
+    /// The smallest possible rank in the piece.
     fn first_rank(&self, order: Order) -> Key {
         let (times, sequences) = match self {
             Self::Granule(granule) => {
@@ -598,7 +598,7 @@ impl Piece {
     }
 }
 
-/// Nothing of such times and sequence numbers comes before this.
+/// The smallest possible rank with such times and sequence numbers.
 fn first_of((times, sequences): ((i64, i64), (u64, u64)), order: Order) -> Key {
     match order {
         Order::TimeReversed => order.rank((times.1, sequences.1)),
@@ -606,7 +606,7 @@ fn first_of((times, sequences): ((i64, i64), (u64, u64)), order: Order) -> Key {
     }
 }
 
-/// Whether something of the next piece may come before all of `others`, which are not there or open.
+/// Whether a row of the next piece may be before all of `others`, ranks of open pieces.
 fn is_next(unopened: Option<Key>, others: [Option<Key>; 2]) -> bool {
     unopened.is_some_and(|unopened| others.into_iter().flatten().all(|other| unopened <= other))
 }

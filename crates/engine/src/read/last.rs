@@ -1,11 +1,11 @@
 //! The last messages of a stream as of one moment: for each symbol and record type the one of the greatest time, of equal
-//! times the one that a cursor gives last. It is what somebody must know who comes late.
+//! times the one that a cursor returns last. A late subscriber needs them to begin with.
 //!
-//! Granules and blocks are looked at from the latest time backwards. A pair of symbol and record type is settled when its last
-//! message is later than all that is left to look at, a symbol when all its pairs are, and the search ends when every symbol of
-//! the dictionary is settled. So what is read is the end of history, and of the rest: of segments without an unsettled symbol
-//! their index, of blocks with one the head, and what such a symbol has there. What remains in proportion to history is one head
-//! (a few hundred bytes) for each block of a symbol that has never had one of the record types.
+//! Granules and blocks are searched from the latest time backwards. A pair of symbol and record type is settled when its last
+//! message is later than everything not yet searched, a symbol when all its pairs are, and the search ends when every symbol of
+//! the dictionary is settled. So the end of history is read; of older segments without an unsettled symbol, their index; of
+//! older blocks with one, the head and the rows of that symbol. The only cost in proportion to history is one head (a few
+//! hundred bytes) for each block of a symbol that has never had a message of one of the record types.
 
 use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, Order};
@@ -21,12 +21,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use tapedb_log::Granule;
 
-/// Segments that are kept open while others are looked at.
+/// Limit of segments that are open while others are searched.
 const FILES_MAX: usize = 256;
-/// Where so few symbols are open, each that is settled may spare blocks.
+/// With at most this many open symbols, each one that is settled may make blocks unnecessary.
 const SYMBOLS_FEW: usize = 1024;
 
-/// By record type: the fields of which each combination of values has a last message of its own.
+/// By record type: fields whose combinations of values each have their own last message.
 pub(crate) type KeyFields = HashMap<String, Vec<String>>;
 
 /// A message that is the last of its kind.
@@ -39,7 +39,7 @@ pub(crate) struct Found {
     body: Box<[u8]>,
 }
 
-/// What was found in a space, and the damage that was met.
+/// What was found in a space, and the damage on the way.
 #[derive(Debug)]
 pub(crate) struct FoundIn {
     pub rows: Vec<Found>,
@@ -56,7 +56,7 @@ pub(crate) struct LastMessages {
 }
 
 impl LastMessages {
-    /// Those of `rows` behind `after`, in order; `errors` come first.
+    /// Those of `rows` after `after`, in order; `errors` are reported first.
     pub fn new(
         mut rows: Vec<Found>,
         order: Order,
@@ -72,19 +72,19 @@ impl LastMessages {
     /// Moves to the next message. `false`: there is none left.
     ///
     /// # Errors
-    /// What was found damaged, once each.
+    /// Damage that the search found, once each.
     pub fn advance(&mut self) -> Result<bool, Error> {
         self.positioned = false;
         if let Some(error) = self.errors.pop_front() {
             return Err(error);
         }
         let Some(row) = self.rows.pop_front() else { return Ok(false) };
-        self.block.stand_on(row.key, row.symbol, row.type_id, &row.body);
+        self.block.set_row(row.key, row.symbol, row.type_id, &row.body);
         self.positioned = true;
         Ok(true)
     }
 
-    /// The block that stands on the current message.
+    /// The block with the current message.
     pub fn current(&self) -> Option<&Block> {
         self.positioned.then_some(&*self.block)
     }
@@ -95,10 +95,10 @@ impl LastMessages {
     }
 }
 
-/// Finds the last messages that `filter` wants, of each space those with sequence numbers below its end; by space.
+/// Finds the last messages that `filter` wants, in each space with sequence numbers below its end; by space.
 ///
 /// # Errors
-/// What the system refuses; a deleted stream.
+/// Errors of the system; a deleted stream.
 pub(crate) fn find(
     stream: &StreamReader,
     filter: Filter,
@@ -124,10 +124,10 @@ enum Wanted {
     LastBy(Vec<usize>),
 }
 
-/// A search under way.
+/// A search in progress.
 ///
-/// Always true: all messages later than the time of what comes next from `heap` have been looked at, so a pair whose message
-/// is later is settled; `pending` are pairs that have a message and are not.
+/// Always true: all messages later than the time of the next unit of `heap` have been searched, so a pair whose message is
+/// later is settled; `pending` are pairs that have a message and are not settled.
 struct Search<'a> {
     stream: &'a StreamReader,
     filter: Filter,
@@ -150,7 +150,7 @@ struct Search<'a> {
     files: usize,
 }
 
-/// Something to look at that has no message later than a time.
+/// A unit of the search, which has no message later than a time.
 #[derive(Debug)]
 struct Unit {
     time_max: i64,
@@ -165,11 +165,11 @@ enum What {
     Blocks(Blocks),
 }
 
-/// Blocks of a segment that are left to look at, the last first.
+/// Blocks of a segment that are still to be searched, the last first.
 #[derive(Debug)]
 struct Blocks {
     part: Arc<Part>,
-    /// `None`: closed, for many are open.
+    /// `None`: closed, because many are open.
     segment: Option<Arc<OpenSegment>>,
     runs: VecDeque<Range<usize>>,
     /// How many symbols were open when the runs were found.
@@ -178,7 +178,7 @@ struct Blocks {
 
 impl Ord for Unit {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // Of equal times what arrived last comes first: less is replaced.
+        // Of equal times the last arrival is first: fewer messages are replaced.
         (self.time_max, self.space).cmp(&(other.time_max, other.space))
     }
 }
@@ -246,9 +246,9 @@ impl<'a> Search<'a> {
                 return Ok(());
             }
             let space = unit.space;
-            match self.look_at(unit, budget) {
+            match self.search(unit, budget) {
                 Ok(()) => {}
-                Err(error) if error.is_missing_file() => self.plan_anew(space, error)?,
+                Err(error) if error.is_missing_file() => self.replan(space, error)?,
                 Err(error) if error.is_damage() => self.errors[space].push_back(error),
                 Err(error) => return Err(error),
             }
@@ -256,7 +256,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Everything in a space that may have a wanted message waits to be looked at.
+    /// Adds everything in a space that may have a wanted message to the heap.
     fn plan(&mut self, space: usize) {
         let (catalog, snapshot) = self.context(space).space.view();
         let (filter, end) = (&self.filter, self.ends[space]);
@@ -279,11 +279,11 @@ impl<'a> Search<'a> {
         self.heap.extend(parts);
     }
 
-    /// A file was not there: goes on with those that have taken its place.
+    /// A file was missing: continues with the files that have replaced it.
     ///
     /// # Errors
-    /// When the stream has gone.
-    fn plan_anew(&mut self, space: usize, error: Error) -> Result<(), Error> {
+    /// When the stream has been deleted.
+    fn replan(&mut self, space: usize, error: Error) -> Result<(), Error> {
         self.stream.check_not_gone()?;
         let context = self.context(space);
         context.space.refresh_catalog()?;
@@ -294,11 +294,11 @@ impl<'a> Search<'a> {
         } else if !error.is_trimmed() {
             self.errors[space].push_back(error);
         }
-        // What a transient stream has dropped meanwhile is gone like all that it dropped before.
+        // What a transient stream has dropped during the search is ignored, like all that it dropped before.
         Ok(())
     }
 
-    /// Nothing later than this time is left to look at.
+    /// Settles pairs: no message later than this time is left to search.
     fn settle(&mut self, time_max: i64) {
         let Self { plain, pending, unsettled, unsettled_of, .. } = self;
         let mut has_closed = false;
@@ -318,10 +318,10 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn look_at(&mut self, unit: Unit, budget: &mut MergeBudget) -> Result<(), Error> {
+    fn search(&mut self, unit: Unit, budget: &mut MergeBudget) -> Result<(), Error> {
         let space = unit.space;
         match unit.what {
-            What::Granule(granule) => self.look_at_granule(&granule, space),
+            What::Granule(granule) => self.search_granule(&granule, space),
             What::Segment(part) => {
                 let Some(segment) =
                     self.context(space).space.open_segment(&part, self.stream.schema_files())?
@@ -338,9 +338,9 @@ impl<'a> Search<'a> {
                 if !blocks.are_stale(self.open.len())
                     && let Some(index) = blocks.next()
                 {
-                    match self.look_at_block(&blocks, index, space, budget) {
+                    match self.search_block(&blocks, index, space, budget) {
                         Err(error) if error.is_damage() => self.errors[space].push_back(error),
-                        looked => looked?,
+                        searched => searched?,
                     }
                 }
                 self.wait(blocks, space)
@@ -348,11 +348,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn look_at_granule(&mut self, granule: &Granule, space: usize) -> Result<(), Error> {
+    fn search_granule(&mut self, granule: &Granule, space: usize) -> Result<(), Error> {
         let context = self.context(space);
         self.block.empty();
         let sequences = granule.first_sequence..granule.next_sequence();
-        // Asked first: what has been sealed by now is read there.
+        // First: this fails for messages that have been sealed, which are then read in their segment.
         let deletions = context.space.deletions_in_log(&sequences, (granule.time_min, granule.time_max))?;
         context.stream.unless_gone(context.space.log.read(granule, self.block.bytes_mut()))?;
         let bounds = Bounds { after: None, end: self.ends[space], deletions };
@@ -362,7 +362,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn look_at_block(
+    fn search_block(
         &mut self,
         blocks: &Blocks,
         index: usize,
@@ -378,7 +378,7 @@ impl<'a> Search<'a> {
         let Some(entry) = segment.segment.blocks().get(index) else { return Ok(()) };
         let mut selection = self.filter.selection(context);
         if !is_ours {
-            // Types have other numbers there.
+            // Types have other ids there.
             selection.types = None;
         }
         let may_hold = segment.segment.may_hold(index, &mut budget.raw, &selection);
@@ -393,7 +393,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Lets the blocks that are left wait for their turn, those of them that have an open symbol.
+    /// Puts the remaining blocks that have an open symbol back into the heap.
     fn wait(&mut self, mut blocks: Blocks, space: usize) -> Result<(), Error> {
         let context = self.context(space);
         let Some(segment) = blocks.open(context)? else { return Ok(()) };

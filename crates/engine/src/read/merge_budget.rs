@@ -1,10 +1,10 @@
-//! What the sources of a cursor read with, and how much memory and how many files they may hold.
+//! The decoder that the sources of a cursor share, and the memory and files that they may hold.
 //!
 //! A cursor over thousands of streams, or over thousands of segments whose times overlap, has as many pieces open at once.
-//! One decoder serves them all. As long as there is room, a piece keeps a whole block or granule; when there is none, it keeps
-//! a slice of the rows and reads the block again for the next slice. So memory stays below a bound, whatever there is to
-//! merge: [`WHOLE_BYTES`] and one block more, [`SLICES_BYTES`], what the decoder and a block being cut take (some 16 MiB), and
-//! for each piece [`SLICE_BYTES_MIN`] and its description. A message that is longer than a slice is held all the same.
+//! One decoder serves them all. While the budget allows it, a piece holds a whole block or granule; then it holds a slice of
+//! the rows and reads the block again for the next slice. So memory stays below a bound, whatever is merged: [`WHOLE_BYTES`]
+//! and one block more, [`SLICES_BYTES`], the memory of the decoder and of a block being cut (about 16 MiB), and for each piece
+//! [`SLICE_BYTES_MIN`] and its description. A message that is longer than a slice is held nevertheless.
 
 use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, Order};
@@ -14,38 +14,38 @@ use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use tapedb_segment as segment;
 
-/// Whole blocks are kept until they take so much.
+/// Limit of all whole blocks.
 pub(crate) const WHOLE_BYTES: usize = 48 << 20;
-/// Slices share so much, each as large a part as the others: reading a block again for every slice is what many cost.
+/// Limit of all slices, of equal size: every slice costs one more read of its block.
 pub(crate) const SLICES_BYTES: usize = 64 << 20;
-/// A slice is at least so large …
+/// Minimum size of a slice.
 pub(crate) const SLICE_BYTES_MIN: usize = 1 << 10;
-/// … and at most so large.
+/// Maximum size of a slice.
 const SLICE_BYTES_MAX: usize = 256 << 10;
-/// Segments that are kept open while they wait.
+/// Limit of segments that are open while they wait.
 const FILES_MAX: usize = 256;
 
-/// What blocks are decoded with, and the account of what is held.
+/// A decoder, and the account of memory and files.
 #[derive(Debug)]
 pub(crate) struct MergeBudget {
     pub decoder: segment::Decoder,
     pub raw: segment::Block,
-    /// Where blocks are loaded that are then cut.
+    /// Blocks are loaded here to be cut into slices.
     scratch: Option<Block>,
     whole: usize,
     slices: usize,
     /// Pieces that hold a slice.
     sharers: usize,
-    /// Pieces that are going to, as far as is known.
+    /// Pieces that are expected to hold a slice.
     sharers_expected: usize,
     files: usize,
     limits: Limits,
     /// Whether whole blocks are compared with the checksum of their content, or with the reference decoder where they have
-    /// none: what is read is written anew.
+    /// none, because the rows are rewritten.
     pub verifies: bool,
 }
 
-/// How much may be held.
+/// Limits of memory and files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub whole: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Limits {
     pub files: usize,
 }
 
-/// What a piece's memory counts as: its bytes as a whole or as a slice.
+/// What a piece holds: bytes of a whole block, or of a slice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     whole: usize,
@@ -93,20 +93,20 @@ impl MergeBudget {
         }
     }
 
-    /// So many sources are going to be read at once: those that come first leave room for the others.
+    /// Announces the number of sources that will be read at once: the first ones leave space for the others.
     pub fn expect(&mut self, sources: usize) {
         self.sharers_expected = sources;
     }
 
-    /// Whether the next block may be kept whole.
-    pub fn has_room(&self) -> bool {
+    /// Whether the next block may be held whole.
+    pub fn may_hold_whole(&self) -> bool {
         self.whole < self.limits.whole
     }
 
-    /// How large the next slice of a piece may be that holds none.
+    /// Size of the next slice of a piece that holds none.
     pub fn slice_bytes(&self) -> usize {
         let left = self.limits.slices.saturating_sub(self.slices);
-        // Those that nobody expected leave room for as many more.
+        // Sources that were not announced leave space for as many more.
         let is_expected = self.sharers < self.sharers_expected;
         let shares = if is_expected { self.sharers_expected } else { 2 * (self.sharers + 1) };
         let share = self.limits.slices / shares;
@@ -118,44 +118,44 @@ impl MergeBudget {
         self.files < self.limits.files
     }
 
-    /// Whether a piece's memory may stay for the next piece.
-    pub fn may_keep(&self, held: &Held) -> bool {
+    /// Whether a piece's memory may be reused by the next piece.
+    pub fn may_reuse(&self, held: &Held) -> bool {
         held.slice == 0 && self.whole <= self.limits.whole / 2
     }
 
     /// Counts what a piece holds now.
     pub fn hold(&mut self, account: &mut Held, held: Held) {
-        self.let_go(account);
+        self.release(account);
         self.whole += held.whole;
         self.slices += held.slice;
         self.sharers += usize::from(held.slice > 0);
         *account = held;
     }
 
-    /// Counts what a piece holds no more.
-    pub fn let_go(&mut self, account: &mut Held) {
+    /// Counts that a piece holds nothing any more.
+    pub fn release(&mut self, account: &mut Held) {
         self.whole -= account.whole;
         self.slices -= account.slice;
         self.sharers -= usize::from(account.slice > 0);
         *account = Held::default();
     }
 
-    /// Counts a segment that is open, if it is.
+    /// Counts an open segment, if there is one.
     pub fn count_files(&mut self, is_open: bool) {
         self.files += usize::from(is_open);
     }
 
-    /// Counts a segment no more that was open, if it was.
+    /// Ends the count of a segment, if it was open.
     pub fn close(&mut self, was_open: bool) {
         self.files -= usize::from(was_open);
     }
 
-    /// A block to load into what is then cut.
+    /// A block to load rows into that are then cut.
     pub fn scratch(&mut self, order: Order) -> Block {
         self.scratch.take().filter(|block| block.order() == order).unwrap_or_else(|| Block::new(order))
     }
 
-    /// Gives the block back.
+    /// Returns the block.
     pub fn put_scratch(&mut self, scratch: Option<Block>) {
         self.scratch = scratch.or(self.scratch.take());
     }
@@ -169,7 +169,7 @@ impl MergeBudget {
     /// Reads and decodes a block of a segment.
     ///
     /// # Errors
-    /// Damage: nothing of the block is given.
+    /// Damage: no row of the block is loaded.
     pub fn load(
         &mut self,
         blocks: &SegmentBlocks,
@@ -187,10 +187,10 @@ impl MergeBudget {
         let is_other = version != context.stream.definition.schema_version;
         let mut selection = filter.selection(context);
         if is_other {
-            // Types have other numbers there.
+            // Types have other ids there.
             selection.types = None;
         }
-        // Asked first: where the part is another by now, that one is read.
+        // First: where the part has been replaced, this fails and the new part is read.
         let mut deletions = context.space.deletions_of_part(&blocks.part)?;
         segment.read_selected(index, &mut self.raw, &selection).map_err(failed)?;
         let rows = block.columns_mut();
@@ -262,12 +262,12 @@ mod tests {
             // Without merging, which would leave few.
             let _maintenance = context.space.hold_maintenance();
             if part < PARTS - 10 {
-                assert_eq!(seal_next(context, &mut Pace::unhurried()).unwrap(), Some(ROWS));
+                assert_eq!(seal_next(context, &mut Pace::immediate()).unwrap(), Some(ROWS));
             }
         }
     }
 
-    /// Checks what comes and what is held meanwhile; returns the most whole, in slices, and open.
+    /// Checks the messages, and returns the maxima of bytes whole, bytes in slices, and open files.
     fn check(builder: CursorBuilder, mut expected: impl Iterator<Item = u64>) -> (usize, usize, usize) {
         let budget = Arc::new(Mutex::new(MergeBudget::new(LIMITS)));
         let mut cursor = builder.open_with(&budget).unwrap();
@@ -280,7 +280,7 @@ mod tests {
             most = (most.0.max(held.0), most.1.max(held.1), most.2.max(held.2));
         }
         assert_eq!(expected.next(), None);
-        assert_eq!(budget.lock().unwrap().held(), (0, 0, 0), "all is given back");
+        assert_eq!(budget.lock().unwrap().held(), (0, 0, 0), "all is released");
         most
     }
 

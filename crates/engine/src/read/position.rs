@@ -1,12 +1,12 @@
-//! Where a cursor is, so that another one can go on exactly there.
+//! The position of a cursor, from which another one can resume.
 
 use crate::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// A place between two messages of a cursor. As text it is one line per stream and space; it parses back. A line names its stream
-/// by id and name: it fits the stream when it has been renamed, and not another one that has the name later. A line without an id, as one can
-/// write by hand (`live 42 bars`: message 42 comes next), is taken for whatever stream has the name.
+/// A position between two messages of a cursor. As text it is one line per stream and space, which can be parsed. A line names
+/// its stream by id and name: it fits the stream after a rename, and does not fit another stream with the name. A line without
+/// an id, as written by hand (`live 42 bars`: message 42 is next), fits any stream with the name.
 ///
 /// ```
 /// use tapedb_engine::Position;
@@ -21,34 +21,34 @@ pub struct Position {
     pub(crate) streams: Vec<InStream>,
 }
 
-/// A place, and the stream it is in.
+/// An offset, and its stream and space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InStream {
     pub name: String,
-    /// The stream's id, if it is said.
+    /// The stream's id, if it is stated.
     pub id: Option<u64>,
     pub space: u32,
     pub place: Place,
 }
 
 impl InStream {
-    /// Whether the place is in the stream of that id: by the id, whatever the stream is called now, or without one by name.
+    /// Whether this is in the stream with that id: by the id, whatever the stream's name is now, or without one by name.
     pub fn is_in(&self, id: u64, name: &str) -> bool {
-        self.id.map_or(self.name == name, |said| said == id)
+        self.id.map_or(self.name == name, |stated| stated == id)
     }
 }
 
-/// Where a cursor is in one stream.
+/// The offset of a cursor in one space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In history: messages below `end`, in time order, after the one with this time and sequence number.
     History { end: u64, after: Option<(i64, u64)> },
-    /// Behind history: the message with this sequence number comes next.
+    /// After history: the message with this sequence number is next.
     Live { next: u64 },
 }
 
 impl Place {
-    /// The place comes after this many messages of the stream.
+    /// Number of messages of the space before the offset.
     pub fn reached(self) -> u64 {
         match self {
             Self::History { end, .. } => end,
@@ -91,9 +91,9 @@ impl FromStr for Position {
     }
 }
 
-/// Before the id.
+/// Prefix of the id.
 const ID: &str = "id=";
-/// Before the number of a space that is not the first.
+/// Prefix of the number of a space that is not the first.
 const SPACE: &str = "space=";
 
 fn in_stream(line: &str) -> Option<InStream> {
@@ -116,13 +116,13 @@ fn in_stream(line: &str) -> Option<InStream> {
     Some(InStream { name: name.into(), id, space, place })
 }
 
-/// The space, if one is named, and the name behind it.
+/// The space, if there is one, and the name after it.
 fn space(rest: &str) -> Option<(u32, &str)> {
     let (space, name) = rest.strip_prefix(SPACE)?.split_once(' ')?;
     Some((space.parse().ok()?, name))
 }
 
-/// The id, if there is one, and the name behind it.
+/// The id, if there is one, and the name after it.
 fn id(rest: &str) -> Option<(u64, &str)> {
     let (id, name) = rest.strip_prefix(ID)?.split_once(' ')?;
     let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());

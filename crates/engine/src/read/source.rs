@@ -30,21 +30,21 @@ pub(crate) struct Source {
     order: Order,
     /// Generation of the catalog that the history was planned with.
     generation: u64,
-    /// Messages below `end` that were lost before they were sealed, as they were told.
+    /// Messages below `end` that were lost before they were sealed, as reported.
     lost: u64,
     /// Whether the tail is wanted after history.
     live: bool,
     budget: Arc<Mutex<MergeBudget>>,
-    /// How many the cursor has.
+    /// Number of sources of the cursor.
     sources: usize,
-    /// Whether the next messages come without a look at other sources: there are none, or none has any.
+    /// Whether the next messages need no comparison with other sources: there are none, or none has a message.
     is_alone: bool,
-    /// Place of the last message given from history, as far as noted.
+    /// Key of the last message returned from history, as far as noted.
     given: Option<Key>,
-    /// The Rust type asked for last, and what it reads.
+    /// The Rust type of the last call, and what it reads.
     last_type: Cell<Option<(TypeId, ReadAs)>>,
-    /// For each Rust type with another version of the stream's record type. Comparing schemas takes long beside reading a
-    /// message, so it is done once, whatever comes of it.
+    /// For each Rust type with another version of the stream's record type. Comparing schemas is slow compared with reading a
+    /// message, so it is done once, also if it fails.
     plans: RefCell<HashMap<TypeId, Plan>>,
 }
 
@@ -63,10 +63,10 @@ pub(crate) struct ReadAs {
 #[derive(Debug)]
 enum Phase {
     History(Box<History>),
-    /// The last messages of history, in its place.
+    /// The last messages, instead of history.
     Last(Box<LastMessages>),
     Tail(Box<Tail>),
-    /// The stream has been deleted, which has been told.
+    /// The stream has been deleted, which has been reported.
     Gone(Place),
 }
 
@@ -120,14 +120,14 @@ impl Source {
         self.end
     }
 
-    /// What is wanted, of all times that were asked for.
+    /// The filter with all requested times.
     pub fn whole_filter(&self) -> Filter {
         let mut filter = self.filter.clone();
         filter.widen();
         filter
     }
 
-    /// Gives these messages instead of history; what is known to be missing of it is told all the same.
+    /// Returns these messages instead of history; known losses in history are reported nevertheless.
     pub fn give_last(&mut self, found: FoundIn) {
         if let Phase::History(history) = &mut self.phase {
             let errors = history.take_errors().into_iter().chain(found.errors);
@@ -144,11 +144,11 @@ impl Source {
                 Ok(true) => return Ok(true),
                 Ok(false) if !self.live => return Ok(false),
                 Ok(false) => self.begin_tail(),
-                Err(error) if error.is_missing_file() => match self.plan_anew() {
+                Err(error) if error.is_missing_file() => match self.replan() {
                     Ok(true) => {}
                     Ok(false) => {
-                        self.tell_dropped()?;
-                        self.leave_out(&error);
+                        self.skip_dropped()?;
+                        self.skip_missing(&error);
                         return Err(error);
                     }
                     Err(error) => return Err(self.note_gone(error)),
@@ -167,10 +167,10 @@ impl Source {
         self.advance_tail()
     }
 
-    /// Other files have taken the place of some that history was to be read from: goes on with those behind the last
-    /// message given. `false`: the files are the same.
+    /// Files of history have been replaced: continues with the new ones after the last returned message. `false`: the files are
+    /// the same.
     #[cold]
-    fn plan_anew(&mut self) -> Result<bool, Error> {
+    fn replan(&mut self) -> Result<bool, Error> {
         self.stream.check_not_gone()?;
         self.space.refresh_catalog()?;
         let (catalog, snapshot) = self.space.view();
@@ -186,23 +186,23 @@ impl Source {
         let context = ReadContext { stream: &self.stream, space: &self.space };
         let mut history =
             History::new((&catalog, &snapshot), (context, &self.filter), self.order, self.given, self.end);
-        // Holes in the log were told at first. What was sealed with losses meanwhile was not.
+        // Holes in the log were reported before. Parts that were sealed with losses since were not.
         let lost = catalog.lost_below(self.end);
         let is_new = |error: &Error| lost != self.lost && matches!(error, Error::Lost(_));
         errors.extend(history.take_errors().into_iter().filter(is_new));
         self.lost = lost;
-        history.tell_first(errors);
+        history.report_first(errors);
         self.phase = Phase::History(Box::new(history.sharing(self.budget.clone())));
         Ok(true)
     }
 
-    /// What a transient stream has dropped before it was read is told, and left out.
+    /// Skips what a transient stream has dropped before it was read, and reports it.
     #[cold]
-    fn tell_dropped(&mut self) -> Result<(), Error> {
+    fn skip_dropped(&mut self) -> Result<(), Error> {
         let first_sequence = self.space.log.first_sequence();
         match &mut self.phase {
             Phase::History(history) if self.stream.definition.options.is_transient() => {
-                match history.leave_out_before(first_sequence) {
+                match history.skip_before(first_sequence) {
                     0 => Ok(()),
                     messages => Err(self.stream.dropped(messages, first_sequence)),
                 }
@@ -211,13 +211,13 @@ impl Source {
         }
     }
 
-    /// A segment that is named and is not there is told once, like other damage.
+    /// Skips a missing segment, which is reported once like other damage.
     #[cold]
-    fn leave_out(&mut self, error: &Error) {
+    fn skip_missing(&mut self, error: &Error) {
         if let Phase::History(history) = &mut self.phase
             && matches!(error, Error::Segment(_))
         {
-            history.leave_out_next();
+            history.skip_next();
         }
     }
 
@@ -233,7 +233,7 @@ impl Source {
         tail.advance(&mut self.filter, context).map_err(|error| self.note_gone(error))
     }
 
-    /// A deleted stream is told once, then there is nothing more of it.
+    /// A deleted stream is reported once, then it has no more messages.
     #[cold]
     fn note_gone(&mut self, error: Error) -> Error {
         if error.is_gone() {
@@ -242,8 +242,8 @@ impl Source {
         error
     }
 
-    /// Exchanges the block that stands on the current message for an empty one; `false`: there is no message. Until
-    /// [`Source::take_back`] nothing but that may be asked of what is read.
+    /// Exchanges the block with the current message for an empty one; `false`: there is no message. Until
+    /// [`Source::take_back`] no other method that uses the block may be called.
     pub fn lend(&mut self, empty: &mut Box<Block>) -> bool {
         let (current, is_plain) = match &mut self.phase {
             Phase::History(history) => (history.current_mut(), true),
@@ -262,7 +262,7 @@ impl Source {
         true
     }
 
-    /// Ends [`Source::lend`]: the block has been moved on by plain steps at most.
+    /// Ends [`Source::lend`]: the block has made plain steps only.
     pub fn take_back(&mut self, lent: &mut Box<Block>) {
         let current = match &mut self.phase {
             Phase::History(history) => history.current_mut(),
@@ -278,8 +278,8 @@ impl Source {
         }
     }
 
-    /// From now on messages at this rank or behind it are no plain steps, nor is any behind the next `rows`. In the tail,
-    /// where messages come as they arrived, none is while another source has one. How many are plain steps in the tail.
+    /// Limits plain steps to ranks below `limit` and to the next `rows`. In the tail, which is in order of arrival, no step is
+    /// plain while another source has a message. Returns the number of plain steps in the tail.
     pub fn set_limit(&mut self, limit: Key, rows: usize) -> usize {
         self.is_alone = self.sources == 1 || limit == LAST;
         match &mut self.phase {
@@ -290,7 +290,7 @@ impl Source {
         0
     }
 
-    /// The block that stands on the source's current message.
+    /// The block with the source's current message.
     #[inline]
     pub fn current(&self) -> Option<&Block> {
         match &self.phase {
@@ -313,7 +313,7 @@ impl Source {
         !matches!(self.phase, Phase::History(_) | Phase::Last(_))
     }
 
-    /// Whether a source that had nothing may have something now.
+    /// Whether a source without a message may have one now.
     #[inline]
     pub fn has_more(&self) -> bool {
         match &self.phase {
@@ -323,7 +323,7 @@ impl Source {
         }
     }
 
-    /// Notes that the current message has been given to the user; before moving on, if it has.
+    /// Notes that the current message has been returned to the user, before moving on.
     #[inline]
     pub fn note_given(&mut self) {
         if !self.is_live()
@@ -333,7 +333,7 @@ impl Source {
         }
     }
 
-    /// Where to go on; `given`: the block that has been lent, whose current message has been given.
+    /// The position to resume from; `given`: the lent block, whose current message has been returned.
     pub fn place(&self, given: Option<&Block>) -> Place {
         match (&self.phase, given) {
             (Phase::History(_) | Phase::Last(_), given) => {
@@ -347,7 +347,7 @@ impl Source {
         }
     }
 
-    /// What a Rust type reads in this stream, remembered.
+    /// What a Rust type reads in this stream, cached.
     #[inline]
     pub fn read_as<T: Record + 'static>(&self) -> Result<ReadAs, Error> {
         match self.last_type.get() {
@@ -378,7 +378,7 @@ impl Source {
         Ok(read_as)
     }
 
-    /// The program has another version of the record type than the stream.
+    /// Plans a conversion: the program has another version of the record type than the stream.
     fn plan<T: Record + 'static>(&self) -> Result<ReadAs, Error> {
         let mut plans = self.plans.borrow_mut();
         match plans.entry(TypeId::of::<T>()).or_insert_with(|| planned::<T>(&self.stream)) {
@@ -398,7 +398,7 @@ impl Source {
         };
         match reader {
             Some(reader) => reader.decode_into(body, value),
-            // Planned when the type was asked for; without the plan the body is not a `T`'s.
+            // The type was planned before; without a plan the body is not that of a `T`.
             None => Err(DecodeError::new(DecodeErrorKind::UnknownType, 0, 0, 0).into()),
         }
     }

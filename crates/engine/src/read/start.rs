@@ -1,32 +1,32 @@
-//! Where a cursor begins, and how that is found.
+//! The start of a cursor.
 
 use crate::read::block::{Key, Order};
 use crate::read::position::{Place, Position};
 use tapedb_schema::Timestamp;
 
-/// Behind every message.
+/// After every message.
 pub(crate) const BEHIND_ALL: Key = (i64::MAX, u64::MAX);
 
-/// Where a cursor begins.
+/// The start of a cursor.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Start {
     /// With the first message, in the order of reading.
     #[default]
     First,
-    /// Behind all that there is.
+    /// After all stored messages.
     End,
-    /// With the last so many messages.
+    /// With this number of last messages.
     Last(u64),
     /// With the messages of these sequence numbers, one for each space, in order of arrival.
     Sequences(Vec<u64>),
-    /// With the first message at this time or behind it, in the order of reading.
+    /// With the first message at this time or after it, in the order of reading.
     Time(Timestamp),
-    /// Where another cursor was.
+    /// At the position of another cursor.
     Position(Position),
 }
 
 impl Start {
-    /// The place in a space that ends before message `end`; `None`: at the beginning, or not known before the position is.
+    /// The offset in a space that ends before message `end`; `None`: at the beginning, or only a position states it.
     pub fn place(&self, order: Order, end: u64) -> Option<Place> {
         match self {
             Self::End => Some(Place::Live { next: end }),
@@ -36,7 +36,7 @@ impl Start {
     }
 }
 
-/// The place before all messages of a time, in the order of reading.
+/// The key before all messages of a time, in the order of reading.
 fn before_time(order: Order, time: i64) -> Option<Key> {
     match order {
         Order::TimeReversed => Some((time.checked_add(1)?, 0)),
@@ -44,7 +44,7 @@ fn before_time(order: Order, time: i64) -> Option<Key> {
     }
 }
 
-/// The place just before a message, forwards.
+/// The key just before a message, forwards.
 pub(crate) fn before((time, sequence): Key) -> Option<Key> {
     match sequence.checked_sub(1) {
         Some(sequence) => Some((time, sequence)),

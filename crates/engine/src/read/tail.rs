@@ -1,4 +1,4 @@
-//! A space's messages from a sequence number on, in order of arrival, as far as they have been committed.
+//! A space's committed messages from a sequence number on, in order of arrival.
 
 use crate::error::Error;
 use crate::read::block::{Block, Bounds, LAST, Order};
@@ -9,31 +9,31 @@ use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use tapedb_log::TailPosition;
 
-/// Bytes read at once at most, but always one batch; and what all tails of a cursor share, down to the least.
+/// Maximum bytes of one read, which is at least one batch; the sum for all tails of a cursor; and the minimum per tail.
 const READ_BYTES: usize = 256 << 10;
 const READ_BYTES_ALL: usize = 16 << 20;
 const READ_BYTES_MIN: usize = 1 << 10;
 
-/// Messages in order of arrival: from the log, and for who is so slow that they have been sealed meanwhile, from segments.
+/// Messages in order of arrival: from the log or, for a reader far behind, from segments.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    /// Messages from this one on are not wanted.
+    /// Sequence number after the last wanted message.
     end: u64,
     position: TailPosition,
-    /// Messages before this one have been given already: their batch may begin before it.
+    /// Messages before this one have been returned: its batch may begin before it.
     next_sequence: u64,
     block: Box<Block>,
     read_bytes: usize,
-    /// A part that is read from its segment, and where it ends.
+    /// A part that is read from its segment, and its end.
     sealed: Option<(Box<History>, u64)>,
     positioned: bool,
-    /// Whether nothing is left of what has been read.
+    /// Whether all messages that have been read were returned.
     drained: bool,
     errors: VecDeque<Error>,
 }
 
 impl Tail {
-    /// Goes on with `next_sequence`, up to `end`.
+    /// Continues with `next_sequence`, up to `end`.
     pub fn new(next_sequence: u64, end: u64) -> Self {
         Self {
             end,
@@ -48,18 +48,18 @@ impl Tail {
         }
     }
 
-    /// Takes no more memory than so many tails can have at the same time.
+    /// Limits memory to the share of one of so many tails.
     pub fn one_of(mut self, tails: usize) -> Self {
         self.read_bytes = (READ_BYTES_ALL / tails.max(1)).clamp(READ_BYTES_MIN, READ_BYTES);
         self
     }
 
-    /// Sequence number of the first message that has not been given.
+    /// Sequence number of the first message that has not been returned.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Whether there may be something that has not been given.
+    /// Whether there may be a message that has not been returned.
     #[inline]
     pub fn has_more(&self, context: ReadContext<'_>) -> bool {
         let end = context.space.log.next_sequence().min(self.end);
@@ -75,7 +75,7 @@ impl Tail {
         }
     }
 
-    /// The block that stands on the current message.
+    /// The block with the current message.
     pub fn current_mut(&mut self) -> Option<&mut Box<Block>> {
         match &mut self.sealed {
             _ if !self.positioned => None,
@@ -84,17 +84,17 @@ impl Tail {
         }
     }
 
-    /// Whether the next messages may be plain steps of the current block. Those in a segment may be behind the end.
+    /// Whether the next messages may be plain steps of the current block. Those in a segment may be after the end.
     pub fn is_plain(&self) -> bool {
         self.sealed.is_none()
     }
 
-    /// From now on no message behind the next `rows` is a plain step. How many are.
+    /// Limits plain steps to the next `rows`. Returns how many there are.
     pub fn set_limit(&mut self, rows: usize) -> usize {
         if self.sealed.is_none() { self.block.set_limit(LAST, rows) } else { 0 }
     }
 
-    /// The current block has been moved on by plain steps.
+    /// Updates the position after plain steps of the current block.
     pub fn note_plain_steps(&mut self) {
         if self.positioned && self.sealed.is_none() {
             self.next_sequence = self.block.sequence() + 1;
@@ -104,7 +104,7 @@ impl Tail {
     /// Moves to the next wanted message. `false`: there is none yet.
     ///
     /// # Errors
-    /// Damage, once each; the next call goes on after it.
+    /// Damage, once each; the next call continues after it.
     #[inline]
     pub fn advance(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<bool, Error> {
         loop {
@@ -126,7 +126,7 @@ impl Tail {
             (self.positioned, self.drained) = (false, self.errors.is_empty());
             if !self.has_more(context) {
                 self.next_sequence = self.next_sequence.max(self.position.sequence());
-                // Nothing more is pushed while what was pushed counts as unread, though this tail begins behind it.
+                // A server pushes no more while the pushed messages count as unread, also where this tail begins after them.
                 context.space.note_consumed(self.next_sequence);
                 return Ok(false);
             }
@@ -136,7 +136,7 @@ impl Tail {
         }
     }
 
-    /// Reads on: in the log, or in a segment what is no longer there.
+    /// Reads the next messages: in the log, or in a segment if they have been sealed.
     fn read(&mut self, filter: &mut Filter, context: ReadContext<'_>) -> Result<(), Error> {
         let mut position = self.position;
         let read = context.space.log.read_from(&mut position, self.read_bytes, self.block.bytes_mut());
@@ -146,33 +146,33 @@ impl Tail {
         });
         let (span, deletions) = match read {
             Ok(read) => read,
-            Err(error) if is_elsewhere(&error) && self.read_sealed(context)? => return Ok(()),
-            // What the log lacks may never have been in it: it was rewritten.
+            Err(error) if is_sealed(&error) && self.read_sealed(context)? => return Ok(()),
+            // Rewritten messages have never been in the log.
             Err(error) if error.is_damage() && self.read_sealed(context)? => return Ok(()),
-            Err(error) if is_elsewhere(&error) && self.is_dropped(context) => return Err(self.skip(context)),
+            Err(error) if is_sealed(&error) && self.is_dropped(context) => return Err(self.skip(context)),
             Err(error) => {
-                // Behind what is damaged.
+                // The next read begins after the damage.
                 self.position = position;
                 return Err(error);
             }
         };
         (self.position, self.drained) = (position, false);
         context.space.note_consumed(position.sequence());
-        // A batch that begins before the position has rows that have been given.
+        // A batch that begins before the position has rows that have been returned.
         let after = self.next_sequence.checked_sub(1).map(|before| (i64::MAX, before));
         let bounds = Bounds { after, end: self.end, deletions };
         self.block.load(&span, true, bounds, (filter, context), &mut self.errors);
         Ok(())
     }
 
-    /// Whether the next message was in memory and had to go.
+    /// Whether the next message was dropped from memory.
     #[cold]
     fn is_dropped(&self, context: ReadContext<'_>) -> bool {
         let next = self.position.sequence().max(self.next_sequence);
         context.stream.definition.options.is_transient() && next < context.space.log.first_sequence()
     }
 
-    /// Goes on with the oldest message there is; the error says how many were missed.
+    /// Continues with the oldest message that is left; the error states how many were missed.
     #[cold]
     fn skip(&mut self, context: ReadContext<'_>) -> Error {
         let first_sequence = context.space.log.first_sequence();
@@ -214,7 +214,7 @@ impl Tail {
         let Some((history, end)) = &mut self.sealed else { return Ok(false) };
         self.positioned = false;
         let advanced = match history.advance(filter, context) {
-            // Another part has taken the place of this one, or is looked for and told to be missing.
+            // The part has been replaced, or is missing, which the next read reports.
             Err(error) if error.is_missing_file() => {
                 self.position = TailPosition::at(self.next_sequence);
                 (self.sealed, self.drained) = (None, true);
@@ -237,7 +237,7 @@ impl Tail {
     }
 }
 
-/// Whether the messages asked for are in a segment by now.
-fn is_elsewhere(error: &Error) -> bool {
+/// Whether the requested messages may have been sealed.
+fn is_sealed(error: &Error) -> bool {
     error.is_missing_file() || error.is_trimmed()
 }

@@ -1,4 +1,4 @@
-//! Batches of another version of the schema, made into batches of the version a stream was opened with.
+//! Converts batches of another version of the schema into the version with which a stream was opened.
 
 use crate::error::Error;
 use crate::stream::reader::ReadContext;
@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use tapedb_codec::batch::{self, BatchBuilder, BatchHeader, MAX_BATCH_BYTES, Rows};
 use tapedb_codec::evolve::{Evolution, EvolveError};
 
-/// A batch is closed when it has become this long: converted bodies may be longer than they were.
+/// A batch is closed at this length: converted bodies may be longer than the original ones.
 const BYTES_MAX: usize = MAX_BATCH_BYTES / 4;
 
-/// Appends to `out` what a whole, checked batch is in the version of the stream, as one batch or several; their headers are
-/// in `out` too. Messages that have no counterpart are left out, and told.
+/// Appends to `out` a whole, checked batch in the version of the stream, as one batch or several, with headers. Messages that
+/// have no counterpart are left out, and reported.
 pub(crate) fn translate(
     (header, bytes): (&BatchHeader, &[u8]),
     context: ReadContext<'_>,
@@ -71,7 +71,7 @@ impl Translator<'_> {
         };
         if let Err(error) = pushed {
             errors.push_back(error);
-            // The numbers of a batch have no hole.
+            // Sequence numbers in a batch have no hole.
             self.close(out);
         } else if self.builder.payload_bytes() >= BYTES_MAX {
             self.close(out);
@@ -82,7 +82,7 @@ impl Translator<'_> {
     fn close(&mut self, out: &mut Vec<u8>) {
         let start = out.len();
         if self.builder.finish(self.context.stream.definition.schema_version, out) > 0 {
-            // It has a header: nothing can be wrong with its length.
+            // It has a header, so its length is valid.
             let _ = batch::assign_sequence(&mut out[start..], self.first_sequence);
         }
     }

@@ -1,8 +1,8 @@
-//! Checks messages that a server sends which is not trusted ([`Upstream::is_trusted`](crate::Upstream::is_trusted)).
+//! Checks messages from an untrusted server ([`Upstream::is_trusted`](crate::Upstream::is_trusted)).
 //!
-//! Checksums prove that bytes are those that the server sent. They prove nothing about a server that sends what no program of
-//! ours writes: bodies that are not of the schema, record types that are only nested, symbols that nobody described. Whole
-//! batches and blocks are refused, each with one error; the reader goes on behind them.
+//! Checksums prove that bytes are those that the server sent. They do not protect from a server that sends what TapeDB never
+//! writes: bodies that do not match the schema, record types that are only nested, unknown symbols. Whole batches and blocks are
+//! refused, each with one error; the reader continues after them.
 
 use crate::error::Error;
 use crate::rows::check_batch_rows;

@@ -34,27 +34,27 @@ pub(crate) enum Changes {
     Own,
     /// Another process makes them: the files are polled.
     Polled,
-    /// A server describes them.
+    /// A server sends them.
     Described(OnceLock<Weak<dyn Describe>>),
 }
 
-/// Asks a server what a stream is now, and puts the answer into its spaces.
+/// Requests the state of a stream from a server, and updates its spaces.
 pub(crate) trait Describe: Send + Sync {
     /// # Errors
-    /// When the stream is not there, or the server does not answer.
+    /// When the stream does not exist, or the server does not answer.
     fn refresh(&self) -> Result<(), Error>;
 
     /// Notes that messages of a space below a sequence number have been read: more may be pushed.
     fn consumed(&self, space: u32, sequence: u64);
 }
 
-/// A segment that is open for reading. Its file stays readable when another one takes its place.
+/// A segment that is open for reading. Its file stays readable when it is replaced.
 #[derive(Debug)]
 pub(crate) struct OpenSegment {
     pub segment: Segment<SegmentFile>,
     pub path: PathBuf,
     sequences: Range<u64>,
-    /// What is damaged of header and index, and how many messages are out of reach by it.
+    /// Damage to header and index, and how many messages it makes unreadable.
     damaged: Option<(Damage, u64)>,
 }
 
@@ -105,8 +105,7 @@ impl SpaceReader {
         Ok((Self::new((storage, directory), owner, (catalog, log), Changes::Polled), recovery))
     }
 
-    /// A space of a stream behind a server, of which nothing is known yet. `window_bytes`: so many bytes of pushed batches
-    /// are held for readers.
+    /// A space of a remote stream, without any state yet. `window_bytes`: limit of the pushed batches that are held for readers.
     pub fn described(storage: Arc<dyn Storage>, directory: &Path, owner: Owner, window_bytes: usize) -> Self {
         let Owner { stream_id, space } = owner;
         let log = Log::remote(storage.clone(), directory, stream_id, space, window_bytes);
@@ -133,7 +132,7 @@ impl SpaceReader {
         }
     }
 
-    /// From now on the space is kept up to date by what a server describes.
+    /// Updates the space from a server from now on.
     pub fn follow(&self, describe: Weak<dyn Describe>) {
         if let Changes::Described(slot) = &self.changes {
             // Once, when the stream is opened.
@@ -156,7 +155,7 @@ impl SpaceReader {
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog.into();
     }
 
-    /// The catalog, now.
+    /// The current catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -166,7 +165,7 @@ impl SpaceReader {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The catalog and the log at one moment: together they hold every message there is.
+    /// The catalog and the log at one moment: together they hold all messages.
     pub fn view(&self) -> (Arc<Catalog>, Snapshot) {
         loop {
             let catalog = self.catalog();
@@ -175,7 +174,7 @@ impl SpaceReader {
                 return (catalog, snapshot);
             }
             // Log files that were sealed in between are gone from the snapshot, and what was rewritten was never in it.
-            // Where another process writes, its manifest tells.
+            // Where another process writes, its manifest states that.
             let _ = self.refresh_catalog();
             if Arc::ptr_eq(&catalog, &self.catalog()) {
                 return (catalog, snapshot);
@@ -183,7 +182,7 @@ impl SpaceReader {
         }
     }
 
-    /// Times of the earliest and the latest message, as far as the catalog and the index know.
+    /// Times of the earliest and the latest message in the catalog and the index.
     pub fn times(&self) -> Option<(i64, i64)> {
         let (catalog, snapshot) = self.view();
         let log = snapshot.iter().filter(|granule| granule.next_sequence() > catalog.sealed);
@@ -191,7 +190,7 @@ impl SpaceReader {
         times.chain(catalog.times()).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// Messages, those that were deleted but are still in files included.
+    /// Number of messages, including deleted ones that are still in files.
     pub fn messages(&self) -> u64 {
         let (catalog, snapshot) = self.view();
         let log = snapshot.iter().filter(|granule| granule.next_sequence() > catalog.sealed);
@@ -204,7 +203,7 @@ impl SpaceReader {
         end_of(&catalog, &snapshot)
     }
 
-    /// Looks for what a writer in another process has done.
+    /// Checks for changes by a writer in another process.
     pub fn refresh(&self) -> Result<(), Error> {
         if !matches!(self.changes, Changes::Own) {
             self.refresh_catalog()?;
@@ -213,7 +212,7 @@ impl SpaceReader {
         Ok(())
     }
 
-    /// Looks for segments that a writer in another process has made; whether there is another catalog now.
+    /// Checks for segments that a writer in another process has written; whether the catalog has changed.
     pub fn refresh_catalog(&self) -> Result<bool, Error> {
         match &self.changes {
             Changes::Own => return Ok(false),
@@ -236,7 +235,7 @@ impl SpaceReader {
         Ok(true)
     }
 
-    /// Whether another catalog than this one counts by now.
+    /// Whether the catalog has changed.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -245,11 +244,11 @@ impl SpaceReader {
         Ok(self.catalog().generation != catalog.generation)
     }
 
-    /// Deletions that have still to be carried out in a part.
+    /// Deletions that are not yet carried out in a part.
     ///
     /// # Errors
-    /// [`Error::is_missing_file`], though who has the file open can read it: another part has taken the place of this one,
-    /// and deletions have been carried out there that nobody knows any more.
+    /// [`Error::is_missing_file`], although an open file can be read: the part has been replaced, and deletions that are carried
+    /// out in the new part are no longer listed.
     pub fn deletions_of_part(&self, part: &Part) -> Result<Vec<Arc<Deletion>>, Error> {
         let catalog = self.catalog();
         if !catalog.has(part) {
@@ -260,7 +259,7 @@ impl SpaceReader {
         Ok(catalog.deletions.iter().filter(|deletion| part.is_affected_by(deletion)).cloned().collect())
     }
 
-    /// Deletions that reach into messages of the log with such sequence numbers and times.
+    /// Deletions that may cover messages of the log with such sequence numbers and times.
     ///
     /// # Errors
     /// [`Error::is_missing_file`]: they have been sealed, as in [`Space::deletions_of_part`].
@@ -278,11 +277,11 @@ impl SpaceReader {
         Ok(catalog.deletions.iter().filter(touches).cloned().collect())
     }
 
-    /// Opens a part's segment, unless somebody has it open; its blocks are read when they are needed. Where header or index
-    /// are damaged, what they should say is found out from the stream and from the blocks.
+    /// Opens a part's segment, unless it is open already; its blocks are read when they are needed. Where header or index are
+    /// damaged, their content is derived from the stream and the blocks.
     ///
     /// # Errors
-    /// [`Error::Segment`]; [`Error::is_missing_file`] says whether another file has taken its place.
+    /// [`Error::Segment`]; [`Error::is_missing_file`] if the file may have been replaced.
     pub fn open_segment(
         &self,
         part: &Part,
@@ -322,17 +321,17 @@ impl SpaceReader {
 
 /// Sequence number after the last message of a view.
 pub(crate) fn end_of(catalog: &Catalog, snapshot: &Snapshot) -> u64 {
-    // What was rewritten last may be sealed before the log goes on behind it.
+    // The last rewritten messages may be sealed before the log continues after them.
     snapshot.next_sequence().max(catalog.sealed)
 }
 
-/// Whether no message from `sequence` on is missing before the first that is there.
+/// Whether no message from `sequence` on is missing before the first existing one.
 fn begins_by(snapshot: &Snapshot, sequence: u64) -> bool {
     let first = snapshot.get(snapshot.find(sequence)).map(|granule| granule.first_sequence);
     first.unwrap_or_else(|| snapshot.next_sequence()) <= sequence
 }
 
-/// What the header of a segment says.
+/// The header of a segment.
 pub(crate) fn segment_header(owner: Owner, sequences: &Range<u64>, schema_version: u16) -> SegmentHeader {
     let Owner { stream_id, space } = owner;
     let (first_sequence, next_sequence) = (sequences.start, sequences.end);
@@ -349,7 +348,7 @@ pub(crate) fn read_catalog(storage: &dyn Storage, directory: &Path, owner: Owner
     manifest::read(storage, directory, owner)?.ok_or_else(missing)
 }
 
-/// A catalog and a log that go together, beside a writer who may be sealing.
+/// A consistent catalog and log, while a writer may be sealing.
 fn open_to_read(
     storage: &Arc<dyn Storage>,
     directory: &Path,

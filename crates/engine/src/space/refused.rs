@@ -18,7 +18,7 @@ struct Refusal {
 }
 
 impl Refused {
-    /// Notes that the messages from `sequence` on cannot be sealed, if that is what the error says.
+    /// Records that the messages from `sequence` on cannot be sealed, if the error means that.
     pub fn note(&self, sequence: u64, error: &Error) {
         if let Error::Segment(failure) = error
             && let SegmentError::Unfaithful(mismatch) = &failure.error

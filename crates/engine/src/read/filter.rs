@@ -162,9 +162,9 @@ impl Filter {
     /// Ids of what is wanted, looked up again when the stream has new symbols.
     fn selected(&mut self, stream: &StreamReader) -> &Selected {
         self.update_renames(stream);
-        let known = stream.dictionary.len();
+        let symbol_count = stream.dictionary.len();
         let Self { symbols, types, selected, .. } = self;
-        if selected.as_ref().is_none_or(|selected| selected.known < known && selected.symbols.is_some()) {
+        if selected.as_ref().is_none_or(|selected| selected.symbol_count < symbol_count && selected.symbols.is_some()) {
             let ids = symbols.as_ref().map(|symbols| {
                 let mut ids: Vec<u32> =
                     symbols.wanted.iter().filter_map(|name| stream.dictionary.id(name)).collect();
@@ -174,7 +174,7 @@ impl Filter {
             let types = types
                 .as_ref()
                 .map(|types| (0u16..).zip(types).filter(|(_, wanted)| **wanted).map(|(id, _)| id).collect());
-            *selected = Some(Selected { known, symbols: ids, types });
+            *selected = Some(Selected { symbol_count, symbols: ids, types });
         }
         selected.get_or_insert_default()
     }

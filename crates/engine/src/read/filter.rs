@@ -164,7 +164,10 @@ impl Filter {
         self.update_renames(stream);
         let symbol_count = stream.dictionary.len();
         let Self { symbols, types, selected, .. } = self;
-        if selected.as_ref().is_none_or(|selected| selected.symbol_count < symbol_count && selected.symbols.is_some()) {
+        if selected
+            .as_ref()
+            .is_none_or(|selected| selected.symbol_count < symbol_count && selected.symbols.is_some())
+        {
             let ids = symbols.as_ref().map(|symbols| {
                 let mut ids: Vec<u32> =
                     symbols.wanted.iter().filter_map(|name| stream.dictionary.id(name)).collect();

@@ -1,4 +1,4 @@
-//! Backups: what was in the source is in them, beside a writer that seals and deletes, and whenever they are cut short.
+//! Backups: they hold what the source holds, while a writer seals and deletes, and wherever they are interrupted.
 
 use crate::sealing::read;
 use crate::support::*;
@@ -69,7 +69,7 @@ fn a_backup_is_brought_up_to_date_and_copies_only_what_is_new() {
     stream.seal().unwrap();
     back_up(&from, &to, DeletedStreams::Delete);
     assert_eq!(content(&to), content(&from));
-    // A copy of a log file that somebody has changed is made anew.
+    // A copy of a log file that has been changed is replaced.
     let other = reopen_without_maintenance(&to);
     append_ticks(&other.stream("s").unwrap(), 5000..5010);
     drop(other);
@@ -79,7 +79,7 @@ fn a_backup_is_brought_up_to_date_and_copies_only_what_is_new() {
 }
 
 #[test]
-fn streams_come_and_go() {
+fn streams_are_added_and_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
     let db = Database::open_without_maintenance(&from).unwrap();
@@ -142,7 +142,7 @@ fn beside_a_process_that_seals_and_deletes_every_backup_is_whole() {
     }
     let (mut last, mut grown, mut backups) = (0, 0, 0);
     while grown < 5 || backups < 15 {
-        assert!(child.try_wait().unwrap().is_none(), "it goes on until it is told to stop");
+        assert!(child.try_wait().unwrap().is_none(), "it runs until the file to stop it exists");
         backups += 1;
         back_up(&from, &to, DeletedStreams::Delete);
         let all = content(&to);
@@ -163,12 +163,12 @@ fn beside_a_process_that_seals_and_deletes_every_backup_is_whole() {
     assert_eq!(content(&to), content(&from));
 }
 
-/// The file that tells the child to stop.
+/// The file that stops the child.
 fn enough(path: &Path) -> PathBuf {
     path.with_extension("enough")
 }
 
-/// Appends, seals in the background, and deletes, until it is told to stop or its parent is gone.
+/// Appends, seals in the background, and deletes, until it is stopped or its parent has ended.
 pub fn child(path: &Path) {
     let db = Database::open(path).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
@@ -188,7 +188,7 @@ pub fn child(path: &Path) {
 }
 
 #[test]
-fn damage_is_copied_as_it_is_and_told() {
+fn damage_is_copied_as_it_is_and_reported() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
     let db = Database::open_without_maintenance(&from).unwrap();
@@ -206,7 +206,7 @@ fn damage_is_copied_as_it_is_and_told() {
     assert_eq!(fs::read(copy).unwrap(), bytes);
 }
 
-/// What is refused changes nothing.
+/// A refused backup changes nothing.
 fn refused(from: &Path, to: &Path, deleted: DeletedStreams, text: &str) {
     let before = content(to);
     let source = Database::open_read_only(from).unwrap();
@@ -228,7 +228,7 @@ fn a_backup_belongs_to_one_database() {
     back_up(&a, &to, DeletedStreams::Delete);
     for deleted in [DeletedStreams::Delete, DeletedStreams::DeleteAll, DeletedStreams::Keep] {
         refused(&b, &to, deleted, "the backup of another database");
-        // Nor is a database with streams of its own overwritten.
+        // A database with other streams is not overwritten either.
         refused(&a, &b, deleted, "an independent database");
     }
     Database::open_read_only(&b).unwrap().adopt_backup(&to).unwrap();
@@ -238,7 +238,7 @@ fn a_backup_belongs_to_one_database() {
 }
 
 #[test]
-fn a_database_that_has_lost_its_streams_takes_none_of_its_backup() {
+fn a_database_that_has_lost_its_streams_deletes_none_of_its_backup() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
     let db = Database::open_without_maintenance(&from).unwrap();
@@ -254,7 +254,7 @@ fn a_database_that_has_lost_its_streams_takes_none_of_its_backup() {
 
 /// Databases and backups of earlier versions have no identity.
 #[test]
-fn an_old_backup_is_gone_on_with() {
+fn an_old_backup_is_updated() {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("db"), directory.path().join("backup"));
     let db = Database::open_without_maintenance(&from).unwrap();
@@ -271,7 +271,7 @@ fn an_old_backup_is_gone_on_with() {
 }
 
 #[test]
-fn a_restored_database_goes_on_with_its_backups() {
+fn a_restored_database_updates_its_backups() {
     let directory = tempfile::tempdir().unwrap();
     let [from, to, again] = ["db", "backup", "again"].map(|name| directory.path().join(name));
     let db = Database::open_without_maintenance(&from).unwrap();

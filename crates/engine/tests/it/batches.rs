@@ -1,4 +1,4 @@
-//! Batches that were encoded elsewhere: what is taken, what is refused, and that none is stored twice.
+//! Batches that another process encoded: which are accepted or refused, and that none is stored twice.
 
 use crate::support::*;
 use std::sync::{Arc, Mutex};

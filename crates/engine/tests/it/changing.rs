@@ -1,4 +1,4 @@
-//! What is stored is changed: messages are replaced by others, symbols and streams get other names, schemas get versions.
+//! Changes of stored data: messages are replaced, symbols and streams are renamed, schemas get versions.
 
 use super::place::new_database;
 use crate::support::*;
@@ -19,7 +19,7 @@ fn numbers(stream: &Stream) -> Vec<u64> {
     drain(&mut stream.cursor().open().unwrap())
 }
 
-/// Symbols and numbers of all messages that come.
+/// Symbols and numbers of all messages.
 fn named(cursor: &mut Cursor) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     while let Some(message) = cursor.next().unwrap() {
@@ -75,7 +75,7 @@ fn many_messages_are_replaced() {
     append_ticks(&stream, 0..1000);
     let mut rewriter = stream.rewrite(Timestamp(100)..Timestamp(200), ALL).unwrap();
     for number in 0..MANY {
-        // Equal times stay in order.
+        // Equal times keep their order.
         let time = Timestamp(100 + (MANY - 1 - number) as i64 / 1500);
         rewriter.append("A", time, &Tick::of(1_000_000 + number)).unwrap();
     }
@@ -123,7 +123,7 @@ fn only_the_symbols_asked_for_are_replaced_and_nothing_else_is_added() {
 }
 
 #[test]
-fn what_cannot_be_rewritten_is_told() {
+fn what_cannot_be_rewritten_is_reported() {
     let (_home, db) = new_database();
     let options = StreamOptions { spaces: 2, ..StreamOptions::default() };
     let spaces = db.create_stream("spaces", schema(), options).unwrap();
@@ -178,7 +178,7 @@ fn a_renamed_symbol_has_all_its_messages() {
         assert!(live.next().unwrap().is_none());
         stream.rename_symbol("FB", "META").unwrap();
         load(&stream, "META", 150..160);
-        // What it was called is free.
+        // Its old name is free.
         load(&stream, "FB", 160..170);
         for stream in [Some(&stream), far.as_ref()].into_iter().flatten() {
             let only = |symbol: &str| named(&mut stream.cursor().symbols([symbol]).open().unwrap());
@@ -214,14 +214,15 @@ fn a_renamed_stream_is_the_same_stream() {
 }
 
 #[test]
-fn what_a_new_schema_changes_is_told_before() {
+fn what_a_new_schema_changes_is_known_before() {
     let (_home, db) = new_database();
     let first = "message Tick { price: i32, note: string? }";
     let stream = db.create_stream("s", first.parse().unwrap(), StreamOptions::default()).unwrap();
     let second = "message Tick { price: i64, note: string = \"none\", size: u32? }".parse().unwrap();
-    let told: Vec<String> = stream.compare_schema(&second).unwrap().iter().map(ToString::to_string).collect();
+    let changes: Vec<String> =
+        stream.compare_schema(&second).unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        changes,
         [
             "Tick.price is converted: i32 becomes i64",
             "Tick.note is converted: string? becomes string",

@@ -1,4 +1,4 @@
-//! Running this binary as a child of a test, with a role of its own.
+//! Runs this binary as a child of a test, in a role.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,19 +15,19 @@ pub fn child(role: &str, path: &Path) -> Command {
     command
 }
 
-/// Tells the parent something.
-pub fn tell(line: &str) {
+/// Reports a line to the parent.
+pub fn report(line: &str) {
     let mut out = std::io::stdout().lock();
-    // The parent may have gone.
+    // The parent may have ended.
     let _ = out.write_all(format!("\n@{line}\n").as_bytes()).and_then(|()| out.flush());
 }
 
-/// What a child told, out of the lines of its output.
-pub fn told(line: &str) -> Option<&str> {
+/// The report of a child, from a line of its output.
+pub fn reported(line: &str) -> Option<&str> {
     line.strip_prefix('@')
 }
 
-/// Does nothing but in a child.
+/// Does nothing except in a child.
 #[test]
 fn child_of_another_test() {
     let (Ok(role), Some(path)) = (std::env::var(ROLE), std::env::var_os(PATH)) else { return };

@@ -1,4 +1,4 @@
-//! A database that was closed: whichever byte of whichever file is another, somebody says so.
+//! A closed database: a change of any byte of any file is reported.
 
 use crate::support::*;
 use std::ops::ControlFlow;
@@ -38,34 +38,34 @@ fn closed(durability: Durability) -> SimStorage {
     disk
 }
 
-/// Everything that opening for reading and a check say.
-fn told(disk: &SimStorage) -> Vec<String> {
+/// Everything that opening for reading and a check report.
+fn reports(disk: &SimStorage) -> Vec<String> {
     let db = match Database::open_on(Arc::new(disk.clone()), "/db", Access::Read) {
         Ok(db) => db,
         Err(error) => return vec![error.to_string()],
     };
-    let mut told: Vec<String> = db.check_identity().into_iter().map(|found| found.what).collect();
+    let mut reports: Vec<String> = db.check_identity().into_iter().map(|found| found.what).collect();
     for name in db.streams().unwrap() {
         match db.stored(&name) {
-            Err(error) => told.push(error.to_string()),
+            Err(error) => reports.push(error.to_string()),
             Ok(stored) => {
                 stored.check(CheckDepth::Full, |checking| {
                     if let CheckEvent::Found(finding) = checking {
-                        told.push(format!("{finding:?}"));
+                        reports.push(format!("{finding:?}"));
                     }
                     ControlFlow::Continue(())
                 });
             }
         }
     }
-    told
+    reports
 }
 
 #[test]
-fn every_changed_byte_of_every_file_is_told() {
+fn every_changed_byte_of_every_file_is_reported() {
     for durability in [Durability::Async, Durability::Sync] {
         let disk = closed(durability);
-        assert_eq!(told(&disk), [""; 0]);
+        assert_eq!(reports(&disk), [""; 0]);
         let mut changed = 0;
         // The reserve holds nothing: it is there for its size.
         for path in disk.paths().into_iter().filter(|path| !path.ends_with("reserve")) {
@@ -74,7 +74,7 @@ fn every_changed_byte_of_every_file_is_told() {
                 let mut broken = content.clone();
                 broken[at] ^= 1 << (at % 8);
                 disk.set_content(&path, &broken);
-                assert!(!told(&disk).is_empty(), "{}, byte {at} of {}", path.display(), content.len());
+                assert!(!reports(&disk).is_empty(), "{}, byte {at} of {}", path.display(), content.len());
                 changed += 1;
             }
             disk.set_content(&path, &content);
@@ -84,8 +84,8 @@ fn every_changed_byte_of_every_file_is_told() {
 }
 
 #[test]
-fn every_file_that_is_missing_or_empty_is_told() {
-    // Without the first nobody knows where a log ended, or who had sent what; the lock and a second copy of nothing are empty.
+fn every_file_that_is_missing_or_empty_is_reported() {
+    // Without the first two, the end of a log and its producers are unknown; the lock and a second copy of nothing are empty.
     let untold = ["end", "producers", "lock", "identity"];
     let disk = closed(Durability::Async);
     for path in disk.paths().into_iter().filter(|path| !path.ends_with("reserve")) {
@@ -93,11 +93,11 @@ fn every_file_that_is_missing_or_empty_is_told() {
         let name = path.file_name().unwrap().to_str().unwrap();
         if !content.is_empty() {
             disk.set_content(&path, b"");
-            assert!(!told(&disk).is_empty(), "{} is empty", path.display());
+            assert!(!reports(&disk).is_empty(), "{} is empty", path.display());
         }
         if !untold.contains(&name) {
             let twin = without(&disk, &path);
-            assert!(!told(&twin).is_empty(), "{} is missing", path.display());
+            assert!(!reports(&twin).is_empty(), "{} is missing", path.display());
         }
         disk.set_content(&path, &content);
     }

@@ -1,4 +1,4 @@
-//! Columns have what messages have.
+//! Columns hold the same values as messages.
 
 use super::place::new_database;
 use crate::support::*;
@@ -44,7 +44,7 @@ fn fields_of(message: &Message<'_>) -> Vec<String> {
     vec![quote.ask.map_or(String::new(), bits), quote.number.to_string(), bits(quote.bid)]
 }
 
-/// All rows; chunks are checked to be as they are said to be.
+/// All rows; chunks are checked.
 fn rows_of_columns(builder: ColumnBuilder) -> Vec<Row> {
     let (mut cursor, mut rows) = (builder.open().unwrap(), Vec::new());
     while let Some(chunk) = cursor.next().unwrap() {
@@ -162,7 +162,7 @@ fn ids_of(chunk: &Chunk<'_>) -> Vec<Vec<Option<String>>> {
 }
 
 #[test]
-fn arrays_and_alternatives_are_told_by_steps() {
+fn steps_describe_arrays_and_alternatives() {
     let (_directory, db) = new_database();
     let schema = SchemaBuilder::new().with::<Package>().finish();
     let stream = db.create_stream("s", schema, small_files()).unwrap();
@@ -227,7 +227,7 @@ fn what_is_not_there_is_refused_by_name() {
 }
 
 #[test]
-fn files_that_are_replaced_meanwhile_give_each_row_once() {
+fn each_row_is_read_once_while_files_are_replaced() {
     for opened in 0..5 {
         let (_directory, db) = new_database_without_maintenance();
         let stream = db.create_stream("s", schema(), small_files()).unwrap();

@@ -1,4 +1,4 @@
-//! What the database promises, point by point.
+//! The promises of the database, one by one.
 
 use super::place::new_database;
 use crate::support::*;
@@ -198,7 +198,7 @@ fn late_messages_come_back_in_time_order() {
 }
 
 #[test]
-fn late_messages_are_refused_where_they_shall_be() {
+fn late_messages_are_refused_where_the_stream_says_so() {
     let (mut home, db) = new_database();
     let options = StreamOptions { late: Late::Refuse, ..StreamOptions::default() };
     let stream = db.create_stream("s", schema(), options).unwrap();
@@ -221,7 +221,7 @@ fn late_messages_are_refused_where_they_shall_be() {
     drop((stream, db));
 
     let stream = home.open().stream("s").unwrap();
-    // Of a stream elsewhere only a flush tells.
+    // Of a remote stream only a flush reports it.
     let mut loader = stream.loader().unwrap();
     let appended = loader.append("A", Timestamp(29), &Tick::of(4)).and_then(|()| loader.flush());
     assert_error(appended, |e| matches!(e, Error::Late { .. }), "refuses");
@@ -283,7 +283,7 @@ fn a_refused_message_leaves_no_trace() {
 }
 
 #[test]
-fn a_deleted_stream_is_told_once_and_its_successor_is_another() {
+fn a_deleted_stream_is_reported_once_and_its_successor_is_another() {
     let (home, db) = new_database();
     let reader = home.beside();
     let (stream, other) = (
@@ -340,13 +340,13 @@ fn positions_must_fit() {
     let resume = |text: &str| stream.cursor().resume(&text.parse::<Position>().unwrap());
     assert_error(resume("live 11 s\n").open(), wrong, "has 10 messages, the position is after 11");
     assert_error(resume("start 3 t\n").open(), wrong, "is \"t\", the cursor's \"s\"");
-    assert_error(resume("").open(), wrong, "says nothing of stream \"s\"");
-    assert_error(resume("live 3 s\n").reverse().open(), wrong, "no way back");
+    assert_error(resume("").open(), wrong, "lacks stream \"s\"");
+    assert_error(resume("live 3 s\n").reverse().open(), wrong, "cannot begin there");
     assert_error(stream.cursor().reverse().live().open(), wrong, "cannot be live");
     for text in ["live", "live x s", "history 1 2 s", "start -1 s", "what 1 s", "\n"] {
         assert_error(text.parse::<Position>(), wrong, "line 1");
     }
-    // Not live, from a live position: what has come since.
+    // Not live, from a live position: the messages that arrived since.
     assert_eq!(drain(&mut resume("live 7 s\n").open().unwrap()), [7, 8, 9]);
 
     // The name is not enough.
@@ -360,7 +360,7 @@ fn positions_must_fit() {
 }
 
 #[test]
-fn a_cursor_waits_as_long_as_it_is_told() {
+fn a_cursor_waits_up_to_its_timeout() {
     let (_directory, db) = new_database();
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     db.create_stream("t", schema(), StreamOptions::default()).unwrap();
@@ -385,15 +385,15 @@ fn a_waiting_cursor_is_woken_when_its_stream_is_deleted() {
         }
         let mut cursor = db.cursor(streams).unwrap().live().open().unwrap();
         assert!(cursor.next().unwrap().is_none());
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let found = cursor.next_within(Duration::MAX).map(|message| message.map(|m| m.sequence()));
-            tell.send(found).unwrap();
+            sender.send(found).unwrap();
         });
-        // Most often it waits by then.
+        // Usually it is waiting now.
         std::thread::sleep(Duration::from_millis(50));
         streams.iter().for_each(|name| db.delete_stream(name).unwrap());
-        let found = told.recv_timeout(Duration::from_secs(60)).expect("the cursor wakes");
+        let found = receiver.recv_timeout(Duration::from_secs(60)).expect("the cursor wakes");
         assert_error(found, |e| matches!(e, Error::Deleted { .. }), "has been deleted");
     }
 }
@@ -422,7 +422,7 @@ fn the_ends_of_time_are_times_like_others() {
     assert!(until(i64::MIN, 0).is_empty());
 }
 
-/// Stands in itself.
+/// Contains itself.
 #[derive(Record, Debug, Default, PartialEq)]
 #[record(message)]
 struct Node {

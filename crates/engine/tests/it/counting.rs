@@ -25,7 +25,7 @@ impl Counting {
         Self { storage, reads: Arc::default(), bytes: Arc::default() }
     }
 
-    /// From now on counts begin with 0.
+    /// Resets the counts to 0.
     pub fn reset(&self) {
         self.reads.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);

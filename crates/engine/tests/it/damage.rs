@@ -88,8 +88,8 @@ fn first_of(log: &Path) -> u64 {
     log.file_stem().unwrap().to_str().unwrap().parse().unwrap()
 }
 
-/// Reads all there is, in every way, and checks that nothing is wrong, that each message out of reach is named, and that
-/// no more are than `loss` allows.
+/// Reads everything, in every way, and checks that nothing is wrong, that each lost message is reported, and that no more are
+/// lost than `loss` allows.
 fn check(stream: &Stream, loss: &Loss) {
     for reversed in [false, true] {
         let builder = stream.cursor();
@@ -119,7 +119,7 @@ fn check(stream: &Stream, loss: &Loss) {
     }
 }
 
-/// The messages that are out of reach, as the error says.
+/// The messages that cannot be read, according to the error.
 fn named_by(error: &Error) -> Range<u64> {
     match error {
         Error::Log(error) => match &**error {
@@ -135,9 +135,9 @@ fn named_by(error: &Error) -> Range<u64> {
     }
 }
 
-/// Whatever the damage, the database opens and reads, or says in which file the trouble is.
-/// A shorter last file cannot be told from one that was not written further; nor, by a reader, a bad last batch from one
-/// that is being written. A writer cuts that off, and says so when it opens the stream.
+/// Whatever the damage, the database opens and reads, or names the damaged file.
+/// A shorter last file cannot be distinguished from one that was not written further; nor, by a reader, a bad last batch from
+/// one that is being written. A writer cuts that off, and reports it when it opens the stream.
 fn check_database(path: &Path, damaged: &str, is_shorter: bool, loss: &Loss) {
     for writing in [false, true] {
         let db =
@@ -278,9 +278,9 @@ fn missing_files() {
     assert!(db.streams().unwrap().is_empty());
 }
 
-/// Damage that opening has found already is told to each cursor of history once, before the messages.
+/// Damage that opening has found is reported to each cursor of history once, before the messages.
 #[test]
-fn what_is_known_to_be_missing_is_told_to_each_cursor() {
+fn known_losses_are_reported_to_each_cursor() {
     let directory = tempfile::tempdir().unwrap();
     let original = directory.path().join("db");
     make(&original);

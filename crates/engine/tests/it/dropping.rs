@@ -1,4 +1,4 @@
-//! Streams in memory drop what is oldest, and say so to whoever has not read it.
+//! Streams in memory drop the oldest messages, and report it to readers that have not read them.
 
 use super::place::new_database;
 use crate::support::*;
@@ -28,7 +28,7 @@ fn drain_with_drops(cursor: &mut Cursor) -> Vec<(u64, u64)> {
             Ok(Some(message)) => found.push((std::mem::take(&mut dropped), number_of(&message))),
             Ok(None) => return found,
             Err(Error::Dropped { messages, .. }) => {
-                assert!(messages > 0 && dropped == 0, "told once");
+                assert!(messages > 0 && dropped == 0, "reported once");
                 dropped = messages;
             }
             Err(error) => panic!("{error}"),
@@ -37,7 +37,7 @@ fn drain_with_drops(cursor: &mut Cursor) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn who_is_too_slow_is_told_exactly_what_was_missed() {
+fn a_slow_reader_is_notified_of_exactly_what_it_missed() {
     let (_directory, db) = new_database();
     let stream = db.create_stream("t", schema(), options()).unwrap();
     append(&stream, 0..100);

@@ -1,6 +1,6 @@
-//! The suite on a database elsewhere, which is no further than [`Loopback`].
+//! The suite on a remote database, behind a [`Loopback`].
 
-/// Where the suite's databases are.
+/// Databases for the suite.
 pub mod place {
     use crate::loopback::Loopback;
     use crate::support::reopen;
@@ -14,7 +14,7 @@ pub mod place {
         (home, db)
     }
 
-    /// A place for one database, and what answers there.
+    /// A directory for one database, and its server side.
     pub struct Home {
         directory: tempfile::TempDir,
         server: Mutex<Option<Arc<Loopback>>>,

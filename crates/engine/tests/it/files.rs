@@ -1,6 +1,6 @@
-//! What a database promises of its files, point by point.
+//! The promises of a database about its files, one by one.
 
-use crate::child::{tell, told};
+use crate::child::{report, reported};
 use crate::support::*;
 use std::path::Path;
 use tapedb_engine::{Database, Error, StreamOptions};
@@ -27,9 +27,9 @@ fn only_one_writer_has_a_database() {
     assert_error(Database::open(&path), locked, "open for writing elsewhere");
     let output = crate::child::child("lock", &path).output().unwrap();
     let output = String::from_utf8_lossy(&output.stdout);
-    assert!(output.lines().any(|line| told(line) == Some("locked")), "{output}");
+    assert!(output.lines().any(|line| reported(line) == Some("locked")), "{output}");
 
-    // A loader is in use of the database as much as its handle.
+    // A loader uses the database like its handle.
     let loader = db.create_stream("s", schema(), StreamOptions::default()).unwrap().loader().unwrap();
     drop(db);
     assert_error(Database::open(&path), locked, "open for writing elsewhere");
@@ -39,8 +39,8 @@ fn only_one_writer_has_a_database() {
 
 pub fn child(path: &Path) {
     match Database::open(path) {
-        Err(Error::Locked { .. }) => tell("locked"),
-        other => tell(&format!("{other:?}")),
+        Err(Error::Locked { .. }) => report("locked"),
+        other => report(&format!("{other:?}")),
     }
 }
 
@@ -78,17 +78,17 @@ fn what_a_killed_process_left_half_made_is_removed() {
 }
 
 #[test]
-fn what_the_system_refuses_comes_again_until_it_is_mended() {
+fn errors_of_the_system_are_repeated_until_their_cause_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
-    // Upkeep would put other files in their place.
+    // Maintenance would replace them.
     let db = Database::open_without_maintenance(&path).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     (0..50).for_each(|tens| append_ticks(&stream, tens * 10..tens * 10 + 10));
     drop((stream, db));
     for reversed in [false, true] {
         for live in [false, !reversed] {
-            // Anew, so that no file is open yet.
+            // Opened again, so that no file is open yet.
             let stream = reopen_without_maintenance(&path).stream("s").unwrap();
             let file = std::fs::read_dir(stream.path().join("0")).unwrap().map(|entry| entry.unwrap().path());
             let file = file.filter(|path| path.extension().is_some_and(|e| e == "log")).nth(2).unwrap();

@@ -1,7 +1,7 @@
-//! No room, or a file that cannot be read: that is told clearly, nothing that was acknowledged is lost, and when it is over
-//! work goes on.
+//! A full disk, or a file that cannot be read: the error is clear, no acknowledged message is lost, and work continues when the
+//! cause is removed.
 
-use crate::child::{tell, told};
+use crate::child::{report, reported};
 use crate::support::*;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub fn child(path: &Path) {
     let text = error.to_string();
     assert!(text.contains(".log") && text.contains("write failed"), "{text}");
     assert!(matches!(&error, Error::Log(error) if matches!(**error, LogError::Io { .. })), "{error:?}");
-    // Still so, and nothing of it was lost; readers go on.
+    // The disk is still full, no message was lost, and readers continue.
     let pending = loader.pending() as u64;
     loader.flush().unwrap_err();
     assert_eq!(loader.pending() as u64, pending);
@@ -44,11 +44,11 @@ pub fn child(path: &Path) {
     assert_eq!(stored, (0..stored.len() as u64).collect::<Vec<_>>());
     assert_eq!(stored.len() as u64 + pending, number);
     assert!(stored.len() as u64 >= acknowledged);
-    tell(&stored.len().to_string());
+    report(&stored.len().to_string());
 }
 
 #[test]
-fn a_writer_without_room_says_so_and_readers_go_on() {
+fn a_writer_on_a_full_disk_fails_clearly_and_readers_continue() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     // The limit of the shell and its children; ignoring the signal makes it an error of the write.
@@ -60,7 +60,7 @@ fn a_writer_without_room_says_so_and_readers_go_on() {
     let output = limited.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
-    let stored: u64 = text.lines().find_map(told).unwrap().parse().unwrap();
+    let stored: u64 = text.lines().find_map(reported).unwrap().parse().unwrap();
     assert!(stored > 100);
 
     let db = reopen(&path);
@@ -71,7 +71,7 @@ fn a_writer_without_room_says_so_and_readers_go_on() {
 }
 
 #[test]
-fn when_there_is_room_again_writers_and_maintenance_go_on() {
+fn when_there_is_free_space_again_writers_and_maintenance_continue() {
     let disk = SimStorage::new(1);
     let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::Write).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
@@ -107,7 +107,7 @@ fn when_there_is_room_again_writers_and_maintenance_go_on() {
 }
 
 #[test]
-fn upkeep_tells_which_file_cannot_be_read_and_goes_on_when_it_can() {
+fn maintenance_names_the_file_that_cannot_be_read_and_continues_when_it_can() {
     let disk = SimStorage::new(1);
     let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::Write).unwrap();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
@@ -128,9 +128,9 @@ fn wait_until(done: impl Fn() -> bool) {
     }
 }
 
-/// What frees room writes a manifest first: it finds room on a disk without a free byte.
+/// Operations that free space write a manifest first: that succeeds on a disk without a free byte.
 #[test]
-fn a_purge_a_truncation_and_a_deletion_succeed_on_a_full_disk_and_free_room() {
+fn a_purge_a_truncation_and_a_deletion_succeed_on_a_full_disk_and_free_space() {
     fn used(disk: &SimStorage) -> u64 {
         disk.paths().iter().map(|path| disk.content(path).unwrap().len() as u64).sum()
     }
@@ -180,7 +180,7 @@ fn a_purge_a_truncation_and_a_deletion_succeed_on_a_full_disk_and_free_room() {
             let first = end - 1;
             let expected = [(250..end).collect(), (0..150).chain([first]).collect::<Vec<_>>(), vec![first]];
             assert_eq!(left, expected[i], "case {i}");
-            // The next writer makes the reserve anew.
+            // The next writer creates the reserve again.
             drop((loader, db));
             disk.set_capacity(None);
             drop(open());

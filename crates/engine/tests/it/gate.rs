@@ -1,5 +1,5 @@
-//! A disk that stops upkeep where it is about to take files away, and lets it go on in the middle of what a reader does:
-//! at an operation of the reader's that the test chooses.
+//! A disk that stops maintenance where it is about to remove files, and continues it in the middle of a reader's work: at an
+//! operation of the reader that the test chooses.
 
 use std::io;
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 use tapedb_log::{Entry, FileId, Kind, MemoryStorage, Storage, StorageFile, StorageLock};
 
-/// Where upkeep can be stopped.
+/// A point at which maintenance can be stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// It begins a segment.
     Begin,
-    /// It has written one, and is about to name it.
+    /// It has written one, and is about to rename it.
     Name,
-    /// It is about to put it in the place of other files.
+    /// It is about to replace other files by it.
     Commit,
-    /// It has, and is about to remove the first of those.
+    /// It has replaced them, and is about to remove the first of them.
     Remove,
 }
 
@@ -35,36 +35,42 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    upkeep: Option<ThreadId>,
-    /// Where upkeep goes to.
+    maintenance: Option<ThreadId>,
+    /// Where maintenance stops next.
     until: Vec<Stop>,
-    /// Where it waits.
+    /// Where it waits now.
     at: Option<Stop>,
     is_over: bool,
-    /// The thread that reads, while it does, and how many operations it has done.
+    /// The thread that reads, while it does, and the number of its operations.
     reader: Option<ThreadId>,
     operations: usize,
-    /// In these operations upkeep goes on, in the end to this stop.
-    go_on_at: Vec<usize>,
+    /// Maintenance continues in these operations of the reader, to `then` at last.
+    continue_at: Vec<usize>,
     then: Option<Stop>,
-    /// How often it did.
-    went_on: usize,
+    /// How often it continued.
+    continued: usize,
 }
 
 impl Gate {
-    /// Runs upkeep on a thread of its own, which waits before it begins; in these operations of the reader's it goes on to
+    /// Runs maintenance on its own thread, which waits before it begins; in these operations of the reader it continues to
     /// `then`.
-    pub fn start(&self, go_on_at: Vec<usize>, then: Stop, upkeep: impl FnOnce() + Send + 'static) -> Upkeep {
-        *self.shared.lock() = State { go_on_at, then: Some(then), at: Some(Stop::Begin), ..State::default() };
+    pub fn start(
+        &self,
+        continue_at: Vec<usize>,
+        then: Stop,
+        work: impl FnOnce() + Send + 'static,
+    ) -> MaintenanceRun {
+        *self.shared.lock() =
+            State { continue_at, then: Some(then), at: Some(Stop::Begin), ..State::default() };
         let shared = self.shared.clone();
         let thread = thread::spawn(move || {
             let over = Over(shared.clone());
-            shared.lock().upkeep = Some(thread::current().id());
+            shared.lock().maintenance = Some(thread::current().id());
             shared.wait_for_turn();
-            upkeep();
+            work();
             drop(over);
         });
-        Upkeep { shared: self.shared.clone(), thread: Some(thread) }
+        MaintenanceRun { shared: self.shared.clone(), thread: Some(thread) }
     }
 
     /// Counts the operations of what `read` does.
@@ -75,46 +81,46 @@ impl Gate {
         found
     }
 
-    /// So many operations the reader has done.
+    /// Number of operations of the reader.
     pub fn operations(&self) -> usize {
         self.shared.lock().operations
     }
 }
 
-/// Upkeep at work.
-pub struct Upkeep {
+/// Maintenance in progress.
+pub struct MaintenanceRun {
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Upkeep {
-    /// Lets it write the next segment, if it has not; the reader holds nothing that it needs.
+impl MaintenanceRun {
+    /// Makes it write the next segment, if it has not; the reader must hold no lock that it needs.
     pub fn prepare(&self) {
         if self.shared.lock().at != Some(Stop::Commit) {
             self.go_to(Stop::Commit);
         }
     }
 
-    /// Lets it go on to the next stop of this kind, or to its end. `false`: it has come to its end.
+    /// Runs it to the next stop of this kind, or to its end. `false`: it has ended.
     pub fn go_to(&self, stop: Stop) -> bool {
-        !self.shared.let_go(self.shared.lock(), &[stop]).is_over
+        !self.shared.run_to(self.shared.lock(), &[stop]).is_over
     }
 
-    /// How often it went on in the middle of an operation of the reader's.
-    pub fn went_on(&self) -> usize {
-        self.shared.lock().went_on
+    /// How often it continued in the middle of an operation of the reader.
+    pub fn continued(&self) -> usize {
+        self.shared.lock().continued
     }
 }
 
-impl Drop for Upkeep {
+impl Drop for MaintenanceRun {
     fn drop(&mut self) {
-        drop(self.shared.let_go(self.shared.lock(), &[]));
+        drop(self.shared.run_to(self.shared.lock(), &[]));
         let ended = self.thread.take().unwrap().join();
-        assert!(ended.is_ok() || thread::panicking(), "upkeep failed");
+        assert!(ended.is_ok() || thread::panicking(), "maintenance failed");
     }
 }
 
-/// Says that upkeep is over, however it ends.
+/// Marks maintenance as over, in whatever way it ends.
 struct Over(Arc<Shared>);
 
 impl Drop for Over {
@@ -129,8 +135,8 @@ impl Shared {
         self.state.lock().unwrap()
     }
 
-    /// Lets upkeep go on to one of these stops, or to its end.
-    fn let_go<'a>(&'a self, mut state: MutexGuard<'a, State>, until: &[Stop]) -> MutexGuard<'a, State> {
+    /// Runs maintenance to one of these stops, or to its end.
+    fn run_to<'a>(&'a self, mut state: MutexGuard<'a, State>, until: &[Stop]) -> MutexGuard<'a, State> {
         (state.until, state.at) = (until.to_vec(), None);
         self.changed.notify_all();
         self.changed.wait_while(state, |state| state.at.is_none() && !state.is_over).unwrap()
@@ -140,10 +146,10 @@ impl Shared {
         drop(self.changed.wait_while(self.lock(), |state| state.at.is_some()).unwrap());
     }
 
-    /// Upkeep has come to a stop, if it is upkeep that asks.
+    /// Stops here, if the caller is maintenance.
     fn stop(&self, stop: Stop) {
         let mut state = self.lock();
-        if state.upkeep == Some(thread::current().id()) && state.until.contains(&stop) {
+        if state.maintenance == Some(thread::current().id()) && state.until.contains(&stop) {
             state.at = Some(stop);
             self.changed.notify_all();
             drop(state);
@@ -151,17 +157,17 @@ impl Shared {
         }
     }
 
-    /// An operation, perhaps of the reader's.
+    /// Counts an operation, if it is one of the reader.
     fn operation(&self) {
         let mut state = self.lock();
         if state.reader != Some(thread::current().id()) {
             return;
         }
         state.operations += 1;
-        if state.go_on_at.contains(&state.operations) && state.at == Some(Stop::Commit) {
-            state.went_on += 1;
+        if state.continue_at.contains(&state.operations) && state.at == Some(Stop::Commit) {
+            state.continued += 1;
             let until = [Stop::Begin].into_iter().chain(state.then).collect::<Vec<_>>();
-            drop(self.let_go(state, &until));
+            drop(self.run_to(state, &until));
         }
     }
 }
@@ -190,7 +196,7 @@ impl Storage for Gate {
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        // A log opens its files under a lock that forgetting them takes too.
+        // A log opens its files under a lock that dropping them takes too.
         if is(path, "seg") {
             self.shared.operation();
         }

@@ -1,6 +1,6 @@
 //! The suite on a database in the files of this process.
 
-/// Where the suite's databases are.
+/// Databases for the suite.
 pub mod place {
     use crate::support::reopen;
     use tapedb_engine::Database;
@@ -12,7 +12,7 @@ pub mod place {
         (home, db)
     }
 
-    /// A place for one database.
+    /// A directory for one database.
     pub struct Home {
         directory: tempfile::TempDir,
     }

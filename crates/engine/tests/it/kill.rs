@@ -1,6 +1,6 @@
-//! A writer is killed at any moment, again and again: what it had acknowledged is there, and writing goes on.
+//! A writer is killed at any moment, again and again: acknowledged messages are not lost, and writing continues.
 
-use crate::child::{tell, told};
+use crate::child::{report, reported};
 use crate::support::*;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -23,7 +23,7 @@ fn append(stream: &Stream, loader: &mut tapedb_engine::Loader, number: u64) {
     loader.append(&symbol_of(number), time, &Tick::of(number)).unwrap();
 }
 
-/// Appends from the end on, for ever, and tells after each flush how many messages are acknowledged.
+/// Appends from the end on, without end, and reports after each flush how many messages are acknowledged.
 pub fn child(path: &Path) {
     let db = Database::open(path).unwrap();
     let stream = db.stream("s").unwrap();
@@ -36,7 +36,7 @@ pub fn child(path: &Path) {
             number += 1;
         }
         assert_eq!(loader.flush().unwrap(), number);
-        tell(&number.to_string());
+        report(&number.to_string());
     }
 }
 
@@ -48,7 +48,7 @@ fn run_and_kill(path: &Path, random: &mut Random) -> u64 {
     let (sender, acknowledged) = mpsc::channel();
     let reader = thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {
-            if let Some(number) = told(&line).and_then(|told| told.parse::<u64>().ok()) {
+            if let Some(number) = reported(&line).and_then(|text| text.parse::<u64>().ok()) {
                 let _ = sender.send(number);
             }
         }

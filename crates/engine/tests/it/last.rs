@@ -1,4 +1,4 @@
-//! The last messages of symbols, for those who come late: the same as a cursor over all of history would find.
+//! The last messages of symbols, for late subscribers: the same as a cursor over all of history finds.
 
 use crate::counting::Counting;
 use crate::support::*;
@@ -11,7 +11,7 @@ use tapedb_schema::Timestamp;
 
 type Row = (i64, String, String, String, u64);
 
-/// All that a cursor gives: time, stream, symbol, type, number.
+/// All messages of a cursor: time, stream, symbol, type, number.
 fn rows(cursor: &mut Cursor) -> Vec<Row> {
     let mut rows = Vec::new();
     while let Some(message) = cursor.next().unwrap() {
@@ -21,7 +21,7 @@ fn rows(cursor: &mut Cursor) -> Vec<Row> {
     rows
 }
 
-/// Of each stream, symbol and type the row that comes last: in rows in time order, or turned around.
+/// Of each stream, symbol and type the last row: of rows in time order, or backwards.
 fn lasts(mut all: Vec<Row>, reversed: bool) -> Vec<Row> {
     if !reversed {
         all.reverse();
@@ -92,7 +92,7 @@ fn the_greatest_time_counts_and_then_what_came_last() {
 }
 
 #[test]
-fn what_comes_goes_on_behind_them() {
+fn live_messages_follow_them() {
     let (directory, db) = new_database();
     let options = StreamOptions { spaces: 2, ..StreamOptions::default() };
     let stream = db.create_stream("s", schema(), options).unwrap();
@@ -105,7 +105,7 @@ fn what_comes_goes_on_behind_them() {
     append(&stream, 0, &[("A", 0, 6), ("C", 9, 8)]);
     stream.seal().unwrap();
     for (i, cursor) in cursors.iter_mut().enumerate() {
-        // Of equal times in two spaces the one counts that a cursor gives last.
+        // Of equal times in two spaces, the one is wanted that a cursor returns last.
         let wait =
             |cursor: &mut Cursor| number_of(&cursor.next_within(Duration::from_secs(60)).unwrap().unwrap());
         assert_eq!([wait(cursor), wait(cursor)], [4, 1], "cursor {i}");
@@ -123,7 +123,7 @@ fn what_comes_goes_on_behind_them() {
 }
 
 #[test]
-fn fields_tell_messages_apart() {
+fn fields_distinguish_messages() {
     let (_directory, db) = new_database();
     let schema = "message Order { id: u32, venue: string, size: u32? } message Note { text: string }";
     let stream = db.create_stream("s", schema.parse().unwrap(), small_files()).unwrap();

@@ -1,4 +1,4 @@
-//! From history into the live stream while writers are at full speed: every message once, in order.
+//! From history to live messages while writers run at full speed: every message once, in order.
 
 use super::place::new_database;
 use crate::support::*;

@@ -1,4 +1,4 @@
-//! One writer, whatever becomes of the files that it has locked.
+//! One writer, whatever happens to the files that it has locked.
 
 use crate::support::*;
 use std::fs;

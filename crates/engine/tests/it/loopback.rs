@@ -14,10 +14,10 @@ use tapedb_engine::{
     Watching,
 };
 
-/// So many bytes are pushed before some have been consumed.
+/// Maximum bytes that are pushed before some have been consumed.
 const CREDIT_BYTES: u64 = 192 << 10;
 const PUSH_BYTES: usize = 64 << 10;
-/// One push in so many is lost.
+/// One push in this many is lost.
 const LOST_ONE_IN: usize = 40;
 
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Upstream for Loopback {
 }
 
 impl Loopback {
-    /// As when the connection is lost before the answer comes.
+    /// As if the connection were lost before the answer arrives.
     fn twice(&self, command: &Command) -> Result<Outcome, Error> {
         let first = self.once(command);
         let second = self.once(command);
@@ -155,7 +155,7 @@ struct LoopbackLoading {
     producer: u64,
     number: u64,
     next_sequence: u64,
-    /// Batches that were refused, and those behind them.
+    /// Batches that were refused, and those after them.
     kept: VecDeque<Vec<u8>>,
     failed: Option<Error>,
 }
@@ -215,7 +215,7 @@ struct LoopbackWatch {
     _observing: Observing,
 }
 
-/// What the pushing thread and others know.
+/// The state that the pushing thread shares with others.
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
@@ -228,15 +228,15 @@ struct State {
     changed: bool,
     gone: Option<Option<String>>,
     ended: bool,
-    /// What has been pushed and not consumed: space, sequence number behind it, bytes.
+    /// What has been pushed and not consumed: space, end of the sequence numbers, bytes.
     outstanding: VecDeque<(u32, u64, u64)>,
     consumed: HashMap<u32, u64>,
 }
 
 impl Shared {
-    fn tell(&self, tell: impl FnOnce(&mut State)) {
+    fn update(&self, change: impl FnOnce(&mut State)) {
         let mut state = lock(&self.state);
-        tell(&mut state);
+        change(&mut state);
         state.news = true;
         self.woken.notify_all();
     }
@@ -244,21 +244,21 @@ impl Shared {
 
 impl Observer for Shared {
     fn committed(&self, _: u32, _: Span, _: &[u8]) {
-        self.tell(|_| {});
+        self.update(|_| {});
     }
 
     fn changed(&self) {
-        self.tell(|state| state.changed = true);
+        self.update(|state| state.changed = true);
     }
 
     fn gone(&self, renamed: Option<&str>) {
-        self.tell(|state| state.gone = Some(renamed.map(str::to_string)));
+        self.update(|state| state.gone = Some(renamed.map(str::to_string)));
     }
 }
 
 impl Watching for LoopbackWatch {
     fn consumed(&self, space: u32, sequence: u64) {
-        self.shared.tell(|state| {
+        self.shared.update(|state| {
             state.consumed.insert(space, sequence);
             state.outstanding.retain(|(of, next, _)| *of != space || *next > sequence);
         });
@@ -267,7 +267,7 @@ impl Watching for LoopbackWatch {
 
 impl Drop for LoopbackWatch {
     fn drop(&mut self) {
-        self.shared.tell(|state| state.ended = true);
+        self.shared.update(|state| state.ended = true);
     }
 }
 
@@ -305,7 +305,7 @@ impl Push {
         }
     }
 
-    /// Pushes what fits; whether there may be more.
+    /// Pushes within the credit; whether there may be more.
     fn push(&mut self, stream: &Stream, sink: &dyn Watcher, space: usize, bytes: &mut Vec<u8>) -> bool {
         let outstanding: u64 = lock(&self.shared.state).outstanding.iter().map(|(.., bytes)| bytes).sum();
         if outstanding >= CREDIT_BYTES {

@@ -1,4 +1,4 @@
-//! The database from outside: conformance, a model, live readers, other processes, kills, damage, a full disk.
+//! The public API of the database: conformance, a model, live readers, other processes, kills, damage, a full disk.
 
 #![allow(missing_docs, reason = "tests")]
 #![allow(clippy::duplicate_mod, reason = "the suite runs in more than one place")]

@@ -1,4 +1,4 @@
-//! Random operations on a database, and the same on a list: whatever is asked, both must answer alike.
+//! Random operations on a database, and the same on a list: both must give the same answers.
 
 use super::place::{Home, new_database};
 use crate::support::*;
@@ -32,7 +32,7 @@ struct Writer {
     pending: Vec<Row>,
 }
 
-/// A live cursor and what is left for it to give, by stream.
+/// A live cursor and what it is still to return, by stream.
 struct Live {
     query: Query,
     cursor: Cursor,
@@ -60,7 +60,7 @@ struct World {
     live: Vec<Live>,
     next_number: u64,
     time: i64,
-    /// What the symbols are called now, in all streams.
+    /// The current names of symbols, in all streams.
     names: Vec<String>,
 }
 
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// Deletes what is before a time, which is mostly a small part.
+    /// Deletes messages before a time, mostly a small part.
     fn purge(&mut self) {
         let stream = self.random.below(STREAMS.len());
         let times = self.stored[stream].iter().filter(|row| !row.deleted).map(|row| row.time);
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// Changes how files are kept, but not so that messages go.
+    /// Changes options of files, without purging messages.
     fn alter(&mut self) {
         let name = STREAMS[self.random.below(STREAMS.len())];
         let stream = self.db().stream(name).unwrap();
@@ -283,7 +283,7 @@ impl World {
         let handle = self.db().stream(STREAMS[stream]).unwrap();
         let times = Timestamp(from)..Timestamp(to);
         let mut rewriter = match handle.rewrite(times, is_some.then_some(names)) {
-            // Elsewhere: who has the files rewrites.
+            // Remote: the process with the files rewrites.
             Err(Error::Options { what }) if what.contains("through a server") => return,
             rewriter => rewriter.unwrap(),
         };
@@ -316,7 +316,7 @@ impl World {
         let probe =
             self.db().stream(STREAMS[0]).unwrap().rename_symbol(&self.names[symbol], &self.names[symbol]);
         if matches!(probe, Err(Error::Options { what }) if what.contains("through a server")) {
-            // Elsewhere: who has the files renames.
+            // Remote: the process with the files renames.
             return;
         }
         let old = std::mem::replace(&mut self.names[symbol], new);
@@ -327,7 +327,7 @@ impl World {
                 false => assert!(stream.rename_symbol(&old, &self.names[symbol]).is_err()),
             }
         }
-        // Others may go by the names of before for what they have in memory.
+        // Other cursors may use the old names for messages that they have in memory.
         self.live.retain(|live| live.query.symbols.is_none());
     }
 
@@ -353,7 +353,7 @@ impl World {
         }
     }
 
-    /// The same query begun elsewhere, by the cursor that has been there and by new ones.
+    /// The same query from another start, by the same cursor after a seek and by new ones.
     fn check_starts(&mut self, query: &Query, expected: &[u64], cursor: &mut Cursor) {
         let time = (self.random.next() % self.time.max(1) as u64) as i64;
         let behind = match query.reversed {
@@ -384,7 +384,7 @@ impl World {
         let builder = query.on(self);
         if self.random.chance(3) {
             let (mut cursor, left) = self.live_from_last(&query);
-            // Whatever is deleted from now on, it goes on behind them.
+            // Later deletions do not change what follows them.
             let found: Vec<u64> = left.iter().map(|_| number_of(&cursor.next().unwrap().unwrap())).collect();
             assert_eq!(found, left, "{query:?}");
             assert!(cursor.next().unwrap().is_none() && cursor.is_live());
@@ -432,7 +432,7 @@ impl World {
         let mut coming = coming.sum::<usize>();
         while budget > 0 {
             budget -= 1;
-            // What is pushed is there soon, and not at once.
+            // Pushed messages arrive soon, and not at once.
             let wait = if coming > 0 { Duration::from_secs(60) } else { Duration::ZERO };
             let Some(message) = live.cursor.next_within(wait).unwrap() else { break };
             let name = message.stream_name();
@@ -473,7 +473,7 @@ impl World {
         self.live.push(live);
     }
 
-    /// Closes and opens the database; loaders flush when they go, live cursors resume.
+    /// Closes and opens the database; loaders flush when they are dropped, live cursors resume.
     fn reopen(&mut self) {
         for mut writer in self.writers.drain(..) {
             self.stored[writer.stream].append(&mut writer.pending);

@@ -1,6 +1,6 @@
 //! One process writes, another reads.
 
-use crate::child::{child, tell, told};
+use crate::child::{child, report, reported};
 use crate::support::*;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,7 +11,7 @@ use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 50_000;
 
-/// Files and granules come and go quickly.
+/// Files and granules are replaced quickly.
 fn options() -> StreamOptions {
     StreamOptions { file_bytes_max: 100 << 10, ..StreamOptions::default() }
 }
@@ -78,7 +78,7 @@ fn another_process_sees_what_we_write() {
     write(&db);
     let output = BufReader::new(reader.stdout.take().unwrap());
     // All of it: the child must not find the pipe closed.
-    assert_eq!(output.lines().filter(|line| told(line.as_ref().unwrap()) == Some("read")).count(), 1);
+    assert_eq!(output.lines().filter(|line| reported(line.as_ref().unwrap()) == Some("read")).count(), 1);
     assert!(reader.wait().unwrap().success());
 }
 
@@ -94,7 +94,7 @@ fn sealed_options() -> StreamOptions {
     StreamOptions { file_bytes_max: 1 << 10, ..StreamOptions::default() }
 }
 
-/// Writes, and seals what it has written, by hand beside the upkeep.
+/// Writes, and seals what it has written, by hand and by maintenance.
 pub fn child_sealer(path: &Path) {
     let db = Database::open(path).unwrap();
     let stream = db.create_stream("s", schema(), sealed_options()).unwrap();
@@ -130,7 +130,7 @@ fn read_again_and_again(path: &Path, end: u64) {
 }
 
 #[test]
-fn readers_go_on_while_segments_take_the_place_of_log_files() {
+fn readers_continue_while_segments_replace_log_files() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let end = seals() * MESSAGES_SEALED;
@@ -157,5 +157,5 @@ pub fn child_writer(path: &Path) {
 
 pub fn child_reader(path: &Path) {
     read(open_when_there(path), false);
-    tell("read");
+    report("read");
 }

@@ -1,4 +1,4 @@
-//! Another name for a stream, while it is in use.
+//! A stream is renamed while it is in use.
 
 use crate::support::*;
 use tapedb_engine::{Database, Error, Position, StreamOptions};
@@ -29,15 +29,15 @@ fn a_renamed_stream_is_the_same_stream() {
     assert_error(old.seal(), is_renamed, "is called");
     assert_error(old.alter(old.options()), is_renamed, "is called");
     for cursor in &mut cursors {
-        // What is in memory may come still; then it is told, once.
-        let told = loop {
+        // Messages in memory may still be returned; then it is reported, once.
+        let error = loop {
             match cursor.next() {
                 Ok(Some(_)) => {}
-                Ok(None) => panic!("told nothing"),
+                Ok(None) => panic!("reported nothing"),
                 Err(error) => break error,
             }
         };
-        assert!(is_renamed(&told), "{told}");
+        assert!(is_renamed(&error), "{error}");
         assert!(cursor.next().unwrap().is_none());
     }
     let mut resumed_here = new.cursor().live().resume(&position).open().unwrap();
@@ -61,7 +61,7 @@ fn a_renamed_stream_is_the_same_stream() {
 }
 
 #[test]
-fn who_held_the_stream_of_the_old_name_takes_nothing_along() {
+fn handles_of_the_old_name_do_not_affect_another_stream_of_it() {
     let (directory, db) = new_database();
     let old = db.create_stream("old", schema(), StreamOptions::default()).unwrap();
     let (mut loader, cursor) = (old.loader().unwrap(), old.cursor().live().open().unwrap());

@@ -67,7 +67,7 @@ fn of_type(path: &Path, name: &str) -> BTreeSet<u64> {
 }
 
 #[test]
-fn a_lost_manifest_and_a_lost_definition_are_made_anew() {
+fn a_lost_manifest_and_a_lost_definition_are_rebuilt() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     make(&path);
@@ -87,14 +87,14 @@ fn a_lost_manifest_and_a_lost_definition_are_made_anew() {
     assert_eq!(content(&path), all);
     assert_eq!(fs::read_to_string(stream.join("stream.tape.damaged")).unwrap(), "nonsense");
     assert_eq!(fs::read_to_string(stream.join("0/manifest.copy.damaged")).unwrap(), "nonsense");
-    // It goes on as ever.
+    // It can be written again.
     let db = reopen(&path);
     append_ticks(&db.stream("s").unwrap(), 320..330);
     assert_eq!(content(&path).0.len(), 330);
 }
 
 #[test]
-fn one_bad_copy_is_made_anew() {
+fn one_bad_copy_is_rewritten() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     make(&path);
@@ -108,7 +108,7 @@ fn one_bad_copy_is_made_anew() {
 }
 
 #[test]
-fn damaged_segments_are_written_anew_with_all_that_can_be_read() {
+fn damaged_segments_are_rewritten_with_all_that_can_be_read() {
     let mut random = Random::new();
     for round in 0..40 {
         let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Files are replaced under a reader, in the middle of every operation of the disk that it does: log files by segments, and
-//! segments by others in which deletions have been carried out. It gives what there was when it was opened, each message
-//! once, in order; what had been deleted by then never comes back.
+//! Files are replaced under a reader, in the middle of every disk operation of the reader: log files by segments, and segments
+//! by others in which deletions have been carried out. It returns the messages that existed when it was opened, each once, in
+//! order; messages that were already deleted never reappear.
 
 use crate::gate::{Gate, Stop};
 use crate::support::*;
@@ -12,18 +12,18 @@ use tapedb_schema::Timestamp;
 const MESSAGES: u64 = 160;
 const SYMBOLS: [&str; 3] = ["A", "B", "C"];
 
-/// What upkeep has to do when the reader begins.
+/// The work of maintenance when the reader begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     /// Seal log files, then merge.
     Seal,
-    /// Carry out deletions in segments, then write all anew for the cold tier.
+    /// Carry out deletions in segments, then rewrite all for the cold tier.
     Merge,
 }
 
 impl Work {
-    /// The times that are deleted before anybody reads, of symbols A and B. Once they are carried out, nobody knows them any
-    /// more: for that the log has to be sealed up to them.
+    /// The times that are deleted before the reader begins, of symbols A and B. Once a deletion is carried out, it is no longer
+    /// recorded: for that the log has to be sealed up to it.
     fn deleted(self) -> std::ops::Range<i64> {
         match self {
             Self::Seal => 1_100..1_600,
@@ -40,9 +40,9 @@ impl Work {
 enum Reading {
     Forwards,
     Backwards,
-    /// History, then what arrived.
+    /// History, then live messages.
     Live,
-    /// What arrived alone.
+    /// Live messages only.
     Arrivals,
     Columns,
     ColumnsInOrder,
@@ -110,7 +110,7 @@ fn open(stream: &Stream, reading: Reading) -> Result<Cursor, Error> {
     }
 }
 
-/// Reads all, while upkeep goes on in operations of the reader's and prepares between its calls.
+/// Reads all, while maintenance continues in operations of the reader and prepares between its calls.
 fn read(gate: &Gate, stream: &Stream, reading: Reading, prepare: impl Fn()) -> Vec<u64> {
     if matches!(reading, Reading::Columns | Reading::ColumnsInOrder) {
         return read_columns(gate, stream, reading, prepare);
@@ -143,18 +143,18 @@ fn read_columns(gate: &Gate, stream: &Stream, reading: Reading, prepare: impl Fn
     found
 }
 
-/// Upkeep goes on at one operation, and then at each of so many.
+/// Maintenance continues at one operation, and then at every `step`th.
 fn replace(work: Work, reading: Reading, first: usize, step: usize, then: Stop) -> usize {
     let gate = Gate::default();
     let (_db, stream) = make(&gate, work);
-    let go_on_at = (first..first + 100 * step).step_by(step).collect();
+    let continue_at = (first..first + 100 * step).step_by(step).collect();
     let sealed = stream.clone();
-    let upkeep = gate.start(go_on_at, then, move || assert!(sealed.seal().is_ok()));
-    let found = read(&gate, &stream, reading, || upkeep.prepare());
+    let maintenance = gate.start(continue_at, then, move || assert!(sealed.seal().is_ok()));
+    let found = read(&gate, &stream, reading, || maintenance.prepare());
     let what = format!("{work:?}, {reading:?}, from operation {first} on each {step}, to {then:?}");
     assert_eq!(found, expected(work, reading), "{what}");
-    assert_eq!(upkeep.went_on() > 0, gate.operations() >= first, "{what}");
-    drop(upkeep);
+    assert_eq!(maintenance.continued() > 0, gate.operations() >= first, "{what}");
+    drop(maintenance);
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), expected(work, Reading::Forwards), "{what}");
     gate.operations()
 }
@@ -205,18 +205,18 @@ fn under_columns_in_time_order() {
     everywhere(Reading::ColumnsInOrder);
 }
 
-/// Messages before a time are deleted when upkeep has read the `nth` segment's and not yet put it in its place. `false`: it
-/// makes fewer.
-fn purge_meanwhile(work: Work, nth: usize, before: i64) -> bool {
+/// Messages before a time are deleted when maintenance has written the `nth` segment and not yet replaced others by it. `false`:
+/// it writes fewer.
+fn purge_during(work: Work, nth: usize, before: i64) -> bool {
     let gate = Gate::default();
     let (_db, stream) = make(&gate, work);
     let sealed = stream.clone();
-    let upkeep = gate.start(Vec::new(), Stop::Begin, move || assert!(sealed.seal().is_ok()));
-    if !(0..nth).all(|_| upkeep.go_to(Stop::Name)) {
+    let maintenance = gate.start(Vec::new(), Stop::Begin, move || assert!(sealed.seal().is_ok()));
+    if !(0..nth).all(|_| maintenance.go_to(Stop::Name)) {
         return false;
     }
     stream.purge(Timestamp(before)).unwrap();
-    drop(upkeep);
+    drop(maintenance);
     let mut left = expected(work, Reading::Forwards);
     left.retain(|number| time_of(*number) >= before);
     let found = drain(&mut stream.cursor().open().unwrap());
@@ -225,10 +225,10 @@ fn purge_meanwhile(work: Work, nth: usize, before: i64) -> bool {
 }
 
 #[test]
-fn what_is_deleted_while_it_is_written_anew_stays_deleted() {
+fn what_is_deleted_while_it_is_rewritten_stays_deleted() {
     for work in [Work::Seal, Work::Merge] {
         for before in (150..=1650).step_by(250) {
-            let made = (1..).take_while(|nth| purge_meanwhile(work, *nth, before)).count();
+            let made = (1..).take_while(|nth| purge_during(work, *nth, before)).count();
             assert!(made >= 6, "{work:?}: {made} segments");
         }
     }

@@ -1,4 +1,4 @@
-//! What goes by age and by size, and what becomes of old segments.
+//! Retention by age and by size, and the cold tier.
 
 use crate::support::*;
 use std::fs;
@@ -10,7 +10,7 @@ use tapedb_schema::Timestamp;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// A stream without upkeep, of small log files.
+/// A stream without maintenance, of small log files.
 fn stream_with(path: &Path, options: StreamOptions) -> (Database, Stream) {
     let db = Database::open_without_maintenance(path).unwrap();
     let options = StreamOptions { file_bytes_max: 4 << 10, ..options };
@@ -34,7 +34,7 @@ fn numbers(stream: &Stream) -> Vec<u64> {
     drain(&mut stream.cursor().open().unwrap())
 }
 
-/// What is there is the last of `count` messages, whole; the number of the first.
+/// Checks that the last of `count` messages are there, without holes; the number of the first.
 fn first_left(stream: &Stream, count: u64) -> u64 {
     let left = numbers(stream);
     assert!(left.iter().copied().eq(left[0]..count), "{left:?}");
@@ -54,9 +54,9 @@ fn aged(seconds: u64) -> StreamOptions {
 }
 
 #[test]
-fn old_messages_go_by_whole_segments() {
+fn old_messages_are_purged_by_whole_segments() {
     let directory = tempfile::tempdir().unwrap();
-    // All of it is from 1970: nothing is old by that.
+    // All messages are from 1970, which does not make them old.
     let (db, stream) = stream_with(&directory.path().join("db"), aged(1000));
     append(&stream, 0..900);
     stream.seal().unwrap();
@@ -71,7 +71,7 @@ fn old_messages_go_by_whole_segments() {
     // No segment is longer than an eighth of the age, but those of one log file alone.
     assert!((1800..2000).contains(&first), "{first}");
     assert_eq!(stream.stats().unwrap().next_sequence, 3000);
-    // Cursors that were open give what they have in memory, then what is left.
+    // Cursors that were open return what they have in memory, then what is left.
     for cursor in [&mut before, &mut slow] {
         let rest = drain(cursor);
         let kept: Vec<u64> = rest.iter().copied().skip_while(|number| *number < first).collect();
@@ -97,7 +97,7 @@ fn one_message_from_the_future_makes_nothing_old() {
 }
 
 #[test]
-fn the_oldest_go_while_there_are_too_many_bytes() {
+fn the_oldest_are_purged_while_there_are_too_many_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let (_db, stream) = stream_with(&directory.path().join("db"), StreamOptions::default());
     append(&stream, 0..3000);

@@ -1,4 +1,4 @@
-//! Messages are replaced by others: at once, for everybody, and whenever the power fails.
+//! Messages are replaced by others: at once, for all readers, and also after a power cut at any moment.
 
 use crate::support::*;
 use std::io::ErrorKind;
@@ -78,7 +78,7 @@ fn messages_of_a_range_are_replaced() {
 }
 
 #[test]
-fn nothing_is_replaced_of_symbols_that_nobody_has_heard_of() {
+fn nothing_is_replaced_of_unknown_symbols() {
     let (directory, db) = new_database();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     append_ticks(&stream, 0..20);
@@ -98,7 +98,7 @@ fn only_the_symbols_asked_for_are_replaced() {
         loader.append(symbol, Timestamp(number as i64), &Tick::of(number)).unwrap();
     }
     loader.flush().unwrap();
-    // What has not been flushed is not there yet, and comes behind it.
+    // Messages that have not been flushed come after the replacement.
     loader.append("B", Timestamp(40), &Tick::of(1000)).unwrap();
     let mut rewriter = stream.rewrite(Timestamp(30)..=Timestamp(59), Some(["B", "new"])).unwrap();
     add(&mut rewriter, "new", &[(31, 500), (58, 501)]);
@@ -161,7 +161,7 @@ fn live_cursors_get_the_new_ones_and_miss_nothing() {
 }
 
 #[test]
-fn what_cannot_be_rewritten_is_told() {
+fn what_cannot_be_rewritten_is_reported() {
     let (directory, db) = new_database();
     let options = StreamOptions { spaces: 2, ..StreamOptions::default() };
     let spaces = db.create_stream("spaces", schema(), options).unwrap();
@@ -225,7 +225,7 @@ fn rewriting(disk: &SimStorage) -> (Database, Rewriter) {
     (db, rewriter)
 }
 
-/// Opens the database anew: it must have the old messages or the new ones, take more, and have nothing to complain of.
+/// Opens the database again: it must have the old messages or the new ones, accept more, and pass a check.
 fn check_whole(disk: &SimStorage, place: &str) -> bool {
     let reader = Database::open_on(Arc::new(disk.clone()), "/db", Access::Read).unwrap();
     let seen = numbers(&reader.stream("s").unwrap());
@@ -290,7 +290,7 @@ fn a_failing_disk_leaves_the_old_or_the_new() {
         let found = numbers(&stream);
         let expected = if committed.is_ok() { new() } else { OLD.collect() };
         assert_eq!(found, expected, "{place}: {committed:?}");
-        // It goes on, or says that it cannot.
+        // It continues, or fails clearly.
         let mut loader = stream.loader().unwrap();
         loader.append("A", Timestamp(39), &Tick::of(200)).unwrap();
         match loader.flush() {

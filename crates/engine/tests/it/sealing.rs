@@ -1,4 +1,4 @@
-//! Sealing what is damaged: what could be read before can be read after, what could not is told, and no file is thrown away.
+//! Sealing damaged files: what could be read before can be read after, losses are reported, and no file is removed.
 
 use crate::support::*;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub fn files(path: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The messages that can be read, and how many are told to be out of reach.
+/// The readable messages, and how many are reported as lost.
 pub fn read(stream: &Stream, reversed: bool) -> (BTreeSet<u64>, u64) {
     let builder = stream.cursor();
     let mut cursor = if reversed { builder.reverse() } else { builder }.open().unwrap();
@@ -56,7 +56,7 @@ fn lost_by(error: &Error) -> u64 {
     }
 }
 
-/// What is in a live cursor's order of arrival, from the first message on.
+/// The messages of a live cursor in order of arrival, from the first one on.
 pub fn read_arrivals(stream: &Stream) -> (BTreeSet<u64>, u64) {
     let position = format!("live 0 {}", stream.name()).parse().unwrap();
     let mut cursor = stream.cursor().live().resume(&position).open().unwrap();
@@ -147,7 +147,7 @@ fn a_damaged_file_keeps_its_bytes_under_another_name_whenever_the_process_ends()
 }
 
 #[test]
-fn a_missing_segment_is_told_once_and_maintenance_goes_on() {
+fn a_missing_segment_is_reported_once_and_maintenance_continues() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     make(&path);
@@ -171,7 +171,7 @@ fn a_missing_segment_is_told_once_and_maintenance_goes_on() {
     for (found, lost) in [read(&stream, true), read_arrivals(&stream)] {
         assert_eq!((found.len() as u64 + lost, lost), (MESSAGES + 300, *messages));
     }
-    // Deleting touches the missing one, which is left alone.
+    // The deletion covers messages in the missing segment, which maintenance leaves as it is.
     stream.delete(Timestamp(5)..Timestamp(MESSAGES as i64 + 5), None::<[&str; 0]>).unwrap();
     stream.seal().unwrap();
     assert_eq!(read(&stream, false).0.len(), 295);

@@ -1,4 +1,4 @@
-//! Damaged segments: every flipped bit is told, and only the block it is in is out of reach.
+//! Damaged segments: every flipped bit is reported, and only its block cannot be read.
 
 use crate::sealing::{files, read, read_arrivals};
 use crate::support::*;
@@ -28,7 +28,7 @@ fn make(path: &Path) {
 }
 
 #[test]
-fn every_flipped_byte_of_a_segment_is_told_and_what_is_not_in_its_block_is_read() {
+fn every_flipped_byte_of_a_segment_is_reported_and_other_blocks_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     make(&path);
@@ -50,9 +50,9 @@ fn every_flipped_byte_of_a_segment_is_told_and_what_is_not_in_its_block_is_read(
             let expected = if is_in_block { (BTreeSet::new(), MESSAGES) } else { (all.clone(), 0) };
             assert_eq!((found, lost), expected, "byte {at}");
         }
-        let told = stream.cursor().types(["Tick"]).symbols(["A"]).open().unwrap().next().is_err();
+        let is_reported = stream.cursor().types(["Tick"]).symbols(["A"]).open().unwrap().next().is_err();
         let is_index = !(block..footer).contains(&at);
-        assert!(told || !is_index, "byte {at} is not told");
+        assert!(is_reported || !is_index, "byte {at} is not reported");
         let (checked, found) = check(&db);
         assert!(
             checked.damaged > 0 && found.iter().all(|found| found.path == segment),

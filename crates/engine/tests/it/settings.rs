@@ -41,7 +41,7 @@ fn options_change_for_everybody_and_stay_changed() {
     let stream = db.stream("s").unwrap();
     assert!(stream.recovery().is_clean(), "{}", stream.recovery());
     assert_eq!(stream.options(), options);
-    // Deleted, and another one made of the name: that is noticed.
+    // Deleted, and another one of the name created: that is detected.
     db.delete_stream("s").unwrap();
     db.create_stream("s", schema(), options).unwrap();
     assert_error(live.next().map(drop), |e| matches!(e, Error::Deleted { .. }), "deleted");
@@ -67,7 +67,7 @@ fn what_is_fixed_stays() {
 }
 
 #[test]
-fn a_writer_mends_a_bad_copy_of_the_definition() {
+fn a_writer_repairs_a_bad_copy_of_the_definition() {
     let (directory, db) = new_database();
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     stream.alter(StreamOptions { late: Late::Refuse, ..stream.options() }).unwrap();

@@ -1,4 +1,4 @@
-//! Where cursors begin, how they go along several streams, and going elsewhere with one that is open.
+//! The start of cursors, cursors over several streams, and seeking.
 
 use crate::counting::Counting;
 use crate::support::*;
@@ -40,7 +40,7 @@ fn a_cursor_begins_with_the_last_messages() {
     let before: Vec<u64> = of_b.into_iter().filter(|number| *number != 501).collect();
     assert_eq!(drain(&mut live), [&before[before.len() - 2..], &[501]].concat());
     let backwards = two.cursor().last(2).reverse().open();
-    assert_error(backwards, |e| matches!(e, Error::Position { .. }), "stop after so many");
+    assert_error(backwards, |e| matches!(e, Error::Position { .. }), "stop reading after that many");
 }
 
 #[test]
@@ -80,12 +80,12 @@ fn a_cursor_begins_with_a_sequence_number() {
     assert_eq!(drain(&mut cursor), [4, 5]);
     let position = |e: &Error| matches!(e, Error::Position { .. });
     assert_error(single.cursor().from_sequence(7).open(), position, "has 6 messages");
-    assert_error(stream.cursor().from_sequence(7).open(), position, "have 2 spaces, and 1");
+    assert_error(stream.cursor().from_sequence(7).open(), position, "have 2 spaces, and there are 1");
     assert_error(single.cursor().from_sequence(1).last_values().open(), position, "last values");
 }
 
 #[test]
-fn a_cursor_goes_where_it_is_told() {
+fn a_cursor_seeks_to_a_time() {
     let (_directory, db) = new_database();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     append_ticks(&stream, 0..300);
@@ -100,7 +100,7 @@ fn a_cursor_goes_where_it_is_told() {
         assert_eq!(drain(&mut builder().resume(&position).open().unwrap()), (first..390).collect::<Vec<_>>());
     }
     assert_eq!(drain(&mut cursor), (300..390).collect::<Vec<_>>());
-    // It is live behind it, and back in history.
+    // Live after it, and back in history.
     append_ticks(&stream, 380..385);
     assert_eq!(drain(&mut cursor), (380..385).collect::<Vec<_>>());
     cursor.seek(Timestamp(384)).unwrap();
@@ -160,7 +160,7 @@ fn seeking_does_not_read_history() {
 }
 
 #[test]
-fn a_busy_stream_keeps_nobody_waiting() {
+fn a_busy_stream_does_not_delay_others() {
     let (_directory, db) = new_database();
     let streams = ["a", "b"].map(|name| db.create_stream(name, schema(), StreamOptions::default()).unwrap());
     let mut cursor = db.cursor(["a", "b"]).unwrap().skip_history().live().open().unwrap();

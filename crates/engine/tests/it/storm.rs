@@ -1,7 +1,7 @@
-//! A process that loads, seals, merges, purges and truncates is killed, again and again: what it was told is so, and readers
-//! beside it never see anything else. `STORM_ROUNDS=n` runs for longer (`make storm`).
+//! A process that loads, seals, merges, purges and truncates is killed, again and again: what was acknowledged holds, and readers
+//! in other processes never see anything else. `STORM_ROUNDS=n` runs for longer (`make storm`).
 
-use crate::child::{tell, told};
+use crate::child::{report, reported};
 use crate::support::*;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -24,7 +24,7 @@ fn next_numbers(stream: &Stream) -> Vec<u64> {
     position.lines().map(|line| line.split(' ').nth(1).unwrap().parse().unwrap()).collect()
 }
 
-/// Loads for ever, and now and then deletes what is old; upkeep runs beside it. Tells what has been acknowledged.
+/// Loads without end, and sometimes deletes old messages, with maintenance. Reports what has been acknowledged.
 pub fn child(path: &Path) {
     let db = Database::open(path).unwrap();
     let mut random = Random::new();
@@ -40,18 +40,18 @@ pub fn child(path: &Path) {
             *number += 1;
         }
         assert_eq!(loader.flush().unwrap(), *number);
-        tell(&format!("have {stream} {space} {number}"));
+        report(&format!("have {stream} {space} {number}"));
         if random.chance(20) {
             // Times of both spaces; what is newer than a space has got is deleted of the other alone.
             let before = next[stream][0].min(next[stream][1]).saturating_sub(random.below(3_000) as u64);
             streams[stream].purge(Timestamp(before as i64)).unwrap();
-            tell(&format!("purged {stream} {before}"));
+            report(&format!("purged {stream} {before}"));
         }
         if random.chance(50) {
             let from = next[stream][0].max(next[stream][1]).saturating_sub(random.below(100) as u64);
-            tell(&format!("truncating {stream} {from} {} {}", next[stream][0], next[stream][1]));
+            report(&format!("truncating {stream} {from} {} {}", next[stream][0], next[stream][1]));
             streams[stream].truncate(Timestamp(from as i64)).unwrap();
-            tell(&format!("truncated {stream} {from} {} {}", next[stream][0], next[stream][1]));
+            report(&format!("truncated {stream} {from} {} {}", next[stream][0], next[stream][1]));
         }
     }
 }
@@ -66,7 +66,7 @@ struct Known {
 }
 
 impl Known {
-    fn hear(&mut self, words: &[&str]) {
+    fn record(&mut self, words: &[&str]) {
         let numbers: Vec<u64> = words[2..].iter().map(|word| word.parse().unwrap()).collect();
         match words[0] {
             "have" => self.have[numbers[0] as usize] = numbers[1],
@@ -81,7 +81,7 @@ impl Known {
         }
     }
 
-    /// All there is in a stream is right, and all that must be there is.
+    /// Checks that all messages of a stream are right, and that all that must exist do.
     fn check(&mut self, stream: &Stream, purging_up_to: u64) {
         let mut found = [Vec::new(), Vec::new()];
         let mut cursor = stream.cursor().open().unwrap();
@@ -97,7 +97,7 @@ impl Known {
             let first = found.first().copied().unwrap_or(have);
             for number in self.purged..have {
                 let there = found.binary_search(&number).is_ok();
-                // A purge that was not told of.
+                // A purge that was not reported.
                 let is_purged = number < first && number < purging_up_to;
                 let may_be_gone = deleted.contains_key(&number) || is_purged;
                 assert!(there || may_be_gone, "message {number} of {have} is missing");
@@ -107,13 +107,13 @@ impl Known {
     }
 }
 
-fn told_by(path: &Path, random: &mut Random) -> Vec<String> {
+fn reports_of(path: &Path, random: &mut Random) -> Vec<String> {
     let mut writer = child_of("storm", path);
     let output = BufReader::new(writer.stdout.take().unwrap());
     let (sender, lines) = mpsc::channel();
     let reader = thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {
-            if let Some(line) = told(&line) {
+            if let Some(line) = reported(&line) {
                 let _ = sender.send(line.to_string());
             }
         }
@@ -146,9 +146,9 @@ fn a_database_at_work_is_killed_again_and_again() {
     drop(db);
     let mut known: [Known; 2] = Default::default();
     for _ in 0..rounds {
-        for line in told_by(&path, &mut random) {
+        for line in reports_of(&path, &mut random) {
             let words: Vec<&str> = line.split(' ').collect();
-            known[words[1].parse::<usize>().unwrap()].hear(&words);
+            known[words[1].parse::<usize>().unwrap()].record(&words);
         }
         let db = reopen(&path);
         for (name, known) in STREAMS.iter().zip(&mut known) {
@@ -168,7 +168,7 @@ fn a_database_at_work_is_killed_again_and_again() {
     wait_for_maintenance(&path);
 }
 
-/// Upkeep gets round to the first log files, however often it has been killed in the middle of them.
+/// Maintenance seals the first log files, however often it has been killed in the middle of them.
 fn wait_for_maintenance(path: &Path) {
     let db = reopen(path);
     for stream in STREAMS.map(|name| db.stream(name).unwrap()) {

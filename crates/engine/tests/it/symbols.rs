@@ -1,4 +1,4 @@
-//! Symbols get other names, while messages of them are stored, loaded and read.
+//! Symbols are renamed while their messages are stored, loaded and read.
 
 use crate::support::*;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ fn load(stream: &Stream, symbol: &str, numbers: std::ops::Range<u64>) {
     loader.close().unwrap();
 }
 
-/// Symbols and numbers of all messages that come.
+/// Symbols and numbers of all messages.
 fn named(cursor: &mut Cursor) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     while let Some(message) = cursor.next().unwrap() {
@@ -38,7 +38,7 @@ fn a_renamed_symbol_has_all_its_messages() {
         load(&stream, "FB", 100..150);
         stream.rename_symbol("FB", "META").unwrap();
         load(&stream, "META", 150..160);
-        // What it was called is free.
+        // Its old name is free.
         load(&stream, "FB", 160..170);
         let read = |db: &Database| {
             let stream = db.stream("s").unwrap();
@@ -72,7 +72,7 @@ fn a_renamed_symbol_has_all_its_messages() {
 }
 
 #[test]
-fn those_at_work_go_by_the_new_name() {
+fn open_handles_use_the_new_name() {
     let (directory, db) = new_database();
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     let reader = Database::open_read_only(directory.path().join("db")).unwrap();
@@ -104,7 +104,7 @@ fn those_at_work_go_by_the_new_name() {
     loader.flush().unwrap();
     assert_eq!((next(1).1, next(3).1), (3, 3));
     assert_eq!(stream.symbols(), ["B", "A"]);
-    // Deleting goes by the name that counts.
+    // Deletions use the current name.
     stream.delete(.., Some(["A"])).unwrap();
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), [0, 2, 3]);
 }
@@ -127,7 +127,7 @@ fn names_that_cannot_be_are_refused() {
     assert_error(stream.rename_symbol("A", "C"), |e| matches!(e, Error::Deleted { .. }), "deleted");
 }
 
-/// Where each new name was looked for in all others, these took an hour.
+/// With a search of all names for each new one, these took an hour.
 #[test]
 fn very_many_new_symbols_at_once_get_their_ids_in_order() {
     let (_directory, db) = new_database_without_maintenance();

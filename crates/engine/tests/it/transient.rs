@@ -1,4 +1,4 @@
-//! Streams in memory: bounded, quick to forget, and honest about it.
+//! Streams in memory: bounded, and losses are reported.
 
 use crate::support::*;
 use std::fs;
@@ -64,7 +64,7 @@ fn it_is_a_stream_until_the_database_is_closed_and_empty_afterwards() {
 }
 
 #[test]
-fn another_process_is_told_where_the_messages_are() {
+fn another_process_is_refused_with_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let db = Database::open(&path).unwrap();

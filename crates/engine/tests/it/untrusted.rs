@@ -1,4 +1,4 @@
-//! A server that is not trusted, and sends messages that are not of the schema that it describes.
+//! An untrusted server that sends messages that do not match the schema that it describes.
 
 use crate::loopback::Loopback;
 use crate::support::{new_database, small_files};
@@ -10,7 +10,7 @@ use tapedb_engine::{
 };
 use tapedb_schema::Timestamp;
 
-/// Says that a field is a truth value, where the messages that it sends have any byte.
+/// Describes a field as a bool, and sends messages with any byte in it.
 #[derive(Debug)]
 struct Liar {
     honest: Arc<Loopback>,
@@ -83,7 +83,7 @@ fn load(stream: &Stream, numbers: std::ops::Range<u64>) {
     loader.close().unwrap();
 }
 
-/// Numbers of the messages that come, and how many errors.
+/// Numbers of the messages, and how many errors.
 fn read(db: &Database) -> (Vec<u64>, Vec<String>) {
     let stream = db.stream("s").unwrap();
     let mut cursor = stream.cursor().open().unwrap();
@@ -135,7 +135,7 @@ fn messages_that_are_not_of_the_schema_are_left_out() {
         let (count, errors) = read_columns(&open(false));
         assert_eq!((count, errors.len()), (numbers.len(), 1), "{errors:?}");
 
-        // A server that is trusted is believed.
+        // Messages of a trusted server are not checked.
         let (numbers, errors) = read(&open(true));
         assert_eq!((numbers.len() as u64, errors.len()), (COUNT, 0), "{errors:?}");
     }

@@ -1,5 +1,5 @@
-//! Whatever encoder or decoder is wrong: what does not come back as it was made takes the place of nothing, and all of it is
-//! read as before.
+//! Wrong encoders and decoders: a block that is not decoded to the rows that were encoded replaces nothing, and all messages can
+//! be read as before.
 
 use crate::sealing::files;
 use crate::support::*;
@@ -25,7 +25,7 @@ fn make_wrong(block: &mut [u8]) {
     reseal_block(block);
 }
 
-/// Wrong as often as it does not encode plainly.
+/// Wrong whenever it does not use the plain encoding.
 #[expect(clippy::ptr_arg, reason = "a fault may change the length too")]
 fn wrong_encoder(is_plain: bool, block: &mut Vec<u8>) {
     if !is_plain {
@@ -117,7 +117,7 @@ fn the_log_stays_where_nothing_can_be_sealed() {
     assert!(is_unfaithful(&failed), "{failed}");
     assert!(failed.to_string().contains("stay where they are"), "{failed}");
     assert_eq!((files(&path, "seg").len(), files(&path, "tmp").len(), dumps(&path).len()), (0, 0, 1));
-    // It is not tried again, and told by whoever looks; writing and reading go on.
+    // It is not tried again, and is reported as a failure of maintenance; writing and reading continue.
     assert!(is_unfaithful(&stream.seal().unwrap_err()));
     assert!(stream.maintenance_failure().unwrap().contains("not decoded to what it was made from"));
     append_next(&stream);
@@ -361,7 +361,7 @@ fn repair_never_gives_wrong_messages_a_checksum_of_their_own() {
 
 /// Messages at a few milliseconds from each other, but for 128 in the same one with a pause of five seconds among them.
 #[test]
-fn what_version_0_1_read_wrongly_is_told() {
+fn what_version_0_1_read_wrongly_is_reported() {
     let (_directory, db) = new_database_without_maintenance();
     let stream = stream_in(&db);
     let (mut loader, mut time) = (stream.loader().unwrap(), 0);

@@ -19,8 +19,8 @@ fn append(stream: &Stream, loader: &mut tapedb_engine::Loader, number: u64, json
     loader.append_value(["A", "B"][number as usize % 2], Timestamp(number as i64), &value).unwrap();
 }
 
-/// What a message says, in the words of the schema that the cursor's stream has.
-fn said(message: &Message<'_>) -> String {
+/// The fields of a message, in the schema of the cursor's stream.
+fn fields_of(message: &Message<'_>) -> String {
     let record = message.record().unwrap();
     let field = |name: &str| record.get(name).map(|value| value.to_string()).unwrap_or_default();
     let fields: Vec<String> =
@@ -32,7 +32,7 @@ fn all(stream: &Stream) -> Vec<String> {
     let mut cursor = stream.cursor().open().unwrap();
     let mut found = Vec::new();
     while let Some(message) = cursor.next().unwrap() {
-        found.push(said(&message));
+        found.push(fields_of(&message));
     }
     found
 }
@@ -95,7 +95,7 @@ fn old_messages_are_read_with_the_newest_schema_wherever_they_lie() {
         r#"{"$type": "Tick", "size": 7, "count": 500, "side": "NONE", "venue": "X"}"#,
     );
     loader.close().unwrap();
-    // Who has the old schema goes on writing with it.
+    // A handle with the old schema continues to write with it.
     load_first(&first, 501..600);
     let third = db.change_schema("s", THIRD.parse().unwrap()).unwrap();
     assert!(matches!(second.seal(), Err(Error::Outdated { .. })));
@@ -110,7 +110,7 @@ fn old_messages_are_read_with_the_newest_schema_wherever_they_lie() {
         let mut ticks = stream.cursor().types(["Tick"]).symbols(["A"]).reverse().open().unwrap();
         let mut found = Vec::new();
         while let Some(message) = ticks.next().unwrap() {
-            found.push(said(&message));
+            found.push(fields_of(&message));
         }
         found.reverse();
         let wanted = |line: &&String| {
@@ -129,7 +129,7 @@ fn old_messages_are_read_with_the_newest_schema_wherever_they_lie() {
 }
 
 #[test]
-fn cursors_go_on_with_the_schema_they_were_opened_with() {
+fn cursors_continue_with_the_schema_they_were_opened_with() {
     let (home, db) = new_database();
     let first = db.create_stream("s", FIRST.parse().unwrap(), small_files()).unwrap();
     load_first(&first, 1..3);
@@ -146,12 +146,12 @@ fn cursors_go_on_with_the_schema_they_were_opened_with() {
     );
     loader.flush().unwrap();
     for cursor in &mut cursors {
-        let mut next = || said(&cursor.next_within(Duration::from_secs(60)).unwrap().unwrap());
+        let mut next = || fields_of(&cursor.next_within(Duration::from_secs(60)).unwrap().unwrap());
         assert_eq!((next(), next()), ("1 Tick 1   ASK    ".into(), "2 Tick 2   ASK    ".into()));
         let error = cursor.next_within(Duration::from_secs(60)).unwrap_err();
         // `count` may need 64 bits, `number` has 32.
         assert!(matches!(error, Error::Version { .. }) && error.to_string().contains("number"), "{error}");
-        // Told once for what has been read; it can be closed, and the stream opened anew.
+        // Reported once for what has been read; it can be closed, and the stream opened again.
     }
     assert_eq!(all(&reader.stream("s").unwrap()).len(), 3);
 }

@@ -1,16 +1,16 @@
-//! What must be in a stream: told by what was acknowledged, and compared with what is found.
+//! What must be in a stream, according to what was acknowledged, compared with what is found.
 
 use crate::support::number_of;
 use std::collections::BTreeMap;
 use tapedb_engine::{Durability, Error, LogError, Retention, Stream, StreamOptions};
 use tapedb_log::sim::Stop;
 
-/// Whether something is there that was made, and perhaps removed.
+/// Whether something exists that was created, and perhaps removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     There,
     Gone,
-    /// The call that should make or remove it failed: opening the database shows which.
+    /// The call that should create or remove it failed: opening the database shows the result.
     Doubtful,
 }
 
@@ -28,9 +28,9 @@ pub struct Row {
 pub struct Lane {
     /// By sequence number.
     pub rows: Vec<Row>,
-    /// So many have been acknowledged; the others are one batch whose flush failed.
+    /// Number of acknowledged messages; the others are one batch whose flush failed.
     pub acknowledged: usize,
-    /// So many have been sealed, which puts them on the disk.
+    /// Number of sealed messages, which are on the disk.
     pub sealed: usize,
 }
 
@@ -50,7 +50,7 @@ pub struct Ledger {
     pub lanes: Vec<Lane>,
 }
 
-/// What a cursor gave.
+/// What a cursor returned.
 #[derive(Debug, Default)]
 pub struct Found {
     /// By space and sequence number: number, time, symbol.
@@ -69,12 +69,12 @@ impl Ledger {
         Self { name, renamed: None, respelled: None, options, exists: Fate::Gone, has_holes: false, lanes }
     }
 
-    /// Everything is forgotten but the name and the options.
+    /// Clears everything except the name and the options.
     pub fn renew(&mut self) {
         *self = Self::new(self.name, self.options[0]);
     }
 
-    /// Whether messages are in memory alone.
+    /// Whether messages are only in memory.
     pub fn is_transient(&self) -> bool {
         self.options[0].durability == Durability::Transient
     }
@@ -86,8 +86,8 @@ impl Ledger {
         }
     }
 
-    /// Notes that retention may have taken messages that were sealed: whole segments, so it is not said which. What is
-    /// young stays, and where it goes by size, the latest.
+    /// Notes that retention may have purged sealed messages: whole segments, so it is unknown which. Young messages stay, and
+    /// with a limit of size the latest one.
     pub fn expire(&mut self) {
         let Some(latest) = self.lanes.iter().flat_map(|lane| &lane.rows).map(|row| row.time).max() else {
             return;
@@ -199,10 +199,10 @@ impl Ledger {
         let count = open.clone().filter(|sequence| is_there(*sequence)).count();
         assert!(count == 0 || self.may_lose(stop) || next == lane.rows.len(), "{place}: a part of a batch");
         let has_holes = (safe..next).any(|at| lane.rows[at].fate == Fate::There && !is_there(at));
-        assert!(!has_holes || !found.damage.is_empty(), "{place}: messages are missing and nobody says so");
+        assert!(!has_holes || !found.damage.is_empty(), "{place}: messages are missing without an error");
     }
 
-    /// From now on what was found is what must be there. Returns how many messages of which it was in doubt are gone.
+    /// From now on what was found is what must exist. Returns how many of the uncertain messages do not exist.
     pub fn settle(&mut self, found: &Found) -> usize {
         let mut gone = 0;
         self.has_holes = !found.damage.is_empty();
@@ -232,7 +232,7 @@ impl Ledger {
 }
 
 impl Found {
-    /// All that is in a stream, read forwards and backwards. After so many errors that are not damage it is tried again.
+    /// All messages of a stream, read forwards and backwards. After this many errors that are not damage it is tried again.
     ///
     /// # Errors
     /// The next one.
@@ -275,7 +275,7 @@ impl Found {
     }
 }
 
-/// Whether an error tells of messages that are out of reach.
+/// Whether an error is about messages that cannot be read.
 pub fn is_damage(error: &Error) -> bool {
     match error {
         Error::Log(error) => matches!(**error, LogError::Damaged { .. }),
@@ -284,7 +284,7 @@ pub fn is_damage(error: &Error) -> bool {
     }
 }
 
-/// Sequence numbers of the messages to come, by space.
+/// Sequence numbers of the next messages, by space.
 pub fn next_sequences(stream: &Stream) -> Result<Vec<usize>, Error> {
     let position = stream.cursor().skip_history().open()?.position().to_string();
     let next = |line: &str| line.split(' ').nth(1).and_then(|next| next.parse().ok());

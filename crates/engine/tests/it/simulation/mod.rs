@@ -3,7 +3,7 @@
 //! order and once; what was deleted stays so; and work goes on.
 //!
 //! `SIM_SEEDS=n` takes n seeds, from `SIM_SEED` on, and breaks every operation; `SIM_OPERATION` breaks one alone. A failure
-//! prints what repeats it. `make sim` runs for long.
+//! prints how to repeat it. `make sim` runs longer.
 
 mod ledger;
 mod world;
@@ -20,7 +20,7 @@ const STEPS_AFTER: usize = 8;
 /// of which there are many more, half as many.
 const STOPS: u64 = 300;
 
-/// What the disk does in one of its operations.
+/// A fault in one operation of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// The process dies in it.
@@ -31,7 +31,7 @@ enum Fault {
     Blind { lasts: bool },
 }
 
-/// Tells how to repeat what failed.
+/// Prints how to repeat a failure.
 struct Repeat(u64, Option<Fault>, u64);
 
 impl Drop for Repeat {
@@ -43,7 +43,7 @@ impl Drop for Repeat {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 struct Ran {
     /// Operations of the disk that change it, and that only look, up to the first stop.
     operations: u64,
@@ -87,7 +87,7 @@ fn run(seed: u64, fault: Option<Fault>, operation: u64) -> Ran {
     world.check_all();
     let (operations, looks, merged) = (disk.operations(), disk.reads(), world.merged_parts());
     for _ in 0..STEPS_AFTER {
-        assert!(world.step().is_ok(), "nobody stopped it");
+        assert!(world.step().is_ok(), "nothing stopped it");
     }
     world.stop(if chance & 4 == 0 { Stop::Kill } else { Stop::Power });
     world.check_all();
@@ -119,7 +119,7 @@ fn everywhere(fault: Fault) {
             Fault::Stop(_) => 0,
             // The ends of logs, their producers and the spare capacity are written where that is possible.
             Fault::Fail(_) => ran.len() / 3,
-            // What is there twice, or can be made anew, is not missed.
+            // A file with a second copy, or one that can be rebuilt, may fail.
             Fault::Blind { .. } => ran.len() / 8,
         };
         assert!(errors >= least, "seed {seed}: {errors} errors in {} runs", ran.len());
@@ -147,21 +147,21 @@ fn after_a_power_cut_anywhere_it_has_all_that_was_on_the_disk() {
 }
 
 #[test]
-fn a_full_disk_anywhere_is_told_and_loses_nothing() {
+fn a_full_disk_anywhere_is_reported_and_loses_nothing() {
     everywhere(Fault::Fail(ErrorKind::StorageFull));
 }
 
 #[test]
-fn a_failing_disk_anywhere_is_told_and_loses_nothing() {
+fn a_failing_disk_anywhere_is_reported_and_loses_nothing() {
     everywhere(Fault::Fail(ErrorKind::Other));
 }
 
 #[test]
-fn what_cannot_be_read_for_a_moment_is_told_and_read_again() {
+fn what_cannot_be_read_for_a_moment_is_reported_and_read_again() {
     everywhere(Fault::Blind { lasts: false });
 }
 
 #[test]
-fn a_file_that_cannot_be_read_for_a_while_is_told_and_loses_nothing() {
+fn a_file_that_cannot_be_read_for_a_while_is_reported_and_loses_nothing() {
     everywhere(Fault::Blind { lasts: true });
 }

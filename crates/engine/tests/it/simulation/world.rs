@@ -1,4 +1,4 @@
-//! A program at work on a database, one call after the other, from a seed: it knows what it was told.
+//! A program that works on a database, one call after the other, from a seed, and records what was acknowledged.
 
 use super::ledger::{Fate, Found, Ledger, Row, is_damage, next_sequences};
 use crate::support::{Quote, Random, Tick, schema};
@@ -12,7 +12,7 @@ use tapedb_log::sim::{SimStorage, Stop};
 use tapedb_schema::Timestamp;
 
 const PATH: &str = "/home/db";
-/// Streams that are there all the time; the third comes and goes, and is called by one name and another.
+/// Streams that always exist; the third is created, deleted and renamed.
 const STREAMS: [(&str, Durability, u32); 4] = [
     ("a", Durability::Async, 2),
     ("s", Durability::Sync, 1),
@@ -24,7 +24,7 @@ const NAMES: [&str; 2] = ["t", "u"];
 /// A batch, or two small ones, so that there are many files.
 const FILE_BYTES: u64 = 400;
 
-/// The disk, the database on it, and what is known of it.
+/// The disk, the database on it, and what is expected of it.
 pub struct World {
     pub disk: SimStorage,
     random: Random,
@@ -33,13 +33,13 @@ pub struct World {
     writers: Vec<Writer>,
     db: Option<Database>,
     ledgers: Vec<Ledger>,
-    /// What the database was stopped by since it was open.
+    /// What stopped the database since it was opened.
     stopped: Option<Stop>,
-    /// So many errors may come: an operation of the disk is to fail, or some are.
+    /// Number of errors that may occur: an operation of the disk is to fail, or several.
     errors_due: u32,
     /// Errors that were seen.
     pub errors: u32,
-    /// What has been done that not every run does.
+    /// Calls that not every run makes.
     pub done: Vec<&'static str>,
     number: u64,
     clock: i64,
@@ -52,7 +52,7 @@ struct Writer {
     pending: Vec<Row>,
 }
 
-/// A cursor that reads what comes, and where it is in each space.
+/// A live cursor, and its position in each space.
 struct Live {
     cursor: Cursor,
     next: [Vec<usize>; 2],
@@ -123,7 +123,7 @@ impl World {
         done.or_else(|error| self.bear(&error))
     }
 
-    /// An error must come from the disk, and be clear. A writer that has stopped is opened anew, after the machine was.
+    /// An error must be caused by the disk, and be clear. A stopped writer is opened again, after a restart of the machine.
     fn bear(&mut self, error: &Error) -> Result<(), Down> {
         if self.disk.is_down() {
             return Err(Down);
@@ -144,11 +144,11 @@ impl World {
         self.close();
         self.disk.restart(stop);
         self.errors_due = 0;
-        // Nobody has looked since a power cut before.
+        // No process has opened it since the last power cut.
         self.stopped = self.stopped.filter(|before| *before == Stop::Power).or(Some(stop));
     }
 
-    /// All that could not be read can be, and whatever failed is done again.
+    /// Makes everything readable again, and repeats what failed.
     pub fn mend(&mut self) {
         self.disk.make_readable();
         self.errors_due = 0;
@@ -178,7 +178,7 @@ impl World {
         self.ledgers.iter_mut().for_each(Ledger::end_process);
     }
 
-    /// Opens the database and compares all that is there with what must be.
+    /// Opens the database and compares its content with what must exist.
     pub fn check_all(&mut self) {
         self.close();
         self.check_beside();
@@ -186,7 +186,7 @@ impl World {
         opened.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// As another process sees it that reads only, before anything is mended.
+    /// Reads as another process, before a writer repairs anything.
     fn check_beside(&self) {
         let Ok(db) = Database::open_on(Arc::new(self.disk.clone()), PATH, Access::Read) else { return };
         for ledger in &self.ledgers {
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// The database; opened, and compared with what is known of it, if it is not open.
+    /// The database; opened, and compared with what is expected, if it is not open.
     fn open(&mut self) -> Result<Database, Error> {
         if let Some(db) = &self.db {
             return Ok(db.clone());
@@ -374,7 +374,7 @@ impl World {
         deleted
     }
 
-    /// Replaces messages by others. What came of it when it fails is seen when the database is opened.
+    /// Replaces messages by others. The result of a failure is found when the database is opened.
     fn rewrite(&mut self) -> Result<(), Error> {
         let stream = self.any_stream()?;
         if self.ledgers[stream].options[0].durability == Durability::Transient {
@@ -456,7 +456,7 @@ impl World {
         self.look_at(stream)
     }
 
-    /// A cursor that has met an error goes on when it is asked again.
+    /// A cursor continues after an error.
     fn look_at(&mut self, stream: usize) -> Result<(), Error> {
         let found = Found::read(&self.stream(stream)?, self.errors_due.min(3))?;
         self.ledgers[stream].check(&found, None);
@@ -478,7 +478,7 @@ impl World {
             let message = match live.cursor.next() {
                 Ok(Some(message)) => message,
                 Ok(None) => break,
-                // What a power cut took before is told when it is met in a segment.
+                // The loss by an earlier power cut is reported when its segment is read.
                 Err(error) if is_damage(&error) && self.ledgers.iter().any(Ledger::has_holes) => continue,
                 Err(error) => return Err(error),
             };
@@ -521,7 +521,7 @@ impl World {
         deleted
     }
 
-    /// Type ids become others; whoever has the stream open goes on.
+    /// Type ids change; open handles of the stream continue.
     fn change_schema(&mut self) -> Result<(), Error> {
         let stream = self.any_stream()?;
         let handle = self.stream(stream)?;
@@ -536,7 +536,7 @@ impl World {
         Ok(())
     }
 
-    /// Gives the passing stream its other name.
+    /// Gives the third stream its other name.
     fn rename(&mut self) -> Result<(), Error> {
         self.stream(PASSING)?;
         for at in 0..self.writers.len() {
@@ -559,7 +559,7 @@ impl World {
         renamed
     }
 
-    /// Gives a symbol of a stream another name, in what has been stored, what waits, and what readers see.
+    /// Renames a symbol of a stream: in stored messages, in waiting ones, and for readers.
     fn rename_symbol(&mut self) -> Result<(), Error> {
         let stream = self.any_stream()?;
         let rows = self.ledgers[stream].lanes.iter().flat_map(|lane| &lane.rows[..lane.acknowledged]);

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use tapedb_engine::Error;
 use tapedb_wire::{ClientSession, Decoder, Due, Heartbeat, ToClient, ToServer};
@@ -48,6 +48,8 @@ pub(crate) struct Connection {
     /// How often another thread than the maintenance thread began to read.
     foreign_reads: AtomicU64,
     broken: OnceLock<String>,
+    /// The thread in [`Connection::maintain`].
+    maintainer: OnceLock<Thread>,
     /// Running commands: sealing may take minutes, in which the server sends nothing.
     commands: AtomicUsize,
     opened: Instant,
@@ -81,11 +83,11 @@ impl Connection {
     /// [`Error::Unreachable`]; [`Error::Refused`] when another attempt would fail too.
     pub fn open(address: &Address, options: &Options) -> Result<Self, Error> {
         let unreachable = |why: String| Error::Unreachable { place: address.to_string(), why };
-        let (socket, came) =
+        let (socket, received) =
             Socket::connect(address, options).map_err(|error| unreachable(error.to_string()))?;
         let mut handshake =
             Handshake { socket: &socket, decoder: Decoder::new(), session: ClientSession::new() };
-        handshake.decoder.push(&came);
+        handshake.decoder.push(&received);
         let heartbeat = match handshake.shake_hands(options) {
             Ok(Ok(heartbeat)) => heartbeat,
             Ok(Err(refusal)) => return Err(convert::refused(address, refusal)),
@@ -106,6 +108,7 @@ impl Connection {
             spin: options.spin,
             foreign_reads: AtomicU64::new(0),
             broken: OnceLock::new(),
+            maintainer: OnceLock::new(),
             commands: AtomicUsize::new(0),
             opened: Instant::now(),
             heartbeat: Mutex::new(Heartbeat::new(heartbeat.into(), 0)),
@@ -211,6 +214,7 @@ impl Connection {
     /// Reads while no other thread does, and sends heartbeats, until the connection breaks. Called by the maintenance
     /// thread.
     pub fn maintain(&self) {
+        self.maintainer.get_or_init(thread::current);
         let mut foreign_reads = self.foreign_reads.load(Ordering::Relaxed);
         while !self.is_broken() {
             self.check_heartbeat();
@@ -253,6 +257,8 @@ impl Connection {
         self.socket.shutdown();
         receivers.values().for_each(|receiver| receiver.lost());
         self.waiters.notify_all();
+        // It sleeps while another thread reads, and it is the one that reconnects.
+        self.maintainer.get().into_iter().for_each(Thread::unpark);
     }
 
     fn check(&self) -> Result<(), Lost> {
@@ -432,8 +438,8 @@ impl Drop for Connection {
     }
 }
 
-/// Why another attempt would fail too: the server's protocol is not the one of the URL. `came` are the received bytes.
-fn mismatch(address: &Address, error: &io::Error, came: &[u8]) -> Option<String> {
+/// Why another attempt would fail too: the server's protocol is not the one of the URL. `received` are the received bytes.
+fn mismatch(address: &Address, error: &io::Error, received: &[u8]) -> Option<String> {
     let of_tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     if let (Address::Tls { host, port }, Some(rustls::Error::InvalidMessage(_))) = (address, of_tls) {
         let plain = Address::Tcp { host: host.clone(), port: *port };
@@ -441,7 +447,7 @@ fn mismatch(address: &Address, error: &io::Error, came: &[u8]) -> Option<String>
             "the server there does not use TLS; for a server without TLS write {plain} (its HTTP port is only for health and metrics)"
         ));
     }
-    match came {
+    match received {
         [b'H', b'T', b'T', b'P', ..] => Some(
             "that is an HTTP port, such as a server's for health and metrics; clients connect to another port, by default 7847".into(),
         ),

@@ -52,7 +52,7 @@ impl Socket {
     /// Connects; also returns bytes that were received already.
     pub fn connect(address: &Address, options: &Options) -> io::Result<(Self, Vec<u8>)> {
         let timeout = options.connect_timeout;
-        let mut came = Vec::new();
+        let mut received = Vec::new();
         let socket = match address {
             Address::Tcp { host, port } => Self::Tcp(tcp(host, *port, timeout)?),
             Address::Tls { host, port } => {
@@ -65,14 +65,14 @@ impl Socket {
             Address::SharedMemory(path) => match ShmSocket::connect(path, timeout)? {
                 ShmAnswer::Granted(memory) => Self::Memory(Box::new(memory)),
                 ShmAnswer::Other(unix, other) => {
-                    came = other;
+                    received = other;
                     Self::Unix(unix)
                 }
             },
             Address::Directory(_) => return Err(io::Error::from(io::ErrorKind::Unsupported)),
         };
         socket.set_write_timeout(timeout)?;
-        Ok((socket, came))
+        Ok((socket, received))
     }
 
     /// Reads available bytes, at least one; waits up to the timeout. 0: the peer has closed the connection.

@@ -226,7 +226,8 @@ impl Session {
             ToServer::OpenFile { stream_id, name } => self.open_file(channel, stream_id, name)?,
             ToServer::ReadFile { file, offset, len } => self.read_file(channel, file, offset, len)?,
             ToServer::FileLen { file } => {
-                let len = self.file(file)?.len().map_err(|error| io_error("look at", file, error))?;
+                let len =
+                    self.file(file)?.len().map_err(|error| io_error("read the length of", file, error))?;
                 self.reply(channel, &ToClient::FileLenIs { len });
             }
             ToServer::CloseFile { file } => drop(self.files.remove(&file)),

@@ -168,10 +168,10 @@ impl Snapshot {
         page.counter("push_bytes", "Bytes of live batches.", delivered.bytes);
         page.counter(
             "received_bytes",
-            "Bytes that came from clients, encrypted where they are.",
+            "Bytes received from clients, encrypted where they are.",
             self.received_bytes,
         );
-        page.counter("sent_bytes", "Bytes that went to clients, encrypted where they are.", self.sent_bytes);
+        page.counter("sent_bytes", "Bytes sent to clients, encrypted where they are.", self.sent_bytes);
         page.gauge("connections", "Connections now.", self.connections);
         page.gauge("watches", "Live cursors now.", self.watches);
         page.gauge("upkeep_failures", "Streams whose sealing or merging fails.", self.failures);
@@ -233,7 +233,7 @@ impl Snapshot {
         }
         page.gauges(
             "stream_retention_seconds",
-            "Age up to which a stream's messages are kept, where there is one.",
+            "Age up to which messages of a stream are retained, if it is limited.",
         );
         for row in &self.streams {
             if let Some(seconds) = row.retention_seconds {
@@ -242,7 +242,7 @@ impl Snapshot {
         }
         page.gauges(
             "stream_retention_bytes",
-            "Bytes up to which a stream's messages are kept, where there is a limit.",
+            "Bytes up to which messages of a stream are retained, if they are limited.",
         );
         for row in &self.streams {
             if let Some(bytes) = row.retention_bytes {
@@ -254,8 +254,8 @@ impl Snapshot {
     fn write_clients(&self, page: &mut MetricsPage) {
         type Value = fn(&ClientRow) -> u64;
         let counters: [(&str, &str, Value); 6] = [
-            ("connection_received_bytes", "Bytes that came from a client.", |row| row.received_bytes),
-            ("connection_sent_bytes", "Bytes that went to a client.", |row| row.sent_bytes),
+            ("connection_received_bytes", "Bytes received from a client.", |row| row.received_bytes),
+            ("connection_sent_bytes", "Bytes sent to a client.", |row| row.sent_bytes),
             ("connection_appended_messages", "Messages that a client appended.", |row| row.appended.messages),
             ("connection_appended_bytes", "Bytes of batches that a client appended.", |row| {
                 row.appended.bytes

@@ -27,12 +27,12 @@ fn the_page_shows_a_session_that_both_ends_understand() {
         Ends { server: ServerSession::new(limits), client: ClientSession::new(), page: String::new() };
     let mut frames = 0;
     for line in SESSION.lines().filter(|line| !line.starts_with('#')) {
-        let (who, hex) = line.split_at(2);
+        let (side, hex) = line.split_at(2);
         let bytes = bytes_of(hex);
-        match who {
+        match side {
             "> " if bytes == PREFACE => ends.show("client", "preface", &[], &[whole(&bytes)]),
-            "> " => ends.said(&bytes),
-            "< " => ends.answered(&bytes),
+            "> " => ends.client_frame(&bytes),
+            "< " => ends.server_frame(&bytes),
             _ => panic!("{line}"),
         }
         frames += 1;
@@ -63,7 +63,7 @@ fn compare(shown: &str) {
 
 impl Ends {
     /// A client's frame: the server must accept it, and the client's session must encode the same bytes.
-    fn said(&mut self, before: &[u8]) {
+    fn client_frame(&mut self, before: &[u8]) {
         let mut decoder = Decoder::new();
         let Frame { kind, channel, payload } = only_frame(&mut decoder, before);
         let message = ToServer::parse(kind, payload).expect("a message");
@@ -92,7 +92,7 @@ impl Ends {
     }
 
     /// A server's frame: an answer or a push.
-    fn answered(&mut self, before: &[u8]) {
+    fn server_frame(&mut self, before: &[u8]) {
         let mut decoder = Decoder::new();
         let frame = only_frame(&mut decoder, before);
         let (channel, message) = self.client.receive(frame).expect("what is expected");
@@ -108,8 +108,8 @@ impl Ends {
         self.show("server", name, before, &parts);
     }
 
-    fn show(&mut self, who: &str, name: impl Display, frame: &[u8], pieces: &[FieldBytes]) {
-        let _ = writeln!(self.page, "{}{who}: {name}", if self.page.is_empty() { "" } else { "\n" });
+    fn show(&mut self, side: &str, name: impl Display, frame: &[u8], pieces: &[FieldBytes]) {
+        let _ = writeln!(self.page, "{}{side}: {name}", if self.page.is_empty() { "" } else { "\n" });
         if let Some(header) = frame.get(..FRAME_HEADER_BYTES) {
             let (len, kind, channel) = (frame.len() - FRAME_HEADER_BYTES, frame[4], frame[8]);
             self.row(header, &format!("len {len}, kind {kind}, channel {channel}"));

@@ -70,7 +70,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Out(Mutex<TcpStream>);
 
 impl Out {
-    fn say(&self, channel: u32, message: &ToClient<'_>) -> io::Result<()> {
+    fn send(&self, channel: u32, message: &ToClient<'_>) -> io::Result<()> {
         let mut frame = Vec::new();
         message.encode(channel, &mut frame);
         lock(&self.0).write_all(&frame)
@@ -85,7 +85,7 @@ struct Connection {
     names: HashMap<u64, String>,
     files: HashMap<u32, Arc<dyn StorageFile>>,
     loads: HashMap<u32, (BatchLoader, u64)>,
-    watches: HashMap<u32, Arc<News>>,
+    watches: HashMap<u32, Arc<Notifications>>,
 }
 
 impl Connection {
@@ -107,49 +107,49 @@ impl Connection {
             has_begun = has_begun || decoder.take_preface().unwrap();
             while has_begun && let Some(mut frame) = decoder.next_frame().unwrap() {
                 let channel = frame.channel;
-                let heard = match self.session.receive_append(&mut frame).unwrap() {
+                let processed = match self.session.receive_append(&mut frame).unwrap() {
                     Some(arrived) => {
                         let mut batch = arrived.batch.to_vec();
                         self.append(channel, arrived.number, &mut batch)
                     }
                     None => {
                         let message = self.session.receive(frame).unwrap();
-                        self.hear(channel, message)
+                        self.process(channel, message)
                     }
                 };
-                if heard.is_err() {
+                if processed.is_err() {
                     break;
                 }
             }
         }
         let _ = self.socket.shutdown(Shutdown::Both);
-        self.watches.values().for_each(|news| news.tell(|state| state.is_over = true));
+        self.watches.values().for_each(|notifications| notifications.update(|state| state.is_over = true));
     }
 
-    fn hear(&mut self, channel: u32, message: ToServer<'_>) -> io::Result<()> {
+    fn process(&mut self, channel: u32, message: ToServer<'_>) -> io::Result<()> {
         let out = self.out.clone();
         match self.answer(channel, message) {
-            Ok(Some(said)) => out.say(channel, &said.borrow()),
+            Ok(Some(reply)) => out.send(channel, &reply.borrow()),
             Ok(None) => Ok(()),
-            Err(error) => out.say(channel, &ToClient::Failed { failure: parts(&error) }),
+            Err(error) => out.send(channel, &ToClient::Failed { failure: parts(&error) }),
         }
     }
 
-    fn answer(&mut self, channel: u32, message: ToServer<'_>) -> Result<Option<Said>, Error> {
+    fn answer(&mut self, channel: u32, message: ToServer<'_>) -> Result<Option<Reply>, Error> {
         Ok(Some(match message {
             ToServer::Hello { login, .. } => {
                 if login == wire::Login::Token("wrong") {
                     let failure = Error::Refused { place: String::new(), why: "no such token".into() };
-                    return Ok(Some(Said::Refused(parts(&failure))));
+                    return Ok(Some(Reply::Refused(parts(&failure))));
                 }
                 self.session.welcome();
-                Said::Welcome
+                Reply::Welcome
             }
-            ToServer::Streams {} => Said::Names(self.db.streams()?),
+            ToServer::Streams {} => Reply::Names(self.db.streams()?),
             ToServer::Describe { name, known } => {
                 let description = self.db.describe(name, known.map(of_wire).as_ref())?;
                 self.names.insert(description.stream_id, name.into());
-                Said::Described(description)
+                Reply::Described(description)
             }
             ToServer::OpenFile { stream_id, name } => {
                 let opened = self.stream(stream_id)?.open_file(name);
@@ -157,47 +157,47 @@ impl Connection {
                     opened.map_err(|source| Error::Io { operation: "open", path: name.into(), source })?;
                 let len = file.len().unwrap();
                 self.files.insert(channel, file);
-                Said::Opened(channel, len)
+                Reply::Opened(channel, len)
             }
             ToServer::ReadFile { file, offset, len } => {
                 let mut bytes = vec![0; len as usize];
                 let read = self.files[&file].read_at(&mut bytes, offset).unwrap();
                 bytes.truncate(read);
-                Said::Bytes(bytes)
+                Reply::Bytes(bytes)
             }
-            ToServer::FileLen { file } => Said::Len(self.files[&file].len().unwrap()),
+            ToServer::FileLen { file } => Reply::Len(self.files[&file].len().unwrap()),
             ToServer::CloseFile { file } => {
                 self.files.remove(&file);
                 return Ok(None);
             }
             ToServer::AddSymbols { stream_id, names } => {
-                Said::Ids(self.stream(stream_id)?.symbol_ids(&names)?)
+                Reply::Ids(self.stream(stream_id)?.symbol_ids(&names)?)
             }
             ToServer::Command { command } => {
                 let command = tapedb_codes::command::from_coded(&command)?;
-                Said::Done(outcome::to_coded(&self.db.execute(&command)?))
+                Reply::Done(outcome::to_coded(&self.db.execute(&command)?))
             }
             ToServer::Watch { stream_id, credit, from, .. } => {
                 let stream = self.stream(stream_id)?;
-                let news = Arc::new(News::default());
+                let notifications = Arc::new(Notifications::default());
                 let credit = self.session.open_watch(channel, credit);
-                self.watches.insert(channel, news.clone());
-                self.out.say(channel, &ToClient::Watching { from: from.clone() }).ok();
+                self.watches.insert(channel, notifications.clone());
+                self.out.send(channel, &ToClient::Watching { from: from.clone() }).ok();
                 let positions = from.iter().map(|from| TailPosition::at(*from)).collect();
-                let push = Push {
+                let pusher = Pusher {
                     channel,
                     positions,
                     symbols: 0,
                     credit,
                     window: 4 << 20,
-                    news,
+                    notifications,
                     out: self.out.clone(),
                 };
-                thread::spawn(move || push.run(&stream));
+                thread::spawn(move || pusher.run(&stream));
                 return Ok(None);
             }
             ToServer::Credit { .. } => {
-                self.watches.get(&channel).iter().for_each(|news| news.tell(|_| {}));
+                self.watches.get(&channel).iter().for_each(|notifications| notifications.update(|_| {}));
                 return Ok(None);
             }
             ToServer::Load { stream_id, space, producer } => {
@@ -205,24 +205,24 @@ impl Connection {
                 let last = loader.last_of(producer).map_or(0, |(number, _)| number);
                 self.loads.insert(channel, (loader, producer));
                 self.session.open_load(channel, last + 1);
-                Said::Loading(last)
+                Reply::Loading(last)
             }
             ToServer::Stage { rewrite, number, batch } => {
                 let last = self.db.stage(rewrite, number, batch.0)?;
-                Said::Done(outcome::to_coded(&tapedb_engine::Outcome::Messages(last)))
+                Reply::Done(outcome::to_coded(&tapedb_engine::Outcome::Messages(last)))
             }
             // Batches are answered immediately.
             ToServer::Flush {} => return Ok(None),
             ToServer::Close {} => {
                 self.session.close(channel);
                 self.loads.remove(&channel);
-                if let Some(news) = self.watches.remove(&channel) {
-                    news.tell(|state| state.is_over = true);
-                    news.wait_for_end();
+                if let Some(notifications) = self.watches.remove(&channel) {
+                    notifications.update(|state| state.is_over = true);
+                    notifications.wait_for_end();
                 }
-                Said::Closed
+                Reply::Closed
             }
-            ToServer::Ping { number } => Said::Pong(number),
+            ToServer::Ping { number } => Reply::Pong(number),
             ToServer::Pong { .. } | ToServer::Goodbye { .. } | ToServer::Append { .. } => return Ok(None),
         }))
     }
@@ -239,11 +239,11 @@ impl Connection {
         match stored {
             Ok(sequences) => {
                 let (first_sequence, next_sequence) = (sequences.start, sequences.end);
-                self.out.say(channel, &ToClient::Appended { number, first_sequence, next_sequence })
+                self.out.send(channel, &ToClient::Appended { number, first_sequence, next_sequence })
             }
             Err(error) => {
                 self.session.go_back(channel, number);
-                self.out.say(channel, &ToClient::AppendFailed { number, failure: parts(&error) })
+                self.out.send(channel, &ToClient::AppendFailed { number, failure: parts(&error) })
             }
         }
     }
@@ -258,7 +258,7 @@ impl Connection {
 }
 
 /// A message to the client, with owned data.
-enum Said {
+enum Reply {
     Welcome,
     Refused(wire::Coded),
     Names(Vec<String>),
@@ -273,7 +273,7 @@ enum Said {
     Pong(u64),
 }
 
-impl Said {
+impl Reply {
     fn borrow(&self) -> ToClient<'_> {
         match self {
             Self::Welcome => ToClient::Welcome {
@@ -351,13 +351,13 @@ fn parts(error: &Error) -> wire::Coded {
 
 /// Notifications of a watch's thread.
 #[derive(Default)]
-struct News {
-    state: Mutex<NewsState>,
+struct Notifications {
+    state: Mutex<NotificationState>,
     woken: Condvar,
 }
 
 #[derive(Default)]
-struct NewsState {
+struct NotificationState {
     any: bool,
     has_changed: bool,
     gone: Option<Option<String>>,
@@ -365,10 +365,10 @@ struct NewsState {
     has_ended: bool,
 }
 
-impl News {
-    fn tell(&self, tell: impl FnOnce(&mut NewsState)) {
+impl Notifications {
+    fn update(&self, change: impl FnOnce(&mut NotificationState)) {
         let mut state = lock(&self.state);
-        tell(&mut state);
+        change(&mut state);
         state.any = true;
         self.woken.notify_all();
     }
@@ -381,40 +381,40 @@ impl News {
     }
 }
 
-impl Observer for News {
+impl Observer for Notifications {
     fn committed(&self, _: u32, _: Span, _: &[u8]) {
-        self.tell(|_| {});
+        self.update(|_| {});
     }
 
     fn changed(&self) {
-        self.tell(|state| state.has_changed = true);
+        self.update(|state| state.has_changed = true);
     }
 
     fn gone(&self, renamed: Option<&str>) {
-        self.tell(|state| state.gone = Some(renamed.map(str::to_string)));
+        self.update(|state| state.gone = Some(renamed.map(str::to_string)));
     }
 }
 
 /// Enough credit for a push.
 const PUSH_CREDIT: u64 = 256 << 10;
 
-struct Push {
+struct Pusher {
     channel: u32,
     positions: Vec<TailPosition>,
     symbols: u32,
     credit: Arc<Credit>,
     window: u64,
-    news: Arc<News>,
+    notifications: Arc<Notifications>,
     out: Arc<Out>,
 }
 
-impl Push {
+impl Pusher {
     fn run(mut self, stream: &Stream) {
-        let observing = stream.observe(self.news.clone());
+        let observing = stream.observe(self.notifications.clone());
         // Errors after the connection is lost are ignored.
         let _ = self.push_all(stream);
         drop(observing);
-        self.news.tell(|state| state.has_ended = true);
+        self.notifications.update(|state| state.has_ended = true);
     }
 
     fn push_all(&mut self, stream: &Stream) -> io::Result<()> {
@@ -423,9 +423,9 @@ impl Push {
             for space in 0..self.positions.len() {
                 while self.push(stream, space, &mut bytes)? {}
             }
-            let mut state = lock(&self.news.state);
+            let mut state = lock(&self.notifications.state);
             while !state.any {
-                state = self.news.woken.wait(state).unwrap();
+                state = self.notifications.woken.wait(state).unwrap();
             }
             state.any = false;
             let (changed, gone) = (std::mem::take(&mut state.has_changed), state.gone.take());
@@ -434,16 +434,16 @@ impl Push {
             }
             drop(state);
             if changed {
-                self.out.say(self.channel, &ToClient::Changed {})?;
+                self.out.send(self.channel, &ToClient::Changed {})?;
             }
             if let Some(renamed) = gone {
-                return self.out.say(self.channel, &ToClient::Gone { renamed: renamed.as_deref() });
+                return self.out.send(self.channel, &ToClient::Gone { renamed: renamed.as_deref() });
             }
         }
     }
 
     fn push(&mut self, stream: &Stream, space: usize, bytes: &mut Vec<u8>) -> io::Result<bool> {
-        if self.credit.left() < PUSH_CREDIT || lock(&self.news.state).is_over {
+        if self.credit.left() < PUSH_CREDIT || lock(&self.notifications.state).is_over {
             return Ok(false);
         }
         let span = match stream.read_tail(space as u32, &mut self.positions[space], 64 << 10, bytes) {
@@ -451,7 +451,7 @@ impl Push {
             Err(Error::Log(error)) if matches!(*error, LogError::Trimmed { .. }) => {
                 let (next_sequence, _) = stream.log_begins(space as u32).unwrap();
                 self.positions[space] = TailPosition::at(next_sequence);
-                self.out.say(self.channel, &ToClient::Skipped { space: space as u32, next_sequence })?;
+                self.out.send(self.channel, &ToClient::Skipped { space: space as u32, next_sequence })?;
                 return Ok(true);
             }
             Err(_) => return Ok(false),
@@ -462,13 +462,13 @@ impl Push {
         let names = stream.symbols_from(self.symbols);
         if !names.is_empty() {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            self.out.say(self.channel, &ToClient::Symbols { from: self.symbols, names: names.clone() })?;
+            self.out.send(self.channel, &ToClient::Symbols { from: self.symbols, names: names.clone() })?;
             self.symbols += names.len() as u32;
         }
         assert!(self.credit.spend(bytes.len() as u64, self.window));
         let Span { file, offset, first_sequence, .. } = span;
         let space = space as u32;
-        self.out.say(
+        self.out.send(
             self.channel,
             &ToClient::Grown { space, file, offset, first_sequence, batches: Rest(bytes) },
         )?;

@@ -85,7 +85,7 @@ fn full_and_empty_again<T: Transport>(durability: Durability) {
         }
     };
     for _ in 0..3 {
-        assert!(error.to_string().contains("no room"), "{error}");
+        assert!(error.to_string().contains("disk is full"), "{error}");
         let stored = served.stored();
         assert_eq!(stored, numbers(stored.len() as u64));
         assert_eq!(loader.pending() + stored.len(), next as usize, "no message is lost");
@@ -132,9 +132,9 @@ fn a_refused_batch_is_reported_by_a_later_call() {
         next += 1;
         loader.send()
     });
-    assert!(error.to_string().contains("no room"), "{error}");
+    assert!(error.to_string().contains("disk is full"), "{error}");
     let error = failing(|| loader.send());
-    assert!(error.to_string().contains("no room"), "again: {error}");
+    assert!(error.to_string().contains("disk is full"), "again: {error}");
     assert!(loader.pending() > 0);
     served.disk.set_capacity(None);
     append(&mut loader, next).unwrap();
@@ -293,7 +293,7 @@ fn an_asynchronous_loader_stores_refused_batches() {
     });
     for _ in 0..3 {
         let error = block_on(loader.flush()).unwrap_err();
-        assert!(error.to_string().contains("no room"), "{error}");
+        assert!(error.to_string().contains("disk is full"), "{error}");
         assert_eq!(loader.get().unwrap().pending() + served.stored().len(), next as usize);
     }
     served.disk.set_capacity(None);

@@ -31,34 +31,34 @@ fn a_session_has_the_recorded_bytes() {
     };
     let served = serve_with(&[user("ann", "*", &[May::Read, May::Write])], keep_secret);
     let stream_id = create(served.server().database());
-    let mut tape = Tape::new(socket(served.address()), stream_id);
-    tape.hello(Login::Password { user: "ann", password: "secret-ann" });
-    tape.ask(|_| ToServer::Describe { name: "ticks", known: None });
-    tape.hear(1);
-    tape.ask(|stream_id| ToServer::AddSymbols { stream_id, names: vec!["AIG"] });
-    tape.hear(1);
+    let mut recorder = Recorder::new(socket(served.address()), stream_id);
+    recorder.hello(Login::Password { user: "ann", password: "secret-ann" });
+    recorder.ask(|_| ToServer::Describe { name: "ticks", known: None });
+    recorder.receive(1);
+    recorder.ask(|stream_id| ToServer::AddSymbols { stream_id, names: vec!["AIG"] });
+    recorder.receive(1);
     let watch =
-        tape.ask(|stream_id| ToServer::Watch { stream_id, credit: 1 << 20, lag_max: 0, from: vec![0] });
-    tape.hear(1);
-    let load = tape.ask(|stream_id| ToServer::Load { stream_id, space: 0, producer: 7 });
-    tape.hear(1);
+        recorder.ask(|stream_id| ToServer::Watch { stream_id, credit: 1 << 20, lag_max: 0, from: vec![0] });
+    recorder.receive(1);
+    let load = recorder.ask(|stream_id| ToServer::Load { stream_id, space: 0, producer: 7 });
+    recorder.receive(1);
     let mut batch = batch(TIME, 2);
     assign_producer(&mut batch, 7, 1).unwrap();
-    tape.say(load, ToServer::Append { number: 1, batch: Rest(&batch) });
-    tape.say(load, ToServer::Flush {});
+    recorder.send(load, ToServer::Append { number: 1, batch: Rest(&batch) });
+    recorder.send(load, ToServer::Flush {});
     // The symbol, the batch, and the answer.
-    tape.hear(3);
-    tape.say(watch, ToServer::Credit { bytes: batch.len() as u64 });
-    tape.ask(|_| ToServer::ReadFile { file: 9, offset: 0, len: 100 });
-    tape.hear(1);
-    tape.say(0, ToServer::Ping { number: 1 });
-    tape.hear(1);
-    tape.say(load, ToServer::Close {});
-    tape.hear(1);
-    tape.say(watch, ToServer::Close {});
-    tape.hear(1);
-    tape.say(0, ToServer::Goodbye { reason: "the client is done" });
-    compare(&tape.end());
+    recorder.receive(3);
+    recorder.send(watch, ToServer::Credit { bytes: batch.len() as u64 });
+    recorder.ask(|_| ToServer::ReadFile { file: 9, offset: 0, len: 100 });
+    recorder.receive(1);
+    recorder.send(0, ToServer::Ping { number: 1 });
+    recorder.receive(1);
+    recorder.send(load, ToServer::Close {});
+    recorder.receive(1);
+    recorder.send(watch, ToServer::Close {});
+    recorder.receive(1);
+    recorder.send(0, ToServer::Goodbye { reason: "the client is done" });
+    compare(&recorder.end());
 }
 
 fn create(db: &Database) -> u64 {
@@ -75,7 +75,7 @@ fn compare(captured: &str) {
 }
 
 /// A client that records all frames.
-struct Tape {
+struct Recorder {
     socket: TcpStream,
     session: ClientSession,
     decoder: Decoder,
@@ -83,7 +83,7 @@ struct Tape {
     text: String,
 }
 
-impl Tape {
+impl Recorder {
     fn new(socket: TcpStream, stream_id: u64) -> Self {
         Self { socket, session: ClientSession::new(), decoder: Decoder::new(), stream_id, text: HEAD.into() }
     }
@@ -94,7 +94,7 @@ impl Tape {
         self.socket.write_all(&hello).unwrap();
         self.note("> ", &hello[..PREFACE.len()]);
         self.note("> ", &hello[PREFACE.len()..]);
-        self.hear(1);
+        self.receive(1);
     }
 
     /// Sends a request about the stream; returns the channel.
@@ -107,7 +107,7 @@ impl Tape {
         channel
     }
 
-    fn say(&mut self, channel: u32, message: ToServer<'_>) {
+    fn send(&mut self, channel: u32, message: ToServer<'_>) {
         let mut sent = Vec::new();
         message.encode(channel, &mut sent);
         self.socket.write_all(&sent).unwrap();
@@ -115,13 +115,13 @@ impl Tape {
     }
 
     /// Receives this many frames.
-    fn hear(&mut self, frames: usize) {
+    fn receive(&mut self, frames: usize) {
         for _ in 0..frames {
             while !self.take_frame() {
-                let mut room = [0; 4096];
-                let count = self.socket.read(&mut room).unwrap();
+                let mut buffer = [0; 4096];
+                let count = self.socket.read(&mut buffer).unwrap();
                 assert!(count > 0, "the server has closed the connection");
-                self.decoder.push(&room[..count]);
+                self.decoder.push(&buffer[..count]);
             }
         }
     }

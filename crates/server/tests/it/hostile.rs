@@ -21,8 +21,8 @@ fn password<'a>(user: &'a str, password: &'a str) -> Login<'a> {
 fn bytes_of_other_protocols_are_refused() {
     let served = serve(|_| {});
     let mut neighbour = served.client();
-    let mut hello_of_another_kind = PREFACE.to_vec();
-    hello_of_another_kind.extend_from_slice(&frame_header(99, 0, 0));
+    let mut unknown_kind = PREFACE.to_vec();
+    unknown_kind.extend_from_slice(&frame_header(99, 0, 0));
     let mut request_before_hello = PREFACE.to_vec();
     ToServer::Streams {}.encode(1, &mut request_before_hello);
     let mut garbled_header = PREFACE.to_vec();
@@ -32,14 +32,14 @@ fn bytes_of_other_protocols_are_refused() {
         (vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc], "TLS"),
         (vec![0xff; 100_000], "does not speak TapeDB's protocol"),
         (b"TAPEDB9\nxxxxxxxxxxxx".to_vec(), "another version of the protocol"),
-        (hello_of_another_kind, "unknown kind 99"),
+        (unknown_kind, "unknown kind 99"),
         (request_before_hello, "hello must come first"),
         (garbled_header, "bytes was announced, where at most 65536"),
     ] {
         let mut client = served.connect();
         client.socket.write_all(&bytes).unwrap();
-        let words = client.last_words().unwrap_or_default();
-        assert!(words.contains(expected), "{expected:?}: {words:?}");
+        let reason = client.close_reason().unwrap_or_default();
+        assert!(reason.contains(expected), "{expected:?}: {reason:?}");
     }
     assert_eq!(neighbour.streams(), Vec::<String>::new(), "other clients are not affected");
     served.wait_until("they are removed", |served| served.server().connections() == 1);
@@ -63,8 +63,8 @@ fn invalid_frames_close_the_connection() {
     ] {
         let mut client = served.client();
         client.socket.write_all(&bytes).unwrap();
-        let words = client.last_words().unwrap_or_default();
-        assert!(words.contains(expected), "{expected:?}: {words:?}");
+        let reason = client.close_reason().unwrap_or_default();
+        assert!(reason.contains(expected), "{expected:?}: {reason:?}");
     }
 }
 
@@ -79,11 +79,11 @@ fn slow_hellos_time_out_and_block_no_others() {
         client.socket.write_all(&PREFACE[..3]).unwrap();
     }
     served.wait_until("all four are open", |served| served.server().connections() == 4);
-    let words = served.connect().last_words().unwrap_or_default();
-    assert!(words.contains("are not authenticated yet"), "{words:?}");
+    let reason = served.connect().close_reason().unwrap_or_default();
+    assert!(reason.contains("are not authenticated yet"), "{reason:?}");
     for client in &mut slow {
-        let words = client.last_words().unwrap_or_default();
-        assert!(words.contains("did not authenticate within 500 ms"), "{words:?}");
+        let reason = client.close_reason().unwrap_or_default();
+        assert!(reason.contains("did not authenticate within 500 ms"), "{reason:?}");
     }
     served.wait_until("a permit is free again", |served| served.connect().hello(Login::Anonymous).is_ok());
 }
@@ -99,7 +99,7 @@ fn connections_above_the_limit_are_refused() {
     for _ in 0..10_000 {
         let mut client = served.connect();
         refused +=
-            usize::from(client.last_words().is_some_and(|words| words.contains("limit of connections")));
+            usize::from(client.close_reason().is_some_and(|reason| reason.contains("limit of connections")));
     }
     assert_eq!(refused, 10_000);
     for client in &mut inside {
@@ -123,13 +123,13 @@ fn a_disconnect_within_a_frame_removes_the_connection() {
         let mut client = served.connect();
         client.socket.write_all(&hello[..cut]).unwrap();
         client.socket.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(client.last_words(), None);
+        assert_eq!(client.close_reason(), None);
     }
     for cut in 1..describe.len() {
         let mut client = served.client();
         client.socket.write_all(&describe[..cut]).unwrap();
         client.socket.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(client.last_words(), None);
+        assert_eq!(client.close_reason(), None);
     }
     served.wait_until("they are removed", |served| served.server().connections() == 0);
     assert_eq!(served.metric("tapedb_requests_total"), 0);
@@ -163,8 +163,8 @@ fn silent_connections_of_one_address_block_no_others() {
     });
     let silent: Vec<_> = (0..4).map(|_| served.connect()).collect();
     served.wait_until("all four are open", |served| served.server().connections() == 4);
-    let words = served.connect().last_words().unwrap_or_default();
-    assert!(words.contains("from this address are not authenticated yet"), "{words:?}");
+    let reason = served.connect().close_reason().unwrap_or_default();
+    assert!(reason.contains("from this address are not authenticated yet"), "{reason:?}");
     let unix = UnixStream::connect(served.server().addresses().unix.as_ref().unwrap()).unwrap();
     assert_eq!(Client::new(unix).hello(Login::Anonymous), Ok("anonymous".into()), "it has its own limit");
     drop(silent);
@@ -181,12 +181,12 @@ fn wrong_passwords_do_not_block_clients_on_this_machine() {
     let mut inside = served.client_as(password("ann", "secret-ann"));
     for login in [password("ann", "wrong"), password("bob", "secret-ann"), Login::Token("tape_bob")].repeat(3)
     {
-        let words = served.connect().hello(login).unwrap_err();
-        assert!(words.contains("user, password or token is wrong"), "{words:?}");
+        let reason = served.connect().hello(login).unwrap_err();
+        assert!(reason.contains("user, password or token is wrong"), "{reason:?}");
     }
     served.client_as(password("ann", "secret-ann"));
-    let words = served.connect().hello(Login::Anonymous).unwrap_err();
-    assert!(words.contains("authentication is required"), "{words:?}");
+    let reason = served.connect().hello(Login::Anonymous).unwrap_err();
+    assert!(reason.contains("authentication is required"), "{reason:?}");
     assert_eq!(inside.streams(), Vec::<String>::new(), "open connections are not affected");
     assert_eq!(served.metric("tapedb_logins_failed_total"), 10);
     let audit = served.audit();
@@ -224,10 +224,10 @@ fn silent_clients_are_pinged_and_then_closed() {
     let served = serve(|config| config.limits.heartbeat_ms = 100);
     let mut lively = served.client();
     let mut silent = served.client();
-    let words = silent.last_words().unwrap_or_default();
-    assert!(words.contains("silent for three heartbeats"), "{words:?}");
+    let reason = silent.close_reason().unwrap_or_default();
+    assert!(reason.contains("silent for three heartbeats"), "{reason:?}");
     // The other client was pinged too; it may have been closed as well.
-    lively.say(0, &ToServer::Ping { number: 1 });
+    lively.send(0, &ToServer::Ping { number: 1 });
     drop(lively);
 }
 
@@ -308,11 +308,11 @@ fn memory(served: &Served) -> Pipe {
 
 /// All bytes until the server closes the connection.
 fn all(pipe: &Pipe) -> Vec<u8> {
-    let (mut all, mut room) = (Vec::new(), [0; 4096]);
+    let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
-        match pipe.read(&mut room) {
+        match pipe.read(&mut buffer) {
             Ok(0) => return all,
-            Ok(count) => all.extend_from_slice(&room[..count]),
+            Ok(count) => all.extend_from_slice(&buffer[..count]),
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
         if pipe.prepare_sleep(true, false).unwrap() {
@@ -327,23 +327,23 @@ fn shared_memory_is_given_once_and_only_at_unix_sockets() {
     let (_folder, served) = serve_locally(|_| {});
     let mut over_tcp = served.connect();
     over_tcp.socket.write_all(&SHM_REQUEST).unwrap();
-    let words = over_tcp.last_words().unwrap();
-    assert!(words.contains("over a Unix socket: tape+shm://"), "{words}");
+    let reason = over_tcp.close_reason().unwrap();
+    assert!(reason.contains("over a Unix socket: tape+shm://"), "{reason}");
 
     let mut hasty = Client::new(local(&served));
     hasty.socket.write_all(&[&SHM_REQUEST[..], b"more"].concat()).unwrap();
-    let words = hasty.last_words().unwrap();
-    assert!(words.contains("before anything else"), "{words}");
+    let reason = hasty.close_reason().unwrap();
+    assert!(reason.contains("before anything else"), "{reason}");
 
     let twice = memory(&served);
     twice.write(&[IoSlice::new(&SHM_REQUEST)]).unwrap();
-    let words = String::from_utf8_lossy(&all(&twice)).into_owned();
-    assert!(words.contains("requested once"), "{words}");
+    let reason = String::from_utf8_lossy(&all(&twice)).into_owned();
+    assert!(reason.contains("requested once"), "{reason}");
 
     let garbled = memory(&served);
     garbled.write(&[IoSlice::new(&[5; 600])]).unwrap();
-    let words = String::from_utf8_lossy(&all(&garbled)).into_owned();
-    assert!(words.contains("does not speak"), "{words}");
+    let reason = String::from_utf8_lossy(&all(&garbled)).into_owned();
+    assert!(reason.contains("does not speak"), "{reason}");
     served.wait_until("they are removed", |served| served.server().connections() == 0);
 }
 

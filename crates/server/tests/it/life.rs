@@ -30,28 +30,28 @@ struct TestComponent {
 
 impl Component for TestComponent {
     fn metrics(&self, page: &mut MetricsPage) {
-        page.counters("beside_things", "Things.");
-        page.line("beside_things_total", &[("kind", "a")], 7);
-        page.gauge("beside_ill", "Whether.", u8::from(self.has_failed.load(Ordering::Relaxed)));
+        page.counters("test_things", "Things.");
+        page.line("test_things_total", &[("kind", "a")], 7);
+        page.gauge("test_failed", "Whether.", u8::from(self.has_failed.load(Ordering::Relaxed)));
     }
 
     fn problems(&self) -> Vec<(String, String)> {
         let has_failed = self.has_failed.load(Ordering::Relaxed);
-        if has_failed { vec![("beside".into(), "it has failed".into())] } else { Vec::new() }
+        if has_failed { vec![("test".into(), "it has failed".into())] } else { Vec::new() }
     }
 }
 
 #[test]
 fn components_are_part_of_metrics_and_health() {
-    let (served, beside) = (serve(|_| {}), Arc::new(TestComponent::default()));
-    served.server().add_component(beside.clone());
-    assert!(served.page("/metrics").contains("\ntapedb_beside_things_total{kind=\"a\"} 7\n"));
+    let (served, component) = (serve(|_| {}), Arc::new(TestComponent::default()));
+    served.server().add_component(component.clone());
+    assert!(served.page("/metrics").contains("\ntapedb_test_things_total{kind=\"a\"} 7\n"));
     assert!(served.page("/health").contains(r#""status":"ok""#));
-    beside.has_failed.store(true, Ordering::Relaxed);
-    assert_eq!(served.metric("tapedb_beside_ill"), 1);
+    component.has_failed.store(true, Ordering::Relaxed);
+    assert_eq!(served.metric("tapedb_test_failed"), 1);
     let health = served.page("/health");
     assert!(
-        health.contains(r#""status":"degraded""#) && health.contains(r#""beside":"it has failed""#),
+        health.contains(r#""status":"degraded""#) && health.contains(r#""test":"it has failed""#),
         "{health}"
     );
 }
@@ -62,9 +62,9 @@ fn settings_of_the_command_are_refused() {
     let plain = Config { database: directory.path().join("db"), ..Config::default() };
     let copies = Config { copy_topics: vec!["quotes".parse().unwrap()], ..plain.clone() };
     let awake = Config { keep_awake: true, ..plain };
-    for (config, beside) in [(copies, "tapedb_topic_copy::Copier"), (awake, "tapedb_shm::Awake")] {
+    for (config, component) in [(copies, "tapedb_topic_copy::Copier"), (awake, "tapedb_shm::Awake")] {
         let error = Server::start(config).unwrap_err().to_string();
-        assert!(error.contains(beside), "{error}");
+        assert!(error.contains(component), "{error}");
     }
 }
 
@@ -98,8 +98,8 @@ fn clients_are_notified_of_a_shutdown() {
     let address = served.address();
     assert_eq!(served.server.take().unwrap().shutdown(), 0, "no connection is abandoned");
     for client in &mut clients {
-        let words = client.last_words().unwrap_or_default();
-        assert!(words.contains("shutting down"), "{words:?}");
+        let reason = client.close_reason().unwrap_or_default();
+        assert!(reason.contains("shutting down"), "{reason:?}");
     }
     assert!(TcpStream::connect(address).is_err());
     // The database can be opened again.
@@ -125,7 +125,7 @@ fn set_users(served: &Served, users: &[User]) {
 }
 
 fn failure(client: &mut Client<TcpStream>, asked: u32) -> String {
-    client.hear(|channel, message| match message {
+    client.receive(|channel, message| match message {
         ToClient::Failed { failure } if channel == asked => failure.texts.join(": "),
         other => panic!("{other:?} on channel {channel}"),
     })
@@ -148,20 +148,20 @@ fn a_removed_right_ends_watches_and_loads() {
         });
     let (watch_us, watch_eu) = (watch(&mut client, us, 1000, 0), watch(&mut client, eu, 1000, 0));
     let load = client.ask(&ToServer::Load { stream_id: us, space: 0, producer: 0 });
-    client.hear(|channel, message| {
+    client.receive(|channel, message| {
         assert_eq!((channel, message), (load, ToClient::Loading { last_number: 0 }))
     });
     // The user may still read one of the streams, and write the other.
     let rights = vec![rights_to("eu", May::Read), rights_to("us", May::Write)];
     set_users(&served, &[User { rights, ..ann.clone() }]);
-    let words = failure(&mut client, watch_us);
-    assert!(words.contains("no right to read stream \"us\""), "{words}");
+    let reason = failure(&mut client, watch_us);
+    assert!(reason.contains("no right to read stream \"us\""), "{reason}");
     let read = ToServer::ReadFile { file, offset: 0, len: 10 };
     let asked = client.ask(&read);
     assert!(failure(&mut client, asked).contains("no right to read stream \"us\""));
-    client.say(load, &ToServer::Append { number: 1, batch: Rest(&batch(1, 5)) });
-    client.say(load, &ToServer::Flush {});
-    client.hear(|channel, message| {
+    client.send(load, &ToServer::Append { number: 1, batch: Rest(&batch(1, 5)) });
+    client.send(load, &ToServer::Flush {});
+    client.receive(|channel, message| {
         assert!(channel == load && matches!(message, ToClient::Appended { number: 1, .. }), "{message:?}");
     });
     // Now the user may write no stream.
@@ -169,7 +169,7 @@ fn a_removed_right_ends_watches_and_loads() {
     assert!(failure(&mut client, load).contains("no right to write stream \"us\""));
     assert_eq!(client.streams(), ["eu"], "the connection goes on");
     append_to(&served, "eu");
-    client.hear(|channel, message| {
+    client.receive(|channel, message| {
         assert!(channel == watch_eu && matches!(message, ToClient::Symbols { .. }), "{message:?}");
     });
 }
@@ -192,11 +192,11 @@ fn removed_users_are_disconnected_and_others_stay() {
     let mut by_password = served.client_as(Login::Password { user: "ann", password: "secret-ann" });
     // Removes a token, which another connection of the same user does not use.
     set_users(&served, &[User { tokens: vec![], ..ann }, bob.clone()]);
-    let words = clients[0].last_words().unwrap_or_default();
-    assert!(words.contains("was removed"), "{words:?}");
+    let reason = clients[0].close_reason().unwrap_or_default();
+    assert!(reason.contains("was removed"), "{reason:?}");
     assert_eq!(by_password.streams(), Vec::<String>::new());
     set_users(&served, std::slice::from_ref(&bob));
-    assert!(by_password.last_words().unwrap_or_default().contains("was removed"));
+    assert!(by_password.close_reason().unwrap_or_default().contains("was removed"));
     assert_eq!(clients[1].streams(), Vec::<String>::new());
     // An invalid file changes nothing.
     std::fs::write(served.directory.path().join("users.toml"), "nonsense").unwrap();

@@ -42,7 +42,7 @@ fn batches_are_appended_and_their_file_is_read() {
         other => panic!("{other:?}"),
     });
     assert!(len >= whole.len() as u64);
-    client.say(0, &ToServer::CloseFile { file });
+    client.send(0, &ToServer::CloseFile { file });
     for (message, expected) in [
         (ToServer::ReadFile { file, offset: 0, len: 1 }, "not open"),
         (ToServer::ReadFile { file, offset: 0, len: u32::MAX }, "at most"),
@@ -138,8 +138,8 @@ fn a_user_cannot_store_batches_of_another_users_producer() {
         }
         // A number that is far ahead is not accepted at all.
         append(&mut bob, load_of_bob, 1_000_000, &forged(in_batch, 1_000_000));
-        bob.say(load_of_bob, &ToServer::Close {});
-        bob.hear(|_, message| assert_eq!(message, ToClient::Closed {}));
+        bob.send(load_of_bob, &ToServer::Close {});
+        bob.receive(|_, message| assert_eq!(message, ToClient::Closed {}));
     }
     for number in 2..=20 {
         append(&mut ann, load_of_ann, number, &forged(7, number));
@@ -190,8 +190,8 @@ fn many_batches_are_acknowledged_in_order() {
         append(&mut client, load, number, &batch(number as i64 * 10, 3));
     }
     all_appended(&mut client, load, 200, 3);
-    client.say(load, &ToServer::Close {});
-    client.hear(|channel, message| assert_eq!((channel, message), (load, ToClient::Closed {})));
+    client.send(load, &ToServer::Close {});
+    client.receive(|channel, message| assert_eq!((channel, message), (load, ToClient::Closed {})));
     assert_eq!(served.metric("tapedb_append_messages_total"), 600);
 }
 
@@ -201,7 +201,7 @@ fn answers_without_a_flush_are_coalesced_and_sent_soon() {
     let (load, _) = load(&mut client, stream_id, 0);
     for number in 1..=100 {
         let batch = batch(number as i64 * 10, 3);
-        client.say(load, &ToServer::Append { number, batch: Rest(&batch) });
+        client.send(load, &ToServer::Append { number, batch: Rest(&batch) });
     }
     all_appended(&mut client, load, 100, 3);
 }
@@ -232,7 +232,7 @@ fn batches_are_pushed_when_they_are_appended() {
 /// Begins a load; returns its channel, and the producer's last number.
 fn load<S: Read + Write>(client: &mut Client<S>, stream_id: u64, producer: u64) -> (u32, u64) {
     let channel = client.ask(&ToServer::Load { stream_id, space: 0, producer });
-    let last_number = client.hear(|on, message| match message {
+    let last_number = client.receive(|on, message| match message {
         ToClient::Loading { last_number } if on == channel => last_number,
         other => panic!("{other:?}"),
     });
@@ -240,8 +240,8 @@ fn load<S: Read + Write>(client: &mut Client<S>, stream_id: u64, producer: u64) 
 }
 
 fn append<S: Read + Write>(client: &mut Client<S>, load: u32, number: u64, batch: &[u8]) {
-    client.say(load, &ToServer::Append { number, batch: Rest(batch) });
-    client.say(load, &ToServer::Flush {});
+    client.send(load, &ToServer::Append { number, batch: Rest(batch) });
+    client.send(load, &ToServer::Flush {});
 }
 
 /// Receives the answers to the first batches of a load, each with the same number of messages; one answer may cover
@@ -258,7 +258,7 @@ fn all_appended<S: Read + Write>(client: &mut Client<S>, load: u32, batches: u64
 
 /// The answer to a batch: its number, and its sequence numbers or error.
 fn appended<S: Read + Write>(client: &mut Client<S>, load: u32) -> (u64, Result<(u64, u64), String>) {
-    client.hear(|channel, message| match message {
+    client.receive(|channel, message| match message {
         _ if channel != load => panic!("{message:?} on channel {channel}"),
         ToClient::Appended { number, first_sequence, next_sequence } => {
             (number, Ok((first_sequence, next_sequence)))

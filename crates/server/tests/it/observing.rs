@@ -14,7 +14,7 @@ use tapedb_wire::{Login, Rest, ToClient, ToServer};
 const PAGE: &str = include_str!("../../../../docs/SERVER.md");
 const DASHBOARD: &str = include_str!("../../../../packaging/grafana-dashboard.json");
 /// Metrics of a component in another crate.
-const BESIDE: &str = "topic_copy_";
+const COMPONENT: &str = "topic_copy_";
 const ALL: [May; 4] = [May::Read, May::Write, May::Create, May::Admin];
 
 /// A server with two streams, one of which was loaded while it was watched; the two clients, and the number of batches
@@ -33,9 +33,9 @@ fn busy() -> (Served, [Client<TcpStream>; 2], u64) {
     let watching = watch(&mut bob, stream_id, 1 << 20, 0);
     let load = ann.answer_channel(&ToServer::Load { stream_id, space: 0, producer: 7 });
     for number in 1.. {
-        ann.say(load, &ToServer::Append { number, batch: Rest(&batch(7, 3)) });
-        ann.say(load, &ToServer::Flush {});
-        ann.hear(|_, message| assert!(matches!(message, ToClient::Appended { .. }), "{message:?}"));
+        ann.send(load, &ToServer::Append { number, batch: Rest(&batch(7, 3)) });
+        ann.send(load, &ToServer::Flush {});
+        ann.receive(|_, message| assert!(matches!(message, ToClient::Appended { .. }), "{message:?}"));
         pushed(&mut bob, watching);
         if served.metric("tapedb_delivery_seconds_count") > 0 {
             return (served, [ann, bob], number);
@@ -48,7 +48,7 @@ impl Client<TcpStream> {
     /// Begins a watch or load, and receives the first answer.
     fn answer_channel(&mut self, message: &ToServer<'_>) -> u32 {
         let asked = self.ask(message);
-        self.hear(|channel, message| {
+        self.receive(|channel, message| {
             assert!(channel == asked && !matches!(message, ToClient::Failed { .. }), "{message:?}");
         });
         asked
@@ -81,7 +81,7 @@ fn documented() -> BTreeSet<String> {
 fn the_page_lists_exactly_the_metrics() {
     let (served, ..) = busy();
     let documented: BTreeSet<String> =
-        documented().into_iter().filter(|name| !name.starts_with(BESIDE)).collect();
+        documented().into_iter().filter(|name| !name.starts_with(COMPONENT)).collect();
     assert!(documented.len() > 40);
     assert_eq!(exported(&served), documented);
 }
@@ -91,15 +91,15 @@ fn the_dashboard_shows_existing_metrics() {
     let (served, ..) = busy();
     let known: BTreeSet<String> = exported(&served)
         .into_iter()
-        .chain(documented().into_iter().filter(|name| name.starts_with(BESIDE)))
+        .chain(documented().into_iter().filter(|name| name.starts_with(COMPONENT)))
         .collect();
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let mut shown = BTreeSet::new();
     for panel in dashboard["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().into_iter().flatten() {
             let expression = target["expr"].as_str().unwrap();
-            let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-            shown.extend(words.filter_map(|word| word.strip_prefix("tapedb_")).map(str::to_string));
+            let reason = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            shown.extend(reason.filter_map(|word| word.strip_prefix("tapedb_")).map(str::to_string));
         }
     }
     assert!(shown.len() > 25, "{shown:?}");
@@ -179,7 +179,9 @@ fn the_status_contains_what_the_user_may_see() {
         all["append"]["sync"]["count"].as_u64() >= Some(1) && all["clients"][0]["program"] == "test 1.0",
         "{all}"
     );
-    assert!(all["warnings"].as_array().unwrap().is_empty(), "{all}");
+    // The disk of the machine may be nearly full.
+    let is_of_server = |warning: &&Value| !warning.as_str().unwrap().contains("bytes are free on the disk");
+    assert_eq!(all["warnings"].as_array().unwrap().iter().find(is_of_server), None, "{all}");
     let some = bob.status();
     assert_eq!(names(&some, "streams", "name"), ["public"]);
     assert_eq!(names(&some, "clients", "user"), ["bob"]);

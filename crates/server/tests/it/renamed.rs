@@ -61,7 +61,7 @@ fn read(client: &mut Client<TcpStream>, file: u32) -> Result<usize, String> {
 
 fn load(client: &mut Client<TcpStream>, stream_id: u64) -> u32 {
     let load = client.ask(&ToServer::Load { stream_id, space: 0, producer: 7 });
-    client.hear(|on, message| assert_eq!((on, message), (load, ToClient::Loading { last_number: 0 })));
+    client.receive(|on, message| assert_eq!((on, message), (load, ToClient::Loading { last_number: 0 })));
     load
 }
 
@@ -84,9 +84,9 @@ fn access_ends_when_the_stream_is_renamed_out_of_reach() {
     errors.push(failure(&mut client, &ToServer::AddSymbols { stream_id, names: vec!["X"] }));
     errors.push(failure(&mut client, &ToServer::Watch { stream_id, credit: 1, lag_max: 0, from: vec![0] }));
     errors.push(failure(&mut client, &ToServer::Load { stream_id, space: 0, producer: 8 }));
-    client.say(load, &ToServer::Append { number: 1, batch: Rest(&batch(1, 5)) });
-    client.say(load, &ToServer::Flush {});
-    errors.push(client.hear(|_, message| match message {
+    client.send(load, &ToServer::Append { number: 1, batch: Rest(&batch(1, 5)) });
+    client.send(load, &ToServer::Flush {});
+    errors.push(client.receive(|_, message| match message {
         ToClient::AppendFailed { number: 1, failure } => failure.texts.join(": "),
         other => panic!("{other:?}"),
     }));

@@ -19,7 +19,7 @@ pub enum Pushed {
 }
 
 pub fn pushed<S: Read + Write>(client: &mut Client<S>, watch: u32) -> Pushed {
-    client.hear(|channel, message| {
+    client.receive(|channel, message| {
         assert_eq!(channel, watch);
         match message {
             ToClient::Grown { space, first_sequence, batches, .. } => {
@@ -40,7 +40,7 @@ pub fn pushed<S: Read + Write>(client: &mut Client<S>, watch: u32) -> Pushed {
 /// Begins a watch from the start of a stream of one space.
 pub fn watch<S: Read + Write>(client: &mut Client<S>, stream_id: u64, credit: u64, lag_max: u64) -> u32 {
     let channel = client.ask(&ToServer::Watch { stream_id, credit, lag_max, from: vec![0] });
-    client.hear(|on, message| {
+    client.receive(|on, message| {
         assert_eq!((on, message), (channel, ToClient::Watching { from: vec![0] }));
     });
     channel
@@ -122,8 +122,8 @@ fn without_credit_nothing_is_pushed_and_appends_go_on() {
     let Pushed::Batches { first_sequence: 0, bytes, .. } = pushed(&mut client, watching) else { panic!() };
     let mut arrived = bytes.len();
     // Nothing more is pushed: the next message is the answer to a ping.
-    client.say(0, &ToServer::Ping { number: 5 });
-    let mut next = client.hear(|channel, message| match message {
+    client.send(0, &ToServer::Ping { number: 5 });
+    let mut next = client.receive(|channel, message| match message {
         ToClient::Pong { number: 5 } if channel == 0 => None,
         ToClient::Grown { batches, .. } => Some(batches.0.len()),
         other => panic!("{other:?}"),
@@ -131,14 +131,14 @@ fn without_credit_nothing_is_pushed_and_appends_go_on() {
     while let Some(bytes) = next {
         arrived += bytes;
         assert!(arrived < 5000, "pushes are limited by credit");
-        next = client.hear(|_, message| match message {
+        next = client.receive(|_, message| match message {
             ToClient::Pong { .. } => None,
             ToClient::Grown { batches, .. } => Some(batches.0.len()),
             other => panic!("{other:?}"),
         });
     }
     assert!(served.metric("tapedb_watch_lag_messages_max") > 4000);
-    client.say(watching, &ToServer::Credit { bytes: 1 << 24 });
+    client.send(watching, &ToServer::Credit { bytes: 1 << 24 });
     let mut last = 0;
     while last < 5000 {
         let Pushed::Batches { first_sequence, bytes, .. } = pushed(&mut client, watching) else { panic!() };
@@ -160,14 +160,14 @@ fn a_watch_ends_at_its_lag_limit() {
     for i in 0..100 {
         append_here(&served, "AIG", i * 100, 50);
     }
-    let words = loop {
+    let reason = loop {
         match pushed(&mut client, watching) {
-            Pushed::Failed(words) => break words,
+            Pushed::Failed(reason) => break reason,
             Pushed::Batches { .. } => {}
             other => panic!("{other:?}"),
         }
     };
-    assert!(words.contains("bytes behind, where at most 20000"), "{words}");
+    assert!(reason.contains("bytes behind, where at most 20000"), "{reason}");
     assert_eq!(served.metric("tapedb_watches_too_slow_total"), 1);
     assert_eq!(client.streams(), ["s"], "the connection goes on");
 }
@@ -220,8 +220,8 @@ fn rights_limit_what_users_do_and_see() {
     assert_eq!(admin.streams(), ["eu.ticks", "us.ticks"]);
     assert_eq!(reader.streams(), ["us.ticks"]);
     assert_eq!(reader.describe("us.ticks").unwrap().0, us);
-    let words = reader.describe("eu.ticks").unwrap_err();
-    assert!(words.contains("us.ticks") && !words.replace("eu.ticks", "").contains("eu"), "{words}");
+    let reason = reader.describe("eu.ticks").unwrap_err();
+    assert!(reason.contains("us.ticks") && !reason.replace("eu.ticks", "").contains("eu"), "{reason}");
     assert_eq!(
         reader.describe("eu.ticks").unwrap_err(),
         reader.describe("xx.ticks").unwrap_err().replace("xx", "eu"),
@@ -231,8 +231,8 @@ fn rights_limit_what_users_do_and_see() {
         assert!(reader.add_symbols(stream_id, &["AIG"]).is_err());
         assert!(admin.add_symbols(stream_id, &["AIG"]).is_err());
     }
-    let words = reader.add_symbols(us, &["AIG"]).unwrap_err();
-    assert!(words.contains("no right to write stream \"us.ticks\""), "{words}");
+    let reason = reader.add_symbols(us, &["AIG"]).unwrap_err();
+    assert!(reason.contains("no right to write stream \"us.ticks\""), "{reason}");
     assert_eq!(writer.add_symbols(us, &["AIG"]), Ok(vec![0]));
     let forbidden = |client: &mut Client<TcpStream>, message: &ToServer<'_>| {
         client.answer(message, |answer| match answer {
@@ -269,15 +269,15 @@ fn limits_of_a_user_cover_all_connections() {
     let served = serve_with(&[ann], |_| {});
     let login = Login::Token("tape_ann");
     let (mut first, mut second) = (served.client_as(login), served.client_as(login));
-    let words = served.connect().hello(login).unwrap_err();
-    assert!(words.contains("limit of connections"), "{words}");
+    let reason = served.connect().hello(login).unwrap_err();
+    assert!(reason.contains("limit of connections"), "{reason}");
     let stream_id = first.create("s", StreamOptions::default()).unwrap();
     let watching = watch(&mut first, stream_id, 1, 0);
     let asked = ToServer::Watch { stream_id, credit: 1, lag_max: 0, from: vec![0] };
     let failed = second.answer(&asked, |answer| matches!(answer, ToClient::Failed { .. }));
     assert!(failed);
-    first.say(watching, &ToServer::Close {});
-    first.hear(|channel, message| assert_eq!((channel, message), (watching, ToClient::Closed {})));
+    first.send(watching, &ToServer::Close {});
+    first.receive(|channel, message| assert_eq!((channel, message), (watching, ToClient::Closed {})));
     watch(&mut second, stream_id, 1, 0);
 }
 

@@ -10,7 +10,7 @@ use tapedb_wire::{ClientSession, Coded, Decoder, Login, ToClient, ToServer};
 use tempfile::TempDir;
 
 /// Longer than any step takes, short enough for a failing test.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A server with a temporary directory.
 pub struct Served {
@@ -109,10 +109,10 @@ impl Served {
     }
 
     /// Waits until a condition is true.
-    pub fn wait_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    pub fn wait_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
         let began = std::time::Instant::now();
-        while !is_so(self) {
-            assert!(began.elapsed() < PATIENCE, "{what}");
+        while !is_true(self) {
+            assert!(began.elapsed() < TIMEOUT, "{what}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -120,8 +120,8 @@ impl Served {
 
 pub fn socket(address: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    socket.set_write_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+    socket.set_write_timeout(Some(TIMEOUT)).unwrap();
     socket
 }
 
@@ -143,7 +143,7 @@ impl<S: Read + Write> Client<S> {
         let mut out = Vec::new();
         ClientSession::hello("test 1.0", login, &mut out);
         self.socket.write_all(&out).unwrap();
-        self.hear(|_, message| match message {
+        self.receive(|_, message| match message {
             ToClient::Welcome { user, .. } => Ok(user.to_string()),
             ToClient::Refused { failure } => Err(failure.texts.join(": ")),
             other => panic!("{other:?}"),
@@ -159,18 +159,18 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Sends a message on a channel.
-    pub fn say(&mut self, channel: u32, message: &ToServer<'_>) {
+    pub fn send(&mut self, channel: u32, message: &ToServer<'_>) {
         self.out.clear();
         message.encode(channel, &mut self.out);
         self.socket.write_all(&self.out).unwrap();
     }
 
     /// Receives the next message that is not a ping.
-    pub fn hear<R>(&mut self, take: impl FnOnce(u32, ToClient<'_>) -> R) -> R {
+    pub fn receive<R>(&mut self, take: impl FnOnce(u32, ToClient<'_>) -> R) -> R {
         loop {
             while !self.has_frame() {
-                let room = self.decoder.spare(64 << 10);
-                let count = again(|| self.socket.read(room)).unwrap();
+                let buffer = self.decoder.spare(64 << 10);
+                let count = again(|| self.socket.read(buffer)).unwrap();
                 assert!(count > 0, "the server has closed the connection");
                 self.decoder.filled(count);
             }
@@ -195,7 +195,7 @@ impl<S: Read + Write> Client<S> {
     /// Sends a request, and receives the answer.
     pub fn answer<R>(&mut self, message: &ToServer<'_>, take: impl FnOnce(ToClient<'_>) -> R) -> R {
         let asked = self.ask(message);
-        self.hear(|channel, message| {
+        self.receive(|channel, message| {
             assert_eq!(channel, asked);
             take(message)
         })
@@ -243,7 +243,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Reads until the server closes the connection; returns the reason that the server sent.
-    pub fn last_words(&mut self) -> Option<String> {
+    pub fn close_reason(&mut self) -> Option<String> {
         let mut last = None;
         loop {
             match again(|| self.socket.read(self.decoder.spare(64 << 10))) {

@@ -25,7 +25,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// While some streams have messages, the idle ones are checked once per this many messages.
 const IDLE_CHECK_INTERVAL: u32 = 64;
 
-/// Reads messages of one or several streams, merged by time; equal times come in the order of the streams, and backwards
+/// Reads messages of one or several streams, merged by time; equal times are in the order of the streams, and backwards
 /// in exactly the reverse order.
 ///
 /// Memory is bounded, however many streams there are and however much late messages make their files overlap: 128 MiB, and

@@ -159,7 +159,7 @@ impl Filter {
         Selection { from, last, symbols: selected.symbols.as_deref(), types: selected.types.as_deref() }
     }
 
-    /// Ids of what is wanted, looked up again when the stream has new symbols.
+    /// Wanted ids, looked up again when the stream has new symbols.
     fn selected(&mut self, stream: &StreamReader) -> &Selected {
         self.update_renames(stream);
         let symbol_count = stream.dictionary.len();
@@ -182,7 +182,7 @@ impl Filter {
         selected.get_or_insert_default()
     }
 
-    /// Whether every row of a batch is wanted, so that none need be looked at.
+    /// Whether every row of a batch is wanted, so that no row has to be checked.
     pub fn wants_all_of(&self, header: &BatchHeader) -> bool {
         self.symbols.is_none()
             && self.types.is_none()

@@ -417,7 +417,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Takes of the rows of the block those that are later than what has been found.
+    /// Takes the rows of the block that are later than those found so far.
     fn take_rows(&mut self, space: usize) {
         let context = self.context(space);
         loop {
@@ -464,7 +464,7 @@ impl<'a> Search<'a> {
         for field in fields {
             let start = values.len();
             let _ = write!(values, "{}", record.at(*field));
-            // Its length ends a value, so that no two combinations are written alike.
+            // Its length ends a value, so different combinations have different texts.
             let _ = write!(values, " {} ", values.len() - start);
         }
         let found = keyed.entry((symbol, type_id, values));
@@ -486,24 +486,24 @@ impl Blocks {
         }
     }
 
-    /// Whether the runs are to be found again, for fewer symbols are open now. Of many it takes long.
+    /// Whether the runs are to be found again, because fewer symbols are open now. With many symbols that is slow.
     fn are_stale(&self, open: usize) -> bool {
         self.symbols != open && (open < SYMBOLS_FEW || open < self.symbols / 2)
     }
 
-    /// The block to look at next.
+    /// The block to search next.
     fn last(&self) -> Option<usize> {
         self.runs.back()?.end.checked_sub(1)
     }
 
-    /// Takes the block to look at next.
+    /// Removes and returns the block to search next.
     fn next(&mut self) -> Option<usize> {
         let index = self.last()?;
         self.cut(index);
         Some(index)
     }
 
-    /// Leaves out blocks from an index on.
+    /// Removes blocks from an index on.
     fn cut(&mut self, end: usize) {
         while self.runs.back().is_some_and(|run| run.start >= end) {
             self.runs.pop_back();
@@ -520,7 +520,7 @@ impl Found {
         Self { key: block.key(), space, symbol: block.symbol(), type_id: block.type_id(), body }
     }
 
-    /// Equal times come in the order of spaces, and within one in the order of arrival.
+    /// Equal times are in the order of spaces, and within a space in order of arrival.
     fn is_later_than(&self, (time, sequence): Key, space: usize) -> bool {
         (self.key.0, self.space, self.key.1) >= (time, space, sequence)
     }

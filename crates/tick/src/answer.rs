@@ -1,4 +1,4 @@
-//! What queries give, and how it is collected from messages.
+//! Answers to queries, and how they are collected from messages.
 
 use crate::cell::Cells;
 use crate::column::Column;
@@ -28,13 +28,13 @@ impl Answer {
         self.columns.iter().find(|(column, _)| column.name == name).map(|(_, values)| values)
     }
 
-    /// A column and a row as people read it; empty where there is none.
+    /// The value in a column and a row as text; empty if there is none.
     pub fn show(&self, column: usize, row: usize) -> String {
         self.columns.get(column).map_or_else(String::new, |(def, values)| values.show(row, def.kind))
     }
 }
 
-/// The places of the columns that a query wants.
+/// The indices of the columns that a query wants.
 pub(crate) fn wanted(table: &Table, query: &Query) -> Result<Vec<usize>, TickError> {
     match &query.columns {
         None => Ok((0..table.columns().len()).collect()),
@@ -47,7 +47,7 @@ pub(crate) struct Collect {
     gather: Gather,
     wanted: Vec<usize>,
     limit: Option<i64>,
-    /// Bodies of the last rows of each symbol, or of the last rows, until it is known which they are.
+    /// Bodies of the last rows of each symbol, or of the last rows, until the end.
     last: Option<BTreeMap<String, Kept>>,
     tail: VecDeque<(String, Kept)>,
     midnight: i64,
@@ -75,7 +75,7 @@ impl Collect {
         })
     }
 
-    /// Takes a row; `false`: no more are wanted.
+    /// Adds a row; `false`: no more are wanted.
     pub fn push(&mut self, time: i64, symbol: &str, body: &[u8], midnight: i64) -> bool {
         if let Some(last) = &mut self.last {
             last.insert(symbol.into(), Kept { time, body: body.into(), midnight });
@@ -134,7 +134,7 @@ impl Collect {
     }
 }
 
-/// Which of so many rows a limit leaves.
+/// The rows that a limit leaves.
 pub(crate) fn limited(rows: usize, limit: Option<i64>) -> std::ops::Range<usize> {
     let most = limit.map_or(rows, |limit| usize::try_from(limit.unsigned_abs()).unwrap_or(rows).min(rows));
     match limit {

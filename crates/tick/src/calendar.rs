@@ -1,8 +1,9 @@
 //! The days of a plant: a stream beside its tables whose messages say where each day begins.
 //!
-//! A day of a table is the messages from one sequence number to another. So the roll is exact however many feeds write at
-//! that moment; it is as durable as the tables; and whoever reads the calendar is told of it once, later and from far away too.
+//! A day of a table is the messages from one sequence number to another. So the end of a day is exact however many feeds write
+//! at that moment; it is as durable as the tables; and every reader of the calendar gets it once, later and remotely too.
 
+use crate::clock::now;
 use crate::date::Date;
 use crate::error::{TickError, asked};
 use jiff::civil;
@@ -14,6 +15,7 @@ use tapedb_schema::{Schema, TimeOfDay, Timestamp};
 /// Name of the calendar in its plant.
 pub const CALENDAR: &str = "calendar";
 
+// The doc comments of these two are part of the schema on the disk, so they do not change.
 /// A day of the plant begins, and the one before ends.
 #[derive(Record, Debug, Clone, Default, PartialEq)]
 #[record(message)]
@@ -42,7 +44,7 @@ pub(crate) struct Edge {
 pub struct Day {
     /// Its date.
     pub date: Date,
-    /// When that date begins where the plant is: times of day count from here.
+    /// When that date begins in the plant's time zone: times of day count from here.
     pub midnight: Timestamp,
     /// For each table the sequence number of the day's first message.
     pub first: Vec<(String, u64)>,
@@ -59,7 +61,7 @@ impl Day {
         Self { date: Date(roll.begun), midnight: roll.midnight, first }
     }
 
-    /// What tells of this day's beginning.
+    /// The message of this day's beginning.
     pub(crate) fn roll(&self, ended: Option<Date>) -> Roll {
         let edge = |(table, sequence): &(String, u64)| Edge { table: table.clone(), sequence: *sequence };
         Roll {
@@ -111,7 +113,7 @@ impl DayEnd {
     /// At this time of the day's date, in this time zone (`UTC`, `America/New_York`); at midnight: of the day after.
     ///
     /// # Errors
-    /// For a zone that nobody knows.
+    /// For an unknown zone.
     pub fn at(at: TimeOfDay, zone: &str) -> Result<Self, TickError> {
         match TimeZone::get(zone) {
             Ok(zone) => Ok(Self { at, zone }),
@@ -119,7 +121,7 @@ impl DayEnd {
         }
     }
 
-    /// The date of the day that it is at a time.
+    /// The date of the plant's day at a time.
     pub fn date_at(&self, time: Timestamp) -> Date {
         let Ok(instant) = jiff::Timestamp::from_nanosecond(time.0.into()) else { return Date::of(time) };
         let local = self.zone.to_datetime(instant);
@@ -129,13 +131,26 @@ impl DayEnd {
         if is_over { date.next() } else { date }
     }
 
-    /// When a date begins where the plant is.
+    /// When a date begins in the plant's time zone.
     pub fn midnight(&self, date: Date) -> Timestamp {
         let zoned = civil_of(date)
             .and_then(|date| self.zone.to_ambiguous_zoned(date.at(0, 0, 0, 0)).compatible().ok());
         let nanos = zoned.and_then(|zoned| i64::try_from(zoned.timestamp().as_nanosecond()).ok());
         nanos.map_or(date.midnight(), Timestamp)
     }
+}
+
+/// Writes the message of a day that begins.
+pub(crate) fn write_day(
+    calendar: &Stream,
+    plant: &str,
+    day: &Day,
+    ended: Option<Date>,
+) -> Result<(), TickError> {
+    let mut loader = calendar.loader()?;
+    loader.append(plant, now(), &day.roll(ended))?;
+    loader.close()?;
+    Ok(())
 }
 
 fn days_of(date: civil::Date) -> i32 {

@@ -1,7 +1,7 @@
-//! Where each column lies in the bodies of a table's messages, and how its values get out of them and into them: worked out
-//! once for each table, so that a value costs a load from a constant offset.
+//! Where each column lies in the bodies of a table's messages, and how its values are read and written: computed once for each
+//! table, so that a value costs a load from a constant offset.
 //!
-//! On their way values are *words*: the 64 bits of what a column holds, nulls as kdb+ has them.
+//! In between, values are *words*: the 64 bits of a column's value, with kdb+'s nulls.
 
 use crate::column::Column;
 use crate::error::TickError;
@@ -21,7 +21,7 @@ const SPACE: u64 = b' ' as u64;
 #[derive(Debug, Clone)]
 pub(crate) struct Cells {
     table: String,
-    /// Those of the fields, in order: the table's columns behind `time` and `sym`.
+    /// Those of the fields, in order: the table's columns after `time` and `sym`.
     pub cells: Vec<Cell>,
     /// Bytes of the fixed part.
     pub fixed: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Cell {
     pub op: Op,
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Op {
     Bool,
@@ -68,7 +68,7 @@ pub(crate) enum Op {
     /// Up to sixteen.
     LongAscii(u8),
     Enum(Enumeration),
-    /// Texts of which there are few: each is kept once.
+    /// Texts with few different values: each is stored once.
     Symbol,
     Text,
     Bytes,
@@ -120,7 +120,7 @@ impl Cells {
         }
     }
 
-    /// Checks that columns are those of the fields, each as long as the table says.
+    /// Checks that columns are those of the fields, each of the given length.
     pub fn check(&self, columns: &[Column], rows: usize) -> Result<(), TickError> {
         if columns.len() != self.cells.len() {
             let what =
@@ -158,7 +158,7 @@ impl Cells {
 }
 
 impl Cell {
-    /// The word of a body; null if the body is too short for it, which none is that the engine stored.
+    /// The word of a body; null if the body is too short for it, which does not happen for stored messages.
     #[inline]
     pub fn word(&self, body: &[u8]) -> u64 {
         if self.is_null(body) { self.op.null_word() } else { self.op.word(body, self.offset) }
@@ -169,7 +169,7 @@ impl Cell {
         self.null.is_some_and(|(byte, mask)| body.get(byte).is_some_and(|bits| bits & mask != 0))
     }
 
-    /// The content of a body: of texts and of what is kept as such.
+    /// The bytes of a text, or of a value that is stored as bytes, in a body.
     #[inline]
     pub fn text<'b>(&self, body: &'b [u8], fixed: usize) -> &'b [u8] {
         if let Op::LongAscii(width) = self.op {
@@ -194,7 +194,7 @@ impl Cell {
         }
     }
 
-    /// Puts a text into the body that begins at `start`: into the slot, or behind what is there.
+    /// Puts a text into the body that begins at `start`: into the slot, or at the end.
     pub fn put_text(&self, text: &[u8], body: &mut Vec<u8>, start: usize) {
         let at = start + self.offset;
         if text.is_empty()
@@ -267,7 +267,7 @@ impl Op {
         }
     }
 
-    /// Whether its texts are kept once each, and words are their numbers.
+    /// Whether each of its texts is stored once, and words are their numbers.
     pub fn is_interned(&self) -> bool {
         matches!(self, Self::Symbol | Self::LongAscii(_))
     }
@@ -326,7 +326,7 @@ impl Op {
         }
     }
 
-    /// The word that stands for null.
+    /// The word of null.
     pub fn null_word(&self) -> u64 {
         match self {
             Self::I8 | Self::I16 => i16::MIN as u16 as u64,
@@ -346,7 +346,7 @@ impl Op {
             Self::F32 => f32::from_bits(word as u32).is_nan(),
             Self::F64 => f64::from_bits(word).is_nan(),
             Self::Decimal64 => Decimal64::from_bits(word).is_nan(),
-            // They have no null: where a schema lets them be null, null is 0 in columns.
+            // They have no null: if a schema makes them nullable, null is 0 in columns.
             Self::Bool | Self::U8 => false,
             _ => word == self.null_word(),
         }
@@ -478,7 +478,7 @@ impl Enumeration {
 fn decimal(units: i64, scale: u8) -> Decimal64 {
     match units {
         i64::MIN => Decimal64::NAN,
-        // More than 16 digits: the nearest there is.
+        // More than 16 digits: the nearest value.
         units => Decimal64::from_scaled(units, scale)
             .unwrap_or_else(|_| Decimal64::from_f64(units as f64 / 10f64.powi(scale.into()))),
     }

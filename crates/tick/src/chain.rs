@@ -5,11 +5,11 @@
 //! order, but for those that a chain had lost when it was ended.
 
 use crate::arrivals::sequencer::Sequenced;
-use crate::arrivals::{self, ARRIVALS, Place, Sequencer, Step, Subscription};
-use crate::calendar::{self, CALENDAR, Day};
+use crate::arrivals::{self, ARRIVALS, ArrivalPosition, Sequencer, Step, Subscription};
+use crate::calendar::{self, CALENDAR, Day, write_day};
 use crate::error::{TickError, asked};
-use crate::plan::{self, Plan};
-use crate::plant::write_day;
+use crate::names::{check_name, stream_name};
+use crate::plan::Plan;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,32 +17,32 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tapedb_engine::{Database, Loader, Stream, StreamOptions};
 
-/// How long it waits for messages before it looks whether it shall stop.
+/// How long it waits for messages before it checks whether it is to stop.
 const WAIT: Duration = Duration::from_millis(50);
-/// Rows between two looks at the clock while more come.
-const LOOK_ROWS: u64 = 1024;
-/// Pause before it tries again what has failed.
+/// Rows between two readings of the clock while more arrive.
+const CHECK_ROWS: u64 = 1024;
+/// Pause before a retry.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What is chosen for a chained plant.
+/// Options of a chained plant.
 #[derive(Debug, Clone, Default)]
 pub struct ChainOptions {
-    /// What its streams promise; transient ones hold as much as they may in memory.
+    /// Options of its streams; transient ones hold as much as they may in memory.
     pub stream: StreamOptions,
-    /// Publishes at this interval; `None`: as it comes.
+    /// Publishes at this interval; `None`: at once.
     pub every: Option<Duration>,
 }
 
 /// A chained plant that is running. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Chain {
-    shared: Arc<Shared>,
+    shared: Arc<ChainState>,
     plan: Plan,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ChainState {
     stopping: AtomicBool,
     rows: AtomicU64,
     missed: AtomicU64,
@@ -50,27 +50,27 @@ struct Shared {
 }
 
 impl Chain {
-    /// Begins to publish the tables of `source` again, as the plant `name` of `db`, which is made if need be; one that is there
-    /// goes on where it was.
+    /// Starts to publish the tables of `source` again, as the plant `name` of `db`, which is created if necessary; an existing
+    /// one continues where it was.
     ///
     /// # Errors
-    /// For a name that no plant has; [`TickError::Asked`] for a plant that is there and whose day the source does not know;
-    /// what keeps the streams from being opened.
+    /// For an invalid name; [`TickError::Asked`] for an existing plant whose day the source does not have; when the streams
+    /// cannot be opened.
     pub fn start(source: Plan, db: &Database, name: &str, options: ChainOptions) -> Result<Self, TickError> {
-        plan::check_name(name)?;
+        check_name(name)?;
         let days = source.days()?;
         let begun = make(&source, db, name, &options, &days)?;
         let plan = Plan::open(db, name)?;
         let sequenced = Sequencer::start(&plan)?;
-        // On a timer, rows are shown then and not before.
+        // With a timer, rows become visible when it fires.
         plan.tables().iter().for_each(|(_, stream)| stream.hold_back(options.every.is_some()));
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ChainState::default());
         let mut link = Link::new(source, &plan, sequenced, begun, days, options.every, shared.clone())?;
         let work = move || link.run();
         let thread = std::thread::Builder::new().name("tape-chain".into()).spawn(work);
         match thread {
             Ok(thread) => Ok(Self { shared, plan, thread: Some(thread) }),
-            Err(error) => asked(format!("cannot begin a thread: {error}; try again")),
+            Err(error) => asked(format!("cannot start a thread: {error}; try again")),
         }
     }
 
@@ -84,12 +84,12 @@ impl Chain {
         self.shared.rows.load(Ordering::Acquire)
     }
 
-    /// Messages that were gone from the source before they were read.
+    /// Messages that were purged from the source before they were read.
     pub fn missed(&self) -> u64 {
         self.shared.missed.load(Ordering::Relaxed)
     }
 
-    /// What keeps it from going on; it tries again.
+    /// Why it cannot continue; it retries.
     pub fn failure(&self) -> Option<String> {
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -99,13 +99,12 @@ impl Drop for Chain {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell that was not told before.
             let _ = thread.join();
         }
     }
 }
 
-/// Makes the chain's streams if need be; its day, and which of the source's days that is.
+/// Creates the chain's streams if necessary. Its day, and the index of that day among the source's.
 fn make(
     source: &Plan,
     db: &Database,
@@ -114,65 +113,61 @@ fn make(
     days: &[Day],
 ) -> Result<(Day, usize), TickError> {
     for (table, stream) in source.tables() {
-        db.open_or_create_stream(
-            &plan::stream_name(name, table.name()),
-            stream.schema().clone(),
-            options.stream,
-        )?;
+        db.open_or_create_stream(&stream_name(name, table.name()), stream.schema().clone(), options.stream)?;
     }
     let calendar =
-        db.open_or_create_stream(&plan::stream_name(name, CALENDAR), calendar::schema(), options.stream)?;
-    let arrivals = plan::stream_name(name, ARRIVALS);
+        db.open_or_create_stream(&stream_name(name, CALENDAR), calendar::schema(), options.stream)?;
+    let arrivals = stream_name(name, ARRIVALS);
     let arrivals =
         db.open_or_create_stream(&arrivals, arrivals::schema(), arrivals::options(options.stream))?;
     let Some(day) = calendar::days(&calendar)?.pop() else {
         let today = days.len() - 1;
         let mut first = vec![(ARRIVALS.to_string(), arrivals.seen_end())];
         for (table, _) in source.tables() {
-            let stream = db.stream(&plan::stream_name(name, table.name()))?;
+            let stream = db.stream(&stream_name(name, table.name()))?;
             first.push((table.name().to_string(), stream.stats()?.next_sequence));
         }
         let day = Day { first, ..days[today].clone() };
         write_day(&calendar, name, &day, None)?;
         return Ok((day, today));
     };
-    match days.iter().position(|known| known.date == day.date) {
+    match days.iter().position(|other| other.date == day.date) {
         Some(at) => Ok((day, at)),
         None => asked(format!(
-            "plant {name} is at {}, a day that plant {} does not know; chain it under another name",
+            "plant {name} is at {}, a day that plant {} does not have; chain it under another name",
             day.date,
             source.name()
         )),
     }
 }
 
-/// What carries rows from a plant to another.
+/// Copies rows from a plant to another.
 struct Link {
     source: Plan,
     sequenced: Sequenced,
-    tables: Vec<Lane>,
-    /// The one that may have rows that are not logged.
+    tables: Vec<ChainedTable>,
+    /// The table that may have rows that are not logged.
     unlogged: usize,
-    /// Where the day that is here begins at the source.
-    place: Place,
-    /// Days of the source that have begun there and not here.
+    /// The beginning of the chain's day at the source.
+    position: ArrivalPosition,
+    /// Days that have begun at the source and not in the chain.
     upcoming: VecDeque<Day>,
-    /// The day here.
+    /// The chain's day.
     day: Day,
     next_day: u64,
     every: Option<Duration>,
     flushed: Instant,
-    shared: Arc<Shared>,
+    shared: Arc<ChainState>,
 }
 
 /// One table.
-struct Lane {
+struct ChainedTable {
     name: String,
-    here: Stream,
+    stream: Stream,
     loader: Loader,
-    /// The source's next sequence number, and what it would be here.
+    /// The next sequence number at the source, and in the chain.
     next: u64,
-    next_here: u64,
+    next_copy: u64,
 }
 
 impl Link {
@@ -183,26 +178,26 @@ impl Link {
         (day, at): (Day, usize),
         days: Vec<Day>,
         every: Option<Duration>,
-        shared: Arc<Shared>,
+        shared: Arc<ChainState>,
     ) -> Result<Self, TickError> {
         let mut tables = Vec::new();
         for (table, _) in source.tables() {
-            let (_, here) = plan.table(table.name())?;
-            let next_here = here.stats()?.next_sequence;
-            let rows = next_here.saturating_sub(day.first_of(table.name()));
-            tables.push(Lane {
+            let (_, stream) = plan.table(table.name())?;
+            let next_copy = stream.stats()?.next_sequence;
+            let rows = next_copy.saturating_sub(day.first_of(table.name()));
+            tables.push(ChainedTable {
                 name: table.name().into(),
-                loader: here.loader()?,
-                here: here.clone(),
+                loader: stream.loader()?,
+                stream: stream.clone(),
                 next: days[at].first_of(table.name()) + rows,
-                next_here,
+                next_copy,
             });
         }
         Ok(Self {
             sequenced,
             tables,
             unlogged: 0,
-            place: Place::of_day(&days[at]),
+            position: ArrivalPosition::of_day(&days[at]),
             next_day: days.len() as u64,
             upcoming: days[at + 1..].iter().cloned().collect(),
             day,
@@ -226,14 +221,14 @@ impl Link {
                 std::thread::sleep(PAUSE);
             }
         }
-        // What was not flushed is read again by the next one.
+        // Rows that were not flushed are read again by the next chain.
         let _ = self.flush();
     }
 
     fn follow(&mut self) -> Result<(), TickError> {
         self.roll()?;
-        let nexts: Vec<u64> = self.tables.iter().map(|lane| lane.next).collect();
-        let mut plant = Subscription::open(&self.source, &nexts, self.next_day, self.place)?;
+        let nexts: Vec<u64> = self.tables.iter().map(|table| table.next).collect();
+        let mut plant = Subscription::open(&self.source, &nexts, self.next_day, self.position)?;
         while !self.is_stopping() {
             match plant.advance()? {
                 Step::Row(table) => self.take(table, &plant)?,
@@ -248,7 +243,7 @@ impl Link {
                     plant.wait(left.clamp(Duration::from_micros(50), WAIT))?;
                 }
             }
-            self.place = plant.place();
+            self.position = plant.position();
         }
         Ok(())
     }
@@ -256,35 +251,35 @@ impl Link {
     fn take(&mut self, table: usize, plant: &Subscription) -> Result<(), TickError> {
         let Some(message) = plant.message(table) else { return Ok(()) };
         if table != self.unlogged {
-            // What came before is logged before.
+            // Earlier rows are logged first.
             self.tables[self.unlogged].loader.flush()?;
             self.unlogged = table;
         }
-        let is_time_to_look = self.every.is_some() && message.sequence() % LOOK_ROWS == 0;
-        let lane = &mut self.tables[table];
-        if message.sequence() != lane.next {
-            let missed = message.sequence().saturating_sub(lane.next);
+        let checks_time = self.every.is_some() && message.sequence() % CHECK_ROWS == 0;
+        let chained = &mut self.tables[table];
+        if message.sequence() != chained.next {
+            let missed = message.sequence().saturating_sub(chained.next);
             self.shared.missed.fetch_add(missed, Ordering::Relaxed);
         }
-        lane.loader.append_body(message.symbol(), message.time(), message.type_id(), message.body())?;
-        (lane.next, lane.next_here) = (message.sequence() + 1, lane.next_here + 1);
+        chained.loader.append_body(message.symbol(), message.time(), message.type_id(), message.body())?;
+        (chained.next, chained.next_copy) = (message.sequence() + 1, chained.next_copy + 1);
         self.shared.rows.fetch_add(1, Ordering::Release);
-        if is_time_to_look {
+        if checks_time {
             self.flush_if_due()?;
         }
         if self.upcoming.is_empty() { Ok(()) } else { self.roll() }
     }
 
-    /// Ends days whose rows are all here.
+    /// Ends days whose rows have all been copied.
     fn roll(&mut self) -> Result<(), TickError> {
         while let Some(next) = self.upcoming.front() {
-            if self.tables.iter().any(|lane| lane.next < next.first_of(&lane.name)) {
+            if self.tables.iter().any(|table| table.next < next.first_of(&table.name)) {
                 return Ok(());
             }
-            // Rows of the new day may be here already, if it began before its source noted arrivals.
-            let edge = |lane: &Lane| {
-                let later = lane.next - next.first_of(&lane.name);
-                (lane.name.clone(), lane.next_here.saturating_sub(later))
+            // Rows of the new day may have been copied already, if it began before its source recorded arrivals.
+            let edge = |table: &ChainedTable| {
+                let later = table.next - next.first_of(&table.name);
+                (table.name.clone(), table.next_copy.saturating_sub(later))
             };
             let edges: Vec<(String, u64)> = self.tables.iter().map(edge).collect();
             let next = next.clone();
@@ -307,11 +302,11 @@ impl Link {
     }
 
     fn flush(&mut self) -> Result<(), TickError> {
-        if let Some(lane) = self.tables.get_mut(self.unlogged) {
-            lane.loader.flush()?;
+        if let Some(table) = self.tables.get_mut(self.unlogged) {
+            table.loader.flush()?;
         }
         if self.every.is_some() {
-            self.tables.iter().for_each(|lane| lane.here.publish());
+            self.tables.iter().for_each(|table| table.stream.publish());
         }
         self.flushed = Instant::now();
         Ok(())

@@ -1,9 +1,9 @@
-//! Columns of values in memory: what updates bring and queries give.
+//! Columns of values in memory: the content of updates and answers.
 
 use crate::kind::Kind;
 use tapedb_schema::Decimal64;
 
-/// Values of one column, one for each row. Nulls are as kdb+ has them: the smallest integer, NaN, an empty text, a space
+/// Values of one column, one for each row. Nulls are those of kdb+: the smallest integer, NaN, an empty text, a space
 /// (where a column is of type `char`); bytes have none.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Column {
@@ -13,13 +13,13 @@ pub enum Column {
     Short(Vec<i16>),
     /// `i32`, `u16`; `char` as its number.
     Int(Vec<i32>),
-    /// `i64`, `u32`, `u64` (its bits), `timestamp`, `time_of_day`; the time of a row, whatever its kind, but for datetimes.
+    /// `i64`, `u32`, `u64` (its bits), `timestamp`, `time_of_day`; the time of a row of any kind except datetimes.
     Long(Vec<i64>),
     /// `f32`.
     Real(Vec<f32>),
     /// `f64`.
     Float(Vec<f64>),
-    /// `decimal64` and `decimal(18,s)`. Updates may bring floats or longs for it.
+    /// `decimal64` and `decimal(18,s)`. Updates may have floats or longs for it.
     Decimal(Vec<Decimal64>),
     /// `string`, `ascii(n)`, `binary`, the symbols of enums, the `sym` of a row; guids as their 16 bytes.
     Text(Texts),
@@ -62,7 +62,7 @@ impl Texts {
         &self.bytes[start..end]
     }
 
-    /// One of them as text; what is not UTF-8 is shown as such.
+    /// One of them as text; invalid UTF-8 is replaced.
     pub fn text(&self, row: usize) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.get(row))
     }
@@ -101,7 +101,7 @@ impl Column {
         self.len() == 0
     }
 
-    /// What values it has, for errors.
+    /// The name of its values, for errors.
     pub(crate) fn what(&self) -> &'static str {
         match self {
             Self::Byte(_) => "bytes",
@@ -115,7 +115,7 @@ impl Column {
         }
     }
 
-    /// Adds the rows of another column of the same values; of others nothing.
+    /// Adds the rows of another column of the same type; of another type nothing.
     pub fn extend(&mut self, other: &Self) {
         match (self, other) {
             (Self::Byte(to), Self::Byte(from)) => to.extend_from_slice(from),
@@ -130,7 +130,7 @@ impl Column {
         }
     }
 
-    /// The value of a row as people read it; empty for null and beyond the last row. `kind` tells a char from an integer.
+    /// The value of a row as text; empty for null and beyond the last row. `kind` tells a char from an integer.
     pub fn show(&self, row: usize, kind: Kind) -> String {
         match self {
             Self::Byte(values) if kind == Kind::Boolean => {

@@ -1,4 +1,4 @@
-//! What rows say, as a number: for comparing what is in two places.
+//! The content of rows as a checksum: for comparing two copies.
 
 use std::hash::{DefaultHasher, Hasher};
 use tapedb_schema::Timestamp;

@@ -5,8 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use tapedb_schema::Timestamp;
 
-/// A date, as days since 1970-01-01. As text `2026-11-21`; read are also kdb+'s `2026.11.21`, and
-/// the number that the messages of `PLANT/days` and of the calendar have.
+/// A date, as days since 1970-01-01. As text `2026-11-21`; kdb+'s `2026.11.21` is read too, and so is the number in the messages
+/// of `PLANT/days` and of the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date(pub i32);
 
@@ -26,7 +26,7 @@ impl Date {
         Self(self.0.saturating_add(1))
     }
 
-    /// As kdb+ has it: days since 2000-01-01.
+    /// kdb+'s number: days since 2000-01-01.
     pub fn to_kdb(self) -> i32 {
         self.0.saturating_sub(KDB_EPOCH_DAYS)
     }
@@ -48,15 +48,15 @@ impl FromStr for Date {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no date; write it as 2026-11-21");
+        let wrong = || format!("{text:?} is not a date; write it as 2026-11-21");
         if text.len() >= 4 && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return text.parse().map(Self).map_err(|_| wrong());
         }
-        let mut parts = text.split(['-', '.']);
-        let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
-        let (Some(year), Some(month), Some(day)) = (part(), part(), part()) else { return Err(wrong()) };
+        let mut fields = text.split(['-', '.']);
+        let mut field = || fields.next().and_then(|field| field.parse::<u32>().ok());
+        let (Some(year), Some(month), Some(day)) = (field(), field(), field()) else { return Err(wrong()) };
         let midnight = Timestamp::from_date(year as i32, month, day).ok_or_else(wrong)?;
-        if parts.next().is_some() { Err(wrong()) } else { Ok(Self::of(midnight)) }
+        if fields.next().is_some() { Err(wrong()) } else { Ok(Self::of(midnight)) }
     }
 }
 

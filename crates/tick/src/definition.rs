@@ -1,4 +1,4 @@
-//! Reads the tables of a plant from a text: our schema, or what a kdb+tick installation has in its `sym.q`.
+//! Reads the tables of a plant from a text: our schema, or the `sym.q` of a kdb+tick installation.
 
 use crate::error::TickError;
 use crate::kind::Kind;
@@ -58,7 +58,7 @@ fn q_tables(text: &str) -> Result<Vec<Table>, TickError> {
         .collect()
 }
 
-/// Statements with the line they begin on: a line that begins with a space, or an open bracket, goes on with the one before.
+/// Statements with the line they begin on: a line that begins with a space, or an open bracket, continues the one before.
 fn statements(text: &str) -> impl Iterator<Item = (usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut open = 0;
@@ -80,7 +80,7 @@ fn statements(text: &str) -> impl Iterator<Item = (usize, String)> {
     found.into_iter().map(|(line, statement)| (line, statement.trim_end_matches(';').trim().to_string()))
 }
 
-/// A comment begins with a slash at the beginning of a line or behind a space.
+/// A comment begins with a slash at the beginning of a line or after a space.
 fn without_comment(line: &str) -> &str {
     let begins = |(at, _): &(usize, &str)| *at == 0 || line[..*at].ends_with([' ', '\t']);
     line.match_indices('/').find(begins).map_or(line, |(at, _)| &line[..at])

@@ -1,14 +1,14 @@
-//! What can go wrong in a tick installation.
+//! Errors of a tick installation.
 
 use std::fmt;
 
-/// Why a call of this crate failed. Every message says what was asked, where, and what to do.
+/// Why a call of this crate failed. Every message states the request, the location, and what to do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TickError {
     /// The database failed or refused.
     Database(tapedb_engine::Error),
-    /// A text that defines tables says something else than it should.
+    /// A text that defines tables is invalid.
     Definition {
         /// Line of the text, from 1; 0 where it is the definition as a whole.
         line: usize,
@@ -17,48 +17,48 @@ pub enum TickError {
     },
     /// There is no such table.
     NoTable {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The tables there are.
+        /// The existing tables.
         known: Vec<String>,
     },
     /// There is no such column.
     NoColumn {
         /// The table.
         table: String,
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The columns there are.
+        /// The existing columns.
         known: Vec<String>,
     },
-    /// An update does not fit its table. Nothing of it was taken.
+    /// An update does not fit its table. Nothing of it was accepted.
     Update {
         /// The table.
         table: String,
         /// What does not fit.
         what: String,
     },
-    /// An update could not be logged. What of it is not stored will not be.
+    /// An update could not be logged. Rows that are not stored now will not be stored later.
     NotLogged {
         /// The table.
         table: String,
-        /// Rows of the update; 0: of several that nobody waits for.
+        /// Rows of the update; 0: of several asynchronous ones.
         rows: u64,
-        /// How many of them, from the first on, are stored all the same.
+        /// How many of them, from the first on, are stored nevertheless.
         stored: u64,
         /// Why.
         cause: Box<tapedb_engine::Error>,
     },
-    /// A table is there with columns that a new definition of it would lose.
+    /// An existing table has columns that a new definition of it would lose.
     Columns {
         /// The table's stream.
         stream: String,
         /// What would be lost.
         what: String,
     },
-    /// Something that cannot be asked.
+    /// A request that cannot be done.
     Asked {
-        /// What, and what to ask instead.
+        /// What, and what to do instead.
         what: String,
     },
 }

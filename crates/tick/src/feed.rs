@@ -1,13 +1,13 @@
-//! A feed that simulates, with the parameters of the kdb+tick throughput study: rows per update, updates per tick, the timer
+//! A simulated feed, with the parameters of the kdb+tick throughput study: rows per update, updates per tick, the timer
 //! that ticks, extra columns.
 //!
-//! The rows are numbered in their `size`, so that whoever reads a table can tell whether all are there.
+//! The rows are numbered in their `size`, so that a reader of a table can check that all are there.
 
 use crate::cell::Cells;
+use crate::clock::now;
 use crate::error::{TickError, asked};
 use crate::kind::Kind;
 use crate::plan::Plan;
-use crate::plant::now;
 use crate::table::Table;
 use std::time::{Duration, Instant};
 use tapedb_engine::{Loader, SymbolId};
@@ -15,10 +15,10 @@ use tapedb_schema::Timestamp;
 
 /// Most extra columns.
 pub const EXTRA_COLUMNS_MAX: usize = 1000;
-/// Below this a sleep is not exact enough: it waits awake.
+/// A shorter sleep is not exact enough: the feed spins instead.
 const AWAKE: Duration = Duration::from_micros(200);
 
-/// What a feed sends.
+/// Options of a feed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedOptions {
     /// The table, one of [`Feed::table`]'s.
@@ -27,15 +27,15 @@ pub struct FeedOptions {
     pub rows_per_update: usize,
     /// Updates that are sent when the timer ticks.
     pub updates_per_tick: usize,
-    /// Time between ticks; zero: as fast as it goes.
+    /// Time between ticks; zero: as fast as possible.
     pub interval: Duration,
-    /// Columns of floats behind the others.
+    /// Columns of floats after the others.
     pub extra_columns: usize,
     /// How many symbols there are.
     pub symbols: usize,
     /// Number of the first row.
     pub first: u64,
-    /// An update waits at most so long for others right behind it, which are then sent with it; none waits for the next tick.
+    /// An update waits at most so long for following ones, which are then sent with it; none waits for the next tick.
     /// Zero: each is sent by itself.
     pub gather: Duration,
 }
@@ -55,14 +55,14 @@ impl Default for FeedOptions {
     }
 }
 
-/// A feed, open on a plant's table. What it sends is acknowledged when [`Feed::flush`] says so.
+/// A feed, open on a plant's table. Its updates are acknowledged when [`Feed::flush`] returns.
 #[derive(Debug)]
 pub struct Feed {
     options: FeedOptions,
     loader: Loader,
     symbols: Vec<SymbolId>,
     type_id: u16,
-    /// The body at hand, and where its price, size and extra columns are.
+    /// The current body, and where its price, size and extra columns are.
     body: Vec<u8>,
     price: usize,
     size: usize,
@@ -88,11 +88,11 @@ impl Feed {
         Table::of_kinds(name, Kind::Timespan, &columns)
     }
 
-    /// Opens a feed on a plant, wherever that is.
+    /// Opens a feed on a local or remote plant.
     ///
     /// # Errors
-    /// [`TickError::NoTable`]; [`TickError::Asked`] when the table has other columns, or there shall be no rows, updates or
-    /// symbols; what keeps the table from being loaded.
+    /// [`TickError::NoTable`]; [`TickError::Asked`] when the table has other columns, or the options have no rows, updates or
+    /// symbols; when the table cannot be loaded.
     pub fn open(plan: &Plan, options: FeedOptions) -> Result<Self, TickError> {
         let (table, stream) = plan.table(&options.table)?;
         if *table.columns() != *Self::table(&options.table, options.extra_columns)?.columns() {
@@ -130,10 +130,10 @@ impl Feed {
         self.next
     }
 
-    /// Sends one update whose rows have this time, now or with those right behind it.
+    /// Sends one update whose rows have this time, now or with following ones.
     ///
     /// # Errors
-    /// What keeps it from being sent.
+    /// When it cannot be sent.
     pub fn update(&mut self, time: Timestamp) -> Result<(), TickError> {
         for _ in 0..self.options.rows_per_update {
             let number = self.next;
@@ -154,10 +154,10 @@ impl Feed {
         }
     }
 
-    /// Sends what waits for more.
+    /// Sends the updates that wait for more.
     ///
     /// # Errors
-    /// What keeps it from being sent.
+    /// When it cannot be sent.
     pub fn send(&mut self) -> Result<(), TickError> {
         self.loader.send()?;
         if !self.options.gather.is_zero() {
@@ -166,16 +166,16 @@ impl Feed {
         Ok(())
     }
 
-    /// Waits until all that was sent is acknowledged; the table's next sequence number.
+    /// Waits until all updates are acknowledged; the table's next sequence number.
     ///
     /// # Errors
-    /// What was refused, or keeps the connection from being made.
+    /// When updates were refused, or there is no connection.
     pub fn flush(&mut self) -> Result<u64, TickError> {
         Ok(self.loader.flush()?)
     }
 
-    /// Sends until `goes_on` says no, asked before each tick with the number of the next row. Rows have the time at which
-    /// they were due, so that what delays the feed counts as delay.
+    /// Sends until `goes_on`, called before each tick with the number of the next row, returns `false`. Rows have the time at which
+    /// they were due, so that delays of the feed count as latency.
     ///
     /// # Errors
     /// As [`Feed::update`].

@@ -1,4 +1,4 @@
-//! Makes columns of the messages of a table: what a subscriber is sent.
+//! Collects messages of a table as columns: for updates to subscribers.
 
 use crate::cell::{Cells, Op};
 use crate::column::{Column, Texts};
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tapedb_codec::dynamic::Layouts;
 use tapedb_engine::Message;
 
-/// Texts that are kept from one piece of rows to the next; beyond, they are learnt anew: identifiers that never come again
-/// must not fill the memory.
+/// Most texts that are cached from one update to the next; beyond, the cache is emptied: identifiers that are never repeated must
+/// not fill the memory.
 const INTERNED_MAX: usize = 1 << 16;
 
 /// Collects rows of one table. Always true: everything in it has as many rows.
@@ -29,7 +29,7 @@ enum Field {
     Texts(Texts),
 }
 
-/// Texts, each kept once, by number.
+/// Texts, each stored once, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
     numbers: HashMap<Arc<[u8]>, u32>,

@@ -1,25 +1,25 @@
 //! The HDB: days that have ended, in a database of their own.
 //!
-//! Each table is a stream `PLANT/TABLE`, in time order within each day; the stream `PLANT/days` has a message for each day that
-//! is there whole, which says where it is. A day is found by that, not by the times of its messages. What else is in the
-//! tables' streams, as history that was imported, is found by its times (UTC).
+//! Each table is a stream `PLANT/TABLE`, in time order within each day; the stream `PLANT/days` has a message for each complete
+//! day with its sequence numbers. A day is found by that message, not by the times of its rows. Other rows in the tables' streams,
+//! as imported history, are found by their times (UTC).
 //!
-//! Always true: where `PLANT/days` says that a day is, there are the rows of that day and no others: they were read again and
-//! compared before it was said. Who hands a day over has claimed it in `PLANT/handovers` ([`claims`]). Of two messages of
-//! `PLANT/days` for one date the last one counts.
+//! Always true: the rows that `PLANT/days` states for a day are the rows of that day and no others: they were read again and
+//! compared before the message was written. The process that hands a day over has claimed it in `PLANT/handovers` ([`claims`]).
+//! Of two messages of `PLANT/days` for one date the last one counts.
 
 mod claims;
 mod handover;
 
 pub(crate) use claims::Claimant;
-pub(crate) use handover::{Handing, Rows, TakeRow};
+pub(crate) use handover::{Handover, Rows, TakeRow};
 
 use crate::answer::{Answer, Collect};
 use crate::cell::Cells;
 use crate::content::Content;
 use crate::date::Date;
 use crate::error::{TickError, asked};
-use crate::plan::stream_name;
+use crate::names::{DAYS, check_table, stream_name};
 use crate::query::Query;
 use crate::table::Table;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,11 +28,7 @@ use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_engine::{Database, Error, Stream};
 use tapedb_schema::{Schema, Timestamp};
 
-/// Name of the stream that says which days are there.
-pub(crate) const DAYS: &str = "days";
-/// Name of the stream that says who is handing over what.
-pub(crate) const HANDOVERS: &str = "handovers";
-
+// The doc comments are part of the schema on the disk, so they do not change, nor does the name `Part`.
 /// A day is there whole. The message's symbol is its date as people write it.
 #[derive(Record, Debug, Clone, Default, PartialEq)]
 #[record(message)]
@@ -42,12 +38,13 @@ struct Stored {
     /// When that date began where the plant is.
     midnight: Timestamp,
     /// Where it is in each table.
-    tables: Vec<Part>,
+    tables: Vec<DayRows>,
 }
 
 /// The messages of a day in one table.
 #[derive(Record, Debug, Clone, Default, PartialEq)]
-struct Part {
+#[record(name = "Part")]
+struct DayRows {
     /// The table.
     table: String,
     /// Sequence number of the first one.
@@ -60,7 +57,7 @@ struct Part {
     time_max: Timestamp,
 }
 
-impl Part {
+impl DayRows {
     fn sequences(&self) -> Range<u64> {
         self.first..self.first.saturating_add(self.rows)
     }
@@ -73,7 +70,7 @@ pub struct Hdb {
 }
 
 impl Hdb {
-    /// Of a database that is open: here for writing, or behind a server.
+    /// Of an open database: a local one for writing, or one behind a server.
     pub fn new(db: Database) -> Self {
         Self { db }
     }
@@ -83,10 +80,10 @@ impl Hdb {
         &self.db
     }
 
-    /// The days of a plant that are there, in order: those that were handed over whole, and the dates (UTC) of what was imported.
+    /// The days of a plant that it has, in order: those that were handed over, and the dates (UTC) of imported rows.
     ///
     /// # Errors
-    /// What keeps them from being read.
+    /// When they cannot be read.
     pub fn dates(&self, plant: &str) -> Result<Vec<Date>, TickError> {
         let days = self.days(plant)?;
         let mut dates: BTreeSet<Date> = days.stored.keys().copied().collect();
@@ -99,20 +96,20 @@ impl Hdb {
 
     /// The days that were handed over, with how many rows each has of each table.
     pub(crate) fn handed_over(&self, plant: &str) -> Result<BTreeMap<Date, Vec<(String, u64)>>, TickError> {
-        let rows = |day: Stored| day.tables.into_iter().map(|part| (part.table, part.rows)).collect();
+        let rows = |day: Stored| day.tables.into_iter().map(|rows| (rows.table, rows.rows)).collect();
         Ok(self.stored(plant)?.into_iter().map(|(date, day)| (date, rows(day))).collect())
     }
 
     /// The tables of a plant.
     ///
     /// # Errors
-    /// What keeps their streams from being opened.
+    /// When their streams cannot be opened.
     pub fn tables(&self, plant: &str) -> Result<Vec<Table>, TickError> {
         let prefix = stream_name(plant, "");
         let mut tables = Vec::new();
         for name in self.db.streams()? {
             let table = name.strip_prefix(&prefix);
-            if let Some(table) = table.filter(|table| crate::plan::check_table(table).is_ok()) {
+            if let Some(table) = table.filter(|table| check_table(table).is_ok()) {
                 tables.push(Table::of_schema(self.db.stream(&name)?.schema())?.named(table));
             }
         }
@@ -122,8 +119,8 @@ impl Hdb {
     /// Rows of one day, or of all days, that a query wants.
     ///
     /// # Errors
-    /// [`TickError::NoTable`] and [`TickError::NoColumn`]; [`TickError::Asked`] for a day that is not there; what keeps it
-    /// from being read.
+    /// [`TickError::NoTable`] and [`TickError::NoColumn`]; [`TickError::Asked`] for a day that it does not have; when it
+    /// cannot be read.
     pub fn query(&self, plant: &str, date: Option<Date>, query: &Query) -> Result<Answer, TickError> {
         let (table, stream) = self.table(plant, &query.table)?;
         let days = self.days(plant)?;
@@ -143,9 +140,9 @@ impl Hdb {
         for date in dates {
             match days.stored.get(&date) {
                 Some(day) => {
-                    let parts = day.tables.iter().filter(|part| part.table == query.table);
-                    for part in parts {
-                        collect_part(&stream, part, day.midnight, query, &mut collect)?;
+                    let tables = day.tables.iter().filter(|rows| rows.table == query.table);
+                    for rows in tables {
+                        collect_day(&stream, rows, day.midnight, query, &mut collect)?;
                     }
                 }
                 None => days.collect_imported(&stream, date, query, &mut collect)?,
@@ -154,7 +151,7 @@ impl Hdb {
         collect.finish()
     }
 
-    /// What a day of a table says that was handed over; `None`: it has not been, or has other columns by now.
+    /// The content of a day of a table that was handed over; `None`: it was not, or the table has other columns now.
     pub(crate) fn content(
         &self,
         plant: &str,
@@ -163,8 +160,8 @@ impl Hdb {
     ) -> Result<Option<Content>, TickError> {
         let stored = self.stored(plant)?;
         let Some(day) = stored.get(&date) else { return Ok(None) };
-        let parts: Vec<&Part> = day.tables.iter().filter(|part| part.table == table.name()).collect();
-        if parts.is_empty() {
+        let found: Vec<&DayRows> = day.tables.iter().filter(|rows| rows.table == table.name()).collect();
+        if found.is_empty() {
             return Ok(Some(Content::default()));
         }
         let (there, stream) = self.table(plant, table.name())?;
@@ -172,8 +169,8 @@ impl Hdb {
             return Ok(None);
         }
         let mut content = Content::default();
-        for part in parts {
-            add_content(&stream, part.sequences(), &mut content)?;
+        for rows in found {
+            add_content(&stream, rows.sequences(), &mut content)?;
         }
         Ok(Some(content))
     }
@@ -193,7 +190,7 @@ impl Hdb {
 
     fn days(&self, plant: &str) -> Result<Days, TickError> {
         let stored = self.stored(plant)?;
-        // What is being handed over, or was to be, is no day yet, and was not imported either.
+        // A day whose handover has begun and not ended is no day yet, and was not imported either.
         let claimed = claims::dates(&self.db, plant)?;
         Ok(Days { hidden: stored.keys().copied().chain(claimed).collect(), stored })
     }
@@ -217,25 +214,25 @@ fn days_schema() -> Schema {
     SchemaBuilder::new().with::<Stored>().finish()
 }
 
-/// What is where in the tables of a plant.
+/// Where the days of a plant are in its tables.
 struct Days {
     stored: BTreeMap<Date, Stored>,
-    /// Dates that are found in `stored` or not at all, whatever times other rows have.
+    /// Dates that are found only in `stored`, regardless of the times of other rows.
     hidden: BTreeSet<Date>,
 }
 
 impl Days {
-    /// Where days are in a table, sorted.
-    fn parts(&self, table: &str) -> Vec<Range<u64>> {
-        let parts = self.stored.values().flat_map(|day| &day.tables).filter(|part| part.table == table);
-        let mut parts: Vec<Range<u64>> = parts.map(Part::sequences).collect();
-        parts.sort_by_key(|part| part.start);
-        parts
+    /// The sequence numbers of days in a table, sorted.
+    fn sequences(&self, table: &str) -> Vec<Range<u64>> {
+        let days = self.stored.values().flat_map(|day| &day.tables).filter(|rows| rows.table == table);
+        let mut ranges: Vec<Range<u64>> = days.map(DayRows::sequences).collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges
     }
 
     /// The dates of rows of a table that were not handed over.
     fn imported(&self, table: &str, stream: &Stream) -> Result<Vec<Date>, TickError> {
-        let handed_over: u64 = self.parts(table).iter().map(|part| part.end - part.start).sum();
+        let handed_over: u64 = self.sequences(table).iter().map(|range| range.end - range.start).sum();
         let mut dates = Vec::new();
         if handed_over >= stream.stats()?.next_sequence {
             return Ok(dates);
@@ -262,10 +259,10 @@ impl Days {
         query: &Query,
         collect: &mut Collect,
     ) -> Result<(), TickError> {
-        let parts = self.parts(&query.table);
+        let ranges = self.sequences(&query.table);
         let is_in_day = |sequence: u64| {
-            let at = parts.partition_point(|part| part.start <= sequence);
-            at.checked_sub(1).is_some_and(|at| parts[at].contains(&sequence))
+            let at = ranges.partition_point(|range| range.start <= sequence);
+            at.checked_sub(1).is_some_and(|at| ranges[at].contains(&sequence))
         };
         let times = (date.midnight(), date.next().midnight());
         collect_times(stream, times, query, |sequence, time, symbol, body| {
@@ -274,21 +271,21 @@ impl Days {
     }
 }
 
-fn collect_part(
+fn collect_day(
     stream: &Stream,
-    part: &Part,
+    rows: &DayRows,
     midnight: Timestamp,
     query: &Query,
     collect: &mut Collect,
 ) -> Result<(), TickError> {
-    let times = (part.time_min, Timestamp(part.time_max.0.saturating_add(1)));
-    let rows = part.sequences();
+    let times = (rows.time_min, Timestamp(rows.time_max.0.saturating_add(1)));
+    let rows = rows.sequences();
     collect_times(stream, times, query, |sequence, time, symbol, body| {
         !rows.contains(&sequence) || collect.push(time.0, symbol, body, midnight.0)
     })
 }
 
-/// Gives the rows between two times that a query wants, until they are enough: sequence number, time, symbol and body.
+/// Calls `row` for the rows between two times that a query wants, until it returns `false`: sequence number, time, symbol, body.
 fn collect_times(
     stream: &Stream,
     (from, to): (Timestamp, Timestamp),
@@ -310,7 +307,7 @@ fn collect_times(
     Ok(())
 }
 
-/// Adds what rows of a stream say.
+/// Adds rows of a stream to a content.
 fn add_content(stream: &Stream, rows: Range<u64>, content: &mut Content) -> Result<(), TickError> {
     if rows.is_empty() {
         return Ok(());

@@ -1,8 +1,8 @@
 //! The types of kdb+ columns, and which field of a schema holds each: the one place that maps between the two.
 //!
 //! A column's kind is its type for clients that speak kdb+. It follows from the field's type; where kdb+ has several types
-//! for it (a month, a date and a time are all 32-bit integers), the field's documentation says which, in a line such as
-//! `kdb: date`. So the kind goes with the schema wherever the stream goes.
+//! for it (a month, a date and a time are all 32-bit integers), the field's documentation has the type, in a line such as
+//! `kdb: date`. So the kind is part of the schema of every copy of the stream.
 
 use tapedb_schema::{Field, FieldType, Scalar};
 
@@ -65,7 +65,7 @@ pub enum Kind {
     Bytes,
 }
 
-/// What kinds are called: kind, type number of a vector, letter, name.
+/// The kinds: kind, type number of a vector, letter, name.
 const KINDS: [(Kind, i8, char, &str); 20] = [
     (Kind::Boolean, 1, 'b', "boolean"),
     (Kind::Guid, 2, 'g', "guid"),
@@ -121,7 +121,7 @@ impl Kind {
         matches!(self, Timestamp | Timespan | Time | Datetime | Minute | Second)
     }
 
-    /// The field that holds a column of this kind, and says so.
+    /// The field for a column of this kind, with its documentation.
     pub fn field(self, name: &str) -> Field {
         let (ty, nullable) = match self {
             Self::Boolean => (FieldType::Scalar(Scalar::Bool), false),
@@ -153,14 +153,14 @@ impl Kind {
         doc.lines().find_map(|line| Self::of_name(line.trim().strip_prefix(KIND_LINE)?))
     }
 
-    /// The kind of a field: the one it names, if it is held by such a field, else what comes next to its type. `None`: such
+    /// The kind of a field: the one in its documentation, if such a field can hold it, else the nearest to its type. `None`: such
     /// a field is no column.
     pub fn of_field(field: &Field) -> Option<Self> {
         let named = Self::of_doc(&field.doc).filter(|kind| kind.field("").ty == field.ty);
         named.or_else(|| Self::natural(&field.ty))
     }
 
-    /// What comes next to a field's type.
+    /// The kind nearest to a field's type.
     fn natural(ty: &FieldType) -> Option<Self> {
         Some(match ty {
             FieldType::Scalar(Scalar::Bool) => Self::Boolean,
@@ -180,7 +180,7 @@ impl Kind {
         })
     }
 
-    /// The value of a `time` column of this kind at a time, `day_start` being when the day began, both in nanoseconds since
+    /// The value of a `time` column of this kind at a time, `day_start` is the beginning of the day, both in nanoseconds since
     /// 1970. 32-bit kinds stay within 32 bits, rounding down.
     #[inline]
     pub fn time_value(self, nanos: i64, day_start: i64) -> i64 {
@@ -208,8 +208,8 @@ impl Kind {
     }
 }
 
-/// A kdb+ timestamp (nanoseconds since 2000) as nanoseconds since 1970; null and infinities stay what they are, and what is
-/// beyond our range becomes infinite.
+/// A kdb+ timestamp (nanoseconds since 2000) as nanoseconds since 1970; null and infinities do not change, and
+/// values out of range become infinite.
 #[inline]
 pub fn nanos_of_kdb_timestamp(value: i64) -> i64 {
     if is_special(value) { value } else { value.saturating_add(KDB_EPOCH_NANOS).max(i64::MIN + 1) }
@@ -221,14 +221,14 @@ pub fn kdb_timestamp_of_nanos(nanos: i64) -> i64 {
     if is_special(nanos) { nanos } else { nanos.saturating_sub(KDB_EPOCH_NANOS).max(i64::MIN + 1) }
 }
 
-/// Null or infinite, as kdb+ has them in 64 bits.
+/// Null or infinite in 64 bits, as in kdb+.
 #[inline]
 fn is_special(value: i64) -> bool {
     value <= i64::MIN + 1 || value == i64::MAX
 }
 
 /// A kdb+ datetime (days since 2000) as nanoseconds since 1970, to the nearest millisecond, which is what datetimes are exact
-/// to; `None` for null and for what is out of range.
+/// to; `None` for null and for values out of range.
 pub fn nanos_of_kdb_datetime(days: f64) -> Option<i64> {
     let millis = (days * 86_400_000.0).round();
     (millis.abs() < 9e12).then(|| millis as i64 * NANOS_PER_MILLI + KDB_EPOCH_NANOS)

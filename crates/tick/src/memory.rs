@@ -1,8 +1,8 @@
-//! The rows of one table on one day, in memory as columns: one thread adds rows while any number read.
+//! The rows of one table on one day, in memory as columns: one thread adds rows while any number of threads read.
 //!
-//! Always true: rows below `rows` are there whole and never change, in all columns; readers look at no others, so each sees a
-//! beginning of the table as it came. Rows lie in chunks that are never moved. Each row knows the row before it of its symbol,
-//! and for each symbol the last row is known: by symbol, and the last by symbol, cost what they give.
+//! Always true: rows below `rows` are complete and never change, in all columns; readers read no others, so each sees a
+//! beginning of the table in order of arrival. Rows are in chunks that are never moved. Each row has the number of the row
+//! before it of its symbol, and there is the last row of each symbol: queries by symbol cost as much as they return.
 //!
 //! Cells are relaxed atomics, which cost what plain loads and stores cost; `rows` is stored last, with release, and loaded
 //! first, with acquire. So no reader waits for the writer, nor the other way round, and nothing is copied for either.
@@ -20,11 +20,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// Rows of a chunk, a power of two.
 const CHUNK_ROWS: usize = 1 << 15;
-/// Bytes of memory that a processor fetches together.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// So many rows are prepared for, at least and at most.
+/// Rows for which memory is prepared, at least and at most.
 const PREPARED_ROWS: Range<usize> = 64..4096;
-/// Symbols whose last rows lie together.
+/// Symbols of one chunk of last rows.
 const HEADS: usize = 1 << 10;
 /// The most rows of a table on one day: their numbers fit 32 bits, 0 being none.
 pub(crate) const ROWS_MAX: usize = u32::MAX as usize - 1;
@@ -38,7 +38,7 @@ pub(crate) struct Memory {
     chunks: RwLock<Vec<Arc<Chunk>>>,
     /// For each symbol its last row's number plus 1.
     heads: RwLock<Vec<Arc<Heads>>>,
-    /// For each field the texts that are kept once.
+    /// For each field the texts that are stored once.
     interned: Vec<RwLock<Vec<Arc<[u8]>>>>,
     /// Whether times have never decreased.
     is_sorted: AtomicBool,
@@ -64,7 +64,7 @@ enum Lane {
     Texts(RwLock<Texts>),
 }
 
-/// What adds rows to a [`Memory`]; there is one.
+/// Adds rows to a [`Memory`]; there is one.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub memory: Arc<Memory>,
@@ -158,7 +158,7 @@ impl Writer {
         self.rows
     }
 
-    /// Adds the rows of a stage, which is empty then, and shows them to readers.
+    /// Adds the rows of a stage, which is empty then, and makes them visible to readers.
     pub fn insert(&mut self, stage: &mut Stage) {
         let mut from = 0;
         while from < stage.len() {
@@ -178,8 +178,8 @@ impl Writer {
         self.memory.rows.store(self.rows, Ordering::Release);
     }
 
-    /// Has memory at hand for as many rows as came since this was called last: to be called when there is nothing else to do.
-    /// Memory that was never touched, or not for long, would be waited for when they come.
+    /// Prepares memory for as many rows as were added since the last call: to be called when idle. Otherwise the first write to
+    /// new memory would delay rows when they arrive.
     pub fn prepare(&mut self) {
         let rows = self.rows - self.rows_then;
         if rows == 0 {
@@ -187,7 +187,7 @@ impl Writer {
         }
         self.rows_then = self.rows;
         let rows = rows.clamp(PREPARED_ROWS.start, PREPARED_ROWS.end);
-        // Behind the last row, which may be the chunk's last.
+        // After the last row, which may be the chunk's last.
         let at = (self.rows - 1) % CHUNK_ROWS + 1;
         let end = CHUNK_ROWS.min(at + rows);
         self.chunk.touch(at..end);
@@ -224,7 +224,7 @@ impl Writer {
     }
 }
 
-/// Hangs rows that go to row `at` of a chunk on, each behind the one before it of its symbol; there are `rows` before them.
+/// Links rows that go to row `at` of a chunk to the row before of their symbol; there are `rows` before them.
 fn link(heads: &mut Vec<Arc<Heads>>, memory: &Memory, symbols: &[u32], rows: u32, at: usize, chunk: &Chunk) {
     let mut number = rows;
     let cells = chunk.symbols[at..].iter().zip(&chunk.previous[at..]);
@@ -239,7 +239,7 @@ fn link(heads: &mut Vec<Arc<Heads>>, memory: &Memory, symbols: &[u32], rows: u32
         }
         let head = &heads[block][place];
         previous.store(head.load(Ordering::Relaxed), Ordering::Relaxed);
-        // Who follows this to a row that is not shown yet must find its predecessor: pairs with `Memory::head`.
+        // A reader that follows this to a row that is not visible yet must find its predecessor: pairs with `Memory::head`.
         head.store(number, Ordering::Release);
     }
 }
@@ -306,13 +306,13 @@ fn words<T>(cell: &Cell, stage: &Stage, piece: Range<usize>, to: &[T], store: im
 }
 
 impl Memory {
-    /// Rows that readers see now.
+    /// The rows visible to readers.
     pub fn rows(&self) -> usize {
         // Pairs with the store in `Writer::insert`.
         self.rows.load(Ordering::Acquire)
     }
 
-    /// Takes rows from the end away, so that `rows` are left: those of the next day. The writer is at its end then.
+    /// Removes the rows of the next day from the end, so that `rows` are left. The writer is at its end then.
     pub fn cut(&self, rows: usize) {
         self.rows.fetch_min(rows, Ordering::AcqRel);
     }
@@ -329,7 +329,7 @@ impl Memory {
         View { memory: self, rows, chunks: read(&self.chunks).clone() }
     }
 
-    /// The last row of a symbol, shown or not.
+    /// The last row of a symbol, visible or not.
     fn head(&self, symbol: u32) -> u32 {
         let heads = read(&self.heads);
         let block = heads.get(symbol as usize / HEADS);
@@ -389,7 +389,7 @@ impl View<'_> {
         self.memory.is_sorted.load(Ordering::Relaxed)
     }
 
-    /// Where the times of a query begin and end in rows in time order.
+    /// The first row in a query's times and the first after them, in rows in time order.
     fn range(&self, query: &Query) -> Range<usize> {
         let start = query.from.map_or(0, |from| self.first_at(from.0));
         let end = query.to.map_or(self.rows, |to| self.first_at(to.0));
@@ -448,7 +448,7 @@ impl View<'_> {
         })
     }
 
-    /// The row before a row of its symbol, by number plus 1; the row may have come after this view was taken.
+    /// The row before a row of its symbol, by number plus 1; the row may have been added after this view was made.
     #[inline]
     fn previous(&self, row: usize) -> u32 {
         let (at, place) = (row / CHUNK_ROWS, row % CHUNK_ROWS);
@@ -499,7 +499,7 @@ impl View<'_> {
         found
     }
 
-    /// The body of a row, as it was in the stream but for what null is made of.
+    /// The body of a row, as in the stream except for the representation of null.
     pub fn body(&self, row: usize, body: &mut Vec<u8>) -> Result<(), String> {
         let cells = &self.memory.cells;
         let (chunk, at) = self.chunk(row);
@@ -518,7 +518,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Rows in time order, those of equal times as they came.
+    /// Rows in time order, those of equal times in order of arrival.
     pub fn in_time_order(&self) -> Selection {
         if self.is_sorted() {
             return Selection::Range(0..self.rows);
@@ -569,7 +569,7 @@ impl Selection {
         }
     }
 
-    /// The row at a place.
+    /// The row at an index.
     pub fn row(&self, at: usize) -> usize {
         match self {
             Self::Range(range) => range.start + at,
@@ -586,7 +586,7 @@ impl Selection {
     }
 }
 
-/// The pieces of a range of rows by chunk.
+/// A range of rows, split by chunk.
 fn pieces(range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
     let mut start = range.start;
     std::iter::from_fn(move || {
@@ -608,7 +608,7 @@ impl Chunk {
         }
     }
 
-    /// Writes to every line of some rows, which nobody looks at yet.
+    /// Writes to every line of some rows that are not visible yet.
     fn touch(&self, rows: Range<usize>) {
         touch(&self.times[rows.clone()], |cell| cell.store(0, Ordering::Relaxed));
         touch(&self.symbols[rows.clone()], |cell| cell.store(0, Ordering::Relaxed));
@@ -617,7 +617,7 @@ impl Chunk {
     }
 }
 
-/// The cells of a chunk. The system gives zeros, and page by page only when they are written to: nothing is done here to each.
+/// The cells of a chunk. The system gives zeros, and page by page only when they are written to: nothing is done here for each.
 fn zeros<T: Clone + Default, A>(cell: impl Fn(T) -> A) -> Box<[A]> {
     vec![T::default(); CHUNK_ROWS].into_iter().map(cell).collect()
 }
@@ -690,7 +690,7 @@ mod tests {
     use super::*;
     use tapedb_codec::dynamic::Layouts;
 
-    /// Pieces that end before, at and behind the ends of chunks, prepared for or not: all rows are there as they came.
+    /// Stages that end before, at and after the ends of chunks, prepared or not: all rows are there in order.
     #[test]
     fn rows_stay_what_they_are_when_more_are_prepared_for() {
         let table = crate::Feed::table("trade", 0).expect("a table");

@@ -1,18 +1,13 @@
-//! What a plant consists of, wherever its database is: the streams of its tables and its calendar.
+//! The streams of a plant: of its tables, its calendar and its arrivals. The database may be local or remote.
 
 use crate::arrivals::ARRIVALS;
 use crate::calendar::{self, CALENDAR, Day};
 use crate::error::{TickError, asked};
+use crate::names::{RESERVED, stream_name};
 use crate::table::Table;
 use tapedb_engine::{Database, Error, Stream};
 
-/// Most bytes of a plant's name.
-pub const PLANT_NAME_BYTES_MAX: usize = 32;
-
-/// Names of a plant's streams, and of an HDB's, that are no tables.
-const RESERVED: [&str; 4] = [CALENDAR, ARRIVALS, crate::hdb::DAYS, crate::hdb::HANDOVERS];
-
-/// A plant as those know it who read from it, or write into it: its tables, each a stream `PLANT/TABLE`, its calendar,
+/// A plant for programs that read from it or write into it: its tables, each a stream `PLANT/TABLE`, its calendar,
 /// the stream `PLANT/calendar`, and the order in which rows arrived, the stream `PLANT/arrivals`.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -24,10 +19,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Looks at the streams of a plant that exists.
+    /// Opens the streams of an existing plant.
     ///
     /// # Errors
-    /// [`TickError::Asked`] when there is no such plant; what keeps its streams from being opened.
+    /// [`TickError::Asked`] when there is no such plant; when its streams cannot be opened.
     pub fn open(db: &Database, name: &str) -> Result<Self, TickError> {
         let calendar = match db.stream(&stream_name(name, CALENDAR)) {
             Err(Error::NoStream { .. }) => return no_plant(db, name),
@@ -101,20 +96,20 @@ impl Plan {
         })
     }
 
-    /// The stream that says where days begin; [`day_of`](crate::day_of) reads its messages.
+    /// The stream of the beginnings of days; [`day_of`](crate::day_of) reads its messages.
     pub fn calendar(&self) -> &Stream {
         &self.calendar
     }
 
-    /// The stream that says in which order rows arrived over all tables; a [`Subscription`](crate::Subscription) reads it.
+    /// The stream of the order in which rows arrived over all tables; a [`Subscription`](crate::Subscription) reads it.
     ///
     /// # Errors
-    /// [`TickError::Asked`] for a plant that was last opened by a version that did not note it.
+    /// [`TickError::Asked`] for a plant that was last opened by a version that did not record it.
     pub fn arrivals(&self) -> Result<&Stream, TickError> {
         match &self.arrivals {
             Some(arrivals) => Ok(arrivals),
             None => asked(format!(
-                "plant {} has no stream {}: it notes the order of its rows from when this version opens it (`tapedb tick plant`)",
+                "plant {} has no stream {}: it records the order of its rows once this version has opened it (`tapedb tick plant`)",
                 self.name,
                 stream_name(&self.name, ARRIVALS)
             )),
@@ -124,40 +119,13 @@ impl Plan {
     /// All days so far, the last one being today.
     ///
     /// # Errors
-    /// What keeps the calendar from being read; [`TickError::Asked`] for one that is empty.
+    /// When the calendar cannot be read; [`TickError::Asked`] for an empty one.
     pub fn days(&self) -> Result<Vec<Day>, TickError> {
         let days = calendar::days(&self.calendar)?;
         if days.is_empty() {
             return asked(format!("the calendar of plant {} is empty; open the plant once", self.name));
         }
         Ok(days)
-    }
-}
-
-/// Name of a stream of a plant.
-pub(crate) fn stream_name(plant: &str, table: &str) -> String {
-    format!("{plant}/{table}")
-}
-
-/// Checks the name of a table: it is not one of the streams beside the tables.
-pub(crate) fn check_table(name: &str) -> Result<(), TickError> {
-    match RESERVED.contains(&name) {
-        true => asked(format!(
-            "no table can be called {name}: plants and HDBs keep other things in streams of the names {}",
-            RESERVED.join(", ")
-        )),
-        false => Ok(()),
-    }
-}
-
-/// Checks the name of a plant.
-pub(crate) fn check_name(name: &str) -> Result<(), TickError> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
-    match name.len() {
-        1..=PLANT_NAME_BYTES_MAX if name.chars().all(is_plain) => Ok(()),
-        _ => asked(format!(
-            "{name:?} is no name of a plant; take 1 to {PLANT_NAME_BYTES_MAX} letters, digits, _, - and ."
-        )),
     }
 }
 

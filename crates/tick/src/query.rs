@@ -1,9 +1,9 @@
-//! What can be asked of an RDB and an HDB.
+//! Queries of an RDB and an HDB.
 
 use crate::table::NO_SYMBOL;
 use tapedb_schema::Timestamp;
 
-/// Which rows and columns of one table are wanted. Only `table` must be said.
+/// Which rows and columns of one table are wanted. Only `table` is required.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Query {
     /// The table.
@@ -64,7 +64,7 @@ impl Query {
         self
     }
 
-    /// The symbols as they stand in streams.
+    /// The symbols as in streams.
     pub(crate) fn stream_symbols(&self) -> Option<Vec<String>> {
         let as_stored = |symbol: &String| if symbol.is_empty() { NO_SYMBOL.into() } else { symbol.clone() };
         self.symbols.as_ref().map(|symbols| symbols.iter().map(as_stored).collect())

@@ -1,15 +1,15 @@
 //! The RDB: today's tables of a plant in memory, filled by one thread, queried by any.
 //!
-//! It reads the streams of the plant from where the calendar says that the day began, first table by table, then all at once
-//! and live. Sequence numbers say where each goes on, so nothing is missing and nothing comes twice; the plant may be anywhere.
+//! It reads the streams of the plant from the beginning of the day in the calendar, first table by table, then all at once and
+//! live. Sequence numbers state where each continues, so no row is missing or read twice; the plant may be local or remote.
 //!
-//! Always true, for each table: `next` is the sequence number after the last row that was taken. A day is complete when every
-//! table has come to where the calendar says that the next day begins; only then is it handed over, and only when the HDB has
-//! it does it leave memory. Queries wait for none of this.
+//! Always true, for each table: `next` is the sequence number after the last inserted row. A day is complete when every table
+//! has reached the beginning of the next day in the calendar; only then is it handed over, and only when the HDB has it is it
+//! removed from memory. Queries wait for none of this.
 
 mod fill;
 mod handover;
-mod names;
+mod symbols;
 
 use crate::answer::{Answer, wanted};
 use crate::calendar::Day;
@@ -21,24 +21,24 @@ use crate::memory::{Memory, Selection, View};
 use crate::plan::Plan;
 use crate::query::Query;
 use crate::table::Table;
-use names::Names;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use symbols::CachedSymbols;
 use tapedb_engine::{Error, Stream, StreamOptions};
 use tapedb_schema::Timestamp;
 
-/// What is chosen for an RDB.
+/// Options of an RDB.
 #[derive(Clone, Default)]
 pub struct RdbOptions {
-    /// Where days go when they have ended; `None`: they are dropped then.
+    /// The HDB for days that have ended; `None`: they are dropped.
     pub hdb: Option<Hdb>,
-    /// What the streams of the HDB promise, if the RDB is the one to make them.
+    /// Options of the HDB's streams that the RDB creates.
     pub hdb_stream: StreamOptions,
-    /// Is told of all rows that are taken, in the thread that takes them.
+    /// Called for all inserted rows, in the thread that inserts them.
     pub probe: Option<Arc<dyn Probe>>,
 }
 
@@ -54,22 +54,22 @@ pub trait Probe: Send + Sync {
     fn inserted(&self, rows: &Inserted<'_>);
 }
 
-/// What a [`Probe`] is told.
+/// What a [`Probe`] receives.
 #[derive(Debug, Clone, Copy)]
 pub struct Inserted<'a> {
     /// The table.
     pub table: &'a str,
     /// Times of the rows, in nanoseconds since 1970.
     pub times: &'a [i64],
-    /// When they had been received whole.
+    /// When all of them had been received.
     pub received: Timestamp,
     /// How long inserting them took.
     pub took: Duration,
-    /// Whether they came live; else they were replayed.
+    /// Whether they arrived live; else they were replayed.
     pub is_live: bool,
 }
 
-/// How an RDB is doing.
+/// A snapshot of an RDB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RdbStatus {
     /// Today's date.
@@ -82,26 +82,26 @@ pub struct RdbStatus {
     pub is_live: bool,
     /// Bytes of columns in memory.
     pub bytes: u64,
-    /// Messages that were gone from the plant before they were read.
+    /// Messages that were purged from the plant before they were read.
     pub missed: u64,
-    /// What keeps it from reading, or days from being handed over; it goes on trying.
+    /// Why it cannot read, or hand days over; it retries.
     pub failure: Option<String>,
 }
 
 /// A running RDB. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Rdb {
-    shared: Arc<Shared>,
+    state: Arc<RdbState>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What those share who fill, ask and hand over.
+/// What the threads that fill, query and hand over share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct RdbState {
     plan: Plan,
     options: RdbOptions,
-    names: Vec<Names>,
-    state: RwLock<State>,
+    names: Vec<CachedSymbols>,
+    days: RwLock<Days>,
     nexts: Vec<AtomicU64>,
     missed: AtomicU64,
     stopping: AtomicBool,
@@ -112,7 +112,7 @@ pub(crate) struct Shared {
 
 /// The days in memory.
 #[derive(Debug)]
-struct State {
+struct Days {
     today: InMemory,
     /// Ended, and not in the HDB yet; the oldest first.
     ended: Vec<InMemory>,
@@ -130,19 +130,19 @@ struct Progress {
     failures: [Option<String>; 2],
 }
 
-/// Who has a failure to tell.
+/// The tasks that can fail.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Part {
+pub(crate) enum Task {
     Reading = 0,
     HandingOver = 1,
 }
 
 impl Rdb {
-    /// Begins to fill an RDB from a plant, wherever that is. Where there is an HDB that does not have days that have ended,
-    /// these are replayed and handed over first.
+    /// Starts to fill an RDB from a plant. Days that have ended and that the HDB does not have are replayed and handed over
+    /// first.
     ///
     /// # Errors
-    /// What keeps the calendar from being read, or threads from being begun.
+    /// When the calendar cannot be read, or threads cannot be started.
     pub fn start(plan: Plan, options: RdbOptions) -> Result<Self, TickError> {
         let days = plan.days()?;
         let begin = first_day(&plan, &days, options.hdb.as_ref())?;
@@ -150,9 +150,9 @@ impl Rdb {
         let tables = writers.iter().map(|writer| writer.memory.clone()).collect();
         let nexts =
             plan.tables().iter().map(|(table, _)| days[begin].first_of(table.name())).map(AtomicU64::new);
-        let shared = Arc::new(Shared {
-            names: plan.tables().iter().map(|(_, stream)| Names::new(stream.clone())).collect(),
-            state: RwLock::new(State {
+        let shared = Arc::new(RdbState {
+            names: plan.tables().iter().map(|(_, stream)| CachedSymbols::new(stream.clone())).collect(),
+            days: RwLock::new(Days {
                 today: InMemory { day: Arc::new(days[begin].clone()), tables },
                 ended: Vec::new(),
             }),
@@ -165,7 +165,7 @@ impl Rdb {
             plan,
             options,
         });
-        let mut rdb = Self { shared: shared.clone(), threads: Vec::new() };
+        let mut rdb = Self { state: shared.clone(), threads: Vec::new() };
         let (filling, handing) = (shared.clone(), shared);
         rdb.begin("tape-rdb", move || fill::run(filling, days, begin, writers))?;
         rdb.begin("tape-rdb-eod", move || handover::run(&handing))?;
@@ -175,27 +175,27 @@ impl Rdb {
     fn begin(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), TickError> {
         match std::thread::Builder::new().name(name.into()).spawn(work) {
             Ok(thread) => self.threads.push(thread),
-            Err(error) => return asked(format!("cannot begin thread {name}: {error}; try again")),
+            Err(error) => return asked(format!("cannot start thread {name}: {error}; try again")),
         }
         Ok(())
     }
 
     /// The tables.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
-        self.shared.plan.tables().iter().map(|(table, _)| table)
+        self.state.plan.tables().iter().map(|(table, _)| table)
     }
 
     /// Today.
     pub fn day(&self) -> Arc<Day> {
-        self.shared.read().today.day.clone()
+        self.state.read().today.day.clone()
     }
 
-    /// Rows of today that a query wants: of those there are when it begins. It waits for nobody.
+    /// The rows of today that a query wants, of those there are when it begins. It waits for no other thread.
     ///
     /// # Errors
     /// [`TickError::NoTable`], [`TickError::NoColumn`].
     pub fn query(&self, query: &Query) -> Result<Answer, TickError> {
-        let today = self.shared.read().today.clone();
+        let today = self.state.read().today.clone();
         self.query_day(&today, query)
     }
 
@@ -212,15 +212,15 @@ impl Rdb {
     /// # Errors
     /// As [`Rdb::query`].
     pub fn count(&self, query: &Query) -> Result<u64, TickError> {
-        let today = self.shared.read().today.clone();
-        let (at, _) = self.shared.table(&query.table)?;
+        let today = self.state.read().today.clone();
+        let (at, _) = self.state.table(&query.table)?;
         let view = today.tables[at].view();
-        Ok(self.shared.select(at, &view, query).len() as u64)
+        Ok(self.state.select(at, &view, query).len() as u64)
     }
 
-    /// How it is doing.
+    /// A snapshot of it.
     pub fn status(&self) -> RdbStatus {
-        let shared = &self.shared;
+        let shared = &self.state;
         let (today, ended) = {
             let state = shared.read();
             (state.today.clone(), state.ended.clone())
@@ -241,12 +241,12 @@ impl Rdb {
         }
     }
 
-    /// Waits until something is so, looking whenever rows have come or a day has ended; at most so long. Whether it is so.
+    /// Waits until a condition is true, at most `timeout`; it is checked when rows have arrived or a day has ended. Whether it is.
     pub fn wait_until(&self, timeout: Duration, is_so: impl Fn(&RdbStatus) -> bool) -> bool {
         let deadline = Instant::now().checked_add(timeout);
         loop {
-            // Before it is looked: what moves meanwhile is not waited for.
-            let guard = self.shared.lock();
+            // Before the check, so that a change during it is not missed for long.
+            let guard = self.state.lock();
             drop(guard);
             if is_so(&self.status()) {
                 return true;
@@ -255,14 +255,14 @@ impl Rdb {
             if left.is_zero() {
                 return false;
             }
-            let guard = self.shared.lock();
+            let guard = self.state.lock();
             let wait = left.min(Duration::from_millis(20));
-            drop(self.shared.moved.wait_timeout(guard, wait).unwrap_or_else(PoisonError::into_inner));
+            drop(self.state.moved.wait_timeout(guard, wait).unwrap_or_else(PoisonError::into_inner));
         }
     }
 
     fn in_memory(&self, date: Date) -> Result<InMemory, TickError> {
-        let state = self.shared.read();
+        let state = self.state.read();
         let mut days = state.ended.iter().chain([&state.today]);
         match days.find(|day| day.day.date == date) {
             Some(day) => Ok(day.clone()),
@@ -273,11 +273,11 @@ impl Rdb {
     }
 
     fn query_day(&self, day: &InMemory, query: &Query) -> Result<Answer, TickError> {
-        let (at, table) = self.shared.table(&query.table)?;
+        let (at, table) = self.state.table(&query.table)?;
         let wanted = wanted(table, query)?;
         let view = day.tables[at].view();
-        let rows = self.shared.select(at, &view, query);
-        let names = self.shared.names[at].read();
+        let rows = self.state.select(at, &view, query);
+        let names = self.state.names[at].read();
         let symbol = |id: u32, texts: &mut Texts| texts.push(names.shown(id));
         let column = |at: &usize| view.column(*at, &rows, day.day.midnight.0, symbol);
         let columns: Vec<(_, Column)> = wanted.iter().map(column).collect();
@@ -287,16 +287,15 @@ impl Rdb {
 
 impl Drop for Rdb {
     fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::Release);
-        self.shared.moved.notify_all();
+        self.state.stopping.store(true, Ordering::Release);
+        self.state.moved.notify_all();
         for thread in self.threads.drain(..) {
-            // It has nothing to tell that was not told before.
             let _ = thread.join();
         }
     }
 }
 
-impl Shared {
+impl RdbState {
     fn table(&self, name: &str) -> Result<(usize, &Table), TickError> {
         let (table, _) = self.plan.table(name)?;
         let at = self.plan.tables().iter().position(|(other, _)| other.name() == name);
@@ -305,17 +304,17 @@ impl Shared {
 
     fn select(&self, at: usize, view: &View<'_>, query: &Query) -> Selection {
         let ids = query.stream_symbols().map(|symbols| self.names[at].ids(&symbols));
-        // Names of all symbols that rows of the view have.
+        // CachedSymbols of all symbols that rows of the view have.
         self.names[at].refresh();
         view.select(query, ids.as_deref())
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Days> {
+        self.days.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Days> {
+        self.days.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
@@ -326,13 +325,13 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Says what keeps one part from going on, or that nothing does.
-    fn tell(&self, part: Part, failure: Option<String>) {
-        self.lock().failures[part as usize] = failure;
+    /// Sets why a task cannot continue, or that it can.
+    fn set_failure(&self, task: Task, failure: Option<String>) {
+        self.lock().failures[task as usize] = failure;
         self.moved.notify_all();
     }
 
-    /// Waits until something moves, or a moment.
+    /// Waits for a change, at most `moment`.
     fn pause(&self, moment: Duration) {
         let guard = self.lock();
         if !self.is_stopping() {
@@ -341,16 +340,16 @@ impl Shared {
     }
 }
 
-/// The first day that has to be replayed: today, or one before it that the HDB has not, or not with as many rows.
+/// The first day that has to be replayed: today, or an earlier one that the HDB does not have with as many rows.
 fn first_day(plan: &Plan, days: &[Day], hdb: Option<&Hdb>) -> Result<usize, TickError> {
     let today = days.len() - 1;
     let Some(hdb) = hdb else { return Ok(today) };
     let stored = hdb.handed_over(plan.name())?;
     let is_there = |at: usize| {
         let (day, next) = (&days[at], &days[at + 1]);
-        stored.get(&day.date).is_some_and(|parts| {
-            parts.iter().all(|(table, rows)| {
-                // What is no table of the plant any more is not looked for.
+        stored.get(&day.date).is_some_and(|tables| {
+            tables.iter().all(|(table, rows)| {
+                // A table that the plant does not have any more is not checked.
                 let range = day.first_of(table)..next.first_of(table);
                 match plan.table(table) {
                     Ok((_, stream)) => {
@@ -364,7 +363,7 @@ fn first_day(plan: &Plan, days: &[Day], hdb: Option<&Hdb>) -> Result<usize, Tick
     Ok((0..today).find(|at| !is_there(*at)).unwrap_or(today))
 }
 
-/// Whether the HDB has as many rows of a day as there are here: numbers of the plant's table may be missing.
+/// Whether the HDB has as many rows of a day as the plant: sequence numbers of the plant's table may be missing.
 fn has_all(stream: &Stream, numbers: Range<u64>, stored: u64) -> bool {
     let count = || -> Result<u64, Error> {
         let (mut rows, mut cursor) = (0, stream.cursor().from_sequence(numbers.start).open()?);
@@ -376,6 +375,6 @@ fn has_all(stream: &Stream, numbers: Range<u64>, stored: u64) -> bool {
         }
         Ok(rows)
     };
-    // What cannot be counted is replayed, and tells why.
+    // If they cannot be counted, the day is replayed, and that reports the error.
     count().is_ok_and(|rows| rows <= stored)
 }

@@ -1,4 +1,4 @@
-//! What a table is: its columns, and the schema of the stream that it is.
+//! Tables: their columns, and the schema of their streams.
 //!
 //! The first two columns of every table are `time` and `sym`, as in kdb+tick: a message's time and symbol. The others are
 //! the fields of the one message type that the table's stream has, in their order.
@@ -11,7 +11,7 @@ use tapedb_schema::{EnumType, FieldType, RecordType, Scalar, Schema};
 pub const TIME: &str = "time";
 /// Name of every table's second column.
 pub const SYM: &str = "sym";
-/// The symbol that stands for kdb+'s empty one, as a message has a symbol: no symbol of kdb+ holds a zero byte.
+/// The symbol for kdb+'s empty one, because a message needs a symbol: no symbol of kdb+ has a zero byte.
 pub const NO_SYMBOL: &str = "\0";
 
 /// One column of a table.
@@ -19,9 +19,9 @@ pub const NO_SYMBOL: &str = "\0";
 pub struct ColumnDef {
     /// Name, unique in the table.
     pub name: String,
-    /// What the stream holds; for `time` a timestamp, for `sym` a string.
+    /// The type in the stream; for `time` a timestamp, for `sym` a string.
     pub ty: FieldType,
-    /// Whether the stream tells null from other values.
+    /// Whether the stream has nulls of it.
     pub nullable: bool,
     /// Its type for clients that speak kdb+.
     pub kind: Kind,
@@ -84,10 +84,10 @@ impl Table {
         Ok(Self { name: record.name.clone(), columns, record: record.clone(), enums })
     }
 
-    /// A table of these kdb+ columns, behind `time`, which is of the kind `time`, and `sym`.
+    /// A table of these kdb+ columns, after `time`, which is of the kind `time`, and `sym`.
     ///
     /// # Errors
-    /// [`TickError::Definition`] for names that a schema does not take, such as `type` and doubled ones.
+    /// [`TickError::Definition`] for names that are invalid in a schema, such as `type` and duplicates.
     pub fn of_kinds(name: &str, time: Kind, columns: &[(String, Kind)]) -> Result<Self, TickError> {
         if !time.is_time() {
             return refused(format!(
@@ -103,7 +103,7 @@ impl Table {
         Self::of_schema(&schema)
     }
 
-    /// The same under another name: a table is called as its stream is.
+    /// The same under another name: a table has the name of its stream.
     pub(crate) fn named(self, name: &str) -> Self {
         Self { name: name.into(), ..self }
     }
@@ -123,7 +123,7 @@ impl Table {
         &self.columns
     }
 
-    /// Place of the column of that name.
+    /// Index of the column of that name.
     ///
     /// # Errors
     /// [`TickError::NoColumn`].
@@ -157,7 +157,7 @@ fn refused<T>(what: impl Into<String>) -> Result<T, TickError> {
     Err(TickError::Definition { line: 0, what: what.into() })
 }
 
-/// The line of a record's documentation that says which kind its time is.
+/// The line of a record's documentation with the kind of its time.
 fn time_line(kind: Kind) -> String {
     format!("{TIME} {}", kind.line())
 }

@@ -1,19 +1,19 @@
-//! Writes the arrivals of a plant: all its streams are appended to in turns.
+//! Writes the arrivals of a plant: its streams are appended to one at a time.
 //!
 //! Always true, under the lock: `ends` has for each stream the number after its last message, synced or not (of the calendar also
-//! the message that a cut is going to have); the run of stream `last` is the last one that was begun, and `is_open` says
-//! whether it goes on. Nobody waits for a sync under the lock: those who append take it while they have their log to themselves.
+//! the message of a pending cut); the run of stream `last` is the last one that was begun, and `is_open` states whether it
+//! continues. No thread waits for a sync under the lock: an appending thread takes it while it holds its log.
 
 use super::{ARRIVALS, Run};
-use crate::calendar::{CALENDAR, Day};
+use crate::calendar::{CALENDAR, Day, write_day};
+use crate::clock::now;
 use crate::error::{TickError, asked};
 use crate::plan::Plan;
-use crate::plant::{now, write_day};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tapedb_engine::{Error, Loader, Order, Ordered, Stream, SymbolId};
 
-/// How long the end of a day waits for the disk to sync what came before it.
+/// How long the end of a day waits for the disk to sync the rows before it.
 const SYNC_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// See the module. In the process that has the plant's database open for writing.
@@ -24,16 +24,16 @@ pub(crate) struct Sequencer {
     streams: Vec<(String, Stream)>,
     arrivals: Stream,
     state: Mutex<State>,
-    /// A cut between two days that is not in the calendar yet. Held by whoever ends a day, never by those who append.
+    /// A cut between two days that is not in the calendar yet. Held by the thread that ends a day, never by appending threads.
     cut: Mutex<Option<Cut>>,
 }
 
-/// Where a day begins: it is taken under the lock, and written into the calendar when all rows below it are synced.
+/// The beginning of a day: determined under the lock, and written into the calendar when all rows below it are synced.
 #[derive(Debug)]
 struct Cut {
     /// The numbers after the last rows before it, table by table.
     ends: Vec<u64>,
-    /// The first run behind it.
+    /// The first run after it.
     arrivals: u64,
 }
 
@@ -46,7 +46,7 @@ struct State {
     is_open: bool,
 }
 
-/// Keeps a plant's streams in order until it is dropped.
+/// Sequences a plant's streams until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Sequenced {
     pub sequencer: Arc<Sequencer>,
@@ -54,12 +54,12 @@ pub(crate) struct Sequenced {
 }
 
 /// One stream of the plant.
-struct Lane {
+struct SequencedStream {
     sequencer: Arc<Sequencer>,
     at: usize,
 }
 
-impl Order for Lane {
+impl Order for SequencedStream {
     fn write(&self, _: u64, write: &mut dyn FnMut() -> Result<u64, Error>) -> Result<(), Error> {
         let sequencer = &*self.sequencer;
         let mut state = sequencer.lock();
@@ -72,11 +72,11 @@ impl Order for Lane {
 }
 
 impl Sequencer {
-    /// Goes on with the arrivals of a plant, or begins them. What was appended while nobody sequenced comes first, table by
+    /// Continues the arrivals of a plant, or begins them. Rows that were appended without a sequencer come first, table by
     /// table.
     ///
     /// # Errors
-    /// What keeps the streams from being read or written; [`TickError::Asked`] for a plant without a stream of arrivals.
+    /// When the streams cannot be read or written; [`TickError::Asked`] for a plant without a stream of arrivals.
     pub fn start(plan: &Plan) -> Result<Sequenced, TickError> {
         let arrivals = plan.arrivals()?.clone();
         let tables = plan.tables().iter().map(|(table, stream)| (table.name().to_string(), stream.clone()));
@@ -96,38 +96,39 @@ impl Sequencer {
             cut: Mutex::default(),
         });
         sequencer.catch_up(days.last())?;
-        let lanes = 0..sequencer.streams.len() - 1;
-        let order =
-            |at: usize| sequencer.streams[at].1.order_by(Arc::new(Lane { sequencer: sequencer.clone(), at }));
-        Ok(Sequenced { _ordered: lanes.map(order).collect(), sequencer })
+        let tables = 0..sequencer.streams.len() - 1;
+        let order = |at: usize| {
+            sequencer.streams[at].1.order_by(Arc::new(SequencedStream { sequencer: sequencer.clone(), at }))
+        };
+        Ok(Sequenced { _ordered: tables.map(order).collect(), sequencer })
     }
 
-    /// Notes what is in the streams and in no run, and what is in a run and, after a power cut, not in its stream any more.
+    /// Adds runs for rows that are in no run, and for rows that are in a run but were lost from its stream in a power cut.
     fn catch_up(&self, today: Option<&Day>) -> Result<(), TickError> {
         let mut state = self.lock();
-        // What the calendar says was noted may have been lost with the power.
-        let noted = today.map_or(0, |day| day.first_of(ARRIVALS));
-        while self.arrivals.seen_end() < noted {
+        // Messages that the calendar refers to may have been lost in a power cut.
+        let recorded = today.map_or(0, |day| day.first_of(ARRIVALS));
+        while self.arrivals.seen_end() < recorded {
             let symbol = state.symbols[self.streams.len() - 1];
-            (self.arrivals.seen_end()..noted)
+            (self.arrivals.seen_end()..recorded)
                 .try_for_each(|_| state.loader.append_by_id(symbol, now(), &Run::default()))?;
             state.loader.flush()?;
         }
         let ends: Vec<u64> = self.streams.iter().map(|(_, stream)| stream.seen_end()).collect();
-        let noted = state.ends.clone();
-        // Below what is noted: such rows are lost, and no later run may say that they are there.
-        (0..ends.len()).for_each(|at| state.ends[at] = noted[at].min(ends[at]));
+        let recorded = state.ends.clone();
+        // Below the recorded end: such rows are lost, and no later run may contain them.
+        (0..ends.len()).for_each(|at| state.ends[at] = recorded[at].min(ends[at]));
         if let Some(last) = state.last {
             state.ends[last] = ends[last];
         }
-        let lost: Vec<usize> = (0..ends.len()).filter(|at| ends[*at] < noted[*at]).collect();
+        let lost: Vec<usize> = (0..ends.len()).filter(|at| ends[*at] < recorded[*at]).collect();
         for (at, end) in ends.iter().enumerate() {
             if *end > state.ends[at] {
                 state.begin(at, self)?;
                 state.ends[at] = *end;
             }
         }
-        // An empty run of each that lost rows: that it ends before an earlier one did tells subscriptions not to wait for them.
+        // An empty run of each stream that lost rows: it ends before an earlier one did, so subscriptions stop waiting for them.
         for at in &lost {
             state.begin(*at, self)?;
         }
@@ -137,13 +138,13 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Begins a day between two appends: `make` makes it of where it begins in each stream. It is in the calendar when this
-    /// returns, and all rows before it are synced. Readers of tables may see its first rows shortly before it is in the
-    /// calendar, if rows before it were being synced when it began; a subscription gives all in order.
+    /// Begins a day between two appends: `make` creates it from its beginning in each stream. When this returns it is in the
+    /// calendar, and all rows before it are synced. Readers of tables may see its first rows shortly before it is in the
+    /// calendar, if rows before it were being synced when it began; a subscription returns all in order.
     ///
     /// # Errors
-    /// What keeps the calendar from being written, or what came before from being synced: if rows had been cut apart by then,
-    /// the day begins at that cut when this is called again.
+    /// When the calendar cannot be written, or earlier rows cannot be synced: if the cut had been made, the day begins at that
+    /// cut when this is called again.
     pub fn begin_day(
         &self,
         ended: crate::Date,
@@ -154,18 +155,18 @@ impl Sequencer {
         let mut state = self.lock();
         if pending.is_none() {
             state.begin(calendar, self)?;
-            // Nobody else writes there.
+            // There is no other writer of it.
             state.ends[calendar] = self.streams[calendar].1.seen_end() + 1;
-            // So that a day's arrivals say by themselves whose run is the first.
+            // So that a day's arrivals begin with a run of their own.
             state.is_open = false;
-            // What was appended in no order, as by a rewrite, is there too.
+            // Rows that were appended without the sequencer, as by a rewrite, are included.
             let ends = self.streams[..calendar].iter().zip(&state.ends);
             let ends = ends.map(|((_, stream), end)| stream.seen_end().max(*end)).collect();
             *pending = Some(Cut { ends, arrivals: self.arrivals.seen_end() });
         }
         let Some(cut) = &*pending else { return asked("no day has begun") };
         if self.is_behind(cut) {
-            // Not under the lock: whoever waits for it has a log to himself, and others may need that log to sync.
+            // Not under the lock: a thread that waits for it holds its log, and others may need that log to sync.
             drop(state);
             self.wait_for_syncs(cut)?;
         }
@@ -178,9 +179,9 @@ impl Sequencer {
 
     /// Waits until all rows before a cut can be read.
     fn wait_for_syncs(&self, cut: &Cut) -> Result<(), TickError> {
-        let begun = Instant::now();
+        let began = Instant::now();
         while self.is_behind(cut) {
-            if begun.elapsed() > SYNC_WAIT_MAX {
+            if began.elapsed() > SYNC_WAIT_MAX {
                 return asked("the disk does not sync what was appended; end the day again when it does");
             }
             std::thread::sleep(Duration::from_micros(100));
@@ -206,7 +207,7 @@ impl State {
         };
         let appended = self.loader.append_by_id(self.symbols[at], now(), &run);
         if let Err(error) = appended.and_then(|()| self.loader.flush()) {
-            // It must not be written later, when other rows have come.
+            // It must not be written later, after other rows.
             self.loader.discard();
             return Err(error);
         }
@@ -215,7 +216,7 @@ impl State {
     }
 }
 
-/// What the arrivals of a day say so far.
+/// The state that the arrivals of a day show.
 struct Found {
     ends: Vec<u64>,
     last: Option<usize>,
@@ -223,7 +224,7 @@ struct Found {
 
 impl Found {
     fn read(arrivals: &Stream, names: &[&str], days: &[Day]) -> Result<Self, TickError> {
-        let at = |name: &str| names.iter().position(|known| *known == name);
+        let at = |name: &str| names.iter().position(|other| *other == name);
         let today = days.last().filter(|day| day.first.iter().any(|(name, _)| name == ARRIVALS));
         let of_table = |name: &&str| today.map_or(0, |day| day.first_of(name));
         let mut ends: Vec<u64> = names.iter().map(of_table).collect();
@@ -236,7 +237,7 @@ impl Found {
         while let Some(message) = cursor.next()? {
             let run: Run = message.decode()?;
             if let Some(ended) = at(&run.ended) {
-                // Not the largest: after a power cut a table goes on at a smaller number.
+                // Not the largest: after a power cut a table continues at a smaller number.
                 ends[ended] = run.end;
             }
             last = at(message.symbol());

@@ -7,22 +7,22 @@ use crate::plan::Plan;
 use std::time::{Duration, Instant};
 use tapedb_engine::{Cursor, Message, Stream};
 
-/// Rows that a run has and that do not come for so long may have been lost with the power.
+/// Rows of a run that do not arrive for so long may have been lost in a power cut.
 const LOST_AFTER: Duration = Duration::from_millis(100);
 
-/// What comes next.
+/// The next step of a subscription.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// A row of the table that has this place in [`Plan::tables`]: [`Subscription::message`] has it.
+    /// A row of the table with this index in [`Plan::tables`]: [`Subscription::message`] returns it.
     Row(usize),
     /// A day begins: all rows before it were of the day before.
     Day(Day),
-    /// Nothing has come by now.
+    /// Nothing more has arrived yet.
     Nothing,
 }
 
-/// All rows of a plant's tables, and the beginnings of its days, in the order in which they arrived there: history, then what
-/// comes. The plant may be anywhere. (A cursor over the tables' streams gives each stream in its order, and knows of no order
+/// All rows of a plant's tables, and the beginnings of its days, in the order in which they arrived there: history, then new
+/// ones. The plant may be local or remote. (A cursor over the tables' streams gives each stream in its order, but no order
 /// between them.)
 ///
 /// ```no_run
@@ -39,89 +39,94 @@ pub enum Step {
 /// # }
 /// ```
 ///
-/// Always true: all rows before the run of lane `open` have been given, and no row behind it.
+/// Always true: all rows before the run of reader `open` have been returned, and no row behind it.
 #[derive(Debug)]
 pub struct Subscription {
     arrivals: Stream,
     runs: Cursor,
     next_run: u64,
     /// The tables, and last the calendar.
-    lanes: Vec<Lane>,
-    /// Whose run it is; `None`: that of a table that is not read, or of none yet.
+    readers: Vec<TableReader>,
+    /// The reader of the current run; `None`: a run of a table that is not read, or no run yet.
     open: Option<usize>,
-    /// Rows of that lane below this number are of the run.
-    known: u64,
-    /// Where the run ends, and whose is the next, if that has been read.
+    /// Rows of that reader below this number are of the run.
+    available: u64,
+    /// The end of the run, and the reader of the next one, if that message has been read.
     closing: Option<(u64, Option<usize>)>,
-    /// Since when rows of a run that ended do not come, and what looks for a later run that knows why.
+    /// Since when rows of a run that ended are missing, and the search for a later run that shows their loss.
     missing: Option<(Instant, Option<Cursor>)>,
-    /// Whether it is known without asking what has arrived.
-    is_here: bool,
+    /// Whether the database is local, so that the ends of streams are always current.
+    is_local: bool,
 }
 
-/// A place in the order of arrival, beside the numbers of rows.
+/// A position in the order of arrival, beside the sequence numbers of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Place {
+pub(crate) struct ArrivalPosition {
     next_run: u64,
     open: Option<usize>,
 }
 
 #[derive(Debug)]
-struct Lane {
+struct TableReader {
     name: String,
     stream: Stream,
     cursor: Cursor,
-    /// Number after the last row that was given.
+    /// Number after the last row that was returned.
     next: u64,
-    /// Rows from this number on are not given for now.
+    /// Rows from this number on are not returned for now.
     cap: u64,
-    /// Whether the cursor stands on a row that has not been given.
+    /// Whether the cursor is at a row that has not been returned.
     is_ahead: bool,
 }
 
 impl Subscription {
-    /// From where today began.
+    /// From the beginning of today.
     ///
     /// # Errors
-    /// [`TickError::Asked`] for a plant that does not note arrivals; what keeps its streams from being read.
+    /// [`TickError::Asked`] for a plant without arrivals; when its streams cannot be read.
     pub fn today(plan: &Plan) -> Result<Self, TickError> {
         let days = plan.days()?;
         Self::from_day(plan, &days[days.len() - 1], days.len() as u64)
     }
 
-    /// From where a day began; of the calendar, messages from `next_day` on are given.
+    /// From the beginning of a day; of the calendar, messages from `next_day` on are returned.
     pub(crate) fn from_day(plan: &Plan, day: &Day, next_day: u64) -> Result<Self, TickError> {
         let nexts: Vec<u64> = plan.tables().iter().map(|(table, _)| day.first_of(table.name())).collect();
-        Self::open(plan, &nexts, next_day, Place::of_day(day))
+        Self::open(plan, &nexts, next_day, ArrivalPosition::of_day(day))
     }
 
-    /// From what comes from now on.
+    /// From the next row on.
     ///
     /// # Errors
     /// As [`Subscription::today`].
     pub fn now(plan: &Plan) -> Result<Self, TickError> {
-        let (place, next_day) = (Place::now(plan)?, plan.days()?.len() as u64);
+        let (position, next_day) = (ArrivalPosition::now(plan)?, plan.days()?.len() as u64);
         let end = |(_, stream): &(_, Stream)| Ok(stream.stats()?.next_sequence);
         let nexts = plan.tables().iter().map(end).collect::<Result<Vec<_>, TickError>>()?;
-        Self::open(plan, &nexts, next_day, place)
+        Self::open(plan, &nexts, next_day, position)
     }
 
-    /// From these rows of each table on, whose runs are not before a place.
-    pub(crate) fn open(plan: &Plan, nexts: &[u64], next_day: u64, place: Place) -> Result<Self, TickError> {
+    /// From these rows of each table on, whose runs are not before a position.
+    pub(crate) fn open(
+        plan: &Plan,
+        nexts: &[u64],
+        next_day: u64,
+        position: ArrivalPosition,
+    ) -> Result<Self, TickError> {
         let arrivals = plan.arrivals()?.clone();
         let tables = plan.tables().iter().map(|(table, stream)| (table.name(), stream));
         let streams = tables.chain([(CALENDAR, plan.calendar())]);
         let nexts = nexts.iter().copied().chain([next_day]);
-        let lanes = streams.zip(nexts).map(|((name, stream), next)| Lane::open(name, stream, next));
+        let readers = streams.zip(nexts).map(|((name, stream), next)| TableReader::open(name, stream, next));
         Ok(Self {
-            runs: arrivals.cursor().from_sequence(place.next_run).live().open()?,
-            next_run: place.next_run,
-            lanes: lanes.collect::<Result<_, _>>()?,
-            open: place.open,
-            known: 0,
+            runs: arrivals.cursor().from_sequence(position.next_run).live().open()?,
+            next_run: position.next_run,
+            readers: readers.collect::<Result<_, _>>()?,
+            open: position.open,
+            available: 0,
             closing: None,
             missing: None,
-            is_here: arrivals.is_writable(),
+            is_local: arrivals.is_writable(),
             arrivals,
         })
     }
@@ -129,7 +134,7 @@ impl Subscription {
     /// Goes on by one step.
     ///
     /// # Errors
-    /// What keeps the streams from being read; the next call goes on.
+    /// When the streams cannot be read; the next call continues.
     pub fn advance(&mut self) -> Result<Step, TickError> {
         loop {
             if let Some(at) = self.open
@@ -139,8 +144,8 @@ impl Subscription {
                 return self.stepped(at);
             }
             match self.closing {
-                Some((end, next)) if self.open.is_none_or(|at| self.lanes[at].next >= end) => {
-                    (self.open, self.closing, self.known) = (next, None, 0);
+                Some((end, next)) if self.open.is_none_or(|at| self.readers[at].next >= end) => {
+                    (self.open, self.closing, self.available) = (next, None, 0);
                     self.missing = None;
                 }
                 Some((end, next)) => match self.lost_from(end)? {
@@ -148,7 +153,7 @@ impl Subscription {
                     None => return Ok(Step::Nothing),
                 },
                 None => {
-                    if !self.look()? {
+                    if !self.check_arrivals()? {
                         return Ok(Step::Nothing);
                     }
                 }
@@ -158,62 +163,62 @@ impl Subscription {
 
     /// The row of the last step.
     pub fn message(&self, table: usize) -> Option<Message<'_>> {
-        self.lanes.get(table)?.cursor.current()
+        self.readers.get(table)?.cursor.current()
     }
 
-    /// Waits until something may have come; at most so long.
+    /// Waits until something may have arrived, at most `timeout`.
     ///
     /// # Errors
     /// As [`Cursor::wait`].
     pub fn wait(&mut self, timeout: Duration) -> Result<(), TickError> {
-        // A row of another lane comes behind the message that begins its run.
-        let open = self.open.and_then(|at| self.lanes.get_mut(at));
+        // A row of another reader follows the message that begins its run.
+        let open = self.open.and_then(|at| self.readers.get_mut(at));
         let mut cursors: Vec<&mut Cursor> = vec![&mut self.runs];
-        cursors.extend(open.filter(|lane| !lane.is_ahead).map(|lane| &mut lane.cursor));
+        cursors.extend(open.filter(|reader| !reader.is_ahead).map(|reader| &mut reader.cursor));
         Ok(Cursor::wait_for_any(&mut cursors, timeout)?)
     }
 
-    /// Where it is.
-    pub(crate) fn place(&self) -> Place {
-        // A run that has been read and not begun is read again.
+    /// Its position.
+    pub(crate) fn position(&self) -> ArrivalPosition {
+        // A run that has been read and has not begun is read again.
         let next_run = self.next_run - u64::from(self.closing.is_some());
-        Place { next_run, open: self.open }
+        ArrivalPosition { next_run, open: self.open }
     }
 
-    /// Gives no rows from these numbers on, nor days from `next_day` on, until other numbers are set.
+    /// Returns no rows from these numbers on, nor days from `next_day` on, until other numbers are set.
     pub(crate) fn set_caps(&mut self, nexts: &[u64], next_day: u64) {
         let caps = nexts.iter().copied().chain([next_day]);
-        self.lanes.iter_mut().zip(caps).for_each(|(lane, cap)| lane.cap = cap);
+        self.readers.iter_mut().zip(caps).for_each(|(reader, cap)| reader.cap = cap);
     }
 
     /// Moves to the next row of the run; `false`: there is none now, or no further one.
     fn step_in_run(&mut self, at: usize) -> Result<bool, TickError> {
-        let lane = &mut self.lanes[at];
-        let end = self.closing.map_or(self.known, |(end, _)| end);
-        let limit = end.min(lane.cap);
-        if lane.next >= limit {
+        let reader = &mut self.readers[at];
+        let end = self.closing.map_or(self.available, |(end, _)| end);
+        let limit = end.min(reader.cap);
+        if reader.next >= limit {
             return Ok(false);
         }
-        if lane.advance_below(limit)? {
+        if reader.advance_below(limit)? {
             return Ok(true);
         }
-        // Seen before the last look: what is not there now is not there at all.
-        let seen = lane.stream.seen_end();
-        if lane.advance_below(limit)? {
+        // Read before the last attempt: rows that are missing now do not exist.
+        let seen = reader.stream.seen_end();
+        if reader.advance_below(limit)? {
             return Ok(true);
         }
-        if lane.is_ahead || seen >= limit {
-            lane.next = limit;
+        if reader.is_ahead || seen >= limit {
+            reader.next = limit;
         }
         Ok(false)
     }
 
-    /// Where the run really ended, if rows of it were lost in a power cut: a plant that opens after one writes a later run of
-    /// the same table that ends at a smaller number, and otherwise these numbers only grow.
+    /// The actual end of the run, if rows of it were lost in a power cut: a plant that opens after one writes a later run of
+    /// the same table that ends at a smaller number; otherwise these numbers only grow.
     fn lost_from(&mut self, end: u64) -> Result<Option<u64>, TickError> {
-        let Some(lane) = self.open.map(|at| &self.lanes[at]) else { return Ok(None) };
+        let Some(reader) = self.open.map(|at| &self.readers[at]) else { return Ok(None) };
         let (since, later) = self.missing.get_or_insert_with(|| (Instant::now(), None));
-        if lane.cap <= lane.next || since.elapsed() < LOST_AFTER {
+        if reader.cap <= reader.next || since.elapsed() < LOST_AFTER {
             return Ok(None);
         }
         if later.is_none() {
@@ -222,7 +227,7 @@ impl Subscription {
         let Some(later) = later else { return Ok(None) };
         while let Some(message) = later.next()? {
             let run: Run = message.decode()?;
-            if run.ended == lane.name && run.end < end {
+            if run.ended == reader.name && run.end < end {
                 return Ok(Some(run.end));
             }
         }
@@ -230,46 +235,46 @@ impl Subscription {
     }
 
     fn stepped(&mut self, at: usize) -> Result<Step, TickError> {
-        if at + 1 < self.lanes.len() {
+        if at + 1 < self.readers.len() {
             return Ok(Step::Row(at));
         }
-        match self.lanes[at].cursor.current() {
+        match self.readers[at].cursor.current() {
             Some(message) => Ok(Step::Day(day_of(&message)?)),
             None => Ok(Step::Nothing),
         }
     }
 
-    /// Looks what has arrived: further rows of the run, or where it ended; `false`: nothing.
-    fn look(&mut self) -> Result<bool, TickError> {
-        // In this order: a row that was seen before no further run could be read is of this one.
-        let seen = self.open.map_or(0, |at| self.lanes[at].stream.seen_end());
-        let runs = match self.is_here {
+    /// Checks what has arrived: further rows of the run, or its end; `false`: nothing.
+    fn check_arrivals(&mut self) -> Result<bool, TickError> {
+        // In this order: a row that was visible before the search for a further run failed is of this run.
+        let seen = self.open.map_or(0, |at| self.readers[at].stream.seen_end());
+        let runs = match self.is_local {
             true => 0,
-            // What is known here of one stream may be older than what is known of another.
-            false if seen > self.known => self.arrivals.stats()?.next_sequence,
+            // The cached end of one stream may be older than that of another.
+            false if seen > self.available => self.arrivals.stats()?.next_sequence,
             false => 0,
         };
         if let Some(message) = self.runs.next()? {
             let run: Run = message.decode()?;
-            let next = self.lanes.iter().position(|lane| lane.name == message.symbol());
+            let next = self.readers.iter().position(|reader| reader.name == message.symbol());
             self.next_run = message.sequence() + 1;
-            let end = match self.open.map(|at| &self.lanes[at]) {
-                Some(lane) if lane.name == run.ended => run.end,
-                Some(lane) => lane.next,
+            let end = match self.open.map(|at| &self.readers[at]) {
+                Some(reader) if reader.name == run.ended => run.end,
+                Some(reader) => reader.next,
                 None => 0,
             };
             self.closing = Some((end, next));
             return Ok(true);
         }
-        if self.next_run < runs || seen <= self.known {
+        if self.next_run < runs || seen <= self.available {
             return Ok(false);
         }
-        self.known = seen;
+        self.available = seen;
         Ok(true)
     }
 }
 
-impl Lane {
+impl TableReader {
     fn open(name: &str, stream: &Stream, next: u64) -> Result<Self, TickError> {
         let cursor = stream.cursor().from_sequence(next).live().open()?;
         let (name, stream) = (name.to_string(), stream.clone());
@@ -296,13 +301,13 @@ impl Lane {
     }
 }
 
-impl Place {
-    /// Where a day began.
+impl ArrivalPosition {
+    /// The beginning of a day.
     pub fn of_day(day: &Day) -> Self {
         Self { next_run: day.first_of(ARRIVALS), open: None }
     }
 
-    /// Where the plant is now; what has been appended by then, or is appended later, is not before it.
+    /// The plant's position now: rows appended after this call are not before it.
     pub fn now(plan: &Plan) -> Result<Self, TickError> {
         let arrivals = plan.arrivals()?;
         let next_run = arrivals.stats()?.next_sequence;

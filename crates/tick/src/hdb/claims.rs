@@ -1,27 +1,28 @@
-//! Who hands a day over: one at a time, over processes and servers, though it may be killed at any moment.
+//! Claims on days: one process at a time hands a day over, among all processes and servers, though it may be killed at any moment.
 //!
-//! A claim is a message of the stream `PLANT/handovers`. Messages of a stream have one order for everybody, so everybody comes to
-//! the same holder: whoever claims a day that has none holds it; the holder says again and again that it is there; it lets go, or
-//! says nothing for [`SILENCE_MAX`] by the clock of another, who then takes over. That other names the last message of the
-//! holder: if the holder has said something meanwhile, nothing is taken over.
+//! A claim is a message of the stream `PLANT/handovers`. Messages of a stream have one order for all readers, so all of them
+//! determine the same holder. A claimant that claims a day without a holder holds it, and writes heartbeats while it works. It
+//! releases the day, or writes nothing for [`SILENCE_MAX`] by the clock of another claimant, which then takes over. That one
+//! names the last message of the holder: if the holder has written since, nothing is taken over.
 //!
-//! It keeps two from writing the same rows. That a day is right does not hang on it: a day is compared before `PLANT/days` has it.
+//! This prevents two processes from writing the same rows. Correctness does not depend on it: a day is compared before
+//! `PLANT/days` has it.
 
-use super::HANDOVERS;
+use crate::clock::now;
 use crate::date::Date;
 use crate::error::TickError;
-use crate::plan::stream_name;
-use crate::plant::now;
+use crate::names::{HANDOVERS, stream_name};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_engine::{Database, Error, Stream, StreamOptions};
 
-/// A holder that says nothing for so long is gone.
+/// A holder that writes nothing for so long is taken for dead.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// How often a holder says that it is there.
-pub(super) const BEAT: Duration = Duration::from_secs(2);
+/// How often a holder writes a heartbeat.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(2);
 
+// The doc comments are part of the schema on the disk, so they do not change.
 /// A day is claimed, still held, or let go.
 #[derive(Record, Debug, Clone, Default, PartialEq)]
 #[record(message)]
@@ -36,11 +37,11 @@ struct Claim {
     ends: bool,
 }
 
-/// Who claims days, for as long as it runs.
+/// A process that claims days, while it runs.
 #[derive(Debug)]
 pub(crate) struct Claimant {
     owner: u64,
-    /// What was seen of another holder last, and since when it is so.
+    /// The last state of another holder, and since when it is unchanged.
     other: Option<(Date, Holder, Instant)>,
 }
 
@@ -60,7 +61,7 @@ impl Claimant {
     /// Claims a day; `false`: another holds it.
     ///
     /// # Errors
-    /// What keeps the stream from being written or read.
+    /// When the stream cannot be written or read.
     pub fn claim(&mut self, stream: &Stream, date: Date) -> Result<bool, TickError> {
         let after = match holder(stream, date)? {
             Some(holder) if holder.owner != self.owner => match self.silent_since(date, holder) {
@@ -69,35 +70,35 @@ impl Claimant {
             },
             _ => None,
         };
-        self.say(stream, date, after, false)?;
+        self.write(stream, date, after, false)?;
         self.holds(stream, date)
     }
 
     /// Whether it still holds a day.
     ///
     /// # Errors
-    /// What keeps the stream from being read.
+    /// When the stream cannot be read.
     pub fn holds(&self, stream: &Stream, date: Date) -> Result<bool, TickError> {
         Ok(holder(stream, date)?.is_some_and(|holder| holder.owner == self.owner))
     }
 
-    /// Says that it still holds a day.
+    /// Writes that it still holds a day.
     ///
     /// # Errors
-    /// What keeps the stream from being written.
-    pub fn beat(&self, stream: &Stream, date: Date) -> Result<(), TickError> {
-        self.say(stream, date, None, false)
+    /// When the stream cannot be written.
+    pub fn write_heartbeat(&self, stream: &Stream, date: Date) -> Result<(), TickError> {
+        self.write(stream, date, None, false)
     }
 
-    /// Lets go of a day.
+    /// Releases a day.
     ///
     /// # Errors
-    /// What keeps the stream from being written.
-    pub fn let_go(&self, stream: &Stream, date: Date) -> Result<(), TickError> {
-        self.say(stream, date, None, true)
+    /// When the stream cannot be written.
+    pub fn release(&self, stream: &Stream, date: Date) -> Result<(), TickError> {
+        self.write(stream, date, None, true)
     }
 
-    fn say(&self, stream: &Stream, date: Date, after: Option<u64>, ends: bool) -> Result<(), TickError> {
+    fn write(&self, stream: &Stream, date: Date, after: Option<u64>, ends: bool) -> Result<(), TickError> {
         let mut loader = stream.loader()?;
         let claim = Claim { date: date.0, owner: self.owner, after, ends };
         loader.append(&date.to_string(), now(), &claim)?;
@@ -116,10 +117,10 @@ impl Claimant {
     }
 }
 
-/// The stream of claims of a plant, which is made if need be.
+/// The stream of claims of a plant, which is created if necessary.
 ///
 /// # Errors
-/// What keeps it from being opened.
+/// When it cannot be opened.
 pub(super) fn open(db: &Database, plant: &str, options: StreamOptions) -> Result<Stream, TickError> {
     let schema = SchemaBuilder::new().with::<Claim>().finish();
     Ok(db.open_or_create_stream(&stream_name(plant, HANDOVERS), schema, options)?)
@@ -128,7 +129,7 @@ pub(super) fn open(db: &Database, plant: &str, options: StreamOptions) -> Result
 /// The dates that have ever been claimed.
 ///
 /// # Errors
-/// What keeps the stream from being read.
+/// When the stream cannot be read.
 pub(super) fn dates(db: &Database, plant: &str) -> Result<BTreeSet<Date>, TickError> {
     let stream = match db.stream(&stream_name(plant, HANDOVERS)) {
         Err(Error::NoStream { .. }) => return Ok(BTreeSet::new()),
@@ -142,9 +143,9 @@ pub(super) fn dates(db: &Database, plant: &str) -> Result<BTreeSet<Date>, TickEr
     Ok(dates)
 }
 
-/// Who holds a day, as all who read the claims in their order see it.
+/// The holder of a day, the same for all readers of the claims.
 fn holder(stream: &Stream, date: Date) -> Result<Option<Holder>, TickError> {
-    // Of a stream elsewhere, what has been said by now.
+    // Of a remote stream, all messages so far.
     stream.stats()?;
     let mut cursor = stream.cursor().from_sequence(0).symbols([date.to_string()]).open()?;
     let mut holder: Option<Holder> = None;
@@ -168,31 +169,31 @@ mod tests {
     const DATE: Date = Date(20_778);
 
     #[test]
-    fn one_holds_a_day_until_it_lets_go_or_is_silent() {
+    fn one_holds_a_day_until_it_releases_it_or_is_silent() {
         let folder = tempfile::tempdir().expect("a folder");
         let db = Database::open(folder.path().join("db")).expect("a database");
         let stream = open(&db, "tp", StreamOptions::default()).expect("a stream");
         let (mut one, mut two) = (Claimant::new(), Claimant::new());
         assert!(one.claim(&stream, DATE).expect("claimed") && one.claim(&stream, DATE).expect("claimed"));
-        assert!(!two.claim(&stream, DATE).expect("looked"));
+        assert!(!two.claim(&stream, DATE).expect("read"));
         assert!(two.claim(&stream, DATE.next()).expect("claimed"), "another day");
-        one.let_go(&stream, DATE).expect("let go");
-        assert!(two.claim(&stream, DATE).expect("claimed") && !one.claim(&stream, DATE).expect("looked"));
-        // Silence is over when something is said, and is what the other sees of it.
+        one.release(&stream, DATE).expect("released");
+        assert!(two.claim(&stream, DATE).expect("claimed") && !one.claim(&stream, DATE).expect("read"));
+        // A message ends the silence, which the other claimant measures.
         let long_ago = Instant::now().checked_sub(SILENCE_MAX).expect("a clock that runs for long");
         let is_silent = |one: &mut Claimant| {
-            let seen = one.other.as_mut().expect("it has looked");
+            let seen = one.other.as_mut().expect("it has read the claims");
             seen.2 = long_ago;
         };
         is_silent(&mut one);
-        two.beat(&stream, DATE).expect("said");
-        assert!(!one.claim(&stream, DATE).expect("looked"));
+        two.write_heartbeat(&stream, DATE).expect("written");
+        assert!(!one.claim(&stream, DATE).expect("read"));
         is_silent(&mut one);
-        assert!(one.claim(&stream, DATE).expect("taken over") && !two.holds(&stream, DATE).expect("looked"));
-        // Whoever wakes up holds nothing, and cannot take over from what it saw before.
-        two.beat(&stream, DATE).expect("said");
-        two.say(&stream, DATE, Some(0), false).expect("said");
-        assert!(one.holds(&stream, DATE).expect("looked") && !two.holds(&stream, DATE).expect("looked"));
+        assert!(one.claim(&stream, DATE).expect("taken over") && !two.holds(&stream, DATE).expect("read"));
+        // A holder that continues late holds nothing, and cannot take over from an older state.
+        two.write_heartbeat(&stream, DATE).expect("written");
+        two.write(&stream, DATE, Some(0), false).expect("written");
+        assert!(one.holds(&stream, DATE).expect("read") && !two.holds(&stream, DATE).expect("read"));
         assert_eq!(dates(&db, "tp").expect("read"), BTreeSet::from([DATE, DATE.next()]));
     }
 }

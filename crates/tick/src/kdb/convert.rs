@@ -1,4 +1,4 @@
-//! Values of kdb+ as columns of a table, and back. [`Kind`] says which field holds which type; here are the values.
+//! Values of kdb+ as columns of a table, and back. [`Kind`] maps types to fields; here are the values.
 
 use crate::column::{Column, Texts};
 use crate::kind::{
@@ -8,7 +8,7 @@ use crate::table::{ColumnDef, Table};
 use tapedb_kdb_ipc::{Atom, Attribute, Elements, Symbols, Type, Value, Vector};
 use tapedb_schema::Decimal64;
 
-/// The kind of a column of kdb+: `None` for lists of anything but texts and bytes. Lists without items are texts.
+/// The kind of a column of kdb+: `None` for lists of other items than texts and bytes. Empty lists are texts.
 pub fn kind_of(column: &Value) -> Option<Kind> {
     match column {
         Value::List(list) if list.items.is_empty() => Some(Kind::Text),
@@ -23,8 +23,7 @@ pub fn kind_of(column: &Value) -> Option<Kind> {
     }
 }
 
-/// A column of a table (of its place in the table: `time` is the first) from a vector or list of its kind, or of one that is
-/// held by it without loss; an atom is a column of one row. `None`: it is of another type.
+/// A column of a table (`time` is the first) from a vector or list of its kind, or of one that it holds without loss; an atom is a column of one row. `None`: it is of another type.
 pub fn column_of(kind: Kind, is_time: bool, value: &Value) -> Option<Column> {
     let column = match value {
         Value::List(list) if list.items.is_empty() => Some(empty(kind)),
@@ -40,7 +39,7 @@ pub fn column_of(kind: Kind, is_time: bool, value: &Value) -> Option<Column> {
     if is_time { Some(time_column(kind, column)) } else { Some(column) }
 }
 
-/// The vector or list that a column is.
+/// The vector or list of a column.
 pub fn value_of(kind: Kind, is_time: bool, column: &Column) -> Value {
     if is_time && let Column::Long(values) = column {
         return time_elements(kind, values).into();
@@ -53,7 +52,7 @@ pub fn value_of(kind: Kind, is_time: bool, column: &Column) -> Value {
 }
 
 /// Columns with these names and kinds as a table of kdb+: as many columns as definitions, all of one length. `sym` has the
-/// attribute `g` if there are no rows: so kdb+ has the tables that subscribers begin with.
+/// attribute `g` if there are no rows: as in the tables that kdb+ subscribers begin with.
 pub fn table_of(defs: &[ColumnDef], columns: &[Column]) -> Value {
     let names: Symbols = defs.iter().map(|def| def.name.as_bytes()).collect();
     let values = defs.iter().zip(columns).enumerate().map(|(at, (def, column))| {
@@ -72,11 +71,11 @@ pub fn empty_table(table: &Table) -> Value {
     table_of(table.columns(), &columns)
 }
 
-/// What an update brings, as the table's columns: `time` may be missing. The forms are those that tickerplants take: a table
+/// An update as the table's columns: `time` may be missing. The forms are those of tickerplants: a table
 /// or a dictionary, by the names of columns; a list of columns; a list of atoms, which is a row.
 ///
 /// # Errors
-/// What does not fit, for people.
+/// What does not fit, as text.
 pub fn update_of(table: &Table, rows: &Value) -> Result<Vec<Column>, String> {
     match rows {
         Value::Table(rows) => by_name(table, rows.names(), rows.columns()),
@@ -129,7 +128,7 @@ fn by_name(table: &Table, names: &Symbols, values: &[Value]) -> Result<Vec<Colum
 
 fn in_order(table: &Table, values: &[Value]) -> Result<Vec<Column>, String> {
     let defs = table.columns();
-    // Without `time` the plant puts it in front.
+    // Without `time` the plant adds it in front.
     let skipped = match defs.len().checked_sub(values.len()) {
         Some(skipped @ 0..=1) => skipped,
         _ => {
@@ -163,7 +162,7 @@ fn column(def: &ColumnDef, is_time: bool, is_row: bool, value: &Value) -> Result
         .ok_or_else(|| format!("column {} takes {}s, not {}", def.name, def.kind.name(), what(value)))
 }
 
-/// What a value is, for errors.
+/// The name of a value's type, for errors.
 pub(crate) fn what(value: &Value) -> String {
     match (value, value.ty()) {
         (Value::Atom(_), Some(ty)) => format!("one {}", ty.name()),

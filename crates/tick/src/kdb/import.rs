@@ -1,22 +1,24 @@
-//! Tables in kdb+'s files, as the messages of a stream: logs of tickerplants and splayed tables, in pieces of bounded size.
+//! Tables in kdb+'s files, as the messages of a stream: logs of tickerplants and splayed tables, in chunks of bounded size.
 //!
-//! [`discover`] looks at the files and finds what tables are there, with their schemas; [`Source::open`] reads one of them.
+//! [`discover`] finds the tables in the files, with their schemas; [`Source::open`] reads one of them.
 //! The schema comes from the data: `time` is the message's time, `sym` its symbol, all other columns are fields. Times of day
-//! count from midnight UTC of the date that the folder, the file's name or the options tell.
+//! count from midnight UTC of the date in the folder's or file's name or in the options.
 
 mod error;
+mod format;
 mod log;
+mod source;
 mod splayed;
 
 pub use error::ImportError;
+pub use format::Format;
+pub use source::{ImportOptions, Partition, Source};
 
 use crate::cell::Cells;
 use crate::column::{Column, Texts};
-use crate::date::Date;
-use crate::error::TickError;
 use crate::kind::Kind;
-use crate::table::{NO_SYMBOL, SYM, TIME, Table};
-use std::fmt;
+use crate::table::NO_SYMBOL;
+use source::ColumnChunks;
 use std::path::{Path, PathBuf};
 use tapedb_codec::dynamic::Layouts;
 use tapedb_schema::Timestamp;
@@ -24,80 +26,10 @@ use tapedb_schema::Timestamp;
 /// Longest name of a symbol, in bytes, as messages have them.
 const SYMBOL_BYTES_MAX: usize = 255;
 
-/// What files are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Logs of tickerplants.
-    Log,
-    /// Splayed tables: their folders, or the folder of a database with folders of tables.
-    Splayed,
-    /// Databases whose splayed tables are partitioned by date.
-    Hdb,
-}
-
-impl Format {
-    /// All formats.
-    pub const ALL: [Self; 3] = [Self::Log, Self::Splayed, Self::Hdb];
-
-    /// The name, as in commands.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Log => "kdb-log",
-            Self::Splayed => "kdb-splayed",
-            Self::Hdb => "kdb-hdb",
-        }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// What files do not tell.
-#[derive(Debug, Clone, Default)]
-pub struct ImportOptions {
-    /// The date of times of day; default: that of the folder or the file's name.
-    pub date: Option<Date>,
-    /// Tables that are known, with the names and types of their columns: logs may not have names.
-    pub schema: Vec<Table>,
-    /// Only tables of these names; empty: all.
-    pub only: Vec<String>,
-}
-
-impl ImportOptions {
-    fn wants(&self, table: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| name == table)
-    }
-}
-
-/// A table that was found, in one or several parts.
-#[derive(Debug, Clone)]
-pub struct Source {
-    /// What it is.
-    pub table: Table,
-    /// Where it is, in order.
-    pub parts: Vec<Part>,
-    /// Whether the names of its columns were made up, because the files have none.
-    pub has_no_names: bool,
-}
-
-/// A part of a table: a log, or a folder of columns.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// The log, or the folder.
-    pub path: PathBuf,
-    /// The files that it consists of, in a fixed order.
-    pub files: Vec<PathBuf>,
-    /// The date of its times of day.
-    pub date: Option<Date>,
-}
-
-/// Finds tables; each with its parts in the order of the paths, dates in order.
+/// Finds tables; each with its partitions in the order of the paths, dates in order.
 ///
 /// # Errors
-/// [`ImportError`]: for what cannot be read, is written in a way that is not read here, or lacks `time` or `sym`.
+/// [`ImportError`]: for files that cannot be read, are in an unsupported encoding, or lack `time` or `sym`.
 pub fn discover<P: AsRef<Path>>(
     format: Format,
     paths: &[P],
@@ -110,7 +42,7 @@ pub fn discover<P: AsRef<Path>>(
             Format::Log => log::discover(path, options, &mut found)?,
             Format::Splayed | Format::Hdb => splayed::discover(format, path, options, &mut found)?,
         }
-        // A log without records is a log.
+        // A log without records is valid.
         let may_be_empty = format == Format::Log && path.is_file();
         if found.len() == before && options.only.is_empty() && !may_be_empty {
             return Err(ImportError::nothing(path, format));
@@ -119,83 +51,59 @@ pub fn discover<P: AsRef<Path>>(
     merged(found)
 }
 
-/// Puts the parts of each table together.
+/// Puts the partitions of each table together.
 fn merged(found: Vec<Source>) -> Result<Vec<Source>, ImportError> {
     let mut all: Vec<Source> = Vec::new();
     for source in found {
-        match all.iter_mut().find(|known| known.table.name() == source.table.name()) {
+        match all.iter_mut().find(|other| other.table.name() == source.table.name()) {
             None => all.push(source),
-            Some(known) => known.absorb(source)?,
+            Some(other) => other.absorb(source)?,
         }
     }
     Ok(all)
 }
 
 impl Source {
-    /// Takes the parts of the same table from elsewhere. What has no rows may have no types.
-    fn absorb(&mut self, other: Self) -> Result<(), ImportError> {
-        if self.table != other.table {
-            let part = other.parts.first().map_or(PathBuf::new(), |part| part.path.clone());
-            return Err(ImportError::OtherColumns { path: part, table: self.table.name().into() });
-        }
-        self.parts.extend(other.parts);
-        Ok(())
-    }
-
-    /// Opens one of its parts, for a stream of these layouts.
+    /// Opens one of its partitions, for a stream of these layouts.
     ///
     /// # Errors
     /// [`ImportError::Open`] and what is wrong with the files.
     pub fn open(
         &self,
-        part: usize,
+        partition: usize,
         layouts: &Layouts,
         options: &ImportOptions,
     ) -> Result<Reader, ImportError> {
-        let part = &self.parts[part];
-        let pieces: Box<dyn Pieces> = if part.files.len() == 1 {
-            Box::new(log::LogReader::open(&part.path, &self.table)?)
+        let partition = &self.partitions[partition];
+        let chunks: Box<dyn ColumnChunks> = if partition.files.len() == 1 {
+            Box::new(log::LogReader::open(&partition.path, &self.table)?)
         } else {
-            Box::new(splayed::SplayedReader::open(part, &self.table)?)
+            Box::new(splayed::SplayedReader::open(partition, &self.table)?)
         };
-        let midnight = match options.date.or(part.date) {
+        let midnight = match options.date.or(partition.date) {
             Some(date) => Some(date.midnight().0),
             None if matches!(self.table.time_kind(), Kind::Timestamp | Kind::Datetime) => Some(0),
             None => None,
         };
-        let midnight = midnight.ok_or_else(|| ImportError::NoDate { path: part.path.clone() })?;
+        let midnight = midnight.ok_or_else(|| ImportError::NoDate { path: partition.path.clone() })?;
         let cells = Cells::of(&self.table, layouts);
-        Ok(Reader { pieces, cells, kind: self.table.time_kind(), midnight, path: part.path.clone() })
+        Ok(Reader { chunks, cells, kind: self.table.time_kind(), midnight, path: partition.path.clone() })
     }
 }
 
-/// Columns of a table, piece by piece.
-trait Pieces: fmt::Debug {
-    /// The next piece: `time`, `sym` and the fields. `None` at the end.
-    fn next(&mut self) -> Result<Option<Vec<Column>>, ImportError>;
-
-    /// Bytes read so far.
-    fn bytes_read(&self) -> u64;
-
-    /// Records that were passed over: of functions that bring no rows.
-    fn passed_over(&self) -> u64 {
-        0
-    }
-}
-
-/// The rows of a part, as messages.
+/// The rows of a partition, as messages.
 #[derive(Debug)]
 pub struct Reader {
-    pieces: Box<dyn Pieces>,
+    chunks: Box<dyn ColumnChunks>,
     cells: Cells,
     kind: Kind,
     midnight: i64,
     path: PathBuf,
 }
 
-/// Some rows of a part, in the order in which they are given: that of the files, but by time within a piece.
+/// Some rows of a partition, in the order in which they are given: that of the files, but by time within a chunk.
 #[derive(Debug)]
-pub struct Piece {
+pub struct RowChunk {
     times: Vec<i64>,
     symbols: Texts,
     fields: Vec<Column>,
@@ -211,20 +119,20 @@ impl Reader {
 
     /// Bytes read so far.
     pub fn bytes_read(&self) -> u64 {
-        self.pieces.bytes_read()
+        self.chunks.bytes_read()
     }
 
-    /// Records of a log that were passed over because they bring no rows.
-    pub fn passed_over(&self) -> u64 {
-        self.pieces.passed_over()
+    /// Records of a log that were skipped because they are no updates.
+    pub fn skipped(&self) -> u64 {
+        self.chunks.skipped()
     }
 
     /// The next rows; `None` at the end.
     ///
     /// # Errors
     /// [`ImportError::Damaged`] where a log stops; [`ImportError`] for files that are not what they were.
-    pub fn next_piece(&mut self) -> Result<Option<Piece>, ImportError> {
-        let Some(mut columns) = self.pieces.next()? else { return Ok(None) };
+    pub fn next_chunk(&mut self) -> Result<Option<RowChunk>, ImportError> {
+        let Some(mut columns) = self.chunks.next()? else { return Ok(None) };
         let fields = columns.split_off(2.min(columns.len()));
         let mut columns = columns.into_iter();
         let (Some(Column::Long(times)), Some(Column::Text(symbols))) = (columns.next(), columns.next())
@@ -239,25 +147,25 @@ impl Reader {
         if !times.is_sorted() {
             order.sort_by_key(|row| times[*row as usize]);
         }
-        Ok(Some(Piece { times, symbols, fields, order }))
+        Ok(Some(RowChunk { times, symbols, fields, order }))
     }
 
-    /// One row of a piece, by its place in the order: its body goes into `body`.
+    /// One row of a chunk, by its index in the order: its body goes into `body`.
     ///
     /// # Errors
-    /// Why it cannot be a message: without a time, or with texts that are not UTF-8.
+    /// Why it is no valid message: it has no time, or texts that are not UTF-8.
     pub fn row<'a>(
         &self,
-        piece: &'a Piece,
-        place: usize,
+        chunk: &'a RowChunk,
+        index: usize,
         body: &mut Vec<u8>,
     ) -> Result<(Timestamp, &'a str), String> {
-        let row = piece.order[place] as usize;
-        let time = match piece.times[row] {
+        let row = chunk.order[index] as usize;
+        let time = match chunk.times[row] {
             i64::MIN => return Err(format!("row {row} has no time")),
             time => self.kind.nanos_of_time(time, self.midnight),
         };
-        let symbol = match str::from_utf8(piece.symbols.get(row)) {
+        let symbol = match str::from_utf8(chunk.symbols.get(row)) {
             Ok("") => NO_SYMBOL,
             Ok(symbol) if symbol.len() <= SYMBOL_BYTES_MAX => symbol,
             _ => {
@@ -267,7 +175,7 @@ impl Reader {
             }
         };
         body.clear();
-        self.cells.encode(&piece.fields, row, body).map_err(|error| error.to_string())?;
+        self.cells.encode(&chunk.fields, row, body).map_err(|error| error.to_string())?;
         Ok((Timestamp(time), symbol))
     }
 
@@ -276,7 +184,7 @@ impl Reader {
     }
 }
 
-impl Piece {
+impl RowChunk {
     /// Rows.
     pub fn len(&self) -> usize {
         self.order.len()
@@ -288,38 +196,9 @@ impl Piece {
     }
 }
 
-/// The table of columns with these names and kinds, `time` and `sym` among them.
-fn table_of_kinds(path: &Path, name: &str, columns: &[(String, Kind)]) -> Result<Table, ImportError> {
-    let lacks = |what| ImportError::NoColumn { path: path.into(), table: name.into(), column: what };
-    let kind_of = |wanted| columns.iter().find(|(name, _)| name == wanted).map(|(_, kind)| *kind);
-    let time = kind_of(TIME).filter(|kind| kind.is_time()).ok_or_else(|| lacks(TIME))?;
-    kind_of(SYM).filter(|kind| *kind == Kind::Symbol).ok_or_else(|| lacks(SYM))?;
-    let fields: Vec<(String, Kind)> =
-        columns.iter().filter(|(name, _)| name != TIME && name != SYM).cloned().collect();
-    Table::of_kinds(name, time, &fields)
-        .map_err(|error: TickError| ImportError::Content { path: path.into(), what: error.to_string() })
-}
-
-/// A date at the end of a name: `quote20220616`, `sym2022.06.16`, `tp_2022-06-16`, without what follows a last dot that is
-/// not of the date.
-fn date_of_name(path: &Path) -> Option<Date> {
-    let name = path.file_name()?.to_str()?;
-    let ends = [name.len(), name.rfind('.').unwrap_or(name.len())];
-    ends.iter().find_map(|end| {
-        let name = &name[..*end];
-        let dashed = name.get(name.len().checked_sub(10)?..).and_then(|date| date.parse().ok());
-        dashed.or_else(|| plain_date(name.get(name.len() - 8..)?))
-    })
-}
-
-fn plain_date(digits: &str) -> Option<Date> {
-    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let dashed = is_plain.then(|| format!("{}-{}-{}", &digits[..4], &digits[4..6], &digits[6..]));
-    dashed?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::source::date_of_name;
     use super::*;
     use crate::gather::Gather;
     use crate::kdb::convert::table_of;
@@ -358,7 +237,7 @@ mod tests {
         }
     }
 
-    /// All rows of all parts of the one table in there, as kdb+ has them.
+    /// All rows of all partitions of the one table in there, as kdb+ has them.
     fn read(format: Format, path: &Path, options: &ImportOptions) -> String {
         let sources = discover(format, &[path], options).expect("tables");
         assert_eq!(sources.len(), 1);
@@ -366,12 +245,12 @@ mod tests {
         let layouts = Layouts::new(table.schema()).expect("layouts");
         let mut gather = Gather::new(table, &layouts);
         let (mut body, mut midnight) = (Vec::new(), 0);
-        for part in 0..sources[0].parts.len() {
-            let mut reader = sources[0].open(part, &layouts, options).expect("a reader");
+        for partition in 0..sources[0].partitions.len() {
+            let mut reader = sources[0].open(partition, &layouts, options).expect("a reader");
             midnight = reader.midnight;
-            while let Some(piece) = reader.next_piece().expect("rows") {
-                for place in 0..piece.len() {
-                    let (time, symbol) = reader.row(&piece, place, &mut body).expect("a row");
+            while let Some(chunk) = reader.next_chunk().expect("rows") {
+                for index in 0..chunk.len() {
+                    let (time, symbol) = reader.row(&chunk, index, &mut body).expect("a row");
                     layouts.check(reader.type_id(), &body).expect("a canonical body");
                     gather.push_body(time.0, symbol, &body);
                 }
@@ -437,8 +316,8 @@ mod tests {
         let found = discover(Format::Log, &[&path], &ImportOptions::default()).expect("tables");
         let layouts = Layouts::new(found[0].table.schema()).expect("layouts");
         let mut reader = found[0].open(0, &layouts, &ImportOptions::default()).expect("a reader");
-        assert_eq!(reader.next_piece().expect("rows").map(|piece| piece.len()), Some(2));
-        let error = reader.next_piece().unwrap_err().to_string();
+        assert_eq!(reader.next_chunk().expect("rows").map(|chunk| chunk.len()), Some(2));
+        let error = reader.next_chunk().unwrap_err().to_string();
         assert!(error.contains(&format!("after 1 records, at byte {end}")), "{error}");
     }
 
@@ -487,8 +366,8 @@ mod tests {
 
         write_splayed(&folder.path().join("2022.06.17/t"), &names, &columns, &mut symbols);
         let found = discover(Format::Hdb, &[folder.path()], &options).expect("tables");
-        assert_eq!((found.len(), found[0].parts.len()), (1, 2));
-        assert_eq!(found[0].parts[1].date.map(|date| date.to_string()).as_deref(), Some("2022-06-17"));
+        assert_eq!((found.len(), found[0].partitions.len()), (1, 2));
+        assert_eq!(found[0].partitions[1].date.map(|date| date.to_string()).as_deref(), Some("2022-06-17"));
     }
 
     #[test]

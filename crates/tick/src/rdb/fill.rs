@@ -1,33 +1,33 @@
-//! Reads a plant's streams into memory: what there is, then what comes.
+//! Reads a plant's streams into memory: history, then new rows.
 
-use super::{InMemory, Inserted, Part, Probe, Shared};
+use super::{InMemory, Inserted, Probe, RdbState, Task};
 use crate::calendar::{Day, day_of};
 use crate::cell::Cells;
+use crate::clock::now;
 use crate::error::{TickError, asked};
 use crate::memory::{Memory, ROWS_MAX, Stage, Writer};
 use crate::plan::Plan;
-use crate::plant::now;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tapedb_engine::{Cursor, Message, Stream};
 
-/// Most rows that are taken into memory together.
+/// Most rows that are inserted together.
 const STAGE_ROWS: usize = 4096;
-/// How long it waits for messages before it looks whether it shall stop.
+/// How long it waits for messages before it checks whether it is to stop.
 const WAIT: Duration = Duration::from_millis(50);
-/// Pause before it tries again what has failed.
+/// Pause before a retry.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What adds rows to today's tables of a plant.
+/// Writers of today's tables of a plant.
 pub(super) fn writers(plan: &Plan) -> Vec<Writer> {
     let writer = |(table, stream): &(_, Stream)| Writer::new(table, &Cells::of(table, stream.layouts()));
     plan.tables().iter().map(writer).collect()
 }
 
-/// Fills an RDB until it shall stop.
-pub(super) fn run(shared: Arc<Shared>, days: Vec<Day>, begin: usize, writers: Vec<Writer>) {
+/// Fills an RDB until it is to stop.
+pub(super) fn run(shared: Arc<RdbState>, days: Vec<Day>, begin: usize, writers: Vec<Writer>) {
     let nexts: Vec<u64> = shared.nexts.iter().map(|next| next.load(Ordering::Relaxed)).collect();
     let tables = nexts.len();
     let upcoming = days[begin + 1..].iter().map(|day| Upcoming::new(day.clone(), tables));
@@ -44,32 +44,32 @@ pub(super) fn run(shared: Arc<Shared>, days: Vec<Day>, begin: usize, writers: Ve
     while !filler.shared.is_stopping() {
         let Err(error) = filler.replay().and_then(|()| filler.follow()) else { break };
         filler.stage = Stage::default();
-        filler.shared.tell(Part::Reading, Some(error.to_string()));
+        filler.shared.set_failure(Task::Reading, Some(error.to_string()));
         filler.shared.pause(PAUSE);
     }
 }
 
-/// Always true: `stage` holds rows of table `staged` alone, which `nexts` does not count yet; they are all of one day.
+/// Always true: `stage` holds only rows of table `staged`, which `nexts` does not count yet; they are all of one day.
 struct Filler {
-    shared: Arc<Shared>,
+    shared: Arc<RdbState>,
     /// For each table the sequence number after the last row inserted.
     nexts: Vec<u64>,
-    /// For each table what takes its next row.
+    /// For each table the writer of its next row.
     writers: Vec<Writer>,
     stage: Stage,
     staged: usize,
     /// Sequence number of the calendar's next message.
     next_day: u64,
-    /// The days after today that are known of.
+    /// The days after today in the calendar so far.
     upcoming: VecDeque<Upcoming>,
     /// For each table how many of these have begun.
     begun: Vec<usize>,
 }
 
-/// A day that begins where the calendar says, in each table.
+/// A day that begins in each table at its number in the calendar.
 struct Upcoming {
     day: Day,
-    /// The tables in which it has.
+    /// The memory of the tables in which it has begun.
     tables: Vec<Option<Arc<Memory>>>,
 }
 
@@ -80,7 +80,7 @@ impl Upcoming {
 }
 
 impl Filler {
-    /// Takes what there is, table by table: each alone is read faster than all merged.
+    /// Inserts the history, table by table: each alone is read faster than all merged.
     fn replay(&mut self) -> Result<(), TickError> {
         for table in 0..self.nexts.len() {
             self.replay_table(table)?;
@@ -107,10 +107,10 @@ impl Filler {
         self.insert(false)
     }
 
-    /// Takes what comes, until it shall stop.
+    /// Inserts new rows, until it is to stop.
     fn follow(&mut self) -> Result<(), TickError> {
         let mut cursor = self.open()?;
-        self.shared.tell(Part::Reading, None);
+        self.shared.set_failure(Task::Reading, None);
         while !self.shared.is_stopping() {
             self.drain(&mut cursor)?;
             self.writers.iter_mut().for_each(Writer::prepare);
@@ -128,19 +128,19 @@ impl Filler {
         Ok(plan.database().cursor(names)?.from_sequences(nexts).live().open()?)
     }
 
-    /// Takes all messages that are there.
+    /// Inserts all available messages.
     fn drain(&mut self, cursor: &mut Cursor) -> Result<(), TickError> {
-        // Neighbours are mostly of one stream, whose name does not move while the cursor is open.
+        // Consecutive messages are mostly of one stream, whose name does not move while the cursor is open.
         let mut last: Option<(*const u8, usize)> = None;
         while let Some(message) = cursor.next()? {
             let stream = message.stream_name().as_ptr();
             let table = match last {
-                Some((known, table)) if known == stream => table,
+                Some((last, table)) if last == stream => table,
                 _ => self.table_of(message.stream_name()),
             };
             last = Some((stream, table));
             if table == self.nexts.len() {
-                self.note_day(&message)?;
+                self.add_day(&message)?;
                 continue;
             }
             if table != self.staged || self.stage.len() >= STAGE_ROWS {
@@ -155,7 +155,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Which table a stream is; behind the last one: the calendar.
+    /// The index of a stream's table; after the last one: the calendar.
     fn table_of(&self, stream: &str) -> usize {
         let tables = self.shared.plan.tables();
         tables.iter().position(|(_, other)| other.name() == stream).unwrap_or(tables.len())
@@ -166,7 +166,7 @@ impl Filler {
     fn take(&mut self, table: usize, message: &Message<'_>) -> Result<(), TickError> {
         let expected = self.nexts[table] + self.stage.len() as u64;
         if message.sequence() < expected {
-            // It was read again, and taken, when a day began.
+            // It was read again, and inserted, when a day began.
             return Ok(());
         }
         if message.sequence() > expected {
@@ -181,7 +181,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Messages are gone, from a plant that does not keep its day.
+    /// Messages were purged by a plant that does not keep its day.
     #[cold]
     fn skip_to(&mut self, table: usize, sequence: u64) -> Result<(), TickError> {
         self.insert(self.shared.is_live.load(Ordering::Relaxed))?;
@@ -191,7 +191,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Begins days whose first message of a table this is.
+    /// Begins the days whose first message of a table this is.
     #[cold]
     fn turn_to(&mut self, table: usize, sequence: u64) -> Result<(), TickError> {
         while self
@@ -216,7 +216,7 @@ impl Filler {
         day.first_of(self.shared.plan.tables()[table].0.name())
     }
 
-    /// The next day begins in a table.
+    /// Begins the next day in a table.
     fn begin(&mut self, table: usize) {
         let memory = &self.writers[table].memory;
         let writer = Writer::new(&memory.table, &memory.cells);
@@ -227,7 +227,7 @@ impl Filler {
         self.begun[table] += 1;
     }
 
-    /// Inserts what is staged.
+    /// Inserts the staged rows.
     fn insert(&mut self, is_live: bool) -> Result<(), TickError> {
         let (rows, table) = (self.stage.len(), self.staged);
         if rows == 0 {
@@ -235,9 +235,7 @@ impl Filler {
         }
         if self.writers[table].rows() + rows > ROWS_MAX {
             let name = self.shared.plan.tables()[table].0.name();
-            return asked(format!(
-                "table {name} has {ROWS_MAX} rows today, the most there can be; end the day"
-            ));
+            return asked(format!("table {name} has {ROWS_MAX} rows today, the most possible; end the day"));
         }
         match self.shared.options.probe.clone() {
             None => self.writers[table].insert(&mut self.stage),
@@ -261,35 +259,35 @@ impl Filler {
         probe.inserted(&Inserted { table, times: &times, received, took, is_live });
     }
 
-    /// A day has begun; rows of it may be here already.
-    fn note_day(&mut self, message: &Message<'_>) -> Result<(), TickError> {
+    /// Adds a day that has begun; rows of it may have been inserted already.
+    fn add_day(&mut self, message: &Message<'_>) -> Result<(), TickError> {
         self.insert(true)?;
         let day = day_of(message)?;
         self.next_day = message.sequence() + 1;
         let behind = |table: &usize| {
             self.begun[*table] == self.upcoming.len() && self.nexts[*table] > self.first_of(&day, *table)
         };
-        let taken_back: Vec<usize> = (0..self.nexts.len()).filter(behind).collect();
-        for table in &taken_back {
-            self.take_back(*table, self.first_of(&day, *table));
+        let moved: Vec<usize> = (0..self.nexts.len()).filter(behind).collect();
+        for table in &moved {
+            self.remove_rows(*table, self.first_of(&day, *table));
         }
         self.upcoming.push_back(Upcoming::new(day, self.nexts.len()));
-        for table in taken_back {
+        for table in moved {
             self.replay_table(table)?;
         }
         self.complete();
         Ok(())
     }
 
-    /// Takes rows from a table's end away, which are of the next day: they are read again.
-    fn take_back(&mut self, table: usize, first: u64) {
+    /// Removes rows of the next day from a table's end: they are read again.
+    fn remove_rows(&mut self, table: usize, first: u64) {
         let writer = &self.writers[table];
-        let kept = writer.rows().saturating_sub((self.nexts[table] - first) as usize);
-        writer.memory.cut(kept);
+        let left = writer.rows().saturating_sub((self.nexts[table] - first) as usize);
+        writer.memory.cut(left);
         self.nexts[table] = first;
     }
 
-    /// Ends days that have come to their end in all tables.
+    /// Ends days that are complete in all tables.
     fn complete(&mut self) {
         while let Some(front) = self.upcoming.front() {
             let is_there = |table: usize| self.nexts[table] >= self.first_of(&front.day, table);

@@ -1,19 +1,19 @@
 //! Hands days that have ended over to the HDB, while queries are answered from memory.
 
-use super::{InMemory, Part, Shared};
+use super::{InMemory, RdbState, Task};
 use crate::calendar::Day;
 use crate::error::{TickError, asked};
-use crate::hdb::{Claimant, Handing, Rows, TakeRow};
+use crate::hdb::{Claimant, Handover, Rows, TakeRow};
 use crate::memory::{Selection, View};
-use crate::rdb::names::Names;
+use crate::rdb::symbols::CachedSymbols;
 use std::time::Duration;
 use tapedb_schema::Timestamp;
 
-/// Pause before it looks again, or tries again.
+/// Pause before the next check or retry.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Hands over until it shall stop.
-pub(super) fn run(shared: &Shared) {
+/// Hands days over until it is to stop.
+pub(super) fn run(shared: &RdbState) {
     let mut claimant = Claimant::new();
     while !shared.is_stopping() {
         let ended = {
@@ -25,17 +25,22 @@ pub(super) fn run(shared: &Shared) {
             None => shared.pause(PAUSE),
             Some(Ok(())) => {
                 shared.write().ended.remove(0);
-                shared.tell(Part::HandingOver, None);
+                shared.set_failure(Task::HandingOver, None);
             }
             Some(Err(error)) => {
-                shared.tell(Part::HandingOver, Some(error.to_string()));
+                shared.set_failure(Task::HandingOver, Some(error.to_string()));
                 shared.pause(PAUSE);
             }
         }
     }
 }
 
-fn hand_over(shared: &Shared, claimant: &mut Claimant, day: &InMemory, next: &Day) -> Result<(), TickError> {
+fn hand_over(
+    shared: &RdbState,
+    claimant: &mut Claimant,
+    day: &InMemory,
+    next: &Day,
+) -> Result<(), TickError> {
     let Some(hdb) = &shared.options.hdb else { return Ok(()) };
     let handed: Vec<Handed<'_>> = day.tables.iter().zip(&shared.names).map(Handed::new).collect();
     let tables = day.tables.iter().zip(&handed);
@@ -45,18 +50,18 @@ fn hand_over(shared: &Shared, claimant: &mut Claimant, day: &InMemory, next: &Da
         rows.len() == next.first_of(table.name()).saturating_sub(first)
     });
     let (plant, options) = (shared.plan.name(), shared.options.hdb_stream);
-    hdb.take(claimant, &Handing { plant, day: &day.day, tables: &tables, is_whole, options })
+    hdb.take(claimant, &Handover { plant, day: &day.day, tables: &tables, is_whole, options })
 }
 
 /// The rows of a day that will not change any more.
 struct Handed<'a> {
     view: View<'a>,
     order: Selection,
-    names: &'a Names,
+    names: &'a CachedSymbols,
 }
 
 impl<'a> Handed<'a> {
-    fn new((memory, names): (&'a std::sync::Arc<crate::memory::Memory>, &'a Names)) -> Self {
+    fn new((memory, names): (&'a std::sync::Arc<crate::memory::Memory>, &'a CachedSymbols)) -> Self {
         let view = memory.view();
         let order = view.in_time_order();
         names.refresh();

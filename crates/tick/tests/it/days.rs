@@ -1,4 +1,4 @@
-//! Days that end: exactly, told once, handed over without a pause.
+//! Days that end: exactly, once in the calendar, handed over without a pause.
 
 use crate::support::*;
 use tapedb_engine::Database;
@@ -35,7 +35,7 @@ fn a_day_ends_and_is_in_the_hdb() {
 }
 
 #[test]
-fn days_are_told_once_and_cut_exactly_while_feeds_write() {
+fn days_are_in_the_calendar_once_and_cut_exactly_while_feeds_write() {
     let place = place();
     let plant = plant(&place.db);
     let hdb_place = crate::support::place();
@@ -79,7 +79,7 @@ fn days_are_told_once_and_cut_exactly_while_feeds_write() {
 }
 
 #[test]
-fn a_restarted_rdb_hands_over_what_was_left() {
+fn a_restarted_rdb_hands_over_the_remaining_days() {
     let (place, hdb_place) = (place(), place());
     let plant = plant(&place.db);
     let hdb = Hdb::new(hdb_place.db.clone());
@@ -90,7 +90,7 @@ fn a_restarted_rdb_hands_over_what_was_left() {
             plant.end_of_day(Date(today.0 + day as i32)).unwrap();
         }
     }
-    // What an RDB has written that was killed: half of the first day, and no word of it.
+    // The rows of a killed RDB: half of the first day, without a record of it.
     {
         let (table, _) = plant.plan().table("trade").unwrap();
         let stream = hdb_place.db.create_stream("tp/trade", table.schema(), Default::default()).unwrap();
@@ -115,7 +115,7 @@ fn a_restarted_rdb_hands_over_what_was_left() {
 }
 
 #[test]
-fn a_plant_that_is_opened_again_goes_on_with_its_day() {
+fn a_plant_that_is_opened_again_continues_its_day() {
     let place = place();
     let before = plant(&place.db);
     let today = before.day().date;

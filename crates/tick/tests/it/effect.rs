@@ -7,7 +7,7 @@ use tapedb_log::sim::SimStorage;
 use tapedb_tick::{Plant, PlantOptions, tables};
 
 #[test]
-fn what_was_answered_with_an_error_is_not_stored_later() {
+fn an_update_that_was_answered_with_an_error_is_not_stored_later() {
     let disk = SimStorage::new(7);
     let db = Database::open_on(Arc::new(disk.clone()), "/db", Access::WriteWithoutMaintenance)
         .expect("a database");
@@ -16,11 +16,11 @@ fn what_was_answered_with_an_error_is_not_stored_later() {
     let plant = Plant::open(&db, "tp", &tables(TABLES).expect("tables"), options).expect("a plant");
     plant.update("trade", &trades(0, 10)).expect("logged");
     disk.set_capacity(Some(1));
-    let told = plant.update("trade", &trades(10, 400)).unwrap_err().to_string();
-    assert!(told.contains("nothing of it is stored"), "{told}");
-    plant.collect("trade", &trades(10, 400)).expect("taken");
+    let error = plant.update("trade", &trades(10, 400)).unwrap_err().to_string();
+    assert!(error.contains("nothing of it is stored"), "{error}");
+    plant.collect("trade", &trades(10, 400)).expect("accepted");
     assert!(plant.log().unwrap_err().to_string().contains("not stored"));
-    // Of another table: the change of table is not noted either.
+    // Of another table: the change of table is not recorded either.
     assert!(plant.update("quote", &quotes(0, 400)).is_err());
     disk.set_capacity(None);
     assert_eq!(plant.rows("trade").expect("counted"), 10);

@@ -1,4 +1,4 @@
-//! Days on their way from plants to HDBs: written once whoever tries, and kept until they are known to be there.
+//! Handing days over from plants to HDBs: written once though several RDBs try, and kept until the HDB has them.
 
 use crate::support::*;
 use std::time::{Duration, Instant};
@@ -51,8 +51,13 @@ fn two_rdbs_with_one_hdb_store_a_day_once() {
 }
 
 fn keeping(db: &Database, hdb: &Hdb) -> Plant {
-    let options =
-        PlantOptions { day_end: None, keep_days: Some(1), hdb: Some(hdb.clone()), ..Default::default() };
+    let options = PlantOptions {
+        day_end: None,
+        keep_days: Some(1),
+        hdb: Some(hdb.clone()),
+        compare_pause: Duration::from_millis(50),
+        ..Default::default()
+    };
     Plant::open(db, "tp", &tables(TABLES).expect("tables"), options).expect("a plant")
 }
 
@@ -63,7 +68,7 @@ fn a_day_is_kept_until_its_copy_has_been_compared() {
     let plant = keeping(&place.db, &hdb);
     let today = plant.day().date;
     let trade = plant.plan().table("trade").expect("a table").1.clone();
-    // Times of long ago, so that only what is kept keeps them.
+    // Old times, so that only days that are kept prevent a purge.
     let update = |first: usize| {
         let mut columns = trades(first, 100);
         columns[0] = tapedb_tick::Column::Long((0..100).map(|at| at - 90 * 86_400_000_000_000).collect());
@@ -74,7 +79,7 @@ fn a_day_is_kept_until_its_copy_has_been_compared() {
     update(100);
     plant.end_of_day(today.next()).expect("ended");
     update(200);
-    // What says that it is there, and is another: the rows of the day twice over, as two RDBs once wrote them.
+    // The HDB records the day but has other rows.
     let bad = Rdb::start(
         Plan::open(&place.db, "tp").expect("a plant"),
         RdbOptions { hdb: Some(hdb.clone()), ..Default::default() },
@@ -92,10 +97,10 @@ fn a_day_is_kept_until_its_copy_has_been_compared() {
         plant.tick(Timestamp(1)).expect("looked");
         plant.kept_back().is_some()
     });
-    let told = plant.kept_back().expect("told");
-    assert!(told.contains("100 rows here and 0 in the HDB"), "{told}");
+    let reason = plant.kept_back().expect("a reason");
+    assert!(reason.contains("100 rows here and 0 in the HDB"), "{reason}");
     assert_eq!(trade.stats().expect("stats").messages, 300);
-    // It is written again, by an RDB that finds it to be another, and may go then.
+    // An RDB that finds it to be different writes it again; then it may be purged.
     let hdb_again = hdb_place.db.stream("tp/days").expect("a stream");
     hdb_again.delete(.., None::<[&str; 0]>).expect("deleted");
     let rdb = rdb(&place.db, Some(&hdb));
@@ -105,7 +110,7 @@ fn a_day_is_kept_until_its_copy_has_been_compared() {
         rdb.status()
     );
     assert_eq!(hdb.query("tp", Some(today), &Query::table("trade")).expect("an answer").rows(), 100);
-    wait("the day goes", || {
+    wait("the day is purged", || {
         plant.tick(Timestamp(1)).expect("looked");
         plant.kept_back().is_none()
             && trade
@@ -119,7 +124,7 @@ fn a_day_is_kept_until_its_copy_has_been_compared() {
 }
 
 #[test]
-fn a_half_written_day_of_somebody_else_is_not_taken_for_this_one() {
+fn a_half_written_day_of_another_process_is_not_taken_for_this_one() {
     let (place, hdb_place) = (place(), place());
     let hdb = Hdb::new(hdb_place.db.clone());
     let plant = plant(&place.db);
@@ -178,7 +183,7 @@ fn imported_history_is_found_by_its_dates_and_is_no_part_of_today() {
     assert_eq!(of(None).expect("all"), (0..30).collect::<Vec<i64>>());
     assert_eq!(of(Some(january.next())).expect("a day"), (10..20).collect::<Vec<i64>>());
     assert!(of(Some(Date(january.0 + 3))).is_err());
-    // The plant begins behind it, and so does what it hands over.
+    // The plant begins after it, and so do the days that it hands over.
     let plant = plant(&place.db);
     let today = plant.day().date;
     assert_eq!(plant.rows("trade").expect("counted"), 0);

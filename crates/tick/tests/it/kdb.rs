@@ -135,7 +135,7 @@ pub fn wait_for(front: &Front, is_so: impl Fn(&FrontStatus) -> bool) {
 }
 
 #[test]
-fn subscribers_get_the_tables_and_then_what_comes() {
+fn subscribers_get_the_tables_and_then_new_rows() {
     let (_place, plant, front) = served(options());
     let mut client = Client::connect(front.address());
     let shown = client.ask(".u.sub[`trade;`]").to_string();
@@ -159,7 +159,7 @@ fn subscribers_get_the_tables_and_then_what_comes() {
 }
 
 #[test]
-fn subscribers_get_only_what_they_asked_for() {
+fn subscribers_get_only_the_requested_rows() {
     let (_place, plant, front) = served(options());
     let (mut one, mut two) = (Client::connect(front.address()), Client::connect(front.address()));
     let list = |symbols: Value| Value::list(vec![Value::text(".u.sub"), Value::symbol("trade"), symbols]);
@@ -225,7 +225,7 @@ fn feeds_send_rows_in_all_forms() {
 }
 
 #[test]
-fn what_is_replayed_and_what_comes_is_all_and_nothing_twice() {
+fn replayed_and_new_rows_are_complete_and_no_row_comes_twice() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_place, plant, front) = served(FrontOptions { log_folder: Some(folder.path().into()), ..options() });
     let feed = plant.clone();
@@ -268,13 +268,13 @@ fn replayed(path: &str, count: usize) -> Vec<i64> {
 }
 
 #[test]
-fn the_log_goes_on_where_it_ended() {
+fn the_log_continues_where_it_ended() {
     let folder = tempfile::tempdir().expect("a folder");
     let (place, plant, front) = served(FrontOptions { log_folder: Some(folder.path().into()), ..options() });
     plant.update("trade", &trades(0, 10)).expect("logged");
     wait_for(&front, |status| status.published == 1);
     drop(front);
-    // What comes while nobody is there is written later, and what a crash cut off again.
+    // Rows that arrive without a front are written later, and rows that a crash cut off again.
     plant.update("trade", &trades(10, 10)).expect("logged");
     let path = std::fs::read_dir(folder.path()).expect("a folder");
     let path = path
@@ -301,7 +301,7 @@ fn the_log_goes_on_where_it_ended() {
 }
 
 #[test]
-fn the_end_of_a_day_is_told_once_behind_its_rows() {
+fn the_end_of_a_day_is_sent_once_after_its_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_place, plant, front) = served(FrontOptions { log_folder: Some(folder.path().into()), ..options() });
     let mut client = Client::connect(front.address());
@@ -335,7 +335,7 @@ fn the_end_of_a_day_is_told_once_behind_its_rows() {
 }
 
 #[test]
-fn a_slow_subscriber_costs_nobody_anything() {
+fn a_slow_subscriber_delays_no_other() {
     // More than sockets hold.
     let rows = 600_000;
     for slow in [Slow::Replay, Slow::Disconnect, Slow::Conflate] {
@@ -395,10 +395,10 @@ fn all_until(client: &mut Client, last: i64) -> (Vec<i64>, usize) {
 }
 
 #[test]
-fn hostile_clients_are_sent_away_and_the_plant_goes_on() {
+fn hostile_clients_are_disconnected_and_the_plant_goes_on() {
     let (_place, plant, front) = served(FrontOptions {
-        greeting_timeout: Duration::from_millis(300),
-        message_timeout: Duration::from_millis(300),
+        greeting_timeout: Duration::from_millis(100),
+        message_timeout: Duration::from_millis(100),
         connections_max: 8,
         ..options()
     });
@@ -423,11 +423,11 @@ fn hostile_clients_are_sent_away_and_the_plant_goes_on() {
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let _ = socket.write_all(bytes);
         let mut rest = Vec::new();
-        // It ends: with nothing, with the answer to the greeting, or because it was reset.
+        // It ends without bytes, with the answer to the greeting, or by a reset.
         let _ = socket.read_to_end(&mut rest);
         assert!(rest.len() <= 1, "{rest:?}");
     }
-    // What is a message but no value, or asks for too much, is answered with an error.
+    // A message that is no value, or that requests too much, is answered with an error.
     let mut body = head(0);
     body.extend([0, 0, 0xff, 0xff, 0xff, 0x7f]);
     let len = (body.len() as u32).to_le_bytes();
@@ -521,7 +521,7 @@ fn updates_that_do_not_fit_are_refused_whole() {
         vec![good.clone(), floats(2), longs(2), longs(2)],
     );
     let long_name = [b'a'; 300];
-    for (rows, told) in [
+    for (rows, expected) in [
         (Value::list(vec![good.clone(), floats(2), longs(3), good.clone()]), "has 3 rows"),
         (Value::list(vec![bad.clone(), floats(2), longs(2), good.clone()]), "UTF-8"),
         (Value::list(vec![good.clone(), floats(2), longs(2), bad]), "UTF-8"),
@@ -530,7 +530,7 @@ fn updates_that_do_not_fit_are_refused_whole() {
         (Value::list(vec![good.clone(), longs(2), longs(2), good]), "price"),
     ] {
         let answer = client.ask_value(&update(rows)).to_string();
-        assert!(answer.starts_with('\'') && answer.contains(told), "{told}: {answer}");
+        assert!(answer.starts_with('\'') && answer.contains(expected), "{expected}: {answer}");
     }
     assert_eq!(client.ask("count trade"), 0.into());
 }
@@ -564,7 +564,7 @@ fn a_million_symbols_are_symbols() {
 struct Reader;
 
 impl Access for Reader {
-    fn enter(&self, user: &str, password: &str, _: SocketAddr) -> Option<Arc<dyn Rights>> {
+    fn authenticate(&self, user: &str, password: &str, _: SocketAddr) -> Option<Arc<dyn Rights>> {
         match (user, password) {
             ("reader", "r") => Some(Arc::new(Self)),
             ("root", "x") => Some(Arc::new(Everyone)),
@@ -603,7 +603,7 @@ fn users_do_what_they_may() {
 }
 
 #[test]
-fn an_rdb_answers_what_it_is_asked() {
+fn an_rdb_answers_queries() {
     let place = place();
     let plant = Arc::new(plant(&place.db));
     plant.update("trade", &trades(0, 30)).expect("logged");

@@ -27,12 +27,12 @@ fn script(name: &str) -> PathBuf {
 /// Whether a step of an installation went well; if not, why the client is skipped.
 #[track_caller]
 fn did(what: &str, command: &mut Command) -> bool {
-    let told = match command.output() {
+    let error = match command.output() {
         Ok(output) if output.status.success() => return true,
         Ok(output) => String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_string(),
         Err(error) => error.to_string(),
     };
-    skipped(format_args!("cannot install {what}: {told}"));
+    skipped(format_args!("cannot install {what}: {error}"));
     false
 }
 

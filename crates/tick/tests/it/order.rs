@@ -1,4 +1,4 @@
-//! One feed sends to several tables in turn: whoever reads several of them gets its rows in the order in which it sent them.
+//! One feed sends to several tables in turn: a reader of several of them gets its rows in the order in which it sent them.
 
 use crate::kdb::{Client, options, served};
 use crate::over::{connect, serve};

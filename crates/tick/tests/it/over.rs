@@ -78,7 +78,7 @@ fn a_whole_installation_works_over_the_network() {
     assert_eq!(sizes(&old), (0..7_000).collect::<Vec<i64>>());
     assert!(matches!(old.column("x2"), Some(Column::Float(_))));
 
-    // A chain that is begun again goes on where it was.
+    // A chain that is started again continues where it was.
     drop(chain);
     feed.run(|next| next < 10_507).unwrap();
     let chain = start_chain();
@@ -89,7 +89,7 @@ fn a_whole_installation_works_over_the_network() {
 }
 
 #[test]
-fn a_subscriber_that_stalls_delays_nobody() {
+fn a_stalled_subscriber_delays_no_other() {
     let place = place();
     let _plant = feed_plant(&place.db);
     let (server, url) = serve(&place);
@@ -102,7 +102,7 @@ fn a_subscriber_that_stalls_delays_nobody() {
     let rows = 300_000;
     feed.run(|next| next < rows).unwrap();
     wait_for_rows(&rdb, "trade", rows);
-    // It has read nothing meanwhile, and finds all of it.
+    // It has read nothing until now, and gets all rows.
     for number in 0..rows {
         let message = stalled.next_within(PATIENCE).unwrap().expect("a message");
         assert_eq!(message.sequence(), number);

@@ -97,7 +97,7 @@ fn nulls_are_nulls_in_the_stream_and_come_back() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_whole() {
+fn an_update_that_does_not_fit_is_refused_whole() {
     let place = place();
     let plant = plant(&place.db);
     let refused = |table: &str, columns: &[Column]| plant.update(table, columns).unwrap_err().to_string();

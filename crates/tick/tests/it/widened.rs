@@ -4,7 +4,7 @@ use crate::support::*;
 use tapedb_tick::{Column, Hdb, Plant, PlantOptions, Query, TickError, tables};
 
 #[test]
-fn a_new_column_is_added_and_what_would_be_lost_is_refused() {
+fn a_new_column_is_added_and_a_loss_is_refused() {
     let (place, hdb_place) = (place(), place());
     let hdb = Hdb::new(hdb_place.db.clone());
     let open =
@@ -41,7 +41,7 @@ fn a_new_column_is_added_and_what_would_be_lost_is_refused() {
     let of = |date| sizes(&hdb.query("tp", Some(date), &Query::table("trade")).expect("an answer"));
     assert_eq!((of(today), of(today.next())), (vec![i64::MIN; 4], vec![i64::MIN, i64::MIN, 6, 7]));
     drop((plant, rdb));
-    for (text, told) in [
+    for (text, expected) in [
         (narrow, "has no column size"),
         (
             "trade:([]time:`timespan$();sym:`symbol$();price:`float$();size:`int$();ex:`symbol$())",
@@ -51,7 +51,7 @@ fn a_new_column_is_added_and_what_would_be_lost_is_refused() {
         let refused = open(text).expect_err("refused");
         assert!(matches!(refused, TickError::Columns { .. }), "{refused}");
         let refused = refused.to_string();
-        assert!(refused.contains(told) && refused.contains("tapedb alter tp/trade"), "{refused}");
+        assert!(refused.contains(expected) && refused.contains("tapedb alter tp/trade"), "{refused}");
     }
     let plant = open(wide).expect("a plant");
     assert_eq!(

@@ -155,7 +155,7 @@ fn tell(front: &Front, ui: &Ui) -> Result<(), Failure> {
 struct Door(Authenticator);
 
 impl Access for Door {
-    fn enter(&self, user: &str, password: &str, peer: SocketAddr) -> Option<Arc<dyn Rights>> {
+    fn authenticate(&self, user: &str, password: &str, peer: SocketAddr) -> Option<Arc<dyn Rights>> {
         let visitor = self.0.authenticate(Some(peer.ip()), user, password)?;
         Some(Arc::new(Guest(visitor)))
     }

@@ -158,6 +158,7 @@ impl PlantArgs {
             publish,
             keep_days: self.keep_days,
             hdb,
+            ..PlantOptions::default()
         })
     }
 }

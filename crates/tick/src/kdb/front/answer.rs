@@ -1,16 +1,18 @@
-//! Answers what clients ask: from a plant, what comes; from an RDB, what there is.
+//! Answers requests of clients: subscriptions and updates of a plant, queries of an RDB.
 
+use super::access::Rights;
 use super::ask::{Ask, Condition, Operator, Select, ask_of};
-use super::hub::{Shared as Hub, State};
-use super::subscriber::{Connection, Filter, Slow};
+use super::filter::Filter;
+use super::hub::{Hub, State};
+use super::served::Served;
+use super::subscriber::{Connection, Slow};
 use super::update::schema_of;
-use super::{Rights, Served};
 use crate::answer::Answer;
 use crate::column::Column;
 use crate::date::Date;
 use crate::kdb::convert::{empty_table, table_of, update_of, what};
 use crate::kind::{Kind, NANOS_PER_DAY, nanos_of_kdb_datetime, nanos_of_kdb_timestamp};
-use crate::plan::stream_name;
+use crate::names::stream_name;
 use crate::query::Query;
 use crate::table::{SYM, TIME, Table};
 use std::sync::{Arc, MutexGuard};
@@ -20,7 +22,7 @@ use tapedb_schema::Timestamp;
 /// Most cells of an answer.
 const ANSWER_CELLS_MAX: u64 = 64_000_000;
 
-/// What there is in `.u` of a tickerplant.
+/// The names in `.u` of a tickerplant.
 const NAMES_OF_U: [&str; 13] =
     ["", "add", "d", "del", "end", "endofday", "i", "j", "l", "L", "sub", "t", "upd"];
 
@@ -30,13 +32,13 @@ pub(super) struct Answerer<'a> {
     pub hub: Option<&'a Arc<Hub>>,
     pub connection: &'a Connection,
     pub rights: &'a dyn Rights,
-    /// Whether the client waits for the answer: then what it sends is logged before it is told so.
-    pub is_asked: bool,
-    /// Whether rows have been taken that are still to be logged.
+    /// Whether the client waits for the answer: then its updates are logged before the answer.
+    pub is_synchronous: bool,
+    /// Whether rows have been accepted that are not logged yet.
     pub collected: bool,
-    /// Rows that have been taken.
+    /// Rows that have been accepted.
     pub rows: usize,
-    /// Nothing is published while a request that subscribes is answered: what it is told belongs together.
+    /// Nothing is published while a request that subscribes is answered: all of its answer is of one moment.
     pub state: Option<MutexGuard<'a, State>>,
 }
 
@@ -46,7 +48,7 @@ impl<'a> Answerer<'a> {
     /// The answer to a request.
     ///
     /// # Errors
-    /// What the client is told.
+    /// The error for the client.
     pub fn answer(&mut self, request: Value) -> Answered {
         let ask = ask_of(request).map_err(|error| error.0)?;
         let answer = self.evaluate(ask);
@@ -75,7 +77,7 @@ impl<'a> Answerer<'a> {
         }
         match name {
             ".z.p" | ".z.P" => {
-                Ok(Atom::Timestamp(crate::kind::kdb_timestamp_of_nanos(crate::plant::now().0)).into())
+                Ok(Atom::Timestamp(crate::kind::kdb_timestamp_of_nanos(crate::clock::now().0)).into())
             }
             ".z.d" | ".z.D" => Ok(Atom::Date(self.date()?.to_kdb()).into()),
             table => self.select(&Select { table: table.into(), ..Select::default() }),
@@ -130,7 +132,7 @@ impl<'a> Answerer<'a> {
             ".u" if self.hub.is_some() => Ok(NAMES_OF_U.into_iter().collect::<Symbols>().into()),
             "" | "." => Ok(self.tables().into()),
             table if self.table(table).is_ok() => Ok(Value::symbol(table)),
-            // As q has it of a name that nothing has.
+            // As q answers for an unknown name.
             _ => Ok(Value::list(Vec::new())),
         }
     }
@@ -172,17 +174,17 @@ impl<'a> Answerer<'a> {
     }
 
     /// The tables that this client may see.
-    fn known(&self) -> Vec<&'a Table> {
+    fn visible(&self) -> Vec<&'a Table> {
         let tables = self.served.plan().tables().iter().map(|(table, _)| table);
         tables.filter(|table| self.may_see(table.name())).collect()
     }
 
     fn tables(&self) -> Symbols {
-        self.known().iter().map(|table| table.name()).collect()
+        self.visible().iter().map(|table| table.name()).collect()
     }
 
     /// # Errors
-    /// The table's name, as kdb+ tells of one that is not there.
+    /// The table's name, as kdb+ answers for an unknown table.
     fn table(&self, name: &str) -> Result<&'a Table, String> {
         let table =
             self.served.plan().tables().iter().map(|(table, _)| table).find(|table| table.name() == name);
@@ -194,9 +196,9 @@ impl<'a> Answerer<'a> {
         self.rights.may_read(&stream) || self.rights.may_write(&stream)
     }
 
-    fn place(&self, table: &str) -> Result<usize, String> {
-        let place = self.served.plan().tables().iter().position(|(known, _)| known.name() == table);
-        place.ok_or_else(|| table.to_string())
+    fn index(&self, table: &str) -> Result<usize, String> {
+        let index = self.served.plan().tables().iter().position(|(other, _)| other.name() == table);
+        index.ok_or_else(|| table.to_string())
     }
 
     /// A table's name, as a name, a symbol or a text.
@@ -225,7 +227,7 @@ impl<'a> Answerer<'a> {
         self.state = None;
         let columns = update_of(table, rows).map_err(|error| format!("{name}: {error}"))?;
         let rows = columns.first().map_or(0, Column::len);
-        if rows > 0 && self.is_asked {
+        if rows > 0 && self.is_synchronous {
             plant.update(name, &columns).map_err(|error| error.to_string())?;
         } else if rows > 0 {
             plant.collect(name, &columns).map_err(|error| error.to_string())?;
@@ -263,16 +265,16 @@ impl<'a> Answerer<'a> {
     fn subscribe_to(&mut self, name: &str, filter: Filter, adds: bool) -> Answered {
         let table = self.table(name)?;
         self.may(|rights, stream| rights.may_read(stream), name, "read")?;
-        let (place, connection) = (self.place(name)?, self.connection);
-        self.state()?.subscribe(connection, place, filter, adds)?;
+        let (index, connection) = (self.index(name)?, self.connection);
+        self.state()?.subscribe(connection, index, filter, adds)?;
         Ok(schema_of(table))
     }
 
     fn unsubscribe(&mut self, tables: &Ask) -> Answered {
         let name = self.name_of(tables)?;
-        let place = if name.is_empty() { None } else { Some(self.place(&name)?) };
+        let index = if name.is_empty() { None } else { Some(self.index(&name)?) };
         let id = self.connection.id;
-        self.state()?.unsubscribe(id, place);
+        self.state()?.unsubscribe(id, index);
         Ok(Value::nothing())
     }
 
@@ -311,21 +313,21 @@ impl<'a> Answerer<'a> {
         if select.counts_all()
             && let Some(plant) = &self.served.plant
         {
-            // What is logged, whether it is published, and an RDB has it, or not: a feed that comes again goes on there.
+            // The logged rows, published and in the RDB or not: a feed that reconnects goes on from there.
             self.state = None;
             let rows = plant.rows(table.name()).map_err(|error| error.to_string())?;
             return Ok((rows as i64).into());
         }
         match (&self.served.rdb, self.hub) {
             (Some(rdb), _) => {
-                // What takes long must not keep others from being published to.
+                // A long query must not delay updates to others.
                 self.state = None;
                 let count = rdb.count(&query).map_err(|error| error.to_string())?;
                 Ok((count as i64).into())
             }
             (None, Some(_)) if select.counts_all() => {
-                let place = self.place(table.name())?;
-                let rows = self.state()?.rows(place);
+                let index = self.index(table.name())?;
+                let rows = self.state()?.rows(index);
                 Ok((rows as i64).into())
             }
             _ => Err("the plant answers no selections: ask the RDB".into()),
@@ -336,7 +338,7 @@ impl<'a> Answerer<'a> {
         let table = self.table(&select.table)?;
         self.may(|rights, stream| rights.may_read(stream), table.name(), "read")?;
         let Some(rdb) = &self.served.rdb else {
-            // As a tickerplant has it, which publishes each update: a table without rows.
+            // As in a tickerplant that publishes each update: a table without rows.
             let is_all = select.conditions.is_empty() && select.columns.is_empty();
             return if is_all {
                 Ok(empty_table(table))
@@ -344,7 +346,7 @@ impl<'a> Answerer<'a> {
                 Err("the plant answers no selections: ask the RDB".into())
             };
         };
-        // What takes long must not keep others from being published to.
+        // A long query must not delay updates to others.
         self.state = None;
         let query = self.query(select)?;
         let rows = rdb.count(&query).map_err(|error| error.to_string())?;
@@ -395,7 +397,7 @@ impl<'a> Answerer<'a> {
         Ok(())
     }
 
-    /// A time as the RDB asks for it: times of day are today's.
+    /// A time for a query of the RDB: times of day are today's.
     fn time(&self, value: &Value) -> Result<Timestamp, String> {
         let midnight = self.served.rdb.as_ref().map_or(0, |rdb| rdb.day().midnight.0);
         let of_day = |kind: Kind, value: i64| Ok(Timestamp(kind.nanos_of_time(value, midnight)));
@@ -433,7 +435,7 @@ fn filter_of(value: &Value) -> Result<Filter, String> {
     Ok(Filter::Symbols(symbols.iter().map(|symbol| symbol.as_bytes().to_vec()).collect()))
 }
 
-/// One symbol, several, or texts, which some clients send in their place. `None`: it is no such thing.
+/// One symbol, several, or texts, which some clients send instead. `None`: the value is something else.
 fn symbols_of(value: &Value) -> Option<Vec<Symbol>> {
     match value {
         Value::Vector(Vector { elements: Elements::Symbol(symbols), .. }) => {
@@ -448,7 +450,7 @@ fn names_of(table: &Table) -> Symbols {
     table.columns().iter().map(|column| column.name.as_bytes()).collect()
 }
 
-/// `meta`: a table of columns, their types, and nothing about foreign keys and attributes but the `g` of `sym`.
+/// `meta`: a table of columns and their types, without foreign keys, and of attributes only the `g` of `sym`.
 fn meta(table: &Table) -> Value {
     let types = table.columns().iter().map(|column| column.kind.letter() as u8).collect();
     let none: Symbols = table.columns().iter().map(|_| "").collect();
@@ -470,7 +472,7 @@ fn table_of_answer(answer: &Answer) -> Value {
     table_of(&defs, &columns)
 }
 
-/// A table with `sym` as its key, in order of symbols, as `select by sym` has it.
+/// A table with `sym` as its key, in order of symbols, as in `select by sym`.
 fn keyed_by_symbol(answer: Answer) -> Value {
     let is_key = |column: &(crate::table::ColumnDef, Column)| column.0.name == SYM;
     let (keys, values) = answer.columns.into_iter().partition(is_key);

@@ -1,24 +1,24 @@
-//! What clients of kdb+ ask, out of the text or the list that they send. A few forms are understood; nothing is evaluated that
-//! is not one of them.
+//! Requests of kdb+ clients, parsed from the text or the list that they send. A few forms are supported; nothing else is
+//! evaluated.
 
 use std::fmt;
 use tapedb_kdb_ipc::{Atom, Elements, Symbols, Value};
 
-/// Longest text that is looked at.
+/// Longest text that is parsed.
 const TEXT_BYTES_MAX: usize = 8 << 10;
-/// Brackets in brackets.
+/// Most nested brackets.
 const DEPTH_MAX: usize = 32;
 
-/// What was asked.
+/// A request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Ask {
     /// A value as it stands.
     Value(Value),
-    /// Something by its name.
+    /// A name.
     Name(String),
-    /// A function of something.
+    /// A function with arguments.
     Call(String, Vec<Ask>),
-    /// Several things.
+    /// Several requests.
     List(Vec<Ask>),
     /// Rows of a table.
     Select(Box<Select>),
@@ -63,18 +63,18 @@ pub(super) enum Operator {
     AtLeast,
 }
 
-/// What cannot be understood, and so is not evaluated.
+/// The request is not supported, and so is not evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NotUnderstood(pub String);
+pub(super) struct Unsupported(pub String);
 
-impl fmt::Display for NotUnderstood {
+impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// What a message asks.
-pub(super) fn ask_of(message: Value) -> Result<Ask, NotUnderstood> {
+/// The request in a message.
+pub(super) fn ask_of(message: Value) -> Result<Ask, Unsupported> {
     match message {
         Value::Atom(Atom::Symbol(name)) => Ok(Ask::Name(name.text().into_owned())),
         Value::Atom(Atom::Char(letter)) => parse(&char::from(letter).to_string()),
@@ -86,21 +86,21 @@ pub(super) fn ask_of(message: Value) -> Result<Ask, NotUnderstood> {
         }
         Value::List(list) => call_of(list.items),
         value if value.is_nothing() => Ok(Ask::Value(value)),
-        other => Err(NotUnderstood(format!("not evaluated here: {}", crate::kdb::convert::what(&other)))),
+        other => Err(Unsupported(format!("not evaluated here: {}", crate::kdb::convert::what(&other)))),
     }
 }
 
 /// A list whose first item is a function and whose others are its arguments.
-fn call_of(items: Vec<Value>) -> Result<Ask, NotUnderstood> {
+fn call_of(items: Vec<Value>) -> Result<Ask, Unsupported> {
     let mut items = items.into_iter();
     let Some(function) = items.next() else { return Ok(Ask::Value(Value::list(vec![]))) };
     let arguments: Vec<Value> = items.collect();
     if let Value::Function(lambda) = &function {
-        return known_lambda(lambda, arguments);
+        return supported_lambda(lambda, arguments);
     }
     let name = function.as_name().map(|name| String::from_utf8_lossy(name).into_owned());
     let name =
-        name.ok_or_else(|| NotUnderstood(format!("not evaluated here: {}", short(&function.to_string()))))?;
+        name.ok_or_else(|| Unsupported(format!("not evaluated here: {}", short(&function.to_string()))))?;
     let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '.')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
     if is_name {
@@ -108,29 +108,29 @@ fn call_of(items: Vec<Value>) -> Result<Ask, NotUnderstood> {
     }
     // `({…};a;b)` as a text, and texts alone in a list.
     match (lambda_text(&name), arguments.is_empty()) {
-        (Some(known), _) => Ok(known.applied_to(arguments)),
+        (Some(lambda), _) => Ok(lambda.applied_to(arguments)),
         (None, true) => parse(&name),
-        (None, false) => Err(NotUnderstood(format!("not evaluated here: {}", short(&name)))),
+        (None, false) => Err(Unsupported(format!("not evaluated here: {}", short(&name)))),
     }
 }
 
-fn known_lambda(lambda: &tapedb_kdb_ipc::Function, arguments: Vec<Value>) -> Result<Ask, NotUnderstood> {
+fn supported_lambda(lambda: &tapedb_kdb_ipc::Function, arguments: Vec<Value>) -> Result<Ask, Unsupported> {
     let tapedb_kdb_ipc::Function::Lambda { body, .. } = lambda else {
-        return Err(NotUnderstood("not evaluated here: a function".into()));
+        return Err(Unsupported("not evaluated here: a function".into()));
     };
     let text = String::from_utf8_lossy(body.as_name().unwrap_or_default()).into_owned();
     match lambda_text(&text) {
-        Some(known) => Ok(known.applied_to(arguments)),
-        None => Err(NotUnderstood(format!("not evaluated here: {}", short(&text)))),
+        Some(lambda) => Ok(lambda.applied_to(arguments)),
+        None => Err(Unsupported(format!("not evaluated here: {}", short(&text)))),
     }
 }
 
-/// Functions that kdb+'s own subscribers bring along.
+/// Functions that kdb+'s own subscribers send.
 #[derive(Debug, Clone, Copy)]
 enum Lambda {
-    /// Where the log is.
+    /// The path of the log.
     Log,
-    /// Subscribe, and where the log is.
+    /// Subscribe, and the path of the log.
     SubscribeAndLog,
 }
 
@@ -162,17 +162,17 @@ impl Lambda {
     }
 }
 
-/// What a text asks.
-pub(super) fn parse(text: &str) -> Result<Ask, NotUnderstood> {
+/// The request in a text.
+pub(super) fn parse(text: &str) -> Result<Ask, Unsupported> {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(NotUnderstood(format!("not evaluated here: a text of {} bytes", text.len())));
+        return Err(Unsupported(format!("not evaluated here: a text of {} bytes", text.len())));
     }
     let mut parser = Parser { text, at: 0, depth: 0 };
     let asked = parser.expression().and_then(|ask| {
         parser.skip(";");
         if parser.rest().is_empty() { Some(ask) } else { None }
     });
-    asked.ok_or_else(|| NotUnderstood(format!("not evaluated here: {}", short(text))))
+    asked.ok_or_else(|| Unsupported(format!("not evaluated here: {}", short(text))))
 }
 
 fn short(text: &str) -> String {
@@ -183,7 +183,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Takes expressions from the front of a text; `None`: this is something else.
+/// Parses expressions from the front of a text; `None`: this is something else.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -290,7 +290,7 @@ impl<'a> Parser<'a> {
         if !self.skip("+") {
             return Some(Ask::Value(value));
         }
-        // The one calculation that clients send, to see whether somebody is there.
+        // The one calculation that clients send, to check the connection.
         match (value, self.expression()?) {
             (Value::Atom(Atom::Long(a)), Ask::Value(Value::Atom(Atom::Long(b)))) => {
                 Some(Ask::Value(a.wrapping_add(b).into()))
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_send_is_understood() {
+    fn the_requests_of_clients_are_parsed() {
         let empty = || Value::symbol("");
         let log = || call(".u", vec![symbols(&["i", "L"])]);
         let start = || Ask::List(vec![call(".u.sub", vec![empty(), empty()]), log()]);
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn selections_are_understood() {
+    fn selections_are_parsed() {
         let Ok(Ask::Select(select)) = parse(
             "select[-5] time,price from trade where sym in `A`B,time within (09:30;0D16:00:00.5),size>=100",
         ) else {
@@ -601,7 +601,7 @@ mod tests {
         ] {
             match parse(text) {
                 Err(error) => assert!(error.0.starts_with("not evaluated here: "), "{error}"),
-                // Names and values are no harm: who answers knows few of them.
+                // Names and values are harmless: few of them have an answer.
                 Ok(ask) => assert!(matches!(&ask, Ask::Call(..) | Ask::Value(_)), "{text}: {ask:?}"),
             }
         }

@@ -1,8 +1,8 @@
-//! What may wait for all connections of a front together. Each has a bound of its own ([`Outbox`]), and many that are slow at
-//! the same time would still fill the memory.
+//! The bytes that may wait for all connections of a front together. Each has its own bound ([`Outbox`]), but many slow ones at the
+//! same time would still fill the memory.
 //!
-//! Always true: `bytes` is what waits in all outboxes, rows that are kept for slow subscribers included. When that is more than
-//! there may be, the connection for which most waits is cut off, whatever was chosen for slow subscribers.
+//! Always true: `bytes` is the number of bytes that wait in all outboxes, with the pending rows of slow subscribers. If that
+//! exceeds the limit, the connection with most waiting bytes is closed, whatever was chosen for slow subscribers.
 
 use super::outbox::Outbox;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,11 +23,11 @@ impl Budget {
         Arc::new(Self { bytes, bytes_max, outboxes, cut_off })
     }
 
-    /// An outbox whose bytes count.
+    /// A new outbox whose bytes count.
     pub fn outbox(self: &Arc<Self>, bytes_max: usize) -> Arc<Outbox> {
         let outbox = Arc::new(Outbox::new(bytes_max, self.clone()));
         let mut outboxes = self.outboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        outboxes.retain(|known| known.strong_count() > 0);
+        outboxes.retain(|outbox| outbox.strong_count() > 0);
         outboxes.push(Arc::downgrade(&outbox));
         outbox
     }
@@ -37,7 +37,7 @@ impl Budget {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Connections that were cut off.
+    /// Connections that were closed to free memory.
     pub fn cut_off(&self) -> u64 {
         self.cut_off.load(Ordering::Relaxed)
     }
@@ -50,9 +50,9 @@ impl Budget {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Cuts off those for which most waits, until there is no more than there may be. To be called without the lock of any outbox.
+    /// Closes the connections with most waiting bytes until the limit is met. To be called without the lock of any outbox.
     #[inline]
-    pub fn keep(&self) {
+    pub fn enforce(&self) {
         if self.bytes() > self.bytes_max {
             self.cut_off_slowest();
         }
@@ -64,7 +64,7 @@ impl Budget {
             let outboxes = self.outboxes.lock().unwrap_or_else(PoisonError::into_inner);
             outboxes.iter().filter_map(Weak::upgrade).collect()
         };
-        // What is being written counts until it is, also of those who have been cut off.
+        // Bytes being written count until then, also of closed connections.
         let closed = outboxes.iter().filter(|outbox| outbox.is_closed());
         let ending: usize = closed.map(|outbox| outbox.waiting()).sum();
         let mut excess = self.bytes().saturating_sub(self.bytes_max).saturating_sub(ending);
@@ -84,12 +84,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_being_written_costs_nobody_else_the_connection() {
+    fn bytes_being_written_close_no_other_connection() {
         let budget = Budget::new(100);
         let outboxes: Vec<_> = (0..3).map(|_| budget.outbox(1_000)).collect();
         let bytes = |len: usize| Arc::<[u8]>::from(vec![0; len]);
         outboxes[0].answer(bytes(90));
-        // It has been handed to the writer, and the client does not read.
+        // The writer has it, and the client does not read.
         let mut out = Vec::new();
         outboxes[0].take(&mut out, std::time::Duration::ZERO);
         for _ in 0..3 {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_together_have_too_much_the_slowest_is_cut_off() {
+    fn the_slowest_is_closed_when_all_together_have_too_much() {
         let budget = Budget::new(100);
         let outboxes: Vec<_> = (0..4).map(|_| budget.outbox(60)).collect();
         let bytes = |len: usize| Arc::<[u8]>::from(vec![0; len]);
@@ -111,16 +111,16 @@ mod tests {
                 && outboxes[2].update(&bytes(20))
         );
         assert_eq!((budget.bytes(), budget.cut_off()), (90, 0));
-        // Whoever gets the last drop is not the one.
+        // Not the one that exceeds the limit is closed.
         assert!(outboxes[3].update(&bytes(15)));
         let closed: Vec<bool> = outboxes.iter().map(|outbox| outbox.is_closed()).collect();
         assert_eq!((closed, budget.bytes(), budget.cut_off()), (vec![false, true, false, false], 55, 1));
-        // Answers count, and rows that are kept for later.
+        // Answers count, and pending rows.
         outboxes[0].answer(bytes(40));
         assert_eq!((budget.bytes(), budget.cut_off()), (95, 1));
-        outboxes[2].set_kept(30);
+        outboxes[2].set_pending(30);
         assert_eq!((budget.bytes(), budget.cut_off()), (65, 2));
-        // What is written or gone does not.
+        // Written and dropped bytes do not.
         let mut out = Vec::new();
         outboxes[3].take(&mut out, std::time::Duration::ZERO);
         outboxes[3].written(out.len());

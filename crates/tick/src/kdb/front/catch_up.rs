@@ -1,11 +1,11 @@
-//! A subscriber that could not keep up reads the plant for itself, at its own pace, until it has caught up: it costs the plant no
-//! memory and delays nobody.
+//! The connection of a subscriber that is behind reads the plant at its own pace, until it has caught up: this costs the plant no
+//! memory and delays no other subscriber.
 
-use super::hub::{Shared, State};
+use super::filter::Filter;
+use super::hub::{Hub, State};
 use super::outbox::Outbox;
-use super::publisher::{PIECE_BYTES, PIECE_ROWS};
-use super::subscriber::{Filter, Lag};
-use super::update::{Update, end_message};
+use super::subscriber::Lag;
+use super::update::{UPDATE_BYTES, UPDATE_ROWS_MAX, Update, end_message};
 use crate::arrivals::{Step, Subscription};
 use crate::calendar::Day;
 use crate::error::TickError;
@@ -13,13 +13,13 @@ use crate::gather::Gather;
 use crate::kdb::convert::value_of;
 use std::sync::Arc;
 
-/// A subscriber's own reading. Always true: it has been given all rows below the numbers in `lag`, and no others, but for those in
-/// the gather of table `table`; it reads no row that has not been published to others.
+/// The reading of one subscriber. Always true: it has received all rows below the numbers in `lag`, and no others, except those in
+/// the gather of table `table`; no row is read that has not been published to the others.
 #[derive(Debug)]
 pub(super) struct CatchUp {
     lag: Lag,
     filters: Vec<Option<Filter>>,
-    /// Rows below these numbers were there when the table was subscribed to: they are not sent.
+    /// Rows below these numbers are older than the subscription to the table: they are not sent.
     begins: Vec<u64>,
     gathers: Vec<Gather>,
     table: usize,
@@ -27,13 +27,12 @@ pub(super) struct CatchUp {
 }
 
 impl CatchUp {
-    /// Gives the next rows to a subscriber that is behind and has been sent everything so far; `false`: it is not behind any
-    /// more.
+    /// Sends the next rows to a subscriber that is behind and has an empty outbox; `false`: it is not behind any more.
     ///
     /// # Errors
-    /// What keeps the streams from being read.
-    pub fn step(reading: &mut Option<Self>, hub: &Shared, id: u64) -> Result<bool, TickError> {
-        if !Self::look(reading, hub, id)? {
+    /// When the streams cannot be read.
+    pub fn step(reading: &mut Option<Self>, hub: &Hub, id: u64) -> Result<bool, TickError> {
+        if !Self::is_behind(reading, hub, id)? {
             return Ok(false);
         }
         let Some(reading) = reading else { return Ok(false) };
@@ -41,8 +40,8 @@ impl CatchUp {
         Ok(true)
     }
 
-    /// Looks how far the others are; `false`: as far as this one, which gets its updates with them again.
-    fn look(reading: &mut Option<Self>, hub: &Shared, id: u64) -> Result<bool, TickError> {
+    /// Reads the position of the others; `false`: this one has reached it, and gets its updates with them again.
+    fn is_behind(reading: &mut Option<Self>, hub: &Hub, id: u64) -> Result<bool, TickError> {
         let Some(lag) = lag_of(&hub.lock(), id) else { return Ok(false) };
         if reading.is_none() {
             *reading = Some(Self::new(hub, lag)?);
@@ -50,7 +49,7 @@ impl CatchUp {
         let Some(own) = reading else { return Ok(false) };
         let mut state = hub.lock();
         let State { nexts, next_day, subscribers, .. } = &mut *state;
-        let Some(subscriber) = subscribers.iter_mut().find(|known| known.id == id) else {
+        let Some(subscriber) = subscribers.iter_mut().find(|subscriber| subscriber.id == id) else {
             return Ok(false);
         };
         own.filters.clone_from(&subscriber.filters);
@@ -66,19 +65,19 @@ impl CatchUp {
         Ok(true)
     }
 
-    fn new(hub: &Shared, lag: Lag) -> Result<Self, TickError> {
+    fn new(hub: &Hub, lag: Lag) -> Result<Self, TickError> {
         let tables = hub.plan().tables().iter();
         let gathers: Vec<_> = tables.map(|(table, stream)| Gather::new(table, stream.layouts())).collect();
-        let plant = Subscription::open(hub.plan(), &lag.nexts, lag.next_day, lag.place)?;
+        let plant = Subscription::open(hub.plan(), &lag.nexts, lag.next_day, lag.position)?;
         let (filters, begins) = (vec![None; gathers.len()], lag.nexts.clone());
         Ok(Self { lag, filters, begins, gathers, table: 0, plant })
     }
 
-    /// Reads and sends a piece.
-    fn read(&mut self, hub: &Shared, id: u64) -> Result<(), TickError> {
+    /// Reads and sends an update.
+    fn read(&mut self, hub: &Hub, id: u64) -> Result<(), TickError> {
         let mut bytes = 0;
-        for _ in 0..PIECE_ROWS {
-            if bytes >= PIECE_BYTES {
+        for _ in 0..UPDATE_ROWS_MAX {
+            if bytes >= UPDATE_BYTES {
                 break;
             }
             match self.plant.advance()? {
@@ -91,14 +90,14 @@ impl CatchUp {
         Ok(())
     }
 
-    fn take(&mut self, table: usize, hub: &Shared, id: u64) -> usize {
+    fn take(&mut self, table: usize, hub: &Hub, id: u64) -> usize {
         if table != self.table {
             self.send(hub, id);
             self.table = table;
         }
         let Some(message) = self.plant.message(table) else { return 0 };
         self.lag.nexts[table] = message.sequence() + 1;
-        // What nobody asked for is passed over.
+        // Rows that are not subscribed to are skipped.
         if self.filters[table].is_none() || message.sequence() < self.begins[table] {
             return 0;
         }
@@ -106,7 +105,7 @@ impl CatchUp {
         message.body().len()
     }
 
-    fn end_day(&mut self, day: &Day, hub: &Shared, id: u64) {
+    fn end_day(&mut self, day: &Day, hub: &Hub, id: u64) {
         self.send(hub, id);
         if let Some((outbox, _)) = outbox_of(hub, id) {
             outbox.force(end_message(self.lag.date));
@@ -116,7 +115,7 @@ impl CatchUp {
     }
 
     /// Sends what has been gathered.
-    fn send(&mut self, hub: &Shared, id: u64) {
+    fn send(&mut self, hub: &Hub, id: u64) {
         let table = self.table;
         if self.gathers[table].is_empty() {
             return;
@@ -136,12 +135,12 @@ impl CatchUp {
 }
 
 fn lag_of(state: &State, id: u64) -> Option<Lag> {
-    state.subscribers.iter().find(|known| known.id == id)?.lag.clone()
+    state.subscribers.iter().find(|subscriber| subscriber.id == id)?.lag.clone()
 }
 
-/// The outbox of a subscriber that is still there, and whether what is sent to it is compressed.
-fn outbox_of(hub: &Shared, id: u64) -> Option<(Arc<Outbox>, bool)> {
+/// The outbox of a subscriber that still exists, and whether messages to it are compressed.
+fn outbox_of(hub: &Hub, id: u64) -> Option<(Arc<Outbox>, bool)> {
     let state = hub.lock();
-    let subscriber = state.subscribers.iter().find(|known| known.id == id)?;
+    let subscriber = state.subscribers.iter().find(|subscriber| subscriber.id == id)?;
     Some((subscriber.outbox.clone(), subscriber.compresses))
 }

@@ -1,11 +1,10 @@
 //! One connection: a thread that reads and answers, and one that writes.
 
-use super::Rights;
-use super::Shared;
+use super::access::Rights;
 use super::answer::Answerer;
 use super::catch_up::CatchUp;
 use super::outbox::Outbox;
-
+use super::state::FrontState;
 use super::subscriber::Connection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -13,46 +12,46 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tapedb_kdb_ipc::{Event, Kind, Message, Session, Value, compress, message};
 
-/// How long it waits before it looks whether it shall stop.
+/// How long it waits before it checks whether it is to stop.
 const TICK: Duration = Duration::from_millis(100);
-/// Room for what arrives at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
-/// So many updates that nobody waits for are logged together, if they have arrived together.
+/// Most asynchronous updates that are logged together, if they have arrived together.
 const TOGETHER_MAX: usize = 64;
-/// Beyond so many bytes of updates none waits for another.
+/// Beyond so many bytes updates are logged at once.
 const TOGETHER_BYTES_MAX: usize = 64 << 10;
 
 /// Serves a connection until it ends.
-pub(super) fn serve(shared: &Arc<Shared>, socket: &TcpStream, peer: SocketAddr, id: u64) {
+pub(super) fn serve(state: &Arc<FrontState>, socket: &TcpStream, peer: SocketAddr, id: u64) {
     let _ = socket.set_nodelay(true);
     let is_ready = socket.set_read_timeout(Some(TICK)).and_then(|()| socket.set_write_timeout(Some(TICK)));
-    let mut session = Session::server(shared.options.limits);
-    let entered = is_ready.ok().and_then(|()| greet(shared, socket, peer, &mut session));
-    match entered {
-        Some(rights) => talk(shared, socket, peer, id, session, &*rights),
+    let mut session = Session::server(state.options.limits);
+    let rights = is_ready.ok().and_then(|()| log_in(state, socket, peer, &mut session));
+    match rights {
+        Some(rights) => serve_authenticated(state, socket, peer, id, session, &*rights),
         None => {
-            shared.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            state.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
 }
 
-/// Lets a client in, or not.
-fn greet(
-    shared: &Shared,
+/// Authenticates a client.
+fn log_in(
+    state: &FrontState,
     mut socket: &TcpStream,
     peer: SocketAddr,
     session: &mut Session,
 ) -> Option<Arc<dyn Rights>> {
-    let deadline = Instant::now() + shared.options.greeting_timeout;
+    let deadline = Instant::now() + state.options.greeting_timeout;
     loop {
         match session.next_event() {
             Ok(Some(Event::Greeting(greeting))) => {
-                let rights = shared.options.access.enter(&greeting.user, &greeting.password, peer)?;
+                let rights = state.options.access.authenticate(&greeting.user, &greeting.password, peer)?;
                 socket.write_all(&session.accept(greeting.capability)).ok()?;
                 return Some(rights);
             }
-            Ok(None) if Instant::now() < deadline && !shared.is_stopping() => {}
+            Ok(None) if Instant::now() < deadline && !state.is_stopping() => {}
             _ => return None,
         }
         if !read(socket, session, 1).ok()? {
@@ -69,33 +68,33 @@ fn read(mut socket: &TcpStream, session: &mut Session, least: usize) -> io::Resu
             session.filled(bytes);
             Ok(true)
         }
-        Err(error) if is_patience(&error) => Ok(true),
+        Err(error) if is_timeout(&error) => Ok(true),
         Err(error) => Err(error),
     }
 }
 
-/// Nothing came, or nothing could go, for now.
-fn is_patience(error: &io::Error) -> bool {
+/// Nothing could be read or written for now.
+fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-fn talk(
-    shared: &Arc<Shared>,
+fn serve_authenticated(
+    state: &Arc<FrontState>,
     socket: &TcpStream,
     peer: SocketAddr,
     id: u64,
     mut session: Session,
     rights: &dyn Rights,
 ) {
-    let outbox = shared.budget.outbox(shared.options.waiting_bytes_max);
+    let outbox = state.budget.outbox(state.options.waiting_bytes_max);
     let compresses = !peer.ip().is_loopback();
-    let connection = Connection { id, outbox: outbox.clone(), slow: shared.options.slow, compresses };
+    let connection = Connection { id, outbox: outbox.clone(), slow: state.options.slow, compresses };
     std::thread::scope(|scope| {
         let writer = std::thread::Builder::new().name("kdb-writer".into());
-        if writer.spawn_scoped(scope, || write(shared, socket, &outbox, id)).is_ok() {
-            listen(shared, socket, &mut session, &connection, rights);
+        if writer.spawn_scoped(scope, || write(state, socket, &outbox, id)).is_ok() {
+            listen(state, socket, &mut session, &connection, rights);
         }
-        if let Some(hub) = shared.hub() {
+        if let Some(hub) = state.hub() {
             hub.lock().unsubscribe(id, None);
         }
         outbox.close();
@@ -105,37 +104,37 @@ fn talk(
 
 /// Reads requests and answers them until the connection ends.
 fn listen(
-    shared: &Shared,
+    state: &FrontState,
     socket: &TcpStream,
     session: &mut Session,
     connection: &Connection,
     rights: &dyn Rights,
 ) {
-    // When the message that has begun must be there.
+    // When the current message must be complete.
     let mut deadline = None;
     let mut unlogged = Unlogged::default();
-    while !shared.is_stopping() && !connection.outbox.is_closed() {
+    while !state.is_stopping() && !connection.outbox.is_closed() {
         loop {
             match session.next_event() {
                 Ok(Some(Event::Message(message))) => {
-                    take(shared, &message, connection, rights, &mut unlogged);
+                    take(state, &message, connection, rights, &mut unlogged);
                 }
                 Ok(_) => break,
                 Err(error) => {
-                    unlogged.log(shared);
-                    return end(shared, &error.to_string());
+                    unlogged.log(state);
+                    return end(state, &error.to_string());
                 }
             }
             deadline = None;
         }
-        unlogged.log(shared);
+        unlogged.log(state);
         deadline = match (session.pending(), deadline) {
             (0, _) => None,
-            (_, None) => Some(Instant::now() + shared.options.message_timeout),
+            (_, None) => Some(Instant::now() + state.options.message_timeout),
             (_, deadline) => deadline,
         };
         if deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            return end(shared, "a message did not come to its end in time");
+            return end(state, "a message was not complete in time");
         }
         acknowledge(socket);
         if !read(socket, session, READ_BYTES).unwrap_or(false) {
@@ -144,26 +143,26 @@ fn listen(
     }
 }
 
-/// Has the system acknowledge now what has arrived, and not when 40 ms have passed without an answer: a client whose system
-/// collects small writes sends nothing else before, be it updates or the question behind them.
+/// Makes the system acknowledge received bytes now, and not after 40 ms without an answer: a client whose system collects small
+/// writes sends nothing more before, neither updates nor the request after them.
 fn acknowledge(socket: &TcpStream) {
-    // Where it cannot, clients wait.
+    // On other systems clients wait.
     #[cfg(target_os = "linux")]
     let _ = std::os::linux::net::TcpStreamExt::set_quickack(socket, true);
 }
 
-fn end(shared: &Shared, why: &str) {
-    shared.hostile.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    shared.note_error(why);
+fn end(state: &FrontState, why: &str) {
+    state.hostile.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    state.record_error(why);
 }
 
-/// Updates that are taken and not logged yet. What is answered comes after them.
+/// Updates that are accepted and not logged yet. They are logged before the next answer.
 #[derive(Default)]
 struct Unlogged {
     updates: usize,
     rows: usize,
     bytes: usize,
-    /// How long taking them took.
+    /// How long accepting them took.
     took: Duration,
 }
 
@@ -179,52 +178,52 @@ impl Unlogged {
         self.updates >= TOGETHER_MAX || self.bytes >= TOGETHER_BYTES_MAX
     }
 
-    fn log(&mut self, shared: &Shared) {
-        let Some(plant) = shared.served.plant.as_ref().filter(|_| self.updates > 0) else { return };
-        let begun = Instant::now();
+    fn log(&mut self, state: &FrontState) {
+        let Some(plant) = state.served.plant.as_ref().filter(|_| self.updates > 0) else { return };
+        let began = Instant::now();
         if let Err(error) = plant.log() {
-            shared.note_error(&error.to_string());
+            state.record_error(&error.to_string());
         }
-        if let Some(probe) = &shared.options.probe {
-            probe.logged(self.rows, self.took + begun.elapsed());
+        if let Some(probe) = &state.options.probe {
+            probe.logged(self.rows, self.took + began.elapsed());
         }
         *self = Self::default();
     }
 }
 
-/// Takes a message, and answers it if it wants an answer.
+/// Handles a message, and answers it if it is synchronous.
 fn take(
-    shared: &Shared,
+    state: &FrontState,
     request: &Message<'_>,
     connection: &Connection,
     rights: &dyn Rights,
     unlogged: &mut Unlogged,
 ) {
-    let is_asked = request.kind == Kind::Synchronous;
-    if is_asked || unlogged.is_much() {
-        unlogged.log(shared);
+    let is_synchronous = request.kind == Kind::Synchronous;
+    if is_synchronous || unlogged.is_much() {
+        unlogged.log(state);
     }
-    if is_asked {
+    if is_synchronous {
         connection.outbox.begin_answer();
     }
-    let begun = Instant::now();
-    let (served, hub) = (&shared.served, shared.hub());
+    let began = Instant::now();
+    let (served, hub) = (&state.served, state.hub());
     let mut answerer =
-        Answerer { served, hub, connection, rights, is_asked, collected: false, rows: 0, state: None };
-    let answer = request.value(&shared.options.limits).map_err(|error| error.to_string());
+        Answerer { served, hub, connection, rights, is_synchronous, collected: false, rows: 0, state: None };
+    let answer = request.value(&state.options.limits).map_err(|error| error.to_string());
     let answer = answer.and_then(|value| answerer.answer(value));
     let (collected, rows) = (answerer.collected, answerer.rows);
     if collected {
-        unlogged.add(rows, request.payload.len(), begun.elapsed());
+        unlogged.add(rows, request.payload.len(), began.elapsed());
     } else if rows > 0
-        && let Some(probe) = &shared.options.probe
+        && let Some(probe) = &state.options.probe
     {
-        probe.logged(rows, begun.elapsed());
+        probe.logged(rows, began.elapsed());
     }
     if let Err(error) = &answer {
-        shared.note_error(error);
+        state.record_error(error);
     }
-    if is_asked {
+    if is_synchronous {
         let answer = answer.unwrap_or_else(|error| Value::error(&error));
         connection.outbox.answer(response(&answer, connection.compresses).into());
     }
@@ -238,24 +237,24 @@ fn response(answer: &Value, compresses: bool) -> Vec<u8> {
     if compresses { compress(&plain).unwrap_or(plain) } else { plain }
 }
 
-/// Writes what waits until the connection ends.
-fn write(shared: &Shared, socket: &TcpStream, outbox: &Outbox, id: u64) {
+/// Writes the messages of the outbox until the connection ends.
+fn write(state: &FrontState, socket: &TcpStream, outbox: &Outbox, id: u64) {
     let mut out = Vec::new();
     let mut reading = None;
     while outbox.take(&mut out, if outbox.is_behind() { Duration::ZERO } else { TICK }) {
         if !out.is_empty() {
-            if !write_all(shared, socket, &out, outbox) {
+            if !write_all(state, socket, &out, outbox) {
                 break;
             }
             outbox.written(out.len());
         } else if outbox.is_behind()
-            && let Some(hub) = shared.hub()
+            && let Some(hub) = state.hub()
         {
             match CatchUp::step(&mut reading, hub, id) {
                 Ok(true) => {}
                 Ok(false) => reading = None,
                 Err(error) => {
-                    shared.note_error(&error.to_string());
+                    state.record_error(&error.to_string());
                     break;
                 }
             }
@@ -266,13 +265,13 @@ fn write(shared: &Shared, socket: &TcpStream, outbox: &Outbox, id: u64) {
 }
 
 /// Writes all of it, however slowly the other side reads; `false`: the connection has ended.
-fn write_all(shared: &Shared, mut socket: &TcpStream, bytes: &[u8], outbox: &Outbox) -> bool {
+fn write_all(state: &FrontState, mut socket: &TcpStream, bytes: &[u8], outbox: &Outbox) -> bool {
     let mut written = 0;
     while written < bytes.len() {
         match socket.write(&bytes[written..]) {
             Ok(0) => return false,
             Ok(more) => written += more,
-            Err(error) if is_patience(&error) && !shared.is_stopping() && !outbox.is_closed() => {}
+            Err(error) if is_timeout(&error) && !state.is_stopping() && !outbox.is_closed() => {}
             Err(_) => return false,
         }
     }

@@ -1,35 +1,25 @@
-//! What subscribers that speak kdb+ and the publisher share: how far it is, and the log from which they replay.
+//! What kdb+ subscribers and the publisher share: the position of the publisher, and the log from which subscribers replay.
 //!
-//! Always true, under the lock: all rows below `nexts` are in the log and were given to all subscribers of that time, and no
-//! others were; so who subscribes and looks at the count in one step can replay so many records and has no gap and nothing
-//! twice. Rows are in the log, and reach subscribers, in the order in which they arrived at the plant, over all tables; rows of a
-//! day are in its log, and reach subscribers before they are told of its end.
+//! Always true, under the lock: all rows below `nexts`, and no others, are in the log and were sent to all subscribers of that
+//! time. So a client that subscribes and reads the count in one step can replay so many records, without a gap and without a
+//! record twice. Rows are in the log, and reach subscribers, in the order in which they arrived at the plant, over all tables.
+//! Rows of a day are in its log, and reach subscribers before the end of the day does.
 
-use super::FrontOptions;
-use super::FrontProbe;
+use super::counters::Counters;
+use super::filter::Filter;
 use super::journal::Journal;
-use super::publisher::Publisher;
-use super::subscriber::{Connection, Filter, Slow, Subscriber};
-use crate::arrivals::Place;
+use super::options::FrontProbe;
+use super::subscriber::{Connection, Slow, Subscriber};
+use crate::arrivals::ArrivalPosition;
 use crate::date::Date;
-use crate::error::{TickError, asked};
 use crate::plan::Plan;
-use crate::table::Table;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use tapedb_engine::Stream;
 
 /// See the module.
-#[derive(Debug)]
 pub(super) struct Hub {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-pub(super) struct Shared {
     plan: Plan,
     state: Mutex<State>,
     is_stopping: AtomicBool,
@@ -38,22 +28,13 @@ pub(super) struct Shared {
     pub probe: Option<Arc<dyn FrontProbe>>,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("Hub").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
-/// What came of subscribers that were too slow.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub published: AtomicU64,
-    pub disconnected: AtomicU64,
-    pub replayed: AtomicU64,
-    pub conflated_rows: AtomicU64,
-}
-
-/// What subscribers and the publisher share.
+/// What changes with each update.
 #[derive(Debug)]
 pub(super) struct State {
     pub date: Date,
@@ -62,66 +43,27 @@ pub(super) struct State {
     pub(super) nexts: Vec<u64>,
     /// Sequence number of the first message of the calendar that has not been published.
     pub(super) next_day: u64,
-    /// Where that is in the order of arrival.
-    pub(super) place: Place,
-    /// Where the day began.
+    /// Its position in the order of arrival.
+    pub(super) position: ArrivalPosition,
+    /// For each table the sequence number of the first row of the day.
     pub firsts: Vec<u64>,
     pub(super) journal: Option<Journal>,
     pub(super) subscribers: Vec<Subscriber>,
 }
 
 impl Hub {
-    /// Begins to publish; with a folder for logs, from where today's log ends, else from now on.
-    pub fn start(plan: Plan, options: &FrontOptions) -> Result<Self, TickError> {
-        let days = plan.days()?;
-        let Some(day) = days.last() else { return asked("the calendar is empty") };
-        let firsts: Vec<u64> = plan.tables().iter().map(|(table, _)| day.first_of(table.name())).collect();
-        let (journal, nexts, place) = match &options.log_folder {
-            Some(folder) => {
-                let (journal, nexts) = Journal::open(folder, plan.name(), day.date, &names(&plan), &firsts)?;
-                (Some(journal), nexts, Place::of_day(day))
-            }
-            None => {
-                // First the place: what comes meanwhile is not before it.
-                let place = Place::now(&plan)?;
-                let end = |(_, stream): &(Table, Stream)| Ok(stream.stats()?.next_sequence);
-                (None, plan.tables().iter().map(end).collect::<Result<_, TickError>>()?, place)
-            }
-        };
-        let (date, midnight, next_day) = (day.date, day.midnight.0, days.len() as u64);
-        let state =
-            State { date, midnight, nexts, next_day, place, firsts, journal, subscribers: Vec::new() };
-        let shared = Arc::new(Shared {
+    /// A hub with an initial state, which publishes nothing by itself.
+    pub fn new(plan: Plan, state: State, probe: Option<Arc<dyn FrontProbe>>) -> Self {
+        Self {
             plan,
             state: Mutex::new(state),
             is_stopping: AtomicBool::new(false),
             failure: Mutex::default(),
             counters: Counters::default(),
-            probe: options.probe.clone(),
-        });
-        let running = shared.clone();
-        let thread = std::thread::Builder::new().name("kdb-hub".into());
-        match thread.spawn(move || Publisher::new(running).run()) {
-            Ok(thread) => Ok(Self { shared, thread: Some(thread) }),
-            Err(error) => asked(format!("cannot begin a thread: {error}; try again")),
+            probe,
         }
     }
 
-    pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        self.shared.is_stopping.store(true, Ordering::SeqCst);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Shared {
     /// The plant.
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -132,13 +74,18 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What keeps it from publishing.
+    /// Why it cannot publish.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn tell(&self, failure: Option<String>) {
+    pub(super) fn set_failure(&self, failure: Option<String>) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    /// Ends the publisher.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -152,7 +99,7 @@ impl State {
         self.journal.as_ref().map(Journal::records)
     }
 
-    /// Where today's log is.
+    /// Path of today's log.
     pub fn log_path(&self) -> Option<PathBuf> {
         self.journal.as_ref().map(Journal::path)
     }
@@ -162,10 +109,10 @@ impl State {
         self.nexts[table].saturating_sub(self.firsts[table])
     }
 
-    /// Makes a connection a subscriber of some rows of a table; with `adds`, of these beside those that it has.
+    /// Makes a connection a subscriber of some rows of a table; with `adds`, in addition to those it has.
     ///
     /// # Errors
-    /// What the client is told when these are too many symbols; its subscription is as it was then.
+    /// The answer for too many symbols; the subscription is then unchanged.
     pub fn subscribe(
         &mut self,
         of: &Connection,
@@ -173,14 +120,14 @@ impl State {
         filter: Filter,
         adds: bool,
     ) -> Result<(), String> {
-        let place = self.subscribers.iter().position(|known| known.id == of.id);
-        let place = place.unwrap_or_else(|| {
+        let at = self.subscribers.iter().position(|subscriber| subscriber.id == of.id);
+        let at = at.unwrap_or_else(|| {
             self.subscribers.push(Subscriber::new(of, self.nexts.len()));
             self.subscribers.len() - 1
         });
-        let subscriber = &mut self.subscribers[place];
-        let known = subscriber.filters[table].as_ref().filter(|_| adds);
-        let filter = filter.and(known)?;
+        let subscriber = &mut self.subscribers[at];
+        let before = subscriber.filters[table].as_ref().filter(|_| adds);
+        let filter = filter.and(before)?;
         subscriber.filters[table] = Some(filter);
         if let Some(lag) = &mut subscriber.lag {
             lag.nexts[table] = lag.nexts[table].max(self.nexts[table]);
@@ -190,15 +137,15 @@ impl State {
 
     /// Ends a subscription to a table, or all of a connection's.
     pub fn unsubscribe(&mut self, id: u64, table: Option<usize>) {
-        match (table, self.subscribers.iter_mut().find(|known| known.id == id)) {
+        match (table, self.subscribers.iter_mut().find(|subscriber| subscriber.id == id)) {
             (Some(table), Some(subscriber)) => subscriber.filters[table] = None,
-            _ => self.subscribers.retain(|known| known.id != id),
+            _ => self.subscribers.retain(|subscriber| subscriber.id != id),
         }
     }
 
-    /// What is done with a connection's updates when it is slow.
+    /// Sets what is done with a connection's updates when it is slow.
     pub fn set_slow(&mut self, id: u64, slow: Slow) {
-        if let Some(subscriber) = self.subscribers.iter_mut().find(|known| known.id == id) {
+        if let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.id == id) {
             subscriber.slow = slow;
         }
     }

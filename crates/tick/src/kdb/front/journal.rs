@@ -1,8 +1,8 @@
-//! The log that a plant keeps beside its streams, as kdb+ reads logs: so that an existing RDB can replay from us.
+//! The log that a plant writes beside its streams in kdb+'s format, so that an existing RDB can replay it.
 //!
-//! Always true: the rows in the file are, of each table, those from the sequence numbers in the file beside it (`….from`) on,
-//! without a gap; so what was cut off by a crash is written again from the streams. The file is whole up to its last record
-//! before any subscriber is told of it.
+//! Always true: for each table, the file has the rows from the sequence numbers in the file beside it (`….from`) on, without a
+//! gap; so rows lost in a crash are written again from the streams. The file is whole up to its last record before any
+//! subscriber receives the count.
 
 use crate::date::Date;
 use crate::error::{TickError, asked};
@@ -28,11 +28,11 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Goes on with the log of a day, or begins it: `begins` says where each table's rows begin. Returns it with the sequence
+    /// Opens the log of a day, or begins it: `begins` has the first sequence number of each table. Returns it with the sequence
     /// number after the last row of each table.
     ///
     /// # Errors
-    /// [`TickError::Asked`], with what the system says.
+    /// [`TickError::Asked`], with the system's error.
     pub fn open(
         folder: &Path,
         name: &str,
@@ -41,7 +41,7 @@ impl Journal {
         begins: &[u64],
     ) -> Result<(Self, Vec<u64>), TickError> {
         let path = path_of(folder, name, date);
-        told(&path, Self::open_at(folder, name, &path, tables, begins))
+        with_path(&path, Self::open_at(folder, name, &path, tables, begins))
     }
 
     fn open_at(
@@ -56,7 +56,7 @@ impl Journal {
         let from = begins_of(path, tables);
         let found = match &from {
             Some(_) => whole_records(&mut file, tables)?,
-            // Nothing tells which rows these are: all are written again.
+            // It is not known which rows these are: all are written again.
             None => Found { bytes: 0, records: 0, rows: vec![0; tables.len()] },
         };
         let from = from.unwrap_or_else(|| begins.to_vec());
@@ -84,13 +84,13 @@ impl Journal {
     /// Adds a record: whole or not at all.
     ///
     /// # Errors
-    /// [`TickError::Asked`], with what the system says.
+    /// [`TickError::Asked`], with the system's error.
     pub fn append(&mut self, record: &[u8]) -> Result<(), TickError> {
         if let Err(error) = self.file.write_all(record) {
-            // What is there of it would end the log for whoever replays it.
+            // A partial record would end the log for readers.
             let _ = self.file.set_len(self.bytes);
             let _ = self.file.seek(SeekFrom::Start(self.bytes));
-            return told(&self.path, Err(error));
+            return with_path(&self.path, Err(error));
         }
         self.bytes += record.len() as u64;
         self.records += 1;
@@ -100,7 +100,7 @@ impl Journal {
     /// Ends this day's log and begins that of another day.
     ///
     /// # Errors
-    /// [`TickError::Asked`], with what the system says.
+    /// [`TickError::Asked`], with the system's error.
     pub fn roll(&mut self, date: Date, tables: &[&str], begins: &[u64]) -> Result<(), TickError> {
         (*self, _) = Self::open(&self.folder, &self.name, date, tables, begins)?;
         Ok(())
@@ -111,7 +111,7 @@ impl Journal {
         self.records
     }
 
-    /// Where it is, from the root, so that an RDB elsewhere on this host finds it.
+    /// Its absolute path, so that another process on this host finds it.
     pub fn path(&self) -> PathBuf {
         fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
     }
@@ -128,7 +128,7 @@ fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Where the rows of each table begin, as the file beside a log says; `None`: it does not say so of all tables.
+/// The first sequence number of each table, from the file beside a log; `None`: it does not have all tables.
 fn begins_of(path: &Path, tables: &[&str]) -> Option<Vec<u64>> {
     let text = fs::read_to_string(beside(path)).ok()?;
     let of = |table: &&str| {
@@ -170,17 +170,17 @@ fn whole_records(file: &mut File, tables: &[&str]) -> io::Result<Found> {
     }
 }
 
-/// The table of a record that we wrote, and how many rows it has.
+/// The table of a record, and its number of rows.
 fn rows_of(record: &Value, tables: &[&str]) -> Option<(usize, u64)> {
     let name = record.item(1)?;
     let table = tables.iter().position(|table| name.as_name() == Some(table.as_bytes()))?;
     Some((table, record.item(2)?.item(0)?.len()? as u64))
 }
 
-fn told<T>(path: &Path, result: io::Result<T>) -> Result<T, TickError> {
+fn with_path<T>(path: &Path, result: io::Result<T>) -> Result<T, TickError> {
     match result {
         Ok(value) => Ok(value),
-        Err(error) => asked(format!("the kdb+ log {}: {error}; see to the disk", path.display())),
+        Err(error) => asked(format!("the kdb+ log {}: {error}; check the disk", path.display())),
     }
 }
 
@@ -201,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_written_again() {
+    fn rows_that_were_cut_off_are_written_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut journal, nexts) = open(folder.path());
         assert_eq!((nexts, journal.records()), (vec![100, 200], 0));
-        journal.append(&record("trade", 5)).expect("room");
-        journal.append(&record("quote", 3)).expect("room");
-        journal.append(&record("trade", 2)).expect("room");
+        journal.append(&record("trade", 5)).expect("appended");
+        journal.append(&record("quote", 3)).expect("appended");
+        journal.append(&record("trade", 2)).expect("appended");
         let path = journal.path();
         assert!(path.ends_with("tp2026.11.21"), "{}", path.display());
         drop(journal);
@@ -225,10 +225,10 @@ mod tests {
     }
 
     #[test]
-    fn a_log_of_which_nothing_is_known_is_begun_anew() {
+    fn a_log_without_its_from_file_is_begun_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut journal, _) = open(folder.path());
-        journal.append(&record("trade", 5)).expect("room");
+        journal.append(&record("trade", 5)).expect("appended");
         fs::remove_file(beside(&journal.path)).expect("a file");
         let (mut journal, nexts) = open(folder.path());
         assert_eq!((nexts, journal.records()), (vec![100, 200], 0));

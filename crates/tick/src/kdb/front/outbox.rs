@@ -1,4 +1,4 @@
-//! What waits to be sent on one connection: bounded, in one order, and with no update between a request and its response.
+//! The messages that wait to be sent on one connection: bounded, in one order, with no update between a request and its response.
 
 use super::budget::Budget;
 use std::collections::VecDeque;
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes of a message, shared by all who are sent it.
+/// Bytes of a message, shared by all connections that it is sent to.
 pub(super) type Bytes = Arc<[u8]>;
 
 /// Most bytes that are written together.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// See the module. Always true: `bytes` is the length of all that is in `queue` and `held`, or was taken and is being written; it
-/// counts in the budget, and so does `kept`.
+/// See the module. Always true: `bytes` is the length of all messages in `queue` and `held`, and of those being written; it counts
+/// in the budget, and so does `pending`.
 #[derive(Debug)]
 pub(super) struct Outbox {
     budget: Arc<Budget>,
@@ -26,17 +26,17 @@ pub(super) struct Outbox {
 #[derive(Debug, Default)]
 struct Inner {
     queue: VecDeque<Bytes>,
-    /// Updates that came while a request was being answered: some clients take what comes first for the response.
+    /// Updates during the answer to a request: some clients take the first message for the response.
     held: VecDeque<Bytes>,
     bytes: usize,
-    /// Bytes of rows that are kept elsewhere until there is room.
-    kept: usize,
+    /// Bytes of rows that the subscriber holds back until the queue is empty.
+    pending: usize,
     is_answering: bool,
     is_closed: bool,
 }
 
 impl Outbox {
-    /// That takes updates while fewer bytes wait.
+    /// An outbox that takes updates while fewer than `bytes_max` bytes wait.
     pub fn new(bytes_max: usize, budget: Arc<Budget>) -> Self {
         Self {
             budget,
@@ -52,7 +52,7 @@ impl Outbox {
         self.lock().is_answering = true;
     }
 
-    /// Sends a response, and the updates that waited for it.
+    /// Sends a response, then the updates that waited for it.
     pub fn answer(&self, response: Bytes) {
         let mut inner = self.lock();
         self.count(&mut inner, response.len());
@@ -62,7 +62,7 @@ impl Outbox {
         inner.queue.extend(held);
         drop(inner);
         self.changed.notify_all();
-        self.budget.keep();
+        self.budget.enforce();
     }
 
     /// Sends an update; `false`: too much waits already, or the connection is closed.
@@ -80,11 +80,11 @@ impl Outbox {
             drop(inner);
             self.changed.notify_all();
         }
-        self.budget.keep();
+        self.budget.enforce();
         true
     }
 
-    /// Sends what must not be refused, and is small: what a subscriber reads for itself, and that a day has ended.
+    /// Sends what must not be refused, and is small: updates of a subscriber that is behind, and the end of a day.
     pub fn force(&self, update: Bytes) {
         let mut inner = self.lock();
         self.count(&mut inner, update.len());
@@ -92,30 +92,30 @@ impl Outbox {
         queue.push_back(update);
         drop(inner);
         self.changed.notify_all();
-        self.budget.keep();
+        self.budget.enforce();
     }
 
-    /// Notes how many bytes of rows are kept for it elsewhere.
-    pub fn set_kept(&self, bytes: usize) {
+    /// Sets the bytes of the rows that the subscriber holds back.
+    pub fn set_pending(&self, bytes: usize) {
         let mut inner = self.lock();
-        self.budget.take(std::mem::take(&mut inner.kept));
+        self.budget.take(std::mem::take(&mut inner.pending));
         if !inner.is_closed {
             self.budget.add(bytes);
-            inner.kept = bytes;
+            inner.pending = bytes;
         }
         drop(inner);
-        self.budget.keep();
+        self.budget.enforce();
     }
 
-    /// Ends the connection and forgets what waits.
+    /// Ends the connection and drops the waiting messages.
     pub fn cut_off(&self) {
         let mut inner = self.lock();
         inner.is_closed = true;
         let waiting: usize = inner.queue.drain(..).map(|message| message.len()).sum();
         let held: usize = inner.held.drain(..).map(|message| message.len()).sum();
-        // What has been taken is being written, and counts until it is.
+        // Messages that have been taken are being written, and count until then.
         inner.bytes = inner.bytes.saturating_sub(waiting + held);
-        self.budget.take(waiting + held + std::mem::take(&mut inner.kept));
+        self.budget.take(waiting + held + std::mem::take(&mut inner.pending));
         drop(inner);
         self.changed.notify_all();
     }
@@ -125,17 +125,17 @@ impl Outbox {
         self.budget.add(bytes);
     }
 
-    /// Notes whether its subscriber reads for itself, because it could not keep up.
+    /// Sets whether its subscriber is behind.
     pub fn set_behind(&self, is_behind: bool) {
         self.is_behind.store(is_behind, Ordering::SeqCst);
     }
 
-    /// Whether its subscriber reads for itself.
+    /// Whether its subscriber is behind.
     pub fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::SeqCst)
     }
 
-    /// What is to be written next, in `out`; waits for it at most so long. `false`: the connection is closed, and nothing is left.
+    /// Puts the next messages into `out`; waits for them at most `timeout`. `false`: the connection is closed, and nothing is left.
     pub fn take(&self, out: &mut Vec<u8>, timeout: Duration) -> bool {
         out.clear();
         let mut inner = self.lock();
@@ -153,7 +153,7 @@ impl Outbox {
         !out.is_empty() || !inner.is_closed
     }
 
-    /// To be called when what [`take`](Self::take) gave is written: until then it counts.
+    /// To be called after the bytes from [`take`](Self::take) are written: until then they count.
     pub fn written(&self, bytes: usize) {
         let mut inner = self.lock();
         let bytes = bytes.min(inner.bytes);
@@ -166,19 +166,19 @@ impl Outbox {
         self.lock().bytes
     }
 
-    /// Bytes that wait, in messages or as rows.
+    /// Bytes that wait, in messages or as pending rows.
     pub fn waiting(&self) -> usize {
         let inner = self.lock();
-        inner.bytes + inner.kept
+        inner.bytes + inner.pending
     }
 
-    /// Takes nothing more. What waits may still be written.
+    /// Accepts nothing more. Waiting messages may still be written.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
     }
 
-    /// Whether it takes nothing more.
+    /// Whether it accepts nothing more.
     pub fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
@@ -191,7 +191,7 @@ impl Outbox {
 impl Drop for Outbox {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.budget.take(inner.bytes + inner.kept);
+        self.budget.take(inner.bytes + inner.pending);
     }
 }
 
@@ -224,9 +224,9 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn the_waiting_bytes_are_bounded() {
         let outbox = Outbox::new(10, Budget::new(1000));
-        // One update always fits, however long, so that none can never be sent.
+        // One update always fits, however long: so each can be sent.
         assert!(outbox.update(&bytes("longer than that")));
         assert!(!outbox.update(&bytes("b")));
         outbox.answer(bytes("a response is not refused"));

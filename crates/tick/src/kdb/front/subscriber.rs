@@ -1,13 +1,14 @@
-//! One who subscribes: what it wants, and what is done when it does not read fast enough.
+//! A subscriber: what it wants, and what is done when it does not read fast enough.
 
-use super::hub::Counters;
+use super::counters::Counters;
+use super::filter::Filter;
 use super::outbox::Outbox;
-use super::publisher::{PIECE_BYTES, PIECE_ROWS};
-use super::update::{Update, bytes_of, end_message, joined, last_of_each, picked};
-use crate::arrivals::Place;
+use super::update::{
+    UPDATE_BYTES, UPDATE_ROWS_MAX, Update, bytes_of, end_message, joined, last_of_each, picked,
+};
+use crate::arrivals::ArrivalPosition;
 use crate::date::Date;
 use crate::table::Table;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tapedb_engine::Stream;
@@ -15,20 +16,17 @@ use tapedb_kdb_ipc::Value;
 
 /// Most rows of a table that wait for one subscriber that gets only the last of each symbol; beyond, it is disconnected.
 const PENDING_ROWS_MAX: usize = 1_000_000;
-/// Most bytes of such rows, about.
+/// Most bytes of such rows, estimated.
 const PENDING_BYTES_MAX: usize = 64 << 20;
-/// Most symbols of a subscription to one table.
-pub(super) const FILTER_SYMBOLS_MAX: usize = 100_000;
-
 /// What is done with a subscriber that does not read fast enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Slow {
-    /// What it has not been sent is read from the plant's streams, at its own pace, until it has caught up.
+    /// Its missing rows are read from the plant's streams, at its own pace, until it has caught up.
     #[default]
     Replay,
     /// It is disconnected.
     Disconnect,
-    /// It gets only the last row of each symbol of what it could not be sent.
+    /// Of the rows that it could not be sent, it gets only the last one of each symbol.
     Conflate,
 }
 
@@ -39,62 +37,33 @@ pub(super) struct Subscriber {
     pub(super) filters: Vec<Option<Filter>>,
     pub(super) slow: Slow,
     pub(super) compresses: bool,
-    /// It is behind, and reads for itself.
+    /// It is behind, and its connection reads the streams.
     pub(super) lag: Option<Lag>,
     /// Rows that could not be sent yet, by table.
     pending: Vec<Option<Pending>>,
 }
 
-/// Rows of a table that wait until a subscriber reads again. Always true: the last row of each symbol of all that came is there.
+/// Rows of a table that wait until a subscriber reads again. Always true: they contain the last row of each symbol of all rows.
 #[derive(Debug, Clone)]
 struct Pending {
     columns: Vec<Value>,
     bytes: usize,
-    /// How many rows and bytes there were when the others were taken out last.
-    rows_kept: usize,
-    bytes_kept: usize,
+    /// Rows and bytes after the last conflation.
+    rows_conflated: usize,
+    bytes_conflated: usize,
 }
 
-/// Which rows of a table a subscriber wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Filter {
-    All,
-    Symbols(HashSet<Vec<u8>>),
-}
-
-impl Filter {
-    /// Wants what this one and another want.
-    ///
-    /// # Errors
-    /// When these are too many symbols.
-    pub(super) fn and(self, other: Option<&Self>) -> Result<Self, String> {
-        let all: HashSet<Vec<u8>> = match (self, other) {
-            (Self::All, _) | (_, Some(Self::All)) => return Ok(Self::All),
-            (Self::Symbols(symbols), None) => symbols,
-            (Self::Symbols(symbols), Some(Self::Symbols(more))) => {
-                symbols.into_iter().chain(more.iter().cloned()).collect()
-            }
-        };
-        if all.len() > FILTER_SYMBOLS_MAX {
-            return Err(format!(
-                "limit: at most {FILTER_SYMBOLS_MAX} symbols; subscribe to ` and pick them yourself"
-            ));
-        }
-        Ok(Self::Symbols(all))
-    }
-}
-
-/// Where a subscriber is that reads for itself.
+/// The position of a subscriber that is behind.
 #[derive(Debug, Clone)]
 pub(super) struct Lag {
     pub(super) nexts: Vec<u64>,
     pub(super) next_day: u64,
-    pub(super) place: Place,
+    pub(super) position: ArrivalPosition,
     pub(super) date: Date,
     pub(super) midnight: i64,
 }
 
-/// Who subscribes.
+/// The connection of a subscriber.
 #[derive(Debug, Clone)]
 pub(super) struct Connection {
     pub id: u64,
@@ -111,8 +80,8 @@ impl Subscriber {
         Self { id, outbox, filters, slow, compresses, lag: None, pending }
     }
 
-    /// Sends rows of a table, or does with them what is done when it is slow. `before`: where it was before them.
-    pub(super) fn give(&mut self, table: usize, update: &Update, before: &Lag, counters: &Counters) {
+    /// Sends rows of a table, or handles them as for a slow subscriber. `before`: its position before them.
+    pub(super) fn send(&mut self, table: usize, update: &Update, before: &Lag, counters: &Counters) {
         let Some(filter) = &self.filters[table] else { return };
         if self.lag.is_some() {
             return;
@@ -146,8 +115,8 @@ impl Subscriber {
         }
     }
 
-    /// Adds rows to those that wait; when these have doubled, only the last of each symbol stays, so that a row costs the same
-    /// however many wait.
+    /// Adds rows to those that wait. When these have doubled, only the last of each symbol stays, so that the cost of a row does
+    /// not depend on how many wait.
     fn conflate(&mut self, table: usize, update: &Update, rows: Option<&[u32]>, counters: &Counters) {
         let all: Vec<u32>;
         let rows = match rows {
@@ -160,28 +129,28 @@ impl Subscriber {
         let columns: Vec<Value> = update.columns.iter().map(|column| picked(column, rows)).collect();
         let bytes = bytes_of(&columns);
         let mut pending = match self.pending[table].take() {
-            Some(Pending { columns: waiting, bytes: waiting_bytes, rows_kept, bytes_kept }) => {
+            Some(Pending { columns: waiting, bytes: waiting_bytes, rows_conflated, bytes_conflated }) => {
                 let columns = waiting.into_iter().zip(columns).map(|(a, b)| joined(a, &b)).collect();
-                Pending { columns, bytes: waiting_bytes + bytes, rows_kept, bytes_kept }
+                Pending { columns, bytes: waiting_bytes + bytes, rows_conflated, bytes_conflated }
             }
-            None => Pending { columns, bytes, rows_kept: 0, bytes_kept: 0 },
+            None => Pending { columns, bytes, rows_conflated: 0, bytes_conflated: 0 },
         };
         if pending.has_doubled() {
-            pending.leave_last(counters);
+            pending.conflate(counters);
         }
         if pending.rows() > PENDING_ROWS_MAX || pending.bytes > PENDING_BYTES_MAX {
             counters.disconnected.fetch_add(1, Ordering::Relaxed);
             self.outbox.close();
         }
         self.pending[table] = Some(pending);
-        self.note_kept();
+        self.count_pending();
     }
 
-    fn note_kept(&self) {
-        self.outbox.set_kept(self.pending.iter().flatten().map(|pending| pending.bytes).sum());
+    fn count_pending(&self) {
+        self.outbox.set_pending(self.pending.iter().flatten().map(|pending| pending.bytes).sum());
     }
 
-    /// Sends what waits, if there is room again.
+    /// Sends the waiting rows, if the outbox is empty.
     pub(super) fn send_pending(&mut self, tables: &[(Table, Stream)], counters: &Counters) {
         for (table, (def, _)) in tables.iter().enumerate() {
             if self.outbox.queued() > 0 {
@@ -191,20 +160,20 @@ impl Subscriber {
         }
     }
 
-    /// Sends what waits of a table, which is little.
+    /// Sends the waiting rows of a table, which are few.
     fn force_pending(&mut self, table: usize, def: &Table, counters: &Counters) {
         let Some(mut pending) = self.pending[table].take() else { return };
-        self.note_kept();
-        pending.leave_last(counters);
+        self.count_pending();
+        pending.conflate(counters);
         if let Some(bytes) = Update::new(def, pending.columns).bytes(self.compresses) {
             self.outbox.force(bytes);
         }
     }
 
-    /// Tells that a day has ended, behind what waits of it.
+    /// Sends the end of a day, after the waiting rows of it.
     pub(super) fn end(&mut self, date: Date, tables: &[(Table, Stream)], counters: &Counters) {
         if self.lag.is_some() {
-            // It reads that for itself too.
+            // It reads the end from the streams too.
             return;
         }
         for (table, (def, _)) in tables.iter().enumerate() {
@@ -220,18 +189,19 @@ impl Pending {
     }
 
     fn has_doubled(&self) -> bool {
-        self.rows() > 2 * self.rows_kept + PIECE_ROWS || self.bytes > 2 * self.bytes_kept + PIECE_BYTES
+        self.rows() > 2 * self.rows_conflated + UPDATE_ROWS_MAX
+            || self.bytes > 2 * self.bytes_conflated + UPDATE_BYTES
     }
 
-    /// Leaves the last row of each symbol.
-    fn leave_last(&mut self, counters: &Counters) {
-        let kept = last_of_each(&self.columns);
-        let dropped = self.rows() - kept.len();
+    /// Drops all rows but the last of each symbol.
+    fn conflate(&mut self, counters: &Counters) {
+        let last = last_of_each(&self.columns);
+        let dropped = self.rows() - last.len();
         counters.conflated_rows.fetch_add(dropped as u64, Ordering::Relaxed);
         if dropped > 0 {
-            self.columns = self.columns.iter().map(|column| picked(column, &kept)).collect();
+            self.columns = self.columns.iter().map(|column| picked(column, &last)).collect();
         }
         self.bytes = bytes_of(&self.columns);
-        (self.rows_kept, self.bytes_kept) = (kept.len(), self.bytes);
+        (self.rows_conflated, self.bytes_conflated) = (last.len(), self.bytes);
     }
 }

@@ -1,14 +1,19 @@
 //! An update on its way to subscribers.
 
+use super::filter::Filter;
 use super::outbox::Bytes;
-use super::subscriber::Filter;
 use crate::date::Date;
 use crate::kdb::convert::empty_table;
 use crate::table::Table;
 use std::collections::HashSet;
 use tapedb_kdb_ipc::{Atom, Elements, Kind, Symbols, Value, Vector, compress, message};
 
-/// Rows of a table on their way to subscribers: encoded once for all who want all of them.
+/// Most rows of an update.
+pub(super) const UPDATE_ROWS_MAX: usize = 4096;
+/// Beyond so many bytes of bodies an update gets no further row.
+pub(super) const UPDATE_BYTES: usize = 4 << 20;
+
+/// Rows of a table on their way to subscribers: encoded once for all subscribers that want all of them.
 pub(super) struct Update {
     name: String,
     names: Symbols,
@@ -26,7 +31,7 @@ impl Update {
         Self { name: table.name().into(), names, columns, rows, plain, compressed }
     }
 
-    /// The message of all rows; `None`: it cannot be sent, being too long.
+    /// The message of all rows; `None`: it is too long to be sent.
     pub(super) fn bytes(&self, compresses: bool) -> Option<Bytes> {
         let plain = self.plain.get_or_init(|| self.encoded(self.columns.clone()).map(Bytes::from));
         if !compresses {
@@ -36,7 +41,7 @@ impl Update {
         self.compressed.get_or_init(compressed).clone().or_else(|| plain.clone())
     }
 
-    /// The message of what a filter leaves; `None`: of nothing.
+    /// The message of the rows that pass a filter; `None`: there are none.
     pub(super) fn filtered(&self, filter: &Filter, compresses: bool) -> Option<Bytes> {
         let rows = match filter {
             Filter::All => None,
@@ -106,7 +111,7 @@ pub(super) fn joined(first: Value, second: &Value) -> Value {
     }
 }
 
-/// Bytes of columns, about.
+/// Bytes of columns, estimated.
 pub(super) fn bytes_of(columns: &[Value]) -> usize {
     let bytes = |column: &Value| match column {
         Value::Vector(Vector { elements: Elements::Symbol(symbols), .. }) => symbols.as_bytes().len(),
@@ -117,19 +122,19 @@ pub(super) fn bytes_of(columns: &[Value]) -> usize {
     columns.iter().map(bytes).sum()
 }
 
-/// The places of the last row of each symbol, in order.
+/// The indices of the last row of each symbol, in order.
 pub(super) fn last_of_each(columns: &[Value]) -> Vec<u32> {
     let Some(Elements::Symbol(symbols)) = columns.get(1).and_then(Value::as_elements) else {
         return Vec::new();
     };
     let mut seen = HashSet::new();
-    let mut kept: Vec<u32> =
+    let mut last: Vec<u32> =
         (0..symbols.len() as u32).rev().filter(|row| seen.insert(symbols.get(*row as usize))).collect();
-    kept.reverse();
-    kept
+    last.reverse();
+    last
 }
 
-/// A table's name and its columns without rows: what a subscriber is given first.
+/// A table's name and its columns without rows: the answer to a subscription.
 pub(super) fn schema_of(table: &Table) -> Value {
     Value::list(vec![Value::symbol(table.name()), empty_table(table)])
 }

@@ -1,6 +1,6 @@
 //! Why kdb+'s files cannot be imported.
 
-use super::Format;
+use super::format::Format;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

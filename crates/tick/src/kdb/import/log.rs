@@ -1,6 +1,7 @@
 //! Logs of tickerplants: `` (`upd;table;rows) `` after `` (`upd;table;rows) ``.
 
-use super::{ImportError, ImportOptions, Part, Pieces, Source, date_of_name, table_of_kinds};
+use super::error::ImportError;
+use super::source::{ColumnChunks, ImportOptions, Partition, Source, date_of_name, table_of_kinds};
 use crate::column::Column;
 use crate::kdb::convert::{kind_of, update_of};
 use crate::kind::Kind;
@@ -13,7 +14,7 @@ use tapedb_kdb_ipc::{Limits, Symbols, Value};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
-/// What logs call functions that bring rows.
+/// Names of the functions whose arguments are rows.
 const UPDATES: [&[u8]; 2] = [b"upd", b".u.upd"];
 
 /// Adds the tables of a log, or of all logs in a folder.
@@ -59,10 +60,10 @@ fn tables(path: &Path, options: &ImportOptions) -> Result<Vec<Source>, ImportErr
             Ok(Some(record)) => {
                 let Some((name, rows)) = update(&record) else { continue };
                 if options.wants(name) {
-                    columns_of(&mut found, name).look_at(rows);
+                    columns_of(&mut found, name).update(rows);
                 }
             }
-            // Reading will come to it.
+            // Reading reports the damage.
             Ok(None) | Err(ImportError::Damaged { .. }) if !found.is_empty() => break,
             Ok(None) => break,
             Err(error) => return Err(error),
@@ -72,14 +73,14 @@ fn tables(path: &Path, options: &ImportOptions) -> Result<Vec<Source>, ImportErr
 }
 
 fn columns_of<'a>(found: &'a mut Vec<Columns>, name: &str) -> &'a mut Columns {
-    let place = found.iter().position(|columns| columns.table == name).unwrap_or(found.len());
-    if place == found.len() {
+    let at = found.iter().position(|columns| columns.table == name).unwrap_or(found.len());
+    if at == found.len() {
         found.push(Columns { table: name.into(), names: None, kinds: Vec::new() });
     }
-    &mut found[place]
+    &mut found[at]
 }
 
-/// What is known of a table's columns.
+/// A table's columns, as far as records show them.
 #[derive(Debug)]
 struct Columns {
     table: String,
@@ -88,25 +89,26 @@ struct Columns {
 }
 
 impl Columns {
-    fn look_at(&mut self, rows: &Value) {
-        let (names, columns) = parts(rows);
+    fn update(&mut self, rows: &Value) {
+        let (names, columns) = names_and_columns(rows);
         if self.names.is_none() {
             self.names = names;
         }
         if self.kinds.len() < columns.len() {
             self.kinds.resize(columns.len(), None);
         }
-        for (known, column) in self.kinds.iter_mut().zip(&columns) {
-            if known.is_none() && !column.is_empty() {
-                *known = kind_of(column);
+        for (kind, column) in self.kinds.iter_mut().zip(&columns) {
+            if kind.is_none() && !column.is_empty() {
+                *kind = kind_of(column);
             }
         }
     }
 
     fn source(self, path: &Path, options: &ImportOptions) -> Result<Source, ImportError> {
-        let parts = vec![Part { path: path.into(), files: vec![path.into()], date: date_of_name(path) }];
+        let partitions =
+            vec![Partition { path: path.into(), files: vec![path.into()], date: date_of_name(path) }];
         if let Some(table) = options.schema.iter().find(|table| table.name() == self.table) {
-            return Ok(Source { table: table.clone(), parts, has_no_names: false });
+            return Ok(Source { table: table.clone(), partitions, has_no_names: false });
         }
         let names: Vec<String> = match &self.names {
             Some(names) => names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect(),
@@ -115,21 +117,21 @@ impl Columns {
         let kinds = self.kinds.iter().map(|kind| kind.unwrap_or(Kind::Text));
         let columns: Vec<(String, Kind)> = names.into_iter().zip(kinds).collect();
         let table = table_of_kinds(path, &self.table, &columns)?;
-        Ok(Source { table, parts, has_no_names: self.names.is_none() })
+        Ok(Source { table, partitions, has_no_names: self.names.is_none() })
     }
 }
 
 /// Tickerplants have `time` and `sym` first.
-fn made_up_name(place: usize) -> String {
-    match place {
+fn made_up_name(index: usize) -> String {
+    match index {
         0 => TIME.into(),
         1 => SYM.into(),
-        place => format!("c{place}"),
+        index => format!("c{index}"),
     }
 }
 
 /// Names, where there are some, and columns, or one value for each.
-fn parts(rows: &Value) -> (Option<Symbols>, Vec<Value>) {
+fn names_and_columns(rows: &Value) -> (Option<Symbols>, Vec<Value>) {
     match rows {
         Value::Table(table) => (Some(table.names().clone()), table.columns().to_vec()),
         Value::List(list) => (None, row_or_columns(&list.items)),
@@ -150,7 +152,7 @@ fn row_or_columns(items: &[Value]) -> Vec<Value> {
     items.iter().map(wrapped).collect()
 }
 
-/// The table and the rows of a record that brings some.
+/// The table and the rows of a record, if it is an update.
 fn update(record: &Record) -> Option<(&str, &Value)> {
     let Value::List(list) = &record.value else { return None };
     let [function, table, rows] = &list.items[..] else { return None };
@@ -206,20 +208,20 @@ impl Records {
 pub(super) struct LogReader {
     records: Records,
     table: Table,
-    passed_over: u64,
+    skipped: u64,
 }
 
 impl LogReader {
     pub fn open(path: &Path, table: &Table) -> Result<Self, ImportError> {
-        Ok(Self { records: Records::open(path)?, table: table.clone(), passed_over: 0 })
+        Ok(Self { records: Records::open(path)?, table: table.clone(), skipped: 0 })
     }
 }
 
-impl Pieces for LogReader {
+impl ColumnChunks for LogReader {
     fn next(&mut self) -> Result<Option<Vec<Column>>, ImportError> {
         while let Some(record) = self.records.next()? {
             let Some((table, rows)) = update(&record) else {
-                self.passed_over += 1;
+                self.skipped += 1;
                 continue;
             };
             if table != self.table.name() {
@@ -243,7 +245,7 @@ impl Pieces for LogReader {
         self.records.reader.offset()
     }
 
-    fn passed_over(&self) -> u64 {
-        self.passed_over
+    fn skipped(&self) -> u64 {
+        self.skipped
     }
 }

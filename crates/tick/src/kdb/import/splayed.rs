@@ -1,6 +1,8 @@
 //! Splayed tables: a folder with a file for each column, and one, `.d`, with their names.
 
-use super::{Format, ImportError, ImportOptions, Part, Pieces, Source, table_of_kinds};
+use super::error::ImportError;
+use super::format::Format;
+use super::source::{ColumnChunks, ImportOptions, Partition, Source, table_of_kinds};
 use crate::column::Column;
 use crate::date::Date;
 use crate::kdb::convert::column_of;
@@ -17,7 +19,7 @@ use tapedb_kdb_ipc::{KdbError, Symbols, Value};
 /// Names of a table's columns.
 const NAMES: &str = ".d";
 /// Rows read at once; within them they are put in order of time.
-const PIECE_ROWS: u64 = 1 << 18;
+const CHUNK_ROWS: u64 = 1 << 18;
 
 /// Adds the tables below a folder: the folder of one, of a database, or of a database with dates.
 pub(super) fn discover(
@@ -28,7 +30,7 @@ pub(super) fn discover(
 ) -> Result<(), ImportError> {
     if path.join("par.txt").is_file() {
         let what =
-            "its partitions lie in other folders, which par.txt names; import those folders one by one";
+            "its partitions are in other folders, which par.txt names; import those folders one by one";
         return Err(ImportError::Content { path: path.into(), what: what.into() });
     }
     if path.join(NAMES).is_file() {
@@ -78,14 +80,14 @@ fn add(
         let what = || ImportError::Content { path: path.clone(), what: "a column of an unknown type".into() };
         columns.push((column.clone(), kind.ok_or_else(what)?));
     }
-    let table = match found.iter().find(|known| known.table.name() == name) {
-        // What has no rows may have no types.
-        Some(known) if fits(&known.table, &columns) => known.table.clone(),
+    let table = match found.iter().find(|source| source.table.name() == name) {
+        // A column without rows may have no type.
+        Some(source) if fits(&source.table, &columns) => source.table.clone(),
         _ => table_of_kinds(folder, &name, &columns)?,
     };
     let files = std::iter::once(NAMES).chain(names.iter().map(String::as_str)).map(|name| folder.join(name));
-    let part = Part { path: folder.into(), files: files.collect(), date };
-    found.push(Source { table, parts: vec![part], has_no_names: false });
+    let partition = Partition { path: folder.into(), files: files.collect(), date };
+    found.push(Source { table, partitions: vec![partition], has_no_names: false });
     Ok(())
 }
 
@@ -159,11 +161,11 @@ struct ColumnReader {
 
 impl SplayedReader {
     /// Opens the columns of a table, in the table's order.
-    pub fn open(part: &Part, table: &Table) -> Result<Self, ImportError> {
-        let mut domains = Domains { folder: part.path.clone(), known: Vec::new() };
+    pub fn open(partition: &Partition, table: &Table) -> Result<Self, ImportError> {
+        let mut domains = Domains { folder: partition.path.clone(), cached: Vec::new() };
         let mut columns: Vec<ColumnReader> = Vec::new();
         for column in table.columns() {
-            let path = part.path.join(&column.name);
+            let path = partition.path.join(&column.name);
             let (file, head) = open_column(&path)?;
             let symbols = domains.symbols(&head)?;
             columns.push(ColumnReader {
@@ -184,9 +186,9 @@ impl SplayedReader {
     }
 }
 
-impl Pieces for SplayedReader {
+impl ColumnChunks for SplayedReader {
     fn next(&mut self) -> Result<Option<Vec<Column>>, ImportError> {
-        let rows = (self.rows - self.rows_read).min(PIECE_ROWS);
+        let rows = (self.rows - self.rows_read).min(CHUNK_ROWS);
         if rows == 0 {
             return Ok(None);
         }
@@ -214,18 +216,18 @@ impl ColumnReader {
 /// The symbols that enumerated columns refer to: in a file above the table's folder.
 struct Domains {
     folder: PathBuf,
-    known: Vec<(String, Arc<Symbols>)>,
+    cached: Vec<(String, Arc<Symbols>)>,
 }
 
 impl Domains {
     fn symbols(&mut self, head: &Head) -> Result<Arc<Symbols>, ImportError> {
         let Content::Enumerated(name) = &head.content else { return Ok(Arc::default()) };
         let name = name.text().into_owned();
-        if let Some((_, symbols)) = self.known.iter().find(|(known, _)| *known == name) {
+        if let Some((_, symbols)) = self.cached.iter().find(|(cached, _)| *cached == name) {
             return Ok(symbols.clone());
         }
         let symbols = Arc::new(self.read(&name)?);
-        self.known.push((name, symbols.clone()));
+        self.cached.push((name, symbols.clone()));
         Ok(symbols)
     }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 use tapedb_engine::{Database, Stream, StreamOptions};
 use tapedb_terminal::{Failure, Ui, ui};
 use tapedb_tick::Date;
-use tapedb_tick::kdb::import::{Format, ImportError, ImportOptions, Part, Reader, Source, discover};
+use tapedb_tick::kdb::import::{Format, ImportError, ImportOptions, Partition, Reader, Source, discover};
 
 /// Maximum bytes of a text that defines tables.
 const SCHEMA_BYTES_MAX: u64 = tapedb_tick::DEFINITION_BYTES_MAX as u64;
@@ -93,7 +93,7 @@ fn table(
     ui: &Ui,
 ) -> Result<(), Failure> {
     let mut parts = source
-        .parts
+        .partitions
         .iter()
         .map(|part| Ok((part, identity(part, options, ui)?)))
         .collect::<Result<Vec<_>, Failure>>()?;
@@ -113,7 +113,7 @@ fn table(
 }
 
 /// The columns of a folder have one identity, with its date: an empty table of another day differs.
-fn identity(part: &Part, options: &ImportOptions, ui: &Ui) -> Result<Identity, Failure> {
+fn identity(part: &Partition, options: &ImportOptions, ui: &Ui) -> Result<Identity, Failure> {
     if part.files.len() == 1 {
         return Identity::of(&part.path, ui);
     }
@@ -122,7 +122,7 @@ fn identity(part: &Part, options: &ImportOptions, ui: &Ui) -> Result<Identity, F
 }
 
 /// Sorts the parts of a resumed import into their first order.
-fn restore_order(parts: &mut Vec<(&Part, Identity)>, plan: &mut Plan) {
+fn restore_order(parts: &mut Vec<(&Partition, Identity)>, plan: &mut Plan) {
     let Some(import) = &plan.resumed else { return };
     let index = |identity: &Identity| import.files.iter().position(|file| file.same_content(identity));
     let mut pairs: Vec<_> = parts.drain(..).zip(plan.wanted.drain(..)).collect();
@@ -142,9 +142,14 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn run(&self, parts: &[(&Part, Identity)], plan: &Plan, ledger: &mut Ledger) -> Result<Outcome, Failure> {
+    fn run(
+        &self,
+        parts: &[(&Partition, Identity)],
+        plan: &Plan,
+        ledger: &mut Ledger,
+    ) -> Result<Outcome, Failure> {
         let start = Instant::now();
-        let wanted: Vec<&(&Part, Identity)> =
+        let wanted: Vec<&(&Partition, Identity)> =
             parts.iter().zip(&plan.wanted).filter(|(_, wanted)| **wanted).map(|(part, _)| part).collect();
         let files = wanted.iter().map(|(_, identity)| identity.clone()).collect();
         let (format, stream, resumed) = (self.format.name(), self.stream, plan.resumed.as_ref());
@@ -173,13 +178,13 @@ impl Import<'_> {
 
     fn part(
         &self,
-        part: &Part,
+        part: &Partition,
         transfer: &mut Transfer,
         bookkeeper: &mut Bookkeeper<'_>,
         outcome: &mut Outcome,
         moved: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Failure> {
-        let index = self.source.parts.iter().position(|known| known == part).unwrap_or(0);
+        let index = self.source.partitions.iter().position(|known| known == part).unwrap_or(0);
         let reader = self.source.open(index, self.stream.layouts(), self.options);
         let mut reader = reader.map_err(|error| failed(&error))?;
         let before: u64 = outcome.messages.iter().sum();
@@ -191,8 +196,8 @@ impl Import<'_> {
             moved(reader.bytes_read(), outcome.messages.iter().sum());
             self.ui.check_interrupt()?;
         }
-        if reader.passed_over() > 0 {
-            *outcome.ignored.entry("other function".into()).or_default() += reader.passed_over();
+        if reader.skipped() > 0 {
+            *outcome.ignored.entry("other function".into()).or_default() += reader.skipped();
         }
         Ok(())
     }
@@ -200,7 +205,7 @@ impl Import<'_> {
     /// Moves the next rows; `None` at the end.
     fn rows(
         &self,
-        part: &Part,
+        part: &Partition,
         reader: &mut Reader,
         transfer: &mut Transfer,
         bookkeeper: &mut Bookkeeper<'_>,
@@ -208,7 +213,7 @@ impl Import<'_> {
         before: u64,
     ) -> Result<Option<u64>, Failure> {
         let so_far = before + outcome.messages.last().copied().unwrap_or(0);
-        let piece = match reader.next_piece() {
+        let piece = match reader.next_chunk() {
             Ok(Some(piece)) => piece,
             Ok(None) => return Ok(None),
             Err(error @ ImportError::Damaged { .. }) if self.skips(outcome) => {
@@ -245,13 +250,13 @@ impl Import<'_> {
 
 fn report(
     stream: &Stream,
-    parts: &[(&Part, Identity)],
+    parts: &[(&Partition, Identity)],
     plan: &Plan,
     outcome: &Outcome,
     ui: &Ui,
 ) -> Result<(), Failure> {
     let mut counts = outcome.messages.iter();
-    let file = |((part, identity), wanted): (&(&Part, Identity), &bool)| FileReport {
+    let file = |((part, identity), wanted): (&(&Partition, Identity), &bool)| FileReport {
         file: part.path.display().to_string(),
         bytes: identity.bytes,
         messages: if *wanted { counts.next().copied() } else { None },

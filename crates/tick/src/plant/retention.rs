@@ -1,8 +1,9 @@
-//! What a plant keeps: its last days, and each older one until the HDB has it.
+//! The days that a plant keeps: its last ones, and each older one until the HDB has it.
 //!
-//! Always true: nothing of a day is purged before its rows in the HDB have been read and compared with those here (counts and
-//! checksums), if there is an HDB. That takes as long as reading the day, so it is done by a thread.
+//! Always true: nothing of a day is purged before its rows in the HDB have been read and compared with the plant's (counts and
+//! checksums), if there is an HDB. That takes as long as reading the day, so a thread does it.
 
+use super::options::PlantOptions;
 use crate::calendar::Day;
 use crate::content::Content;
 use crate::date::Date;
@@ -14,51 +15,55 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tapedb_engine::Stream;
 use tapedb_schema::Timestamp;
 
-/// Pause before a day is compared again that was not there, or was another.
-const PAUSE: Duration = Duration::from_secs(5);
-
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Keeping {
-    shared: Arc<Shared>,
+pub(super) struct DayRetention {
+    shared: Arc<RetentionState>,
     comparing: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct RetentionState {
     state: Mutex<State>,
     stopping: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Before this date everything has been purged.
+    /// All days before this date have been purged.
     purged: Option<Date>,
-    /// Days that are in the HDB as they are here.
+    /// Days that are the same in the HDB.
     compared: BTreeSet<Date>,
     is_busy: bool,
     tried: Option<Instant>,
     kept_back: Option<String>,
 }
 
-impl Keeping {
-    /// Purges the days before the last `keep` ones that ended, and that are in the HDB. With an HDB it only begins to.
+impl DayRetention {
+    /// Purges the days before the last `keep` ones that ended, and that are in the HDB. With an HDB it only starts a
+    /// thread.
     ///
     /// # Errors
-    /// What keeps streams from being purged; of an HDB that is told by [`Keeping::kept_back`].
-    pub fn purge(&self, plan: &Plan, hdb: Option<&Hdb>, today: Date, keep: u32) -> Result<(), TickError> {
+    /// When streams cannot be purged; problems with an HDB are reported by [`DayRetention::kept_back`].
+    pub fn purge(
+        &self,
+        plan: &Plan,
+        options: &PlantOptions,
+        today: Date,
+        keep: u32,
+    ) -> Result<(), TickError> {
         let first_kept = Date(today.0.saturating_sub(i32::try_from(keep).unwrap_or(i32::MAX)));
         let mut state = self.shared.lock();
         let is_done = state.purged.is_some_and(|date| date >= first_kept);
-        let is_early = state.tried.is_some_and(|tried| tried.elapsed() < PAUSE);
+        let is_early = state.tried.is_some_and(|tried| tried.elapsed() < options.compare_pause);
         if is_done || state.is_busy || is_early {
             return Ok(());
         }
-        let Some(hdb) = hdb else {
+        let Some(hdb) = &options.hdb else {
             purge_before(plan, &plan.days()?, first_kept)?;
             state.purged = Some(first_kept);
             return Ok(());
@@ -67,11 +72,11 @@ impl Keeping {
         drop(state);
         let (shared, plan, hdb) = (self.shared.clone(), plan.clone(), hdb.clone());
         let work = move || shared.compare_and_purge(&plan, &hdb, first_kept);
-        match std::thread::Builder::new().name("tape-keeping".into()).spawn(work) {
+        match std::thread::Builder::new().name("tape-retention".into()).spawn(work) {
             Ok(thread) => *self.comparing.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
             Err(error) => {
                 self.shared.lock().is_busy = false;
-                return asked(format!("cannot begin a thread: {error}; it is tried again"));
+                return asked(format!("cannot start a thread: {error}; it is tried again"));
             }
         }
         Ok(())
@@ -83,20 +88,19 @@ impl Keeping {
     }
 }
 
-impl Drop for Keeping {
+impl Drop for DayRetention {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         let comparing = self.comparing.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = comparing.take() {
-            // What it has to tell has been told.
             let _ = thread.join();
         }
     }
 }
 
-impl Shared {
+impl RetentionState {
     fn compare_and_purge(&self, plan: &Plan, hdb: &Hdb, first_kept: Date) {
-        let done = self.try_to(plan, hdb, first_kept);
+        let done = self.purge_compared(plan, hdb, first_kept);
         let mut state = self.lock();
         state.is_busy = false;
         state.kept_back = match done {
@@ -108,8 +112,8 @@ impl Shared {
         };
     }
 
-    /// Purges what may go; why a day may not.
-    fn try_to(&self, plan: &Plan, hdb: &Hdb, first_kept: Date) -> Result<Option<String>, TickError> {
+    /// Purges days; why a day may not be purged.
+    fn purge_compared(&self, plan: &Plan, hdb: &Hdb, first_kept: Date) -> Result<Option<String>, TickError> {
         let days = plan.days()?;
         let mut kept_back = None;
         let mut kept_from = first_kept;

@@ -1,15 +1,15 @@
-//! A table whose definition has got columns: its stream gets them too. Rows that are there have nulls in them.
+//! Adds the new columns of a table's definition to its stream. Existing rows have nulls in them.
 
 use crate::error::TickError;
 use crate::table::Table;
 use tapedb_engine::{Database, Error, Stream, StreamOptions};
 use tapedb_schema::{Decimal64, Field, FieldType, Literal, Scalar, Schema};
 
-/// Opens the stream of a table, which is made if it is not there, and gets the columns that it does not have.
+/// Opens the stream of a table, creates it if necessary, and adds the columns that it does not have.
 ///
 /// # Errors
 /// [`TickError::Columns`] for a stream with columns that the table does not have, or has of another type: nothing is changed
-/// then. What keeps the stream from being opened or changed.
+/// then. When the stream cannot be opened or changed.
 pub(crate) fn open(
     db: &Database,
     name: &str,
@@ -21,7 +21,7 @@ pub(crate) fn open(
         found => found?,
     };
     check(name, &Table::of_schema(stream.schema())?, table)?;
-    // Of what is there nothing changes, so that a stream whose columns are all there stays as it is.
+    // Existing columns do not change, so a stream that has all columns stays as it is.
     Ok(db.change_schema(name, widened(stream.schema(), table.schema()))?)
 }
 
@@ -42,15 +42,16 @@ fn check(stream: &str, there: &Table, wanted: &Table) -> Result<(), TickError> {
     Ok(())
 }
 
-/// The columns of `wanted`, in its order; those that are there as they are.
+/// The columns of `wanted`, in its order; existing ones unchanged.
 fn widened(there: &Schema, wanted: Schema) -> Schema {
-    let (mut schema, known) = (there.clone(), there.enums.iter().map(|e| e.name.clone()).collect::<Vec<_>>());
-    schema.enums.extend(wanted.enums.into_iter().filter(|e| !known.contains(&e.name)));
+    let (mut schema, existing) =
+        (there.clone(), there.enums.iter().map(|e| e.name.clone()).collect::<Vec<_>>());
+    schema.enums.extend(wanted.enums.into_iter().filter(|e| !existing.contains(&e.name)));
     let record = schema.records.iter_mut().find(|record| record.message);
     if let (Some(record), Some(wanted)) = (record, wanted.records.into_iter().find(|record| record.message)) {
         let there = std::mem::take(&mut record.fields);
-        let field = |field: Field| match there.iter().find(|known| known.name == field.name) {
-            Some(known) => known.clone(),
+        let field = |field: Field| match there.iter().find(|other| other.name == field.name) {
+            Some(other) => other.clone(),
             None => with_null(field),
         };
         record.fields = wanted.fields.into_iter().map(field).collect();
@@ -58,7 +59,7 @@ fn widened(there: &Schema, wanted: Schema) -> Schema {
     schema
 }
 
-/// A field that has a value for messages from before it: null, or what stands for it in kdb+.
+/// A field with a value for older messages: null, or kdb+'s value for it.
 fn with_null(field: Field) -> Field {
     if field.nullable || field.default.is_some() {
         return field;

@@ -110,7 +110,7 @@ fuzz:
 	fuzz/run $(or $(SECONDS),60)
 
 miri:
-	$(CARGO) +nightly miri test -p tapedb-codec --lib room
+	$(CARGO) +nightly miri test -p tapedb-codec --lib spare
 	$(CARGO) +nightly miri test -p tapedb-codec --test derive -- --skip every_
 	$(CARGO) +nightly miri test -p tapedb-shm --lib -- byte_ring
 	$(CARGO) +nightly miri test -p tapedb-topic --lib -- page between_threads

@@ -1,8 +1,8 @@
-//! A chained plant: subscribes to a plant anywhere and publishes again, in a plant of its own.
+//! A chained plant: subscribes to a local or remote plant and publishes its rows again, as a plant of its own.
 //!
-//! Always true: the rows of a table on a day are the source's rows of that day, in their order. So where a chain goes on after
-//! it was ended is counted: as many rows into the source's day as it has of its own. Rows of all tables come in the source's
-//! order, but for those that a chain had lost when it was ended.
+//! Always true: the rows of a table on a day are the source's rows of that day, in their order. So a chain continues after as
+//! many rows of the source's day as it has itself. Rows of all tables are in the source's order, except those that a chain had
+//! lost when it ended.
 
 use crate::arrivals::sequencer::Sequenced;
 use crate::arrivals::{self, ARRIVALS, ArrivalPosition, Sequencer, Step, Subscription};

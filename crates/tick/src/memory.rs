@@ -52,11 +52,11 @@ struct Chunk {
     symbols: Box<[AtomicU32]>,
     /// Number plus 1 of the row before it of the same symbol; 0: none.
     previous: Box<[AtomicU32]>,
-    lanes: Box<[Lane]>,
+    chunk_columns: Box<[ChunkColumn]>,
 }
 
 #[derive(Debug)]
-enum Lane {
+enum ChunkColumn {
     W1(Box<[AtomicU8]>),
     W2(Box<[AtomicU16]>),
     W4(Box<[AtomicU32]>),
@@ -169,7 +169,7 @@ impl Writer {
                 write(&self.memory.chunks).push(self.chunk.clone());
             }
             let to = stage.len().min(from + CHUNK_ROWS - at);
-            self.insert_piece(stage, from..to, at);
+            self.insert_span(stage, from..to, at);
             self.rows += to - from;
             from = to;
         }
@@ -199,10 +199,10 @@ impl Writer {
     }
 
     /// Adds rows that fit the chunk, from its row `at` on.
-    fn insert_piece(&mut self, stage: &Stage, piece: Range<usize>, at: usize) {
+    fn insert_span(&mut self, stage: &Stage, span: Range<usize>, at: usize) {
         let Self { memory, chunk, heads, interners, last_time, .. } = self;
         let mut is_sorted = true;
-        for (cell, time) in chunk.times[at..].iter().zip(&stage.times[piece.clone()]) {
+        for (cell, time) in chunk.times[at..].iter().zip(&stage.times[span.clone()]) {
             cell.store(*time, Ordering::Relaxed);
             is_sorted &= *time >= *last_time;
             *last_time = *time;
@@ -210,15 +210,15 @@ impl Writer {
         if !is_sorted {
             memory.is_sorted.store(false, Ordering::Relaxed);
         }
-        link(heads, memory, &stage.symbols[piece.clone()], self.rows as u32, at, chunk);
-        let fields = memory.cells.cells.iter().zip(&chunk.lanes).zip(&memory.interned);
-        for (((cell, lane), interned), interner) in fields.zip(interners) {
-            match lane {
-                Lane::W4(to) if cell.op.is_interned() => {
-                    let texts = piece.clone().map(|row| cell.text(stage.body(row), memory.cells.fixed));
+        link(heads, memory, &stage.symbols[span.clone()], self.rows as u32, at, chunk);
+        let fields = memory.cells.cells.iter().zip(&chunk.chunk_columns).zip(&memory.interned);
+        for (((cell, chunk_column), interned), interner) in fields.zip(interners) {
+            match chunk_column {
+                ChunkColumn::W4(to) if cell.op.is_interned() => {
+                    let texts = span.clone().map(|row| cell.text(stage.body(row), memory.cells.fixed));
                     fill_interned(&to[at..], texts, interner, interned);
                 }
-                lane => fill(cell, &memory.cells, lane, stage, piece.clone(), at),
+                chunk_column => fill(cell, &memory.cells, chunk_column, stage, span.clone(), at),
             }
         }
     }
@@ -259,48 +259,56 @@ fn fill_interned<'s>(
     }
 }
 
-/// Fills a lane's cells from row `at` on with those of a piece of the stage.
-fn fill(cell: &Cell, cells: &Cells, lane: &Lane, stage: &Stage, piece: Range<usize>, at: usize) {
+/// Fills a column of a chunk from row `at` on with the rows of a span of the stage.
+fn fill(
+    cell: &Cell,
+    cells: &Cells,
+    chunk_column: &ChunkColumn,
+    stage: &Stage,
+    span: Range<usize>,
+    at: usize,
+) {
     let is_raw = cells.is_plain && !stage.has_nulls && cells.fixed > 0;
-    let bodies =
-        || stage.bodies[piece.start * cells.fixed..piece.end * cells.fixed].chunks_exact(cells.fixed);
+    let bodies = || stage.bodies[span.start * cells.fixed..span.end * cells.fixed].chunks_exact(cells.fixed);
     let offset = cell.offset;
-    match lane {
-        Lane::W8(to) if is_raw && cell.op.is_raw(8) => {
+    match chunk_column {
+        ChunkColumn::W8(to) if is_raw && cell.op.is_raw(8) => {
             for (to, body) in to[at..].iter().zip(bodies()) {
                 to.store(tapedb_codec::bytes::u64_at(body, offset), Ordering::Relaxed);
             }
         }
-        Lane::W4(to) if is_raw && cell.op.is_raw(4) => {
+        ChunkColumn::W4(to) if is_raw && cell.op.is_raw(4) => {
             for (to, body) in to[at..].iter().zip(bodies()) {
                 to.store(tapedb_codec::bytes::u32_at(body, offset), Ordering::Relaxed);
             }
         }
-        Lane::W1(to) if is_raw => {
+        ChunkColumn::W1(to) if is_raw => {
             for (to, body) in to[at..].iter().zip(bodies()) {
                 to.store(body.get(offset).copied().unwrap_or_default(), Ordering::Relaxed);
             }
         }
-        Lane::W1(to) => {
-            words(cell, stage, piece, &to[at..], |to, word| to.store(word as u8, Ordering::Relaxed))
+        ChunkColumn::W1(to) => {
+            words(cell, stage, span, &to[at..], |to, word| to.store(word as u8, Ordering::Relaxed))
         }
-        Lane::W2(to) => {
-            words(cell, stage, piece, &to[at..], |to, word| to.store(word as u16, Ordering::Relaxed))
+        ChunkColumn::W2(to) => {
+            words(cell, stage, span, &to[at..], |to, word| to.store(word as u16, Ordering::Relaxed))
         }
-        Lane::W4(to) => {
-            words(cell, stage, piece, &to[at..], |to, word| to.store(word as u32, Ordering::Relaxed))
+        ChunkColumn::W4(to) => {
+            words(cell, stage, span, &to[at..], |to, word| to.store(word as u32, Ordering::Relaxed))
         }
-        Lane::W8(to) => words(cell, stage, piece, &to[at..], |to, word| to.store(word, Ordering::Relaxed)),
-        Lane::Texts(texts) => {
+        ChunkColumn::W8(to) => {
+            words(cell, stage, span, &to[at..], |to, word| to.store(word, Ordering::Relaxed))
+        }
+        ChunkColumn::Texts(texts) => {
             let mut texts = write(texts);
-            piece.for_each(|row| texts.push(cell.text(stage.body(row), cells.fixed)));
+            span.for_each(|row| texts.push(cell.text(stage.body(row), cells.fixed)));
         }
     }
 }
 
 #[inline]
-fn words<T>(cell: &Cell, stage: &Stage, piece: Range<usize>, to: &[T], store: impl Fn(&T, u64)) {
-    for (to, row) in to.iter().zip(piece) {
+fn words<T>(cell: &Cell, stage: &Stage, span: Range<usize>, to: &[T], store: impl Fn(&T, u64)) {
+    for (to, row) in to.iter().zip(span) {
         store(to, cell.word(stage.body(row)));
     }
 }
@@ -474,14 +482,14 @@ impl View<'_> {
     fn words(&self, field: usize, rows: &Selection) -> Vec<u64> {
         let word = |row: usize| {
             let (chunk, at) = self.chunk(row);
-            chunk.lanes[field].word(at)
+            chunk.chunk_columns[field].word(at)
         };
         match rows {
             Selection::List(rows) => rows.iter().map(|row| word(*row as usize)).collect(),
             Selection::Range(range) => {
                 let mut words = Vec::with_capacity(range.len());
-                for (chunk, piece) in pieces(range.clone()) {
-                    self.chunks[chunk].lanes[field].words(piece, &mut words);
+                for (chunk, span) in spans(range.clone()) {
+                    self.chunks[chunk].chunk_columns[field].words(span, &mut words);
                 }
                 words
             }
@@ -492,7 +500,7 @@ impl View<'_> {
         let mut found = Texts::new();
         rows.each(|row| {
             let (chunk, at) = self.chunk(row);
-            if let Lane::Texts(texts) = &chunk.lanes[field] {
+            if let ChunkColumn::Texts(texts) = &chunk.chunk_columns[field] {
                 found.push(read(texts).get(at));
             }
         });
@@ -505,14 +513,18 @@ impl View<'_> {
         let (chunk, at) = self.chunk(row);
         body.clear();
         body.resize(cells.fixed, 0);
-        for (field, (cell, lane)) in cells.cells.iter().zip(&chunk.lanes).enumerate() {
-            match lane {
-                Lane::Texts(texts) => cell.put_text(read(texts).get(at), body, 0),
-                lane if cell.op.is_interned() => {
+        for (field, (cell, chunk_column)) in cells.cells.iter().zip(&chunk.chunk_columns).enumerate() {
+            match chunk_column {
+                ChunkColumn::Texts(texts) => cell.put_text(read(texts).get(at), body, 0),
+                chunk_column if cell.op.is_interned() => {
                     let interned = read(&self.memory.interned[field]);
-                    cell.put_text(interned.get(lane.word(at) as usize).map_or(&[][..], |text| text), body, 0);
+                    cell.put_text(
+                        interned.get(chunk_column.word(at) as usize).map_or(&[][..], |text| text),
+                        body,
+                        0,
+                    );
                 }
-                lane => cell.put_word(lane.word(at), body, 0)?,
+                chunk_column => cell.put_word(chunk_column.word(at), body, 0)?,
             }
         }
         Ok(())
@@ -587,14 +599,14 @@ impl Selection {
 }
 
 /// A range of rows, split by chunk.
-fn pieces(range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
+fn spans(range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
     let mut start = range.start;
     std::iter::from_fn(move || {
         let at = start % CHUNK_ROWS;
         let rows = range.end.saturating_sub(start).min(CHUNK_ROWS - at);
-        let piece = (rows > 0).then_some((start / CHUNK_ROWS, at..at + rows));
+        let span = (rows > 0).then_some((start / CHUNK_ROWS, at..at + rows));
         start += rows;
-        piece
+        span
     })
 }
 
@@ -604,7 +616,7 @@ impl Chunk {
             times: zeros(AtomicI64::new),
             symbols: zeros(AtomicU32::new),
             previous: zeros(AtomicU32::new),
-            lanes: cells.cells.iter().map(|cell| Lane::new(&cell.op)).collect(),
+            chunk_columns: cells.cells.iter().map(|cell| ChunkColumn::new(&cell.op)).collect(),
         }
     }
 
@@ -613,7 +625,7 @@ impl Chunk {
         touch(&self.times[rows.clone()], |cell| cell.store(0, Ordering::Relaxed));
         touch(&self.symbols[rows.clone()], |cell| cell.store(0, Ordering::Relaxed));
         touch(&self.previous[rows.clone()], |cell| cell.store(0, Ordering::Relaxed));
-        self.lanes.iter().for_each(|lane| lane.touch(rows.clone()));
+        self.chunk_columns.iter().for_each(|chunk_column| chunk_column.touch(rows.clone()));
     }
 }
 
@@ -626,7 +638,7 @@ fn touch<A>(cells: &[A], write: impl Fn(&A)) {
     cells.iter().step_by(LINE_BYTES / size_of::<A>()).for_each(write);
 }
 
-impl Lane {
+impl ChunkColumn {
     fn new(op: &Op) -> Self {
         if op.is_text() {
             return Self::Texts(RwLock::default());
@@ -660,18 +672,18 @@ impl Lane {
         }
     }
 
-    fn words(&self, piece: Range<usize>, to: &mut Vec<u64>) {
+    fn words(&self, span: Range<usize>, to: &mut Vec<u64>) {
         match self {
             Self::W1(cells) => {
-                to.extend(cells[piece].iter().map(|cell| u64::from(cell.load(Ordering::Relaxed))))
+                to.extend(cells[span].iter().map(|cell| u64::from(cell.load(Ordering::Relaxed))))
             }
             Self::W2(cells) => {
-                to.extend(cells[piece].iter().map(|cell| u64::from(cell.load(Ordering::Relaxed))))
+                to.extend(cells[span].iter().map(|cell| u64::from(cell.load(Ordering::Relaxed))))
             }
             Self::W4(cells) => {
-                to.extend(cells[piece].iter().map(|cell| u64::from(cell.load(Ordering::Relaxed))))
+                to.extend(cells[span].iter().map(|cell| u64::from(cell.load(Ordering::Relaxed))))
             }
-            Self::W8(cells) => to.extend(cells[piece].iter().map(|cell| cell.load(Ordering::Relaxed))),
+            Self::W8(cells) => to.extend(cells[span].iter().map(|cell| cell.load(Ordering::Relaxed))),
             Self::Texts(_) => {}
         }
     }
@@ -697,9 +709,9 @@ mod tests {
         let layouts = Layouts::new(table.schema()).expect("layouts");
         let cells = Cells::of(&table, &layouts);
         let (mut writer, mut stage) = (Writer::new(&table, &cells), Stage::default());
-        let pieces = [1, 63, CHUNK_ROWS - 64, 5, 4000, CHUNK_ROWS - 5005, 1000, 2 * CHUNK_ROWS + 1, 7];
+        let spans = [1, 63, CHUNK_ROWS - 64, 5, 4000, CHUNK_ROWS - 5005, 1000, 2 * CHUNK_ROWS + 1, 7];
         let mut next = 0_u64;
-        for (at, rows) in pieces.into_iter().enumerate() {
+        for (at, rows) in spans.into_iter().enumerate() {
             for number in next..next + rows as u64 {
                 let mut body = vec![0; cells.fixed];
                 for cell in &cells.cells {

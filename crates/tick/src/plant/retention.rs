@@ -197,7 +197,7 @@ fn purge_before(plan: &Plan, days: &[Day], first_kept: Date) -> Result<(), TickE
     purge(arrivals, kept, kept.first_of(crate::arrivals::ARRIVALS))
 }
 
-/// Purges what is older than a day that is kept: than its midnight, the day before it, and its first message.
+/// Purges rows older than a day that is kept: than its midnight, the day before it, and its first message.
 fn purge(stream: &Stream, kept: &Day, first: u64) -> Result<(), TickError> {
     let mut before = kept.midnight.0.saturating_sub(NANOS_PER_DAY);
     if first < stream.seen_end() {

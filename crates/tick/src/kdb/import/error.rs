@@ -25,14 +25,14 @@ pub enum ImportError {
         /// What it should look like.
         looked_for: &'static str,
     },
-    /// A file that is not what it should be, or is written in a way that is not read here.
+    /// A file of another kind, or in an unsupported encoding.
     File {
         /// Which.
         path: PathBuf,
         /// What is wrong.
         source: KdbError,
     },
-    /// A log stops before its end. What comes before was given.
+    /// A log is damaged. The rows before the damage were returned.
     Damaged {
         /// The log.
         path: PathBuf,
@@ -48,14 +48,14 @@ pub enum ImportError {
         /// Which column.
         column: &'static str,
     },
-    /// A part of a table has other columns than the parts before.
+    /// A partition of a table has other columns than earlier ones.
     OtherColumns {
         /// Where.
         path: PathBuf,
         /// The table.
         table: String,
     },
-    /// Times are times of day, and nothing tells of which day.
+    /// Times are times of day, and the day is not known.
     NoDate {
         /// Where.
         path: PathBuf,
@@ -115,7 +115,7 @@ impl fmt::Display for ImportError {
             ),
             Self::OtherColumns { path, table } => write!(
                 f,
-                "{}: table {table} has other columns or types here than in the parts before it; import them into streams of their own",
+                "{}: table {table} has other columns or types here than in the files before it; import them into streams of their own",
                 path.display()
             ),
             Self::NoDate { path } => {

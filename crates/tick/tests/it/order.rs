@@ -12,7 +12,7 @@ use tapedb_kdb_ipc::file::log::Reader;
 use tapedb_kdb_ipc::{Atom, Kind, Limits, Value};
 use tapedb_schema::Timestamp;
 use tapedb_tick::kdb::front::{Front, FrontOptions, Served};
-use tapedb_tick::{Chain, ChainOptions, Feed, Plan, Plant, PlantOptions, Publish, Step, Subscription};
+use tapedb_tick::{Chain, ChainOptions, Day, Feed, Plan, Plant, PlantOptions, Publish, Step, Subscription};
 
 /// Rows of both tables.
 const ROWS: i64 = 1_000;
@@ -216,20 +216,16 @@ fn the_log_and_the_calendar_cut_days_at_the_same_row_under_native_feeds() {
         stopping.store(true, Ordering::Relaxed);
     });
     let calendar = plant.plan().days().expect("days");
-    let published = |front: &Front| front.status().published;
-    let mut before = published(&front);
-    loop {
-        std::thread::sleep(Duration::from_millis(200));
-        let now = published(&front);
-        if now == before {
-            break;
-        }
-        before = now;
+    let log_of = |day: &Day| folder.path().join(format!("tp{}", day.date.to_string().replace('-', ".")));
+    // The log of the last day is begun when those before it are complete.
+    let (last, began) = (log_of(calendar.last().expect("a day")), Instant::now());
+    while !last.exists() {
+        assert!(began.elapsed() < PATIENCE, "{:?}", front.status());
+        std::thread::sleep(Duration::from_millis(1));
     }
     let mut rows = 0;
     for pair in calendar.windows(2) {
-        let name = format!("tp{}", pair[0].date.to_string().replace('-', "."));
-        let records = logged(&folder.path().join(name));
+        let records = logged(&log_of(&pair[0]));
         for table in ["quote", "trade"] {
             let of_table = records.iter().filter(|record| record.item(1) == Some(Value::symbol(table)));
             let in_log: usize = of_table.map(numbers_of_sizes).sum();

@@ -9,13 +9,24 @@ ifneq ($(DATA),)
 export TAPEDB_DATA := $(abspath $(DATA))
 endif
 
-.PHONY: demo package check test bench bench-rivals bench-rivals-storage bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials miri loom clean help
+# The pinned version may be here under the name `stable` alone; rustup would then download it once more, or fail without a
+# network.
+PINNED := $(shell sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+ifeq ($(shell command -v rustup >/dev/null && ! rustup toolchain list | grep -q '^$(PINNED)-' && echo absent),absent)
+ifeq ($(shell RUSTUP_TOOLCHAIN=stable rustc --version 2>/dev/null | cut -d ' ' -f 2),$(PINNED))
+export RUSTUP_TOOLCHAIN := stable
+endif
+endif
+
+.PHONY: demo package check test tidy deny bench bench-rivals bench-rivals-storage bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
 	@echo "make package     an archive of the command with completions, manual pages, the systemd unit and the documentation"
-	@echo "make check       the quick inner loop: types, lints, unit tests; lists the tests that were skipped"
+	@echo "make check       the quick inner loop: types, lints, unit tests; CRATE=log: of that crate, and the types of its dependents"
 	@echo "make test        all tests, formatting, lints, documentation; lists the tests that were skipped"
+	@echo "make tidy        circles of modules, layers of crates, links of pages, words (a part of make check and make test)"
+	@echo "make deny        licences, sources, duplicates and advisories of dependencies (needs cargo-deny and its database)"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md, and draw plots (PLOTS=bench/plots)"
 	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage stream topic' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
@@ -29,8 +40,9 @@ help:
 	@echo "make loom        the rings of topics and pipes in every order of their memory operations (LOOM_MAX_PREEMPTIONS=3 for more)"
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
 
+# Without what the demo does not show, and not linked as a whole: most of the time would go into that.
 demo:
-	$(CARGO) run --release -p tapedb-cli -- demo
+	$(CARGO) run --profile demo --no-default-features -p tapedb-cli -- demo
 
 package:
 	packaging/package
@@ -38,15 +50,39 @@ package:
 # Runs tests and lists those that could not run (no recorded data, no Java, …).
 TESTING := testing/skipped/report $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped-tests.txt
 
+ifdef CRATE
+# The crates that stand on it, themselves without their tests.
+DEPENDENTS = $(shell $(CARGO) tree --workspace --edges normal --invert tapedb-$(CRATE) --prefix none --quiet | \
+	sed -n 's/^\(tapedb-[a-z-]*\) .*/-p \1/p' | sort -u)
+
+check:
+	$(CARGO) clippy -p tapedb-$(CRATE) --all-targets --quiet -- -D warnings
+	$(CARGO) clippy $(DEPENDENTS) --quiet -- -D warnings
+	$(TESTING) $(CARGO) test -p tapedb-$(CRATE) --lib --bins --quiet
+else
 check:
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(TESTING) $(CARGO) test --workspace --lib --quiet
+endif
+
+# Many tests wait for processes, clocks and connections: more of them than processors run at once.
+TEST_THREADS ?= 6
 
 test:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
-	$(TESTING) $(CARGO) test --workspace
+	RUST_TEST_THREADS=$(TEST_THREADS) $(TESTING) $(CARGO) test --workspace
+
+tidy:
+	$(CARGO) test -p tapedb-tidy --lib --quiet
+
+deny:
+	@if $(CARGO) deny --version >/dev/null 2>&1; then \
+		$(CARGO) deny check; \
+	else \
+		echo "make deny: skipped, cargo-deny is not installed (cargo install --locked cargo-deny)"; \
+	fi
 
 # Where it puts its plots.
 PLOTS ?= bench/plots

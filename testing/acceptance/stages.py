@@ -59,7 +59,7 @@ class Stream:
         self.run("check", self.name, *self.thoroughly())
 
     def thoroughly(self):
-        """Decodes with the reference decoder too, where the binary knows how."""
+        """Decodes with the reference decoder too, where the binary has one."""
         known = subprocess.run([self.tapedb, "check", "--help"], capture_output=True, text=True).stdout
         return ["--thorough"] if "--thorough" in known else []
 

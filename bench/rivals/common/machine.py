@@ -1,4 +1,4 @@
-"""The machine line: what a figure was measured on, and how busy others kept it meanwhile."""
+"""The machine line: what a figure was measured on, and how busy other processes kept it during the run."""
 
 import os
 import platform

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# A rival that is not installed by then is left out.
+# A rival that is not installed at that time is left out.
 INSTALL_SECONDS_MAX = 1800
 _START_SECONDS = 60
 _STOP_SECONDS = 30
@@ -26,7 +26,7 @@ class ProcessError(Exception):
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
+    """A port of the loopback interface that no process listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -72,7 +72,7 @@ class Client:
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process = process
         self._log = log
-        self._told = ""
+        self._command = ""
 
     def ask(self, words: list[str], seconds_max: float) -> dict[str, Any]:
         """Has it measure something."""
@@ -82,9 +82,9 @@ class Client:
     def tell(self, words: list[str]) -> None:
         """Has it begin to measure something."""
         assert self._process.stdin
-        self._told = " ".join(words)
+        self._command = " ".join(words)
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(self._told + "\n")
+            self._process.stdin.write(self._command + "\n")
             self._process.stdin.flush()
 
     def answer(self, seconds_max: float) -> dict[str, Any]:
@@ -97,11 +97,11 @@ class Client:
         finally:
             timer.cancel()
         if not line:
-            raise ProcessError(f"{self._told} failed, or took {seconds_max:.0f} s: {_last(self._log)}")
+            raise ProcessError(f"{self._command} failed, or took {seconds_max:.0f} s: {_last(self._log)}")
         try:
             found: dict[str, Any] = json.loads(line)
         except ValueError:
-            raise ProcessError(f"{self._told} was answered with {line!r}: {_last(self._log)}") from None
+            raise ProcessError(f"{self._command} was answered with {line!r}: {_last(self._log)}") from None
         return found
 
     def kill(self) -> None:

@@ -110,7 +110,7 @@ def _datasets(args: argparse.Namespace, folder: Path) -> list[Dataset]:
 
 
 def _round(datasets: list[Dataset], report: Report, folder: Path) -> None:
-    """Every rival in turn, so that what the machine does meanwhile meets them all."""
+    """Every rival in turn, so that other load on the machine affects them all."""
     for dataset in datasets:
         for rival in TITLES:
             for threads in _THREADS:

@@ -133,7 +133,7 @@ class _Run:
         return [name for name in names if self._measured[name] < self._args.rounds]
 
     def _round(self, rounds: int) -> None:
-        """Every rival in turn, then TapeDB, so that what the machine does meanwhile meets them all.
+        """Every rival in turn, then TapeDB, so that other load on the machine affects them all.
 
         Of each the cases that were measured less often than so many rounds.
         """

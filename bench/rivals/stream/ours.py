@@ -1,4 +1,4 @@
-"""TapeDB's own figures, measured in the same rounds by `tapedb bench`, as far as this `tapedb` knows how."""
+"""TapeDB's own figures, measured in the same rounds by `tapedb bench`, as far as this `tapedb` can."""
 
 import subprocess
 from pathlib import Path
@@ -34,7 +34,7 @@ class Ours:
         return f"TapeDB left out: no `tapedb bench {'`, `'.join(left_out)}`" if left_out else None
 
     def benches(self) -> list[str]:
-        """The benchmarks that this `tapedb` knows."""
+        """The benchmarks that this `tapedb` has."""
         return [bench[0] for bench in self._benches]
 
     def measure(self) -> list[Row]:

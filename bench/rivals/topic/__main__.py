@@ -144,7 +144,7 @@ class _Run:
                     self._ask(rival, work, rival.rehearsal_seconds)
 
     def _round(self, number: int) -> None:
-        """Every rival and TapeDB in turn at each work, so that what the machine does meanwhile meets them all."""
+        """Every rival and TapeDB in turn at each work, so that other load on the machine affects them all."""
         if self._args.step:
             _note(f"round {number} of {self._args.rounds}: waiting for a line")
             sys.stdin.readline()
@@ -183,7 +183,7 @@ class _Run:
     def _add(
         self, key: str, work: Work, trips: tuple[float, float], figure: tuple[str, str, float]
     ) -> None:
-        """Keeps a figure with those of the same distance; none if the cores moved meanwhile."""
+        """Keeps a figure with those of the same distance; none if the cores moved during the run."""
         where = distance(*trips)
         if where:
             self._report.add(case(key, work, where), *figure)

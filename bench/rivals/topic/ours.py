@@ -1,4 +1,4 @@
-"""TapeDB's own figures, measured in the same rounds by `tapedb bench topic`, if this `tapedb` knows it."""
+"""TapeDB's own figures, measured in the same rounds by `tapedb bench topic`, if this `tapedb` has it."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-//! Notes tests that could not run. A test that prints why it returns early passes, and nobody reads what it printed: so
+//! Notes tests that could not run. A test that prints why it returns early passes, and its output is not shown: so
 //! it calls [`skipped`], and `make test` and `make check` end with the list (`testing/skipped/report`).
 
 use std::fmt::Display;

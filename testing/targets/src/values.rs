@@ -92,7 +92,7 @@ impl<'a> Values<'a> {
                 Scalar::U16 => Value::UInt((bits as u16).into()),
                 Scalar::U32 => Value::UInt((bits as u32).into()),
                 Scalar::U64 => Value::UInt(bits),
-                // JSON knows one NaN.
+                // JSON has one NaN.
                 Scalar::F32 => {
                     Value::F32(Some(f32::from_bits(bits as u32)).filter(|x| !x.is_nan()).unwrap_or(f32::NAN))
                 }
@@ -139,7 +139,7 @@ impl<'a> Values<'a> {
 
     fn decimal(&mut self, bits: u64) -> Decimal64 {
         let exact = Decimal64::from_bits(bits);
-        // JSON knows one NaN.
+        // JSON has one NaN.
         let nan = exact.to_string().ends_with("NaN");
         if exact.is_canonical() && !nan && self.random.once_in(4) {
             return exact;

@@ -39,7 +39,7 @@ fn reuse(package: &Package, body: &[u8]) {
     assert_eq!(&reused, package);
 }
 
-/// The view tells what decoding told.
+/// The view gives what decoding gives.
 fn walk(view: PackageView<'_>, package: &Package) {
     assert_eq!((view.kind(), view.source_time()), (package.kind, package.source_time));
     assert_eq!((view.match_time(), view.sequence()), (package.match_time, package.sequence));

@@ -48,7 +48,7 @@ fn valid(layouts: &Layouts, type_id: u16, body: &[u8], value: &RecordValue) {
     json(layouts, record, body);
 }
 
-/// JSON and back: the same bytes, but that JSON knows one NaN.
+/// JSON and back: the same bytes, but that JSON has one NaN.
 fn json(layouts: &Layouts, record: RecordRef<'_>, body: &[u8]) {
     let mut text = Vec::new();
     record.write_json(&mut text);

@@ -493,7 +493,7 @@ fn floats_that_json_has_no_number_for() {
             assert!(String::from_utf8(json).unwrap().contains(&format!("\"{field}\":{value}")));
         }
     }
-    // JSON knows one NaN: without sign and payload.
+    // JSON has one NaN: without sign and payload.
     let (layouts, id) = layouts::<Everything>();
     let mut json = Vec::new();
     let nan = patched(at::F8, &0xfff0_dead_beef_0001u64.to_le_bytes());

@@ -191,7 +191,7 @@ fn blocks_are_proved_by_their_content_and_by_the_reference_decoder() {
             rows.header(row) == *header && rows.body(row) == &body[..]
         };
         assert!(by_reference.len() == rows.len() && by_reference.iter().enumerate().all(row));
-        // The rows of any other block are told from its own.
+        // The rows of any other block are distinguished from its own.
         let other = Rows::new();
         assert!(block.check_reference(segment.plan(), &other).is_err());
         assert_ne!(before.replace(rows.content()), Some(rows.content()));

@@ -1,4 +1,4 @@
-//! Every target: its kept inputs, then nearly right inputs and noise, seeded and bounded.
+//! Every target: its kept inputs, then nearly right inputs and random bytes, seeded and bounded.
 //!
 //! `TAPEDB_FUZZ_RUNS` sets how many inputs each target gets, `TAPEDB_FUZZ_SEED` where they begin. A failure prints the
 //! input as a file: copy it to `testing/corpus/<target>/` to keep it.

@@ -1,6 +1,6 @@
 //! From the time at which a record should be sent, by the timetable, until the consumer has read every word of it.
 //!
-//! One producer keeps the timetable: it sleeps until the next record is due, and sends whatever is due by then. Late
+//! One producer keeps the timetable: it sleeps until the next record is due, and sends all records that are due. Late
 //! sending counts as latency.
 
 use std::thread;
@@ -26,7 +26,7 @@ pub async fn measure(settings: &Settings) -> Result<Histogram<u64>, Failure> {
     // A thread of its own, as it sleeps.
     let producer = thread::spawn(move || produce(&paced, publisher, epoch, &handle));
     let received = receive(settings, &mut consumer, epoch).await;
-    // A consumer that gave up is told first; the producer ends in any case.
+    // A consumer that gave up is stopped first; the producer ends in any case.
     producer.join().map_err(|_| "the producer panicked")??;
     delete_stream(&settings.url, STREAM).await?;
     received

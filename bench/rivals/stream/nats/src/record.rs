@@ -25,7 +25,7 @@ impl Writer {
         append(words, out);
     }
 
-    /// Appends the end mark and begins anew.
+    /// Appends the end mark and begins again.
     pub fn end(&mut self, out: &mut Vec<u8>) {
         append([END, 0, self.count, self.sum, 0], out);
         *self = Self::default();

@@ -40,7 +40,7 @@ fn probe() -> f64 {
     })
 }
 
-/// Says what it hears, until it hears the end.
+/// Returns each message to the sender, up to the end.
 fn echo(ping: &Padded, pong: &Padded) {
     let mut heard = 0;
     while heard != END {

@@ -16,7 +16,7 @@ use crate::{Failure, Settings};
 
 /// Messages between two looks at the clock.
 const CLOCK_INTERVAL: u32 = 32;
-/// Step of the time in the records, which nobody waits for here.
+/// Step of the time in the records, which no process waits for here.
 const TIME_STEP: u64 = 20_000;
 
 /// Measures; the answer is how many records there were and the seconds they took.
@@ -42,7 +42,7 @@ async fn joined(
     consumers: &mut JoinSet<Result<(u64, Instant), Failure>>,
 ) -> Result<(u64, f64), Failure> {
     let (mut count, mut started, mut ended) = (0, None::<Instant>, None::<Instant>);
-    // Whoever fails first is heard at once: the others may wait for it for ever.
+    // The first failure is reported at once: the other threads may wait for that one for ever.
     while !(producers.is_empty() && consumers.is_empty()) {
         tokio::select! {
             Some(start) = producers.join_next() => {

@@ -1,7 +1,7 @@
 //! From the time at which a message should be sent, by the timetable, until the subscriber has read every word of it.
 //!
-//! The publisher spins until the next message is due, and publishes whatever is due by then. Late publishing counts as
-//! latency, so that a publisher that was held up does not leave out what it should have sent meanwhile.
+//! The publisher spins until the next message is due, and publishes all messages that are due. Late publishing counts as
+//! latency, so that a publisher that was held up does not leave out what it should have sent during that time.
 //!
 //! Times are the processor's own, which take a few nanoseconds to read where the system's clock takes 25: `tapedb bench
 //! topic` does the same.
@@ -17,7 +17,7 @@ use crate::record::{Reader, Writer};
 use crate::together::{publish, together};
 
 const DIGITS: u8 = 3;
-/// The largest latency that is told from larger ones.
+/// The largest latency that is distinguished from larger ones.
 const NANOS_MAX: u64 = 60_000_000_000;
 /// From when both sides are there until the first message is due.
 const LEAD: Duration = Duration::from_millis(20);
@@ -46,7 +46,7 @@ fn produce<const W: usize>(
     let interval = clock.ticks(Duration::from_secs(1)) / f64::from(settings.rate);
     let first = clock.now() + clock.ticks(LEAD) as u64;
     let mut writer = Writer::<W>::default();
-    // So that the subscriber knows from when on to count.
+    // Gives the subscriber the time from which it counts.
     publish(publisher, &writer.message(first))?;
     for index in 1..=count {
         let due = first + (index as f64 * interval) as u64;

@@ -61,7 +61,7 @@ fn speak(ping: &Padded, pong: &Padded) -> f64 {
     nanos / trip as f64
 }
 
-/// Says what it hears, until it hears the end.
+/// Returns each number to the sender, up to the end.
 fn echo(ping: &Padded, pong: &Padded) {
     let mut heard = 0;
     while heard != END {

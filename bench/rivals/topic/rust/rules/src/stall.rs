@@ -59,7 +59,7 @@ fn keep_publishing<M: Medium>(
     connect(&publisher)?;
     let mut writer = Writer::<SHORT>::default();
     while !is_over.load(Ordering::Relaxed) {
-        // A publisher that is told that nobody listens any more is not held up.
+        // A publisher that is notified of the end of its last subscriber is not held up.
         if publisher.publish(&writer.message(0))? || !publisher.is_connected() {
             published.fetch_add(1, Ordering::Relaxed);
         }

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tapedb_segment::Tier;
 
-/// Parts are not merged into more than this fraction of the retained bytes or time: that much may be retained too long.
+/// A merged part has at most the n-th fraction of the retained bytes or time: up to that much is retained too long.
 const PARTS_RETAINED: u64 = 8;
 
 /// Purges the parts that exceed the stream's retention. The part with the latest message stays, and so do messages in log

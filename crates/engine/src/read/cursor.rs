@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::read::block::{Block, Key, LAST, Order};
 use crate::read::cursor_builder::CursorBuilder;
 use crate::read::merge_budget::MergeBudget;
-use crate::read::position::{InStream, Position};
+use crate::read::position::{Position, SpaceOffset};
 use crate::read::source::{ReadAs, Source};
 use crate::stream::remote::Watch;
 use std::cmp::Reverse;
@@ -264,13 +264,13 @@ impl Cursor {
     /// The position after the last returned message.
     pub fn position(&self) -> Position {
         let given = |index: usize| Some(&*self.block).filter(|_| self.lead == Some(index) && self.given);
-        let in_stream = |(index, source): (usize, &Source)| InStream {
+        let offset_in = |(index, source): (usize, &Source)| SpaceOffset {
             name: source.stream.name.clone(),
             id: Some(source.stream.position_id),
             space: source.space.number,
-            place: source.place(given(index)),
+            offset: source.offset(given(index)),
         };
-        Position { streams: self.sources.iter().enumerate().map(in_stream).collect() }
+        Position { streams: self.sources.iter().enumerate().map(offset_in).collect() }
     }
 
     /// Names of the streams, in the order of the cursor.
@@ -320,7 +320,7 @@ impl Cursor {
             // On an error the source stays unstepped: the next call continues with it.
             let found = self.sources[index].advance()?;
             self.unstepped.pop();
-            self.place(index, found);
+            self.add(index, found);
         }
         self.until_idle_check -= 1;
         if self.lead.is_none() || self.until_idle_check == 0 {
@@ -375,7 +375,7 @@ impl Cursor {
             // On an error the source stays idle: the next call continues with it.
             if self.sources[index].has_more() && self.sources[index].advance()? {
                 self.idle.swap_remove(at);
-                self.place(index, true);
+                self.add(index, true);
             } else {
                 at += 1;
             }
@@ -383,7 +383,7 @@ impl Cursor {
         Ok(())
     }
 
-    fn place(&mut self, index: usize, found: bool) {
+    fn add(&mut self, index: usize, found: bool) {
         if found {
             self.waiting.push(Reverse(self.turn_of(index)));
         } else {

@@ -6,9 +6,9 @@ use crate::read::cursor::Cursor;
 use crate::read::filter::Filter;
 use crate::read::last::{self, KeyFields};
 use crate::read::merge_budget::MergeBudget;
-use crate::read::position::{InStream, Place, Position};
+use crate::read::position::{Offset, Position, SpaceOffset};
 use crate::read::source::Source;
-use crate::read::start::{BEHIND_ALL, Start, before};
+use crate::read::start::{AFTER_ALL, Start, before};
 use crate::space::reader::SpaceReader;
 use crate::stream::reader::{InUse, StreamReader};
 use std::collections::HashSet;
@@ -255,14 +255,14 @@ impl CursorBuilder {
     ) -> Result<Source, Error> {
         let filter = self.filter_of(stream);
         let order = self.order();
-        let place = self.place(stream, space)?;
+        let offset = self.offset(stream, space)?;
         let sources = self.streams.iter().map(|stream| stream.spaces.len()).sum();
         Ok(Source::new(
             (stream.clone(), space.clone()),
             filter,
             order,
             self.live,
-            place,
+            offset,
             (budget.clone(), sources),
         ))
     }
@@ -379,26 +379,26 @@ impl CursorBuilder {
         Ok(())
     }
 
-    fn place(&self, stream: &StreamReader, space: &SpaceReader) -> Result<Option<Place>, Error> {
+    fn offset(&self, stream: &StreamReader, space: &SpaceReader) -> Result<Option<Offset>, Error> {
         // Not `Log::next_sequence`, which a snapshot may be ahead of for a moment.
         let end = space.next_sequence();
-        let Start::Position(position) = &self.start else { return Ok(self.start.place(self.order(), end)) };
+        let Start::Position(position) = &self.start else { return Ok(self.start.offset(self.order(), end)) };
         let (name, id) = (&*stream.name, stream.position_id);
         let in_space = || position.streams.iter().filter(|found| found.space == space.number);
         let named = || in_space().find(|found| found.name == name);
         let found = in_space().find(|found| found.is_in(id, name)).or_else(named);
         let Some(found) = found else { return Ok(None) };
-        let place = &found.place;
+        let offset = &found.offset;
         let what = if !found.is_in(id, name) {
             format!(
                 "the position is in another stream {name:?}, which was deleted; begin from the start of this one"
             )
-        } else if place.reached() > end {
-            format!("stream {name:?} has {end} messages, the position is after {}", place.reached())
-        } else if self.reversed && matches!(place, Place::Live { .. }) {
+        } else if offset.reached() > end {
+            format!("stream {name:?} has {end} messages, the position is after {}", offset.reached())
+        } else if self.reversed && matches!(offset, Offset::Live { .. }) {
             format!("the position in stream {name:?} is live, and reading backwards cannot begin there")
         } else {
-            return Ok(Some(*place));
+            return Ok(Some(*offset));
         };
         Err(Error::Position { what })
     }
@@ -433,8 +433,8 @@ impl CursorBuilder {
             }
         }
         let places = backwards.sources().iter().zip(firsts).map(|(source, first)| {
-            let after = first.map_or(Some(BEHIND_ALL), before);
-            in_stream(&source.stream, &source.space, Place::History { end: source.end(), after })
+            let after = first.map_or(Some(AFTER_ALL), before);
+            offset_in(&source.stream, &source.space, Offset::History { end: source.end(), after })
         });
         Ok(Position { streams: places.collect() })
     }
@@ -453,14 +453,14 @@ impl CursorBuilder {
         }
         let places = spaces().zip(sequences);
         let places =
-            places.map(|((stream, space), next)| in_stream(stream, space, Place::Live { next: *next }));
+            places.map(|((stream, space), next)| offset_in(stream, space, Offset::Live { next: *next }));
         Ok(Position { streams: places.collect() })
     }
 }
 
 /// The entry of a space in a position.
-fn in_stream(stream: &StreamReader, space: &SpaceReader, place: Place) -> InStream {
-    InStream { name: stream.name.clone(), id: Some(stream.position_id), space: space.number, place }
+fn offset_in(stream: &StreamReader, space: &SpaceReader, offset: Offset) -> SpaceOffset {
+    SpaceOffset { name: stream.name.clone(), id: Some(stream.position_id), space: space.number, offset }
 }
 
 /// The layout of a message type; `None` if the stream has none of the name.

@@ -461,11 +461,12 @@ impl Slot {
         errors: &mut VecDeque<Error>,
     ) -> Result<bool, Error> {
         budget.close(self.rest.is_open());
-        if let Rest::Closed(part, blocks, place) = &mut self.rest {
+        if let Rest::Closed(part, blocks, after_key) = &mut self.rest {
             let Some(segment) = context.space.open_segment(part, context.stream.schema_files())? else {
                 return Ok(false);
             };
-            self.rest = Rest::Open(SegmentBlocks::new(segment, part.clone(), std::mem::take(blocks)), *place);
+            self.rest =
+                Rest::Open(SegmentBlocks::new(segment, part.clone(), std::mem::take(blocks)), *after_key);
         }
         budget.release(&mut self.held);
         let mut scratch = (!budget.may_hold_whole()).then(|| budget.scratch(order));
@@ -478,8 +479,8 @@ impl Slot {
                     self.block.free();
                 }
                 let more = self.block.take_slice(scratch, budget.slice_bytes(), (filter, context), errors);
-                if let (Some(place), Ok(Some(loaded))) = (more, &loaded) {
-                    self.rest.put_back(*loaded, place, order);
+                if let (Some(after_key), Ok(Some(loaded))) = (more, &loaded) {
+                    self.rest.put_back(*loaded, after_key, order);
                 }
                 Held::slice(self.block.memory())
             }
@@ -510,21 +511,21 @@ impl Rest {
     ) -> Result<Option<Loaded>, Error> {
         match self {
             Self::Nothing | Self::Closed(..) => Ok(None),
-            Self::Granule(granule, place) => {
+            Self::Granule(granule, after_key) => {
                 let granule = *granule;
                 block.empty();
                 let sequences = granule.first_sequence..granule.next_sequence();
                 let times = (granule.time_min, granule.time_max);
                 let deletions = context.space.deletions_in_log(&sequences, times)?;
                 context.stream.unless_gone(context.space.log.read(&granule, block.bytes_mut()))?;
-                let bounds = Bounds { after: place.or(after), end, deletions };
+                let bounds = Bounds { after: after_key.or(after), end, deletions };
                 block.load(&granule.span(), granule.sorted, bounds, (filter, context), errors);
                 *self = Self::Nothing;
                 Ok(Some(Loaded::Granule(granule)))
             }
-            Self::Open(blocks, place) => {
+            Self::Open(blocks, after_key) => {
                 let Some(index) = blocks.next(order) else { return Ok(None) };
-                let bounds = (place.or(after), end);
+                let bounds = (after_key.or(after), end);
                 let loaded = budget.load(blocks, index, bounds, (filter, context), block, errors);
                 if loaded.as_ref().is_err_and(|error| !error.is_damage()) {
                     blocks.put_back(index, order);
@@ -534,13 +535,13 @@ impl Rest {
         }
     }
 
-    /// Returns what was loaded: only rows up to `place` have been copied from it.
-    fn put_back(&mut self, loaded: Loaded, place: Key, order: Order) {
+    /// Returns what was loaded: only rows up to `after_key` have been copied from it.
+    fn put_back(&mut self, loaded: Loaded, after_key: Key, order: Order) {
         match (loaded, self) {
-            (Loaded::Granule(granule), rest) => *rest = Self::Granule(granule, Some(place)),
+            (Loaded::Granule(granule), rest) => *rest = Self::Granule(granule, Some(after_key)),
             (Loaded::Block(index), Self::Open(blocks, after)) => {
                 blocks.put_back(index, order);
-                *after = Some(place);
+                *after = Some(after_key);
             }
             (Loaded::Block(_), _) => {}
         }
@@ -548,11 +549,11 @@ impl Rest {
 
     /// Closes the segment if no block is left, or if too many segments are open.
     fn close_if_idle(&mut self, budget: &mut MergeBudget) {
-        if let Self::Open(blocks, place) = self {
+        if let Self::Open(blocks, after_key) = self {
             if blocks.is_empty() {
                 *self = Self::Nothing;
             } else if !budget.may_open() {
-                *self = Self::Closed(blocks.part.clone(), blocks.take(), *place);
+                *self = Self::Closed(blocks.part.clone(), blocks.take(), *after_key);
             }
         }
         budget.count_files(self.is_open());

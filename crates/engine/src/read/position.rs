@@ -18,20 +18,20 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
-    pub(crate) streams: Vec<InStream>,
+    pub(crate) streams: Vec<SpaceOffset>,
 }
 
 /// An offset, and its stream and space.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InStream {
+pub(crate) struct SpaceOffset {
     pub name: String,
     /// The stream's id, if it is stated.
     pub id: Option<u64>,
     pub space: u32,
-    pub place: Place,
+    pub offset: Offset,
 }
 
-impl InStream {
+impl SpaceOffset {
     /// Whether this is in the stream with that id: by the id, whatever the stream's name is now, or without one by name.
     pub fn is_in(&self, id: u64, name: &str) -> bool {
         self.id.map_or(self.name == name, |stated| stated == id)
@@ -40,14 +40,14 @@ impl InStream {
 
 /// The offset of a cursor in one space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Offset {
     /// In history: messages below `end`, in time order, after the one with this time and sequence number.
     History { end: u64, after: Option<(i64, u64)> },
     /// After history: the message with this sequence number is next.
     Live { next: u64 },
 }
 
-impl Place {
+impl Offset {
     /// Number of messages of the space before the offset.
     pub fn reached(self) -> u64 {
         match self {
@@ -59,13 +59,13 @@ impl Place {
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for InStream { name, id, space, place } in &self.streams {
-            match place {
-                Place::History { end, after: Some((time, sequence)) } => {
+        for SpaceOffset { name, id, space, offset } in &self.streams {
+            match offset {
+                Offset::History { end, after: Some((time, sequence)) } => {
                     write!(f, "history {end} {time} {sequence} ")?;
                 }
-                Place::History { end, after: None } => write!(f, "start {end} ")?,
-                Place::Live { next } => write!(f, "live {next} ")?,
+                Offset::History { end, after: None } => write!(f, "start {end} ")?,
+                Offset::Live { next } => write!(f, "live {next} ")?,
             }
             if let Some(id) = id {
                 write!(f, "{ID}{id:016x} ")?;
@@ -84,7 +84,7 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let streams = text.lines().enumerate().map(|(i, line)| {
-            in_stream(line)
+            parse_line(line)
                 .ok_or_else(|| Error::Position { what: format!("line {} is no position: {line:?}", i + 1) })
         });
         Ok(Self { streams: streams.collect::<Result<_, _>>()? })
@@ -96,24 +96,24 @@ const ID: &str = "id=";
 /// Prefix of the number of a space that is not the first.
 const SPACE: &str = "space=";
 
-fn in_stream(line: &str) -> Option<InStream> {
+fn parse_line(line: &str) -> Option<SpaceOffset> {
     let (kind, rest) = line.split_once(' ')?;
     let (first, rest) = rest.split_once(' ')?;
     let first = first.parse().ok()?;
-    let (place, rest) = match kind {
-        "live" => (Place::Live { next: first }, rest),
-        "start" => (Place::History { end: first, after: None }, rest),
+    let (offset, rest) = match kind {
+        "live" => (Offset::Live { next: first }, rest),
+        "start" => (Offset::History { end: first, after: None }, rest),
         "history" => {
             let (time, rest) = rest.split_once(' ')?;
             let (sequence, rest) = rest.split_once(' ')?;
             let after = Some((time.parse().ok()?, sequence.parse().ok()?));
-            (Place::History { end: first, after }, rest)
+            (Offset::History { end: first, after }, rest)
         }
         _ => return None,
     };
     let (id, name) = id(rest).map_or((None, rest), |(id, name)| (Some(id), name));
     let (space, name) = space(name).unwrap_or((0, name));
-    Some(InStream { name: name.into(), id, space, place })
+    Some(SpaceOffset { name: name.into(), id, space, offset })
 }
 
 /// The space, if there is one, and the name after it.

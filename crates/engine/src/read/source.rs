@@ -6,7 +6,7 @@ use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::read::last::{FoundIn, LastMessages};
 use crate::read::merge_budget::MergeBudget;
-use crate::read::position::Place;
+use crate::read::position::Offset;
 use crate::read::tail::Tail;
 use crate::space::reader::{SpaceReader, end_of};
 use crate::stream::binding::Binding;
@@ -67,7 +67,7 @@ enum Phase {
     Last(Box<LastMessages>),
     Tail(Box<Tail>),
     /// The stream has been deleted, which has been reported.
-    Gone(Place),
+    Gone(Offset),
 }
 
 impl Source {
@@ -76,14 +76,14 @@ impl Source {
         mut filter: Filter,
         order: Order,
         live: bool,
-        place: Option<Place>,
+        offset: Option<Offset>,
         (budget, sources): (Arc<Mutex<MergeBudget>>, usize),
     ) -> Self {
         let (catalog, snapshot) = space.view();
         let (view, context) = ((&*catalog, &snapshot), ReadContext { stream: &stream, space: &space });
-        let now = Place::History { end: end_of(&catalog, &snapshot), after: None };
-        let (end, phase, given) = match place.unwrap_or(now) {
-            Place::History { end, after } => {
+        let now = Offset::History { end: end_of(&catalog, &snapshot), after: None };
+        let (end, phase, given) = match offset.unwrap_or(now) {
+            Offset::History { end, after } => {
                 if let Some((time, _)) = after {
                     filter.narrow_to_after(time, order == Order::TimeReversed);
                 }
@@ -91,7 +91,7 @@ impl Source {
                     History::new(view, (context, &filter), order, after, end).sharing(budget.clone());
                 (end, Phase::History(Box::new(history)), after)
             }
-            Place::Live { next } => {
+            Offset::Live { next } => {
                 let end = if live { u64::MAX } else { end_of(&catalog, &snapshot) };
                 (next, Phase::Tail(Box::new(Tail::new(next, end).one_of(sources))), None)
             }
@@ -237,7 +237,7 @@ impl Source {
     #[cold]
     fn note_gone(&mut self, error: Error) -> Error {
         if error.is_gone() {
-            self.phase = Phase::Gone(self.place(None));
+            self.phase = Phase::Gone(self.offset(None));
         }
         error
     }
@@ -334,16 +334,16 @@ impl Source {
     }
 
     /// The position to resume from; `given`: the lent block, whose current message has been returned.
-    pub fn place(&self, given: Option<&Block>) -> Place {
+    pub fn offset(&self, given: Option<&Block>) -> Offset {
         match (&self.phase, given) {
             (Phase::History(_) | Phase::Last(_), given) => {
-                Place::History { end: self.end, after: given.map(Block::key).or(self.given) }
+                Offset::History { end: self.end, after: given.map(Block::key).or(self.given) }
             }
-            (Phase::Tail(_), Some(given)) => Place::Live { next: given.sequence() + 1 },
+            (Phase::Tail(_), Some(given)) => Offset::Live { next: given.sequence() + 1 },
             (Phase::Tail(tail), None) => {
-                Place::Live { next: tail.current().map_or(tail.next_sequence(), Block::sequence) }
+                Offset::Live { next: tail.current().map_or(tail.next_sequence(), Block::sequence) }
             }
-            (Phase::Gone(place), _) => *place,
+            (Phase::Gone(offset), _) => *offset,
         }
     }
 

@@ -1,11 +1,11 @@
 //! The start of a cursor.
 
 use crate::read::block::{Key, Order};
-use crate::read::position::{Place, Position};
+use crate::read::position::{Offset, Position};
 use tapedb_schema::Timestamp;
 
 /// After every message.
-pub(crate) const BEHIND_ALL: Key = (i64::MAX, u64::MAX);
+pub(crate) const AFTER_ALL: Key = (i64::MAX, u64::MAX);
 
 /// The start of a cursor.
 #[derive(Debug, Clone, Default)]
@@ -27,10 +27,10 @@ pub(crate) enum Start {
 
 impl Start {
     /// The offset in a space that ends before message `end`; `None`: at the beginning, or only a position states it.
-    pub fn place(&self, order: Order, end: u64) -> Option<Place> {
+    pub fn offset(&self, order: Order, end: u64) -> Option<Offset> {
         match self {
-            Self::End => Some(Place::Live { next: end }),
-            Self::Time(time) => Some(Place::History { end, after: before_time(order, time.0) }),
+            Self::End => Some(Offset::Live { next: end }),
+            Self::Time(time) => Some(Offset::History { end, after: before_time(order, time.0) }),
             _ => None,
         }
     }

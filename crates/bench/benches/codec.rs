@@ -3,7 +3,7 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use tapedb_bench::codec::cases::subjects;
+use tapedb_bench::codec::cases::{names, subjects, subjects_with};
 
 fn main() {
     for subject in subjects() {
@@ -15,12 +15,8 @@ fn main() {
 
 #[divan::bench(args = names())]
 fn codec(bencher: Bencher<'_, '_>, name: &str) {
-    let mut cases = subjects().into_iter().flat_map(|subject| subject.cases);
-    let mut case = cases.find(|case| case.name == name).expect("one of the names");
+    let mut cases = subjects_with(|case| case == name).into_iter().flat_map(|subject| subject.cases);
+    let mut case = cases.next().expect("one of the names");
     let operations = ItemsCount::new(case.operations);
     bencher.counter(operations).bench_local(|| case.run(1).unwrap_or_else(|what| panic!("{what}")));
-}
-
-fn names() -> Vec<String> {
-    subjects().into_iter().flat_map(|subject| subject.cases).map(|case| case.name).collect()
 }

@@ -10,6 +10,9 @@ use tapedb_market::bars::{Bars, BarsConfig};
 use tapedb_schema::Decimal64;
 use tapedb_segment::encoding::{COUNT_MAX, Tier, decode_ints, encode_ints, previous_in_run};
 
+/// Rounds of a measurement.
+const ROUNDS: usize = 15;
+
 struct Column {
     name: &'static str,
     values: Vec<i64>,
@@ -24,13 +27,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("| column | tier | encoding | bytes a value | encoded, M/s | decoded, M/s |");
     println!("|---|---|---|---:|---:|---:|");
     for column in &columns {
-        measure(column, Tier::Hot)?;
-        measure(column, Tier::Cold)?;
+        measure(column, Tier::Hot, ROUNDS)?;
+        measure(column, Tier::Cold, ROUNDS)?;
     }
     Ok(())
 }
 
-fn measure(column: &Column, tier: Tier) -> Result<(), Box<dyn std::error::Error>> {
+fn measure(column: &Column, tier: Tier, rounds: usize) -> Result<(), Box<dyn std::error::Error>> {
     let Column { name, values, runs } = column;
     let (mut bytes, mut out) = (Vec::new(), Vec::new());
     let encoding = encode_ints(values, runs, tier, &mut bytes);
@@ -38,11 +41,11 @@ fn measure(column: &Column, tier: Tier) -> Result<(), Box<dyn std::error::Error>
     if out != *values {
         return Err(format!("{name} did not come back").into());
     }
-    let encoded = rate(values.len(), || {
+    let encoded = rate(values.len(), rounds, || {
         bytes.clear();
         encode_ints(black_box(values), runs, tier, &mut bytes);
     });
-    let decoded = rate(values.len(), || {
+    let decoded = rate(values.len(), rounds, || {
         let _ = black_box(decode_ints(black_box(&bytes), values.len(), runs, &mut out));
     });
     let size = bytes.len() as f64 / values.len().max(1) as f64;
@@ -50,17 +53,17 @@ fn measure(column: &Column, tier: Tier) -> Result<(), Box<dyn std::error::Error>
     Ok(())
 }
 
-/// Million values a second: the median of 15 rounds of 10.
-fn rate(count: usize, mut work: impl FnMut()) -> f64 {
-    let mut rounds: Vec<f64> = (0..15)
+/// Million values a second: the median of some rounds of 10.
+fn rate(count: usize, rounds: usize, mut work: impl FnMut()) -> f64 {
+    let mut seconds: Vec<f64> = (0..rounds)
         .map(|_| {
             let start = Instant::now();
             (0..10).for_each(|_| work());
             start.elapsed().as_secs_f64()
         })
         .collect();
-    rounds.sort_by(f64::total_cmp);
-    10.0 * count as f64 / rounds[7] / 1e6
+    seconds.sort_by(f64::total_cmp);
+    10.0 * count as f64 / seconds[rounds / 2] / 1e6
 }
 
 fn from_file(path: &str) -> Result<Column, Box<dyn std::error::Error>> {
@@ -110,4 +113,19 @@ fn minus(values: &[i64], reference: &[i64]) -> Vec<i64> {
 
 fn hundredths(value: Decimal64) -> i64 {
     (value.to_f64() * 100.0).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_is_measured() {
+        let columns = from_bars();
+        assert_eq!(columns.len(), 7);
+        for column in &columns {
+            assert!(column.values.len() > 1000, "{}", column.name);
+            [Tier::Hot, Tier::Cold].into_iter().for_each(|tier| measure(column, tier, 1).unwrap());
+        }
+    }
 }

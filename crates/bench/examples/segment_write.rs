@@ -19,7 +19,7 @@ use tapedb_segment::{
 };
 
 /// Generated bars.
-const BARS: usize = 2_000_000;
+const BARS: u64 = 2_000_000;
 
 /// Messages with their bodies one behind the other, as a log gives them.
 #[derive(Default)]
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let layouts = Layouts::new(SchemaBuilder::new().with::<Package>().with::<Bar>().finish())?;
     let id = |name| layouts.schema().record(name).map_or(0, |(id, _)| id);
     let messages = match arg(0) {
-        "" | "bars" => bars(id("Bar")),
+        "" | "bars" => bars(id("Bar"), BARS),
         "equity" => recorded(Format::UsEquityTicks, arg(1), id("Package"))?,
         "binance" => recorded(Format::BinanceRawWs, arg(1), id("Package"))?,
         other => return Err(format!("{other}: give bars, equity or binance").into()),
@@ -135,10 +135,10 @@ fn rounds() -> usize {
     std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5)
 }
 
-fn bars(type_id: u16) -> Messages {
+fn bars(type_id: u16, count: u64) -> Messages {
     let mut bars = Bars::new(BarsConfig::default());
     let mut messages = Messages::default();
-    for sequence in 0..BARS as u64 {
+    for sequence in 0..count {
         let message = bars.next();
         let symbol = message.symbol[1..].parse().unwrap_or(0);
         messages.rows.push(RowHeader { time: message.time.nanos(), sequence, symbol, type_id });
@@ -163,4 +163,23 @@ fn recorded(format: Format, folder: &str, type_id: u16) -> Result<Messages, Box<
         messages.ends.push(messages.bodies.len());
     }
     Ok(messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_as_they_were_written() {
+        let layouts = Layouts::new(SchemaBuilder::new().with::<Bar>().finish()).unwrap();
+        let messages = bars(0, 20_000);
+        for tier in [Tier::Hot, Tier::Cold] {
+            let (mut file, options) = (Vec::new(), BlockOptions { tier, ..BlockOptions::default() });
+            write(&messages, &layouts, options, &mut file).unwrap();
+            let segment = Segment::open(&file).unwrap();
+            print_sizes(&segment).unwrap();
+            compare(&segment, &messages).unwrap();
+            assert_eq!(segment.messages(), 20_000);
+        }
+    }
 }

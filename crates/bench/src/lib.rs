@@ -77,9 +77,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         return codec::run_laps(args, laps);
     }
     if let Bench::Storage(args) = &args.bench
-        && let Some(stage) = args.stage()
+        && let Some(result) = storage::run_stage(args, ui)
     {
-        return stage.run(ui);
+        return result;
     }
     if let Bench::Worker { job } = &args.bench {
         return jobs::run(job, ui);

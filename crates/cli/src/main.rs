@@ -9,14 +9,16 @@ mod commands;
 mod creation;
 mod input;
 mod output;
+mod program;
 mod remote;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use commands::maintenance::{backup, check, inspect, repair, restore, seal};
 use commands::messages::{erase, generate, import, load, read, rewrite, tail};
 use commands::serve::{cert, server, user};
 use commands::streams::{alter, create, delete, desc, list, rename, symbols};
 use commands::{demo, manual, shell, tick, topic};
+use program::Program;
 use std::process::ExitCode;
 use tapedb_terminal::{Failure, Ui};
 
@@ -101,6 +103,23 @@ fn json_is_wanted() -> bool {
     std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
+/// This program, for the commands that work on its command line.
+static PROGRAM: Program = Program { definition: Cli::command, run: run_words };
+
+/// Runs a command of the shell.
+fn run_words(words: Vec<String>, ui: &Ui) -> Result<(), Failure> {
+    match Cli::try_parse_from(std::iter::once("tapedb".to_string()).chain(words)) {
+        Ok(Cli { command: Command::Shell(_), .. }) => Err(Failure::usage("this is the shell already")),
+        Ok(cli) => run(cli.command, ui),
+        // Requested help is not a failure.
+        Err(error) if !error.use_stderr() => ui.print(&error.to_string()),
+        Err(error) => {
+            let refused = Failure::from(error);
+            Err(Failure::usage(format!("{refused}; `help` lists the commands")))
+        }
+    }
+}
+
 fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
     match command {
         Command::Streams(args) => list::run(args, ui),
@@ -130,19 +149,18 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Cert(args) => cert::run(args, ui),
         Command::User(args) => user::run(args, ui),
         Command::Tick(args) => tick::run(*args, ui),
-        Command::Shell(args) => shell::run(args, ui),
+        Command::Shell(args) => shell::run(args, &PROGRAM, ui),
         Command::Demo(args) => demo::run(args, ui),
         #[cfg(feature = "bench")]
         Command::Bench(args) => tapedb_bench::run(args, ui),
-        Command::Completions(args) => manual::completions(args, ui),
-        Command::Man(args) => manual::man(&args, ui),
+        Command::Completions(args) => manual::completions(args, &PROGRAM, ui),
+        Command::Man(args) => manual::man(&args, &PROGRAM, ui),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {

@@ -31,8 +31,8 @@ use tapedb_terminal::{
 
 const STREAM: &str = "live";
 
-/// Messages of this first period do not count: pages are touched and caches are filled for the first time.
-const WARM_UP: Duration = Duration::from_secs(1);
+/// Maximum of the first period, whose messages do not count: pages are touched and caches are filled for the first time.
+const WARM_UP_MAX: Duration = Duration::from_secs(1);
 
 /// Latency of a durable live stream, or of a topic, at a given rate
 ///
@@ -87,6 +87,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The first period, which does not count; not longer than the run itself.
+    fn warm_up(&self) -> Duration {
+        self.time.min(WARM_UP_MAX)
+    }
+
     /// Whether processors are kept awake during the run.
     pub fn keeps_awake(&self) -> bool {
         self.awake.keep_awake
@@ -219,7 +224,7 @@ pub fn run(args: &Args, ui: &Ui) -> Result<Report, Failure> {
 /// One run through a topic.
 fn through_topic(args: &Args, report: &mut Report, ui: &Ui) -> Result<(), Failure> {
     let Args { producers: feeds, rate, time, copy, .. } = *args;
-    let study = Study { feeds, rate: rate.max(1), time, warm_up: WARM_UP, copy };
+    let study = Study { feeds, rate: rate.max(1), time, warm_up: args.warm_up(), copy };
     let (mut series, copied) = study.run(args.common.db(), Series::new(args.interval)?)?;
     series.finish();
     let case = if copy { "latency.topic.copy" } else { "latency.topic" };
@@ -284,7 +289,7 @@ struct Measured {
 fn plan(args: &Args) -> (u64, (u64, u64)) {
     let rate = args.rate.max(1);
     let in_time = |time: Duration| time.as_millis() as u64 * rate / 1000;
-    (1_000_000_000 / rate, (in_time(args.time + WARM_UP), in_time(WARM_UP)))
+    (1_000_000_000 / rate, (in_time(args.time + args.warm_up()), in_time(args.warm_up())))
 }
 
 /// The limit of the machine.

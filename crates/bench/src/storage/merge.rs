@@ -1,6 +1,6 @@
 //! One cursor over thousands of streams, merged in time order: speed and memory.
 
-use super::Args;
+use super::args::Args;
 use super::scratch::ScratchDir;
 use super::stages::Process;
 use super::steps::BATCH;

@@ -1,6 +1,6 @@
 //! How costs grow with the number of messages, and the cost of one symbol of many.
 
-use super::Args;
+use super::args::Args;
 use super::scratch::ScratchDir;
 use super::stages::{Process, bars};
 use super::steps::{BATCH, check, rate, read_all};

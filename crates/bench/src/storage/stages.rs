@@ -1,10 +1,11 @@
 //! Worker processes that are killed, or whose memory is measured.
 
+use super::args::Stage;
 use super::merge;
 use super::steps::{BATCH, read_all};
 use crate::pool::{Tally, bars_pool, load};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tapedb_codec::SchemaBuilder;
@@ -15,34 +16,8 @@ use tapedb_terminal::{Failure, Ui};
 /// The stream of bars.
 pub const STREAM: &str = "bars";
 
-/// What a worker process does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Stage {
-    /// Load, report, and wait to be killed.
-    Load,
-    /// Seal all messages.
-    Seal,
-    /// Read all messages, and report the peak memory.
-    Read,
-    /// Read all streams merged, and report the peak memory and microseconds.
-    Merge,
-}
-
-/// A stage with its arguments.
-pub struct Task {
-    pub stage: Stage,
-    pub db: PathBuf,
-    pub messages: u64,
-}
-
-impl Task {
-    /// Runs the stage.
-    pub fn run(self, ui: &Ui) -> Result<(), Failure> {
-        run(self.stage, &self.db, self.messages, ui)
-    }
-}
-
-fn run(stage: Stage, db: &Path, messages: u64, ui: &Ui) -> Result<(), Failure> {
+/// Runs a stage.
+pub fn run(stage: Stage, db: &Path, messages: u64, ui: &Ui) -> Result<(), Failure> {
     match stage {
         Stage::Load => {
             let db = Database::open(db)?;

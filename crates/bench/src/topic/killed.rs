@@ -2,7 +2,7 @@
 
 use super::latency::joined;
 use super::records::{Body40, Numbered};
-use super::{Args, Bench, pin};
+use super::setup::{Args, Bench, pin};
 use crate::report::Report;
 use crate::worker::{Job, Worker, send};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Latency of a message from the publisher to the subscriber.
 
 use super::records::{Numbered, decode};
-use super::{Args, Bench, Clock, pin};
+use super::setup::{Args, Bench, Clock, pin};
 use crate::pool::{Tally, compare};
 use crate::report::Report;
 use std::thread;

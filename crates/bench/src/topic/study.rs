@@ -2,7 +2,7 @@
 //! without a durable copy.
 
 use super::latency::{joined, lost};
-use super::{Clock, pin};
+use super::setup::{Clock, pin};
 use crate::fields::Fields;
 use crate::pool::{Tally, compare, plus};
 use crate::series::Series;

@@ -2,7 +2,7 @@
 
 use super::latency::{joined, lost};
 use super::records::{Body16, Body40, Body256, Numbered, decode};
-use super::{Args, Bench, Work, pin};
+use super::setup::{Args, Bench, Work, pin};
 use crate::pool::{Tally, compare};
 use crate::report::Report;
 use std::sync::Barrier;

@@ -1,7 +1,6 @@
 //! `tapedb completions` and `tapedb man`: shell completions and manual pages, generated from the command's definition.
 
-use crate::Cli;
-use clap::CommandFactory;
+use crate::program::Program;
 use clap_complete::Shell;
 use std::fs;
 use std::path::PathBuf;
@@ -32,17 +31,17 @@ pub struct ManArgs {
 }
 
 /// Prints completions.
-pub fn completions(args: CompletionsArgs, ui: &Ui) -> Result<(), Failure> {
+pub fn completions(args: CompletionsArgs, program: &Program, ui: &Ui) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "tapedb", &mut script);
+    clap_complete::generate(args.shell, &mut (program.definition)(), "tapedb", &mut script);
     ui.print(&String::from_utf8_lossy(&script))
 }
 
 /// Writes manual pages.
-pub fn man(args: &ManArgs, ui: &Ui) -> Result<(), Failure> {
+pub fn man(args: &ManArgs, program: &Program, ui: &Ui) -> Result<(), Failure> {
     let directory = &args.directory;
     fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+        .and_then(|()| clap_mangen::generate_to((program.definition)(), directory))
         .map_err(|error| Failure::new(format!("cannot write {}: {error}", directory.display())))?;
     ui.note(&format!("wrote the manual pages into {}", directory.display()));
     Ok(())

@@ -68,7 +68,7 @@ fn a_loss_is_refused_unless_its_kind_is_allowed() {
         "{dry}"
     );
     let partly = altered.alter(next, "--allow-loss fields,symbols --json").bad(1);
-    assert!(partly.contains("say --allow-loss nulls;") && !partly.contains("Tick.price"), "{partly}");
+    assert!(partly.contains("add --allow-loss nulls;") && !partly.contains("Tick.price"), "{partly}");
     assert_eq!(altered.schema(), before);
     assert!(altered.alter(next, "--allow-loss fields,everything").err.contains("not a kind of loss"));
     altered.alter(next, "--allow-loss fields,nulls,symbols").good();

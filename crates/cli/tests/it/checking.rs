@@ -272,7 +272,7 @@ fn a_missing_file_is_a_hole() {
     let (found, code) = places(&place);
     assert_eq!((found.len(), code), (4, 1), "{found:?}");
     assert_eq!((&found[0]["first_sequence"], &found[0]["messages"]), (&0.into(), &20.into()));
-    assert!(found[2]["what"].as_str().unwrap().contains("it is missing"), "{found:?}");
+    assert!(found[2]["what"].as_str().unwrap().contains("which is missing"), "{found:?}");
     // The close recorded the end of the log.
     assert_eq!((&found[3]["first_sequence"], &found[3]["messages"]), (&80.into(), &20.into()));
 }

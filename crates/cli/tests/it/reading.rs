@@ -189,6 +189,6 @@ fn the_name_of_a_file_implies_its_format() {
     run.good();
     assert!(written.starts_with("time,symbol"), "{written}");
     let (run, written) = read("--output json", "c.csv");
-    assert!(run.bad(2).contains("a file of csv, and --output asks for json"));
+    assert!(run.bad(2).contains("implies csv, and --output is json"));
     assert!(written.is_empty() && !place.path("c.csv").exists());
 }

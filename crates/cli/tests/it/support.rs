@@ -22,9 +22,14 @@ impl Run {
 
     /// A run of the command that needs no database.
     pub fn plain(line: &str) -> Self {
+        Self::of(Self::command(line).output().expect("the command runs"))
+    }
+
+    /// The command without a database.
+    pub fn command(line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tapedb"));
         command.args(line.split_whitespace()).stdin(Stdio::null());
-        Self::of(command.output().expect("the command runs"))
+        command
     }
 
     /// Standard output of a run that succeeded without warnings.

@@ -34,12 +34,55 @@ pub struct Case {
     pub operations: u64,
     /// The sum of a lap.
     expected: u64,
-    laps: Box<dyn FnMut(u64) -> u64>,
+    laps: Laps,
+}
+
+/// Runs a number of laps; returns their sum.
+type Laps = Box<dyn FnMut(u64) -> u64>;
+
+/// Creates the subject of a name.
+type Create = fn(&'static str) -> Subject;
+
+/// The subjects, and what creates them.
+const SUBJECTS: [(&str, Create); 3] = [
+    ("empty", |name| Subject::new(name, empties())),
+    ("trade", |name| Subject::new(name, trades())),
+    ("book", |name| Subject::new(name, books())),
+];
+
+/// The cases of each subject.
+const WORKS: [&str; 8] = [
+    "compiled.encode",
+    "compiled.decode",
+    "compiled.decode.copy",
+    "interpreted.encode",
+    "interpreted.decode",
+    "interpreted.decode.copy",
+    "validate",
+    "validate.interpreted",
+];
+
+/// The names of all cases.
+pub fn names() -> Vec<String> {
+    SUBJECTS.iter().flat_map(|(name, _)| WORKS.map(|work| format!("{name}.{work}"))).collect()
 }
 
 /// All subjects.
 pub fn subjects() -> Vec<Subject> {
-    vec![Subject::new("empty", empties()), Subject::new("trade", trades()), Subject::new("book", books())]
+    subjects_with(|_| true)
+}
+
+/// The subjects with the cases that are selected by their names. Others are not created, which takes long under valgrind.
+pub fn subjects_with(is_selected: impl Fn(&str) -> bool) -> Vec<Subject> {
+    let selects = |name: &str| WORKS.iter().any(|work| is_selected(&format!("{name}.{work}")));
+    let create = |(name, create): &(&'static str, Create)| {
+        selects(name).then(|| {
+            let mut subject = create(name);
+            subject.cases.retain(|case| is_selected(&case.name));
+            subject
+        })
+    };
+    SUBJECTS.iter().filter_map(create).collect()
 }
 
 impl Case {
@@ -88,26 +131,27 @@ struct Ring<T> {
 /// Every case of one message.
 fn cases<T: Fields>(name: &str, ring: &Rc<Ring<T>>) -> Vec<Case> {
     let count = ring.values.len() as u64;
-    let case = |what: &str, expected: u64, laps: Box<dyn FnMut(u64) -> u64>| Case {
+    let case = |what: &str, expected: u64, laps: Laps| Case {
         name: format!("{name}.{what}"),
         operations: count,
         expected,
         laps,
     };
     let (bytes, checksum) = (ring.bytes(), ring.checksum());
-    vec![
-        case("compiled.encode", bytes, compiled_encode(ring.clone())),
-        case("compiled.decode", checksum, compiled_decode(ring.clone())),
-        case("compiled.decode.copy", checksum, compiled_copy(ring.clone())),
-        case("interpreted.encode", bytes, interpreted_encode(ring.clone())),
-        case("interpreted.decode", checksum, interpreted_decode(ring.clone())),
-        case("interpreted.decode.copy", checksum, interpreted_copy(ring.clone())),
-        case("validate", count, compiled_validate(ring.clone())),
-        case("validate.interpreted", count, interpreted_validate(ring.clone())),
-    ]
+    let works: [(u64, Laps); WORKS.len()] = [
+        (bytes, compiled_encode(ring.clone())),
+        (checksum, compiled_decode(ring.clone())),
+        (checksum, compiled_copy(ring.clone())),
+        (bytes, interpreted_encode(ring.clone())),
+        (checksum, interpreted_decode(ring.clone())),
+        (checksum, interpreted_copy(ring.clone())),
+        (count, compiled_validate(ring.clone())),
+        (count, interpreted_validate(ring.clone())),
+    ];
+    WORKS.iter().zip(works).map(|(what, (expected, laps))| case(what, expected, laps)).collect()
 }
 
-fn compiled_encode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+fn compiled_encode<T: Fields>(ring: Rc<Ring<T>>) -> Laps {
     let mut out = Vec::new();
     Box::new(move |count| {
         laps(count, &ring.values, |value| {
@@ -118,7 +162,7 @@ fn compiled_encode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
     })
 }
 
-fn interpreted_encode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+fn interpreted_encode<T: Fields>(ring: Rc<Ring<T>>) -> Laps {
     let mut out = Vec::new();
     Box::new(move |count| {
         laps(count, &ring.records, |record| {
@@ -130,7 +174,7 @@ fn interpreted_encode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64
     })
 }
 
-fn compiled_decode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+fn compiled_decode<T: Fields>(ring: Rc<Ring<T>>) -> Laps {
     Box::new(move |count| {
         laps(count, &ring.bodies, |body| {
             message_sum(T::fold_view(view_trusted::<T>(body), u64::wrapping_add))
@@ -138,7 +182,7 @@ fn compiled_decode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
     })
 }
 
-fn interpreted_decode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+fn interpreted_decode<T: Fields>(ring: Rc<Ring<T>>) -> Laps {
     Box::new(move |count| {
         laps(count, &ring.bodies, |body| match ring.layouts.view_trusted(ring.type_id, body) {
             Ok(record) => message_sum(fold_ref(record, u64::wrapping_add)),
@@ -147,7 +191,7 @@ fn interpreted_decode<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64
     })
 }
 
-fn compiled_copy<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+fn compiled_copy<T: Fields>(ring: Rc<Ring<T>>) -> Laps {
     let mut value = T::default();
     Box::new(move |count| {
         laps(count, &ring.bodies, |body| match decode_into(body, &mut value) {
@@ -157,7 +201,7 @@ fn compiled_copy<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
     })
 }
 
-fn interpreted_copy<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+fn interpreted_copy<T: Fields>(ring: Rc<Ring<T>>) -> Laps {
     let mut record = RecordValue::default();
     Box::new(move |count| {
         laps(count, &ring.bodies, |body| match ring.layouts.decode_into(ring.type_id, body, &mut record) {
@@ -167,11 +211,11 @@ fn interpreted_copy<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> 
     })
 }
 
-fn compiled_validate<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+fn compiled_validate<T: Fields>(ring: Rc<Ring<T>>) -> Laps {
     Box::new(move |count| laps(count, &ring.bodies, |body| view::<T>(body).is_ok().into()))
 }
 
-fn interpreted_validate<T: Fields>(ring: Rc<Ring<T>>) -> Box<dyn FnMut(u64) -> u64> {
+fn interpreted_validate<T: Fields>(ring: Rc<Ring<T>>) -> Laps {
     Box::new(move |count| {
         laps(count, &ring.bodies, |body| ring.layouts.check(ring.type_id, body).is_ok().into())
     })

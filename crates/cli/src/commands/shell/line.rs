@@ -2,7 +2,7 @@
 
 use super::settings::{NAMES, Settings};
 use crate::output::Format;
-use clap::CommandFactory;
+use crate::program::Program;
 use std::path::Path;
 use tapedb_terminal::{Failure, quantity};
 
@@ -57,7 +57,7 @@ pub const COMMANDS: [(&str, &str); 19] = [
 
 impl Line {
     /// Parses a line.
-    pub fn parse(line: &str, settings: &Settings) -> Result<Self, Failure> {
+    pub fn parse(line: &str, settings: &Settings, program: &Program) -> Result<Self, Failure> {
         let line = line.trim();
         if line.starts_with('#') {
             return Ok(Self::Nothing);
@@ -83,7 +83,7 @@ impl Line {
             ("tptime", []) => Self::Rates(1),
             ("tptimea", [readers]) => Self::Rates(readers_of(readers)?),
             ("tptimea", _) => return Err(Failure::usage("the number of readers is missing: tptimea N")),
-            _ => Self::Command(words_of(&command, rest, settings)?),
+            _ => Self::Command(words_of(&command, rest, settings, program)?),
         })
     }
 }
@@ -95,7 +95,12 @@ fn readers_of(text: &str) -> Result<u32, Failure> {
 }
 
 /// The words of a `tapedb` command.
-fn words_of(command: &str, rest: &[String], settings: &Settings) -> Result<Vec<String>, Failure> {
+fn words_of(
+    command: &str,
+    rest: &[String],
+    settings: &Settings,
+    program: &Program,
+) -> Result<Vec<String>, Failure> {
     let own = |words: &[&str]| words.iter().map(|word| (*word).to_string()).collect::<Vec<_>>();
     let named = |rest: &[String]| match rest {
         [] => one_stream(settings),
@@ -133,7 +138,7 @@ fn words_of(command: &str, rest: &[String], settings: &Settings) -> Result<Vec<S
         _ => std::iter::once(command.to_string()).chain(rest.iter().cloned()).collect(),
     };
     let has_db = words.iter().any(|word| word == "--db" || word.starts_with("--db="));
-    if takes_db(&words[0]) && !has_db {
+    if takes_db(&words[0], program) && !has_db {
         words.insert(1, format!("--db={}", settings.place()?));
     }
     Ok(words)
@@ -173,16 +178,16 @@ fn format_of(file: &str) -> Result<String, Failure> {
 }
 
 /// Whether a command of `tapedb` works on a database named by `--db`.
-fn takes_db(command: &str) -> bool {
-    let cli = crate::Cli::command();
+fn takes_db(command: &str, program: &Program) -> bool {
+    let cli = (program.definition)();
     let found = cli.find_subcommand(command);
     found.is_some_and(|command| command.get_arguments().any(|argument| argument.get_id() == "db"))
 }
 
 /// The names of all commands.
-pub fn names() -> Vec<String> {
+pub fn names(program: &Program) -> Vec<String> {
     let own = COMMANDS.iter().map(|(name, _)| (*name).to_string());
-    let others = crate::Cli::command();
+    let others = (program.definition)();
     let others = others.get_subcommands().filter(|command| !command.is_hide_set());
     let mut names: Vec<String> = own.chain(others.map(|command| command.get_name().to_string())).collect();
     names.retain(|name| name != "#" && name != "shell");
@@ -192,14 +197,14 @@ pub fn names() -> Vec<String> {
 }
 
 /// The list of commands, or the help for one.
-pub fn help(topic: Option<&str>) -> Result<String, Failure> {
-    let Some(topic) = topic else { return Ok(overview()) };
+pub fn help(topic: Option<&str>, program: &Program) -> Result<String, Failure> {
+    let Some(topic) = topic else { return Ok(overview(program)) };
     if topic == "set" {
         let names = NAMES.iter().map(|(name, value)| format!("  set {name} {value}\n"));
         return Ok(names.collect());
     }
     let own = COMMANDS.iter().find(|(name, _)| *name == topic).map(|(_, usage)| format!("  {usage}\n"));
-    let mut cli = crate::Cli::command();
+    let mut cli = (program.definition)();
     let general = cli.find_subcommand_mut(topic).map(|command| command.render_long_help().to_string());
     match (own, general) {
         (None, None) => Err(Failure::usage(format!("there is no command {topic:?}; `help` lists them"))),
@@ -207,12 +212,13 @@ pub fn help(topic: Option<&str>) -> Result<String, Failure> {
     }
 }
 
-fn overview() -> String {
+fn overview(program: &Program) -> String {
     let mut text: String = COMMANDS.iter().map(|(_, usage)| format!("  {usage}\n")).collect();
     text.push_str("\n  Settings:\n");
     text.extend(NAMES.iter().map(|(name, value)| format!("  set {name:8} {value}\n")));
     let own: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
-    let others: Vec<String> = names().into_iter().filter(|name| !own.contains(&name.as_str())).collect();
+    let others: Vec<String> =
+        names(program).into_iter().filter(|name| !own.contains(&name.as_str())).collect();
     text.push_str(&format!("\n  Commands as on the command line, without --db: {}\n", others.join(", ")));
     text
 }
@@ -230,7 +236,7 @@ mod tests {
     }
 
     fn words(line: &str) -> String {
-        match Line::parse(line, &settings()).unwrap() {
+        match Line::parse(line, &settings(), &crate::PROGRAM).unwrap() {
             Line::Command(words) => words.join(" "),
             other => panic!("{other:?}"),
         }
@@ -254,8 +260,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_shell_s_own() {
-        let parse = |line| Line::parse(line, &settings()).unwrap();
+    fn lines_of_the_shell_itself() {
+        let parse = |line| Line::parse(line, &settings(), &crate::PROGRAM).unwrap();
         assert_eq!(parse("  "), Line::Nothing);
         assert_eq!(parse("# set db y"), Line::Nothing);
         assert_eq!(parse("SET Stream a, b"), Line::Set("stream".into(), "a, b".into()));
@@ -265,21 +271,24 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn invalid_lines_are_refused() {
         for line in
             ["tptimea", "tptimea 0", "set stream", "export", "export a.xml", "select x", "'", "open here"]
         {
-            assert!(Line::parse(line, &settings()).is_err(), "{line}");
+            assert!(Line::parse(line, &settings(), &crate::PROGRAM).is_err(), "{line}");
         }
-        assert!(Line::parse("select", &Settings::default()).is_err());
+        assert!(Line::parse("select", &Settings::default(), &crate::PROGRAM).is_err());
     }
 
     #[test]
     fn every_command_has_help() {
-        let overview = help(None).unwrap();
-        for name in names() {
-            assert!(overview.contains(&name) && !help(Some(&name)).unwrap().is_empty(), "{name}");
+        let overview = help(None, &crate::PROGRAM).unwrap();
+        for name in names(&crate::PROGRAM) {
+            assert!(
+                overview.contains(&name) && !help(Some(&name), &crate::PROGRAM).unwrap().is_empty(),
+                "{name}"
+            );
         }
-        assert!(help(Some("fly")).is_err());
+        assert!(help(Some("fly"), &crate::PROGRAM).is_err());
     }
 }

@@ -9,7 +9,7 @@ mod rates;
 mod settings;
 
 use crate::input::ScriptLines;
-use clap::Parser;
+use crate::program::Program;
 use line::Line;
 use prompt::Prompt;
 use settings::Settings;
@@ -47,6 +47,7 @@ Examples:
 /// A running shell.
 struct Shell<'a> {
     settings: Settings,
+    program: &'static Program,
     ui: &'a Ui,
 }
 
@@ -58,8 +59,8 @@ enum Next {
 }
 
 /// Runs typed commands, or a script.
-pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    let mut shell = Shell { settings: Settings::default(), ui };
+pub fn run(args: Args, program: &'static Program, ui: &Ui) -> Result<(), Failure> {
+    let mut shell = Shell { settings: Settings::default(), program, ui };
     if let Some(place) = args.db {
         shell.settings.set("db", &place)?;
         shell.settings.open()?;
@@ -75,7 +76,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
 
 impl Shell<'_> {
     fn converse(&mut self) -> Result<(), Failure> {
-        let mut prompt = Prompt::new()?;
+        let mut prompt = Prompt::new(self.program)?;
         self.ui.note("TapeDB shell; `help` lists the commands, `quit` ends it.");
         while let Some(line) = prompt.ask(&self.settings)? {
             match self.carry_out(&line) {
@@ -123,10 +124,10 @@ impl Shell<'_> {
     }
 
     fn carry_out(&mut self, line: &str) -> Result<Next, Failure> {
-        match Line::parse(line, &self.settings)? {
+        match Line::parse(line, &self.settings, self.program)? {
             Line::Nothing => {}
             Line::Quit => return Ok(Next::Quit),
-            Line::Help(topic) => self.ui.print(&line::help(topic.as_deref())?)?,
+            Line::Help(topic) => self.ui.print(&line::help(topic.as_deref(), self.program)?)?,
             Line::Set(what, value) => self.settings.set(&what, &value)?,
             Line::Show => self.ui.print(&self.settings.to_string())?,
             Line::Open => {
@@ -138,24 +139,9 @@ impl Shell<'_> {
                 let db = self.database()?;
                 self.ui.print(&rates::measure(&db, &self.settings, readers, self.ui)?)?;
             }
-            Line::Command(words) => self.command(words)?,
+            Line::Command(words) => (self.program.run)(words, self.ui)?,
         }
         Ok(Next::GoOn)
-    }
-
-    fn command(&self, words: Vec<String>) -> Result<(), Failure> {
-        match crate::Cli::try_parse_from(std::iter::once("tapedb".to_string()).chain(words)) {
-            Ok(crate::Cli { command: crate::Command::Shell(_), .. }) => {
-                Err(Failure::usage("this is the shell already"))
-            }
-            Ok(cli) => crate::run(cli.command, self.ui),
-            // Requested help is not a failure.
-            Err(error) if !error.use_stderr() => self.ui.print(&error.to_string()),
-            Err(error) => {
-                let refused = Failure::from(error);
-                Err(Failure::usage(format!("{refused}; `help` lists the commands")))
-            }
-        }
     }
 
     fn database(&self) -> Result<Database, Failure> {

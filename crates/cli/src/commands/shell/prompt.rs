@@ -2,6 +2,7 @@
 
 use super::line;
 use super::settings::{NAMES, Settings};
+use crate::program::Program;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -23,7 +24,7 @@ pub struct Prompt {
 
 impl Prompt {
     /// A prompt with the history of earlier shells, from the home directory.
-    pub fn new() -> Result<Self, Failure> {
+    pub fn new(program: &Program) -> Result<Self, Failure> {
         let config = rustyline::Config::builder()
             .max_history_size(HISTORY_MAX)
             .and_then(|config| config.history_ignore_dups(true))
@@ -31,7 +32,7 @@ impl Prompt {
             .history_ignore_space(true)
             .build();
         let mut editor = Editor::with_config(config).map_err(failed)?;
-        editor.set_helper(Some(Completion::default()));
+        editor.set_helper(Some(Completion { names: line::names(program), streams: Vec::new() }));
         let history = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".tapedb_history"));
         if let Some(path) = &history {
             // The file does not exist before the end of the first shell.
@@ -76,8 +77,8 @@ fn failed(error: ReadlineError) -> Failure {
 }
 
 /// Completes the first word from commands, later ones from settings and streams.
-#[derive(Default)]
 struct Completion {
+    names: Vec<String>,
     streams: Vec<String>,
 }
 
@@ -88,9 +89,9 @@ impl Completion {
         let words: Vec<&str> = before[..start].split_whitespace().collect();
         let settings = || NAMES.iter().map(|(name, _)| (*name).to_string()).collect();
         let candidates = match &words[..] {
-            [] => line::names(),
+            [] => self.names.clone(),
             ["set"] => settings(),
-            ["help"] => line::names(),
+            ["help"] => self.names.clone(),
             ["set", "db", ..] => Vec::new(),
             _ => self.streams.clone(),
         };
@@ -125,7 +126,8 @@ mod tests {
 
     #[test]
     fn words_are_completed() {
-        let completion = Completion { streams: vec!["bars".into(), "book".into(), "quotes".into()] };
+        let names = line::names(&crate::PROGRAM);
+        let completion = Completion { names, streams: vec!["bars".into(), "book".into(), "quotes".into()] };
         let found = |before| completion.candidates(before).1;
         assert_eq!(found("tptimea"), ["tptimea"]);
         assert_eq!(found("tpt"), ["tptime", "tptimea"]);

@@ -1,6 +1,6 @@
 //! `tapedb topic copy`: copy a topic to a durable stream.
 
-use super::of_database;
+use super::folder::of_database;
 use crate::args::DatabaseArgs;
 use crate::commands::streams::settings::SettingsArgs;
 use crate::creation::CreateArgs;

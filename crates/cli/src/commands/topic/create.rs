@@ -1,6 +1,6 @@
 //! `tapedb topic create`: create a topic.
 
-use super::FolderArgs;
+use super::folder::FolderArgs;
 use crate::commands::streams::create::read_schema;
 use clap::ValueEnum;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `tapedb topic delete`: delete a topic.
 
-use super::FolderArgs;
+use super::folder::FolderArgs;
 use crate::input::confirm;
 use serde_json::json;
 use tapedb_terminal::{Failure, Ui};

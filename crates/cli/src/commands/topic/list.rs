@@ -1,6 +1,6 @@
 //! `tapedb topic list`: list the topics.
 
-use super::FolderArgs;
+use super::folder::FolderArgs;
 use serde::Serialize;
 use tapedb_terminal::{Failure, Ui, ui};
 use tapedb_topic::{Delivery, Topic};

@@ -3,14 +3,13 @@
 mod copy;
 mod create;
 mod delete;
+mod folder;
 mod list;
 mod publish;
 mod stat;
 mod tail;
 
-use std::path::{Path, PathBuf};
-use tapedb_terminal::{Failure, Ui, location};
-use tapedb_topic::{Folder, Topic};
+use tapedb_terminal::{Failure, Ui};
 
 /// Topics: messages through shared memory on this machine, with no server in between.
 ///
@@ -31,36 +30,6 @@ enum Command {
     Tail(tail::Args),
     Copy(copy::Args),
     Delete(delete::Args),
-}
-
-/// Location of topics.
-#[derive(clap::Args, Debug, Clone)]
-struct FolderArgs {
-    /// Topics of this database; without it, topics without a database.
-    #[arg(long, value_name = "DIR", conflicts_with = "folder")]
-    db: Option<PathBuf>,
-
-    /// Folder with the topics' files, instead of the usual one.
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
-}
-
-impl FolderArgs {
-    fn folder(&self) -> Result<Folder, Failure> {
-        match (&self.folder, &self.db) {
-            (Some(folder), _) => Ok(Folder::at(folder)),
-            (None, Some(db)) => of_database(location::directory(db)?),
-            (None, None) => Ok(Folder::shared()),
-        }
-    }
-
-    fn open(&self, name: &str) -> Result<Topic, Failure> {
-        Ok(Topic::open(&self.folder()?, name)?)
-    }
-}
-
-fn of_database(directory: &Path) -> Result<Folder, Failure> {
-    Ok(Folder::of_database(directory)?)
 }
 
 /// Runs the command.

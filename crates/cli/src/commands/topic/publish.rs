@@ -1,6 +1,6 @@
 //! `tapedb topic publish`: publish messages from JSON lines.
 
-use super::FolderArgs;
+use super::folder::FolderArgs;
 use crate::input::{BadLineArgs, Input, Refusal, Sink};
 use serde_json::json;
 use std::time::{Duration, Instant};

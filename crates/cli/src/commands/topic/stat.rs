@@ -1,6 +1,6 @@
 //! `tapedb topic stat`: show the state of a topic while it runs.
 
-use super::FolderArgs;
+use super::folder::FolderArgs;
 use super::list::delivery;
 use serde_json::{Value, json};
 use std::thread;

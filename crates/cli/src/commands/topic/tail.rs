@@ -1,6 +1,6 @@
 //! `tapedb topic tail`: print messages as they arrive.
 
-use super::FolderArgs;
+use super::folder::FolderArgs;
 use crate::output::{self, Format, Output};
 use std::time::{Duration, Instant};
 use tapedb_terminal::{Failure, Ui, quantity};

@@ -1,6 +1,6 @@
 //! Directory of a stream's ledger: beside the stream's files, or on this machine for a stream of a server.
 
-use super::Args;
+use super::args::Args;
 use super::ledger::Ledger;
 use std::env;
 use std::fs::{self, File};

@@ -1,11 +1,13 @@
 //! `tapedb import` of kdb+ files: each table becomes a stream, with a schema from the data.
 
+use super::args::{Args, BadLine};
+use super::bookkeeper::Bookkeeper;
 use super::home::Home;
 use super::identity::Identity;
 use super::ledger::Ledger;
 use super::plan::Plan;
-use super::transfer::Transfer;
-use super::{Args, BadLine, Bookkeeper, FileReport, Outcome};
+use super::report::{FileReport, Outcome, print};
+use super::transfer::{Transfer, stop};
 use crate::args::open_stream;
 use std::time::Instant;
 use tapedb_engine::{Database, Stream, StreamOptions};
@@ -164,7 +166,7 @@ impl Import<'_> {
         for (part, identity) in wanted {
             let mut moved = |bytes, messages| progress.update(done + bytes, messages);
             if let Err(failure) = self.part(part, &mut transfer, &mut bookkeeper, &mut outcome, &mut moved) {
-                return Err(super::stop(failure, &mut transfer, self.ui));
+                return Err(stop(failure, &mut transfer, self.ui));
             }
             done += identity.bytes;
         }
@@ -262,7 +264,7 @@ fn report(
         messages: if *wanted { counts.next().copied() } else { None },
     };
     let files: Vec<FileReport> = parts.iter().zip(&plan.wanted).map(file).collect();
-    super::print(stream.name(), &files, outcome, ui)
+    print(stream.name(), &files, outcome, ui)
 }
 
 fn stopped(what: &str, messages: u64) -> Failure {

@@ -1,6 +1,6 @@
 //! The plan of an import, from the files imported before: no file is imported twice by mistake.
 
-use super::Again;
+use super::args::Again;
 use super::identity::{Identity, same_files};
 use super::ledger::{Import, Ledger, State};
 use tapedb_terminal::Failure;

@@ -1,10 +1,20 @@
 //! The report at the end of an import.
 
-use super::plan::Plan;
-use super::{Input, Outcome};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tapedb_terminal::{Failure, Ui, ui};
+
+/// Result of a transfer.
+#[derive(Default)]
+pub struct Outcome {
+    /// Messages of each source wanted, in the order of the inputs.
+    pub messages: Vec<u64>,
+    pub found: u64,
+    pub bad_lines: u64,
+    pub ignored: BTreeMap<String, u64>,
+    pub guessed_units: Vec<&'static str>,
+    pub seconds: f64,
+}
 
 /// The result for one file.
 #[derive(Serialize, Debug)]
@@ -53,18 +63,6 @@ pub fn print(stream: &str, files: &[FileReport], outcome: &Outcome, ui: &Ui) -> 
     let rows: Vec<Vec<String>> = files.iter().map(FileReport::row).collect();
     ui.print(&ui::table(&["file", "bytes", "messages"], &[1, 2], &rows))?;
     ui.print(&totals.text())
-}
-
-/// The result for each file, from the counts of the sources.
-pub fn file_reports(inputs: &[Input], plan: &Plan, outcome: &Outcome) -> Vec<FileReport> {
-    let mut counts = outcome.messages.iter();
-    let mut of = |input: &Input| counts.by_ref().take(input.sources.len()).sum();
-    let report = |(input, wanted): (&Input, &bool)| FileReport {
-        file: input.path.display().to_string(),
-        bytes: input.identity.bytes,
-        messages: wanted.then(|| of(input)),
-    };
-    inputs.iter().zip(&plan.wanted).map(report).collect()
 }
 
 impl FileReport {

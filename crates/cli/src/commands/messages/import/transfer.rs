@@ -8,7 +8,7 @@ use tapedb_codec::{Record, encode};
 use tapedb_engine::{Cursor, Loader, Position, Stream};
 use tapedb_market::Package;
 use tapedb_schema::Timestamp;
-use tapedb_terminal::Failure;
+use tapedb_terminal::{Failure, Ui};
 
 /// Maximum time to wait for a message that a server has.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,6 +26,18 @@ pub struct Transfer {
     pub found: u64,
     /// Messages appended.
     pub appended: u64,
+}
+
+/// Stores the messages taken when an import ends early; returns the failure to report.
+pub fn stop(failure: Failure, transfer: &mut Transfer, ui: &Ui) -> Failure {
+    if let Err(failure) = transfer.flush() {
+        return failure;
+    }
+    if matches!(failure, Failure::Interrupted { .. }) {
+        let messages = transfer.found + transfer.appended;
+        ui.note(&format!("{messages} messages imported; import the same files again to continue"));
+    }
+    failure
 }
 
 /// Messages of the stream at the start, in order of arrival.

@@ -1,0 +1,143 @@
+//! The arguments of `tapedb import`.
+
+use crate::args::DatabaseArgs;
+use crate::creation::CreateArgs;
+use clap::ValueEnum;
+use std::path::PathBuf;
+use std::str::FromStr;
+use tapedb_market::import::{Format, FxProvider, UnknownFormat};
+use tapedb_schema::TimeUnit;
+use tapedb_terminal::quantity;
+
+/// Import files of venues and vendors, merged by time.
+///
+/// Reads files, and folders recursively, and writes one `Package` for each row. The stream is created if it does not exist. (Mark
+/// prices, and trade conditions longer than eight characters, are messages of separate types, which streams created for
+/// binance-raw-ws have.) A file is open only while its day is read, so memory does not grow with the number of days; files without
+/// a day in their name, such as HistData's, are all open at once.
+///
+/// The stream records which files it has, by their content. A file that it has is refused unless --again is given. An import that
+/// was interrupted, by Ctrl-C, a bad line or a crash, continues where it stopped when the same files are imported again, in any
+/// order: no message is lost or duplicated.
+///
+/// For a stream of a server this holds for one user's imports on one machine: the record is in a folder of this machine
+/// (--ledgers), not beside the stream.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    pub db: DatabaseArgs,
+
+    #[command(flatten)]
+    pub creation: CreateArgs,
+
+    /// The stream to write to. For kdb+ files: the stream of their only table, or the prefix of the streams' names, as in
+    /// STREAM/quote [default: the table's name].
+    #[arg(long)]
+    pub stream: Option<String>,
+
+    /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), kdb-log
+    /// (logs of a tickerplant), kdb-splayed (folders of splayed tables) or kdb-hdb (databases partitioned by date).
+    #[arg(long, value_name = "FORMAT")]
+    pub format: AnyFormat,
+
+    /// Files, or folders with files of the format.
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+
+    /// What to do with files that the stream already has.
+    #[arg(long, value_enum, default_value_t = Again::Refuse)]
+    pub again: Again,
+
+    /// What to do with a line that cannot be read, or whose row no stream can hold. Damaged and truncated files always stop the
+    /// import.
+    #[arg(long, value_enum, default_value_t = BadLine::Stop)]
+    pub on_bad_line: BadLine,
+
+    /// Bad lines of one file that --on-bad-line skip skips before the import stops.
+    #[arg(long, value_parser = quantity::count, default_value = "1000", value_name = "N")]
+    pub bad_lines_max: u64,
+
+    /// Provider of the FX quotes: fxcm, oanda or histdata [default: from the folders' names].
+    #[arg(long, value_name = "NAME")]
+    pub fx_provider: Option<FxProvider>,
+
+    /// Zone of the times in FX files: local time minus UTC in seconds [default: the provider's].
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
+    pub fx_utc_offset_seconds: Option<i32>,
+
+    /// Symbol of the FX quotes [default: from the file's name].
+    #[arg(long, value_name = "SYMBOL")]
+    pub fx_symbol: Option<String>,
+
+    /// Unit of the receive times in captures (binance-raw-ws): s, ms, us or ns since 1970 [default: the unit in which the first time
+    /// of a file is not before 1973].
+    #[arg(long, value_name = "UNIT")]
+    pub time_unit: Option<TimeUnit>,
+
+    /// Only these tables of kdb+ files, for example trade,quote [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    pub tables: Vec<String>,
+
+    /// Date of the times of day in kdb+ files [default: from the partition's folder, or from the end of the log's name].
+    #[arg(long, value_name = "DATE")]
+    pub date: Option<String>,
+
+    /// Folder for the records of imports into streams of servers [default: ~/.tapedb_imports].
+    #[arg(long, value_name = "DIR")]
+    pub ledgers: Option<PathBuf>,
+
+    /// Names and types of the columns of a kdb+ log, which may lack them: a sym.q, or a schema.
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tapedb import --db ticks.tape --create --stream us --format us-equity-ticks us-equity-ticks/
+  tapedb import --db ticks.tape --stream eurusd --format fx-ticks fxcm-eurusd/*.zip --again skip
+  tapedb import --db tape://loader@ticks:7847 --stream us --format us-equity-ticks us-equity-ticks/
+  tapedb import --db ticks.tape --stream tp --format kdb-log --schema sym.q tplog/sym2022.06.16
+  tapedb import --db ticks.tape --format kdb-hdb --tables trade,quote hdb/";
+
+/// Format of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnyFormat {
+    /// Files of venues and vendors: packages.
+    Market(Format),
+    /// Files of kdb+: tables.
+    Kdb(tapedb_tick::kdb::import::Format),
+}
+
+impl FromStr for AnyFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let kdb = tapedb_tick::kdb::import::Format::ALL;
+        if let Some(format) = kdb.into_iter().find(|format| format.name() == text) {
+            return Ok(Self::Kdb(format));
+        }
+        let names = || kdb.map(|format| format.name()).join(", ");
+        text.parse().map(Self::Market).map_err(|error: UnknownFormat| format!("{error}, {}", names()))
+    }
+}
+
+/// What to do with files that the stream already has.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// Import nothing
+    Refuse,
+    /// Skip them
+    Skip,
+    /// Import them once more; also abandons an interrupted import
+    Import,
+}
+
+/// What to do with a line that cannot be read.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub enum BadLine {
+    /// Stop; messages before it stay
+    Stop,
+    /// Skip it and count it
+    Skip,
+}

@@ -1,0 +1,232 @@
+//! `tapedb import` of files of venues and vendors: rows become packages.
+
+use super::args::{Again, Args, BadLine};
+use super::bookkeeper::Bookkeeper;
+use super::home::Home;
+use super::identity::Identity;
+use super::ledger::Ledger;
+use super::plan::Plan;
+use super::report::{FileReport, Outcome, print};
+use super::transfer::{Transfer, stop};
+use crate::args::open_stream;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+use tapedb_codec::SchemaBuilder;
+use tapedb_engine::{Database, Stream, StreamOptions};
+use tapedb_market::import::{
+    Counters, Format, ImportError, ImportOptions, Merge, OnBadLine, OtherRecord, SourceFile, discover,
+};
+use tapedb_market::{MarkPrice, Package, TradeCondition};
+use tapedb_schema::Schema;
+use tapedb_terminal::{Failure, Ui, ui};
+
+/// Messages between two checks for Ctrl-C and progress.
+const CHECK_INTERVAL: u64 = 1024;
+
+/// A file to import, with its content and its readers.
+struct Input {
+    path: PathBuf,
+    identity: Identity,
+    sources: Vec<SourceFile>,
+}
+
+impl Input {
+    /// Whether the source is another member of this file, not the same file a second time.
+    fn has_member(&self, source: &SourceFile) -> bool {
+        self.path == source.path() && self.sources.iter().all(|known| known.member() != source.member())
+    }
+}
+
+/// Imports files of venues and vendors.
+pub fn run(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
+    let name =
+        args.stream.as_ref().ok_or_else(|| Failure::usage("name the stream to write to with --stream"))?;
+    let options = options_of(args);
+    let found = discover(format, &args.paths, &options).map_err(|error| failed(&error))?;
+    let mut inputs = identify(found, ui)?;
+    let db = args.db.open_or_create(args.creation.create)?;
+    let stream = open(&db, name, format, ui)?;
+    let home = Home::of(args, &stream)?;
+    let mut ledger = home.ledger()?;
+    let mut plan = plan(args.again, format, &inputs, &mut ledger, &stream)?;
+    restore_order(&mut inputs, &mut plan);
+    if !plan.wanted.contains(&true) {
+        return print(name, &file_reports(&inputs, &plan, &Outcome::default()), &Outcome::default(), ui);
+    }
+    let outcome = transfer(format, &inputs, &plan, (&home, &mut ledger), &stream, ui)?;
+    print(name, &file_reports(&inputs, &plan, &outcome), &outcome, ui)
+}
+
+fn options_of(args: &Args) -> ImportOptions {
+    ImportOptions {
+        on_bad_line: match args.on_bad_line {
+            BadLine::Stop => OnBadLine::Stop,
+            BadLine::Skip => OnBadLine::Skip(args.bad_lines_max),
+        },
+        fx_provider: args.fx_provider,
+        fx_utc_offset_seconds: args.fx_utc_offset_seconds,
+        fx_symbol: args.fx_symbol.clone(),
+        receive_time_unit: args.time_unit,
+    }
+}
+
+/// Groups the members of each zip file, and reads every file for its checksum.
+fn identify(found: Vec<SourceFile>, ui: &Ui) -> Result<Vec<Input>, Failure> {
+    let mut inputs: Vec<Input> = Vec::new();
+    for source in found {
+        match inputs.last_mut().filter(|input| input.has_member(&source)) {
+            Some(input) => input.sources.push(source),
+            None => {
+                let identity = Identity::of(source.path(), ui)?;
+                inputs.push(Input { path: source.path().into(), identity, sources: vec![source] });
+            }
+        }
+    }
+    Ok(inputs)
+}
+
+/// Sorts the files of a resumed import into their first order, which decides the order of messages with equal times. Skipped files
+/// follow in their order.
+fn restore_order(inputs: &mut Vec<Input>, plan: &mut Plan) {
+    let Some(import) = &plan.resumed else { return };
+    let index = |input: &Input| import.files.iter().position(|file| file.same_content(&input.identity));
+    let mut pairs: Vec<(Input, bool)> = inputs.drain(..).zip(plan.wanted.drain(..)).collect();
+    pairs.sort_by_key(|(input, _)| index(input).unwrap_or(usize::MAX));
+    (*inputs, plan.wanted) = pairs.into_iter().unzip();
+}
+
+fn open(db: &Database, name: &str, format: Format, ui: &Ui) -> Result<Stream, Failure> {
+    let stream = if db.streams()?.iter().any(|known| known == name) {
+        open_stream(db, name, ui)?
+    } else {
+        db.create_stream(name, schema(format), StreamOptions::default())?
+    };
+    stream.type_id_of::<Package>()?;
+    Ok(stream)
+}
+
+/// The record types of a format.
+fn schema(format: Format) -> Schema {
+    let packages = SchemaBuilder::new().with::<Package>();
+    match format {
+        Format::BinanceRawWs => packages.with::<MarkPrice>().with::<TradeCondition>().finish(),
+        _ => packages.finish(),
+    }
+}
+
+fn plan(
+    again: Again,
+    format: Format,
+    inputs: &[Input],
+    ledger: &mut Ledger,
+    stream: &Stream,
+) -> Result<Plan, Failure> {
+    let files: Vec<Identity> = inputs.iter().map(|input| input.identity.clone()).collect();
+    let next_sequence = stream.stats()?.next_sequence;
+    let plan = Plan::new(&files, format.name(), ledger, again, next_sequence)?;
+    plan.withdrawn.iter().try_for_each(|id| ledger.withdraw(*id))?;
+    plan.abandoned.iter().try_for_each(|id| ledger.abandon(*id))?;
+    Ok(plan)
+}
+
+/// Writes the wanted files into the stream.
+fn transfer(
+    format: Format,
+    inputs: &[Input],
+    plan: &Plan,
+    (home, ledger): (&Home, &mut Ledger),
+    stream: &Stream,
+    ui: &Ui,
+) -> Result<Outcome, Failure> {
+    let start = Instant::now();
+    let wanted = || inputs.iter().zip(&plan.wanted).filter(|(_, wanted)| **wanted).map(|(input, _)| input);
+    let mut merge = Merge::new(wanted().flat_map(|input| input.sources.clone()).collect());
+    let files = wanted().map(|input| input.identity.clone()).collect();
+    let resumed = plan.resumed.as_ref();
+    let (format, id) = (format.name(), resumed.map(|import| import.id));
+    let mut bookkeeper = Bookkeeper { home, ledger, stream, format, files, id };
+    let mut transfer = Transfer::new(stream, resumed, home)?;
+    let mut messages = vec![0; merge.files().len()];
+    let mut refused = BTreeMap::new();
+    let moved = move_all(&mut merge, &mut transfer, &mut bookkeeper, &mut messages, &mut refused, ui);
+    if let Err(failure) = moved {
+        return Err(stop(failure, &mut transfer, ui));
+    }
+    bookkeeper.begin()?;
+    transfer.finish()?;
+    bookkeeper.end(messages.iter().sum())?;
+    let Counters { bad_lines, unknown_kinds: mut ignored, guessed_units, .. } = merge.counters();
+    ignored.extend(refused);
+    let seconds = start.elapsed().as_secs_f64();
+    let guessed_units = guessed_units.into_iter().collect();
+    Ok(Outcome { messages, found: transfer.found, bad_lines, ignored, guessed_units, seconds })
+}
+
+/// Moves all messages; counts them by source, and those whose record type the stream does not have.
+fn move_all(
+    merge: &mut Merge,
+    transfer: &mut Transfer,
+    bookkeeper: &mut Bookkeeper<'_>,
+    messages: &mut [u64],
+    refused: &mut BTreeMap<String, u64>,
+    ui: &Ui,
+) -> Result<(), Failure> {
+    let mut progress = ui.progress("importing", merge.progress().1);
+    let (mut package, mut total) = (Package::default(), 0);
+    while let Some(row) = merge.next(&mut package).map_err(|error| stopped(&error, total))? {
+        // Only when there is a message: an unreadable file leaves no record.
+        bookkeeper.begin()?;
+        let refusal = match row.other {
+            None => transfer.take(row.symbol, row.time, &package)?,
+            Some(OtherRecord::MarkPrice(mark)) => transfer.take(row.symbol, row.time, mark)?,
+            Some(OtherRecord::TradeCondition(condition)) => transfer.take(row.symbol, row.time, condition)?,
+        };
+        match refusal {
+            None => messages[row.source] += 1,
+            Some(kind) => *refused.entry(kind).or_default() += 1,
+        }
+        total += 1;
+        if total % CHECK_INTERVAL == 0 {
+            progress.update(merge.progress().0, total);
+            ui.check_interrupt()?;
+        }
+    }
+    Ok(())
+}
+
+fn stopped(error: &ImportError, messages: u64) -> Failure {
+    let what_now = match error {
+        ImportError::Line { .. } => "to continue, import the same files again with --on-bad-line skip",
+        _ => "download the file again; delete the stream, or continue with --again import",
+    };
+    let so_far = format!("{} messages before it are in the stream", ui::thousands(messages));
+    let what_now =
+        if messages == 0 { "nothing was imported".into() } else { format!("{so_far}; {what_now}") };
+    Failure::new(format!("{error}; {what_now}"))
+}
+
+fn failed(error: &ImportError) -> Failure {
+    match error {
+        ImportError::NeedsOption { path, what, option } => {
+            let option = option.replace('_', "-");
+            Failure::usage(format!(
+                "{}: the file does not contain its {what}; give it with --{option}",
+                path.display()
+            ))
+        }
+        error => Failure::new(error.to_string()),
+    }
+}
+
+/// The result for each file, from the counts of the sources.
+fn file_reports(inputs: &[Input], plan: &Plan, outcome: &Outcome) -> Vec<FileReport> {
+    let mut counts = outcome.messages.iter();
+    let mut of = |input: &Input| counts.by_ref().take(input.sources.len()).sum();
+    let report = |(input, wanted): (&Input, &bool)| FileReport {
+        file: input.path.display().to_string(),
+        bytes: input.identity.bytes,
+        messages: wanted.then(|| of(input)),
+    };
+    inputs.iter().zip(&plan.wanted).map(report).collect()
+}

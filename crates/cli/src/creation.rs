@@ -1,7 +1,7 @@
 //! Creates a database only on request, so that a mistyped path creates none.
 
 use std::path::Path;
-use tapedb_engine::{Database, Error};
+use tapedb_engine::{Database, Error, NotFound};
 use tapedb_terminal::{Failure, location};
 
 /// Whether a database may be created.
@@ -27,7 +27,7 @@ pub fn check(place: &Path, create: bool) -> Result<(), Failure> {
 /// Whether opening would create a database there.
 fn is_free(place: &Path) -> bool {
     let is_empty = || place.read_dir().is_ok_and(|mut entries| entries.next().is_none());
-    let is_none = matches!(Database::open_read_only(place), Err(Error::NotADatabase { .. }));
+    let is_none = matches!(Database::open_read_only(place), Err(Error::NotFound(NotFound::Database { .. })));
     is_none && (!place.exists() || is_empty())
 }
 

@@ -6,7 +6,7 @@ use crate::receiver::Receiver;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tapedb_codes::error;
-use tapedb_engine::{Description, Error};
+use tapedb_engine::{ConnectionError, Description, Error};
 use tapedb_wire::{Coded, ToClient, WireError};
 
 /// An answer, without borrowed data.
@@ -104,7 +104,7 @@ fn answer_of(message: ToClient<'_>, buffer: &mut Vec<u8>) -> Answer {
         ToClient::Failed { failure } => Answer::Failed(error::from_coded(&failure)),
         other => {
             let what = format!("a frame of kind {} is not an answer", other.kind());
-            Answer::Failed(Error::Protocol { what })
+            Answer::Failed(Error::Connection(ConnectionError::Protocol { what }))
         }
     }
 }

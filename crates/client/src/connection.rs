@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-use tapedb_engine::Error;
+use tapedb_engine::{ConnectionError, Error};
 use tapedb_wire::{ClientSession, Decoder, Due, Heartbeat, ToClient, ToServer};
 
 /// The most bytes of one read.
@@ -80,9 +80,10 @@ impl Connection {
     /// Connects and authenticates.
     ///
     /// # Errors
-    /// [`Error::Unreachable`]; [`Error::Refused`] when another attempt would fail too.
+    /// [`ConnectionError::Unreachable`]; [`ConnectionError::Refused`] when another attempt would fail too.
     pub fn open(address: &Address, options: &Options) -> Result<Self, Error> {
-        let unreachable = |why: String| Error::Unreachable { place: address.to_string(), why };
+        let unreachable =
+            |why: String| Error::Connection(ConnectionError::Unreachable { place: address.to_string(), why });
         let (socket, received) =
             Socket::connect(address, options).map_err(|error| unreachable(error.to_string()))?;
         let mut handshake =
@@ -93,7 +94,8 @@ impl Connection {
             Ok(Err(refusal)) => return Err(convert::refused(address, refusal)),
             Err(error) => {
                 let why = mismatch(address, &error, handshake.decoder.pending());
-                let refused = |why| Error::Refused { place: address.to_string(), why };
+                let refused =
+                    |why| Error::Connection(ConnectionError::Refused { place: address.to_string(), why });
                 let not_let_in = || unreachable(format!("it did not accept the client: {error}"));
                 return Err(why.map_or_else(not_let_in, refused));
             }

@@ -4,15 +4,17 @@ use crate::address::Address;
 use std::io;
 use tapedb_codes::error;
 use tapedb_engine as engine;
-use tapedb_engine::Error;
+use tapedb_engine::{ConnectionError, Error, NotFound, Stale};
 use tapedb_wire as wire;
 
 /// The error of a refused client, with the address, which the server does not know.
 pub(crate) fn refused(address: &Address, reason: wire::Coded) -> Error {
     let place = address.to_string();
     match error::from_coded(&reason) {
-        Error::Refused { why, .. } => Error::Refused { place, why },
-        other => Error::Refused { place, why: other.to_string() },
+        Error::Connection(ConnectionError::Refused { why, .. }) => {
+            Error::Connection(ConnectionError::Refused { place, why })
+        }
+        other => Error::Connection(ConnectionError::Refused { place, why: other.to_string() }),
     }
 }
 
@@ -20,9 +22,9 @@ pub(crate) fn refused(address: &Address, reason: wire::Coded) -> Error {
 pub(crate) fn io_error(error: Error) -> io::Error {
     match error {
         Error::Io { source, .. } => source,
-        Error::NoStream { .. } | Error::Deleted { .. } | Error::Renamed { .. } => {
-            io::Error::new(io::ErrorKind::NotFound, error)
-        }
+        Error::NotFound(NotFound::Stream { .. })
+        | Error::Stale(Stale::Deleted { .. })
+        | Error::Stale(Stale::Renamed { .. }) => io::Error::new(io::ErrorKind::NotFound, error),
         other => io::Error::other(other),
     }
 }

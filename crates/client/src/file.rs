@@ -12,7 +12,7 @@ use crate::reconnector::{Reconnector, mismatched_answer};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
-use tapedb_engine::{Error, StorageFile};
+use tapedb_engine::{ConnectionError, Error, StorageFile};
 use tapedb_log::FileId;
 use tapedb_wire::ToServer;
 
@@ -215,7 +215,10 @@ impl RemoteFile {
     #[cold]
     fn lost_too_often(&self) -> io::Error {
         let why = format!("the connection was lost {ATTEMPTS_MAX} times while {} was read", self.name);
-        io_error(Error::Disconnected { place: self.reconnector.address().to_string(), why })
+        io_error(Error::Connection(ConnectionError::Disconnected {
+            place: self.reconnector.address().to_string(),
+            why,
+        }))
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 use tapedb_codec::batch::{BatchHeader, assign_producer};
 use tapedb_codes::error;
-use tapedb_engine::{Error, Loading};
+use tapedb_engine::{ConnectionError, Error, Loading, Rejected};
 use tapedb_wire::{Coded, FRAME_HEADER_BYTES, ToClient, ToServer, WireError, frame_header};
 
 /// Kind of the frame that carries a batch.
@@ -238,7 +238,7 @@ impl State {
     fn refuse(&mut self, number: u64, failure: Coded) {
         self.asked = self.asked.min(number.saturating_sub(1));
         match error::from_coded(&failure) {
-            Error::Late { .. } => self.give_up(number),
+            Error::Rejected(Rejected::Late { .. }) => self.give_up(number),
             _ => self.halt = Some(Halt::At(number)),
         }
         self.failure = Some(failure);
@@ -366,5 +366,5 @@ fn send(connection: &Connection, channel: u32, number: u64, batch: &[u8]) {
 fn forgotten() -> Coded {
     let what = "the server does not know any more what it has stored of this loader, and may have lost messages: check the stream; \
                 the loader's pending messages are sent with the next flush";
-    error::to_coded(&Error::Protocol { what: what.into() })
+    error::to_coded(&Error::Connection(ConnectionError::Protocol { what: what.into() }))
 }

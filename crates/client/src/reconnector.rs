@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_codes::{command as command_codes, outcome};
-use tapedb_engine::{Command, Description, Error, Known, Outcome};
+use tapedb_engine::{Command, ConnectionError, Description, Error, Known, Outcome};
 use tapedb_wire::ToServer;
 
 /// Time between the first attempts to reconnect, and the longest one later. Up to half of it is subtracted at random:
@@ -75,7 +75,7 @@ impl Reconnector {
     /// Connects; a server that cannot be reached is tried again as long as [`Options::wait`] specifies.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Refused`].
+    /// [`ConnectionError::Unreachable`], [`ConnectionError::Refused`].
     pub fn open(address: Address, options: Options, reporter: &Arc<Reporter>) -> Result<Self, Error> {
         let connection = Arc::new(first_connection(&address, &options, reporter)?);
         let reporter = reporter.reconnector();
@@ -113,7 +113,7 @@ impl Reconnector {
     /// The current connection; if it is lost, waits for another one up to the reconnect timeout.
     ///
     /// # Errors
-    /// [`Error::Unreachable`]; [`Error::Refused`] when the server does not accept the client any more.
+    /// [`ConnectionError::Unreachable`]; [`ConnectionError::Refused`] when the server does not accept the client any more.
     pub fn connection(&self) -> Result<Arc<Connection>, Error> {
         self.inner.connection()
     }
@@ -137,7 +137,7 @@ impl Reconnector {
     /// Executes a command that must not be repeated.
     ///
     /// # Errors
-    /// Errors of the server; [`Error::Disconnected`] when the connection was lost before the answer.
+    /// Errors of the server; [`ConnectionError::Disconnected`] when the connection was lost before the answer.
     pub fn command(&self, command: &Command) -> Result<Outcome, Error> {
         let message = ToServer::Command { command: command_codes::to_coded(command) };
         let connection = self.connection()?;
@@ -145,7 +145,10 @@ impl Reconnector {
             Ok(Answer::Done(coded)) => outcome::from_coded(&coded),
             Ok(Answer::Failed(error)) => Err(error),
             Ok(_) => Err(mismatched_answer()),
-            Err(Lost(why)) => Err(Error::Disconnected { place: self.address().to_string(), why }),
+            Err(Lost(why)) => Err(Error::Connection(ConnectionError::Disconnected {
+                place: self.address().to_string(),
+                why,
+            })),
         }
     }
 
@@ -156,7 +159,7 @@ impl Reconnector {
     pub fn repeat(&self, command: &Command) -> Result<Outcome, Error> {
         loop {
             match self.command(command) {
-                Err(Error::Disconnected { .. }) => {}
+                Err(Error::Connection(ConnectionError::Disconnected { .. })) => {}
                 done => return done,
             }
         }
@@ -262,7 +265,7 @@ impl Reconnector {
 
 /// The error for an answer of the wrong kind; the session does not let one through.
 pub(crate) fn mismatched_answer() -> Error {
-    Error::Protocol { what: "the answer does not match the request".into() }
+    Error::Connection(ConnectionError::Protocol { what: "the answer does not match the request".into() })
 }
 
 impl Drop for Reconnector {
@@ -284,7 +287,7 @@ impl Inner {
     }
 
     fn unreachable(&self, why: String) -> Error {
-        Error::Unreachable { place: self.address.to_string(), why }
+        Error::Connection(ConnectionError::Unreachable { place: self.address.to_string(), why })
     }
 
     fn connection(&self) -> Result<Arc<Connection>, Error> {
@@ -299,8 +302,11 @@ impl Inner {
             if let Some(connection) = state.connection.as_ref().filter(|connection| !connection.is_broken()) {
                 break Ok(connection.clone());
             }
-            if let Some(Error::Refused { place, why }) = &state.failure {
-                break Err(Error::Refused { place: place.clone(), why: why.clone() });
+            if let Some(Error::Connection(ConnectionError::Refused { place, why })) = &state.failure {
+                break Err(Error::Connection(ConnectionError::Refused {
+                    place: place.clone(),
+                    why: why.clone(),
+                }));
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -317,7 +323,7 @@ impl Inner {
     fn given_up(&self, state: &State) -> Error {
         let seconds = self.options.reconnect_timeout.as_secs_f64();
         let last = match &state.failure {
-            Some(Error::Unreachable { why, .. }) => why.clone(),
+            Some(Error::Connection(ConnectionError::Unreachable { why, .. })) => why.clone(),
             Some(other) => other.to_string(),
             None => "no attempt has ended".into(),
         };
@@ -361,8 +367,8 @@ impl Inner {
                 Err(error) => error,
             };
             // At first the server may be at its limit while all its clients reconnect.
-            let is_refused =
-                matches!(error, Error::Refused { .. }) && began.elapsed() >= self.options.reconnect_timeout;
+            let is_refused = matches!(error, Error::Connection(ConnectionError::Refused { .. }))
+                && began.elapsed() >= self.options.reconnect_timeout;
             state.failure = Some(error);
             self.changed.notify_all();
             drop(state);
@@ -438,14 +444,14 @@ fn first_connection(address: &Address, options: &Options, reporter: &Reporter) -
     let (began, mut back_off) = (Instant::now(), BACK_OFF_MIN);
     for attempts in 1_u64.. {
         let (place, why) = match Connection::open(address, options) {
-            Err(Error::Unreachable { place, why }) => (place, why),
+            Err(Error::Connection(ConnectionError::Unreachable { place, why })) => (place, why),
             opened => return opened,
         };
         let waited = began.elapsed();
         if waited >= options.wait || options.is_given_up() {
             let of = format!("{attempts} attempts in {:.1} s, the last one: ", waited.as_secs_f64());
             let why = if options.wait.is_zero() { why } else { of + &why };
-            return Err(Error::Unreachable { place, why });
+            return Err(Error::Connection(ConnectionError::Unreachable { place, why }));
         }
         reporter.waiting(&why);
         let pause = back_off.min(options.wait - waited);

@@ -8,7 +8,7 @@ use crate::reconnector::{Reconnector, mismatched_answer};
 use std::ops::Range;
 use std::sync::Arc;
 use tapedb_codes::{command, outcome};
-use tapedb_engine::{Command, Error, Outcome, Replacement, Replacing, Target};
+use tapedb_engine::{Command, ConnectionError, Error, NotFound, Outcome, Replacement, Replacing, Target};
 use tapedb_wire::{Rest, ToServer};
 
 /// A rewrite, until it is committed or dropped.
@@ -36,7 +36,9 @@ impl RemoteRewrite {
 
     fn named(&self, error: Error) -> Error {
         match error {
-            Error::NoRewrite { .. } => Error::NoRewrite { stream: (*self.stream.name).into() },
+            Error::NotFound(NotFound::Rewrite { .. }) => {
+                Error::NotFound(NotFound::Rewrite { stream: (*self.stream.name).into() })
+            }
             error => error,
         }
     }
@@ -65,12 +67,18 @@ impl Replacing for RemoteRewrite {
             match (self.reconnector.command(&command), lost.take()) {
                 (Ok(Outcome::Sequences(replaced)), _) => return Ok(replaced),
                 (Ok(_), _) => return Err(mismatched_answer()),
-                (Err(Error::Disconnected { why, .. }), _) => lost = Some(why),
+                (Err(Error::Connection(ConnectionError::Disconnected { why, .. })), _) => lost = Some(why),
                 // An earlier attempt lost its connection, and the server was restarted: the outcome is unknown.
-                (Err(Error::NoRewrite { .. } | Error::Unreachable { .. }), Some(why)) => {
+                (
+                    Err(
+                        Error::NotFound(NotFound::Rewrite { .. })
+                        | Error::Connection(ConnectionError::Unreachable { .. }),
+                    ),
+                    Some(why),
+                ) => {
                     let place = self.reconnector.address().to_string();
                     let why = format!("{why}; the stream contains either all old or all new messages");
-                    return Err(Error::Disconnected { place, why });
+                    return Err(Error::Connection(ConnectionError::Disconnected { place, why }));
                 }
                 (Err(error), _) => return Err(self.named(error)),
             }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tapedb_codec::batch::BatchHeader;
-use tapedb_engine::{Error, Grown, WINDOW_BYTES, Watcher, Watching};
+use tapedb_engine::{Error, Grown, NotFound, Stale, WINDOW_BYTES, Watcher, Watching};
 use tapedb_wire::{ToClient, ToServer, WireError};
 
 /// A watch, until it is dropped.
@@ -240,15 +240,21 @@ impl Watch {
                 let error = tapedb_codes::error::from_coded(&failure);
                 let has_begun = locked(&self.state).begun.is_some();
                 match &error {
-                    Error::Deleted { .. } | Error::NoStream { .. } => sink.gone(None),
+                    Error::Stale(Stale::Deleted { .. }) | Error::NotFound(NotFound::Stream { .. }) => {
+                        sink.gone(None)
+                    }
                     Error::Denied { what } if has_begun => sink.denied(what),
                     _ => {
                         locked(&self.state).has_lapsed = has_begun;
                         sink.changed();
                     }
                 }
-                let is_over =
-                    matches!(error, Error::Deleted { .. } | Error::NoStream { .. } | Error::Denied { .. });
+                let is_over = matches!(
+                    error,
+                    Error::Stale(Stale::Deleted { .. })
+                        | Error::NotFound(NotFound::Stream { .. })
+                        | Error::Denied { .. }
+                );
                 if !has_begun || is_over {
                     self.begin(Err(error));
                 }

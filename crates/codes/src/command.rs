@@ -56,7 +56,8 @@ pub fn to_coded(command: &Command) -> Coded {
 /// The command that is carried so.
 ///
 /// # Errors
-/// [`Error::Protocol`] for a code that is not known, as a newer program's, and for other texts and numbers than it has.
+/// [`ConnectionError::Protocol`](tapedb_engine::ConnectionError::Protocol) for a code that is not known, as a newer program's,
+/// and for other texts and numbers than it has.
 pub fn from_coded(coded: &Coded) -> Result<Command, Error> {
     let mut taker = Taker::of(coded);
     let taken = take(coded.code, &mut taker).and_then(|command| taker.end(command));
@@ -127,6 +128,7 @@ fn take_symbols(from: &mut Taker<'_>) -> Option<Option<Vec<String>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tapedb_engine::ConnectionError;
 
     #[test]
     fn commands_round_trip() {
@@ -169,7 +171,10 @@ mod tests {
             assert_eq!(from_coded(&coded).unwrap(), command);
             assert_eq!(command.stream(), if command == Command::ServerStatus { "" } else { "bars" });
             let more = coded.clone().number(1);
-            assert!(matches!(from_coded(&more), Err(Error::Protocol { .. })), "{command:?}");
+            assert!(
+                matches!(from_coded(&more), Err(Error::Connection(ConnectionError::Protocol { .. }))),
+                "{command:?}"
+            );
         }
         assert!(from_coded(&coded(0)).is_err());
     }

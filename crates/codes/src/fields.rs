@@ -1,6 +1,6 @@
 //! Writes and reads the texts and numbers behind a code.
 
-use tapedb_engine::Error;
+use tapedb_engine::{ConnectionError, Error};
 use tapedb_wire::Coded;
 
 /// Nothing but a code.
@@ -89,5 +89,5 @@ impl<'a> Taker<'a> {
 pub(crate) fn meaningless(what: &str, coded: &Coded) -> Error {
     let (texts, numbers) = (coded.texts.len(), coded.numbers.len());
     let what = format!("{what} {} with {texts} texts and {numbers} numbers means nothing", coded.code);
-    Error::Protocol { what }
+    Error::Connection(ConnectionError::Protocol { what })
 }

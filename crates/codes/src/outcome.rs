@@ -35,7 +35,8 @@ pub fn to_coded(outcome: &Outcome) -> Coded {
 /// The outcome that is carried so.
 ///
 /// # Errors
-/// [`Error::Protocol`] for a code that is not known, and for other texts and numbers than it has.
+/// [`ConnectionError::Protocol`](tapedb_engine::ConnectionError::Protocol) for a code that is not known, and for other texts
+/// and numbers than it has.
 pub fn from_coded(coded: &Coded) -> Result<Outcome, Error> {
     let mut taker = Taker::of(coded);
     let taken = take(coded.code, &mut taker).and_then(|outcome| taker.end(outcome));

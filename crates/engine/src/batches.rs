@@ -1,7 +1,7 @@
 //! Appends batches that were encoded elsewhere, by programs that need not be trusted: sealing decodes what is in the log, so
 //! only what encoding would have written is appended.
 
-use crate::error::Error;
+use crate::error::{Error, Rejected};
 use crate::rows::{are_plainly_right, check_rows};
 use crate::space::Space;
 use crate::stream::reader::{InUse, StreamReader};
@@ -53,7 +53,7 @@ impl BatchLoader {
     /// A loader for one of the stream's spaces.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], [`Error::ReadOnly`]; when the stream has been deleted.
+    /// [`NotFound::Space`](crate::NotFound::Space), [`Error::ReadOnly`]; when the stream has been deleted.
     pub(crate) fn open(state: &StreamState, space: u32, in_use: InUse) -> Result<Self, Error> {
         state.space(space)?;
         let writer = state.writer()?.clone();
@@ -73,9 +73,10 @@ impl BatchLoader {
     /// Its first sequence number is filled in. A batch that its producer has sent before is not stored again.
     ///
     /// # Errors
-    /// Nothing is written then. [`Error::Log`] with [`LogError::Batch`] for bytes that are no batch; [`Error::Body`] for a
+    /// Nothing is written then. [`Error::Log`] with [`LogError::Batch`] for bytes that are no batch; [`Rejected::Body`] for a
     /// message that is not of the stream's schema, of a symbol that the stream does not have, or not canonical;
-    /// [`Error::Late`] in a stream that refuses late messages; [`Error::Deleted`]; what keeps the log from being written.
+    /// [`Rejected::Late`] in a stream that refuses late messages; [`Stale::Deleted`](crate::Stale::Deleted); what keeps the log
+    /// from being written.
     pub fn write(&mut self, batch: &mut [u8]) -> Result<PendingBatch, Error> {
         let header = self.check(batch)?;
         self.write_checked(&header, batch)
@@ -186,6 +187,10 @@ impl BatchLoader {
 
     #[cold]
     fn body(&self, row: usize, what: &str) -> Error {
-        Error::Body { stream: (*self.stream.name).into(), row: row as u64, what: what.into() }
+        Error::Rejected(Rejected::Body {
+            stream: (*self.stream.name).into(),
+            row: row as u64,
+            what: what.into(),
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::admin::identity::{self, DatabaseIdentity};
 use crate::clock::{now, random};
-use crate::error::Error;
+use crate::error::{ConnectionError, Error, Invalid, NotFound};
 use crate::files::{is_there, sync_dir};
 use crate::ids::NamesById;
 use crate::lock::WriterLock;
@@ -113,7 +113,7 @@ impl Database {
     /// Opens a database for writing; makes it if the directory is not there or is empty.
     ///
     /// # Errors
-    /// [`Error::Locked`] while another writer has it open, [`Error::NotADatabase`] for a directory of other things.
+    /// [`Error::Locked`] while another writer has it open, [`NotFound::Database`] for a directory of other things.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::open_on(Arc::new(DiskStorage), path, Access::Write)
     }
@@ -130,7 +130,7 @@ impl Database {
     /// Opens a database that exists for reading, beside any number of readers and one writer in other processes.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`] when there is none.
+    /// [`NotFound::Database`] when there is none.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::open_on(Arc::new(DiskStorage), path, Access::Read)
     }
@@ -201,8 +201,8 @@ impl Database {
         self.inner.lock.is_some()
     }
 
-    /// Says in the directory at which URL a server has this database open, for who tries to open it too; `None`: at none any more. For
-    /// people alone: where it cannot be written, [`Error::Locked`] says less.
+    /// Says in the directory at which URL a server has this database open, for who tries to open it too; `None`: at none any
+    /// more. For people alone: where it cannot be written, [`Error::Locked`] says less.
     pub fn announce(&self, url: Option<&str>) {
         if self.is_writer() {
             let path = self.path().join(SERVER_FILE);
@@ -228,7 +228,7 @@ impl Database {
         if !schema.records.iter().any(|record| record.message) {
             let why = "a stream needs a message type: write `message` instead of `record` for one at least";
             let record = schema.records.first().map(|record| record.name.clone()).unwrap_or_default();
-            return Err(Error::Type { stream: name.into(), record: record.into(), why });
+            return Err(Error::Invalid(Invalid::Type { stream: name.into(), record: record.into(), why }));
         }
         if let Some(upstream) = &self.inner.upstream {
             let (name, schema) = (name.to_string(), schema.to_string());
@@ -243,7 +243,7 @@ impl Database {
         self.look_at_lock()?;
         let directory = self.directory_of(name);
         if is_there(&**self.storage(), &directory)? {
-            return Err(Error::StreamExists { name: name.into() });
+            return Err(Error::Invalid(Invalid::StreamExists { name: name.into() }));
         }
         let definition =
             Definition { id: random(), created: now(), revision: 0, options, schema_version: 1, schema };
@@ -255,7 +255,7 @@ impl Database {
     /// The stream of that name; created if it is not there.
     ///
     /// # Errors
-    /// [`Error::Type`] when it is there with another schema; else as [`Database::create_stream`] and
+    /// [`Invalid::Type`] when it is there with another schema; else as [`Database::create_stream`] and
     /// [`Database::stream`].
     pub fn open_or_create_stream(
         &self,
@@ -264,7 +264,9 @@ impl Database {
         options: StreamOptions,
     ) -> Result<Stream, Error> {
         let stream = match self.stream(name) {
-            Err(Error::NoStream { .. }) => return self.create_stream(name, schema, options),
+            Err(Error::NotFound(NotFound::Stream { .. })) => {
+                return self.create_stream(name, schema, options);
+            }
             found => found?,
         };
         if *stream.schema() == schema {
@@ -273,13 +275,17 @@ impl Database {
         let record = schema.records.iter().find(|record| record.message).map(|record| record.name.clone());
         let why =
             "the stream is there with another schema; see `desc`, change its schema, or name another stream";
-        Err(Error::Type { stream: name.into(), record: record.unwrap_or_default().into(), why })
+        Err(Error::Invalid(Invalid::Type {
+            stream: name.into(),
+            record: record.unwrap_or_default().into(),
+            why,
+        }))
     }
 
     /// A stream that exists.
     ///
     /// # Errors
-    /// [`Error::NoStream`], or what keeps its files from being opened.
+    /// [`NotFound::Stream`], or what keeps its files from being opened.
     pub fn stream(&self, name: &str) -> Result<Stream, Error> {
         if let Some(upstream) = &self.inner.upstream {
             return self.remote_stream(upstream, name);
@@ -393,7 +399,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Version`] names the first field for which there is no rule, [`Error::Type`] a message type that would be
+    /// [`Invalid::Version`] names the first field for which there is no rule, [`Invalid::Type`] a message type that would be
     /// gone; the stream is as before. What keeps files from being written.
     pub fn change_schema(&self, name: &str, schema: Schema) -> Result<Stream, Error> {
         let stream = self.stream(name)?;
@@ -448,7 +454,7 @@ impl Database {
 
     fn no_stream(&self, name: &str) -> Error {
         let known = self.streams().unwrap_or_default().into_iter().take(10).collect();
-        Error::NoStream { name: name.into(), known }
+        Error::NotFound(NotFound::Stream { name: name.into(), known })
     }
 
     /// How the server is that the database is behind: one JSON object, as `docs/SERVER.md` describes it. `None`: there is no
@@ -480,10 +486,10 @@ impl Database {
     }
 
     /// Deletes a stream with all its messages, also one whose files are damaged. Cursors that are reading it get
-    /// [`Error::Deleted`] once, then go on with their other streams; loaders get it at every flush.
+    /// [`Stale::Deleted`](crate::Stale::Deleted) once, then go on with their other streams; loaders get it at every flush.
     ///
     /// # Errors
-    /// [`Error::NoStream`], [`Error::ReadOnly`], or what keeps the files from being removed.
+    /// [`NotFound::Stream`], [`Error::ReadOnly`], or what keeps the files from being removed.
     pub fn delete_stream(&self, name: &str) -> Result<(), Error> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
@@ -510,12 +516,12 @@ impl Database {
         storage.remove_dir_all(&doomed).map_err(Error::io("delete", &doomed))
     }
 
-    /// Gives a stream another name, and opens it under that. What is open of it under the old name is at its end: cursors
-    /// get [`Error::Renamed`] once, loaders at every flush, so flush them before. Positions stay good, for they name the
-    /// stream by its id too.
+    /// Gives a stream another name, and opens it under that. What is open of it under the old name is at its end: cursors get
+    /// [`Stale::Renamed`](crate::Stale::Renamed) once, loaders at every flush, so flush them before. Positions stay good, for
+    /// they name the stream by its id too.
     ///
     /// # Errors
-    /// [`Error::NoStream`], [`Error::StreamExists`], [`Error::StreamName`], [`Error::ReadOnly`], or what keeps the
+    /// [`NotFound::Stream`], [`Invalid::StreamExists`], [`Invalid::StreamName`], [`Error::ReadOnly`], or what keeps the
     /// directory from being renamed, or the stream from being opened.
     pub fn rename_stream(&self, name: &str, new: &str) -> Result<Stream, Error> {
         if self.is_read_only() {
@@ -527,7 +533,10 @@ impl Database {
             let command = Command::RenameStream { name: name.into(), new: new.into() };
             let id = self.stream(name).map(|stream| stream.id()).ok();
             let has_it = |name: &str| match self.stream(name) {
-                Err(error @ (Error::Unreachable { .. } | Error::Refused { .. })) => Err(error),
+                Err(
+                    error @ (Error::Connection(ConnectionError::Unreachable { .. })
+                    | Error::Connection(ConnectionError::Refused { .. })),
+                ) => Err(error),
                 found => Ok(id.is_some() && found.map(|stream| stream.id()).ok() == id),
             };
             settled(
@@ -547,11 +556,11 @@ impl Database {
             return Err(self.no_stream(name));
         }
         if is_there(&**storage, &to)? {
-            return Err(Error::StreamExists { name: new.into() });
+            return Err(Error::Invalid(Invalid::StreamExists { name: new.into() }));
         }
         if open.get(name).is_some_and(|stream| stream.has_messages_in_memory()) {
             let what = "a transient stream that has messages would lose them by being renamed; rename it before it is loaded";
-            return Err(Error::Options { what });
+            return Err(Error::Invalid(Invalid::Options { what }));
         }
         let rename = || storage.rename(&directory, &to).map_err(Error::io("rename", &directory));
         match open.get(name) {
@@ -604,7 +613,7 @@ fn settled(
 ) -> Result<(), Error> {
     loop {
         let lost = match change() {
-            Err(lost @ Error::Disconnected { .. }) => lost,
+            Err(lost @ Error::Connection(ConnectionError::Disconnected { .. })) => lost,
             done => return done,
         };
         match look() {
@@ -659,7 +668,7 @@ fn refuse_foreign(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
         let ours = [STREAMS_DIRECTORY, LOCK_FILE, MARKER_FILE, identity::FILE, reserve::FILE];
         if !ours.contains(&&*entry.name) {
             let why = "it holds other files; name an empty or new directory to make a database there";
-            return Err(Error::NotADatabase { path: path.into(), why });
+            return Err(Error::NotFound(NotFound::Database { path: path.into(), why }));
         }
     }
     Ok(())
@@ -729,7 +738,7 @@ fn check_marker(storage: &dyn Storage, path: &Path) -> Result<(), Error> {
         }
         Err(_) => "it has no marker file; check the path",
     };
-    Err(Error::NotADatabase { path: path.into(), why })
+    Err(Error::NotFound(NotFound::Database { path: path.into(), why }))
 }
 
 /// Says of a database that is open elsewhere which server has it, as that has said.

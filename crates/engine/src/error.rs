@@ -1,15 +1,23 @@
-//! What can go wrong in the database, and what to do about it.
+//! What can go wrong in the database, by what a caller does about it.
+
+mod connection;
+mod message;
+mod request;
+mod stored;
+
+pub use connection::ConnectionError;
+pub use message::Rejected;
+pub use request::{Invalid, NotFound, Stale};
+pub use stored::{LostMessages, SegmentFailure, Unreadable};
 
 use crate::space::catalog::Part;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
-use tapedb_codec::DecodeError;
 use tapedb_codec::batch::PushError;
 use tapedb_codec::dynamic::EncodeError;
-use tapedb_codec::evolve::{EvolveError, IncompatibleSchema};
 use tapedb_log::{Damage, Log, LogError};
-use tapedb_schema::{SchemaError, Timestamp};
+use tapedb_schema::SchemaError;
 use tapedb_segment::{BlockEntry, SegmentError};
 
 /// A failed operation of the database. Nothing already stored is lost by any of them. What is large is boxed: the hot
@@ -17,21 +25,12 @@ use tapedb_segment::{BlockEntry, SegmentError};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The directory is not a database, and not one to be made.
-    NotADatabase {
-        /// The directory.
-        path: PathBuf,
-        /// What is there instead.
-        why: &'static str,
-    },
-    /// A directory is not to be made the backup of the database. Nothing was changed.
-    Backup {
-        /// The directory.
-        path: PathBuf,
-        /// Why not.
-        what: String,
-    },
-    /// Another process, or another handle in this one, has the database open for writing.
+    /// What was named is not there: name something else, or create it.
+    NotFound(NotFound),
+    /// The handle is of a stream as it was: open the stream again.
+    Stale(Stale),
+    /// Another process, or another handle in this one, has the database open for writing: open it for reading only, or close
+    /// the other writer first.
     Locked {
         /// The database.
         path: PathBuf,
@@ -40,219 +39,19 @@ pub enum Error {
     },
     /// The database was opened for reading only.
     ReadOnly,
-    /// A name that a stream cannot have.
-    StreamName {
-        /// The name.
-        name: String,
-        /// The rule it breaks.
-        rule: &'static str,
-    },
-    /// There is no such stream.
-    NoStream {
-        /// The name.
-        name: String,
-        /// Streams that are there, at most ten.
-        known: Vec<String>,
-    },
-    /// The stream has no such space.
-    NoSpace {
-        /// The stream.
-        stream: String,
-        /// The space that was asked for, counted from 0.
-        space: u32,
-        /// How many there are.
-        spaces: u32,
-    },
-    /// The stream has no such symbol.
-    NoSymbol {
-        /// The stream.
-        stream: Box<str>,
-        /// The name that was asked for.
-        symbol: Box<str>,
-    },
-    /// The stream has got another schema since it was opened.
-    Outdated {
-        /// The stream.
-        stream: String,
-    },
-    /// The stream has been deleted since it was opened.
-    Deleted {
-        /// The name it had.
-        name: String,
-    },
-    /// The stream has another name by now.
-    Renamed {
-        /// The name it had.
-        name: String,
-        /// The name it has.
-        new: String,
-    },
-    /// There is such a stream already.
-    StreamExists {
-        /// The name.
-        name: String,
-    },
-    /// A file that a stream cannot do without is missing or damaged.
-    Definition {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// Options that a stream cannot have, or cannot change to.
-    Options {
-        /// What is wrong with them, and what to choose.
-        what: &'static str,
-    },
-    /// The schema is not valid.
-    Schema(Box<SchemaError>),
-    /// The stream's schema and the record do not go together.
-    Type {
-        /// The stream.
-        stream: Box<str>,
-        /// The record type.
-        record: Box<str>,
-        /// What does not fit.
-        why: &'static str,
-    },
-    /// A record type has no such column.
-    Field {
-        /// The stream.
-        stream: Box<str>,
-        /// The record type and the path that was asked for.
-        field: Box<str>,
-        /// The first columns there are.
-        known: Vec<String>,
-    },
-    /// The program's version of a record type cannot be read from the stream's.
-    Version {
-        /// The stream.
-        stream: Box<str>,
-        /// The field without a rule.
-        error: Box<IncompatibleSchema>,
-    },
-    /// A message cannot be converted to the program's version of its record type; others may well be.
-    Convert {
-        /// The stream.
-        stream: Box<str>,
-        /// The message's sequence number.
-        sequence: u64,
-        /// What has no counterpart.
-        error: Box<EvolveError>,
-    },
-    /// A value does not fit the schema.
-    Encode(Box<EncodeError>),
-    /// A message's bytes are not what its record type says.
-    Decode {
-        /// The stream.
-        stream: String,
-        /// The message's sequence number; `None` while it is being loaded.
-        sequence: Option<u64>,
-        /// What is wrong.
-        error: Box<DecodeError>,
-    },
-    /// A message is too large.
-    Message(PushError),
-    /// The stream refuses messages that are older than the last one it has.
-    Late {
-        /// The stream.
-        stream: String,
-        /// Time of the message.
-        time: Timestamp,
-        /// Time of the last message before it.
-        last: Timestamp,
-    },
-    /// A message that is none of those that are being rewritten.
-    Outside {
-        /// The stream.
-        stream: Box<str>,
-        /// Its time.
-        time: Timestamp,
-        /// Its symbol.
-        symbol: Box<str>,
-    },
-    /// A rewrite through a server that the server does not know: it was started anew meanwhile, or nothing came for too long.
-    /// Unless it was being committed, nothing has changed.
-    NoRewrite {
-        /// The stream.
-        stream: Box<str>,
-    },
-    /// A resume position that does not fit the cursor.
-    Position {
-        /// What is wrong with it.
-        what: String,
-    },
-    /// A failure of the log.
-    Log(Box<LogError>),
-    /// A failure of a segment.
-    Segment(Box<SegmentFailure>),
-    /// Messages that were out of reach when they were sealed. Told once by each reader of their time of arrival.
-    Lost(Box<LostMessages>),
-    /// Messages of a transient stream went before they were read, for the stream may hold no more
-    /// ([`StreamOptions::bytes_max`](crate::StreamOptions::bytes_max)). Told each time a cursor has fallen behind; it goes
-    /// on with the oldest there are.
-    Dropped {
-        /// The stream.
-        stream: Box<str>,
-        /// How many, of all symbols and types in the cursor's range of times.
-        messages: u64,
-        /// Sequence number of the oldest message there is.
-        first_sequence: u64,
-    },
-    /// The stream is transient: its messages are in the memory of the process that has the database open for writing.
-    Elsewhere {
-        /// The stream.
-        stream: Box<str>,
-    },
-    /// A body offered to a stream is not a message of its schema. Nothing of the batch was written.
-    Body {
-        /// The stream.
-        stream: Box<str>,
-        /// Which message of the batch, counted from 0.
-        row: u64,
-        /// What is wrong with it.
-        what: Box<str>,
-    },
-    /// The user of a remote database may not do this.
+    /// The user of a server lacks a right.
     Denied {
         /// What was asked for, and of what.
         what: String,
     },
-    /// A remote database does not take the connection: credentials, protocol versions, limits.
-    Refused {
-        /// The database.
-        place: String,
-        /// What it says.
-        why: String,
-    },
-    /// There is no connection to a remote database, and none could be made. Nothing was done.
-    Unreachable {
-        /// The database.
-        place: String,
-        /// What was tried, and what came of it.
-        why: String,
-    },
-    /// The connection to a remote database broke before it answered: it may have done what was asked, or not.
-    Disconnected {
-        /// The database.
-        place: String,
-        /// How it ended.
-        why: String,
-    },
-    /// Something that came from a remote database, or from a program that uses this one, means nothing here.
-    Protocol {
-        /// What came.
-        what: String,
-    },
-    /// An error of a remote database that is none of the others.
-    Remote {
-        /// Its code in the protocol.
-        code: u16,
-        /// Its text.
-        text: String,
-    },
-    /// The error that an operation ended with, for each caller that asks for its result.
-    Repeated(Arc<Self>),
+    /// The request is not valid: change it.
+    Invalid(Invalid),
+    /// A message was not appended: correct it, or leave it out.
+    Rejected(Rejected),
+    /// Stored messages, or the files that describe them, cannot be read. Where messages are concerned, a cursor goes on after them.
+    Unreadable(Unreadable),
+    /// A failure of the log: damage, a full disk, or a log that takes no more messages.
+    Log(Box<LogError>),
     /// The system refused an operation.
     Io {
         /// What was tried.
@@ -262,46 +61,17 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-}
-
-/// What is wrong with a segment, and which messages are out of reach by it.
-#[derive(Debug)]
-pub struct SegmentFailure {
-    /// The file.
-    pub path: PathBuf,
-    /// The messages have sequence numbers from this one …
-    pub first_sequence: u64,
-    /// … to before this one; others with such numbers may be in reach.
-    pub next_sequence: u64,
-    /// How many there are.
-    pub messages: u64,
-    /// What is wrong.
-    pub error: SegmentError,
-}
-
-/// Messages that were out of reach, by damage to log files, when what could be read was sealed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LostMessages {
-    /// The directory of the space. The damaged log files are in it still, their names ended by `.log.damaged`.
-    pub path: PathBuf,
-    /// The messages have sequence numbers from this one …
-    pub first_sequence: u64,
-    /// … to before this one; others with such numbers are in reach.
-    pub next_sequence: u64,
-    /// How many there are.
-    pub messages: u64,
-}
-
-impl fmt::Display for LostMessages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, first_sequence, next_sequence, messages } = self;
-        let (path, last) = (path.display(), next_sequence.saturating_sub(1));
-        write!(
-            f,
-            "{messages} messages with sequence numbers from {first_sequence} to {last} were damaged in the log of {path} when \
-             it was sealed and are out of reach; what is left of its damaged files is kept beside as .log.damaged"
-        )
-    }
+    /// A server cannot be asked: try again, or change how it is reached.
+    Connection(ConnectionError),
+    /// An error of a server that is none of the others.
+    Remote {
+        /// Its code in the protocol.
+        code: u16,
+        /// Its text.
+        text: String,
+    },
+    /// The error that an operation ended with, for each caller that asks for its result.
+    Repeated(Arc<Self>),
 }
 
 impl SegmentFailure {
@@ -321,36 +91,7 @@ impl SegmentFailure {
 
 impl From<SegmentFailure> for Error {
     fn from(failure: SegmentFailure) -> Self {
-        Self::Segment(Box::new(failure))
-    }
-}
-
-impl fmt::Display for SegmentFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, first_sequence, next_sequence, messages, error } = self;
-        let last = next_sequence.saturating_sub(1);
-        let path = path.display();
-        match error {
-            SegmentError::Damaged(damage) if *messages == 0 => write!(
-                f,
-                "the index of {path} is damaged: {damage}; all its messages are in reach, and `tapedb repair` makes it anew"
-            ),
-            SegmentError::Damaged(damage) => write!(
-                f,
-                "damaged messages in {path}: {damage}; {messages} messages with sequence numbers from {first_sequence} \
-                 to {last} are out of reach, reading goes on after them"
-            ),
-            SegmentError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => write!(
-                f,
-                "{path} is missing; {messages} messages with sequence numbers from {first_sequence} to {last} are out of \
-                 reach, reading goes on after them; restore the file from a copy"
-            ),
-            SegmentError::Unfaithful(_) => write!(
-                f,
-                "{path}: {error}. Its messages stay where they are and can be read; please report this with the dump beside"
-            ),
-            error => write!(f, "{path}: {error}"),
-        }
+        Unreadable::Segment(Box::new(failure)).into()
     }
 }
 
@@ -382,8 +123,10 @@ impl Error {
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Self::Log(error) => matches!(**error, LogError::Damaged { .. }),
-            Self::Segment(failure) => matches!(failure.error, SegmentError::Damaged(_)),
-            Self::Definition { .. } | Self::Lost(_) => true,
+            Self::Unreadable(Unreadable::Segment(failure)) => {
+                matches!(failure.error, SegmentError::Damaged(_))
+            }
+            Self::Unreadable(Unreadable::Definition { .. } | Unreadable::Lost(_)) => true,
             _ => false,
         }
     }
@@ -395,30 +138,34 @@ impl Error {
                 LogError::Damaged { damage, .. } => (Some(damage.first_sequence), damage.count.unwrap_or(0)),
                 _ => (None, 0),
             },
-            Self::Segment(failure) => (Some(failure.first_sequence), failure.messages),
-            Self::Lost(lost) => (Some(lost.first_sequence), lost.messages),
+            Self::Unreadable(Unreadable::Segment(failure)) => {
+                (Some(failure.first_sequence), failure.messages)
+            }
+            Self::Unreadable(Unreadable::Lost(lost)) => (Some(lost.first_sequence), lost.messages),
             _ => (None, 0),
         }
     }
 
-    /// Whether a segment could not be written, for it would not be decoded to what it is made from.
+    /// Whether a segment could not be written, because it would not be decoded to what it is made from.
     pub(crate) fn is_unfaithful(&self) -> bool {
-        matches!(self, Self::Segment(failure) if matches!(failure.error, SegmentError::Unfaithful(_)))
+        matches!(self, Self::Unreadable(Unreadable::Segment(failure)) if matches!(failure.error, SegmentError::Unfaithful(_)))
     }
 
     /// Whether messages of another version of the schema have no counterpart in this one.
     pub(crate) fn is_conversion(&self) -> bool {
-        matches!(self, Self::Version { .. } | Self::Convert { .. })
+        matches!(self, Self::Invalid(Invalid::Version { .. }) | Self::Unreadable(Unreadable::Convert { .. }))
     }
 
-    /// Whether reading goes on behind it: it tells of messages, and once.
+    /// Whether a cursor gives it once and reading goes on behind it.
     pub(crate) fn is_told_once(&self) -> bool {
-        self.is_damage() || self.is_conversion() || matches!(self, Self::Dropped { .. })
+        self.is_damage()
+            || self.is_conversion()
+            || matches!(self, Self::Unreadable(Unreadable::Dropped { .. }))
     }
 
-    /// Whether the stream is no longer there, at least not under its name.
+    /// Whether the stream has been deleted or renamed.
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(self, Self::Deleted { .. } | Self::Renamed { .. })
+        matches!(self, Self::Stale(Stale::Deleted { .. } | Stale::Renamed { .. }))
     }
 
     /// Whether messages are no longer in the log.
@@ -430,7 +177,7 @@ impl Error {
     pub(crate) fn is_missing_file(&self) -> bool {
         match self {
             Self::Log(error) => error.is_gone(),
-            Self::Segment(failure) => {
+            Self::Unreadable(Unreadable::Segment(failure)) => {
                 matches!(&failure.error, SegmentError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
             }
             _ => false,
@@ -447,15 +194,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotADatabase { path, why } => {
-                write!(f, "{} is not a TapeDB database: {why}", path.display())
-            }
-            Self::Backup { path, what } => write!(
-                f,
-                "{} is not overwritten: {what}; name another directory, or say that it is meant \
-                 (`tapedb backup --adopt`, `--allow-loss`)",
-                path.display()
-            ),
+            Self::NotFound(error) => write!(f, "{error}"),
+            Self::Stale(error) => write!(f, "{error}"),
             Self::Locked { path, server: Some(url) } => write!(
                 f,
                 "{} is open for writing elsewhere, in a server: write {url} in its place, or open it for reading only",
@@ -467,107 +207,19 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Self::ReadOnly => f.write_str("the database is open for reading only; open it for writing first"),
-            Self::StreamName { name, rule } => write!(f, "{name:?} cannot name a stream: {rule}"),
-            Self::NoStream { name, known } if known.is_empty() => {
-                write!(f, "there is no stream {name:?}; the database has no streams yet")
-            }
-            Self::NoStream { name, known } => {
-                write!(f, "there is no stream {name:?}; there is {}", known.join(", "))
-            }
-            Self::NoSpace { stream, space, spaces } => {
-                write!(f, "stream {stream:?} has no space {space}, for it has {spaces}, counted from 0")
-            }
-            Self::NoSymbol { stream, symbol } => {
-                write!(f, "stream {stream:?} has no symbol {symbol:?}; `symbols` lists those there are")
-            }
-            Self::Outdated { stream } => {
-                write!(f, "stream {stream:?} has got another schema since it was opened; open it anew")
-            }
-            Self::Deleted { name } => {
-                write!(
-                    f,
-                    "stream {name:?} has been deleted; open the one of that name, if there is a new one"
-                )
-            }
-            Self::Renamed { name, new } => {
-                write!(f, "stream {name:?} is called {new:?} now; open it by that name")
-            }
-            Self::StreamExists { name } => {
-                write!(f, "there is a stream {name:?} already; open it, or delete it first")
-            }
-            Self::Definition { path, what } => {
-                write!(f, "{}: {what}; restore the file from a copy", path.display())
-            }
-            Self::Options { what } => f.write_str(what),
-            Self::Schema(error) => write!(f, "schema: {error}"),
-            Self::Type { stream, record, why } => {
-                write!(f, "stream {stream:?}, record type {record:?}: {why}")
-            }
-            Self::Version { stream, error } => {
-                write!(f, "stream {stream:?} has another version of the program's type: {error}")
-            }
-            Self::Convert { stream, sequence, error } => {
-                write!(f, "stream {stream:?}, message {sequence}: {error}")
-            }
-            Self::Encode(error) => write!(f, "not appended: {error}"),
-            Self::Decode { stream, sequence: Some(sequence), error } => {
-                write!(f, "stream {stream:?}, message {sequence}: {error}")
-            }
-            Self::Decode { stream, sequence: None, error } => {
-                write!(f, "not appended to stream {stream:?}: {error}")
-            }
-            Self::Message(error) => write!(f, "not appended: {error}"),
-            Self::Field { stream, field, known } => {
-                write!(f, "stream {stream:?} has no column {field}; there is {}", known.join(", "))
-            }
-            Self::Late { stream, time, last } => write!(
-                f,
-                "stream {stream:?} refuses late messages: {time} is before {last}; append in time order, or create \
-                 the stream with late messages accepted"
-            ),
-            Self::Outside { stream, time, symbol } => write!(
-                f,
-                "a message of {symbol:?} at {time} is none of those of stream {stream:?} that are being rewritten; leave it \
-                 out, or rewrite its time and symbol too"
-            ),
-            Self::NoRewrite { stream } => write!(
-                f,
-                "the server does not know the rewrite of stream {stream:?} any more: it was started anew, or nothing came for \
-                 minutes; nothing was changed, begin it again"
-            ),
-            Self::Position { what } => write!(f, "cannot resume: {what}"),
-            Self::Log(error) => write!(f, "{error}"),
-            Self::Segment(failure) => write!(f, "{failure}"),
-            Self::Lost(lost) => write!(f, "{lost}"),
-            Self::Dropped { stream, messages, first_sequence } => write!(
-                f,
-                "{messages} messages of transient stream {stream:?} went before they were read; reading goes on with message \
-                 {first_sequence}, the oldest there is; read faster, or create the stream with a larger bytes_max"
-            ),
-            Self::Elsewhere { stream } => write!(
-                f,
-                "the messages of transient stream {stream:?} are in the memory of the process that writes it; read them there"
-            ),
-            Self::Body { stream, row, what } => {
-                write!(f, "not appended to stream {stream:?}: row {row} of the batch: {what}")
-            }
             Self::Denied { what } => {
                 write!(f, "not allowed: {what}; log in as a user who has the right, or ask for it")
             }
-            Self::Refused { place, why } => write!(f, "{place} does not take the connection: {why}"),
-            Self::Unreachable { place, why } => {
-                write!(f, "{place} cannot be reached: {why}; check the address, and that the server runs")
-            }
-            Self::Disconnected { place, why } => write!(
-                f,
-                "the connection to {place} ended before the answer came ({why}); look whether it was done, and try again"
-            ),
-            Self::Protocol { what } => write!(f, "{what}; are client and server of one version?"),
-            Self::Remote { text, .. } => f.write_str(text),
-            Self::Repeated(first) => write!(f, "{first}"),
+            Self::Invalid(error) => write!(f, "{error}"),
+            Self::Rejected(error) => write!(f, "{error}"),
+            Self::Unreadable(error) => write!(f, "{error}"),
+            Self::Log(error) => write!(f, "{error}"),
             Self::Io { operation, path, source } => {
                 write!(f, "cannot {operation} {}: {source}", path.display())
             }
+            Self::Connection(error) => write!(f, "{error}"),
+            Self::Remote { text, .. } => f.write_str(text),
+            Self::Repeated(first) => write!(f, "{first}"),
         }
     }
 }
@@ -575,18 +227,55 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Schema(error) => Some(error),
-            Self::Version { error, .. } => Some(error),
-            Self::Convert { error, .. } => Some(error),
-            Self::Encode(error) => Some(error),
-            Self::Decode { error, .. } => Some(error),
-            Self::Message(error) => Some(error),
+            Self::Invalid(Invalid::Schema(error)) => Some(error),
+            Self::Invalid(Invalid::Version { error, .. }) => Some(error),
+            Self::Rejected(Rejected::Encode(error)) => Some(error),
+            Self::Rejected(Rejected::Malformed { error, .. }) => Some(error),
+            Self::Rejected(Rejected::Size(error)) => Some(error),
+            Self::Unreadable(Unreadable::Segment(failure)) => Some(&failure.error),
+            Self::Unreadable(Unreadable::Convert { error, .. }) => Some(error),
+            Self::Unreadable(Unreadable::Message { error, .. }) => Some(error),
             Self::Log(error) => Some(error),
-            Self::Segment(failure) => Some(&failure.error),
             Self::Io { source, .. } => Some(source),
             Self::Repeated(first) => first.source(),
             _ => None,
         }
+    }
+}
+
+impl From<NotFound> for Error {
+    fn from(error: NotFound) -> Self {
+        Self::NotFound(error)
+    }
+}
+
+impl From<Stale> for Error {
+    fn from(error: Stale) -> Self {
+        Self::Stale(error)
+    }
+}
+
+impl From<Invalid> for Error {
+    fn from(error: Invalid) -> Self {
+        Self::Invalid(error)
+    }
+}
+
+impl From<Rejected> for Error {
+    fn from(error: Rejected) -> Self {
+        Self::Rejected(error)
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(error: Unreadable) -> Self {
+        Self::Unreadable(error)
+    }
+}
+
+impl From<ConnectionError> for Error {
+    fn from(error: ConnectionError) -> Self {
+        Self::Connection(error)
     }
 }
 
@@ -598,28 +287,21 @@ impl From<LogError> for Error {
 
 impl From<SchemaError> for Error {
     fn from(error: SchemaError) -> Self {
-        Self::Schema(Box::new(error))
+        Invalid::Schema(Box::new(error)).into()
     }
 }
 
 impl From<EncodeError> for Error {
     fn from(error: EncodeError) -> Self {
-        Self::Encode(Box::new(error))
+        Rejected::Encode(Box::new(error)).into()
     }
 }
 
 impl From<PushError> for Error {
     fn from(error: PushError) -> Self {
-        Self::Message(error)
+        Rejected::Size(error).into()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_stay_small() {
-        assert!(size_of::<Error>() <= 56, "{}", size_of::<Error>());
-    }
-}
+// Results of hot paths stay within a cache line.
+const _: () = assert!(size_of::<Error>() <= 64);

@@ -1,6 +1,6 @@
 //! Small operations on files and directories.
 
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use std::io;
 use std::path::Path;
 use tapedb_log::{Kind, Storage};
@@ -27,7 +27,7 @@ pub(crate) fn check_there(storage: &dyn Storage, path: &Path, what: &str) -> Res
     if is_there(storage, path)? {
         return Ok(());
     }
-    Err(Error::Definition { path: path.into(), what: what.into() })
+    Err(Error::Unreadable(Unreadable::Definition { path: path.into(), what: what.into() }))
 }
 
 /// Bytes of all files in a directory and those below it.

@@ -31,7 +31,9 @@ pub use admin::repair::Repair;
 pub use admin::stored::{SharedFile, StoredPart, StoredSegment, StoredStream};
 pub use batches::{BatchLoader, PendingBatch};
 pub use database::{Access, Database};
-pub use error::{Error, LostMessages, SegmentFailure};
+pub use error::{
+    ConnectionError, Error, Invalid, LostMessages, NotFound, Rejected, SegmentFailure, Stale, Unreadable,
+};
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, SymbolId};
 pub use maintenance::verify::seal_mismatches;
 pub use names::MAX_STREAM_NAME_BYTES;

@@ -1,6 +1,6 @@
 //! Writes messages into a stream.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid, Rejected};
 use crate::space::Space;
 use crate::stream::binding::Binding;
 use crate::stream::origin::Origin;
@@ -287,11 +287,11 @@ impl Loader {
     #[cold]
     fn foreign(&self, symbol: SymbolId) -> Error {
         let why = "the symbol was looked up in another stream; look it up with this loader";
-        Error::Type {
+        Error::Invalid(Invalid::Type {
             stream: (*self.stream.name).into(),
             record: format!("symbol {}", symbol.id).into(),
             why,
-        }
+        })
     }
 
     /// Appends everything to the log. On success it is acknowledged: it survives as the stream's durability says, and
@@ -300,8 +300,9 @@ impl Loader {
     /// # Errors
     /// What keeps the log from being written; nothing is lost, and the call can be made again once that is mended. Behind a
     /// server too: a full disk, rights that were taken away or a server that is gone keep messages in the loader, and the next
-    /// call sends them again; whatever it takes, each is stored once. In a stream that refuses late messages, [`Error::Late`] when another loader has appended later ones meanwhile: this
-    /// loader's messages that were waiting are then given up.
+    /// call sends them again; whatever it takes, each is stored once. In a stream that refuses late messages,
+    /// [`Rejected::Late`] when another loader has appended later ones meanwhile: this loader's messages that were waiting are
+    /// then given up.
     pub fn flush(&mut self) -> Result<u64, Error> {
         self.send()?;
         if let To::Server { loading, .. } = &mut self.to {
@@ -403,7 +404,7 @@ impl Loader {
 
     /// A server's answer, with the stream's name in errors. Messages that are too late stay too late: they are given up.
     fn answered<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
-        if let Err(Error::Late { .. }) = result {
+        if let Err(Error::Rejected(Rejected::Late { .. })) = result {
             self.give_up();
         }
         match &self.to {
@@ -433,7 +434,7 @@ impl Loader {
     fn refuse_late(&self, time: Timestamp) -> Result<(), Error> {
         if time.0 < self.last_time {
             let last = Timestamp(self.last_time);
-            return Err(Error::Late { stream: self.stream.name.clone(), time, last });
+            return Err(Error::Rejected(Rejected::Late { stream: self.stream.name.clone(), time, last }));
         }
         match &self.to {
             To::Log { space, .. } => self.stream.refuse_late(time.0, space.last_time.load(Ordering::Relaxed)),
@@ -494,10 +495,10 @@ pub(crate) fn check_message(stream: &StreamReader, type_id: u16) -> Result<(), E
         return Ok(());
     }
     let why = "only nested in others; it is declared `record`, not `message`";
-    Err(Error::Type { stream: (*stream.name).into(), record: (*record.name).into(), why })
+    Err(Error::Invalid(Invalid::Type { stream: (*stream.name).into(), record: (*record.name).into(), why }))
 }
 
 #[cold]
 pub(crate) fn refused(stream: &StreamReader, error: DecodeError) -> Error {
-    Error::Decode { stream: stream.name.clone(), sequence: None, error: Box::new(error) }
+    Error::Rejected(Rejected::Malformed { stream: stream.name.clone(), error: Box::new(error) })
 }

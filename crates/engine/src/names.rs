@@ -3,7 +3,7 @@
 //! A name is 1 to 80 bytes of UTF-8 without control characters. Its directory is the name with every byte that is
 //! not an ASCII letter, digit, `_`, `-` or inner `.` as `%XX`: readable where it can be, safe everywhere.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 
 /// Longest stream name in bytes; its directory name stays under the 255 bytes a file system takes.
 pub const MAX_STREAM_NAME_BYTES: usize = 80;
@@ -19,7 +19,7 @@ pub(crate) fn check(name: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::StreamName { name: name.chars().take(100).collect(), rule })
+    Err(Error::Invalid(Invalid::StreamName { name: name.chars().take(100).collect(), rule }))
 }
 
 /// The directory of a stream.

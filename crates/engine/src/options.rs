@@ -1,6 +1,6 @@
 //! What is chosen for a stream: when it is created, and most of it later too ([`Stream::alter`](crate::Stream::alter)).
 
-use crate::error::Error;
+use crate::error::{ConnectionError, Error, Invalid};
 use crate::stream::definition::{durability_name, late_name, options_of_text, options_text};
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub enum Late {
     /// Takes it; history gives it back where it belongs in time.
     #[default]
     Accept,
-    /// Refuses it with [`Error::Late`].
+    /// Refuses it with [`Rejected::Late`](crate::Rejected::Late).
     Refuse,
 }
 
@@ -98,7 +98,7 @@ impl StreamOptions {
         } else {
             return Ok(());
         };
-        Err(Error::Options { what })
+        Err(Error::Invalid(Invalid::Options { what }))
     }
 
     /// The options as lines of keys and values, as they stand in a stream's definition (`docs/format/database.md`). Parses
@@ -123,7 +123,7 @@ impl StreamOptions {
         } else {
             return Ok(());
         };
-        Err(Error::Options { what })
+        Err(Error::Invalid(Invalid::Options { what }))
     }
 }
 
@@ -132,7 +132,9 @@ impl FromStr for StreamOptions {
 
     /// Reads what [`StreamOptions::to_text`] writes.
     fn from_str(text: &str) -> Result<Self, Error> {
-        options_of_text(text).map_err(|what| Error::Protocol { what: format!("a text of options {what}") })
+        options_of_text(text).map_err(|what| {
+            Error::Connection(ConnectionError::Protocol { what: format!("a text of options {what}") })
+        })
     }
 }
 

@@ -94,8 +94,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Options`] for what cannot be chosen or changed; when the database is open for reading only, the stream
-    /// has been deleted, or its definition cannot be written: all is then as before.
+    /// [`Invalid::Options`](crate::Invalid::Options) for what cannot be chosen or changed; when the database is open for
+    /// reading only, the stream has been deleted, or its definition cannot be written: all is then as before.
     pub fn alter(&self, options: StreamOptions) -> Result<(), Error> {
         let options_text = options.to_text();
         match self.state.command(|stream| Command::Alter { stream, options: options_text })? {
@@ -185,7 +185,7 @@ impl Stream {
     /// Appends batches that were encoded elsewhere to one of the stream's spaces.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], [`Error::ReadOnly`]; when the stream has been deleted.
+    /// [`NotFound::Space`](crate::NotFound::Space), [`Error::ReadOnly`]; when the stream has been deleted.
     pub fn batches(&self, space: u32) -> Result<BatchLoader, Error> {
         BatchLoader::open(&self.state, space, self.in_use.clone())
     }

@@ -1,11 +1,13 @@
 //! Where a database is that is not here: what the engine asks of a connection, and what a database answers.
 //!
-//! A remote database is the same [`Database`](crate::Database), opened with [`Database::open_upstream`](crate::Database::open_upstream) on an [`Upstream`] instead of on a
-//! directory. Reading runs here: the engine follows the stream's index (a [`Description`] now and then, pushes from a
-//! watch while a live cursor waits) and reads the stream's files by ranges ([`Upstream::open_file`]), only the
-//! blocks and columns that are wanted. Batches are built here and appended there ([`Loading`]); everything else is a
-//! [`Command`]. On the other side [`Database::describe`](crate::Database::describe), [`Database::execute`](crate::Database::execute) and the methods of [`Stream`](crate::Stream) beside them
-//! answer, on a database that is open there. Nothing here knows what lies between the two.
+//! A remote database is the same [`Database`](crate::Database), opened with
+//! [`Database::open_upstream`](crate::Database::open_upstream) on an [`Upstream`] instead of on a directory. Reading runs here:
+//! the engine follows the stream's index (a [`Description`] now and then, pushes from a watch while a live cursor waits) and
+//! reads the stream's files by ranges ([`Upstream::open_file`]), only the blocks and columns that are wanted. Batches are built
+//! here and appended there ([`Loading`]); everything else is a [`Command`]. On the other side
+//! [`Database::describe`](crate::Database::describe), [`Database::execute`](crate::Database::execute) and the methods of
+//! [`Stream`](crate::Stream) beside them answer, on a database that is open there. Nothing here knows what lies between the
+//! two.
 //!
 //! Everything that is sent is plain data. How commands, outcomes and errors become bytes is left to the connection.
 
@@ -27,9 +29,11 @@ pub use command::{Command, Outcome, Replacement, Target};
 /// again. Credit that is no larger than this never pushes out what has not been read.
 pub const WINDOW_BYTES: usize = 4 << 20;
 
-/// A database elsewhere, over whatever connects to it. Shared by all threads; calls may block for as long as an answer
-/// takes, and reconnect by themselves where that is possible. Errors are those of the database there,
-/// or [`Error::Unreachable`], [`Error::Disconnected`], [`Error::Refused`] and [`Error::Denied`].
+/// A database elsewhere, over whatever connects to it. Shared by all threads; calls may block for as long as an answer takes,
+/// and reconnect by themselves where that is possible. Errors are those of the database there, or
+/// [`ConnectionError::Unreachable`](crate::ConnectionError::Unreachable),
+/// [`ConnectionError::Disconnected`](crate::ConnectionError::Disconnected),
+/// [`ConnectionError::Refused`](crate::ConnectionError::Refused) and [`Error::Denied`].
 pub trait Upstream: Send + Sync + Debug {
     /// What to call the place, as in `tape://host:4650`: the beginning of paths in errors.
     fn place(&self) -> String;
@@ -50,18 +54,19 @@ pub trait Upstream: Send + Sync + Debug {
     /// What a stream is now, beyond what is `known` of it: answered by [`Database::describe`](crate::Database::describe).
     ///
     /// # Errors
-    /// [`Error::NoStream`]; when something is known, [`Error::Deleted`] or [`Error::Renamed`] for that stream.
+    /// [`NotFound::Stream`](crate::NotFound::Stream); when something is known, [`Stale::Deleted`](crate::Stale::Deleted) or
+    /// [`Stale::Renamed`](crate::Stale::Renamed) for that stream.
     fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error>;
 
-    /// Opens a file of a stream for reading: `0/00000000000000000012.log`, `0/00000000000000000000-3.seg` (the space
-    /// before the slash), `schema-2`, `stream.tape`; answered by [`Stream::open_file`](crate::Stream::open_file). What the stream replaces or
-    /// removes stays readable while it is open. Reads may ask for more than there is; only `read_at`, `len` and
-    /// `identity` are called.
+    /// Opens a file of a stream for reading: `0/00000000000000000012.log`, `0/00000000000000000000-3.seg` (the space before the
+    /// slash), `schema-2`, `stream.tape`; answered by [`Stream::open_file`](crate::Stream::open_file). What the stream replaces
+    /// or removes stays readable while it is open. Reads may ask for more than there is; only `read_at`, `len` and `identity`
+    /// are called.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] when there is no such file or stream (by now): the engine then asks for a new
     /// description. Anything else is told to whoever reads. An error of the connection is best given as the database's:
-    /// `io::Error::other(Error::Disconnected { … })`.
+    /// `io::Error::other(ConnectionError::Disconnected { … })`.
     fn open_file(&self, stream_id: u64, name: &str) -> io::Result<Arc<dyn StorageFile>>;
 
     /// Pushes what comes to a stream into `sink` until what is returned is dropped, or the sink is: batches from these
@@ -69,7 +74,7 @@ pub trait Upstream: Send + Sync + Debug {
     /// reconnection it goes on by itself from what was pushed last.
     ///
     /// # Errors
-    /// [`Error::Deleted`] when there is no such stream any more; as the trait says.
+    /// [`Stale::Deleted`](crate::Stale::Deleted) when there is no such stream any more; as the trait says.
     fn watch(
         &self,
         stream_id: u64,
@@ -77,7 +82,8 @@ pub trait Upstream: Send + Sync + Debug {
         sink: Weak<dyn Watcher>,
     ) -> Result<Box<dyn Watching>, Error>;
 
-    /// Ids of symbols, which get one if they are new: answered by [`Stream::symbol_ids`](crate::Stream::symbol_ids). As many ids as names.
+    /// Ids of symbols, which get one if they are new: answered by [`Stream::symbol_ids`](crate::Stream::symbol_ids). As many
+    /// ids as names.
     ///
     /// # Errors
     /// When a name is empty or too long, there are too many, or they cannot be written.
@@ -86,7 +92,8 @@ pub trait Upstream: Send + Sync + Debug {
     /// Begins to append to a space of a stream: [`Stream::batches`](crate::Stream::batches) there.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], [`Error::ReadOnly`], [`Error::Deleted`]; as the trait says.
+    /// [`NotFound::Space`](crate::NotFound::Space), [`Error::ReadOnly`], [`Stale::Deleted`](crate::Stale::Deleted); as the
+    /// trait says.
     fn load(&self, stream_id: u64, space: u32) -> Result<Box<dyn Loading>, Error>;
 
     /// Begins to replace messages by others: [`Command::BeginRewrite`], then batches ([`Database::stage`](crate::Database::stage)).
@@ -230,16 +237,17 @@ pub trait Watching: Send + Sync + Debug {
 ///
 /// Always true: a batch that was taken and not acknowledged is kept, whatever goes wrong: an error is told once, and the call after
 /// it sends all that is kept again, in order, under the numbers that it had. Only what is refused for good is given up:
-/// batches that are too late for the stream ([`Error::Late`]).
+/// batches that are too late for the stream ([`Rejected::Late`](crate::Rejected::Late)).
 pub trait Loading: Send + Debug {
     /// Takes a batch: whole, encoded, without sequence numbers; a producer and its number, by which a batch that is sent
     /// again is known, are the connection's to fill in (`docs/format/batch.md`). Does not wait for the answer, unless too
     /// many batches wait for theirs. Leaves an empty buffer to build the next batch in.
     ///
     /// # Errors
-    /// The batch is not taken, and stays where it is. That of an earlier batch which was refused ([`Error::Deleted`],
-    /// [`Error::Denied`], a full disk); with [`Error::Late`] those sent behind it are given up as well. A lost connection is
-    /// an error only when patience ends before there is another.
+    /// The batch is not taken, and stays where it is. That of an earlier batch which was refused
+    /// ([`Stale::Deleted`](crate::Stale::Deleted), [`Error::Denied`], a full disk); with
+    /// [`Rejected::Late`](crate::Rejected::Late) those sent behind it are given up as well. A lost connection is an error only
+    /// when patience ends before there is another.
     fn append(&mut self, batch: &mut Vec<u8>) -> Result<(), Error>;
 
     /// Tells of a batch that has been refused; where that has been told, sends again what is kept. Does not wait.
@@ -270,14 +278,15 @@ pub trait Replacing: Send + Debug {
     /// Sends a batch: whole, encoded, without sequence numbers and a producer.
     ///
     /// # Errors
-    /// [`Error::NoRewrite`] when what was sent before is there no more; what is wrong with the messages, or keeps them from
-    /// being kept. Nothing will be changed then.
+    /// [`NotFound::Rewrite`](crate::NotFound::Rewrite) when what was sent before is there no more; what is wrong with the
+    /// messages, or keeps them from being kept. Nothing will be changed then.
     fn append(&mut self, batch: &[u8]) -> Result<(), Error>;
 
     /// Replaces the messages; the sequence numbers of the new ones.
     ///
     /// # Errors
-    /// Those of [`Rewriter::commit`](crate::Rewriter::commit): all is as before. [`Error::Disconnected`] when nobody knows any
-    /// more whether it has been done: wholly, or not at all.
+    /// Those of [`Rewriter::commit`](crate::Rewriter::commit): all is as before.
+    /// [`ConnectionError::Disconnected`](crate::ConnectionError::Disconnected) when nobody knows any more whether it has been
+    /// done: wholly, or not at all.
     fn commit(&mut self) -> Result<Range<u64>, Error>;
 }

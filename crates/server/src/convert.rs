@@ -1,6 +1,6 @@
 //! Conversions between the types of the engine and of the protocol, which do not depend on each other.
 
-use tapedb_engine::{Error, Granule, Known, KnownSpace, SpaceDescription};
+use tapedb_engine::{ConnectionError, Error, Granule, Known, KnownSpace, SpaceDescription};
 use tapedb_wire as wire;
 
 /// Bytes of symbols in one description or push; the client requests the rest.
@@ -13,7 +13,7 @@ pub(crate) fn failure(error: &Error) -> wire::Coded {
 
 /// The reason why a client is refused or disconnected.
 pub(crate) fn refusal(place: &str, why: &str) -> wire::Coded {
-    failure(&Error::Refused { place: place.into(), why: why.into() })
+    failure(&Error::Connection(ConnectionError::Refused { place: place.into(), why: why.into() }))
 }
 
 /// What a client has cached.

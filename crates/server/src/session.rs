@@ -25,7 +25,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_codes::{command, outcome};
 use tapedb_engine::{
-    Command, Durability, Error, Outcome, Replacement, StorageFile, Stream, StreamOptions, Target,
+    Command, ConnectionError, Durability, Error, Invalid, NotFound, Outcome, Replacement, Stale, StorageFile,
+    Stream, StreamOptions, Target,
 };
 use tapedb_wire::{
     FRAME_HEADER_BYTES, Frame, Limits, Rest, ServerSession, ToClient, ToServer, WireError, frame_header,
@@ -293,7 +294,7 @@ impl Session {
     fn open_file(&mut self, channel: u32, stream_id: u64, name: &str) -> RequestResult {
         if self.files.len() >= self.server.config.limits.files_max {
             let why = format!("the connection has {} files open, which is the limit", self.files.len());
-            return Err(Error::Refused { place: self.place(), why });
+            return Err(Error::Connection(ConnectionError::Refused { place: self.place(), why }));
         }
         let stream = self.stream(stream_id, May::Read)?;
         let failed = |error| Error::Io { operation: "open", path: name.into(), source: error };
@@ -314,7 +315,7 @@ impl Session {
         if len > READ_BYTES_MAX {
             let what =
                 format!("{len} bytes of a file were requested, where at most {READ_BYTES_MAX} are allowed");
-            return Err(Error::Protocol { what });
+            return Err(Error::Connection(ConnectionError::Protocol { what }));
         }
         let source = self.file(file)?.clone();
         let needed = FRAME_HEADER_BYTES + len;
@@ -348,12 +349,12 @@ impl Session {
         let spaces = stream.spaces();
         if from.len() != spaces as usize {
             let what = format!("a watch of {} spaces, where the stream has {spaces}", from.len());
-            return Err(Error::Protocol { what });
+            return Err(Error::Connection(ConnectionError::Protocol { what }));
         }
         let limits = &self.server.config.limits;
         let Some(permit) = self.quota.watch(&self.identity.user, limits) else {
             let why = "the user has reached the limit of watches".to_string();
-            return Err(Error::Refused { place: self.place(), why });
+            return Err(Error::Connection(ConnectionError::Refused { place: self.place(), why }));
         };
         let lag_bytes_max = match (lag_max, limits.lag_bytes_max) {
             (0, most) | (most, 0) => most,
@@ -420,7 +421,7 @@ impl Session {
         }
         let Some(permit) = Permit::take(&self.commands, COMMANDS_MAX) else {
             let why = format!("the connection has {COMMANDS_MAX} commands running, which is the limit");
-            return Err(Error::Refused { place: self.place(), why });
+            return Err(Error::Connection(ConnectionError::Refused { place: self.place(), why }));
         };
         let (server, handle, user) = (self.server.clone(), self.handle.clone(), self.identity.user.clone());
         let run = move || {
@@ -479,12 +480,12 @@ impl Session {
         let known = self.streams.get(&stream_id).map(|known| known.stream.name().to_string());
         match known.map(|name| self.stream_named(stream_id, name, what)) {
             // It may have been renamed.
-            None | Some(Err(Error::Renamed { .. } | Error::Deleted { .. })) => {}
+            None | Some(Err(Error::Stale(Stale::Renamed { .. }) | Error::Stale(Stale::Deleted { .. }))) => {}
             Some(found) => return found,
         }
         self.streams.remove(&stream_id);
         // An id alone must not reveal a stream.
-        let gone = || Error::Deleted { name: format!("with id {stream_id:016x}") };
+        let gone = || Error::Stale(Stale::Deleted { name: format!("with id {stream_id:016x}") });
         let name = self
             .server
             .db
@@ -515,14 +516,17 @@ impl Session {
     }
 
     fn no_stream(&self, name: &str) -> Error {
-        Error::NoStream { name: name.into(), known: self.server.db.streams().unwrap_or_default() }
+        Error::NotFound(NotFound::Stream {
+            name: name.into(),
+            known: self.server.db.streams().unwrap_or_default(),
+        })
     }
 
     /// [`Session::check`] for a stream that was opened before: its name and the user's rights may have changed. The
     /// open files of a stream that was deleted since, under the name that it was opened by, may be read to their end.
     fn check_still(&self, what: May, stream: &Stream) -> RequestResult {
         let Some(renamed) = stream.gone() else { return self.check(what, stream.name()) };
-        let deleted = || Error::Deleted { name: stream.name().into() };
+        let deleted = || Error::Stale(Stale::Deleted { name: stream.name().into() });
         match self.server.db.name_of_id(stream.id())? {
             Some(name) if self.identity.user.may_see(&name) => self.check(what, &name),
             Some(_) => Err(deleted()),
@@ -532,7 +536,8 @@ impl Session {
     }
 
     fn file(&self, file: u32) -> Result<&Arc<dyn StorageFile>, Error> {
-        let not_open = || Error::Protocol { what: format!("file {file} is not open") };
+        let not_open =
+            || Error::Connection(ConnectionError::Protocol { what: format!("file {file} is not open") });
         let OpenFile { stream, file } = self.files.get(&file).ok_or_else(not_open)?;
         self.check_still(May::Read, stream)?;
         Ok(file)
@@ -641,7 +646,7 @@ fn check_durability(least: DurabilityMin, options: &StreamOptions) -> RequestRes
         DurabilityMin::Sync => "this server accepts only streams of durability sync",
         _ => "this server accepts no transient streams; choose durability async or sync",
     };
-    Err(Error::Options { what })
+    Err(Error::Invalid(Invalid::Options { what }))
 }
 
 fn read_full(file: &dyn StorageFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -311,7 +311,7 @@ fn streams(
     for name in server.db.streams().unwrap_or_default() {
         let row = match server.db.stream(&name) {
             Ok(stream) => stream_row(&stream),
-            Err(tapedb_engine::Error::NoStream { .. }) => continue,
+            Err(tapedb_engine::Error::NotFound(tapedb_engine::NotFound::Stream { .. })) => continue,
             Err(error) => StreamRow { failure: Some(error.to_string()), ..StreamRow::default() },
         };
         rows.insert(name.clone(), StreamRow { name, streams: 1, ..row });

@@ -221,7 +221,7 @@ impl ServerState {
         for name in self.db.streams()? {
             match self.db.stream(&name) {
                 Ok(stream) => failures.extend(stream.maintenance_failure().map(|failure| (name, failure))),
-                Err(tapedb_engine::Error::NoStream { .. }) => {}
+                Err(tapedb_engine::Error::NotFound(tapedb_engine::NotFound::Stream { .. })) => {}
                 Err(error) => drop(failures.insert(name, error.to_string())),
             }
         }

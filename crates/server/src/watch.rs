@@ -17,7 +17,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
-use tapedb_engine::{Durability, Error, LogError, Observer, Observing, Span, Stream, TailPosition};
+use tapedb_engine::{
+    ConnectionError, Durability, Error, LogError, Observer, Observing, Span, Stale, Stream, TailPosition,
+};
 use tapedb_wire::{Credit, FRAME_HEADER_BYTES, Rest, ToClient, frame_header};
 
 /// Bytes read from the log at once for a watch that is behind.
@@ -436,7 +438,7 @@ impl Watch {
     /// The notification that the stream was removed comes from the thread that removes it.
     fn unless_gone(&self, error: Error) -> Result<bool, Error> {
         match error {
-            Error::Deleted { .. } | Error::Renamed { .. } => Ok(false),
+            Error::Stale(Stale::Deleted { .. }) | Error::Stale(Stale::Renamed { .. }) => Ok(false),
             error => Err(error),
         }
     }
@@ -454,7 +456,7 @@ impl Watch {
         let why = format!(
             "the watch of stream {stream:?} is {bytes} bytes behind, where at most {most} are allowed"
         );
-        Err(Error::Refused { place: "the server".into(), why })
+        Err(Error::Connection(ConnectionError::Refused { place: "the server".into(), why }))
     }
 }
 

@@ -25,7 +25,7 @@ use crate::table::Table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tapedb_codec::{Record, SchemaBuilder};
-use tapedb_engine::{Database, Error, Stream};
+use tapedb_engine::{Database, Error, NotFound, Stream};
 use tapedb_schema::{Schema, Timestamp};
 
 // The doc comments are part of the schema on the disk, so they do not change, nor does the name `Part`.
@@ -177,7 +177,7 @@ impl Hdb {
 
     fn table(&self, plant: &str, name: &str) -> Result<(Table, Stream), TickError> {
         match self.db.stream(&stream_name(plant, name)) {
-            Err(Error::NoStream { .. }) => {
+            Err(Error::NotFound(NotFound::Stream { .. })) => {
                 let known = self.tables(plant)?.iter().map(|table| table.name().to_string()).collect();
                 Err(TickError::NoTable { name: name.into(), known })
             }
@@ -197,7 +197,7 @@ impl Hdb {
 
     fn stored(&self, plant: &str) -> Result<BTreeMap<Date, Stored>, TickError> {
         let stream = match self.db.stream(&stream_name(plant, DAYS)) {
-            Err(Error::NoStream { .. }) => return Ok(BTreeMap::new()),
+            Err(Error::NotFound(NotFound::Stream { .. })) => return Ok(BTreeMap::new()),
             found => found?,
         };
         let mut cursor = stream.cursor().from_sequence(0).open()?;

@@ -5,7 +5,7 @@ use crate::calendar::{self, CALENDAR, Day};
 use crate::error::{TickError, asked};
 use crate::names::{RESERVED, stream_name};
 use crate::table::Table;
-use tapedb_engine::{Database, Error, Stream};
+use tapedb_engine::{Database, Error, NotFound, Stream};
 
 /// A plant for programs that read from it or write into it: its tables, each a stream `PLANT/TABLE`, its calendar,
 /// the stream `PLANT/calendar`, and the order in which rows arrived, the stream `PLANT/arrivals`.
@@ -25,7 +25,7 @@ impl Plan {
     /// [`TickError::Asked`] when there is no such plant; when its streams cannot be opened.
     pub fn open(db: &Database, name: &str) -> Result<Self, TickError> {
         let calendar = match db.stream(&stream_name(name, CALENDAR)) {
-            Err(Error::NoStream { .. }) => return no_plant(db, name),
+            Err(Error::NotFound(NotFound::Stream { .. })) => return no_plant(db, name),
             found => found?,
         };
         let prefix = stream_name(name, "");

@@ -2,7 +2,7 @@
 
 use crate::error::TickError;
 use crate::table::Table;
-use tapedb_engine::{Database, Error, Stream, StreamOptions};
+use tapedb_engine::{Database, Error, NotFound, Stream, StreamOptions};
 use tapedb_schema::{Decimal64, Field, FieldType, Literal, Scalar, Schema};
 
 /// Opens the stream of a table, creates it if necessary, and adds the columns that it does not have.
@@ -17,7 +17,9 @@ pub(crate) fn open(
     options: StreamOptions,
 ) -> Result<Stream, TickError> {
     let stream = match db.stream(name) {
-        Err(Error::NoStream { .. }) => return Ok(db.create_stream(name, table.schema(), options)?),
+        Err(Error::NotFound(NotFound::Stream { .. })) => {
+            return Ok(db.create_stream(name, table.schema(), options)?);
+        }
         found => found?,
     };
     check(name, &Table::of_schema(stream.schema())?, table)?;

@@ -243,23 +243,23 @@ impl Damage {
 
 /// Whether reading continues after an error: it concerns a location in the files, not the connection.
 fn is_damage(error: &tapedb_engine::Error) -> bool {
-    use tapedb_engine::Error::{Denied, Disconnected, Protocol, Refused, Unreachable};
-    !matches!(
-        error,
-        Denied { .. } | Disconnected { .. } | Protocol { .. } | Refused { .. } | Unreachable { .. }
-    )
+    use tapedb_engine::Error::{Connection, Denied};
+    !matches!(error, Denied { .. } | Connection(_))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tapedb_engine::Error;
+    use tapedb_engine::{ConnectionError, Error};
 
     #[test]
     fn errors_of_the_connection_are_not_damage() {
         let (place, why) = ("tape://h:7847".to_string(), "a login is needed".to_string());
-        assert!(!is_damage(&Error::Refused { place: place.clone(), why: why.clone() }));
-        assert!(!is_damage(&Error::Unreachable { place, why: why.clone() }));
+        assert!(!is_damage(&Error::Connection(ConnectionError::Refused {
+            place: place.clone(),
+            why: why.clone()
+        })));
+        assert!(!is_damage(&Error::Connection(ConnectionError::Unreachable { place, why: why.clone() })));
         assert!(!is_damage(&Error::Denied { what: why }));
         let source = io::Error::from(io::ErrorKind::InvalidData);
         assert!(is_damage(&Error::Io { operation: "read", path: "1.log".into(), source }));

@@ -4,7 +4,7 @@ use crate::plain::{Plain, new_database};
 use crate::support::*;
 use std::time::Duration;
 use tapedb_client::{Client, Login, OpenError, Options};
-use tapedb_engine::{Database, Error, StreamOptions};
+use tapedb_engine::{ConnectionError, Database, Error, NotFound, Rejected, StreamOptions};
 use tapedb_schema::Timestamp;
 use tapedb_server::{Config, Server};
 
@@ -75,7 +75,7 @@ fn a_live_cursor_goes_on() {
 #[test]
 fn errors_come_to_the_right_call() {
     let (_directory, db, _server, remote) = served();
-    assert_error(remote.stream("x"), |e| matches!(e, Error::NoStream { .. }), "x");
+    assert_error(remote.stream("x"), |e| matches!(e, Error::NotFound(NotFound::Stream { .. })), "x");
     let options = StreamOptions { late: tapedb_engine::Late::Refuse, ..StreamOptions::default() };
     let stream = remote.create_stream("s", schema(), options).unwrap();
     let mut loader = stream.loader().unwrap();
@@ -86,7 +86,7 @@ fn errors_come_to_the_right_call() {
     other.append("A", Timestamp(20), &Tick::of(1)).unwrap();
     other.flush().unwrap();
     let sent = loader.append("A", Timestamp(11), &Tick::of(2)).and_then(|()| loader.flush());
-    assert_error(sent, |e| matches!(e, Error::Late { .. }), "");
+    assert_error(sent, |e| matches!(e, Error::Rejected(Rejected::Late { .. })), "");
     loader.append("A", Timestamp(30), &Tick::of(2)).unwrap();
     assert_eq!(loader.flush().unwrap(), 3);
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), [0, 1, 2]);
@@ -96,10 +96,15 @@ fn errors_come_to_the_right_call() {
 fn refused_and_unreachable_clients_get_an_error() {
     let (_directory, _db, server, _remote) = served();
     let refused = Client::at(server.url()).login(Login::token("wrong")).connect();
-    let Err(OpenError::Engine(Error::Refused { place, why })) = refused else { panic!("{refused:?}") };
+    let Err(OpenError::Engine(Error::Connection(ConnectionError::Refused { place, why }))) = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!((place, why), (server.url(), "no such token".to_string()));
     let unreachable = Client::at("tape://127.0.0.1:1").connect();
-    assert!(matches!(unreachable, Err(OpenError::Engine(Error::Unreachable { .. }))), "{unreachable:?}");
+    assert!(
+        matches!(unreachable, Err(OpenError::Engine(Error::Connection(ConnectionError::Unreachable { .. })))),
+        "{unreachable:?}"
+    );
 }
 
 #[test]
@@ -113,7 +118,11 @@ fn the_reconnect_timeout_ends_with_an_error() {
     drop(server);
     let error = remote.streams().unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, Error::Unreachable { .. }) && text.contains("attempts in 0.2 s"), "{text}");
+    assert!(
+        matches!(error, Error::Connection(ConnectionError::Unreachable { .. }))
+            && text.contains("attempts in 0.2 s"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -144,11 +153,14 @@ fn a_client_refused_with_shared_memory_gets_the_reason() {
     let _server = Server::start_with(config, reopen(&folder.path().join("db"))).unwrap();
     let connect = || Client::at(format!("tape+shm://{}", path.display())).connect();
     let first = connect().unwrap();
-    let Err(OpenError::Engine(Error::Refused { why, .. })) = connect() else {
+    let Err(OpenError::Engine(Error::Connection(ConnectionError::Refused { why, .. }))) = connect() else {
         panic!("two connections were accepted")
     };
     assert!(why.contains("limit of connections"), "{why}");
     drop(first);
     let unreachable = Client::at("tape+shm:///nowhere/at/all").connect().unwrap_err();
-    assert!(matches!(unreachable, OpenError::Engine(Error::Unreachable { .. })), "{unreachable}");
+    assert!(
+        matches!(unreachable, OpenError::Engine(Error::Connection(ConnectionError::Unreachable { .. }))),
+        "{unreachable}"
+    );
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use tapedb_client::{Client, ConnectionEvent, OpenError};
-use tapedb_engine::{Error, StreamOptions};
+use tapedb_engine::{ConnectionError, Error, StreamOptions};
 use tapedb_server::{Config, Server};
 
 /// A client that records the events of its connections.
@@ -46,7 +46,10 @@ fn waiting_for_a_server_comes_to_an_end() {
     assert!(error.to_string().contains("attempts in"), "{error}");
     let raised = Arc::new(AtomicBool::new(true));
     let error = Client::at(url).wait(Duration::MAX).give_up_when(raised).connect().unwrap_err();
-    assert!(matches!(error, OpenError::Engine(Error::Unreachable { .. })), "{error}");
+    assert!(
+        matches!(error, OpenError::Engine(Error::Connection(ConnectionError::Unreachable { .. }))),
+        "{error}"
+    );
 }
 
 #[test]
@@ -54,7 +57,10 @@ fn a_refusal_is_not_tried_again() {
     let (_directory, db) = new_database();
     let server = Plain::start(db);
     let client = Client::at(server.url()).login(tapedb_client::Login::token("wrong")).wait(Duration::MAX);
-    assert!(matches!(client.connect(), Err(OpenError::Engine(Error::Refused { .. }))));
+    assert!(matches!(
+        client.connect(),
+        Err(OpenError::Engine(Error::Connection(ConnectionError::Refused { .. })))
+    ));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tapedb_codes::outcome;
 use tapedb_engine::{
-    BatchLoader, Database, Error, Known, KnownSpace, LogError, Observer, Span, StorageFile, Stream,
-    TailPosition, Target,
+    BatchLoader, ConnectionError, Database, Error, Known, KnownSpace, LogError, Observer, Span, StorageFile,
+    Stream, TailPosition, Target,
 };
 use tapedb_wire::{self as wire, Credit, Decoder, Limits, Rest, ServerSession, ToClient, ToServer};
 
@@ -139,7 +139,10 @@ impl Connection {
         Ok(Some(match message {
             ToServer::Hello { login, .. } => {
                 if login == wire::Login::Token("wrong") {
-                    let failure = Error::Refused { place: String::new(), why: "no such token".into() };
+                    let failure = Error::Connection(ConnectionError::Refused {
+                        place: String::new(),
+                        why: "no such token".into(),
+                    });
                     return Ok(Some(Reply::Refused(parts(&failure))));
                 }
                 self.session.welcome();

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tapedb_client::asynchronous;
 use tapedb_client::{Client, Login};
-use tapedb_engine::{Access, Database, Durability, Error, Loader, Stream, StreamOptions};
+use tapedb_engine::{
+    Access, ConnectionError, Database, Durability, Error, Loader, Rejected, Stream, StreamOptions,
+};
 use tapedb_log::sim::SimStorage;
 use tapedb_schema::Timestamp;
 use tapedb_server::{Config, May, Right, Server, Token, User, Users, hash_token};
@@ -170,7 +172,7 @@ fn late_messages_are_given_up_as_in_a_local_database() {
     let mut loader = stream.loader().unwrap();
     append(&mut loader, 10).unwrap();
     append(&mut db.stream("s").unwrap().loader().unwrap(), 20).unwrap();
-    assert!(matches!(loader.flush(), Err(Error::Late { .. })));
+    assert!(matches!(loader.flush(), Err(Error::Rejected(Rejected::Late { .. }))));
     assert_eq!((loader.pending(), loader.flush().unwrap()), (0, 0));
 }
 
@@ -226,7 +228,7 @@ fn batches_are_stored_after_the_server_is_restarted() {
     }
     for _ in 0..3 {
         let error = loader.flush().unwrap_err();
-        assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+        assert!(matches!(error, Error::Connection(ConnectionError::Unreachable { .. })), "{error}");
         assert_eq!(loader.pending(), 49);
     }
     let db = home.open();
@@ -257,7 +259,7 @@ fn lost_acknowledged_batches_are_reported_once() {
     let db = home.open();
     let error = loop {
         match loader.flush() {
-            Err(Error::Unreachable { .. }) => {}
+            Err(Error::Connection(ConnectionError::Unreachable { .. })) => {}
             other => break other.unwrap_err(),
         }
     };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use tapedb_client::{Client, Options};
-use tapedb_engine::{Database, Error, Stream, StreamOptions};
+use tapedb_engine::{ConnectionError, Database, Error, NotFound, Stream, StreamOptions};
 use tapedb_schema::Timestamp;
 
 const ALL: Option<[&str; 0]> = None;
@@ -127,8 +127,10 @@ fn a_killed_server_leaves_the_old_or_the_new_messages() {
         let is_new = replaced.contains(&first);
         match &rewritten {
             Ok(_) => assert!(is_new, "round {round}: it was acknowledged"),
-            Err(Error::NoRewrite { .. }) => assert!(!is_new, "round {round}: nothing was changed"),
-            Err(Error::Disconnected { .. }) => {}
+            Err(Error::NotFound(NotFound::Rewrite { .. })) => {
+                assert!(!is_new, "round {round}: nothing was changed")
+            }
+            Err(Error::Connection(ConnectionError::Disconnected { .. })) => {}
             Err(error) => panic!("round {round}: {error}"),
         }
         let least = *replaced.iter().min().unwrap();

@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::time::Duration;
 use tapedb_client::{Client, Login};
-use tapedb_engine::{Database, Error, StreamOptions};
+use tapedb_engine::{ConnectionError, Database, Error, StreamOptions};
 use tapedb_server::{Config, May, Right, Server, Token, User, Users, hash_token};
 
 fn users(may: &[May]) -> Users {
@@ -79,5 +79,5 @@ fn removed_rights_end_cursors_and_loaders_with_an_error() {
             Ok(message) => assert!(message.is_none_or(|message| number_of(&message) == 2)),
         }
     };
-    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    assert!(matches!(error, Error::Connection(ConnectionError::Refused { .. })), "{error}");
 }

@@ -12,7 +12,7 @@ use crate::admin::identity::DatabaseIdentity;
 use crate::admin::stored::{StoredPart, StoredStream};
 use crate::clock::random;
 use crate::database::{Access, Database};
-use crate::error::Error;
+use crate::error::{Error, Invalid, NotFound};
 use crate::files::{SYMBOLS_FILE, is_there, space_directory};
 use crate::space::catalog::{Catalog, DRAFT_EXTENSION, SEGMENT_EXTENSION};
 use crate::space::manifest::{self, FILES};
@@ -47,7 +47,7 @@ const SMALL_BYTES_MAX: u64 = 1 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeletedStreams {
     /// They are deleted in the backup too, after all others have been copied; but if none of the streams in the backup would
-    /// remain, the backup fails with [`Error::Backup`] and changes nothing.
+    /// remain, the backup fails with [`Invalid::Backup`] and changes nothing.
     #[default]
     Delete,
     /// They are deleted in the backup too, also when none would remain.
@@ -82,7 +82,7 @@ impl Database {
     /// ends the work with a break; what has been copied remains, and the next call continues.
     ///
     /// # Errors
-    /// [`Error::Backup`] when `to` is the backup of another database ([`Database::adopt_backup`]), or would lose all its
+    /// [`Invalid::Backup`] when `to` is the backup of another database ([`Database::adopt_backup`]), or would lose all its
     /// streams. When `to` is neither a database nor an empty or new directory, or is open for writing. Failures of single
     /// streams are in [`BackupReport::failed`].
     pub fn backup(
@@ -111,7 +111,7 @@ impl Database {
                 Ok(()) => done.streams += 1,
                 Err(error) if is_stopped => return Err(error),
                 // Deleted during the backup.
-                Err(Error::NoStream { .. }) => {}
+                Err(Error::NotFound(NotFound::Stream { .. })) => {}
                 Err(_) if self.stored(name).is_ok_and(|stream| stream.is_gone()) => {}
                 Err(error) => done.failed.push((name.clone(), error)),
             }
@@ -169,7 +169,9 @@ impl Database {
             Err(error) => return Err(error),
         };
         let there = target.identity()?;
-        let refuse = |what: &str| Err(Error::Backup { path: target.path().into(), what: what.into() });
+        let refuse = |what: &str| {
+            Err(Error::Invalid(Invalid::Backup { path: target.path().into(), what: what.into() }))
+        };
         match there.backup_of {
             Some(original) if original == id => return Ok(()),
             Some(_) => return refuse("it is the backup of another database"),
@@ -197,7 +199,7 @@ fn check_keeps_some(names: &[String], target: &Database) -> Result<(), Error> {
     }
     let what =
         format!("it would lose all of its {} streams, because the database has none of them", there.len());
-    Err(Error::Backup { path: target.path().into(), what })
+    Err(Error::Invalid(Invalid::Backup { path: target.path().into(), what }))
 }
 
 /// Copies files of one stream.

@@ -7,7 +7,7 @@ use crate::admin::finding::{
 use crate::admin::identity::{self, DatabaseIdentity};
 use crate::admin::stored::StoredStream;
 use crate::database::Database;
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use crate::stream::versions;
 use std::io;
 use std::ops::ControlFlow;
@@ -62,7 +62,7 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
     fn check_definition(&mut self) -> ControlFlow<()> {
         match &self.stream.definition_damage {
             None => {}
-            Some(Error::Definition { path, what }) => {
+            Some(Error::Unreadable(Unreadable::Definition { path, what })) => {
                 self.find(Finding { now: REBUILT, ..Finding::damage(path.clone(), what.clone()) })?;
             }
             Some(error) => self.find(Finding::failed(self.stream.path().into(), error))?,

@@ -4,7 +4,7 @@ use crate::admin::check_blocks::{Proof, SymbolBlocks};
 use crate::admin::checker::Checker;
 use crate::admin::finding::{CheckEvent, CheckReport, Finding, REPORT, Severity};
 use crate::admin::stored::{StoredPart, StoredSegment};
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use crate::maintenance::verify::DUMP_EXTENSION;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
 use crate::space::manifest;
@@ -73,7 +73,9 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
                 }
                 Ok(Some(_)) => continue,
                 Ok(None) => "this copy is missing; the other is good".into(),
-                Err(Error::Definition { what, .. }) => format!("this copy {what}; the other is good"),
+                Err(Error::Unreadable(Unreadable::Definition { what, .. })) => {
+                    format!("this copy {what}; the other is good")
+                }
                 Err(error) => error.to_string(),
             };
             let finding = Finding { severity: Severity::Note, now: REWRITTEN, ..Finding::damage(path, what) };

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::clock::random;
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use crate::stream::copies;
 use std::path::Path;
 use tapedb_log::Storage;
@@ -45,7 +45,7 @@ impl DatabaseIdentity {
         let damaged = |what: String| {
             let now =
                 "remove it, and the next writer creates a new one; then run the next backup with `--adopt`";
-            Error::Definition { path: path.clone(), what: format!("{what}; {now}") }
+            Error::Unreadable(Unreadable::Definition { path: path.clone(), what: format!("{what}; {now}") })
         };
         let body = copies::unsealed(MAGIC, &text).map_err(damaged)?;
         let parsed = Self::parse(body).ok_or_else(|| damaged("has an unknown line".into()))?;

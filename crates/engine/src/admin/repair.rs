@@ -7,7 +7,7 @@
 use crate::admin::stored::{StoredPart, StoredSegment, StoredStream};
 use crate::clock::now;
 use crate::database::Database;
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use crate::files::space_directory;
 use crate::options::StreamOptions;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, SEGMENT_EXTENSION};
@@ -46,7 +46,8 @@ impl Database {
     /// do, in files that the repaired ones name.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::NoStream`], and failures to read or write files. Repairs made before the error remain.
+    /// [`Error::ReadOnly`], [`NotFound::Stream`](crate::NotFound::Stream), and failures to read or write files. Repairs made
+    /// before the error remain.
     pub fn repair(&self, name: &str, is_done: bool) -> Result<Vec<Repair>, Error> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
@@ -93,7 +94,7 @@ impl Repairer {
                 return Ok(());
             }
             Ok(None) => "is missing".to_string(),
-            Err(Error::Definition { what, .. }) => what,
+            Err(Error::Unreadable(Unreadable::Definition { what, .. })) => what,
             Err(error) => return Err(error),
         };
         let Some((definition, segment)) = self.definition_of_segments(directory)? else {
@@ -178,7 +179,7 @@ impl Repairer {
             }
             lost => {
                 let what = match lost {
-                    Err(Error::Definition { what, .. }) => what,
+                    Err(Error::Unreadable(Unreadable::Definition { what, .. })) => what,
                     Err(error) => return Err(error),
                     Ok(_) => "is missing".into(),
                 };
@@ -333,9 +334,11 @@ impl Repairer {
             } else {
                 Part { content: None, ..copy }
             };
-            let replaced = catalog.with(copy).ok_or_else(|| Error::Definition {
-                path: directory.join(manifest::FILES[0]),
-                what: "has other parts than it had a moment ago".into(),
+            let replaced = catalog.with(copy).ok_or_else(|| {
+                Error::Unreadable(Unreadable::Definition {
+                    path: directory.join(manifest::FILES[0]),
+                    what: "has other parts than it had a moment ago".into(),
+                })
             })?;
             let replaced = Catalog { next_number: number + 1, ..replaced };
             manifest::write(&*self.storage, &directory, owner, &replaced)?;

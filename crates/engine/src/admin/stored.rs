@@ -1,7 +1,7 @@
 //! The files of a stream, read without opening the stream, repairing files or trusting them.
 
 use crate::database::Database;
-use crate::error::{Error, SegmentFailure};
+use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::files::{SYMBOLS_FILE, check_there, space_directory};
 use crate::space::catalog::{Catalog, Part};
 use crate::space::manifest::Owner;
@@ -120,7 +120,7 @@ impl StoredStream {
     /// Opens the segment of a part, and returns the damage to its header and index; `None` for a part of which nothing is left.
     ///
     /// # Errors
-    /// [`Error::Segment`].
+    /// [`Unreadable::Segment`].
     pub fn segment(&self, part: &StoredPart) -> Result<Option<(StoredSegment, Vec<Damage>)>, Error> {
         let Some(path) = &part.path else { return Ok(None) };
         let failed = |error| {
@@ -143,7 +143,7 @@ impl StoredStream {
         let header = opened.0.header();
         if (SegmentHeader { schema_version, ..header.clone() }) != expected {
             let what = "is a segment of other messages than the manifest states".into();
-            return Err(Error::Definition { path: path.clone(), what });
+            return Err(Error::Unreadable(Unreadable::Definition { path: path.clone(), what }));
         }
         Ok(Some(opened))
     }
@@ -211,7 +211,7 @@ impl Database {
     /// The files of a stream, also where [`Database::stream`] would fail to open them, or would have to read much first.
     ///
     /// # Errors
-    /// [`Error::NoStream`], or what is wrong with its definition.
+    /// [`NotFound::Stream`](crate::NotFound::Stream), or what is wrong with its definition.
     pub fn stored(&self, name: &str) -> Result<StoredStream, Error> {
         StoredStream::open(self.storage().clone(), name, self.existing_directory_of(name)?)
     }

@@ -8,7 +8,7 @@
 //! Always true: a block that is decoded wrongly replaces nothing. A log file whose messages cannot be sealed stays, and so does
 //! every segment that a faulty one was to replace.
 
-use crate::error::{Error, SegmentFailure};
+use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::maintenance::context::MaintenanceContext;
 use crate::space::reader::SegmentFile;
 use std::io;
@@ -110,7 +110,7 @@ pub(crate) fn confirm(file: &Arc<dyn StorageFile>, draft: &Path, proof: &Proof) 
 /// Whether an error is about a block that is not decoded to the rows from which it was encoded.
 pub(crate) fn is_wrong_content(error: &Error) -> bool {
     use tapedb_segment::Flaw;
-    let Error::Segment(failure) = error else { return false };
+    let Error::Unreadable(Unreadable::Segment(failure)) = error else { return false };
     let SegmentFailure { error: SegmentError::Damaged(damage), .. } = &**failure else { return false };
     matches!(damage.flaw, Flaw::Content { .. } | Flaw::Reference)
 }

@@ -6,7 +6,7 @@
 //! Always true: each message is in at most one piece that has not been read. Where files are replaced before they have been
 //! read to the end, what has been read of the old ones is in `taken`, and is left out of the new ones.
 
-use crate::error::{Error, SegmentFailure};
+use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
 use crate::read::fields::Fields;
 use crate::read::filter::Filter;
@@ -576,12 +576,14 @@ impl Packer {
     /// Appends a row to the chunk being packed.
     ///
     /// # Errors
-    /// [`Error::Decode`] when its bytes do not match its type: it is left out.
+    /// [`Unreadable::Message`] when its bytes do not match its type: it is left out.
     pub fn push(&mut self, source: &ColumnSource, header: RowHeader, body: &[u8]) -> Result<(), Error> {
-        source.plan.layouts().check(header.type_id, body).map_err(|error| Error::Decode {
-            stream: source.stream.name.clone(),
-            sequence: Some(header.sequence),
-            error: Box::new(error),
+        source.plan.layouts().check(header.type_id, body).map_err(|error| {
+            Error::Unreadable(Unreadable::Message {
+                stream: source.stream.name.clone(),
+                sequence: header.sequence,
+                error: Box::new(error),
+            })
         })?;
         self.builder.push(header, body).map_err(|error| Error::not_written(&source.space.directory, error))
     }

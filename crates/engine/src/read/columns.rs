@@ -1,6 +1,6 @@
 //! Reads fields as columns: values of many messages in one slice, without building messages.
 
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use crate::read::block::Key;
 use crate::read::chunks::{Chunks, ColumnSource, Filled, Packer, SymbolRun};
 use crate::read::cursor::Cursor;
@@ -94,8 +94,9 @@ impl ColumnBuilder {
     /// Opens the cursor. It reads what has been committed so far.
     ///
     /// # Errors
-    /// [`Error::Type`] for a record type and [`Error::Field`] for a column that one of the streams does not have;
-    /// [`Error::Position`] for settings that columns do not support: live, backwards, resume.
+    /// [`Invalid::Type`](crate::Invalid::Type) for a record type and [`NotFound::Column`](crate::NotFound::Column) for a column
+    /// that one of the streams does not have; [`Invalid::Cursor`](crate::Invalid::Cursor) for settings that columns do not
+    /// support: live, backwards, resume.
     pub fn open(self) -> Result<ColumnCursor, Error> {
         let Self { cursor, record, fields, with_sequences, in_time_order } = self;
         let cursor = cursor.types([record.as_str()]);
@@ -351,7 +352,9 @@ fn pack(
     let index = rows.len() as u64;
     let header = RowHeader { time: 0, sequence: index, symbol: 0, type_id: source.fields.type_id };
     packer.push(source, header, body).map_err(|error| match error {
-        Error::Decode { stream, error, .. } => Error::Decode { stream, sequence: Some(key.1), error },
+        Error::Unreadable(Unreadable::Message { stream, error, .. }) => {
+            Error::Unreadable(Unreadable::Message { stream, sequence: key.1, error })
+        }
         error => error,
     })?;
     rows.push((key, symbol));

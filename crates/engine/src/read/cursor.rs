@@ -1,6 +1,6 @@
 //! Reads messages: history, then live, of one stream or of many merged by time.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid, Unreadable};
 use crate::read::block::{Block, Key, LAST, Order};
 use crate::read::cursor_builder::CursorBuilder;
 use crate::read::merge_budget::MergeBudget;
@@ -495,8 +495,8 @@ impl<'a> Message<'a> {
     /// "Versions" in `docs/format/schema.md`.
     ///
     /// # Errors
-    /// [`Error::Type`] when the message is not a `T` or the stream has none, [`Error::Version`] when the stream's version
-    /// cannot become a `T`, [`Error::Convert`] when this message cannot, [`Error::Decode`] for damaged bytes.
+    /// [`Invalid::Type`] when the message is not a `T` or the stream has none, [`Invalid::Version`] when the stream's version
+    /// cannot become a `T`, [`Unreadable::Convert`] when this message cannot, [`Unreadable::Message`] for damaged bytes.
     #[inline]
     pub fn decode<T: Record + 'static>(&self) -> Result<T, Error> {
         let mut value = T::default();
@@ -517,13 +517,17 @@ impl<'a> Message<'a> {
     /// Validates the record, if it is a `T`, and reads it in place.
     ///
     /// # Errors
-    /// As [`Message::decode`]; [`Error::Type`] also when it would have to be converted.
+    /// As [`Message::decode`]; [`Invalid::Type`] also when it would have to be converted.
     #[inline]
     pub fn view<T: Record + 'static>(&self) -> Result<T::View<'a>, Error> {
         if !self.read_as::<T>()?.is_same {
             let why =
                 "the stream has another version of the type, which cannot be read in place; use `decode`";
-            return Err(Error::Type { stream: self.stream_name().into(), record: T::NAME.into(), why });
+            return Err(Error::Invalid(Invalid::Type {
+                stream: self.stream_name().into(),
+                record: T::NAME.into(),
+                why,
+            }));
         }
         tapedb_codec::view::<T>(self.body()).map_err(|error| self.damaged(error))
     }
@@ -531,7 +535,7 @@ impl<'a> Message<'a> {
     /// Validates the record, of whatever type it is, and reads it in place.
     ///
     /// # Errors
-    /// [`Error::Decode`] for damaged bytes.
+    /// [`Unreadable::Message`] for damaged bytes.
     pub fn record(&self) -> Result<RecordRef<'a>, Error> {
         let layouts = &self.source().stream.layouts;
         layouts.view(self.block().type_id(), self.body()).map_err(|error| self.damaged(error))
@@ -544,24 +548,28 @@ impl<'a> Message<'a> {
             return Ok(read_as);
         }
         let why = "the message is of another type; check `type_name` first, or let the cursor return only this type";
-        Err(Error::Type { stream: self.stream_name().into(), record: T::NAME.into(), why })
+        Err(Error::Invalid(Invalid::Type { stream: self.stream_name().into(), record: T::NAME.into(), why }))
     }
 
     #[cold]
     fn not_read(&self, error: EvolveError) -> Error {
         match error {
             EvolveError::Decode(error) => self.damaged(error),
-            error => Error::Convert {
+            error => Error::Unreadable(Unreadable::Convert {
                 stream: self.stream_name().into(),
                 sequence: self.sequence(),
                 error: Box::new(error),
-            },
+            }),
         }
     }
 
     #[cold]
     fn damaged(&self, error: DecodeError) -> Error {
         let error = Box::new(error);
-        Error::Decode { stream: self.stream_name().into(), sequence: Some(self.sequence()), error }
+        Error::Unreadable(Unreadable::Message {
+            stream: self.stream_name().into(),
+            sequence: self.sequence(),
+            error,
+        })
     }
 }

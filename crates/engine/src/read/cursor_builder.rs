@@ -1,6 +1,6 @@
 //! What a cursor is to read, and how it is opened.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid, NotFound};
 use crate::read::block::{Key, Order};
 use crate::read::cursor::Cursor;
 use crate::read::filter::Filter;
@@ -237,7 +237,7 @@ impl CursorBuilder {
         if self.live || self.reversed || !matches!(self.start, Start::First) || self.last.is_some() {
             let what =
                 "columns are read from history, forwards and from its beginning; leave out other settings";
-            return Err(Error::Position { what: what.into() });
+            return Err(Error::Invalid(Invalid::Cursor { what: what.into() }));
         }
         self.check()
     }
@@ -301,16 +301,18 @@ impl CursorBuilder {
 
     fn check(&self) -> Result<(), Error> {
         if self.live && self.reversed {
-            return Err(Error::Position { what: "a cursor that reads backwards cannot be live".into() });
+            return Err(Error::Invalid(Invalid::Cursor {
+                what: "a cursor that reads backwards cannot be live".into(),
+            }));
         }
         let begins_at_first = matches!(self.start, Start::First | Start::Position(_));
         if self.last.is_some() && !begins_at_first {
             let what = "last values replace history; begin with them, or skip history or a part of it";
-            return Err(Error::Position { what: what.into() });
+            return Err(Error::Invalid(Invalid::Cursor { what: what.into() }));
         }
         if self.reversed && matches!(self.start, Start::Last(_)) {
             let what = "a cursor that reads backwards begins with the last message; leave out `last`, and stop reading after that many messages";
-            return Err(Error::Position { what: what.into() });
+            return Err(Error::Invalid(Invalid::Cursor { what: what.into() }));
         }
         self.check_keys()?;
         for name in self.types.iter().flatten() {
@@ -340,7 +342,7 @@ impl CursorBuilder {
                     let known = layout.fields.iter().take(FIELDS_LISTED).map(|field| field.name.to_string());
                     let field = format!("{record}.{missing}").into();
                     let (stream, known) = ((*stream.name).into(), known.collect());
-                    return Err(Error::Field { stream, field, known });
+                    return Err(Error::NotFound(NotFound::Column { stream, field, known }));
                 }
             }
         }
@@ -350,7 +352,7 @@ impl CursorBuilder {
     fn no_type(&self, record: &str) -> Error {
         let stream = self.streams.first().map(|stream| stream.name.clone()).unwrap_or_default();
         let why = "there is no such message type; `desc` lists the existing ones";
-        Error::Type { stream: stream.into(), record: record.into(), why }
+        Error::Invalid(Invalid::Type { stream: stream.into(), record: record.into(), why })
     }
 
     /// Checks that the position, if there is one, has all spaces of the cursor's streams, in their order.
@@ -374,7 +376,7 @@ impl CursorBuilder {
                 }
                 Some(_) => continue,
             };
-            return Err(Error::Position { what });
+            return Err(Error::Invalid(Invalid::Position { what }));
         }
         Ok(())
     }
@@ -400,7 +402,7 @@ impl CursorBuilder {
         } else {
             return Ok(Some(*offset));
         };
-        Err(Error::Position { what })
+        Err(Error::Invalid(Invalid::Position { what }))
     }
 
     /// The position that is equivalent to the start; `None` where none is needed.
@@ -449,7 +451,7 @@ impl CursorBuilder {
             let what = format!(
                 "the streams have {need} spaces, and there are {have} sequence numbers; pass one for each space"
             );
-            return Err(Error::Position { what });
+            return Err(Error::Invalid(Invalid::Cursor { what }));
         }
         let places = spaces().zip(sequences);
         let places =

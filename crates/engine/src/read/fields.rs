@@ -1,6 +1,6 @@
 //! The columns that a program requests, and the columns that assign their values to rows.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid, NotFound};
 use tapedb_codec::dynamic::{Layouts, TypeLayout};
 use tapedb_segment::{ColumnKind, Plan};
 
@@ -56,13 +56,15 @@ impl Fields {
         let found = layouts.schema().record(record).filter(|(_, record)| record.message);
         let Some((type_id, group)) = found.and_then(|(id, _)| Some((id, plan.group(id)?))) else {
             let why = "there is no such message type; see `desc` for those there are";
-            return Err(Error::Type { stream: stream.into(), record: record.into(), why });
+            return Err(Error::Invalid(Invalid::Type { stream: stream.into(), record: record.into(), why }));
         };
         let numbers = paths.iter().map(|path| {
-            number_of(plan, type_id, path).ok_or_else(|| Error::Field {
-                stream: stream.into(),
-                field: format!("{record}.{path}").into(),
-                known: group.columns().iter().take(KNOWN_MAX).map(|column| column.path.clone()).collect(),
+            number_of(plan, type_id, path).ok_or_else(|| {
+                Error::NotFound(NotFound::Column {
+                    stream: stream.into(),
+                    field: format!("{record}.{path}").into(),
+                    known: group.columns().iter().take(KNOWN_MAX).map(|column| column.path.clone()).collect(),
+                })
             })
         });
         let numbers = numbers.collect::<Result<Vec<u16>, Error>>()?;

@@ -7,7 +7,7 @@
 //! older blocks with one, the head and the rows of that symbol. The only cost in proportion to history is one head (a few
 //! hundred bytes) for each block of a symbol that has never had a message of one of the record types.
 
-use crate::error::{Error, SegmentFailure};
+use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::read::block::{Block, Bounds, Key, Order};
 use crate::read::filter::Filter;
 use crate::read::merge_budget::MergeBudget;
@@ -455,8 +455,12 @@ impl<'a> Search<'a> {
         let record = match stream.layouts.view(type_id, block.body()) {
             Ok(record) => record,
             Err(error) => {
-                let (stream, sequence) = (stream.name.clone(), Some(block.sequence()));
-                errors[space].push_back(Error::Decode { stream, sequence, error: Box::new(error) });
+                let (stream, sequence) = (stream.name.clone(), block.sequence());
+                errors[space].push_back(Error::Unreadable(Unreadable::Message {
+                    stream,
+                    sequence,
+                    error: Box::new(error),
+                }));
                 return;
             }
         };

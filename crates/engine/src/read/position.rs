@@ -1,6 +1,6 @@
 //! The position of a cursor, from which another one can resume.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use std::fmt;
 use std::str::FromStr;
 
@@ -84,8 +84,9 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let streams = text.lines().enumerate().map(|(i, line)| {
-            parse_line(line)
-                .ok_or_else(|| Error::Position { what: format!("line {} is no position: {line:?}", i + 1) })
+            parse_line(line).ok_or_else(|| {
+                Error::Invalid(Invalid::Position { what: format!("line {} is no position: {line:?}", i + 1) })
+            })
         });
         Ok(Self { streams: streams.collect::<Result<_, _>>()? })
     }

@@ -1,6 +1,6 @@
 //! One space of a stream as a cursor reads it: history, then the tail.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid, Unreadable};
 use crate::read::block::{Block, Key, LAST, Order};
 use crate::read::filter::Filter;
 use crate::read::history::History;
@@ -188,7 +188,8 @@ impl Source {
             History::new((&catalog, &snapshot), (context, &self.filter), self.order, self.given, self.end);
         // Holes in the log were reported before. Parts that were sealed with losses since were not.
         let lost = catalog.lost_below(self.end);
-        let is_new = |error: &Error| lost != self.lost && matches!(error, Error::Lost(_));
+        let is_new =
+            |error: &Error| lost != self.lost && matches!(error, Error::Unreadable(Unreadable::Lost(_)));
         errors.extend(history.take_errors().into_iter().filter(is_new));
         self.lost = lost;
         history.report_first(errors);
@@ -215,7 +216,7 @@ impl Source {
     #[cold]
     fn skip_missing(&mut self, error: &Error) {
         if let Phase::History(history) = &mut self.phase
-            && matches!(error, Error::Segment(_))
+            && matches!(error, Error::Unreadable(Unreadable::Segment(_)))
         {
             history.skip_next();
         }
@@ -385,7 +386,7 @@ impl Source {
             Ok((read_as, _)) => Ok(*read_as),
             Err(error) => {
                 let error = Box::new(error.clone());
-                Err(Error::Version { stream: (*self.stream.name).into(), error })
+                Err(Error::Invalid(Invalid::Version { stream: (*self.stream.name).into(), error }))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Converts batches of another version of the schema into the version with which a stream was opened.
 
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use tapedb_codec::batch::{self, BatchBuilder, BatchHeader, MAX_BATCH_BYTES, Rows};
@@ -90,5 +90,9 @@ impl Translator<'_> {
 
 /// A message that has no counterpart in the version of the stream.
 pub(crate) fn not_converted(context: ReadContext<'_>, sequence: u64, error: EvolveError) -> Error {
-    Error::Convert { stream: context.stream.name.as_str().into(), sequence, error: Box::new(error) }
+    Error::Unreadable(Unreadable::Convert {
+        stream: context.stream.name.as_str().into(),
+        sequence,
+        error: Box::new(error),
+    })
 }

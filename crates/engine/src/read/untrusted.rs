@@ -4,7 +4,7 @@
 //! writes: bodies that do not match the schema, record types that are only nested, unknown symbols. Whole batches and blocks are
 //! refused, each with one error; the reader continues after them.
 
-use crate::error::Error;
+use crate::error::{ConnectionError, Error};
 use crate::rows::check_batch_rows;
 use crate::stream::reader::ReadContext;
 use tapedb_codec::batch::{BatchHeader, Rows};
@@ -46,10 +46,10 @@ pub(crate) fn check_row(
 
 #[cold]
 fn refused(context: ReadContext<'_>, sequence: u64, count: u64, what: &str) -> Error {
-    Error::Protocol {
+    Error::Connection(ConnectionError::Protocol {
         what: format!(
             "stream {:?}, message {sequence}: {what}; the {count} messages that the server sent with it are left out",
             context.stream.name
         ),
-    }
+    })
 }

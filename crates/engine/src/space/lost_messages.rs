@@ -1,7 +1,7 @@
 //! Messages that are recorded as lost, by holes in the log's index or by the manifest: a reader of the remaining messages would
 //! not notice them.
 
-use crate::error::{Error, LostMessages};
+use crate::error::{Error, LostMessages, Unreadable};
 use crate::space::catalog::{Catalog, Part};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(crate) fn sealed(end: u64, directory: &Path, catalog: &Catalog) -> impl Iter
 pub(crate) fn of_part(directory: &Path, part: &Part) -> Option<Error> {
     let (first_sequence, next_sequence) = (part.sequences.start, part.sequences.end);
     let lost = LostMessages { path: directory.into(), first_sequence, next_sequence, messages: part.lost };
-    (part.lost > 0).then(|| Error::Lost(Box::new(lost)))
+    (part.lost > 0).then(|| Error::Unreadable(Unreadable::Lost(Box::new(lost))))
 }
 
 /// An error for each hole in the sequence numbers of the log, from what is sealed to `end`.

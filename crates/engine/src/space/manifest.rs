@@ -15,7 +15,7 @@
 //! part 3932160 3932170 lost 10
 //! ```
 
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use crate::space::catalog::{Catalog, Content, Part};
 use crate::space::deletion::Deletion;
 use crate::space::reserve;
@@ -66,7 +66,9 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path, owner: Owner) -> Res
 /// One copy; `None` if it does not exist.
 pub(crate) fn read_copy(storage: &dyn Storage, path: &Path, owner: Owner) -> Result<Option<Catalog>, Error> {
     let Some(text) = copies::read_text(storage, path, BYTES_MAX)? else { return Ok(None) };
-    parse(&text, owner).map(Some).map_err(|what| Error::Definition { path: path.into(), what })
+    parse(&text, owner)
+        .map(Some)
+        .map_err(|what| Error::Unreadable(Unreadable::Definition { path: path.into(), what }))
 }
 
 /// Writes both copies, each whole or not at all, and syncs them.

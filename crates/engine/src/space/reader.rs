@@ -1,6 +1,6 @@
 //! The reading side of a space: what it holds, kept up to date, and its files. Nothing here changes what is stored.
 
-use crate::error::{Error, SegmentFailure};
+use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::space::catalog::{Catalog, Part};
 use crate::space::deletion::Deletion;
 use crate::space::manifest::{self, Owner};
@@ -281,7 +281,7 @@ impl SpaceReader {
     /// damaged, their content is derived from the stream and the blocks.
     ///
     /// # Errors
-    /// [`Error::Segment`]; [`Error::is_missing_file`] if the file may have been replaced.
+    /// [`Unreadable::Segment`]; [`Error::is_missing_file`] if the file may have been replaced.
     pub fn open_segment(
         &self,
         part: &Part,
@@ -310,7 +310,7 @@ impl SpaceReader {
                 "is a segment of other messages: of stream {:016x}, space {}, {} to {}",
                 header.stream_id, header.space, header.first_sequence, header.next_sequence
             );
-            return Err(Error::Definition { path, what });
+            return Err(Error::Unreadable(Unreadable::Definition { path, what }));
         }
         let found = Arc::new(OpenSegment { segment, path, sequences: part.sequences.clone(), damaged });
         open.retain(|_, segment| segment.strong_count() > 0);
@@ -341,9 +341,11 @@ pub(crate) fn segment_header(owner: Owner, sequences: &Range<u64>, schema_versio
 /// The catalog on the disk.
 pub(crate) fn read_catalog(storage: &dyn Storage, directory: &Path, owner: Owner) -> Result<Catalog, Error> {
     let path = || directory.join(manifest::FILES[0]);
-    let missing = || Error::Definition {
-        path: path(),
-        what: "is missing, and with it the list of all segments".into(),
+    let missing = || {
+        Error::Unreadable(Unreadable::Definition {
+            path: path(),
+            what: "is missing, and with it the list of all segments".into(),
+        })
     };
     manifest::read(storage, directory, owner)?.ok_or_else(missing)
 }

@@ -1,6 +1,6 @@
 //! The log file that cannot be sealed.
 
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tapedb_segment::{Mismatch, SegmentError};
@@ -20,7 +20,7 @@ struct Refusal {
 impl Refused {
     /// Records that the messages from `sequence` on cannot be sealed, if the error means that.
     pub fn note(&self, sequence: u64, error: &Error) {
-        if let Error::Segment(failure) = error
+        if let Error::Unreadable(Unreadable::Segment(failure)) = error
             && let SegmentError::Unfaithful(mismatch) = &failure.error
         {
             // Without the dump, which is in a file.

@@ -1,6 +1,6 @@
 //! Rust types bound to the record types of a stream.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use std::collections::HashSet;
 use tapedb_codec::dynamic::{Layouts, TypeLayout};
 use tapedb_codec::{MAX_DEPTH, Record, SchemaBuilder};
@@ -31,7 +31,7 @@ pub(crate) fn unbound<T: Record>(stream: &str, layouts: &Layouts) -> Error {
         None => "the stream has no such record type; see `desc` for those it has",
         Some(_) => "the stream's record type of that name has other fields than the program's",
     };
-    Error::Type { stream: stream.into(), record: T::NAME.into(), why }
+    Error::Invalid(Invalid::Type { stream: stream.into(), record: T::NAME.into(), why })
 }
 
 /// Whether records and arrays can lie in each other about [`MAX_DEPTH`] deep. Follows all types at once, a level at a

@@ -1,7 +1,7 @@
 //! Small text files that a stream cannot do without: replaced whole, sealed by a checksum, and there twice, so that no
 //! damage to one copy takes the stream out of reach.
 
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use std::io;
 use std::path::Path;
 use tapedb_log::Storage;
@@ -32,7 +32,7 @@ fn checksum(body: &str) -> u32 {
 
 /// The text of a file; `None` if it is not there.
 pub(crate) fn read_text(storage: &dyn Storage, path: &Path, bytes_max: u64) -> Result<Option<String>, Error> {
-    let bad = |what: &str| Error::Definition { path: path.into(), what: what.into() };
+    let bad = |what: &str| Error::Unreadable(Unreadable::Definition { path: path.into(), what: what.into() });
     match storage.read(path, bytes_max) {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| bad("is damaged: not UTF-8")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -21,7 +21,7 @@
 //! }
 //! ```
 
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 use crate::options::{
     BYTES_MAX_DEFAULT, Late, Retention, SPACES_MAX, StreamOptions, duration_text, parse_duration,
 };
@@ -67,12 +67,12 @@ impl Definition {
 
     /// Reads the content of the file at `path`.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let bad = |what: String| Error::Definition { path: path.into(), what };
+        let bad = |what: String| Error::Unreadable(Unreadable::Definition { path: path.into(), what });
         Self::parse_body(copies::unsealed(MAGIC, text).map_err(bad)?, path)
     }
 
     fn parse_body(body: &str, path: &Path) -> Result<Self, Error> {
-        let bad = |what: String| Error::Definition { path: path.into(), what };
+        let bad = |what: String| Error::Unreadable(Unreadable::Definition { path: path.into(), what });
         let (head, schema) = body.split_once("\n\n").ok_or_else(|| bad("has no schema".into()))?;
         let value = |key: &str| value_in(head, key);
         let options = parse_options(&value).map_err(bad)?;
@@ -199,7 +199,7 @@ fn read_copy(storage: &dyn Storage, path: &Path) -> Result<Option<Definition>, E
 
 /// The error where a definition is not there.
 pub(crate) fn missing(path: PathBuf) -> Error {
-    Error::Definition { path, what: "is missing, and with it the schema".into() }
+    Error::Unreadable(Unreadable::Definition { path, what: "is missing, and with it the schema".into() })
 }
 
 /// Writes both copies, each whole or not at all, and puts them on the disk.

@@ -51,8 +51,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSymbol`]; when another symbol has the new name, or it is empty or too long; when the database is open for
-    /// reading only, the stream has been deleted, or the symbol file cannot be written: the symbol then has its old name.
+    /// [`NotFound::Symbol`](crate::NotFound::Symbol); when another symbol has the new name, or it is empty or too long; when
+    /// the database is open for reading only, the stream has been deleted, or the symbol file cannot be written: the symbol
+    /// then has its old name.
     pub fn rename_symbol(&self, old: &str, new: &str) -> Result<(), Error> {
         self.state.rename_symbol(old, new)
     }

@@ -67,7 +67,7 @@ impl Drop for Ordered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Database, Error, StreamOptions};
+    use crate::{Database, Error, Invalid, StreamOptions};
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering as Memory};
     use tapedb_schema::Timestamp;
@@ -78,7 +78,7 @@ mod tests {
     impl Order for Noting {
         fn write(&self, first: u64, write: &mut dyn FnMut() -> Result<u64, Error>) -> Result<(), Error> {
             if self.1.load(Memory::SeqCst) {
-                return Err(Error::Options { what: "not now" });
+                return Err(Error::Invalid(Invalid::Options { what: "not now" }));
             }
             let end = write()?;
             self.0.lock().expect("a lock").push((first, end));

@@ -1,7 +1,7 @@
 //! Opens streams, and creates them.
 
 use crate::clock::random;
-use crate::error::Error;
+use crate::error::{ConnectionError, Error};
 use crate::files::{SYMBOLS_FILE, check_there, space_directory, sync_dir};
 use crate::lock::WriterLock;
 use crate::notifier::{Notifier, Notifiers};
@@ -106,8 +106,11 @@ pub(crate) fn open_remote(
 ) -> Result<StreamState, Error> {
     let description = upstream.describe(name, None)?;
     let text = description.definition.as_deref();
-    let missing =
-        || Error::Protocol { what: "the first description of a stream lacks its definition".into() };
+    let missing = || {
+        Error::Connection(ConnectionError::Protocol {
+            what: "the first description of a stream lacks its definition".into(),
+        })
+    };
     let definition = definition_of(text.ok_or_else(missing)?, directory.join(definition::FILES[0]))?;
     let layouts = Layouts::new(definition.schema.clone())?;
     let stream_id = definition.id;

@@ -1,6 +1,6 @@
 //! An order over several streams: one object decides when each batch is written, and so can note the order of all.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::sync::{Arc, PoisonError, RwLock};
 use tapedb_log::{Turn, Written};
@@ -54,5 +54,6 @@ impl Slot {
     }
 }
 
-const UNWRITTEN: Error =
-    Error::Options { what: "the stream's order did not write the batch, or wrote it twice" };
+const UNWRITTEN: Error = Error::Invalid(Invalid::Options {
+    what: "the stream's order did not write the batch, or wrote it twice",
+});

@@ -1,6 +1,6 @@
 //! Whether a stream is still there under its name.
 
-use crate::error::Error;
+use crate::error::{Error, Stale};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -44,13 +44,13 @@ impl Presence {
     pub fn error(&self, name: &str) -> Error {
         let name = name.to_string();
         match self.renamed() {
-            Some(new) => Error::Renamed { name, new },
-            None => Error::Deleted { name },
+            Some(new) => Error::Stale(Stale::Renamed { name, new }),
+            None => Error::Stale(Stale::Deleted { name }),
         }
     }
 
     /// # Errors
-    /// [`Error::Deleted`] and [`Error::Renamed`].
+    /// [`Stale::Deleted`] and [`Stale::Renamed`].
     pub fn check(&self, name: &str) -> Result<(), Error> {
         if self.is_gone() { Err(self.error(name)) } else { Ok(()) }
     }

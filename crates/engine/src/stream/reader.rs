@@ -1,7 +1,7 @@
 //! The reading side of a stream: what readers need, kept up to date. Nothing here changes what is stored, and the writing
 //! side cannot be reached through it.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid, NotFound, Rejected, Stale, Unreadable};
 use crate::notifier::Notifiers;
 use crate::options::Settings;
 use crate::space::reader::SpaceReader;
@@ -145,10 +145,10 @@ impl StreamReader {
     /// A space, counted from 0.
     ///
     /// # Errors
-    /// [`Error::NoSpace`].
+    /// [`NotFound::Space`].
     pub fn space(&self, space: u32) -> Result<&Arc<SpaceReader>, Error> {
         let spaces = self.spaces.len() as u32;
-        let missing = || Error::NoSpace { stream: (*self.name).into(), space, spaces };
+        let missing = || Error::NotFound(NotFound::Space { stream: (*self.name).into(), space, spaces });
         self.spaces.get(space as usize).ok_or_else(missing)
     }
 
@@ -168,9 +168,13 @@ impl StreamReader {
     }
 
     /// # Errors
-    /// [`Error::Outdated`].
+    /// [`Stale::Outdated`].
     pub fn check_not_outdated(&self) -> Result<(), Error> {
-        if self.is_outdated() { Err(Error::Outdated { stream: (*self.name).into() }) } else { Ok(()) }
+        if self.is_outdated() {
+            Err(Error::Stale(Stale::Outdated { stream: (*self.name).into() }))
+        } else {
+            Ok(())
+        }
     }
 
     /// The files with the versions of the schema.
@@ -286,7 +290,7 @@ impl StreamReader {
     }
 
     /// # Errors
-    /// [`Error::Deleted`] and [`Error::Renamed`], if it is known.
+    /// [`Stale::Deleted`] and [`Stale::Renamed`], if it is known.
     pub fn check_not_deleted(&self) -> Result<(), Error> {
         self.presence.check(&self.name)
     }
@@ -294,14 +298,14 @@ impl StreamReader {
     /// Checks that messages can be read in this process.
     pub fn check_is_here(&self) -> Result<(), Error> {
         if self.is_followed() && self.definition.options.is_transient() {
-            return Err(Error::Elsewhere { stream: (*self.name).into() });
+            return Err(Error::Invalid(Invalid::Elsewhere { stream: (*self.name).into() }));
         }
         Ok(())
     }
 
     /// The error for a reader that was too slow.
     pub fn dropped(&self, messages: u64, first_sequence: u64) -> Error {
-        Error::Dropped { stream: (*self.name).into(), messages, first_sequence }
+        Error::Unreadable(Unreadable::Dropped { stream: (*self.name).into(), messages, first_sequence })
     }
 
     /// Name of a symbol id. One that another process has just added is looked up in its file.
@@ -326,7 +330,7 @@ impl StreamReader {
 
     #[cold]
     pub fn no_symbol(&self, symbol: &str) -> Error {
-        Error::NoSymbol { stream: (*self.name).into(), symbol: symbol.into() }
+        Error::NotFound(NotFound::Symbol { stream: (*self.name).into(), symbol: symbol.into() })
     }
 
     /// Looks for symbols that another process has added.
@@ -342,7 +346,7 @@ impl StreamReader {
     /// between the two looks is found by [`StreamReader::symbol`].
     ///
     /// # Errors
-    /// [`Error::Deleted`] and [`Error::Renamed`]; when files cannot be read, or the server does not answer.
+    /// [`Stale::Deleted`] and [`Stale::Renamed`]; when files cannot be read, or the server does not answer.
     pub fn refresh(&self) -> Result<(), Error> {
         match &self.origin {
             Origin::Written(_) => self.check_not_deleted(),
@@ -365,6 +369,6 @@ impl StreamReader {
             return Ok(());
         }
         let (time, last) = (Timestamp(time), Timestamp(last));
-        Err(Error::Late { stream: self.name.clone(), time, last })
+        Err(Error::Rejected(Rejected::Late { stream: self.name.clone(), time, last }))
     }
 }

@@ -4,7 +4,7 @@
 //! reports a change. Batches and symbols are pushed while a live cursor holds the watch. Both only ever add to the same index,
 //! dictionary and catalogs, under `describing`.
 
-use crate::error::Error;
+use crate::error::{ConnectionError, Error, Stale, Unreadable};
 use crate::notifier::Notifiers;
 use crate::options::Settings;
 use crate::space::manifest::{self, Owner};
@@ -127,7 +127,7 @@ impl Remote {
     /// Asks what the stream is now.
     ///
     /// # Errors
-    /// [`Error::Deleted`], [`Error::Renamed`], [`Error::Denied`]; what keeps the answer from coming, or from being understood.
+    /// [`Stale::Deleted`], [`Stale::Renamed`], [`Error::Denied`]; what keeps the answer from coming, or from being understood.
     pub fn refresh(&self) -> Result<(), Error> {
         self.check_allowed()?;
         let mut state = self.describing();
@@ -137,8 +137,8 @@ impl Remote {
         let described = self.upstream.describe(&self.name, Some(&known));
         let applied = described.and_then(|description| self.apply(&description, &mut state));
         match &applied {
-            Err(Error::Deleted { .. }) => self.note_gone(None),
-            Err(Error::Renamed { new, .. }) => self.note_gone(Some(new)),
+            Err(Error::Stale(Stale::Deleted { .. })) => self.note_gone(None),
+            Err(Error::Stale(Stale::Renamed { new, .. })) => self.note_gone(Some(new)),
             Err(_) => self.stale.store(true, Ordering::SeqCst),
             Ok(()) => {}
         }
@@ -188,7 +188,7 @@ impl Remote {
         let ids = self.named(self.upstream.add_symbols(self.stream_id, names))?;
         if ids.len() != names.len() {
             let what = format!("{} symbols were asked for, and {} ids came", names.len(), ids.len());
-            return Err(Error::Protocol { what });
+            return Err(Error::Connection(ConnectionError::Protocol { what }));
         }
         // Ids that follow those in the dictionary are added now; other clients may have added some in between.
         let _naming = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
@@ -221,8 +221,10 @@ impl Remote {
     /// The same.
     pub fn named<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         result.map_err(|error| match error {
-            Error::Deleted { .. } => Error::Deleted { name: self.name.clone() },
-            Error::Renamed { new, .. } => Error::Renamed { name: self.name.clone(), new },
+            Error::Stale(Stale::Deleted { .. }) => Error::Stale(Stale::Deleted { name: self.name.clone() }),
+            Error::Stale(Stale::Renamed { new, .. }) => {
+                Error::Stale(Stale::Renamed { name: self.name.clone(), new })
+            }
             other => other,
         })
     }
@@ -265,10 +267,12 @@ impl Remote {
             description;
         if (*stream_id, *position_id) != (self.stream_id, self.position_id) {
             // Another stream of the name; or a transient one whose messages went with their process.
-            return Err(Error::Deleted { name: self.name.clone() });
+            return Err(Error::Stale(Stale::Deleted { name: self.name.clone() }));
         }
         if spaces.len() != self.spaces.len() {
-            return Err(Error::Protocol { what: "the description of a stream has other spaces".into() });
+            return Err(Error::Connection(ConnectionError::Protocol {
+                what: "the description of a stream has other spaces".into(),
+            }));
         }
         self.name_symbols(*symbols_from, symbols)?;
         if let Some(text) = &description.definition {
@@ -290,7 +294,7 @@ impl Remote {
             return Ok(());
         }
         let what = "symbols of a stream elsewhere are not those they were; open the stream again".into();
-        Err(Error::Protocol { what })
+        Err(Error::Connection(ConnectionError::Protocol { what }))
     }
 
     fn definition(&self, text: &[u8]) -> Result<Definition, Error> {
@@ -300,7 +304,9 @@ impl Remote {
         if same {
             Ok(definition)
         } else {
-            Err(Error::Protocol { what: "a definition is another stream's".into() })
+            Err(Error::Connection(ConnectionError::Protocol {
+                what: "a definition is another stream's".into(),
+            }))
         }
     }
 
@@ -313,10 +319,12 @@ impl Remote {
 /// Reads the definition in a description.
 ///
 /// # Errors
-/// [`Error::Definition`] when it is none.
+/// [`Unreadable::Definition`] when it is none.
 pub(crate) fn definition_of(text: &[u8], path: PathBuf) -> Result<Definition, Error> {
     let text = str::from_utf8(text);
-    let text = text.map_err(|_| Error::Definition { path: path.clone(), what: "is not UTF-8".into() })?;
+    let text = text.map_err(|_| {
+        Error::Unreadable(Unreadable::Definition { path: path.clone(), what: "is not UTF-8".into() })
+    })?;
     Definition::parse(text, &path)
 }
 
@@ -324,8 +332,10 @@ pub(crate) fn definition_of(text: &[u8], path: PathBuf) -> Result<Definition, Er
 fn apply_space(space: &SpaceReader, described: &SpaceDescription, is_reopened: bool) -> Result<(), Error> {
     let Owner { stream_id, .. } = space.owner;
     if let Some(text) = &described.manifest {
-        let bad = |what: String| Error::Protocol {
-            what: format!("the manifest of stream {stream_id:016x} {what}"),
+        let bad = |what: String| {
+            Error::Connection(ConnectionError::Protocol {
+                what: format!("the manifest of stream {stream_id:016x} {what}"),
+            })
         };
         let text = str::from_utf8(text).map_err(|_| bad("is not UTF-8".into()))?;
         let catalog = manifest::parse(text, space.owner).map_err(bad)?;

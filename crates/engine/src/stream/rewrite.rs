@@ -13,7 +13,7 @@ mod staged;
 
 use crate::batches::BatchLoader;
 use crate::clock::random;
-use crate::error::Error;
+use crate::error::{Error, Invalid, Rejected, Stale};
 use crate::loader::{check_message, refused};
 use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::retention::tier_for;
@@ -117,7 +117,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As [`Stream::rewrite_in`]; [`Error::Options`] for a stream of several spaces.
+    /// As [`Stream::rewrite_in`]; [`Invalid::Options`] for a stream of several spaces.
     pub fn rewrite<S: Into<String>>(
         &self,
         times: impl RangeBounds<Timestamp>,
@@ -126,7 +126,7 @@ impl Stream {
         if self.spaces() > 1 {
             let what =
                 "the stream has several spaces, and messages are replaced in one at a time; use `rewrite_in`";
-            return Err(Error::Options { what });
+            return Err(Error::Invalid(Invalid::Options { what }));
         }
         self.rewrite_in(0, times, symbols)
     }
@@ -134,8 +134,8 @@ impl Stream {
     /// [`Stream::rewrite`], of the messages in one space.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; [`Error::Options`] for a transient stream; when the database is open for reading only, or the
-    /// stream has been deleted.
+    /// [`NotFound::Space`](crate::NotFound::Space); [`Invalid::Options`] for a transient stream; when the database is open for
+    /// reading only, or the stream has been deleted.
     pub fn rewrite_in<S: Into<String>>(
         &self,
         space: u32,
@@ -149,7 +149,7 @@ impl Stream {
         }
         if state.definition.options.is_transient() {
             let what = "a transient stream has no files that could be rewritten; delete its messages and append others";
-            return Err(Error::Options { what });
+            return Err(Error::Invalid(Invalid::Options { what }));
         }
         state.check_not_deleted()?;
         let times = bounds(&times);
@@ -174,8 +174,8 @@ impl Rewriter {
     /// Adds a record of a Rust type. Times may come in any order; equal times stay in the order of the calls.
     ///
     /// # Errors
-    /// [`Error::Outside`] for a time or symbol that is not being rewritten; when the stream has no such record type, or the
-    /// message is too large or nested too deep; [`Error::Options`] when there are more than [`REWRITE_BYTES_MAX`] bytes. The
+    /// [`Rejected::Outside`] for a time or symbol that is not being rewritten; when the stream has no such record type, or the
+    /// message is too large or nested too deep; [`Invalid::Options`] when there are more than [`REWRITE_BYTES_MAX`] bytes. The
     /// message is then not added.
     pub fn append<T: Record + 'static>(
         &mut self,
@@ -265,7 +265,7 @@ impl Rewriter {
     pub(crate) fn append_batch(&mut self, loader: &mut BatchLoader, batch: &[u8]) -> Result<(), Error> {
         let rows = loader.check_rows_of(batch)?;
         if rows.header().schema_version != self.stream.definition.schema_version {
-            return Err(Error::Outdated { stream: (*self.stream.name).into() });
+            return Err(Error::Stale(Stale::Outdated { stream: (*self.stream.name).into() }));
         }
         let name = |row: usize| self.stream.dictionary.name(rows.symbols()[row]).unwrap_or("?");
         for (row, time) in rows.times().iter().enumerate() {
@@ -307,7 +307,7 @@ impl Rewriter {
         match &mut self.to {
             To::Here { staged, .. } if staged.bytes() >= REWRITE_BYTES_MAX => {
                 let what = "the new messages have more than 4 GiB; rewrite a shorter range of times, one after the other";
-                Err(Error::Options { what })
+                Err(Error::Invalid(Invalid::Options { what }))
             }
             To::Here { space, staged, .. } => {
                 staged.push(space, (time, symbol, type_id), |bodies| sized(bodies, encode))
@@ -325,7 +325,11 @@ impl Rewriter {
         if in_time && is_wanted {
             return Ok(());
         }
-        Err(Error::Outside { stream: (*self.stream.name).into(), time, symbol: symbol.into() })
+        Err(Error::Rejected(Rejected::Outside {
+            stream: (*self.stream.name).into(),
+            time,
+            symbol: symbol.into(),
+        }))
     }
 }
 
@@ -334,7 +338,9 @@ fn sized(bodies: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E
     let start = bodies.len();
     encode(bodies)?;
     match bodies.len() - start {
-        bytes if bytes > MAX_MESSAGE_BYTES => Err(Error::Message(PushError::MessageTooLarge { bytes })),
+        bytes if bytes > MAX_MESSAGE_BYTES => {
+            Err(Error::Rejected(Rejected::Size(PushError::MessageTooLarge { bytes })))
+        }
         _ => Ok(()),
     }
 }
@@ -446,7 +452,7 @@ impl Change<'_> {
             Ok(false) => {
                 // Nothing else changes what is sealed while maintenance is held.
                 stream.check_not_deleted()?;
-                return Err(Error::Outdated { stream: (*stream.name).into() });
+                return Err(Error::Stale(Stale::Outdated { stream: (*stream.name).into() }));
             }
             Err(error) => {
                 if !is_as_before(space) {

@@ -2,7 +2,7 @@
 //! their files.
 
 use crate::database::Database;
-use crate::error::Error;
+use crate::error::{Error, Invalid, NotFound, Stale};
 use crate::files::space_directory;
 use crate::options::StreamOptions;
 use crate::space::catalog::SEGMENT_EXTENSION;
@@ -24,7 +24,7 @@ impl Database {
     /// What a stream is now, beyond what is `known` of it: the answer to [`Upstream::describe`](crate::Upstream::describe).
     ///
     /// # Errors
-    /// [`Error::NoStream`]; when something is known, [`Error::Deleted`] or [`Error::Renamed`] for that stream; what keeps
+    /// [`NotFound::Stream`]; when something is known, [`Stale::Deleted`] or [`Stale::Renamed`] for that stream; what keeps
     /// its files from being opened.
     pub fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
         let stream = match known {
@@ -37,16 +37,17 @@ impl Database {
     /// The stream of that id, under the name that the target has.
     ///
     /// # Errors
-    /// [`Error::Renamed`] when it has another name, [`Error::Deleted`] when it is not there; what keeps its files from
+    /// [`Stale::Renamed`] when it has another name, [`Stale::Deleted`] when it is not there; what keeps its files from
     /// being opened.
     pub fn stream_of(&self, target: &Target) -> Result<Stream, Error> {
         match self.stream(&target.name) {
             Ok(stream) if stream.id() == target.stream_id => Ok(stream),
-            Ok(_) | Err(Error::NoStream { .. } | Error::StreamName { .. }) => {
+            Ok(_)
+            | Err(Error::NotFound(NotFound::Stream { .. }) | Error::Invalid(Invalid::StreamName { .. })) => {
                 let name = target.name.clone();
                 Err(match self.name_of_id(target.stream_id)? {
-                    Some(new) => Error::Renamed { name, new },
-                    None => Error::Deleted { name },
+                    Some(new) => Error::Stale(Stale::Renamed { name, new }),
+                    None => Error::Stale(Stale::Deleted { name }),
                 })
             }
             Err(error) => Err(error),
@@ -71,7 +72,7 @@ impl Database {
     /// Does what a command says: the answer to [`Upstream::command`](crate::Upstream::command).
     ///
     /// # Errors
-    /// Those of the method that the command is; [`Error::Deleted`] and [`Error::Renamed`] when its target is not there;
+    /// Those of the method that the command is; [`Stale::Deleted`] and [`Stale::Renamed`] when its target is not there;
     /// for texts that are no schema or no options.
     pub fn execute(&self, command: &Command) -> Result<Outcome, Error> {
         match command {
@@ -117,8 +118,8 @@ impl Database {
     /// is not taken again. Number of the last one that is there.
     ///
     /// # Errors
-    /// [`Error::NoRewrite`]; [`Error::Protocol`] when the batch before it is missing; what is wrong with its messages: the
-    /// rewrite has then failed, and nothing will be changed.
+    /// [`NotFound::Rewrite`]; [`ConnectionError::Protocol`](crate::ConnectionError::Protocol) when the batch before it is
+    /// missing; what is wrong with its messages: the rewrite has then failed, and nothing will be changed.
     pub fn stage(&self, rewrite: u64, number: u64, batch: &[u8]) -> Result<u64, Error> {
         self.rewrites().stage(rewrite, number, batch)
     }
@@ -201,7 +202,7 @@ impl Stream {
     /// empty when there is nothing new. The first batch may begin before the position.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; [`Error::Log`] with [`LogError::Trimmed`](crate::LogError::Trimmed) when the messages are no
+    /// [`NotFound::Space`]; [`Error::Log`] with [`LogError::Trimmed`](crate::LogError::Trimmed) when the messages are no
     /// longer in the log but in segments, or have been dropped: [`Stream::log_begins`] says where to go on; with
     /// [`LogError::Damaged`](crate::LogError::Damaged) for what is out of reach, behind which the position then is;
     /// when the stream is gone.
@@ -221,7 +222,7 @@ impl Stream {
     /// First sequence number of a space's log, and the number after its last message.
     ///
     /// # Errors
-    /// [`Error::NoSpace`].
+    /// [`NotFound::Space`].
     pub fn log_begins(&self, space: u32) -> Result<(u64, u64), Error> {
         let snapshot = self.state.space(space)?.log.snapshot();
         Ok((snapshot.first_sequence(), snapshot.next_sequence()))

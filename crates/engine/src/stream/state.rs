@@ -1,6 +1,6 @@
 //! What all handles of a stream share that were opened with one version of its schema, and the changes that they can make.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid};
 use crate::options::StreamOptions;
 use crate::stream::definition::Definition;
 use crate::stream::observe::Observers;
@@ -140,9 +140,9 @@ impl StreamState {
         // Maintenance goes on with the new version only. It checks the version while it holds its lock.
         let _maintenance = writer.stop_maintenance();
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let version = current.schema_version.checked_add(1).ok_or(Error::Options {
+        let version = current.schema_version.checked_add(1).ok_or(Error::Invalid(Invalid::Options {
             what: "the schema has had 65,535 versions, which is the most; create another stream",
-        })?;
+        }))?;
         self.check_versions(&current, &layouts)?;
         let hold = writer.hold()?;
         self.check_not_deleted()?;
@@ -173,7 +173,9 @@ impl StreamState {
         let current = self.current();
         self.check_versions(&current, &layouts)?;
         let changes = Evolution::changes(&Layouts::new(current.schema)?, &layouts);
-        changes.map_err(|error| Error::Version { stream: (*self.name).into(), error: Box::new(error) })
+        changes.map_err(|error| {
+            Error::Invalid(Invalid::Version { stream: (*self.name).into(), error: Box::new(error) })
+        })
     }
 
     /// The same stream, opened with the schema that it has now.

@@ -4,7 +4,7 @@
 //! The stream's newest version stands in its definition. Those before it are kept in files of their own, each there twice:
 //! batches in the log only say a number.
 
-use crate::error::Error;
+use crate::error::{Error, Invalid, Unreadable};
 use crate::stream::copies;
 use crate::stream::definition::{self, FILES};
 use std::collections::HashMap;
@@ -54,8 +54,9 @@ fn told(
     evolution: &Result<Arc<Evolution>, IncompatibleSchema>,
     stream: &str,
 ) -> Result<Arc<Evolution>, Error> {
-    let error =
-        |error: &IncompatibleSchema| Error::Version { stream: stream.into(), error: Box::new(error.clone()) };
+    let error = |error: &IncompatibleSchema| {
+        Error::Invalid(Invalid::Version { stream: stream.into(), error: Box::new(error.clone()) })
+    };
     evolution.as_ref().cloned().map_err(error)
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path, version: u16) -> Res
     let mut failed = None;
     for name in names(version) {
         let path = directory.join(name);
-        let bad = |what: String| Error::Definition { path: path.clone(), what };
+        let bad = |what: String| Error::Unreadable(Unreadable::Definition { path: path.clone(), what });
         match copies::read_text(storage, &path, MAX_TEXT_BYTES as u64 + 4096) {
             Ok(None) => {}
             Ok(Some(text)) => match copies::unsealed(MAGIC, &text).map(str::parse::<Schema>) {
@@ -80,9 +81,11 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path, version: u16) -> Res
     }
     match definition::read(storage, directory)? {
         Some(found) if found.definition.schema_version == version => Ok(found.definition.schema),
-        _ => Err(failed.unwrap_or_else(|| Error::Definition {
-            path: directory.join(FILES[0]),
-            what: format!("says nothing of version {version} of the schema, and no file is there for it"),
+        _ => Err(failed.unwrap_or_else(|| {
+            Error::Unreadable(Unreadable::Definition {
+                path: directory.join(FILES[0]),
+                what: format!("says nothing of version {version} of the schema, and no file is there for it"),
+            })
         })),
     }
 }
@@ -124,14 +127,19 @@ fn names(version: u16) -> [String; 2] {
 /// The first field without a rule; a message type that would no longer be one.
 pub(crate) fn check_change(stream: &str, old: &Layouts, new: &Layouts) -> Result<(), Error> {
     let evolution = Evolution::new(old, new);
-    let evolution =
-        evolution.map_err(|error| Error::Version { stream: stream.into(), error: Box::new(error) })?;
+    let evolution = evolution.map_err(|error| {
+        Error::Invalid(Invalid::Version { stream: stream.into(), error: Box::new(error) })
+    })?;
     for (id, record) in (0u16..).zip(old.records()).filter(|(_, record)| record.message) {
         let target = evolution.target(id).and_then(|id| new.record(id).ok());
         if !target.is_some_and(|target| target.message) {
             let why =
                 "the new schema has no such message type, and stored messages may be of it; keep the type";
-            return Err(Error::Type { stream: stream.into(), record: (*record.name).into(), why });
+            return Err(Error::Invalid(Invalid::Type {
+                stream: stream.into(),
+                record: (*record.name).into(),
+                why,
+            }));
         }
     }
     Ok(())

@@ -77,7 +77,7 @@ impl StreamWriter {
     }
 
     /// # Errors
-    /// [`Error::Deleted`] and [`Error::Renamed`].
+    /// [`Stale::Deleted`](crate::Stale::Deleted) and [`Stale::Renamed`](crate::Stale::Renamed).
     pub fn check_not_deleted(&self) -> Result<(), Error> {
         self.presence.check(&self.name)
     }

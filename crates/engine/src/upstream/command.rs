@@ -1,6 +1,6 @@
 //! What can be asked of a database elsewhere beyond reading and appending.
 
-use crate::error::Error;
+use crate::error::{ConnectionError, Error};
 use crate::stream::stats::StreamStats;
 use std::ops::Range;
 
@@ -134,8 +134,8 @@ pub struct Target {
 pub enum Outcome {
     /// It is done.
     Done,
-    /// A count: of [`Command::Seal`] the messages sealed; of [`Command::BeginRewrite`] and [`Database::stage`](crate::Database::stage)
-    /// the number of the last batch that is there.
+    /// A count: of [`Command::Seal`] the messages sealed; of [`Command::BeginRewrite`] and
+    /// [`Database::stage`](crate::Database::stage) the number of the last batch that is there.
     Messages(u64),
     /// Of [`Command::Stats`].
     Stats(StreamStats),
@@ -207,6 +207,8 @@ impl Outcome {
     /// The error for an outcome that its command does not have.
     #[cold]
     pub(crate) fn unexpected(&self) -> Error {
-        Error::Protocol { what: format!("{self:?} came of a command that gives something else") }
+        Error::Connection(ConnectionError::Protocol {
+            what: format!("{self:?} came of a command that gives something else"),
+        })
     }
 }

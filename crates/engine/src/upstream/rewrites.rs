@@ -7,7 +7,7 @@
 //! has failed stays failed; the client begins another.
 
 use crate::batches::BatchLoader;
-use crate::error::Error;
+use crate::error::{ConnectionError, Error, NotFound};
 use crate::stream::Stream;
 use crate::stream::rewrite::Rewriter;
 use crate::upstream::Replacement;
@@ -64,7 +64,7 @@ impl Rewrites {
     /// Begins a rewrite, or goes on with it: number of the last batch that is there.
     ///
     /// # Errors
-    /// Those of [`Stream::rewrite_in`]; [`Error::Refused`] when too many are open.
+    /// Those of [`Stream::rewrite_in`]; [`ConnectionError::Refused`] when too many are open.
     pub fn begin(&self, stream: &Stream, replacement: &Replacement) -> Result<u64, Error> {
         let mut known = self.known();
         if let Some(rewrite) = known.get(&replacement.rewrite).cloned() {
@@ -74,7 +74,7 @@ impl Rewrites {
         if known.values().filter(|rewrite| rewrite.is_open()).count() >= OPEN_MAX {
             let why =
                 format!("it has {OPEN_MAX} rewrites under way, which is all that it takes; try again later");
-            return Err(Error::Refused { place: "the server".into(), why });
+            return Err(Error::Connection(ConnectionError::Refused { place: "the server".into(), why }));
         }
         let Replacement { rewrite, space, from, last, symbols, .. } = replacement;
         let times = Timestamp(*from)..=Timestamp(*last);
@@ -88,22 +88,22 @@ impl Rewrites {
     /// Takes a batch; number of the last one that is there.
     ///
     /// # Errors
-    /// [`Error::NoRewrite`]; [`Error::Protocol`] when a batch before it is missing; what is wrong with its messages, or keeps
-    /// them from being kept: the rewrite has then failed.
+    /// [`NotFound::Rewrite`]; [`ConnectionError::Protocol`] when a batch before it is missing; what is wrong with its messages,
+    /// or keeps them from being kept: the rewrite has then failed.
     pub fn stage(&self, rewrite: u64, number: u64, batch: &[u8]) -> Result<u64, Error> {
         let found = self.find(rewrite, "")?;
         let mut state = found.touch();
         let Step::Open(open) = &mut state.step else {
-            return Err(Error::Protocol {
+            return Err(Error::Connection(ConnectionError::Protocol {
                 what: "a batch of a rewrite that has been made, or has failed".into(),
-            });
+            }));
         };
         if number <= open.last_number {
             return Ok(open.last_number);
         }
         if number != open.last_number + 1 {
             let what = format!("batch {number} of a rewrite that has {} of them", open.last_number);
-            return Err(Error::Protocol { what });
+            return Err(Error::Connection(ConnectionError::Protocol { what }));
         }
         let Open { rewriter, loader, .. } = &mut **open;
         match rewriter.append_batch(loader, batch) {
@@ -122,7 +122,7 @@ impl Rewrites {
     /// Makes the change, or says what came of it.
     ///
     /// # Errors
-    /// [`Error::NoRewrite`]; [`Error::Protocol`] when batches are missing; those of [`Rewriter::commit`].
+    /// [`NotFound::Rewrite`]; [`ConnectionError::Protocol`] when batches are missing; those of [`Rewriter::commit`].
     pub fn commit(&self, stream: &str, rewrite: u64, last_number: u64) -> Result<Range<u64>, Error> {
         let found = self.find(rewrite, stream)?;
         let mut state = found.touch();
@@ -130,7 +130,7 @@ impl Rewrites {
             && open.last_number != last_number
         {
             let what = format!("a rewrite of {last_number} batches, of which {} came", open.last_number);
-            return Err(Error::Protocol { what });
+            return Err(Error::Connection(ConnectionError::Protocol { what }));
         }
         match std::mem::replace(&mut state.step, Step::Busy) {
             Step::Open(open) => {
@@ -162,7 +162,10 @@ impl Rewrites {
     }
 
     fn find(&self, rewrite: u64, stream: &str) -> Result<Arc<Rewrite>, Error> {
-        self.known().get(&rewrite).cloned().ok_or_else(|| Error::NoRewrite { stream: stream.into() })
+        self.known()
+            .get(&rewrite)
+            .cloned()
+            .ok_or_else(|| Error::NotFound(NotFound::Rewrite { stream: stream.into() }))
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<u64, Arc<Rewrite>>> {
@@ -203,9 +206,9 @@ impl Rewrite {
     fn last_number(&self) -> Result<u64, Error> {
         match &self.touch().step {
             Step::Open(open) => Ok(open.last_number),
-            Step::Busy | Step::Done(_) => Err(Error::Protocol {
+            Step::Busy | Step::Done(_) => Err(Error::Connection(ConnectionError::Protocol {
                 what: "a rewrite is begun again that has been made, or has failed".into(),
-            }),
+            })),
         }
     }
 
@@ -236,7 +239,7 @@ impl Drop for Making<'_> {
         let mut state = self.0.state();
         if matches!(state.step, Step::Busy) {
             let what = format!("the rewrite of stream {:?} ended by a panic", self.0.stream);
-            state.step = Step::Done(Err(Arc::new(Error::Protocol { what })));
+            state.step = Step::Done(Err(Arc::new(Error::Connection(ConnectionError::Protocol { what }))));
         }
         drop(state);
         self.0.done.notify_all();
@@ -247,6 +250,7 @@ impl Drop for Making<'_> {
 mod tests {
     use super::*;
     use crate::database::Database;
+    use crate::error::Rejected;
     use crate::options::StreamOptions;
     use crate::upstream::Target;
     use tapedb_codec::batch::BatchBuilder;
@@ -321,7 +325,7 @@ mod tests {
         fixture.begin(7).unwrap();
         rewrites.stage(7, 1, &batch(&[1])).unwrap();
         let error = rewrites.stage(7, 2, &batch(&[1, 5])).unwrap_err();
-        assert!(matches!(error.first(), Error::Outside { .. }), "{error}");
+        assert!(matches!(error.first(), Error::Rejected(Rejected::Outside { .. })), "{error}");
         assert!(rewrites.commit("s", 7, 1).unwrap_err().to_string().contains("none of those"));
         let mut damaged = batch(&[1]);
         *damaged.last_mut().unwrap() ^= 1;
@@ -330,7 +334,7 @@ mod tests {
         assert!(rewrites.commit("s", 8, 0).is_err());
         assert_eq!(fixture.times(), [0, 1, 2, 3]);
         let unknown = rewrites.commit("s", 9, 0).unwrap_err();
-        assert!(matches!(unknown, Error::NoRewrite { .. }), "{unknown}");
+        assert!(matches!(unknown, Error::NotFound(NotFound::Rewrite { .. })), "{unknown}");
     }
 
     #[test]
@@ -340,11 +344,11 @@ mod tests {
         for rewrite in 0..OPEN_MAX as u64 {
             fixture.begin(rewrite).unwrap();
         }
-        assert!(matches!(fixture.begin(99), Err(Error::Refused { .. })));
+        assert!(matches!(fixture.begin(99), Err(Error::Connection(ConnectionError::Refused { .. }))));
         rewrites.forget(3);
         fixture.begin(99).unwrap();
         rewrites.forget_idle(Duration::from_secs(600));
-        assert!(matches!(fixture.begin(100), Err(Error::Refused { .. })));
+        assert!(matches!(fixture.begin(100), Err(Error::Connection(ConnectionError::Refused { .. }))));
         rewrites.forget_idle(Duration::ZERO);
         for rewrite in 200..200 + (2 * DONE_MAX) as u64 {
             fixture.begin(rewrite).unwrap();

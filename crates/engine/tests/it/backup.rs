@@ -211,7 +211,10 @@ fn refused(from: &Path, to: &Path, deleted: DeletedStreams, text: &str) {
     let before = content(to);
     let source = Database::open_read_only(from).unwrap();
     let refused = source.backup(to, deleted, |_| ControlFlow::Continue(())).unwrap_err();
-    assert!(matches!(refused, tapedb_engine::Error::Backup { .. }), "{refused:?}");
+    assert!(
+        matches!(refused, tapedb_engine::Error::Invalid(tapedb_engine::Invalid::Backup { .. })),
+        "{refused:?}"
+    );
     assert!(refused.to_string().contains(text), "{refused}");
     assert_eq!(content(to), before);
 }

@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::sync::{Arc, Mutex};
 use tapedb_codec::batch::{BatchBuilder, HEADER_BYTES, assign_producer, assign_sequence};
-use tapedb_engine::{BatchLoader, Error, Late, Observer, Span, Stream, StreamOptions};
+use tapedb_engine::{BatchLoader, Error, Late, Observer, Rejected, Span, Stale, Stream, StreamOptions};
 use tapedb_schema::Timestamp;
 
 /// A batch of ticks of symbol 0.
@@ -89,7 +89,7 @@ fn what_encoding_would_not_have_written_is_refused() {
         (of_row(0, 0, &tick, 2), "version 2"),
         (of_row(0, 0, &tick, 0), "version 0"),
     ] {
-        assert_error(append(&mut loader, bad), |e| matches!(e, Error::Body { .. }), says);
+        assert_error(append(&mut loader, bad), |e| matches!(e, Error::Rejected(Rejected::Body { .. })), says);
     }
     let good = batch_of(0..5);
     let mut flipped = good.clone();
@@ -135,10 +135,18 @@ fn late_batches_are_refused_where_late_messages_are() {
     let mut loader = stream.batches(0).unwrap();
     append(&mut loader, batch_of(10..20)).unwrap();
     let late = append(&mut loader, batch_of(18..30));
-    assert_error(late, |e| matches!(e, Error::Late { last: Timestamp(19), .. }), "refuses late");
+    assert_error(
+        late,
+        |e| matches!(e, Error::Rejected(Rejected::Late { last: Timestamp(19), .. })),
+        "refuses late",
+    );
     append(&mut loader, batch_of(19..30)).unwrap();
     db.delete_stream("s").unwrap();
-    assert_error(append(&mut loader, batch_of(30..40)), |e| matches!(e, Error::Deleted { .. }), "deleted");
+    assert_error(
+        append(&mut loader, batch_of(30..40)),
+        |e| matches!(e, Error::Stale(Stale::Deleted { .. })),
+        "deleted",
+    );
 }
 
 #[test]

@@ -4,7 +4,9 @@ use super::place::new_database;
 use crate::support::*;
 use std::ops::Range;
 use std::time::Duration;
-use tapedb_engine::{Cursor, Durability, Error, Rewriter, Stream, StreamOptions};
+use tapedb_engine::{
+    Cursor, Durability, Error, Invalid, NotFound, Rejected, Rewriter, Stale, Stream, StreamOptions,
+};
 use tapedb_schema::Timestamp;
 
 const ALL: Option<[&str; 0]> = None;
@@ -99,12 +101,12 @@ fn only_the_symbols_asked_for_are_replaced_and_nothing_else_is_added() {
     load(&stream, "B", 0..20);
     let mut rewriter = stream.rewrite(Timestamp(5)..=Timestamp(14), Some(["B", "new"])).unwrap();
     add(&mut rewriter, "new", &[(7, 500)]);
-    let outside = |e: &Error| matches!(e, Error::Outside { .. });
+    let outside = |e: &Error| matches!(e, Error::Rejected(Rejected::Outside { .. }));
     assert_error(rewriter.append("A", Timestamp(7), &Tick::of(0)), outside, "\"A\"");
     assert_error(rewriter.append("B", Timestamp(15), &Tick::of(0)), outside, "none of those");
     let huge = Tick { note: "x".repeat(5 << 20), ..Tick::of(0) };
     let appended = rewriter.append("B", Timestamp(7), &huge);
-    assert_error(appended, |e| matches!(e, Error::Message(_)), "over the limit");
+    assert_error(appended, |e| matches!(e, Error::Rejected(Rejected::Size(_))), "over the limit");
     assert_eq!((rewriter.len(), rewriter.is_empty()), (1, false));
     rewriter.commit().unwrap();
     let mut found = named(&mut stream.cursor().open().unwrap());
@@ -127,9 +129,13 @@ fn what_cannot_be_rewritten_is_reported() {
     let (_home, db) = new_database();
     let options = StreamOptions { spaces: 2, ..StreamOptions::default() };
     let spaces = db.create_stream("spaces", schema(), options).unwrap();
-    let option = |e: &Error| matches!(e, Error::Options { .. });
+    let option = |e: &Error| matches!(e, Error::Invalid(Invalid::Options { .. }));
     assert_error(spaces.rewrite(.., ALL), option, "several spaces");
-    assert_error(spaces.rewrite_in(2, .., ALL), |e| matches!(e, Error::NoSpace { .. }), "no space 2");
+    assert_error(
+        spaces.rewrite_in(2, .., ALL),
+        |e| matches!(e, Error::NotFound(NotFound::Space { .. })),
+        "no space 2",
+    );
     let mut rewriter = spaces.rewrite_in(1, .., ALL).unwrap();
     add(&mut rewriter, "A", &[(2, 7)]);
     rewriter.commit().unwrap();
@@ -140,7 +146,7 @@ fn what_cannot_be_rewritten_is_reported() {
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     let rewriter = stream.rewrite(.., ALL).unwrap();
     db.delete_stream("s").unwrap();
-    assert_error(rewriter.commit(), |e| matches!(e, Error::Deleted { .. }), "deleted");
+    assert_error(rewriter.commit(), |e| matches!(e, Error::Stale(Stale::Deleted { .. })), "deleted");
 }
 
 #[test]
@@ -187,13 +193,17 @@ fn a_renamed_symbol_has_all_its_messages() {
         }
         let next = |_| number_of(&live.next_within(Duration::from_secs(60)).unwrap().unwrap());
         assert_eq!((0..10).map(next).collect::<Vec<_>>(), (150..160).collect::<Vec<_>>());
-        let missing = |e: &Error| matches!(e, Error::NoSymbol { .. });
+        let missing = |e: &Error| matches!(e, Error::NotFound(NotFound::Symbol { .. }));
         assert_error(stream.rename_symbol("none", "D"), missing, "no symbol \"none\"");
         assert_error(stream.rename_symbol("META", "FB"), |e| matches!(e, Error::Log(_)), "FB");
         assert_error(stream.rename_symbol("META", ""), |e| matches!(e, Error::Log(_)), "1 to 255 bytes");
         stream.rename_symbol("META", "META").unwrap();
         db.delete_stream("s").unwrap();
-        assert_error(stream.rename_symbol("META", "C"), |e| matches!(e, Error::Deleted { .. }), "deleted");
+        assert_error(
+            stream.rename_symbol("META", "C"),
+            |e| matches!(e, Error::Stale(Stale::Deleted { .. })),
+            "deleted",
+        );
     }
 }
 
@@ -205,12 +215,21 @@ fn a_renamed_stream_is_the_same_stream() {
     let new = db.rename_stream("old", "a/new").unwrap();
     assert_eq!((new.name(), new.id(), db.streams().unwrap()), ("a/new", old.id(), vec!["a/new".to_string()]));
     assert_eq!(numbers(&new), (0..500).collect::<Vec<_>>());
-    let is_renamed = |error: &Error| matches!(error, Error::Renamed { new, .. } if new == "a/new");
+    let is_renamed =
+        |error: &Error| matches!(error, Error::Stale(Stale::Renamed { new, .. }) if new == "a/new");
     assert_error(old.rewrite(.., ALL), is_renamed, "is called");
     assert_error(old.rename_symbol("A", "B"), is_renamed, "is called");
     db.create_stream("b", schema(), StreamOptions::default()).unwrap();
-    assert_error(db.rename_stream("b", "a/new"), |e| matches!(e, Error::StreamExists { .. }), "already");
-    assert_error(db.rename_stream("none", "x"), |e| matches!(e, Error::NoStream { .. }), "a/new");
+    assert_error(
+        db.rename_stream("b", "a/new"),
+        |e| matches!(e, Error::Invalid(Invalid::StreamExists { .. })),
+        "already",
+    );
+    assert_error(
+        db.rename_stream("none", "x"),
+        |e| matches!(e, Error::NotFound(NotFound::Stream { .. })),
+        "a/new",
+    );
 }
 
 #[test]
@@ -236,10 +255,10 @@ fn what_a_new_schema_changes_is_known_before() {
     // It would fit what there is, but not what was written first.
     let third = "message Tick { price: i64, note: string = \"none\", size: string }".parse().unwrap();
     let refused = changed.compare_schema(&third);
-    assert_error(refused, |e| matches!(e, Error::Version { .. }), "size");
+    assert_error(refused, |e| matches!(e, Error::Invalid(Invalid::Version { .. })), "size");
     assert_error(
         changed.compare_schema(&"message Tack { x: u8 }".parse().unwrap()),
-        |e| matches!(e, Error::Type { .. }),
+        |e| matches!(e, Error::Invalid(Invalid::Type { .. })),
         "Tick",
     );
 }

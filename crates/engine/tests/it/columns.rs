@@ -3,7 +3,9 @@
 use super::place::new_database;
 use crate::support::*;
 use tapedb_codec::{Record, SchemaBuilder, Union};
-use tapedb_engine::{Chunk, Column, ColumnBuilder, CursorBuilder, Error, Message, Step, Values};
+use tapedb_engine::{
+    Chunk, Column, ColumnBuilder, CursorBuilder, Error, Invalid, Message, NotFound, Step, Values,
+};
 use tapedb_schema::Timestamp;
 
 /// A message, or a row of a chunk: stream, space, time, sequence, symbol, and the fields as text.
@@ -218,11 +220,19 @@ fn what_is_not_there_is_refused_by_name() {
     let (_directory, db) = new_database();
     let stream = db.create_stream("s", schema(), small_files()).unwrap();
     let unknown = stream.columns("Tick", ["nummer"]).open();
-    assert_error(unknown, |error| matches!(error, Error::Field { .. }), "there is number, check, note");
+    assert_error(
+        unknown,
+        |error| matches!(error, Error::NotFound(NotFound::Column { .. })),
+        "there is number, check, note",
+    );
     let other = stream.columns("Trade", ["price"]).open();
-    assert_error(other, |error| matches!(error, Error::Type { .. }), "no such message type");
+    assert_error(
+        other,
+        |error| matches!(error, Error::Invalid(Invalid::Type { .. })),
+        "no such message type",
+    );
     let live = stream.cursor().live().columns("Tick", ["number"]).open();
-    assert_error(live, |error| matches!(error, Error::Position { .. }), "history");
+    assert_error(live, |error| matches!(error, Error::Invalid(Invalid::Position { .. })), "history");
     assert!(stream.columns("Tick", ["number"]).open().unwrap().next().unwrap().is_none());
 }
 

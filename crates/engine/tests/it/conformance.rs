@@ -4,7 +4,9 @@ use super::place::new_database;
 use crate::support::*;
 use std::time::Duration;
 use tapedb_codec::{Record, SchemaBuilder};
-use tapedb_engine::{Durability, Error, Late, Position, StreamOptions};
+use tapedb_engine::{
+    Durability, Error, Invalid, Late, NotFound, Position, Rejected, Stale, StreamOptions, Unreadable,
+};
 use tapedb_schema::{Decimal64, Schema, Timestamp};
 
 mod other {
@@ -51,7 +53,7 @@ fn a_stream_is_opened_or_created() {
     }
     let another = SchemaBuilder::new().with::<other::Tick>().finish();
     let error = db.open_or_create_stream("ticks", another, StreamOptions::default()).unwrap_err();
-    assert!(matches!(error, Error::Type { .. }), "{error}");
+    assert!(matches!(error, Error::Invalid(Invalid::Type { .. })), "{error}");
 }
 
 #[test]
@@ -75,13 +77,21 @@ fn streams_are_created_listed_described_and_deleted() {
 
     assert_error(
         db.create_stream("b", schema(), options),
-        |e| matches!(e, Error::StreamExists { .. }),
+        |e| matches!(e, Error::Invalid(Invalid::StreamExists { .. })),
         "already",
     );
-    assert_error(db.stream("c"), |e| matches!(e, Error::NoStream { .. }), "there is a/é, b, with space");
-    assert_error(db.delete_stream("c"), |e| matches!(e, Error::NoStream { .. }), "no stream \"c\"");
+    assert_error(
+        db.stream("c"),
+        |e| matches!(e, Error::NotFound(NotFound::Stream { .. })),
+        "there is a/é, b, with space",
+    );
+    assert_error(
+        db.delete_stream("c"),
+        |e| matches!(e, Error::NotFound(NotFound::Stream { .. })),
+        "no stream \"c\"",
+    );
     db.delete_stream("b").unwrap();
-    assert_error(db.stream("b"), |e| matches!(e, Error::NoStream { .. }), "b");
+    assert_error(db.stream("b"), |e| matches!(e, Error::NotFound(NotFound::Stream { .. })), "b");
     assert_eq!(db.streams().unwrap(), ["a/é", "with space"]);
     db.create_stream("b", schema(), options).unwrap();
 }
@@ -91,14 +101,18 @@ fn bad_names_and_schemas_are_refused() {
     let (_directory, db) = new_database();
     for name in ["", "a\nb", &"x".repeat(81)] {
         let created = db.create_stream(name, schema(), StreamOptions::default());
-        assert_error(created, |e| matches!(e, Error::StreamName { .. }), "cannot name a stream");
+        assert_error(
+            created,
+            |e| matches!(e, Error::Invalid(Invalid::StreamName { .. })),
+            "cannot name a stream",
+        );
     }
     let nested = SchemaBuilder::new().with::<other::Leg>().finish();
     let created = db.create_stream("s", nested, StreamOptions::default());
-    assert_error(created, |e| matches!(e, Error::Type { .. }), "needs a message type");
+    assert_error(created, |e| matches!(e, Error::Invalid(Invalid::Type { .. })), "needs a message type");
     let twice = Schema { records: [schema().records, schema().records].concat(), enums: Vec::new() };
     let created = db.create_stream("s", twice, StreamOptions::default());
-    assert_error(created, |e| matches!(e, Error::Schema(_)), "schema");
+    assert_error(created, |e| matches!(e, Error::Invalid(Invalid::Schema(_))), "schema");
     assert!(db.streams().unwrap().is_empty());
 }
 
@@ -127,23 +141,31 @@ fn types_must_be_those_of_the_stream() {
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     let mut loader = stream.loader().unwrap();
     let appended = loader.append("A", Timestamp(0), &other::Tick { price: 1.0 });
-    assert_error(appended, |e| matches!(e, Error::Type { .. }), "other fields");
+    assert_error(appended, |e| matches!(e, Error::Invalid(Invalid::Type { .. })), "other fields");
     let appended = loader.append("A", Timestamp(0), &other::Package::default());
-    assert_error(appended, |e| matches!(e, Error::Type { .. }), "no such record type");
+    assert_error(appended, |e| matches!(e, Error::Invalid(Invalid::Type { .. })), "no such record type");
     loader.append("A", Timestamp(1), &Tick::of(1)).unwrap();
     loader.flush().unwrap();
 
     let mut cursor = stream.cursor().open().unwrap();
     let message = cursor.next().unwrap().unwrap();
-    assert_error(message.decode::<Quote>(), |e| matches!(e, Error::Type { .. }), "of another type");
+    assert_error(
+        message.decode::<Quote>(),
+        |e| matches!(e, Error::Invalid(Invalid::Type { .. })),
+        "of another type",
+    );
     for _ in ["compared", "remembered"] {
-        assert_error(message.decode::<other::Tick>(), |e| matches!(e, Error::Version { .. }), "Tick.price");
+        assert_error(
+            message.decode::<other::Tick>(),
+            |e| matches!(e, Error::Invalid(Invalid::Version { .. })),
+            "Tick.price",
+        );
     }
     assert_eq!(message.decode::<Tick>().unwrap(), Tick::of(1));
     assert_eq!(message.view::<Tick>().unwrap().number(), 1);
     assert_eq!(message.record().unwrap().get("number").unwrap().to_string(), "1");
     let opened = stream.cursor().types(["Trade"]).open();
-    assert_error(opened, |e| matches!(e, Error::Type { .. }), "no such message type");
+    assert_error(opened, |e| matches!(e, Error::Invalid(Invalid::Type { .. })), "no such message type");
 }
 
 #[test]
@@ -153,18 +175,18 @@ fn records_that_are_no_messages_are_refused() {
     let stream = db.create_stream("s", schema, StreamOptions::default()).unwrap();
     let mut loader = stream.loader().unwrap();
     let appended = loader.append("A", Timestamp(0), &other::Leg { size: 1 });
-    assert_error(appended, |e| matches!(e, Error::Type { .. }), "only nested");
+    assert_error(appended, |e| matches!(e, Error::Invalid(Invalid::Type { .. })), "only nested");
     let leg = stream.layouts().schema().record("Leg").unwrap().0;
     let appended = loader.append_body("A", Timestamp(0), leg, &[0; 4]);
-    assert_error(appended, |e| matches!(e, Error::Type { .. }), "only nested");
+    assert_error(appended, |e| matches!(e, Error::Invalid(Invalid::Type { .. })), "only nested");
     let package = stream.layouts().schema().record("Package").unwrap().0;
     let appended = loader.append_body("A", Timestamp(0), package, &[1, 2, 3]);
-    assert_error(appended, |e| matches!(e, Error::Decode { sequence: None, .. }), "not appended");
+    assert_error(appended, |e| matches!(e, Error::Rejected(Rejected::Malformed { .. })), "not appended");
     let appended = loader.append_body("A", Timestamp(0), 77, &[]);
-    assert_error(appended, |e| matches!(e, Error::Decode { .. }), "not appended");
+    assert_error(appended, |e| matches!(e, Error::Unreadable(Unreadable::Message { .. })), "not appended");
     assert_eq!((loader.pending(), loader.flush().unwrap()), (0, 0));
     let opened = stream.cursor().types(["Leg"]).open();
-    assert_error(opened, |e| matches!(e, Error::Type { .. }), "no such message type");
+    assert_error(opened, |e| matches!(e, Error::Invalid(Invalid::Type { .. })), "no such message type");
 }
 
 #[test]
@@ -180,7 +202,7 @@ fn symbols_are_checked_and_belong_to_their_stream() {
     let symbol = into_one.symbol("A").unwrap();
     into_one.append_by_id(symbol, Timestamp(0), &Tick::of(0)).unwrap();
     let appended = into_two.append_by_id(symbol, Timestamp(0), &Tick::of(0));
-    assert_error(appended, |e| matches!(e, Error::Type { .. }), "in another stream");
+    assert_error(appended, |e| matches!(e, Error::Invalid(Invalid::Type { .. })), "in another stream");
     assert_eq!((one.symbols(), two.symbols()), (vec!["A".to_string()], vec![]));
 }
 
@@ -205,7 +227,9 @@ fn late_messages_are_refused_where_the_stream_says_so() {
     let mut loader = stream.loader().unwrap();
     loader.append("A", Timestamp(10), &Tick::of(0)).unwrap();
     loader.append("A", Timestamp(10), &Tick::of(1)).unwrap();
-    let late = |e: &Error| matches!(e, Error::Late { time: Timestamp(9), last: Timestamp(10), .. });
+    let late = |e: &Error| {
+        matches!(e, Error::Rejected(Rejected::Late { time: Timestamp(9), last: Timestamp(10), .. }))
+    };
     assert_error(loader.append("A", Timestamp(9), &Tick::of(2)), late, "refuses late messages");
     loader.flush().unwrap();
     assert_error(loader.append("A", Timestamp(9), &Tick::of(2)), late, "refuses late messages");
@@ -214,7 +238,11 @@ fn late_messages_are_refused_where_the_stream_says_so() {
     loader.append("A", Timestamp(20), &Tick::of(2)).unwrap();
     overtaking.append("A", Timestamp(30), &Tick::of(3)).unwrap();
     overtaking.flush().unwrap();
-    assert_error(loader.flush(), |e| matches!(e, Error::Late { .. }), "refuses late messages");
+    assert_error(
+        loader.flush(),
+        |e| matches!(e, Error::Rejected(Rejected::Late { .. })),
+        "refuses late messages",
+    );
     assert_eq!(loader.pending(), 0);
     loader.close().unwrap();
     overtaking.close().unwrap();
@@ -224,7 +252,7 @@ fn late_messages_are_refused_where_the_stream_says_so() {
     // Of a remote stream only a flush reports it.
     let mut loader = stream.loader().unwrap();
     let appended = loader.append("A", Timestamp(29), &Tick::of(4)).and_then(|()| loader.flush());
-    assert_error(appended, |e| matches!(e, Error::Late { .. }), "refuses");
+    assert_error(appended, |e| matches!(e, Error::Rejected(Rejected::Late { .. })), "refuses");
     assert_eq!(drain(&mut stream.cursor().open().unwrap()), [0, 1, 3]);
 }
 
@@ -274,7 +302,7 @@ fn a_refused_message_leaves_no_trace() {
     let huge = Tick { note: "x".repeat(5 << 20), ..Tick::of(0) };
     assert_error(
         loader.append("A", Timestamp(100), &huge),
-        |e| matches!(e, Error::Message(_)),
+        |e| matches!(e, Error::Rejected(Rejected::Size(_))),
         "over the limit",
     );
     loader.append("A", Timestamp(50), &Tick::of(1)).unwrap();
@@ -304,7 +332,7 @@ fn a_deleted_stream_is_reported_once_and_its_successor_is_another() {
         cursor.next().unwrap();
     }
     db.delete_stream("s").unwrap();
-    let deleted = |e: &Error| matches!(e, Error::Deleted { .. });
+    let deleted = |e: &Error| matches!(e, Error::Stale(Stale::Deleted { .. }));
     loader.append("A", Timestamp(0), &Tick::of(0)).unwrap();
     assert_error(loader.flush(), deleted, "has been deleted");
     let successor = db.create_stream("s", schema(), small_files()).unwrap();
@@ -316,7 +344,7 @@ fn a_deleted_stream_is_reported_once_and_its_successor_is_another() {
         while numbers.last() != Some(&2000) || errors == 0 {
             match cursor.next_within(Duration::from_secs(60)) {
                 Ok(message) => numbers.push(number_of(&message.expect("the other stream goes on"))),
-                Err(Error::Deleted { name }) => errors += usize::from(name == "s"),
+                Err(Error::Stale(Stale::Deleted { name })) => errors += usize::from(name == "s"),
                 Err(error) => panic!("{error}"),
             }
         }
@@ -327,7 +355,7 @@ fn a_deleted_stream_is_reported_once_and_its_successor_is_another() {
         assert_eq!(drain(&mut db.cursor(["s"]).unwrap().open().unwrap()), (1000..1600).collect::<Vec<_>>());
     }
     db.delete_stream("s").unwrap();
-    assert_error(reader.stream("s"), |e| matches!(e, Error::NoStream { .. }), "there is t");
+    assert_error(reader.stream("s"), |e| matches!(e, Error::NotFound(NotFound::Stream { .. })), "there is t");
 }
 
 #[test]
@@ -336,7 +364,7 @@ fn positions_must_fit() {
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     db.create_stream("t", schema(), StreamOptions::default()).unwrap();
     append_ticks(&stream, 0..10);
-    let wrong = |e: &Error| matches!(e, Error::Position { .. });
+    let wrong = |e: &Error| matches!(e, Error::Invalid(Invalid::Position { .. }));
     let resume = |text: &str| stream.cursor().resume(&text.parse::<Position>().unwrap());
     assert_error(resume("live 11 s\n").open(), wrong, "has 10 messages, the position is after 11");
     assert_error(resume("start 3 t\n").open(), wrong, "is \"t\", the cursor's \"s\"");
@@ -394,7 +422,7 @@ fn a_waiting_cursor_is_woken_when_its_stream_is_deleted() {
         std::thread::sleep(Duration::from_millis(50));
         streams.iter().for_each(|name| db.delete_stream(name).unwrap());
         let found = receiver.recv_timeout(Duration::from_secs(60)).expect("the cursor wakes");
-        assert_error(found, |e| matches!(e, Error::Deleted { .. }), "has been deleted");
+        assert_error(found, |e| matches!(e, Error::Stale(Stale::Deleted { .. })), "has been deleted");
     }
 }
 
@@ -446,9 +474,11 @@ fn what_is_too_deep_to_be_read_is_not_taken() {
     for levels in 1..60 {
         match loader.append("A", Timestamp(levels as i64), &Node::nested(levels)) {
             Ok(()) => taken.push(levels),
-            refused => {
-                assert_error(refused, |e| matches!(e, Error::Decode { sequence: None, .. }), "not appended")
-            }
+            refused => assert_error(
+                refused,
+                |e| matches!(e, Error::Rejected(Rejected::Malformed { .. })),
+                "not appended",
+            ),
         }
     }
     assert!(taken.len() >= 10 && taken.len() < 40, "{taken:?}");
@@ -473,7 +503,7 @@ fn a_newer_type_reads_an_older_stream() {
         loader.append("A", Timestamp(number as i64), &Tick::of(number)).unwrap();
     }
     let appended = loader.append("A", Timestamp(10), &other::Quote::default());
-    assert_error(appended, |e| matches!(e, Error::Type { .. }), "other fields");
+    assert_error(appended, |e| matches!(e, Error::Invalid(Invalid::Type { .. })), "other fields");
     loader.close().unwrap();
     let mut cursor = stream.cursor().types(["Quote"]).open().unwrap();
     let mut quote = other::Quote { size: Some(1), ..Default::default() };
@@ -483,10 +513,18 @@ fn a_newer_type_reads_an_older_stream() {
         let ask = Quote::of(number).ask;
         assert_eq!(quote, other::Quote { size: None, venue: "XNAS".into(), ask, id: number });
         assert_eq!(message.decode::<Quote>().unwrap(), Quote::of(number));
-        assert_error(message.view::<other::Quote>(), |e| matches!(e, Error::Type { .. }), "use `decode`");
+        assert_error(
+            message.view::<other::Quote>(),
+            |e| matches!(e, Error::Invalid(Invalid::Type { .. })),
+            "use `decode`",
+        );
     }
     assert!(cursor.next().unwrap().is_none());
     let mut ticks = stream.cursor().types(["Tick"]).open().unwrap();
     let tick = ticks.next().unwrap().unwrap();
-    assert_error(tick.decode::<other::Quote>(), |e| matches!(e, Error::Type { .. }), "of another type");
+    assert_error(
+        tick.decode::<other::Quote>(),
+        |e| matches!(e, Error::Invalid(Invalid::Type { .. })),
+        "of another type",
+    );
 }

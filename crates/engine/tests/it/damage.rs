@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{Database, Error, LogError, Stream};
+use tapedb_engine::{Database, Error, LogError, NotFound, Stream, Unreadable};
 use tapedb_log::FILE_HEADER_BYTES;
 use tapedb_schema::Timestamp;
 
@@ -162,7 +162,7 @@ fn check_database(path: &Path, damaged: &str, is_shorter: bool, loss: &Loss) {
                     check_appending(&stream);
                 }
             }
-            Err(Error::NotADatabase { .. }) => assert_eq!(damaged, FILES[0]),
+            Err(Error::NotFound(NotFound::Database { .. })) => assert_eq!(damaged, FILES[0]),
             // There twice.
             Err(error) if damaged.contains("stream.tape") => panic!("{error}"),
             Err(error) => {
@@ -273,7 +273,11 @@ fn missing_files() {
     check_database(&path, "streams/s/0", false, &Loss::of(&original, "streams/s/0", 0));
     // What cannot be opened can be deleted.
     let db = reopen(&path);
-    assert_error(db.stream("s"), |e| matches!(e, Error::Definition { .. }), "all messages");
+    assert_error(
+        db.stream("s"),
+        |e| matches!(e, Error::Unreadable(Unreadable::Definition { .. })),
+        "all messages",
+    );
     db.delete_stream("s").unwrap();
     assert!(db.streams().unwrap().is_empty());
 }

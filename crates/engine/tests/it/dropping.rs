@@ -2,7 +2,7 @@
 
 use super::place::new_database;
 use crate::support::*;
-use tapedb_engine::{Cursor, Durability, Error, Position, Stream, StreamOptions};
+use tapedb_engine::{Cursor, Durability, Error, Position, Stream, StreamOptions, Unreadable};
 use tapedb_schema::Timestamp;
 
 const BYTES_MAX: u64 = 64 << 10;
@@ -27,7 +27,7 @@ fn drain_with_drops(cursor: &mut Cursor) -> Vec<(u64, u64)> {
         match cursor.next() {
             Ok(Some(message)) => found.push((std::mem::take(&mut dropped), number_of(&message))),
             Ok(None) => return found,
-            Err(Error::Dropped { messages, .. }) => {
+            Err(Error::Unreadable(Unreadable::Dropped { messages, .. })) => {
                 assert!(messages > 0 && dropped == 0, "reported once");
                 dropped = messages;
             }
@@ -69,7 +69,7 @@ fn a_slow_reader_is_notified_of_exactly_what_it_missed() {
     assert_error(
         late.next(),
         |e| {
-            matches!(e, Error::Dropped { messages, first_sequence, .. }
+            matches!(e, Error::Unreadable(Unreadable::Dropped { messages, first_sequence, .. })
         if *messages == oldest - 7 && *first_sequence == oldest)
         },
         "oldest there is",

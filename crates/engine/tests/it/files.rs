@@ -3,7 +3,7 @@
 use crate::child::{report, reported};
 use crate::support::*;
 use std::path::Path;
-use tapedb_engine::{Database, Error, StreamOptions};
+use tapedb_engine::{Database, Error, NotFound, StreamOptions};
 
 #[test]
 fn a_reader_cannot_write() {
@@ -47,7 +47,7 @@ pub fn child(path: &Path) {
 #[test]
 fn only_a_database_is_opened() {
     let directory = tempfile::tempdir().unwrap();
-    let no_database = |e: &Error| matches!(e, Error::NotADatabase { .. });
+    let no_database = |e: &Error| matches!(e, Error::NotFound(NotFound::Database { .. }));
     let path = directory.path();
     assert_error(Database::open_read_only(path.join("none")), no_database, "no such directory");
     assert_error(Database::open_read_only(path), no_database, "no marker file");

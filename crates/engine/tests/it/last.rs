@@ -5,7 +5,9 @@ use crate::support::*;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tapedb_engine::{Access, Cursor, CursorBuilder, Database, Error, Position, Stream, StreamOptions};
+use tapedb_engine::{
+    Access, Cursor, CursorBuilder, Database, Error, Invalid, NotFound, Position, Stream, StreamOptions,
+};
 use tapedb_log::MemoryStorage;
 use tapedb_schema::Timestamp;
 
@@ -119,7 +121,7 @@ fn live_messages_follow_them() {
         }
     }
     let skipping = stream.cursor().skip_history().last_values().open();
-    assert_error(skipping, |e| matches!(e, Error::Position { .. }), "skip history");
+    assert_error(skipping, |e| matches!(e, Error::Invalid(Invalid::Position { .. })), "skip history");
 }
 
 #[test]
@@ -163,8 +165,16 @@ fn fields_distinguish_messages() {
         stream.seal().unwrap();
     }
     let by = |record: &str, field: &str| stream.cursor().last_values_by(record, [field]).open();
-    assert_error(by("Order", "price"), |e| matches!(e, Error::Field { .. }), "Order.price");
-    assert_error(by("Trade", "id"), |e| matches!(e, Error::Type { .. }), "no such message type");
+    assert_error(
+        by("Order", "price"),
+        |e| matches!(e, Error::NotFound(NotFound::Column { .. })),
+        "Order.price",
+    );
+    assert_error(
+        by("Trade", "id"),
+        |e| matches!(e, Error::Invalid(Invalid::Type { .. })),
+        "no such message type",
+    );
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::thread;
 use tapedb_codec::batch::BatchHeader;
 use tapedb_engine::{
     BatchLoader, Command, Database, Description, Error, Grown, Known, Loading, LogError, Observer, Observing,
-    Outcome, Replacement, Replacing, Span, StorageFile, Stream, TailPosition, Target, Upstream, Watcher,
-    Watching,
+    Outcome, Rejected, Replacement, Replacing, Span, StorageFile, Stream, TailPosition, Target, Upstream,
+    Watcher, Watching,
 };
 
 /// Maximum bytes that are pushed before some have been consumed.
@@ -176,7 +176,7 @@ impl LoopbackLoading {
             self.failed = self.send(&mut batch).err();
             match &self.failed {
                 None => {}
-                Some(Error::Late { .. }) => return self.kept.clear(),
+                Some(Error::Rejected(Rejected::Late { .. })) => return self.kept.clear(),
                 Some(_) => return self.kept.push_front(batch),
             }
         }

@@ -3,7 +3,7 @@
 use super::place::{Home, new_database};
 use crate::support::*;
 use std::time::Duration;
-use tapedb_engine::{Cursor, CursorBuilder, Database, Error, Loader, Position, StreamOptions};
+use tapedb_engine::{Cursor, CursorBuilder, Database, Error, Invalid, Loader, Position, StreamOptions};
 use tapedb_schema::Timestamp;
 
 const STREAMS: [&str; 3] = ["s0", "s1", "s2"];
@@ -284,7 +284,7 @@ impl World {
         let times = Timestamp(from)..Timestamp(to);
         let mut rewriter = match handle.rewrite(times, is_some.then_some(names)) {
             // Remote: the process with the files rewrites.
-            Err(Error::Options { what }) if what.contains("through a server") => return,
+            Err(Error::Invalid(Invalid::Options { what })) if what.contains("through a server") => return,
             rewriter => rewriter.unwrap(),
         };
         let count = if from < to { self.random.below(30) } else { 0 };
@@ -315,7 +315,8 @@ impl World {
         let new = format!("{}{}", SYMBOLS[symbol], self.random.below(3));
         let probe =
             self.db().stream(STREAMS[0]).unwrap().rename_symbol(&self.names[symbol], &self.names[symbol]);
-        if matches!(probe, Err(Error::Options { what }) if what.contains("through a server")) {
+        if matches!(probe, Err(Error::Invalid(Invalid::Options { what })) if what.contains("through a server"))
+        {
             // Remote: the process with the files renames.
             return;
         }

@@ -1,7 +1,7 @@
 //! A stream is renamed while it is in use.
 
 use crate::support::*;
-use tapedb_engine::{Database, Error, Position, StreamOptions};
+use tapedb_engine::{Database, Error, Invalid, NotFound, Position, Stale, StreamOptions};
 
 #[test]
 fn a_renamed_stream_is_the_same_stream() {
@@ -23,7 +23,8 @@ fn a_renamed_stream_is_the_same_stream() {
 
     let new = db.rename_stream("old", "a/new").unwrap();
     assert_eq!((new.name(), db.streams().unwrap()), ("a/new", vec!["a/new".to_string()]));
-    let is_renamed = |error: &Error| matches!(error, Error::Renamed { new, .. } if new == "a/new");
+    let is_renamed =
+        |error: &Error| matches!(error, Error::Stale(Stale::Renamed { new, .. }) if new == "a/new");
     loader.append("A", tapedb_schema::Timestamp(7), &Tick::of(7)).unwrap();
     assert_error(loader.flush(), is_renamed, "is called");
     assert_error(old.seal(), is_renamed, "is called");
@@ -47,11 +48,27 @@ fn a_renamed_stream_is_the_same_stream() {
     let other = db.create_stream("old", schema(), StreamOptions::default()).unwrap();
     append_ticks(&other, 0..20);
     let resumed = other.cursor().live().resume(&position).open();
-    assert_error(resumed.map(drop), |e| matches!(e, Error::Position { .. }), "another stream");
+    assert_error(
+        resumed.map(drop),
+        |e| matches!(e, Error::Invalid(Invalid::Position { .. })),
+        "another stream",
+    );
     append_ticks(&new, 1000..1010);
-    assert_error(db.rename_stream("old", "a/new"), |e| matches!(e, Error::StreamExists { .. }), "already");
-    assert_error(db.rename_stream("none", "x"), |e| matches!(e, Error::NoStream { .. }), "a/new");
-    assert_error(db.rename_stream("old", ""), |e| matches!(e, Error::StreamName { .. }), "empty");
+    assert_error(
+        db.rename_stream("old", "a/new"),
+        |e| matches!(e, Error::Invalid(Invalid::StreamExists { .. })),
+        "already",
+    );
+    assert_error(
+        db.rename_stream("none", "x"),
+        |e| matches!(e, Error::NotFound(NotFound::Stream { .. })),
+        "a/new",
+    );
+    assert_error(
+        db.rename_stream("old", ""),
+        |e| matches!(e, Error::Invalid(Invalid::StreamName { .. })),
+        "empty",
+    );
     assert_error(elsewhere.rename_stream("old", "x"), |e| matches!(e, Error::ReadOnly), "reading only");
     drop((resumed_here, loader, cursors, old, new, other, db));
     let db = reopen(&directory.path().join("db"));

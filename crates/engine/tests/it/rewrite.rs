@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tapedb_engine::{
-    Access, CheckDepth, CheckEvent, Cursor, Database, Durability, Error, LogError, Rewriter, Stream,
-    StreamOptions,
+    Access, CheckDepth, CheckEvent, Cursor, Database, Durability, Error, Invalid, LogError, NotFound,
+    Rejected, Rewriter, Stale, Stream, StreamOptions,
 };
 use tapedb_log::sim::{SimStorage, Stop};
 use tapedb_schema::Timestamp;
@@ -102,13 +102,13 @@ fn only_the_symbols_asked_for_are_replaced() {
     loader.append("B", Timestamp(40), &Tick::of(1000)).unwrap();
     let mut rewriter = stream.rewrite(Timestamp(30)..=Timestamp(59), Some(["B", "new"])).unwrap();
     add(&mut rewriter, "new", &[(31, 500), (58, 501)]);
-    let outside = |e: &Error| matches!(e, Error::Outside { .. });
+    let outside = |e: &Error| matches!(e, Error::Rejected(Rejected::Outside { .. }));
     assert_error(rewriter.append("A", Timestamp(31), &Tick::of(0)), outside, "\"A\"");
     assert_error(rewriter.append("B", Timestamp(60), &Tick::of(0)), outside, "none of those");
     let huge = Tick { note: "x".repeat(5 << 20), ..Tick::of(0) };
     assert_error(
         rewriter.append("B", Timestamp(31), &huge),
-        |e| matches!(e, Error::Message(_)),
+        |e| matches!(e, Error::Rejected(Rejected::Size(_))),
         "over the limit",
     );
     let value = stream.layouts().from_json(r#"{"$type":"Quote","number":3,"bid":"1"}"#).unwrap();
@@ -165,9 +165,13 @@ fn what_cannot_be_rewritten_is_reported() {
     let (directory, db) = new_database();
     let options = StreamOptions { spaces: 2, ..StreamOptions::default() };
     let spaces = db.create_stream("spaces", schema(), options).unwrap();
-    let option = |e: &Error| matches!(e, Error::Options { .. });
+    let option = |e: &Error| matches!(e, Error::Invalid(Invalid::Options { .. }));
     assert_error(spaces.rewrite(.., ALL), option, "several spaces");
-    assert_error(spaces.rewrite_in(2, .., ALL), |e| matches!(e, Error::NoSpace { .. }), "no space 2");
+    assert_error(
+        spaces.rewrite_in(2, .., ALL),
+        |e| matches!(e, Error::NotFound(NotFound::Space { .. })),
+        "no space 2",
+    );
     for space in 0..2 {
         let mut loader = spaces.loader_in(space).unwrap();
         loader.append("A", Timestamp(1), &Tick::of(space.into())).unwrap();
@@ -196,12 +200,12 @@ fn what_cannot_be_rewritten_is_reported() {
     assert_eq!(numbers(&stream), [0, 1, 2]);
     let mut empty = stream.rewrite(Timestamp(3)..Timestamp(3), ALL).unwrap();
     let appended = empty.append("A", Timestamp(3), &Tick::of(0));
-    assert_error(appended, |e| matches!(e, Error::Outside { .. }), "none of those");
+    assert_error(appended, |e| matches!(e, Error::Rejected(Rejected::Outside { .. })), "none of those");
     assert_eq!((empty.commit().unwrap(), numbers(&stream)), (10..10, vec![0, 1, 2]));
 
     let rewriter = stream.rewrite(.., ALL).unwrap();
     db.delete_stream("s").unwrap();
-    assert_error(rewriter.commit(), |e| matches!(e, Error::Deleted { .. }), "deleted");
+    assert_error(rewriter.commit(), |e| matches!(e, Error::Stale(Stale::Deleted { .. })), "deleted");
 }
 
 const OLD: std::ops::Range<u64> = 0..40;

@@ -4,7 +4,7 @@ use crate::support::*;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{Database, Error, LogError, SegmentFailure, Stream};
+use tapedb_engine::{Database, Error, LogError, SegmentFailure, Stream, Unreadable};
 use tapedb_schema::Timestamp;
 
 const MESSAGES: u64 = 400;
@@ -50,8 +50,8 @@ fn lost_by(error: &Error) -> u64 {
             LogError::Damaged { damage, .. } => damage.count.unwrap(),
             error => panic!("{error}"),
         },
-        Error::Lost(lost) => lost.messages,
-        Error::Segment(failure) => failure.messages,
+        Error::Unreadable(Unreadable::Lost(lost)) => lost.messages,
+        Error::Unreadable(Unreadable::Segment(failure)) => failure.messages,
         error => panic!("{error}"),
     }
 }
@@ -163,7 +163,7 @@ fn a_missing_segment_is_reported_once_and_maintenance_continues() {
     fs::remove_file(&segments[0]).unwrap();
     let mut cursor = stream.cursor().open().unwrap();
     let error = cursor.next().unwrap_err();
-    let Error::Segment(failure) = &error else { panic!("{error}") };
+    let Error::Unreadable(Unreadable::Segment(failure)) = &error else { panic!("{error}") };
     let SegmentFailure { path: named, first_sequence, messages, .. } = &**failure;
     assert_eq!((named, *first_sequence), (&segments[0], 0));
     assert!(error.to_string().contains("is missing"), "{error}");

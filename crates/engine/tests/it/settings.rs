@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::fs;
 use std::time::Duration;
-use tapedb_engine::{Database, Durability, Error, Late, Retention, StreamOptions};
+use tapedb_engine::{Database, Durability, Error, Invalid, Late, Rejected, Retention, Stale, StreamOptions};
 use tapedb_schema::Timestamp;
 
 #[test]
@@ -26,10 +26,10 @@ fn options_change_for_everybody_and_stay_changed() {
     assert_eq!(stream.options(), options);
     assert_error(
         loader.append("A", Timestamp(5), &Tick::of(11)),
-        |e| matches!(e, Error::Late { .. }),
+        |e| matches!(e, Error::Rejected(Rejected::Late { .. })),
         "late",
     );
-    assert_error(loader.flush(), |e| matches!(e, Error::Late { .. }), "late");
+    assert_error(loader.flush(), |e| matches!(e, Error::Rejected(Rejected::Late { .. })), "late");
     drop(loader);
     append_ticks(&stream, 10..1000);
     assert_eq!(drain(&mut live).len(), 990, "the stream's own rewriting is no deletion");
@@ -44,7 +44,7 @@ fn options_change_for_everybody_and_stay_changed() {
     // Deleted, and another one of the name created: that is detected.
     db.delete_stream("s").unwrap();
     db.create_stream("s", schema(), options).unwrap();
-    assert_error(live.next().map(drop), |e| matches!(e, Error::Deleted { .. }), "deleted");
+    assert_error(live.next().map(drop), |e| matches!(e, Error::Stale(Stale::Deleted { .. })), "deleted");
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn what_is_fixed_stays() {
         StreamOptions { spaces: 2, ..options },
         StreamOptions { file_bytes_max: 0, ..options },
     ] {
-        assert_error(stream.alter(wrong), |e| matches!(e, Error::Options { .. }), "c");
+        assert_error(stream.alter(wrong), |e| matches!(e, Error::Invalid(Invalid::Options { .. })), "c");
         let created = db.create_stream("t", schema(), StreamOptions { spaces: 0, ..wrong });
-        assert_error(created, |e| matches!(e, Error::Options { .. }), "1 to 256 spaces");
+        assert_error(created, |e| matches!(e, Error::Invalid(Invalid::Options { .. })), "1 to 256 spaces");
     }
     assert_eq!(stream.options(), options);
     let elsewhere = Database::open_read_only(db.path()).unwrap().stream("s").unwrap();

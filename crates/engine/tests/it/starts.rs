@@ -3,7 +3,7 @@
 use crate::counting::Counting;
 use crate::support::*;
 use std::sync::Arc;
-use tapedb_engine::{Access, Database, Error, Position, Stream, StreamOptions};
+use tapedb_engine::{Access, Database, Error, Invalid, Position, Stream, StreamOptions};
 use tapedb_log::MemoryStorage;
 use tapedb_schema::Timestamp;
 
@@ -40,7 +40,11 @@ fn a_cursor_begins_with_the_last_messages() {
     let before: Vec<u64> = of_b.into_iter().filter(|number| *number != 501).collect();
     assert_eq!(drain(&mut live), [&before[before.len() - 2..], &[501]].concat());
     let backwards = two.cursor().last(2).reverse().open();
-    assert_error(backwards, |e| matches!(e, Error::Position { .. }), "stop reading after that many");
+    assert_error(
+        backwards,
+        |e| matches!(e, Error::Invalid(Invalid::Position { .. })),
+        "stop reading after that many",
+    );
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn a_cursor_begins_with_a_sequence_number() {
     assert_eq!(drain(&mut cursor), [1, 2, 3]);
     append_ticks(&single, 4..6);
     assert_eq!(drain(&mut cursor), [4, 5]);
-    let position = |e: &Error| matches!(e, Error::Position { .. });
+    let position = |e: &Error| matches!(e, Error::Invalid(Invalid::Position { .. }));
     assert_error(single.cursor().from_sequence(7).open(), position, "has 6 messages");
     assert_error(stream.cursor().from_sequence(7).open(), position, "have 2 spaces, and there are 1");
     assert_error(single.cursor().from_sequence(1).last_values().open(), position, "last values");

@@ -3,7 +3,9 @@
 use crate::support::*;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use tapedb_engine::{Cursor, Database, DeletedStreams, Durability, Error, Stream, StreamOptions};
+use tapedb_engine::{
+    Cursor, Database, DeletedStreams, Durability, Error, NotFound, Stale, Stream, StreamOptions,
+};
 use tapedb_schema::Timestamp;
 
 fn load(stream: &Stream, symbol: &str, numbers: std::ops::Range<u64>) {
@@ -115,7 +117,7 @@ fn names_that_cannot_be_are_refused() {
     let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
     load(&stream, "A", 0..1);
     load(&stream, "B", 1..2);
-    let missing = |e: &Error| matches!(e, Error::NoSymbol { .. });
+    let missing = |e: &Error| matches!(e, Error::NotFound(NotFound::Symbol { .. }));
     assert_error(stream.rename_symbol("C", "D"), missing, "no symbol \"C\"");
     assert_error(stream.rename_symbol("A", "B"), |e| matches!(e, Error::Log(_)), "B");
     assert_error(stream.rename_symbol("A", ""), |e| matches!(e, Error::Log(_)), "1 to 255 bytes");
@@ -124,7 +126,11 @@ fn names_that_cannot_be_are_refused() {
     assert_error(reader.rename_symbol("A", "C"), |e| matches!(e, Error::ReadOnly), "reading only");
     assert_eq!(stream.symbols(), ["A", "B"]);
     db.delete_stream("s").unwrap();
-    assert_error(stream.rename_symbol("A", "C"), |e| matches!(e, Error::Deleted { .. }), "deleted");
+    assert_error(
+        stream.rename_symbol("A", "C"),
+        |e| matches!(e, Error::Stale(Stale::Deleted { .. })),
+        "deleted",
+    );
 }
 
 /// With a search of all names for each new one, these took an hour.

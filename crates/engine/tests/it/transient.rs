@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use std::fs;
-use tapedb_engine::{Database, Durability, Error, Position, Stream, StreamOptions};
+use tapedb_engine::{Database, Durability, Error, Invalid, Position, Stream, StreamOptions};
 use tapedb_schema::Timestamp;
 
 const BYTES_MAX: u64 = 64 << 10;
@@ -57,8 +57,12 @@ fn it_is_a_stream_until_the_database_is_closed_and_empty_afterwards() {
     assert!(drain(&mut stream.cursor().open().unwrap()).is_empty());
     append(&stream, 0..200);
     let resumed = stream.cursor().resume(&position).open();
-    assert_error(resumed, |e| matches!(e, Error::Position { .. }), "in another stream");
-    assert_error(db.rename_stream("t", "u"), |e| matches!(e, Error::Options { .. }), "would lose them");
+    assert_error(resumed, |e| matches!(e, Error::Invalid(Invalid::Position { .. })), "in another stream");
+    assert_error(
+        db.rename_stream("t", "u"),
+        |e| matches!(e, Error::Invalid(Invalid::Options { .. })),
+        "would lose them",
+    );
     db.delete_stream("t").unwrap();
     assert_eq!(fs::read_dir(path.join("streams")).unwrap().count(), 0);
 }
@@ -76,9 +80,13 @@ fn another_process_is_refused_with_the_reason() {
     assert_eq!((seen.schema(), seen.stats().unwrap().messages), (stream.schema(), 0));
     assert_error(
         seen.cursor().open(),
-        |e| matches!(e, Error::Elsewhere { .. }),
+        |e| matches!(e, Error::Invalid(Invalid::Elsewhere { .. })),
         "in the memory of the process",
     );
     let small = StreamOptions { bytes_max: 1 << 10, ..options() };
-    assert_error(db.create_stream("u", schema(), small), |e| matches!(e, Error::Options { .. }), "64 KiB");
+    assert_error(
+        db.create_stream("u", schema(), small),
+        |e| matches!(e, Error::Invalid(Invalid::Options { .. })),
+        "64 KiB",
+    );
 }

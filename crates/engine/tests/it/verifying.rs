@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use tapedb_engine::{
     CheckDepth, CheckEvent, CheckReport, Database, Error, Finding, SegmentError, Stream, StreamOptions,
+    Unreadable,
 };
 use tapedb_schema::Timestamp;
 use tapedb_segment::fault::with_fault;
@@ -111,7 +112,9 @@ fn the_log_stays_where_nothing_can_be_sealed() {
     append_next(&stream);
     let failed = with_fault(always_wrong, || stream.seal()).unwrap_err();
     let is_unfaithful = |error: &Error| match error {
-        Error::Segment(failure) => matches!(failure.error, SegmentError::Unfaithful(_)),
+        Error::Unreadable(Unreadable::Segment(failure)) => {
+            matches!(failure.error, SegmentError::Unfaithful(_))
+        }
         _ => false,
     };
     assert!(is_unfaithful(&failed), "{failed}");

@@ -3,7 +3,7 @@
 use super::place::new_database;
 use crate::support::*;
 use std::time::Duration;
-use tapedb_engine::{Error, Message, Stream, Values};
+use tapedb_engine::{Error, Invalid, Message, Stale, Stream, Values};
 use tapedb_schema::Timestamp;
 
 const FIRST: &str =
@@ -98,7 +98,7 @@ fn old_messages_are_read_with_the_newest_schema_wherever_they_lie() {
     // A handle with the old schema continues to write with it.
     load_first(&first, 501..600);
     let third = db.change_schema("s", THIRD.parse().unwrap()).unwrap();
-    assert!(matches!(second.seal(), Err(Error::Outdated { .. })));
+    assert!(matches!(second.seal(), Err(Error::Stale(Stale::Outdated { .. }))));
 
     let mut expected = first_in_third(0..500);
     expected.push("500 Tick  500 7 NONE X null  ".into());
@@ -150,7 +150,10 @@ fn cursors_continue_with_the_schema_they_were_opened_with() {
         assert_eq!((next(), next()), ("1 Tick 1   ASK    ".into(), "2 Tick 2   ASK    ".into()));
         let error = cursor.next_within(Duration::from_secs(60)).unwrap_err();
         // `count` may need 64 bits, `number` has 32.
-        assert!(matches!(error, Error::Version { .. }) && error.to_string().contains("number"), "{error}");
+        assert!(
+            matches!(error, Error::Invalid(Invalid::Version { .. })) && error.to_string().contains("number"),
+            "{error}"
+        );
         // Reported once for what has been read; it can be closed, and the stream opened again.
     }
     assert_eq!(all(&reader.stream("s").unwrap()).len(), 3);

@@ -15,7 +15,7 @@ use crate::names::{HANDOVERS, stream_name};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tapedb_codec::{Record, SchemaBuilder};
-use tapedb_engine::{Database, Error, Stream, StreamOptions};
+use tapedb_engine::{Database, Error, NotFound, Stream, StreamOptions};
 
 /// A holder that writes nothing for so long is taken for dead.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -132,7 +132,7 @@ pub(super) fn open(db: &Database, plant: &str, options: StreamOptions) -> Result
 /// When the stream cannot be read.
 pub(super) fn dates(db: &Database, plant: &str) -> Result<BTreeSet<Date>, TickError> {
     let stream = match db.stream(&stream_name(plant, HANDOVERS)) {
-        Err(Error::NoStream { .. }) => return Ok(BTreeSet::new()),
+        Err(Error::NotFound(NotFound::Stream { .. })) => return Ok(BTreeSet::new()),
         found => found?,
     };
     let mut dates = BTreeSet::new();

@@ -120,7 +120,9 @@ pub fn check_streams(db: &Database, names: &[String], depth: CheckDepth, ui: &Ui
 fn check_stream(db: &Database, name: &str, depth: CheckDepth, ui: &Ui) -> Result<bool, Failure> {
     let stream = match db.stored(name) {
         Ok(stream) => stream,
-        Err(error @ tapedb_engine::Error::NoStream { .. }) => return Err(error.into()),
+        Err(error @ tapedb_engine::Error::NotFound(tapedb_engine::NotFound::Stream { .. })) => {
+            return Err(error.into());
+        }
         Err(error) => return unusable(db, name, &error, ui),
     };
     let mut checked = verify(db, &stream, depth, ui)?;

@@ -5,7 +5,7 @@ use crate::input::{BadLineArgs, Input, Refusal, Sink, Taken};
 use serde::Serialize;
 use std::time::Duration;
 use tapedb_codec::dynamic::RecordValue;
-use tapedb_engine::{Error, Loader, LogError};
+use tapedb_engine::{Error, Invalid, Loader, LogError, Rejected};
 use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, Ui, quantity, ui::thousands};
 
@@ -89,7 +89,7 @@ struct Loading {
     loader: Loader,
     /// Messages that the loader took.
     taken: u64,
-    /// Messages that it dropped later: see [`Error::Late`].
+    /// Messages that it dropped later: see [`Rejected::Late`].
     given_up: u64,
 }
 
@@ -121,7 +121,7 @@ impl Loading {
     #[cold]
     fn refused(&mut self, error: Error) -> Result<(), Refusal> {
         let given_up = self.loader.given_up();
-        if matches!(error, Error::Late { .. }) && given_up > self.given_up {
+        if matches!(error, Error::Rejected(Rejected::Late { .. })) && given_up > self.given_up {
             self.given_up = given_up;
             return Ok(());
         }
@@ -156,7 +156,10 @@ impl Loading {
 #[cold]
 fn refusal(error: Error) -> Refusal {
     let is_about_line = match &error {
-        Error::Encode(_) | Error::Message(_) | Error::Late { .. } | Error::Type { .. } => true,
+        Error::Rejected(Rejected::Encode(_))
+        | Error::Rejected(Rejected::Size(_))
+        | Error::Rejected(Rejected::Late { .. })
+        | Error::Invalid(Invalid::Type { .. }) => true,
         Error::Log(error) => matches!(**error, LogError::SymbolLength { .. } | LogError::TooManySymbols),
         _ => false,
     };

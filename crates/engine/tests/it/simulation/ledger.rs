@@ -2,7 +2,7 @@
 
 use crate::support::number_of;
 use std::collections::BTreeMap;
-use tapedb_engine::{Durability, Error, LogError, Retention, Stream, StreamOptions};
+use tapedb_engine::{Durability, Error, LogError, Retention, Stream, StreamOptions, Unreadable};
 use tapedb_log::sim::Stop;
 
 /// Whether something exists that was created, and perhaps removed.
@@ -279,7 +279,7 @@ impl Found {
 pub fn is_damage(error: &Error) -> bool {
     match error {
         Error::Log(error) => matches!(**error, LogError::Damaged { .. }),
-        Error::Lost(_) => true,
+        Error::Unreadable(Unreadable::Lost(_)) => true,
         _ => false,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tapedb_codec::{Record, SchemaBuilder};
 use tapedb_engine::{
-    Access, Cursor, Database, Durability, Error, Loader, LogError, Retention, Stream, StreamOptions,
+    Access, Cursor, Database, Durability, Error, Loader, LogError, NotFound, Retention, Stream, StreamOptions,
 };
 use tapedb_log::sim::{SimStorage, Stop};
 use tapedb_schema::Timestamp;
@@ -69,7 +69,7 @@ struct Extra {
 fn find(db: &Database, ledger: &Ledger) -> Result<(&'static str, Stream), Error> {
     let named = |name: &'static str| db.stream(name).map(|stream| (name, stream));
     match (named(ledger.name), ledger.renamed) {
-        (Err(Error::NoStream { .. }), Some(renamed)) => named(renamed),
+        (Err(Error::NotFound(NotFound::Stream { .. })), Some(renamed)) => named(renamed),
         (found, _) => found,
     }
 }
@@ -197,7 +197,9 @@ impl World {
                     ledger.check(&Found::read(&stream, 0).unwrap(), self.stopped);
                 }
                 Ok(_) => panic!("{} was deleted and is there", ledger.name),
-                Err(Error::NoStream { .. }) => assert!(ledger.exists != Fate::There, "{}", ledger.name),
+                Err(Error::NotFound(NotFound::Stream { .. })) => {
+                    assert!(ledger.exists != Fate::There, "{}", ledger.name)
+                }
                 Err(error) => panic!("{error}"),
             }
         }
@@ -213,7 +215,7 @@ impl World {
         for ledger in &self.ledgers {
             found.push(match find(&db, ledger) {
                 Ok((name, stream)) => Some((name, Found::read(&stream, 0)?)),
-                Err(Error::NoStream { .. }) => None,
+                Err(Error::NotFound(NotFound::Stream { .. })) => None,
                 Err(error) => return Err(error),
             });
         }

@@ -29,9 +29,9 @@ pub enum PackageKind {
     /// Changes since the package before.
     #[default]
     Update,
-    /// The whole state, which replaces any earlier one: after a start, a reset or a gap.
+    /// The whole state, which replaces whatever was known: after a start, a reset or a gap.
     Snapshot,
-    /// The whole state, sent from time to time for readers that join late; others may skip it.
+    /// The whole state, sent from time to time for those who join late; others may skip it.
     PeriodicSnapshot,
 }
 
@@ -54,7 +54,7 @@ pub struct Trade {
     pub price: Decimal64,
     /// Size in units of the instrument (shares, contracts, coins).
     pub size: Decimal64,
-    /// The side that crossed the spread, if the venue reports it.
+    /// Who crossed the spread, if the venue tells.
     pub aggressor: Option<Aggressor>,
     /// The venue's trade number.
     pub id: Option<u64>,
@@ -71,7 +71,7 @@ pub struct Level1 {
     pub side: Side,
     /// Best price; null: the side is empty.
     pub price: Option<Decimal64>,
-    /// Size at the best price; null: not reported, or the side is empty.
+    /// Size at the best price; null: not told, or the side is empty.
     pub size: Option<Decimal64>,
     /// Orders at the best price.
     pub orders: Option<u32>,
@@ -150,7 +150,7 @@ impl Default for Entry {
     }
 }
 
-/// What a venue sent at once for one symbol.
+/// What a venue sent at once about one symbol.
 #[derive(Record, Debug, Clone, PartialEq, Default)]
 #[record(message)]
 pub struct Package {
@@ -159,7 +159,7 @@ pub struct Package {
     /// When the venue sent it; the message's own time is when it was received, or the venue's where nothing else is
     /// known.
     pub source_time: Option<Timestamp>,
-    /// Time of the event in the matching engine.
+    /// When the matching engine did what it tells.
     pub match_time: Option<Timestamp>,
     /// The venue's sequence number, the last one covered.
     pub sequence: Option<u64>,
@@ -168,7 +168,7 @@ pub struct Package {
 }
 
 impl Package {
-    /// Makes it an empty update again; the memory of the entries is reused.
+    /// Makes it an empty update again and keeps the memory of the entries.
     pub fn clear(&mut self) {
         let mut entries = std::mem::take(&mut self.entries);
         entries.clear();
@@ -214,7 +214,7 @@ pub struct MarkPrice {
     pub exchange: Option<Ascii<8>>,
 }
 
-/// The condition of a trade that does not fit [`Trade::condition`], which is then null: the message before it, of the same
+/// The condition of a trade that [`Trade::condition`] has no room for, which is then null: the message before it, of the same
 /// time and symbol, has the trade.
 #[derive(Record, Debug, Clone, PartialEq, Eq, Default)]
 #[record(message)]
@@ -249,8 +249,22 @@ const _: () = assert!(lies::<TradeCondition>(13, &[1, 9]));
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::path::Path;
     use tapedb_codec::dynamic::Layouts;
     use tapedb_codec::{SchemaBuilder, decode, encode};
+
+    /// Streams store the schema with its documentation, and importing continues only into a stream of an equal schema. So the comments
+    /// above are part of the format: one that changes needs a new record type.
+    #[test]
+    fn schemas_on_the_disk_do_not_change() {
+        let schema =
+            SchemaBuilder::new().with::<Package>().with::<Bar>().with::<MarkPrice>().with::<TradeCondition>();
+        let text = schema.finish().to_string();
+        let frozen = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/vectors/market_schema.txt");
+        let frozen = fs::read_to_string(frozen).expect("testing/vectors/market_schema.txt");
+        assert_eq!(text, frozen);
+    }
 
     #[test]
     fn clear_keeps_the_memory_and_nothing_else() {

@@ -232,7 +232,7 @@ fn what_is_not_there_is_refused_by_name() {
         "no such message type",
     );
     let live = stream.cursor().live().columns("Tick", ["number"]).open();
-    assert_error(live, |error| matches!(error, Error::Invalid(Invalid::Position { .. })), "history");
+    assert_error(live, |error| matches!(error, Error::Invalid(Invalid::Cursor { .. })), "history");
     assert!(stream.columns("Tick", ["number"]).open().unwrap().next().unwrap().is_none());
 }
 

@@ -121,7 +121,7 @@ fn live_messages_follow_them() {
         }
     }
     let skipping = stream.cursor().skip_history().last_values().open();
-    assert_error(skipping, |e| matches!(e, Error::Invalid(Invalid::Position { .. })), "skip history");
+    assert_error(skipping, |e| matches!(e, Error::Invalid(Invalid::Cursor { .. })), "skip history");
 }
 
 #[test]

@@ -1,0 +1,265 @@
+//! Reads messages of one record type as record batches.
+
+use crate::arrays::{Arrays, Level, dictionary};
+use crate::error::Error;
+use crate::tree::{Tree, fields};
+use crate::types::{self, Decimals, ZONE};
+use arrow_array::{
+    ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, StringArray, TimestampNanosecondArray,
+    UInt32Array, UInt64Array,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use tapedb_engine::{Chunk, ColumnCursor, CursorBuilder, Stream};
+
+/// Most rows of a record batch.
+pub const BATCH_ROWS_MAX: usize = 65_536;
+
+/// Names of the columns of a message's header.
+pub(crate) const TIME: &str = "time";
+pub(crate) const SYMBOL: &str = "symbol";
+pub(crate) const SEQUENCE: &str = "sequence";
+pub(crate) const SPACE: &str = "space";
+pub(crate) const STREAM: &str = "stream";
+
+/// What to read, and as what.
+#[derive(Debug, Clone, Default)]
+pub struct ReadOptions {
+    /// What becomes of decimals.
+    pub decimals: Decimals,
+    /// The fields to read, in this order; `None`: all. Others are not decoded.
+    pub fields: Option<Vec<String>>,
+    /// With the column `sequence`, and `space` where a stream has several.
+    pub sequences: bool,
+    /// Rows in the order of the cursor, across batches and within them, instead of by symbol within each block.
+    pub in_time_order: bool,
+}
+
+/// Record batches of the messages of one record type, each of 1 to [`BATCH_ROWS_MAX`] rows.
+///
+/// The first columns are `time` and `symbol`, then `sequence` and `space` if they are asked for, and `stream` where several streams
+/// are read; then the fields. After an error the next call continues as [`ColumnCursor::next`] does.
+///
+/// ```
+/// use tapedb_arrow::{BatchReader, ReadOptions};
+/// use tapedb_engine::Database;
+/// use tapedb_schema::Timestamp;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// let db = Database::open(directory.path().join("db"))?;
+/// let schema = "message Bar { close: decimal64, volume: u64 }".parse()?;
+/// let stream = db.create_stream("bars", schema, Default::default())?;
+/// let mut loader = stream.loader()?;
+/// let bar = stream.layouts().from_json(r#"{"$type": "Bar", "close": "10.25", "volume": 5}"#)?;
+/// loader.append_value("A", Timestamp(1), &bar)?;
+/// loader.close()?;
+///
+/// let reader = BatchReader::open(&[stream.clone()], stream.cursor(), "Bar", &ReadOptions::default())?;
+/// let batches = reader.collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(batches[0].num_rows(), 1);
+/// assert_eq!(batches[0].schema().field(2).data_type(), &arrow_schema::DataType::Float64);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BatchReader {
+    cursor: ColumnCursor,
+    tree: Tree,
+    schema: SchemaRef,
+    options: ReadOptions,
+    with_spaces: bool,
+    names: Dictionary,
+    streams: Option<Dictionary>,
+    rows: usize,
+    waiting: VecDeque<RecordBatch>,
+}
+
+impl BatchReader {
+    /// Reads the messages of type `record` that the cursor selects. `streams` are those of the cursor: their versions of the
+    /// record type must be the same.
+    ///
+    /// # Errors
+    /// When a stream has no such record type or field, when their versions differ, and for what columns cannot do: see
+    /// [`ColumnBuilder::open`](tapedb_engine::ColumnBuilder::open).
+    pub fn open(
+        streams: &[Stream],
+        cursor: CursorBuilder,
+        record: &str,
+        options: &ReadOptions,
+    ) -> Result<Self, Error> {
+        if let Decimals::Decimal128 { precision, scale } = options.decimals
+            && !(1..=38).contains(&precision) | (scale > precision)
+        {
+            let what = format!(
+                "Decimal128({precision}, {scale}) is not a type; digits are 1 to 38, with the scale at most as many"
+            );
+            return Err(Error::schema(record, what));
+        }
+        let mut trees =
+            streams.iter().map(|stream| Tree::new(stream.layouts(), record, options.fields.as_deref()));
+        let tree = trees.next().unwrap_or_else(|| Err(Error::schema(record, "no stream is given")))?;
+        for other in trees {
+            let other = other?;
+            if other.nodes != tree.nodes {
+                let what = "the streams have different versions of this record type; read them one by one";
+                return Err(Error::schema(record, what));
+            }
+        }
+        let mut columns = cursor.columns(record, tree.paths.iter().map(String::as_str));
+        if options.sequences {
+            columns = columns.with_sequences();
+        }
+        if options.in_time_order {
+            columns = columns.in_time_order();
+        }
+        let with_spaces = options.sequences && streams.iter().any(|stream| stream.spaces() > 1);
+        let mut header =
+            vec![Field::new(TIME, types::timestamp(), false), Field::new(SYMBOL, types::dictionary(), false)];
+        if options.sequences {
+            header.push(Field::new(SEQUENCE, DataType::UInt64, false));
+        }
+        if with_spaces {
+            header.push(Field::new(SPACE, DataType::UInt32, false));
+        }
+        let streams = (streams.len() > 1).then(Dictionary::default);
+        if streams.is_some() {
+            header.push(Field::new(STREAM, types::dictionary(), false));
+        }
+        let fields = fields(&tree.nodes, options.decimals);
+        let fields = header.into_iter().map(Arc::new).chain(fields.iter().cloned());
+        Ok(Self {
+            cursor: columns.open()?,
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            tree,
+            options: options.clone(),
+            with_spaces,
+            names: Dictionary::default(),
+            streams,
+            rows: 0,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    /// The next batch; `None`: that was all.
+    ///
+    /// # Errors
+    /// Those of [`ColumnCursor::next`], and for a decimal that is not exact in the type asked for: its chunk is left out.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
+        if let Some(batch) = self.waiting.pop_front() {
+            return Ok(Some(batch));
+        }
+        let Some(chunk) = self.cursor.next()? else { return Ok(None) };
+        let rows_before = self.rows;
+        self.rows += chunk.len();
+        let arrays = Arrays { chunk, decimals: self.options.decimals, rows_before };
+        let mut columns = header(chunk, self.with_spaces, &mut self.names, self.streams.as_mut())?;
+        let level = Level::of_messages(chunk.len());
+        for node in &self.tree.nodes {
+            columns.push(arrays.array(node, &level)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(chunk.len()));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
+        let rows = batch.num_rows();
+        for start in (BATCH_ROWS_MAX..rows).step_by(BATCH_ROWS_MAX) {
+            self.waiting.push_back(batch.slice(start, BATCH_ROWS_MAX.min(rows - start)));
+        }
+        Ok(Some(batch.slice(0, rows.min(BATCH_ROWS_MAX))))
+    }
+}
+
+impl Iterator for BatchReader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().map_err(ArrowError::from).transpose()
+    }
+}
+
+impl RecordBatchReader for BatchReader {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// The columns of the messages' headers.
+fn header(
+    chunk: Chunk<'_>,
+    with_spaces: bool,
+    names: &mut Dictionary,
+    streams: Option<&mut Dictionary>,
+) -> Result<Vec<ArrayRef>, Error> {
+    let rows = chunk.len();
+    let times = TimestampNanosecondArray::from(chunk.times().to_vec()).with_timezone(ZONE);
+    let mut keys = Vec::with_capacity(rows);
+    names.set_stream(chunk.stream_name());
+    for run in chunk.symbols() {
+        let key = names.key_of_id(run.symbol, || chunk.symbol(run.symbol));
+        keys.resize(run.end as usize, key);
+    }
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(times), dictionary(keys, None, names.values())?];
+    if let Some(sequences) = chunk.sequences() {
+        columns.push(Arc::new(UInt64Array::from(sequences.to_vec())));
+    }
+    if with_spaces {
+        columns.push(Arc::new(UInt32Array::from(vec![chunk.space(); rows])));
+    }
+    if let Some(streams) = streams {
+        let key = streams.key(chunk.stream_name());
+        columns.push(dictionary(vec![key; rows], None, streams.values())?);
+    }
+    Ok(columns)
+}
+
+/// Names that have occurred, in the order in which they did. Batches share the values as long as no name is added.
+#[derive(Debug, Default)]
+struct Dictionary {
+    names: Vec<String>,
+    keys: HashMap<String, i32>,
+    values: Option<ArrayRef>,
+    /// Keys of a stream's symbols by their ids; -1: not used yet.
+    of_ids: Vec<i32>,
+    /// The stream of those ids.
+    stream: String,
+}
+
+impl Dictionary {
+    fn set_stream(&mut self, stream: &str) {
+        if self.stream != stream {
+            self.stream = stream.into();
+            self.of_ids.clear();
+        }
+    }
+
+    fn key_of_id<'a>(&mut self, id: u32, name: impl FnOnce() -> &'a str) -> i32 {
+        let index = id as usize;
+        match self.of_ids.get(index) {
+            Some(key) if *key >= 0 => *key,
+            _ => {
+                let key = self.key(name());
+                if self.of_ids.len() <= index {
+                    self.of_ids.resize(index + 1, -1);
+                }
+                self.of_ids[index] = key;
+                key
+            }
+        }
+    }
+
+    fn key(&mut self, name: &str) -> i32 {
+        if let Some(key) = self.keys.get(name) {
+            return *key;
+        }
+        let key = self.names.len() as i32;
+        self.names.push(name.into());
+        self.keys.insert(name.into(), key);
+        self.values = None;
+        key
+    }
+
+    fn values(&mut self) -> ArrayRef {
+        let names = &self.names;
+        self.values.get_or_insert_with(|| Arc::new(StringArray::from_iter_values(names))).clone()
+    }
+}

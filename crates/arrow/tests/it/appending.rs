@@ -1,0 +1,207 @@
+//! Record batches into streams.
+
+use crate::support::{appender, messages, streams};
+use arrow_array::types::Int8Type;
+use arrow_array::{
+    ArrayRef, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array, Int32Array,
+    Int64Array, LargeStringArray, RecordBatch, StringArray, StringViewArray, TimestampMicrosecondArray,
+    TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
+};
+use arrow_schema::ArrowError;
+use std::sync::Arc;
+use tapedb_arrow::{AppendOptions, BatchAppender};
+use tapedb_codec::dynamic::Value;
+use tapedb_engine::{Late, StreamOptions};
+
+const TICKS: &str = "enum Side { BUY = 1, SELL = 2 }
+    message Tick { price: decimal64, size: u8, side: Side, venue: ascii(3)?, exact: decimal(18,2)? }";
+
+fn times(times: &[i64]) -> ArrayRef {
+    Arc::new(TimestampNanosecondArray::from(times.to_vec()).with_timezone("UTC"))
+}
+
+fn texts(texts: &[&str]) -> ArrayRef {
+    Arc::new(StringArray::from(texts.to_vec()))
+}
+
+/// A batch of two ticks in which some columns are replaced by others.
+fn batch(replaced: &[(&str, ArrayRef)]) -> RecordBatch {
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
+        ("time", times(&[1, 2])),
+        ("symbol", texts(&["A", "B"])),
+        ("price", Arc::new(Float64Array::from(vec![0.1, 10.25]))),
+        ("size", Arc::new(Int64Array::from(vec![0, 255]))),
+        ("side", texts(&["BUY", "SELL"])),
+    ];
+    for (name, array) in replaced {
+        match columns.iter_mut().find(|column| column.0 == *name) {
+            Some(column) => column.1 = array.clone(),
+            None => columns.push((name, array.clone())),
+        }
+    }
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+/// The values of a field after a batch was appended.
+fn appended(replaced: &[(&str, ArrayRef)], field: usize) -> Vec<String> {
+    let (_directory, _db, stream, _) = streams(TICKS.parse().unwrap());
+    let mut appender = appender(&stream, "Tick");
+    assert_eq!(appender.append(&batch(replaced)).unwrap(), 2);
+    appender.flush().unwrap();
+    let text = |value: &Value| match value {
+        Value::Decimal(decimal) => decimal.to_string(),
+        other => format!("{other:?}"),
+    };
+    messages(&stream, "Tick").iter().map(|(_, _, record)| text(&record.fields[field])).collect()
+}
+
+/// The error of a batch, nothing of which is in the stream.
+fn refused(replaced: &[(&str, ArrayRef)]) -> String {
+    let (_directory, _db, stream, _) = streams(TICKS.parse().unwrap());
+    let mut appender = appender(&stream, "Tick");
+    let error = appender.append(&batch(replaced)).unwrap_err().to_string();
+    assert_eq!(appender.loader().pending(), 0);
+    appender.flush().unwrap();
+    assert_eq!(messages(&stream, "Tick"), []);
+    error
+}
+
+#[test]
+fn many_types_are_decimals() {
+    let price = |array: ArrayRef| appended(&[("price", array)], 0);
+    assert_eq!(price(Arc::new(Float64Array::from(vec![0.1, 10.25]))), ["0.1", "10.25"]);
+    assert_eq!(price(Arc::new(Float32Array::from(vec![0.1, -2.5]))), ["0.1", "-2.5"]);
+    assert_eq!(price(Arc::new(Int8Array::from(vec![-1, 7]))), ["-1", "7"]);
+    let decimals = Decimal128Array::from(vec![1_050, -7]).with_precision_and_scale(30, 3).unwrap();
+    assert_eq!(price(Arc::new(decimals)), ["1.050", "-0.007"]);
+    assert_eq!(
+        appended(&[("exact", Arc::new(Float64Array::from(vec![0.07, 1e3])))], 4),
+        ["Scaled(7, 2)", "Scaled(100000, 2)"]
+    );
+}
+
+#[test]
+fn what_is_not_exact_is_refused_with_its_row() {
+    let price = |array: ArrayRef| refused(&[("price", array)]);
+    let floats = |second| Arc::new(Float64Array::from(vec![1.0, second])) as ArrayRef;
+    assert_eq!(price(floats(f64::NAN)), "column \"price\", row 1: NaN is not exact as a decimal");
+    assert_eq!(price(floats(f64::INFINITY)), "column \"price\", row 1: inf is not exact as a decimal");
+    assert!(price(Arc::new(Float32Array::from(vec![1.0, f32::INFINITY]))).contains("row 1: inf"));
+    let long = Decimal128Array::from(vec![1, 12_345_678_901_234_567_890]);
+    assert!(price(Arc::new(long)).starts_with("column \"price\", row 1:"));
+    assert!(price(texts(&["1", "2"])).contains("a decimal is needed, and there is a text"));
+    let exact = refused(&[("exact", floats(0.001))]);
+    assert!(exact.starts_with("column \"exact\", row 1:"), "{exact}");
+}
+
+#[test]
+fn values_out_of_range_and_nulls_are_refused_with_their_row() {
+    let size = |array: ArrayRef| refused(&[("size", array)]);
+    assert_eq!(
+        size(Arc::new(Int32Array::from(vec![0, 256]))),
+        "column \"size\", row 1: 256 is outside 0 to 255"
+    );
+    assert_eq!(
+        size(Arc::new(Int8Array::from(vec![0, -1]))),
+        "column \"size\", row 1: -1 is outside 0 to 255"
+    );
+    assert!(size(Arc::new(Float64Array::from(vec![1.0, 1.5]))).contains("row 1: 1.5 is not a whole number"));
+    let null = size(Arc::new(UInt64Array::from(vec![Some(1), None])));
+    assert_eq!(null, "column \"size\", row 1: null in a field that has none");
+    assert!(
+        refused(&[("venue", texts(&["XYZ", "LONG"]))]).contains("row 1: \"LONG\" is longer than ascii(3)")
+    );
+    assert!(refused(&[("venue", texts(&["XYZ", "é"]))]).starts_with("column \"venue\", row 1:"));
+    assert!(
+        refused(&[("side", texts(&["BUY", "HOLD"]))])
+            .contains("row 1: \"HOLD\" is not a symbol of enum Side")
+    );
+    let long = "x".repeat(256);
+    assert!(refused(&[("symbol", texts(&["A", &long]))]).contains("row 1: a symbol has 1 to 255 bytes"));
+    assert!(refused(&[("symbol", texts(&["A", ""]))]).contains("row 1: a symbol has 1 to 255 bytes"));
+}
+
+#[test]
+fn texts_of_all_kinds_and_dictionaries() {
+    let kinds: [ArrayRef; 4] = [
+        texts(&["SELL", "BUY"]),
+        Arc::new(LargeStringArray::from(vec!["SELL", "BUY"])),
+        Arc::new(StringViewArray::from(vec!["SELL", "BUY"])),
+        Arc::new(["SELL", "BUY"].into_iter().collect::<DictionaryArray<Int8Type>>()),
+    ];
+    for kind in kinds {
+        assert_eq!(appended(&[("side", kind)], 2), ["Enum(1)", "Enum(0)"]);
+    }
+}
+
+#[test]
+fn times_of_all_units_and_zones() {
+    let micros: ArrayRef =
+        Arc::new(TimestampMicrosecondArray::from(vec![1, 2]).with_timezone("Europe/Paris"));
+    let millis: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![1, 2]).with_timezone("+02:00"));
+    let seconds: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1, 2]).with_timezone("UTC"));
+    for (time, unit) in [(micros, 1_000), (millis, 1_000_000), (seconds, 1_000_000_000)] {
+        let (_directory, _db, stream, _) = streams(TICKS.parse().unwrap());
+        let mut appender = appender(&stream, "Tick");
+        appender.append(&batch(&[("time", time)])).unwrap();
+        appender.flush().unwrap();
+        let times: Vec<i64> = messages(&stream, "Tick").iter().map(|message| message.1).collect();
+        assert_eq!(times, [unit, 2 * unit]);
+    }
+    let far: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1, i64::MAX]).with_timezone("UTC"));
+    assert_eq!(
+        refused(&[("time", far)]),
+        "column \"time\", row 1: the time is beyond the range of nanoseconds"
+    );
+}
+
+#[test]
+fn times_without_a_zone_need_a_statement() {
+    let naive: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1, 2]));
+    assert!(refused(&[("time", naive.clone())]).contains("these times have no time zone"));
+    let (_directory, _db, stream, _) = streams(TICKS.parse().unwrap());
+    let options = AppendOptions { record: None, naive_is_utc: true };
+    let mut appender = BatchAppender::new(&stream, stream.loader().unwrap(), options).unwrap();
+    appender.append(&batch(&[("time", naive)])).unwrap();
+    appender.flush().unwrap();
+    assert_eq!(messages(&stream, "Tick").len(), 2);
+}
+
+#[test]
+fn columns_that_are_missing_or_unknown() {
+    let unknown: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    assert_eq!(refused(&[("sizes", unknown.clone())]), "column \"sizes\": the record type has no such field");
+    // These have a meaning, but the stream gives them.
+    assert_eq!(appended(&[("sequence", unknown)], 1), ["UInt(0)", "UInt(255)"]);
+    let (_directory, _db, stream, _) = streams(TICKS.parse().unwrap());
+    let without: Result<RecordBatch, ArrowError> = batch(&[]).project(&[0, 1, 2, 3]);
+    let error = appender(&stream, "Tick").append(&without.unwrap()).unwrap_err().to_string();
+    assert_eq!(error, "column \"side\": the batch has no such column");
+}
+
+#[test]
+fn a_batch_after_a_refused_one_is_appended_alone() {
+    let (_directory, _db, stream, _) = streams(TICKS.parse().unwrap());
+    let mut appender = appender(&stream, "Tick");
+    appender.append(&batch(&[])).unwrap();
+    let bad: ArrayRef = Arc::new(Int64Array::from(vec![1, 300]));
+    appender.append(&batch(&[("size", bad)])).unwrap_err();
+    appender.append(&batch(&[("time", times(&[3, 4]))])).unwrap();
+    appender.flush().unwrap();
+    let times: Vec<i64> = messages(&stream, "Tick").iter().map(|message| message.1).collect();
+    assert_eq!(times, [1, 2, 3, 4]);
+}
+
+#[test]
+fn late_rows_are_refused_where_the_stream_refuses_them() {
+    let (_directory, db, _, _) = streams(TICKS.parse().unwrap());
+    let options = StreamOptions { late: Late::Refuse, ..StreamOptions::default() };
+    let stream = db.create_stream("strict", TICKS.parse().unwrap(), options).unwrap();
+    let mut appender = appender(&stream, "Tick");
+    let error = appender.append(&batch(&[("time", times(&[2, 1]))])).unwrap_err().to_string();
+    assert!(error.starts_with("column \"time\", row 1:"), "{error}");
+    appender.append(&batch(&[])).unwrap();
+    appender.append(&batch(&[("time", times(&[1, 5]))])).unwrap_err();
+    appender.flush().unwrap();
+    assert_eq!(messages(&stream, "Tick").len(), 2);
+}

@@ -1,0 +1,6 @@
+//! Record batches out of streams, and back.
+
+mod appending;
+mod reading;
+mod round_trip;
+mod support;

@@ -15,7 +15,7 @@ use tapedb_testing::values::Values;
 const LOSSLESS: Decimals = Decimals::Raw;
 
 /// Appends random messages of all message types; times grow.
-fn fill(stream: &Stream, seed: u64, count: usize) {
+pub fn fill(stream: &Stream, seed: u64, count: usize) {
     let layouts = stream.layouts();
     let types: Vec<u16> = layouts.records().iter().filter(|r| r.message).map(|r| r.type_id).collect();
     let mut values = Values::new(layouts, seed);

@@ -134,7 +134,12 @@ impl BlockBuilder {
             && self.is_half_full(rows, self.bodies.len(), LaneOrder::of(&self.rows).lanes.len())
     }
 
-    /// The same of a block of so many rows, bytes of bodies, and lanes.
+    /// Bytes of all bodies.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.bodies.len()
+    }
+
+    /// [`Self::is_itself_half_full`] of a block of so many rows, bytes of bodies, and lanes.
     pub(crate) fn is_half_full(&self, rows: usize, bytes: usize, lanes: usize) -> bool {
         let goes_on = self.options.rows >= ROWS && lanes * LANE_ROWS > rows;
         let (most_rows, most_bytes) = match goes_on {

@@ -131,7 +131,7 @@ impl ServerState {
         if let (Some(open), Some(most)) = (process.open_files, process.open_files_max)
             && open as f64 >= most as f64 * NEARLY
         {
-            warnings.push(format!("{open} of {most} files are open; mark_due the limit (ulimit -n)"));
+            warnings.push(format!("{open} of {most} files are open; raise the limit (ulimit -n)"));
         }
         if let (Some(free), Some(total)) = (process.disk_free_bytes, process.disk_total_bytes)
             && (free as f64) < total as f64 * DISK_FREE_MIN

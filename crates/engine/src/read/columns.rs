@@ -7,6 +7,7 @@ use crate::read::cursor::Cursor;
 use crate::read::cursor_builder::CursorBuilder;
 use crate::read::fields::{Field, Fields, StepKind};
 use crate::read::filter::Filter;
+use crate::stream::reader::InUse;
 use std::sync::Arc;
 use tapedb_schema::Decimal64;
 use tapedb_segment::{ColumnKind, ColumnValues, Plan, RowHeader, Values};
@@ -113,11 +114,12 @@ impl ColumnBuilder {
                 sources.push(ColumnSource::new(at, plan.clone(), found.clone(), filter));
             }
         }
+        let in_use = cursor.in_use();
         let from = match in_time_order {
             false => From::Files(Box::new(Chunks::new(sources, with_sequences))),
             true => From::Rows(Box::new(InOrder::new(cursor.open()?, sources))),
         };
-        Ok(ColumnCursor { from, filled: Filled::default(), with_sequences })
+        Ok(ColumnCursor { from, filled: Filled::default(), with_sequences, _in_use: in_use })
     }
 }
 
@@ -131,6 +133,8 @@ pub struct ColumnCursor {
     from: From,
     filled: Filled,
     with_sequences: bool,
+    /// The use of the streams' database.
+    _in_use: InUse,
 }
 
 #[derive(Debug)]

@@ -24,7 +24,7 @@ const FIELDS_LISTED: usize = 10;
 pub struct CursorBuilder {
     streams: Vec<Arc<StreamReader>>,
     /// The use of the streams' database.
-    _in_use: InUse,
+    in_use: InUse,
     from: Timestamp,
     to: Option<Timestamp>,
     symbols: Option<HashSet<String>>,
@@ -40,7 +40,7 @@ impl CursorBuilder {
     pub(crate) fn new(streams: Vec<Arc<StreamReader>>, in_use: InUse) -> Self {
         Self {
             streams,
-            _in_use: in_use,
+            in_use,
             from: Timestamp(i64::MIN),
             to: None,
             symbols: None,
@@ -50,6 +50,11 @@ impl CursorBuilder {
             start: Start::First,
             last: None,
         }
+    }
+
+    /// The use of the streams' database, for what is opened with the builder.
+    pub(crate) fn in_use(&self) -> InUse {
+        self.in_use.clone()
     }
 
     /// Only messages at or after this time.

@@ -176,3 +176,25 @@ fn a_missing_segment_is_reported_once_and_maintenance_continues() {
     stream.seal().unwrap();
     assert_eq!(read(&stream, false).0.len(), 295);
 }
+
+/// A cursor that is the last handle of a database keeps maintenance running, as it keeps the database locked.
+#[test]
+fn maintenance_runs_while_only_a_cursor_is_open() {
+    for in_columns in [false, true] {
+        let home = tempfile::tempdir().unwrap();
+        make(home.path());
+        assert!(files(home.path(), "log").len() > 2);
+        let db = Database::open(home.path()).unwrap();
+        let stream = db.stream("s").unwrap();
+        let cursors = match in_columns {
+            true => (Some(stream.columns("Tick", ["number"]).open().unwrap()), None),
+            false => (None, Some(stream.cursor().live().open().unwrap())),
+        };
+        drop((db, stream));
+        // The active file stays.
+        while files(home.path(), "log").len() > 1 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        drop(cursors);
+    }
+}

@@ -36,8 +36,10 @@ impl<W: Write> SegmentWriter<W> {
             return self.push_rows(rows, None);
         }
         if left > 0 && !self.builder.is_itself_half_full() {
-            // Few rows remain: with the next block they make two that are half full.
-            return self.push_rows(rows, Some((left + rows.len()).div_ceil(2)));
+            // Few rows remain: with the next block they make one, or two that are half full where one cannot hold them.
+            let half = (left + rows.len()).div_ceil(2);
+            let bytes = (self.builder.body_bytes() + rows.all_bodies().len()).div_ceil(2);
+            return self.push_rows(rows, self.builder.is_half_full(half, bytes, lanes).then_some(half));
         }
         self.check_order((rows.times()[0], rows.sequence(0)))?;
         self.write_block()?;
@@ -176,9 +178,12 @@ mod tests {
         push_block_of(&mut writer, 340..440).unwrap();
         push_block_of(&mut writer, 440..500).unwrap();
         push(&mut writer, 500..520);
+        // Twenty rows before a block that is half full: one block of 75.
+        push_block_of(&mut writer, 520..575).unwrap();
+        push_block_of(&mut writer, 575..675).unwrap();
         let (written, blocks) = finish(writer);
-        assert_eq!(blocks, [100, 50, 80, 100, 55, 55, 60, 20]);
-        assert_eq!(written.copied, 4);
+        assert_eq!(blocks, [100, 50, 80, 100, 55, 55, 60, 75, 100]);
+        assert_eq!(written.copied, 5);
     }
 
     #[test]

@@ -17,7 +17,7 @@ thread_local! {
 #[derive(clap::Args, Debug, Clone)]
 pub struct DatabaseArgs {
     /// Directory of the database, or URL of a server: tape://user@host:port, tapes:// (TLS), tape+unix:///path, tape+shm:///path
-    /// (shared memory). The password comes from TAPEDB_PASSWORD or is asked for, a token from TAPEDB_TOKEN; TAPEDB_CA names a
+    /// (shared memory). The password comes from TAPEDB_PASSWORD or a prompt, a token from TAPEDB_TOKEN; TAPEDB_CA names a
     /// PEM file of authorities to trust; TAPEDB_SPIN_US is how long a waiting reader spins before it sleeps, in microseconds.
     #[arg(long, value_name = "DIR|URL")]
     pub db: PathBuf,

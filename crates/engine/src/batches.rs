@@ -1,5 +1,5 @@
-//! Appends batches that were encoded elsewhere, by programs that need not be trusted: sealing decodes what is in the log, so
-//! only what encoding would have written is appended.
+//! Appends batches that other programs encoded. They are not trusted: sealing decodes what is in the log, so a batch is
+//! appended only if encoding would have produced it.
 
 use crate::error::{Error, Rejected};
 use crate::rows::{are_plainly_right, check_rows};
@@ -16,8 +16,8 @@ use tapedb_codec::batch::{self, BatchError, BatchHeader, Rows};
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{LogError, Ticket};
 
-/// Appends whole batches to one space of a stream: [`Stream::batches`](crate::Stream::batches). Several can be written before
-/// the first is committed, so that one sync serves all. Each thread that writes needs a loader of its own.
+/// Appends whole batches to one space of a stream: [`Stream::batches`](crate::Stream::batches). Several can be written
+/// before the first is committed, so that one sync covers all. Each thread that writes needs its own loader.
 #[derive(Debug)]
 pub struct BatchLoader {
     stream: Arc<StreamReader>,
@@ -38,12 +38,12 @@ pub struct PendingBatch {
 }
 
 impl PendingBatch {
-    /// The sequence numbers that its messages get.
+    /// The sequence numbers of its messages.
     pub fn sequences(&self) -> Range<u64> {
         self.ticket.sequences()
     }
 
-    /// Whether the batch was stored now; else it was there already, because its producer has sent it before.
+    /// Whether the batch was stored now; `false`: its producer has sent it before.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
@@ -63,8 +63,8 @@ impl BatchLoader {
         Ok(Self { stream: state.reader.clone(), writer, space, _in_use: in_use, versions, rows })
     }
 
-    /// Number and sequence numbers of the last batch of a producer that is stored in this space: what was sent before it
-    /// need not be sent again. `None`: none is known. The newest 4,096 producers are.
+    /// Number and sequence numbers of the last batch of a producer that is stored in this space: earlier ones need not be
+    /// sent again. `None`: none is recorded. The newest 4,096 producers are.
     pub fn last_of(&self, producer: u64) -> Option<(u64, Range<u64>)> {
         self.space.writer.last_of(producer)
     }
@@ -73,17 +73,17 @@ impl BatchLoader {
     /// Its first sequence number is filled in. A batch that its producer has sent before is not stored again.
     ///
     /// # Errors
-    /// Nothing is written then. [`Error::Log`] with [`LogError::Batch`] for bytes that are no batch; [`Rejected::Body`] for a
-    /// message that is not of the stream's schema, of a symbol that the stream does not have, or not canonical;
-    /// [`Rejected::Late`] in a stream that refuses late messages; [`Stale::Deleted`](crate::Stale::Deleted); what keeps the log
-    /// from being written.
+    /// No byte is written then. [`Error::Log`] with [`LogError::Batch`] for bytes that are no batch; [`Rejected::Body`] for
+    /// a message that is not of the stream's schema, of a symbol that the stream does not have, or not canonical;
+    /// [`Rejected::Late`] in a stream that refuses late messages; [`Stale::Deleted`](crate::Stale::Deleted); when the log
+    /// cannot be written.
     pub fn write(&mut self, batch: &mut [u8]) -> Result<PendingBatch, Error> {
         let header = self.check(batch)?;
         self.write_checked(&header, batch)
     }
 
-    /// [`BatchLoader::write`] for a batch from a client that is not trusted: producer and number are these, whatever the batch
-    /// says. Producer 0 means no producer: its batches are always new.
+    /// [`BatchLoader::write`] for a batch from a client that is not trusted: producer and number replace those in the
+    /// batch. Producer 0 means no producer: its batches are always new.
     ///
     /// # Errors
     /// As [`BatchLoader::write`].
@@ -110,17 +110,17 @@ impl BatchLoader {
         }
         stream.refuse_late(header.time_min, space.last_time.load(Ordering::Relaxed))?;
         let written = writer.write(turn).inspect_err(|_| writer.notify())?;
-        // Under the lock still, so that the next batch is compared with it, even before this one is acknowledged.
+        // While still under the lock, so that the next batch is compared with it, even before this one is acknowledged.
         space.last_time.fetch_max(header.time_max, Ordering::Relaxed);
         Ok(PendingBatch { ticket: written.unlock(), is_new: true })
     }
 
-    /// Waits until a batch is as durable as the stream promises, and shows it to readers; `batch`: its bytes as
-    /// [`BatchLoader::write`] left them. Returns its sequence numbers; for one before its producer's last they are not known
-    /// any more, and the range is empty.
+    /// Waits until a batch is as durable as the stream guarantees, and shows it to readers; `batch`: its bytes as
+    /// [`BatchLoader::write`] left them. Returns its sequence numbers; the range is empty for a batch before its producer's
+    /// last one, whose numbers are no longer recorded.
     ///
     /// # Errors
-    /// What keeps the log from being synced: it is then unknown whether the batch is stored.
+    /// When the log cannot be synced: it is then unknown whether the batch is stored.
     pub fn commit(&mut self, pending: PendingBatch, batch: &[u8]) -> Result<Range<u64>, Error> {
         let Self { writer, space, .. } = self;
         let PendingBatch { ticket, is_new } = pending;
@@ -129,12 +129,12 @@ impl BatchLoader {
         Ok(committed.sequences)
     }
 
-    /// Checks everything that the log, readers and sealing rely on.
+    /// Checks all properties that the log, readers and sealing rely on.
     fn check(&mut self, batch: &[u8]) -> Result<BatchHeader, Error> {
         self.check_in_order(batch, self.stream.settings.refuses_late())
     }
 
-    /// The rows of a batch that has been checked, whatever order they are in.
+    /// The rows of a batch that has been checked, in any order.
     pub(crate) fn check_rows_of(&mut self, batch: &[u8]) -> Result<&Rows, Error> {
         let header = self.check_in_order(batch, false)?;
         self.rows.load_parsed(&header, batch).map_err(LogError::Batch)?;
@@ -157,9 +157,7 @@ impl BatchLoader {
         }
         self.rows.load_parsed(&header, batch).map_err(LogError::Batch)?;
         if is_refused {
-            return Err(
-                self.body(0, "the batch is not in order of time, and the stream refuses late messages")
-            );
+            return Err(self.body(0, "the batch is not in time order, and the stream refuses late messages"));
         }
         if self.known_layouts(header.schema_version).is_none() {
             let layouts = self.layouts_of(header.schema_version)?;
@@ -179,7 +177,7 @@ impl BatchLoader {
         let StreamReader { storage, directory, .. } = &*self.stream;
         let newest = self.stream.newest_version();
         if !(1..=newest).contains(&version) {
-            let what = format!("it has version {version} of the schema, of which there are {newest}");
+            let what = format!("it has version {version} of the schema; the newest is {newest}");
             return Err(self.body(0, &what));
         }
         Ok(Layouts::new(versions::read(&**storage, directory, version)?)?)

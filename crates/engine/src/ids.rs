@@ -1,20 +1,20 @@
-//! The names of streams by their ids, as their definitions say. A program that asks for an id that no stream has would
-//! otherwise have all definitions read, each time.
+//! The names of streams by their ids, as in their definitions. Without this cache each request for an id that no stream has
+//! would read all definitions.
 
 use crate::error::Error;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Always true: what is remembered is what the definitions say, in a process that alone changes them and calls
-/// [`NamesById::forget`] after it has.
+/// Always true: the cache agrees with the definitions. Only the process that alone changes them uses it, and it calls
+/// [`NamesById::forget`] after each change.
 #[derive(Default)]
 pub(crate) struct NamesById(Mutex<Option<HashMap<u64, String>>>);
 
-/// A stream's name, and its id, where its definition can be read.
+/// A stream's name, and its id if its definition can be read.
 pub(crate) type Named = (Result<Option<u64>, Error>, String);
 
 impl NamesById {
-    /// The name of the stream of an id. `read` names all; what it says is remembered if `is_kept` and all could be read.
+    /// The name of the stream of an id. `read` lists all; the result is cached if `is_kept` and all could be read.
     pub fn find(
         &self,
         id: u64,
@@ -34,7 +34,7 @@ impl NamesById {
         Ok(name)
     }
 
-    /// A stream has been created or deleted, or has got another name.
+    /// A stream has been created, deleted or renamed.
     pub fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

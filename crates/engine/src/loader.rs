@@ -32,16 +32,15 @@ const RECENT_SYMBOLS: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SymbolId {
     id: u32,
-    /// The low half of the stream's id: a symbol of another stream would be another name here.
+    /// The low half of the stream's id: in another stream the id has another name.
     stream: u32,
 }
 
-/// Writes into one stream. Messages collect in a batch; a full batch is appended by itself, [`Loader::flush`] appends
-/// what there is. What a flush has acknowledged survives as the stream's durability says; what has not been flushed
-/// is lost with the process.
+/// Writes into one stream. Messages collect in a batch; a full batch is appended automatically, [`Loader::flush`] appends
+/// the rest. Flushed messages survive as the stream's durability states; other messages are lost with the process.
 ///
-/// Always true: `unsent` is a whole batch that the log has not taken yet, or empty; it goes before `batch`. `last_time`
-/// is not before any message in them.
+/// Always true: `unsent` is a whole batch that the log has not accepted yet, or empty; it is written before `batch`.
+/// `last_time` is not before any message in them.
 #[derive(Debug)]
 pub struct Loader {
     stream: Arc<StreamReader>,
@@ -51,19 +50,19 @@ pub struct Loader {
     batch_bytes: usize,
     unsent: Vec<u8>,
     symbols: HashMap<Box<str>, u32>,
-    /// Some of `symbols`, each where [`recent_slot`] says: found with one comparison. Empty names are no symbols.
+    /// Some of `symbols`, each in its [`recent_slot`]: found with one comparison. Empty names are empty slots.
     recent: Box<[(String, u32); RECENT_SYMBOLS]>,
-    /// How often symbols of the stream had got other names when these were looked up.
+    /// How many symbols of the stream had been renamed when these were looked up.
     renames: u64,
     last_type: Option<(TypeId, Binding)>,
-    /// Latest time this loader has taken.
+    /// Latest time that this loader has accepted.
     last_time: i64,
     /// Messages that were too late for the stream.
     given_up: u64,
     next_sequence: u64,
 }
 
-/// Where batches go.
+/// Where batches are written.
 #[derive(Debug)]
 enum To {
     /// Into a log that this process writes.
@@ -104,7 +103,7 @@ impl Loader {
         })
     }
 
-    /// Sets how many bytes make a batch full, 1 KiB to 8 MiB. Larger batches load faster and are seen later.
+    /// Sets how many bytes make a batch full, 1 KiB to 8 MiB. Larger batches load faster and reach readers later.
     pub fn set_batch_bytes(&mut self, bytes: usize) {
         self.batch_bytes = bytes.clamp(1 << 10, MAX_BATCH_BYTES / 2);
     }
@@ -112,8 +111,8 @@ impl Loader {
     /// Appends a record of a Rust type. `symbol` is 1 to 255 bytes.
     ///
     /// # Errors
-    /// When the stream has no such record type, the message is too large, nested too deep or, where refused, too old; and
-    /// what keeps a full batch from being written. The message is then not appended, and all before it are kept (but see
+    /// When the stream has no such record type, the message is too large, nested too deep or, where refused, too old; when
+    /// a full batch cannot be written. The message is then not appended, and all before it stay in the loader (but see
     /// [`Loader::flush`]): after a full disk the same call can be made again.
     #[inline]
     pub fn append<T: Record + 'static>(
@@ -149,7 +148,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Adds a record to the batch if a reader can take it.
+    /// Adds a record to the batch if readers can decode it.
     fn push_checked<T: Record>(
         &mut self,
         time: Timestamp,
@@ -216,7 +215,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Looks many symbols up at once, and gives ids to those that are new to the stream. For a stream behind a server that is one
+    /// Looks many symbols up at once, and gives ids to those that are new to the stream. Behind a server this needs one
     /// round trip instead of one for each.
     ///
     /// # Errors
@@ -234,7 +233,7 @@ impl Loader {
     /// Looks a symbol up, and gives it an id if it is new to the stream.
     ///
     /// # Errors
-    /// When it is empty, too long, one too many, or cannot be written.
+    /// When it is empty or too long, the stream has too many, or it cannot be written.
     #[inline]
     pub fn symbol(&mut self, symbol: &str) -> Result<SymbolId, Error> {
         if self.renames != self.stream.dictionary.renames() {
@@ -294,15 +293,14 @@ impl Loader {
         })
     }
 
-    /// Appends everything to the log. On success it is acknowledged: it survives as the stream's durability says, and
-    /// readers see it. Returns the sequence number after the last message appended by this loader.
+    /// Appends all messages to the log. On success they are acknowledged: they survive as the stream's durability states,
+    /// and readers see them. Returns the sequence number after the last message appended by this loader.
     ///
     /// # Errors
-    /// What keeps the log from being written; nothing is lost, and the call can be made again once that is mended. Behind a
-    /// server too: a full disk, rights that were taken away or a server that is gone keep messages in the loader, and the next
-    /// call sends them again; whatever it takes, each is stored once. In a stream that refuses late messages,
-    /// [`Rejected::Late`] when another loader has appended later ones meanwhile: this loader's messages that were waiting are
-    /// then given up.
+    /// When the log cannot be written; no message is lost, and the call can be made again once the cause is removed. Behind
+    /// a server too: after a full disk, revoked rights or a lost server the loader still has the messages, the next call
+    /// sends them again, and each is stored once. In a stream that refuses late messages, [`Rejected::Late`] when another
+    /// loader has appended later ones: the waiting messages of this loader are then dropped.
     pub fn flush(&mut self) -> Result<u64, Error> {
         self.send()?;
         if let To::Server { loading, .. } = &mut self.to {
@@ -312,14 +310,14 @@ impl Loader {
         Ok(self.next_sequence)
     }
 
-    /// Sends what there is, without waiting to be acknowledged: that is [`Loader::flush`]'s. For a feed that wants each
-    /// message seen at once through a server whose answer takes longer than the next message. (Where the database is open
-    /// in this process, what has been sent is acknowledged.)
+    /// Sends the current batch without waiting for its acknowledgement, which [`Loader::flush`] does. For a feed whose
+    /// messages must reach readers at once through a server that answers more slowly than messages arrive. (Where the
+    /// database is open in this process, what has been sent is acknowledged.)
     ///
     /// # Errors
-    /// As [`Loader::flush`]; also for what was sent before and has been refused meanwhile.
+    /// As [`Loader::flush`]; also for messages that were sent before and have been refused since.
     pub fn send(&mut self) -> Result<(), Error> {
-        // What could not be sent before goes first.
+        // What could not be sent before is sent first.
         self.send_batch()?;
         if self.batch.finish(self.stream.definition.schema_version, &mut self.unsent) > 0 {
             return self.send_batch();
@@ -329,7 +327,7 @@ impl Loader {
         self.answered(went_on)
     }
 
-    /// Messages that have not been acknowledged: what a flush would wait for.
+    /// Messages that have not been acknowledged: those that a flush would wait for.
     pub fn pending(&self) -> usize {
         self.unsent()
             + match &self.to {
@@ -338,8 +336,8 @@ impl Loader {
             }
     }
 
-    /// Messages that were given up since the loader was made: those that waited when a stream refused them as late. They are stored
-    /// nowhere.
+    /// Messages that were dropped since the loader was created: those that waited when a stream refused them as late. They
+    /// are not stored.
     pub fn given_up(&self) -> u64 {
         self.given_up
             + match &self.to {
@@ -348,15 +346,15 @@ impl Loader {
             }
     }
 
-    /// Messages that have not been sent: those of the batch that is being built. Where the database is open in this process, what
-    /// is sent is acknowledged, and this is [`Loader::pending`].
+    /// Messages that have not been sent: those of the current batch. Where the database is open in this process, what is
+    /// sent is acknowledged, and this is [`Loader::pending`].
     pub fn unsent(&self) -> usize {
         let unsent = BatchHeader::parse(&self.unsent).map_or(0, |header| header.count as usize);
         unsent + self.batch.len()
     }
 
-    /// Gives up the messages that wait for a flush, as after one that failed: they are not appended later. Returns how many.
-    /// (Through a server, what has been sent is no longer here.)
+    /// Drops the messages that wait for a flush, as after one that failed: they are not appended later. Returns how many.
+    /// (Through a server, messages that were sent are not among them.)
     pub fn discard(&mut self) -> usize {
         let pending = self.pending();
         self.unsent.clear();
@@ -364,7 +362,7 @@ impl Loader {
         pending
     }
 
-    /// Flushes and ends the loader. (Dropping it flushes too, but cannot tell you of an error.)
+    /// Flushes and ends the loader. (Dropping it flushes too, but cannot return an error.)
     ///
     /// # Errors
     /// As [`Loader::flush`].
@@ -387,7 +385,7 @@ impl Loader {
         };
         let header = BatchHeader::parse(&self.unsent).map_err(LogError::Batch)?;
         let turn = writer.turn(space, &mut self.unsent)?;
-        // Once more, now that no other loader can append in between.
+        // Again, now that no other loader can append in between.
         let last = space.last_time.load(Ordering::Relaxed);
         if let Err(error) = self.stream.refuse_late(header.time_min, last) {
             drop(turn);
@@ -402,7 +400,7 @@ impl Loader {
         Ok(())
     }
 
-    /// A server's answer, with the stream's name in errors. Messages that are too late stay too late: they are given up.
+    /// A server's answer, with the stream's name in errors. Late messages stay too late: they are dropped.
     fn answered<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::Rejected(Rejected::Late { .. })) = result {
             self.give_up();
@@ -466,12 +464,12 @@ fn write(
     time_max: i64,
 ) -> Result<Committed, Error> {
     let written = writer.write(turn)?;
-    // Under the lock still, so that the next batch is compared with it, even before this one is acknowledged.
+    // While still under the lock, so that the next batch is compared with it, even before this one is acknowledged.
     space.last_time.fetch_max(time_max, Ordering::Relaxed);
     Ok(written.commit()?)
 }
 
-/// Where a symbol is in [`Loader::recent`]: by its length and its last eight bytes, where symbols differ most.
+/// The slot of a symbol in [`Loader::recent`]: by its length and its last eight bytes, where symbols differ most.
 #[inline]
 fn recent_slot(symbol: &str) -> usize {
     let bytes = symbol.as_bytes();

@@ -1,11 +1,11 @@
-//! Stream names, and the directories they have.
+//! Stream names and their directories.
 //!
-//! A name is 1 to 80 bytes of UTF-8 without control characters. Its directory is the name with every byte that is
-//! not an ASCII letter, digit, `_`, `-` or inner `.` as `%XX`: readable where it can be, safe everywhere.
+//! A name is 1 to 80 bytes of UTF-8 without control characters. Its directory is the name with every byte that is not an
+//! ASCII letter, digit, `_`, `-` or inner `.` as `%XX`: readable where possible, valid on every file system.
 
 use crate::error::{Error, Invalid};
 
-/// Longest stream name in bytes; its directory name stays under the 255 bytes a file system takes.
+/// Longest stream name in bytes; its directory name stays under the limit of 255 bytes of file systems.
 pub const MAX_STREAM_NAME_BYTES: usize = 80;
 
 /// Checks a stream's name.
@@ -36,7 +36,7 @@ pub(crate) fn directory_of(name: &str) -> String {
     directory
 }
 
-/// The stream whose directory it is; `None` for directories that are no stream's.
+/// The stream of a directory; `None` if the directory is not a stream's.
 pub(crate) fn name_of(directory: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = directory.as_bytes();

@@ -1,4 +1,4 @@
-//! What is chosen for a stream: when it is created, and most of it later too ([`Stream::alter`](crate::Stream::alter)).
+//! Options of a stream: chosen when it is created; most can be changed later ([`Stream::alter`](crate::Stream::alter)).
 
 use crate::error::{ConnectionError, Error, Invalid};
 use crate::stream::definition::{durability_name, late_name, options_of_text, options_text};
@@ -9,54 +9,54 @@ use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 use tapedb_log::{Durability, FILE_BYTES_MAX_DEFAULT};
 
-/// What a stream does with a message that is older than the last one it has.
+/// What a stream does with a message that is older than its last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Late {
-    /// Takes it; history gives it back where it belongs in time.
+    /// Accepts it; history returns it at its place in time.
     #[default]
     Accept,
     /// Refuses it with [`Rejected::Late`](crate::Rejected::Late).
     Refuse,
 }
 
-/// What upkeep purges by itself: always whole parts, which are gone at once, and never what is in log files. By hand
-/// there is [`Stream::purge`](crate::Stream::purge).
+/// What maintenance purges: always whole segments, removed at once, and never messages in log files.
+/// [`Stream::purge`](crate::Stream::purge) purges on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
-    /// A part goes when all its messages are older than this, measured from the time of the stream's latest message (of
-    /// the clock, where that message is from the future): recorded data that is replayed is not old by being from last
-    /// year. Parts are kept short beside it, so what is kept too long is about an eighth of it. `None`: no age is too old.
+    /// A segment is removed when all its messages are older than this, measured from the time of the stream's latest
+    /// message (or from the clock, if that message is in the future), so replayed data of last year is not old. Segments
+    /// are made small for it: about an eighth too much is stored. `None`: no limit.
     pub age: Option<Duration>,
-    /// The oldest parts go while the stream's segments and log files have more bytes than this together. `None`: they
-    /// may be as many as the disk holds.
+    /// The oldest segments are removed while the stream's segments and log files together have more bytes than this.
+    /// `None`: no limit.
     pub bytes: Option<u64>,
 }
 
-/// What a stream promises, and how its files are kept. All but `durability`, `spaces` and `bytes_max`
-/// can be changed later.
+/// What a stream guarantees, and how its files are stored. All but `durability`, `spaces` and `bytes_max` can be changed
+/// later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOptions {
     /// What an acknowledged message survives.
     pub durability: Durability,
     /// What happens to late messages.
     pub late: Late,
-    /// A log file that would grow past this many bytes is followed by a new one; 64 MiB unless set, at most 1 GiB.
-    /// A file holds one batch at least. Opening a stream for writing reads its last file, so small files open sooner;
-    /// every older file costs one small index file to be read.
+    /// A log file that would exceed this many bytes is followed by a new one; 64 MiB by default, at most 1 GiB. A file
+    /// holds at least one batch. Opening a stream for writing reads its last file, so small files open sooner; for each
+    /// older file one small index file is read.
     pub file_bytes_max: u64,
-    /// Spaces: independent lanes that can be written at the same time; 1 unless set, at most [`SPACES_MAX`]. What
-    /// is refused as late is so in each space by itself.
+    /// Spaces: parts of a stream that can be written at the same time; 1 by default, at most [`SPACES_MAX`]. Each space
+    /// refuses late messages on its own.
     pub spaces: u32,
-    /// How many bytes of messages each space of a [`Durability::Transient`] stream keeps in memory; 256 MiB unless set, 64
-    /// KiB at least. When there are more, the oldest go, an eighth of it at a time. Other streams are not bounded by it.
+    /// Bytes of messages that each space of a [`Durability::Transient`] stream holds in memory; 256 MiB by default, at
+    /// least 64 KiB. Above it the oldest are dropped, an eighth of it at a time. It does not limit other streams.
     pub bytes_max: u64,
-    /// What is purged by itself; nothing unless set. Transient streams have no parts and are purged by `bytes_max` alone.
+    /// What maintenance purges; nothing by default. Transient streams have no segments and are purged by `bytes_max` alone.
     pub retention: Retention,
-    /// A log file is sealed this long after its first message though it is not full (for a file that was there when
-    /// the database was opened: after that); an hour unless set. `None`: only when it is full.
+    /// A log file that is not full is sealed this long after its first message (a file found when the database is opened:
+    /// this long after that); an hour by default. `None`: only when it is full.
     pub seal_after: Option<Duration>,
-    /// Segments are compressed once more, smaller and slower to read, when all their messages are older than this,
-    /// measured as [`Retention::age`] is; zero: as soon as they are made. `None`, as it is unless set: never.
+    /// Segments are compressed again, smaller and slower to read, when all their messages are older than this, measured as
+    /// for [`Retention::age`]; zero: as soon as they are written. `None`, the default: never.
     pub cold_after: Option<Duration>,
 }
 
@@ -65,10 +65,10 @@ pub const SPACES_MAX: u32 = 256;
 
 /// Default of [`StreamOptions::bytes_max`].
 pub(crate) const BYTES_MAX_DEFAULT: u64 = 256 << 20;
-/// Files are an eighth of it: below this they would hold next to nothing.
+/// Files are an eighth of it: below this they would hold almost nothing.
 const BYTES_MAX_LEAST: u64 = 64 << 10;
 
-/// Unless set, a log file is sealed so long after its first message.
+/// By default a log file is sealed this long after its first message.
 const SEAL_AFTER_DEFAULT: Duration = Duration::from_secs(3600);
 
 impl Default for StreamOptions {
@@ -87,22 +87,22 @@ impl Default for StreamOptions {
 }
 
 impl StreamOptions {
-    /// Checks what a new stream shall have.
+    /// Checks the options of a new stream.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let what = if self.is_transient() && self.bytes_max < BYTES_MAX_LEAST {
-            "a transient stream that may hold less than 64 KiB holds next to nothing; choose a larger bytes_max"
+            "a transient stream holds at least 64 KiB; choose a larger bytes_max"
         } else if !(1..=SPACES_MAX).contains(&self.spaces) {
             "a stream has 1 to 256 spaces; choose a number of them"
         } else if self.file_bytes_max == 0 {
-            "a log file of no bytes holds nothing; choose a size of up to 1 GiB"
+            "a log file must have at least one byte; choose a size of up to 1 GiB"
         } else {
             return Ok(());
         };
         Err(Error::Invalid(Invalid::Options { what }))
     }
 
-    /// The options as lines of keys and values, as they stand in a stream's definition (`docs/format/database.md`). Parses
-    /// back by [`str::parse`].
+    /// The options as lines of keys and values, as in a stream's definition (`docs/format/database.md`). [`str::parse`]
+    /// reads them.
     pub fn to_text(&self) -> String {
         options_text(self)
     }
@@ -111,15 +111,15 @@ impl StreamOptions {
         self.durability == Durability::Transient
     }
 
-    /// Checks that a stream with these options can have `new` ones.
+    /// Checks that a stream with these options can change to `new`.
     pub(crate) fn check_change(&self, new: &Self) -> Result<(), Error> {
         new.check()?;
         let what = if new.durability != self.durability {
-            "durability is chosen when a stream is created, for messages it has were written by it; create another stream"
+            "durability cannot be changed, because stored messages were written with it; create another stream"
         } else if new.bytes_max != self.bytes_max {
-            "bytes_max is chosen when a stream is created; create another stream"
+            "bytes_max cannot be changed; create another stream"
         } else if new.spaces != self.spaces {
-            "the number of spaces is chosen when a stream is created; create another stream"
+            "the number of spaces cannot be changed; create another stream"
         } else {
             return Ok(());
         };
@@ -133,13 +133,13 @@ impl FromStr for StreamOptions {
     /// Reads what [`StreamOptions::to_text`] writes.
     fn from_str(text: &str) -> Result<Self, Error> {
         options_of_text(text).map_err(|what| {
-            Error::Connection(ConnectionError::Protocol { what: format!("a text of options {what}") })
+            Error::Connection(ConnectionError::Protocol { what: format!("the text of the options {what}") })
         })
     }
 }
 
 impl fmt::Display for StreamOptions {
-    /// In two lines, the second one a comment where the first one is.
+    /// In two lines; the second is a comment, and callers put the first into one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { durability, late, file_bytes_max, spaces, bytes_max, retention, seal_after, cold_after } =
             self;
@@ -147,13 +147,13 @@ impl fmt::Display for StreamOptions {
             let late = late_name(*late);
             write!(
                 f,
-                "durability transient, late messages {late}, spaces {spaces}\n// kept in memory, up to "
+                "durability transient, late messages {late}, spaces {spaces}\n// held in memory, up to "
             )?;
             return write!(f, "{bytes_max} bytes in each space");
         }
         let (durability, late) = (durability_name(*durability), late_name(*late));
         let [age, seal_after, cold_after] = [retention.age, *seal_after, *cold_after].map(duration_text);
-        write!(f, "durability {durability}, late messages {late}, spaces {spaces}\n// kept for {age}, ")?;
+        write!(f, "durability {durability}, late messages {late}, spaces {spaces}\n// stored for {age}, ")?;
         match retention.bytes {
             None => f.write_str("of any size")?,
             Some(bytes) => write!(f, "up to {bytes} bytes")?,
@@ -166,7 +166,7 @@ impl fmt::Display for StreamOptions {
 #[derive(Debug)]
 pub(crate) struct Settings {
     options: RwLock<StreamOptions>,
-    /// Asked for every message.
+    /// Read for every message.
     refuses_late: AtomicBool,
 }
 

@@ -1,5 +1,5 @@
-//! A secret of the database: 32 bytes that nobody else can guess, the same for as long as it exists. A server derives from it
-//! what clients must not be able to choose. It opens nothing that is stored: where it is lost or damaged another one is made.
+//! A secret of the database: 32 random bytes that stay the same while the database exists. A server derives from it what
+//! clients must not be able to choose. It protects no stored data: a lost or damaged secret is replaced by a new one.
 
 use crate::database::Database;
 use crate::error::Error;
@@ -16,10 +16,10 @@ const SECRET_BYTES: usize = 32;
 const FILE_BYTES: usize = HEAD.len() + 2 * SECRET_BYTES + 1;
 
 impl Database {
-    /// The database's secret; `new` if it has none yet, which it then keeps.
+    /// The database's secret; if it has none yet, stores `new` and returns it.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] for one that is not open for writing here; what keeps the file from being read or written.
+    /// [`Error::ReadOnly`] for a database that is not open for writing here; when the file cannot be read or written.
     pub fn secret(&self, new: [u8; SECRET_BYTES]) -> Result<[u8; SECRET_BYTES], Error> {
         if !self.is_writer() {
             return Err(Error::ReadOnly);
@@ -33,7 +33,7 @@ impl Database {
     }
 }
 
-/// The secret; `None` where there is none, or what is there is none.
+/// The secret; `None` if the file is missing or not valid.
 fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<[u8; SECRET_BYTES]>, Error> {
     let path = directory.join(FILE);
     match storage.read(&path, 2 * FILE_BYTES as u64) {

@@ -49,7 +49,7 @@ use tapedb_schema::{Schema, Timestamp};
 #[derive(Debug, Clone)]
 pub struct Stream {
     pub(crate) state: Arc<StreamState>,
-    /// Maintenance goes on while a handle exists.
+    /// Maintenance continues while a handle exists.
     pub(crate) in_use: InUse,
 }
 
@@ -74,14 +74,14 @@ impl Stream {
         &self.state.layouts
     }
 
-    /// What the stream promises, now: another process's [`Stream::alter`] is seen when its files are read next, as by
-    /// [`Stream::stats`].
+    /// The stream's present guarantees: another process's [`Stream::alter`] takes effect when its files are next read, as
+    /// by [`Stream::stats`].
     pub fn options(&self) -> StreamOptions {
         self.state.settings.get()
     }
 
-    /// Changes the stream's options, but for durability and the number of spaces. On the disk when it returns; loaders,
-    /// cursors and maintenance follow them from then on, readers in other processes see them.
+    /// Changes the stream's options, except durability and the number of spaces. On the disk when it returns; loaders,
+    /// cursors and maintenance use them from then on, readers in other processes see them.
     ///
     /// ```
     /// # use tapedb_engine::{Database, Late, StreamOptions};
@@ -94,8 +94,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`Invalid::Options`](crate::Invalid::Options) for what cannot be chosen or changed; when the database is open for
-    /// reading only, the stream has been deleted, or its definition cannot be written: all is then as before.
+    /// [`Invalid::Options`](crate::Invalid::Options) for options that are invalid or cannot be changed; when the database
+    /// is open for reading only, the stream has been deleted, or its definition cannot be written: the options are then
+    /// unchanged.
     pub fn alter(&self, options: StreamOptions) -> Result<(), Error> {
         let options_text = options.to_text();
         match self.state.command(|stream| Command::Alter { stream, options: options_text })? {
@@ -104,9 +105,9 @@ impl Stream {
         }
     }
 
-    /// What would change if the stream got another schema ([`Database::change_schema`](crate::Database::change_schema)): types and
-    /// fields that are added, dropped and converted, and what of stored messages could not be read any more. Empty: nothing
-    /// that affects messages. Changes nothing.
+    /// The effects of another schema ([`Database::change_schema`](crate::Database::change_schema)): types and fields that
+    /// are added, dropped and converted, and stored data that could no longer be read. Empty: no effect on messages.
+    /// Changes nothing.
     ///
     /// # Errors
     /// Those of [`Database::change_schema`](crate::Database::change_schema), which would fail too.
@@ -129,12 +130,12 @@ impl Stream {
         self.state.dictionary.names_from(0).map(str::to_string).collect()
     }
 
-    /// What opening the stream found and repaired.
+    /// Faults that were found and repaired when the stream was opened.
     pub fn recovery(&self) -> &StreamRecovery {
         &self.state.recovery
     }
 
-    /// Counts and sizes, now.
+    /// Present counts and sizes.
     ///
     /// # Errors
     /// When the files cannot be read.
@@ -156,11 +157,11 @@ impl Stream {
         })
     }
 
-    /// Bytes of the stream's files, without space that is reserved for messages to come.
+    /// Bytes of the stream's files, without preallocated space.
     fn bytes(&self) -> Result<u64, Error> {
         let spare = |space: &Arc<SpaceReader>| space.log.preallocated_bytes();
         let spare: u64 = self.state.spaces.iter().map(spare).sum::<Result<_, _>>()?;
-        // The symbols and messages of a transient stream are in memory, as its spaces say.
+        // The symbols and messages of a transient stream are in memory, and its spaces count them.
         let storage: &dyn Storage =
             self.state.spaces.first().map_or(&*self.state.storage, |space| &*space.storage);
         Ok(bytes_of(storage, &self.state.directory)?.saturating_sub(spare))
@@ -190,12 +191,12 @@ impl Stream {
         BatchLoader::open(&self.state, space, self.in_use.clone())
     }
 
-    /// Makes segments of everything that is in log files now, in this thread: smaller and faster to read. Maintenance in the
-    /// background does it for log files that are full or old enough only. Then does what the options say about old segments:
-    /// retention, the cold tier. Returns how many messages were sealed.
+    /// Writes all messages of log files into segments, in this thread: smaller and faster to read. Maintenance in the
+    /// background seals only log files that are full or old enough. Then applies the options to old segments: retention,
+    /// the cold tier. Returns how many messages were sealed.
     ///
     /// # Errors
-    /// When the database is open for reading only, or a file cannot be read or written: nothing is then lost.
+    /// When the database is open for reading only, or a file cannot be read or written: no message is then lost.
     pub fn seal(&self) -> Result<u64, Error> {
         if self.state.is_remote() {
             self.state.refresh()?;
@@ -219,8 +220,8 @@ impl Stream {
         Ok(sealed)
     }
 
-    /// Why full log files are not being sealed, or segments not merged: a full disk, say. `None` while all goes well.
-    /// Messages can be written and read all the same.
+    /// Why full log files are not being sealed, or segments not merged: for example a full disk. `None` without a failure.
+    /// Messages can be written and read nevertheless.
     pub fn maintenance_failure(&self) -> Option<String> {
         match self.state.command(|stream| Command::MaintenanceFailure { stream }) {
             Ok(Some(Outcome::Text(failure))) => return failure,

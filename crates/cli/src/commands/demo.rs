@@ -143,7 +143,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let was_there = args.db.exists();
     let outcome = demonstrate(&args, ui);
     match &outcome {
-        // The files are kept to find the cause.
+        // The files stay, to find the cause.
         Err(Failure::Failed(_)) => outcome,
         Ok(()) if args.keep => look_around(&args, ui),
         _ if args.keep => outcome,
@@ -219,7 +219,7 @@ fn remove(args: &Args, was_there: bool, ui: &Ui) -> Result<(), Failure> {
         let database = args.db.display();
         Failure::new(format!("cannot remove {database}, which the demo created: {error}; remove it by hand"))
     })?;
-    say(ui, &format!("{} is removed again; --keep leaves it to look around in.", args.db.display()))
+    say(ui, &format!("{} is removed again; --keep leaves it for inspection.", args.db.display()))
 }
 
 /// Prints what to do next.
@@ -480,7 +480,7 @@ mod tests {
             }
             write_live(&stream, &mut writer, &args, &progress, &Ui::new(true).unwrap()).unwrap();
         });
-        // However high the rate, the writer looks up now and then.
+        // At any rate the writer checks for the end after each burst.
         assert_eq!(stream.stats().unwrap().messages % LIVE_BURST_MAX, 0);
     }
 }

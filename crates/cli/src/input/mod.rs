@@ -24,7 +24,7 @@ use tapedb_terminal::{Failure, Ui};
 /// Time without input after which messages are flushed.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Where messages come from.
+/// The source of messages.
 #[derive(clap::Args, Debug)]
 pub struct Input {
     /// Files of JSON lines, or named pipes, read one after another [default: standard input].

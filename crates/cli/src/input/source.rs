@@ -129,7 +129,7 @@ pub fn wait_for(fd: BorrowedFd<'_>, deadline: Option<Instant>, signals: &Signals
         match poll(&mut fds, left.as_ref()) {
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
-            // Bytes, the end or an error: the read tells which.
+            // Bytes, the end or an error: the read returns which.
             Ok(count) => return Ok(count > 0 && fds[1].revents().is_empty()),
         }
     }

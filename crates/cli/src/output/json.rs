@@ -21,7 +21,7 @@ impl JsonWriter {
         let start = out.len();
         record.write_message_json(message.symbol(), message.time(), out);
         if self.several {
-            // The object goes on where the stream ended.
+            // The object continues where the stream ended.
             out[start] = b',';
         }
         out.push(b'\n');

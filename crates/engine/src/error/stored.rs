@@ -123,7 +123,7 @@ impl fmt::Display for SegmentFailure {
         match error {
             SegmentError::Damaged(damage) if *messages == 0 => write!(
                 f,
-                "the index of {path} is damaged: {damage}; all its messages are in reach, and `tapedb repair` makes it anew"
+                "the index of {path} is damaged: {damage}; all its messages are in reach, and `tapedb repair` rebuilds it"
             ),
             SegmentError::Damaged(damage) => write!(
                 f,

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use tapedb_codec::dynamic::{Layouts, TypeLayout};
 use tapedb_codec::{MAX_DEPTH, Record, SchemaBuilder};
 
-/// What a Rust type is in a stream.
+/// How a Rust type maps to a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Binding {
     pub type_id: u16,
-    /// Whether a value may be nested deeper than any reader goes: the record type stands in itself, or nearly as deep.
+    /// Whether a value may be nested deeper than readers allow: the record type contains itself, or nearly as deep.
     pub may_be_too_deep: bool,
 }
 
@@ -28,14 +28,14 @@ impl Binding {
 #[cold]
 pub(crate) fn unbound<T: Record>(stream: &str, layouts: &Layouts) -> Error {
     let why = match layouts.schema().record(T::NAME) {
-        None => "the stream has no such record type; see `desc` for those it has",
-        Some(_) => "the stream's record type of that name has other fields than the program's",
+        None => "the stream has no such record type; `desc` lists the existing ones",
+        Some(_) => "the stream's record type of that name and the program's have different fields",
     };
     Error::Invalid(Invalid::Type { stream: stream.into(), record: T::NAME.into(), why })
 }
 
-/// Whether records and arrays can lie in each other about [`MAX_DEPTH`] deep. Follows all types at once, a level at a
-/// time, so that it ends where a type stands in itself.
+/// Whether records and arrays can be nested about [`MAX_DEPTH`] deep. Follows all types at once, a level at a time, so that
+/// it ends for a type that contains itself.
 fn may_be_too_deep(layouts: &Layouts, type_id: u16) -> bool {
     let mut level = fields_of(layouts, &HashSet::from([type_id]));
     for _ in 1..MAX_DEPTH {

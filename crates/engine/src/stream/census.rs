@@ -1,12 +1,12 @@
-//! What a stream holds, as its catalogs and indexes state it: cheap enough to be called often.
+//! Contents of a stream, as its catalogs and indexes state them: cheap enough to be called often.
 
 use crate::error::Error;
 use crate::stream::Stream;
 
-/// What a stream holds and what of it waits for maintenance, at one moment. Nothing of it is read from the disk.
+/// Contents of a stream, and how much of them waits for maintenance, at one moment. It reads nothing from the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Messages in segments, those including those with deletions to be carried out.
+    /// Messages in segments, including deleted ones that are still in files.
     pub sealed_messages: u64,
     /// Segments.
     pub segments: u64,
@@ -18,7 +18,7 @@ pub struct Census {
     pub log_bytes: u64,
     /// Log files that are complete and wait to be sealed.
     pub files_waiting: u64,
-    /// Deletions that wait to be carried out in files.
+    /// Deletions that wait to be applied to files.
     pub deletions_waiting: u64,
     /// Messages ever appended, over all spaces.
     pub next_sequence: u64,
@@ -27,7 +27,7 @@ pub struct Census {
 }
 
 impl Stream {
-    /// What the stream holds. Of a stream behind a server: as far as it is known here.
+    /// The contents of the stream; behind a server, as far as they are described here.
     ///
     /// # Errors
     /// When the stream has been deleted or renamed.

@@ -1,27 +1,27 @@
-//! Small text files that a stream cannot do without: replaced whole, sealed by a checksum, and there twice, so that no
-//! damage to one copy takes the stream out of reach.
+//! Small text files that a stream needs: replaced whole, with a checksum, and stored twice, so that damage to one copy does
+//! not make the stream unreadable.
 
 use crate::error::{Error, Unreadable};
 use std::io;
 use std::path::Path;
 use tapedb_log::Storage;
 
-/// First bytes of the line behind the first one.
+/// First bytes of the line after the first one.
 const CHECKSUM: &str = "\nchecksum ";
 
-/// The content of a file: what it is, its checksum, and the body.
+/// The content of a file: its magic, its checksum, and the body.
 pub(crate) fn sealed(magic: &str, body: &str) -> String {
     format!("{magic}{CHECKSUM}{:08x}\n{body}", checksum(body))
 }
 
-/// The body of a file; what is wrong with it otherwise.
+/// The body of a file; else its fault.
 pub(crate) fn unsealed<'a>(magic: &str, text: &'a str) -> Result<&'a str, String> {
     let rest = text.strip_prefix(magic).and_then(|rest| rest.strip_prefix(CHECKSUM));
     let rest = rest.ok_or_else(|| format!("does not begin with {magic:?} and a checksum"))?;
     let (stated, body) = rest.split_once('\n').unwrap_or((rest, ""));
     let found = format!("{:08x}", checksum(body));
     if stated != found {
-        return Err(format!("is damaged: its checksum is {found}, it says {stated}"));
+        return Err(format!("is damaged: its checksum is {found}, not {stated} as stated"));
     }
     Ok(body)
 }
@@ -30,7 +30,7 @@ fn checksum(body: &str) -> u32 {
     tapedb_codec::bytes::crc32c(body.as_bytes())
 }
 
-/// The text of a file; `None` if it is not there.
+/// The text of a file; `None` if it does not exist.
 pub(crate) fn read_text(storage: &dyn Storage, path: &Path, bytes_max: u64) -> Result<Option<String>, Error> {
     let bad = |what: &str| Error::Unreadable(Unreadable::Definition { path: path.into(), what: what.into() });
     match storage.read(path, bytes_max) {
@@ -41,7 +41,7 @@ pub(crate) fn read_text(storage: &dyn Storage, path: &Path, bytes_max: u64) -> R
     }
 }
 
-/// Puts a file in the place of the one that has its name, or of none, in one step and on the disk.
+/// Replaces or creates a file, in one step and on the disk.
 pub(crate) fn replace(
     storage: &dyn Storage,
     directory: &Path,

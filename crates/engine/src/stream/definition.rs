@@ -1,4 +1,4 @@
-//! A stream's definition: the file `stream.tape`, text for people and programs, sealed by a checksum, and there twice.
+//! A stream's definition: the file `stream.tape`, text for people and programs, with a checksum, stored twice.
 //!
 //! ```text
 //! tapedb-stream 1
@@ -36,10 +36,10 @@ const MAGIC: &str = "tapedb-stream 1";
 /// The two copies, in the order in which they are written.
 pub(crate) const FILES: [&str; 2] = ["stream.tape", "stream.tape.copy"];
 const TEMPORARY: &str = "stream.tape.tmp";
-/// No definition is longer: a schema, and some lines.
+/// No definition is longer: a schema and some lines.
 const BYTES_MAX: u64 = MAX_TEXT_BYTES as u64 + 4096;
 
-/// What a stream is: all but its options is fixed.
+/// The definition of a stream: all but its options is fixed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Definition {
     pub id: u64,
@@ -91,7 +91,7 @@ impl Definition {
     }
 }
 
-/// What follows a key in lines of keys and values.
+/// The text after a key in lines of keys and values.
 fn value_in<'a>(lines: &'a str, key: &str) -> Result<&'a str, String> {
     let line = lines.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
     line.ok_or_else(|| format!("has no line {key:?}"))
@@ -113,12 +113,12 @@ pub(crate) fn options_text(options: &StreamOptions) -> String {
     )
 }
 
-/// Reads what [`options_text`] writes; what is wrong with it otherwise.
+/// Reads what [`options_text`] writes; else the fault.
 pub(crate) fn options_of_text(text: &str) -> Result<StreamOptions, String> {
     parse_options(&|key: &str| value_in(text, key))
 }
 
-/// Reads the lines of a stream's options; what is wrong with one otherwise.
+/// Reads the lines of a stream's options; else the fault of one.
 fn parse_options<'a>(value: &impl Fn(&str) -> Result<&'a str, String>) -> Result<StreamOptions, String> {
     let unknown = |key: &str, value: &str| format!("has an unknown {key} {value:?}");
     let duration = |key: &str| {
@@ -157,20 +157,21 @@ fn parse_options<'a>(value: &impl Fn(&str) -> Result<&'a str, String>) -> Result
 /// A definition as it was found.
 pub(crate) struct Found {
     pub definition: Definition,
-    /// The file that tells by its identity whether the definition has been replaced.
+    /// The file whose identity shows whether the definition has been replaced.
     pub file: Arc<dyn StorageFile>,
-    /// What is wrong with a copy that is damaged or missing; the stream does without it.
+    /// The fault of a copy that is damaged or missing; the stream opens without it.
     pub damage: Option<Error>,
-    /// Whether the copies are not both there and the same, as where writing them was interrupted.
+    /// Whether a copy is missing or the copies differ, as when writing them was interrupted.
     pub is_uneven: bool,
 }
 
-/// Reads the definition in a stream's directory; `None` if no copy is there. Of two good copies the newer one counts.
+/// Reads the definition in a stream's directory; `None` if both copies are missing. Of two good copies the newer one is
+/// valid.
 ///
 /// # Errors
-/// When no copy is good: what is wrong with the first.
+/// When no copy is good: the fault of the first.
 pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<Found>, Error> {
-    // Opened first: if the file is replaced meanwhile, that will be noticed.
+    // Opened first, so that a replacement of the file is noticed.
     let file = FILES.iter().find_map(|name| storage.open_read(&directory.join(name)).ok());
     let copies = FILES.map(|name| read_copy(storage, &directory.join(name)));
     if copies.iter().all(|copy| matches!(copy, Ok(None))) {
@@ -187,7 +188,7 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<Fou
     match (newest, file, damage) {
         (Some(definition), Some(file), damage) => Ok(Some(Found { definition, file, damage, is_uneven })),
         (_, _, Some(error)) => Err(error),
-        // It has been removed between two looks.
+        // It was removed between the two reads.
         _ => Ok(None),
     }
 }
@@ -197,7 +198,7 @@ fn read_copy(storage: &dyn Storage, path: &Path) -> Result<Option<Definition>, E
     text.map(|text| Definition::parse(&text, path)).transpose()
 }
 
-/// The error where a definition is not there.
+/// The error for a missing definition.
 pub(crate) fn missing(path: PathBuf) -> Error {
     Error::Unreadable(Unreadable::Definition { path, what: "is missing, and with it the schema".into() })
 }
@@ -205,11 +206,11 @@ pub(crate) fn missing(path: PathBuf) -> Error {
 /// Writes both copies, each whole or not at all, and puts them on the disk.
 ///
 /// # Errors
-/// When the first cannot be written: the old definition is still there. The second is written anew by the next writer.
+/// When the first cannot be written: the old definition is still there. The next writer writes the second again.
 pub(crate) fn write(storage: &dyn Storage, directory: &Path, definition: &Definition) -> Result<(), Error> {
     let text = definition.to_text();
     copies::replace(storage, directory, FILES[0], TEMPORARY, &text)?;
-    // What the first copy says holds.
+    // The first copy is valid by itself.
     let _ = copies::replace(storage, directory, FILES[1], TEMPORARY, &text);
     Ok(())
 }

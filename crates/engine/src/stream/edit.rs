@@ -1,9 +1,9 @@
 //! Deleting messages of a stream, and renaming its symbols.
 //!
 //! A deletion is a line in the manifest of each space: it takes effect at once and costs the same for one message and for
-//! 10^9. Readers leave out what it covers; maintenance removes the messages from their files later. A cursor that is
-//! already open leaves them out from the next granule or block on that it reads: it may still give what it has in memory (64 Ki
-//! messages at most).
+//! 10^9. Readers leave out the deleted messages; maintenance removes them from their files later. An open cursor leaves
+//! them out from the next granule or block that it reads: it may still return messages that it has in memory (at most 64 Ki
+//! messages).
 
 use crate::error::Error;
 use crate::read::block::Order;
@@ -23,12 +23,12 @@ use tapedb_log::Snapshot;
 use tapedb_schema::Timestamp;
 
 impl Stream {
-    /// Gives a symbol another name: that of all its messages, those that are stored included. Nothing stored is rewritten;
-    /// it costs one entry in the symbol file, and is on the disk when it returns. From then on the old name is free: a message
-    /// appended under it is of a new symbol. A [`SymbolId`](crate::SymbolId) stays that of the symbol.
+    /// Renames a symbol in all its messages, including stored ones. No stored message is rewritten; it costs one entry in
+    /// the symbol file, and is on the disk when it returns. From then on the old name is free: a message appended under it
+    /// has a new symbol. A [`SymbolId`](crate::SymbolId) stays with its symbol.
     ///
-    /// Readers see the new name at once, in other processes when they look at the stream's files next. A cursor that wants
-    /// some symbols goes by the new names from the next batch or block on that it reads.
+    /// Readers see the new name at once, in other processes when they next poll the stream's files. A cursor over some
+    /// symbols uses the new names from the next batch or block that it reads.
     ///
     /// ```
     /// # use tapedb_codec::{Record, SchemaBuilder};
@@ -51,14 +51,14 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`NotFound::Symbol`](crate::NotFound::Symbol); when another symbol has the new name, or it is empty or too long; when
-    /// the database is open for reading only, the stream has been deleted, or the symbol file cannot be written: the symbol
-    /// then has its old name.
+    /// [`NotFound::Symbol`](crate::NotFound::Symbol); when another symbol has the new name, or it is empty or too long;
+    /// when the database is open for reading only, the stream has been deleted, or the symbol file cannot be written: the
+    /// symbol then has its old name.
     pub fn rename_symbol(&self, old: &str, new: &str) -> Result<(), Error> {
         self.state.rename_symbol(old, new)
     }
 
-    /// Deletes all messages at or after a time, as far as they have been acknowledged by now.
+    /// Deletes all messages at or after a time that have been acknowledged.
     ///
     /// # Errors
     /// As [`Stream::delete`].
@@ -66,8 +66,8 @@ impl Stream {
         self.delete(from.., None::<[&str; 0]>)
     }
 
-    /// Deletes all messages before a time, as far as they have been acknowledged by now: exactly those, whatever files they
-    /// are in. [`Retention`](crate::Retention) does it by itself, by whole segments.
+    /// Deletes all messages before a time that have been acknowledged: exactly those, in any files.
+    /// [`Retention`](crate::Retention) does it automatically, by whole segments.
     ///
     /// # Errors
     /// As [`Stream::delete`].
@@ -75,7 +75,7 @@ impl Stream {
         self.delete(..before, None::<[&str; 0]>)
     }
 
-    /// Deletes all messages. The stream, its symbols and its sequence numbers go on.
+    /// Deletes all messages. The stream, its symbols and its sequence numbers continue.
     ///
     /// # Errors
     /// As [`Stream::delete`].
@@ -83,8 +83,8 @@ impl Stream {
         self.delete(.., None::<[&str; 0]>)
     }
 
-    /// Deletes the messages of a range of times, of all symbols or of some, as far as they have been acknowledged by now.
-    /// When it returns, it is on the disk.
+    /// Deletes the acknowledged messages of a range of times, of all symbols or of some. When it returns, the deletion is
+    /// on the disk.
     ///
     /// ```
     /// # use tapedb_codec::{Record, SchemaBuilder};
@@ -160,21 +160,21 @@ fn delete_in(
     deletion: Deletion,
 ) -> Result<(), Error> {
     writer.check_lock()?;
-    // While nothing is appended, so that what is late afterwards depends on what is left.
+    // While no message is appended, so that the remaining messages decide what is late afterwards.
     let _hold = space.writer.hold();
     stream.check_not_deleted()?;
     delete(space, deletion)?;
     find_last_time(stream, space)
 }
 
-/// Deletes messages: readers that have not read them yet do not find them from now on.
+/// Deletes messages: readers that have not read them yet no longer find them.
 pub(crate) fn delete(space: &Space, deletion: Deletion) -> Result<(), Error> {
-    // Under the lock of changes: a segment that gets its number later is made with the deletion in the catalog.
+    // Under the lock of changes: a segment that gets its number later is created with the deletion in the catalog.
     space.change_catalog(|catalog| {
         let number = space.number_in_change();
         let mut new = catalog.with_deletion(Deletion { number, ..deletion });
         if new.parts.is_empty() {
-            // Of a transient stream: what the log has dropped is gone, whether it was deleted or not.
+            // In a transient stream, messages that the log has dropped are gone, deleted or not.
             let first_sequence = space.log.first_sequence();
             new.deletions.retain(|deletion| deletion.sequences.end > first_sequence);
         }
@@ -183,7 +183,7 @@ pub(crate) fn delete(space: &Space, deletion: Deletion) -> Result<(), Error> {
     Ok(())
 }
 
-/// Finds the time of the latest message that is left: earlier ones are late.
+/// Finds the time of the latest remaining message: earlier ones are late.
 pub(crate) fn find_last_time(stream: &StreamReader, space: &Space) -> Result<(), Error> {
     let last_time = loop {
         let (catalog, snapshot) = space.view();

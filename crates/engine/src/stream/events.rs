@@ -5,7 +5,7 @@ use crate::stream::observe::{Observer, Observing};
 use crate::stream::order::Order;
 use std::sync::Arc;
 
-/// Keeps a stream's batches in an order until it is dropped.
+/// Holds the order of a stream's batches until it is dropped.
 #[derive(Debug)]
 #[must_use = "the order ends when this is dropped"]
 pub struct Ordered {
@@ -13,16 +13,16 @@ pub struct Ordered {
 }
 
 impl Stream {
-    /// Notifies an observer of what happens to the stream from now on, until what is returned is dropped. It costs loaders
-    /// nothing while there is none.
+    /// Notifies an observer of the stream's events from now on, until the returned value is dropped. Without observers it
+    /// costs loaders nothing.
     pub fn observe(&self, observer: Arc<dyn Observer>) -> Observing {
         self.state.observers.add(observer)
     }
 
-    /// From now on live cursors are not shown each batch as it is appended, but all batches at once when [`Stream::publish`] is
-    /// called. That costs less where subscribers are many and messages come one by one. `false`: each batch at once, again. It
-    /// applies in the process that has the database open for writing, for as long as it has; a cursor that checks for other
-    /// reasons may see messages earlier.
+    /// From now on live cursors see appended batches only when [`Stream::publish`] is called, and then all at once. That
+    /// costs less with many subscribers and single messages. `false`: each batch at once, again. It applies in the process
+    /// that has the database open for writing, while it is open; a cursor that checks for other reasons may see messages
+    /// earlier.
     pub fn hold_back(&self, hold: bool) {
         self.state.observers.hold_back(hold);
         if !hold {
@@ -30,7 +30,7 @@ impl Stream {
         }
     }
 
-    /// Shows live cursors what has been appended and was [held back](Stream::hold_back).
+    /// Shows live cursors all appended batches that were [held back](Stream::hold_back).
     pub fn publish(&self) {
         if self.state.observers.take_held() {
             self.state.notify();
@@ -38,8 +38,8 @@ impl Stream {
         }
     }
 
-    /// From now on each batch is written when `order` decides, until what is returned is dropped. It applies in the process that
-    /// has the database open for writing; a second order replaces the first.
+    /// From now on `order` decides when each batch is written, until the returned value is dropped. It applies in the
+    /// process that has the database open for writing; a second order replaces the first.
     pub fn order_by(&self, order: Arc<dyn Order>) -> Ordered {
         self.state.observers.order.set(Some(order));
         Ordered { stream: self.clone() }
@@ -50,10 +50,10 @@ impl Stream {
         self.state.is_written()
     }
 
-    /// Sequence number after the last message that readers in this process see now; of a stream behind a server, after the last
-    /// that is known here. It asks no server.
+    /// Sequence number after the last message that readers in this process see now; behind a server, after the last one
+    /// received here. It sends no request.
     pub fn seen_end(&self) -> u64 {
-        // What cursors read, too: a snapshot of the index may be ahead of it for a moment.
+        // The end that cursors read: a snapshot of the index may be ahead of it for a moment.
         self.state.spaces.iter().map(|space| space.log.next_sequence()).sum()
     }
 }

@@ -1,7 +1,7 @@
 //! Whether the files in a directory are still those of the stream that was opened.
 //!
-//! A stream is known by its id, which stands in its definition, and quickly by the identity of the definition's file: while
-//! that stays, nothing has happened. Another file with the same id is the same stream with other options.
+//! The id in its definition identifies a stream; the identity of the definition's file is the quick check: while it is the
+//! same, the stream is unchanged. Another file with the same id is the same stream with other options.
 
 use crate::error::Error;
 use crate::names;
@@ -16,16 +16,16 @@ pub(crate) struct Identity {
     storage: Arc<dyn Storage>,
     directory: PathBuf,
     id: u64,
-    /// Kept open: while it is, no other file gets its identity.
+    /// Held open: no other file can get its identity.
     file: Mutex<Arc<dyn StorageFile>>,
 }
 
-/// What has become of a stream.
+/// The state of a stream's directory.
 #[derive(Debug)]
 pub(crate) enum Seen {
-    /// Nothing.
+    /// Unchanged.
     Same,
-    /// It has another definition, and is still the same stream.
+    /// The definition has changed; the stream is the same.
     Altered(Box<Definition>),
     /// It has been deleted or renamed, or another stream has its name.
     Gone,
@@ -35,7 +35,7 @@ impl Identity {
     /// Opens the definition in a directory.
     ///
     /// # Errors
-    /// When there is none, or no copy of it is good.
+    /// When there is no definition, or no copy of it is good.
     pub fn open(storage: Arc<dyn Storage>, directory: &Path) -> Result<(Self, Definition, Copies), Error> {
         let found = definition::read(&*storage, directory)?;
         let found = found.ok_or_else(|| definition::missing(directory.join(FILES[0])))?;
@@ -45,7 +45,7 @@ impl Identity {
         Ok((identity, definition, Copies { damage, is_uneven }))
     }
 
-    /// Writes both copies of the definition anew.
+    /// Writes both copies of the definition again.
     ///
     /// # Errors
     /// As [`definition::write`].
@@ -53,7 +53,7 @@ impl Identity {
         definition::write(&*self.storage, &self.directory, definition)
     }
 
-    /// Looks what is there now. Where nobody can say, because nothing there can be read, it counts as the same.
+    /// Checks the directory. If it cannot be read, it counts as unchanged.
     pub fn look(&self) -> Seen {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let there = self.storage.identity(&self.directory.join(FILES[0]));
@@ -72,7 +72,7 @@ impl Identity {
         }
     }
 
-    /// The name that the stream has now, if it is still there under another one.
+    /// The stream's present name, if it exists under another one.
     pub fn name_now(&self) -> Option<String> {
         let streams = self.directory.parent()?;
         let entries = self.storage.entries(streams).ok()?;
@@ -84,12 +84,12 @@ impl Identity {
     }
 }
 
-/// How the copies of a definition were found.
+/// State of the copies of a definition.
 #[derive(Debug)]
 pub(crate) struct Copies {
-    /// What is wrong with one of them.
+    /// The fault of one of them.
     pub damage: Option<Error>,
-    /// Whether they are to be written anew.
+    /// Whether they must be written again.
     pub is_uneven: bool,
 }
 

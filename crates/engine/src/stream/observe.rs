@@ -7,15 +7,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tapedb_codec::batch::BatchHeader;
 use tapedb_log::{Committed, Span};
 
-/// Notified of what happens to a stream: [`Stream::observe`](crate::Stream::observe). Calls come in the thread that caused the
+/// Notified of a stream's events: [`Stream::observe`](crate::Stream::observe). Calls run in the thread that caused the
 /// event, which waits for them to return; they must be short, and must not call the stream.
 pub trait Observer: Send + Sync {
-    /// A batch has been committed: readers see it. Batches of several threads may come out of order, and of one batch
-    /// that is seen others may still be to come; the span says where each belongs. `batch` is all of it, as it lies in
-    /// the log. Symbols that it uses are in the dictionary.
+    /// A batch has been committed: readers see it. Batches of several threads may arrive out of order, and earlier batches
+    /// may follow later ones; the span states the position. `batch` is all of it, as stored in the log. Its symbols are in
+    /// the dictionary.
     fn committed(&self, space: u32, span: Span, batch: &[u8]);
-    /// Batches have been committed without a notification, as [`Stream::hold_back`](crate::Stream::hold_back) asked: they are in
-    /// the log.
+    /// Batches have been committed without a notification, as [`Stream::hold_back`](crate::Stream::hold_back) requires:
+    /// they are in the log.
     fn grown(&self) {}
     /// A manifest or the definition has changed.
     fn changed(&self);
@@ -23,7 +23,7 @@ pub trait Observer: Send + Sync {
     fn gone(&self, renamed: Option<&str>);
 }
 
-/// Keeps an observer notified until it is dropped.
+/// Holds an observer's registration until it is dropped.
 #[derive(Debug)]
 pub struct Observing {
     observers: Arc<Observers>,
@@ -33,7 +33,7 @@ pub struct Observing {
 /// The observers of a stream.
 #[derive(Default)]
 pub(crate) struct Observers {
-    /// How many there are: read at each commit.
+    /// The number of observers: read at each commit.
     count: AtomicUsize,
     /// Whether notifications of batches are held back.
     held: AtomicBool,
@@ -72,7 +72,7 @@ impl Observers {
         self.count.store(list.observers.len(), Ordering::SeqCst);
     }
 
-    /// From now on holds notifications of batches back, or no longer.
+    /// Begins or ends holding notifications of batches back.
     pub fn hold_back(&self, hold: bool) {
         self.held.store(hold, Ordering::SeqCst);
     }
@@ -87,7 +87,7 @@ impl Observers {
         self.each(|observer| observer.grown());
     }
 
-    /// Whether notifications are held back now; that there was a batch is then remembered.
+    /// Whether notifications are held back now; if so, records that there was a batch.
     #[inline]
     pub fn holds_back(&self) -> bool {
         let held = self.held.load(Ordering::SeqCst);

@@ -29,11 +29,11 @@ use std::sync::{Arc, Mutex};
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{LogOptions, MemoryStorage, Recovery, Storage, SymbolFile, SymbolRecovery};
 
-/// What a stream has of its database.
+/// What a stream uses of its database.
 pub(crate) struct Opened {
     pub storage: Arc<dyn Storage>,
     pub notifier: Arc<Notifier>,
-    /// If there is one, the stream is open for writing.
+    /// If present, the stream is open for writing.
     pub lock: Option<Arc<WriterLock>>,
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn open_remote(
     })
 }
 
-/// Makes the directory of a new stream, whole or not at all.
+/// Creates the directory of a new stream, whole or not at all.
 pub(crate) fn create(
     storage: &dyn Storage,
     streams: &Path,
@@ -170,12 +170,12 @@ pub(crate) fn create(
     let created = create_in(storage, &draft, definition)
         .and_then(|()| storage.rename(&draft, directory).map_err(Error::io("create", directory)));
     if created.is_err() {
-        // What cannot be removed now is removed when the database is opened next.
+        // What cannot be removed now is removed when the database is next opened.
         let _ = storage.remove_dir_all(&draft);
     }
     created?;
     sync_dir(storage, streams).inspect_err(|_| {
-        // Otherwise acknowledged messages could be lost with the stream's name.
+        // Else acknowledged messages could be lost with the stream's name.
         let _ = storage.rename(directory, &draft).and_then(|()| storage.remove_dir_all(&draft));
     })
 }
@@ -186,12 +186,12 @@ fn create_in(storage: &dyn Storage, draft: &Path, definition: &Definition) -> Re
     sync_dir(storage, draft)
 }
 
-/// Makes what a stream without messages has beside its definition.
+/// Creates the files that a stream without messages has beside its definition.
 fn create_contents(storage: &dyn Storage, directory: &Path, definition: &Definition) -> Result<(), Error> {
     for space in 0..definition.options.spaces {
         let directory = directory.join(space_directory(space));
         storage.create_dir_all(&directory).map_err(Error::io("create", &directory))?;
-        // There before the first segment is.
+        // It must exist before the first segment.
         let owner = Owner { stream_id: definition.id, space };
         manifest::write(storage, &directory, owner, &Catalog::default())?;
     }
@@ -201,8 +201,8 @@ fn create_contents(storage: &dyn Storage, directory: &Path, definition: &Definit
     Ok(())
 }
 
-/// Memory for the symbols and messages of a transient stream, in the process that writes it. The files stay as they were
-/// created; other processes see those.
+/// Memory for the symbols and messages of a transient stream, in the process that writes it. The files stay as created;
+/// other processes read those.
 fn in_memory(directory: &Path, definition: &Definition) -> Result<Arc<dyn Storage>, Error> {
     let memory = MemoryStorage::new();
     create_contents(&memory, directory, definition)?;
@@ -224,7 +224,7 @@ fn open_symbols(
     })
 }
 
-/// The directory of a space, which must be there.
+/// The directory of a space, which must exist.
 fn directory_of(storage: &dyn Storage, directory: &Path, space: u32) -> Result<PathBuf, Error> {
     let directory = directory.join(space_directory(space));
     check_there(storage, &directory, "is missing, and with it all messages")?;
@@ -276,7 +276,7 @@ fn open_to_write(
     Ok((symbols, spaces, recovery))
 }
 
-/// Where messages were deleted, the index does not state which is the latest that is left.
+/// After deletions, the index does not state which remaining message is the latest.
 fn find_last_times(state: &StreamState) -> Result<(), Error> {
     let Ok(writer) = state.writer() else { return Ok(()) };
     let mut spaces = writer.spaces.iter().filter(|space| !space.catalog().deletions.is_empty());

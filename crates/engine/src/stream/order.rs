@@ -1,19 +1,19 @@
-//! An order over several streams: one object decides when each batch is written, and so can note the order of all.
+//! An order over several streams: one object decides when each batch is written, and so can record the order of all.
 
 use crate::error::{Error, Invalid};
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::sync::{Arc, PoisonError, RwLock};
 use tapedb_log::{Turn, Written};
 
-/// Decides when a stream's batches are written: [`Stream::order_by`](crate::Stream::order_by). Calls come in the thread that
+/// Decides when a stream's batches are written: [`Stream::order_by`](crate::Stream::order_by). Calls run in the thread that
 /// appends, while no other batch of the stream can be written. It must not append to that stream, nor wait for a thread that
 /// does.
 pub trait Order: Send + Sync {
-    /// A batch is to be written, whose first message gets the number `first`. Calls `write` once, which returns the number
-    /// behind its last message; when it returns without an error, readers of a stream that does not sync see the batch.
+    /// A batch is to be written; its first message has the number `first`. Calls `write` once, which returns the number
+    /// after its last message; when it returns without an error, readers of a stream that does not sync see the batch.
     ///
-    /// # Errors
-    /// Those of `write`. Its own, if it has not called `write`: the batch is then not written, and the loader gets the error.
+    /// Those of `write`. If `write` was not called, any other: the batch is then not written, and the loader gets the
+    /// error.
     fn write(&self, first: u64, write: &mut dyn FnMut() -> Result<u64, Error>) -> Result<(), Error>;
 }
 
@@ -55,5 +55,5 @@ impl Slot {
 }
 
 const UNWRITTEN: Error = Error::Invalid(Invalid::Options {
-    what: "the stream's order did not write the batch, or wrote it twice",
+    what: "the order of the stream did not write the batch, or wrote it twice",
 });

@@ -1,4 +1,4 @@
-//! Where a stream is written, and what this process has of it for that reason.
+//! Where a stream is written, and what this process stores for it.
 
 use crate::error::Error;
 use crate::stream::identity::Identity;
@@ -18,7 +18,7 @@ pub(crate) enum Origin {
     Remote(Arc<Remote>),
 }
 
-/// What a process has of a stream that it does not write.
+/// State of a stream that another process writes.
 pub(crate) struct Followed {
     pub identity: Identity,
     symbols: Mutex<SymbolFile>,
@@ -35,7 +35,7 @@ impl Followed {
         Self { identity, symbols: Mutex::new(symbols) }
     }
 
-    /// Looks for symbols that the writer's process has added.
+    /// Checks for symbols that the writer's process has added.
     pub fn refresh_symbols(&self) -> Result<(), Error> {
         let mut symbols = self.symbols.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(symbols.refresh().map(drop)?)

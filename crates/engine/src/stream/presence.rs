@@ -1,4 +1,4 @@
-//! Whether a stream is still there under its name.
+//! Whether a stream still exists under its name.
 
 use crate::error::{Error, Stale};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ impl Presence {
         self.renamed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes the new name before the stream is marked as gone; returns what was noted before.
+    /// Records the new name before the stream is marked as gone; returns the previous record.
     pub fn set_renamed(&self, new: Option<String>) -> Option<String> {
         std::mem::replace(&mut *self.renamed.lock().unwrap_or_else(PoisonError::into_inner), new)
     }
@@ -34,7 +34,7 @@ impl Presence {
         self.is_gone.store(is_gone, Ordering::SeqCst);
     }
 
-    /// Notes that the stream has been deleted or renamed.
+    /// Records that the stream has been deleted or renamed.
     pub fn note_gone(&self, renamed: Option<String>) {
         self.set_renamed(renamed);
         self.set_gone(true);

@@ -1,5 +1,5 @@
-//! The reading side of a stream: what readers need, kept up to date. Nothing here changes what is stored, and the writing
-//! side cannot be reached through it.
+//! The reading side of a stream: its state for readers, updated on request. It changes no stored data, and gives no access
+//! to the writing side.
 
 use crate::error::{Error, Invalid, NotFound, Rejected, Stale, Unreadable};
 use crate::notifier::Notifiers;
@@ -23,18 +23,18 @@ use tapedb_codec::evolve::Evolution;
 use tapedb_log::{Dictionary, LogError, Storage};
 use tapedb_schema::{Schema, Timestamp};
 
-/// Held by everything that uses a database: while it is held, maintenance goes on in the background.
+/// Held by all users of a database: while it is held, maintenance continues in the background.
 pub(crate) type InUse = Arc<dyn Any + Send + Sync>;
 
-/// A stream, opened with one version of its schema. What it shares with readers of other versions is in an [`Arc`].
+/// A stream, opened with one version of its schema. State that it shares with readers of other versions is in an [`Arc`].
 pub(crate) struct StreamReader {
     pub name: String,
     pub storage: Arc<dyn Storage>,
     pub directory: PathBuf,
-    /// As it was when the stream was opened; of its options only those that never change are valid.
+    /// The definition at opening; of its options only those that never change are valid.
     pub definition: Definition,
-    /// Names the stream in positions. It is the stream's id, except for a transient stream in the process that writes it: there it
-    /// is random, because its messages are new each time it is opened.
+    /// Identifies the stream in positions. It is the stream's id, except for a transient stream in the process that writes
+    /// it: there it is random, because its messages are lost when it is closed.
     pub position_id: u64,
     pub layouts: Layouts,
     pub spaces: Vec<Arc<SpaceReader>>,
@@ -45,14 +45,14 @@ pub(crate) struct StreamReader {
     /// The definition on the disk; held while it is changed.
     pub current: Arc<Mutex<Definition>>,
     pub presence: Arc<Presence>,
-    /// Visible to `stream` alone: it has the writing side.
+    /// Visible to `stream` alone: it contains the writing side.
     pub(super) origin: Origin,
     versions: Versions,
-    /// What the Rust types are that loaders and cursors have asked for.
+    /// The bindings of Rust types that loaders and cursors have used.
     bound: Mutex<HashMap<TypeId, Option<Binding>>>,
 }
 
-/// What a [`StreamReader`] is made of.
+/// The components of a [`StreamReader`].
 pub(super) struct Parts {
     pub name: String,
     pub storage: Arc<dyn Storage>,
@@ -177,7 +177,7 @@ impl StreamReader {
         }
     }
 
-    /// The files with the versions of the schema.
+    /// The files with old versions of the schema.
     pub fn schema_files(&self) -> SchemaFiles<'_> {
         let version = self.definition.schema_version;
         SchemaFiles { storage: &*self.storage, directory: &self.directory, version }
@@ -189,7 +189,7 @@ impl StreamReader {
         self.versions.from(version, &Reading { storage: &**storage, directory, name, layouts })
     }
 
-    /// What a Rust type is in this stream; its layout must be the stream's.
+    /// The binding of a Rust type to this stream; its layout must be the stream's.
     pub fn binding_of<T: Record + 'static>(&self) -> Result<Binding, Error> {
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         let found = *bound.entry(TypeId::of::<T>()).or_insert_with(|| Binding::of::<T>(&self.layouts));
@@ -216,13 +216,13 @@ impl StreamReader {
         matches!(self.origin, Origin::Remote(_))
     }
 
-    /// Whether messages are to be checked before readers get them.
+    /// Whether messages must be checked before readers get them.
     #[inline]
     pub fn is_untrusted(&self) -> bool {
         matches!(&self.origin, Origin::Remote(remote) if !remote.is_trusted())
     }
 
-    /// Has everything pushed that is appended from now on, if the stream is behind a server.
+    /// Starts pushes of all messages that are appended from now on, if the stream is behind a server.
     ///
     /// # Errors
     /// When the server does not allow it or does not answer.
@@ -255,8 +255,8 @@ impl StreamReader {
         self.presence.is_gone()
     }
 
-    /// Whether the stream has been deleted or renamed, or another one has its name. Where another process writes, the files
-    /// are checked.
+    /// Whether the stream has been deleted or renamed, or another one has its name. If another process writes it, checks
+    /// the files.
     pub fn is_gone(&self) -> bool {
         if let Origin::Followed(followed) = &self.origin
             && !self.is_deleted()
@@ -273,12 +273,12 @@ impl StreamReader {
         self.is_deleted()
     }
 
-    /// The result of reading files, or an error if they are those of another stream now.
+    /// The result of reading files, or an error if they now belong to another stream.
     pub fn unless_gone<T>(&self, read: Result<T, LogError>) -> Result<T, Error> {
         if self.is_gone() { Err(self.presence.error(&self.name)) } else { Ok(read?) }
     }
 
-    /// [`StreamReader::check_not_deleted`], where files are missing: it looks at them, or asks the server.
+    /// [`StreamReader::check_not_deleted`], after files were missing: it checks the directory, or asks the server.
     pub fn check_not_gone(&self) -> Result<(), Error> {
         match &self.origin {
             Origin::Remote(_) => self.refresh(),
@@ -308,7 +308,7 @@ impl StreamReader {
         Error::Unreadable(Unreadable::Dropped { stream: (*self.name).into(), messages, first_sequence })
     }
 
-    /// Name of a symbol id. One that another process has just added is looked up in its file.
+    /// Name of a symbol id. If another process has just added it, its name is read from the file.
     pub fn symbol(&self, id: u32) -> &str {
         match self.dictionary.name(id) {
             Some(name) => name,
@@ -333,7 +333,7 @@ impl StreamReader {
         Error::NotFound(NotFound::Symbol { stream: (*self.name).into(), symbol: symbol.into() })
     }
 
-    /// Looks for symbols that another process has added.
+    /// Checks for symbols that another process has added.
     pub fn refresh_symbols(&self) -> Result<(), Error> {
         match &self.origin {
             Origin::Written(writer) => writer.refresh_symbols(),
@@ -342,8 +342,8 @@ impl StreamReader {
         }
     }
 
-    /// Looks for what another process has appended. Symbols are written before the batches that use them; one that is added
-    /// between the two looks is found by [`StreamReader::symbol`].
+    /// Checks for messages that another process has appended. Symbols are written before the batches that use them;
+    /// [`StreamReader::symbol`] finds one that is added between the two checks.
     ///
     /// # Errors
     /// [`Stale::Deleted`] and [`Stale::Renamed`]; when files cannot be read, or the server does not answer.

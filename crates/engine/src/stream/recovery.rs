@@ -1,25 +1,25 @@
-//! What opening a stream found and repaired.
+//! Result of opening a stream: faults found and repaired.
 
 use std::fmt;
 use tapedb_log::{Damage, Recovery, SymbolRecovery};
 
-/// What opening a stream found and repaired.
+/// Result of opening a stream: faults found and repaired.
 #[derive(Debug, Clone, Default)]
 pub struct StreamRecovery {
     /// The logs' files, by space.
     pub logs: Vec<Recovery>,
-    /// What is wrong with one of the two copies of the definition; the other one is good. (A writer has rewritten it.)
+    /// The fault of one of the two copies of the definition; the other one is good. (A writer has rewritten it.)
     pub definition: Option<String>,
     /// The symbol file.
     pub symbols: SymbolRecovery,
-    /// Symbol ids that messages use although the symbol file has lost them. They get the name `?` and the id, so that no
-    /// new symbol gets them. (Only writers look for them: in the last log file, or in all log files when the symbol file was cut,
-    /// is damaged at its end or is empty.)
+    /// Symbol ids that messages use but the symbol file has lost. They get the name `?` and the id, so that no new symbol
+    /// gets them. (Only writers search for them: in the last log file, or in all log files when the symbol file was cut, is
+    /// damaged at its end or is empty.)
     pub symbols_lost: u32,
 }
 
 impl StreamRecovery {
-    /// Whether everything was as a clean shutdown leaves it.
+    /// Whether all files were as after a clean shutdown.
     pub fn is_clean(&self) -> bool {
         let symbols = &self.symbols;
         self.logs.iter().all(Recovery::is_clean)
@@ -29,7 +29,7 @@ impl StreamRecovery {
             && self.definition.is_none()
     }
 
-    /// What was found damaged in the logs.
+    /// The damage found in the logs.
     pub fn damaged(&self) -> impl Iterator<Item = &Damage> {
         self.logs.iter().flat_map(|log| &log.damaged)
     }
@@ -49,7 +49,7 @@ impl fmt::Display for StreamRecovery {
         write!(f, "{}", self.symbols)?;
         match self.symbols_lost {
             0 => Ok(()),
-            lost => write!(f, "; {lost} symbols of stored messages are lost and read as ?id"),
+            lost => write!(f, "; {lost} symbols of stored messages are lost and are read as ?id"),
         }
     }
 }

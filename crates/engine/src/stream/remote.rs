@@ -1,7 +1,7 @@
-//! A stream behind a server: what is known of it here, and how that is kept up to date.
+//! A stream behind a server: what is described of it here, and how it is updated.
 //!
-//! There are two ways. A description is requested by every cursor when it is opened, where files are missing, and where a push
-//! reports a change. Batches and symbols are pushed while a live cursor holds the watch. Both only ever add to the same index,
+//! There are two ways. Every cursor requests a description when it is opened, when files are missing, and when a push
+//! reports a change. Batches and symbols are pushed while a live cursor holds the watch. Both only add to the same index,
 //! dictionary and catalogs, under `describing`.
 
 use crate::error::{ConnectionError, Error, Stale, Unreadable};
@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tapedb_log::{Dictionary, LogIndex, Pushed};
 
-/// After so many pushed granules the index is described again: it then drops those of files that are gone.
+/// After this many pushed granules the index is described again: it then drops those of removed files.
 const GRANULES_PUSHED_MAX: usize = 4096;
 
-/// A stream behind a server. What it shares with the readers that were opened on it is in an [`Arc`].
+/// A stream behind a server. State that it shares with the readers that were opened on it is in an [`Arc`].
 #[derive(Debug)]
 pub(crate) struct Remote {
     pub upstream: Arc<dyn Upstream>,
@@ -41,18 +41,18 @@ pub(crate) struct Remote {
     /// Something has changed or is missing, and has not been described yet.
     stale: AtomicBool,
     watch: Mutex<Weak<Watch>>,
-    /// Why the watch has ended although the stream is there.
+    /// Why the watch has ended although the stream exists.
     denied: Mutex<Option<String>>,
 }
 
-/// What was described last.
+/// The last description.
 #[derive(Debug)]
 struct State {
     run: u64,
     revision: u64,
 }
 
-/// What a stream behind a server shares with its readers: descriptions and pushes are applied to it.
+/// State that a stream behind a server shares with its readers: descriptions and pushes are applied to it.
 pub(super) struct Described {
     pub spaces: Vec<Arc<SpaceReader>>,
     pub dictionary: Arc<Dictionary>,
@@ -62,7 +62,7 @@ pub(super) struct Described {
     pub notifiers: Notifiers,
 }
 
-/// Pushes go on while a cursor holds it.
+/// Pushes continue while a cursor holds it.
 #[derive(Debug)]
 pub(crate) struct Watch {
     watching: Box<dyn Watching>,
@@ -76,7 +76,7 @@ impl Watch {
         self.watching.wait(is_there, timeout)
     }
 
-    /// Which connection it is: see [`Watching::connection`].
+    /// Identifies the connection: see [`Watching::connection`].
     pub fn connection(&self) -> u64 {
         self.watching.connection()
     }
@@ -124,14 +124,14 @@ impl Remote {
         self.upstream.is_trusted()
     }
 
-    /// Asks what the stream is now.
+    /// Requests a description of the stream.
     ///
     /// # Errors
-    /// [`Stale::Deleted`], [`Stale::Renamed`], [`Error::Denied`]; what keeps the answer from coming, or from being understood.
+    /// [`Stale::Deleted`], [`Stale::Renamed`], [`Error::Denied`]; when no answer arrives, or it is not valid.
     pub fn refresh(&self) -> Result<(), Error> {
         self.check_allowed()?;
         let mut state = self.describing();
-        // Before asking: a change that is pushed while the answer is on its way is requested once more.
+        // Before the request: a change that is pushed while the answer is on its way is requested again.
         self.stale.store(false, Ordering::SeqCst);
         let known = self.known(&state);
         let described = self.upstream.describe(&self.name, Some(&known));
@@ -159,7 +159,7 @@ impl Remote {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// Has everything pushed that is appended behind what is known now.
+    /// Starts pushes of all messages after those that are described now.
     ///
     /// # Errors
     /// As [`Upstream::watch`].
@@ -177,7 +177,7 @@ impl Remote {
         Ok(made)
     }
 
-    /// Ids of symbols, which get one if they are new.
+    /// Ids of symbols; new symbols get one.
     ///
     /// # Errors
     /// As [`Upstream::add_symbols`].
@@ -187,7 +187,7 @@ impl Remote {
         }
         let ids = self.named(self.upstream.add_symbols(self.stream_id, names))?;
         if ids.len() != names.len() {
-            let what = format!("{} symbols were asked for, and {} ids came", names.len(), ids.len());
+            let what = format!("{} symbols were sent, and {} ids arrived", names.len(), ids.len());
             return Err(Error::Connection(ConnectionError::Protocol { what }));
         }
         // Ids that follow those in the dictionary are added now; other clients may have added some in between.
@@ -198,7 +198,7 @@ impl Remote {
         Ok(ids)
     }
 
-    /// Id of a symbol, which gets one if it is new.
+    /// Id of a symbol; a new symbol gets one.
     ///
     /// # Errors
     /// As [`Upstream::add_symbols`].
@@ -209,7 +209,7 @@ impl Remote {
         }
     }
 
-    /// Notes that the stream has been deleted or renamed.
+    /// Records that the stream has been deleted or renamed.
     pub fn note_gone(&self, renamed: Option<&str>) {
         self.presence.note_gone(renamed.map(str::to_string));
         self.notifiers.notify();
@@ -229,7 +229,7 @@ impl Remote {
         })
     }
 
-    /// To a client that may not read the stream any more nothing is pushed: the stream stays stale while it is watched.
+    /// A client without the right to read gets no pushes: the stream stays stale while it is watched.
     fn check_allowed(&self) -> Result<(), Error> {
         let is_followed = self.watch.lock().unwrap_or_else(PoisonError::into_inner).strong_count() > 0;
         let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -266,12 +266,12 @@ impl Remote {
         let Description { stream_id, run, revision, position_id, symbols_from, symbols, spaces, .. } =
             description;
         if (*stream_id, *position_id) != (self.stream_id, self.position_id) {
-            // Another stream of the name; or a transient one whose messages went with their process.
+            // Another stream has the name; or a transient stream lost its messages when its process ended.
             return Err(Error::Stale(Stale::Deleted { name: self.name.clone() }));
         }
         if spaces.len() != self.spaces.len() {
             return Err(Error::Connection(ConnectionError::Protocol {
-                what: "the description of a stream has other spaces".into(),
+                what: "the number of spaces in the description has changed".into(),
             }));
         }
         self.name_symbols(*symbols_from, symbols)?;
@@ -293,7 +293,7 @@ impl Remote {
         if self.dictionary.follow(from, names.iter().map(AsRef::as_ref)) {
             return Ok(());
         }
-        let what = "symbols of a stream elsewhere are not those they were; open the stream again".into();
+        let what = "symbols of a remote stream have changed; open the stream again".into();
         Err(Error::Connection(ConnectionError::Protocol { what }))
     }
 
@@ -305,7 +305,7 @@ impl Remote {
             Ok(definition)
         } else {
             Err(Error::Connection(ConnectionError::Protocol {
-                what: "a definition is another stream's".into(),
+                what: "the definition belongs to another stream".into(),
             }))
         }
     }
@@ -319,7 +319,7 @@ impl Remote {
 /// Reads the definition in a description.
 ///
 /// # Errors
-/// [`Unreadable::Definition`] when it is none.
+/// [`Unreadable::Definition`] when it is not valid.
 pub(crate) fn definition_of(text: &[u8], path: PathBuf) -> Result<Definition, Error> {
     let text = str::from_utf8(text);
     let text = text.map_err(|_| {
@@ -328,7 +328,7 @@ pub(crate) fn definition_of(text: &[u8], path: PathBuf) -> Result<Definition, Er
     Definition::parse(text, &path)
 }
 
-/// Applies what a space holds: first its catalog, so that a reader that takes both finds every message in one of them.
+/// Applies the contents of a space: its catalog first, so that a reader that takes both finds every message in one of them.
 fn apply_space(space: &SpaceReader, described: &SpaceDescription, is_reopened: bool) -> Result<(), Error> {
     let Owner { stream_id, .. } = space.owner;
     if let Some(text) = &described.manifest {
@@ -369,7 +369,7 @@ impl Watcher for Remote {
         let Grown { file, offset, first_sequence } = at;
         match space.log.push((file, offset), first_sequence, bytes) {
             Ok(Pushed::Added) if space.log.granules_pushed() < GRANULES_PUSHED_MAX => self.notifiers.notify(),
-            // What is missing or does not fit is described.
+            // Missing or inconsistent data needs a description.
             _ => self.note_stale(),
         }
     }

@@ -1,13 +1,13 @@
-//! Replacing messages of a range of times by others.
+//! Replaces messages of a range of times by others.
 //!
-//! The log is sealed to its end, the new messages become a segment behind it, and one change of the manifest both names that
-//! segment and deletes the old messages. Only then the log goes on, behind the numbers of the new messages. So whenever the
-//! power fails, the old or the new is there, never neither or both, and no reader sees only some of the change.
+//! The log is sealed to its end, the new messages become a segment after it, and one change of the manifest both adds that
+//! segment and deletes the old messages. Only then the log continues, after the numbers of the new messages. So after a
+//! power failure at any time either the old or the new messages are there, and no reader sees only part of the change.
 //!
-//! An open cursor may still give old messages that it has in memory, as with deleted ones. The new messages are behind its
+//! An open cursor may still return old messages that it has in memory, as after a deletion. The new messages come after its
 //! history; a live cursor gets them like all later messages, in order of arrival, with their times.
 //!
-//! The new messages of a stream behind a server are sent there in batches, and the server makes the change with the same code.
+//! A stream behind a server sends the new messages there in batches, and the server makes the change with the same code.
 
 mod staged;
 
@@ -41,16 +41,16 @@ use tapedb_log::Hold;
 use tapedb_schema::Timestamp;
 use tapedb_segment::{BlockOptions, Plan, RowHeader, SegmentHeader, SegmentWriter};
 
-/// Most bytes of new messages, with some 50 for each message beside its body. Up to 32 MiB of them are in memory at a time.
+/// Most bytes of new messages, including about 50 for each message beside its body. At most 32 MiB of them are in memory.
 pub const REWRITE_BYTES_MAX: u64 = 4 << 30;
 
-/// Bytes of a batch that is sent elsewhere: each takes a round trip.
+/// Bytes of a batch that is sent elsewhere: each needs a round trip.
 const SENT_BYTES: usize = 1 << 20;
 /// Most messages in such a batch.
 const SENT_MESSAGES_MAX: usize = 1 << 16;
 
-/// Collects the messages that take the place of others: [`Stream::rewrite`]. Nothing changes before [`Rewriter::commit`];
-/// dropping it changes nothing.
+/// Collects the messages that replace others: [`Stream::rewrite`]. The stream stays unchanged before [`Rewriter::commit`],
+/// and if it is dropped.
 #[derive(Debug)]
 pub struct Rewriter {
     stream: Arc<StreamReader>,
@@ -61,7 +61,7 @@ pub struct Rewriter {
     to: To,
 }
 
-/// Where the new messages wait.
+/// Where the new messages are collected.
 #[derive(Debug)]
 enum To {
     /// In this process, which writes the stream.
@@ -73,20 +73,20 @@ enum To {
     Server(Sending),
 }
 
-/// Sends them to the server that has the stream.
+/// Sends them to the stream's server.
 #[derive(Debug)]
 struct Sending {
     remote: Arc<Remote>,
     replacing: Box<dyn Replacing>,
     batch: BatchBuilder,
     buffer: Vec<u8>,
-    /// Messages that have been added.
+    /// The number of added messages.
     len: u64,
 }
 
 impl Stream {
-    /// Replaces the messages of a range of times, of all symbols or of some, by those that are appended to the rewriter: all
-    /// at once, at [`Rewriter::commit`]. For streams of one space.
+    /// Replaces the messages of a range of times, of all symbols or of some, by those that are appended to the rewriter:
+    /// all at once, at [`Rewriter::commit`]. For streams of one space.
     ///
     /// ```
     /// # use tapedb_codec::{Record, SchemaBuilder};
@@ -124,14 +124,13 @@ impl Stream {
         symbols: Option<impl IntoIterator<Item = S>>,
     ) -> Result<Rewriter, Error> {
         if self.spaces() > 1 {
-            let what =
-                "the stream has several spaces, and messages are replaced in one at a time; use `rewrite_in`";
+            let what = "the stream has several spaces, and a rewrite changes one; use `rewrite_in`";
             return Err(Error::Invalid(Invalid::Options { what }));
         }
         self.rewrite_in(0, times, symbols)
     }
 
-    /// [`Stream::rewrite`], of the messages in one space.
+    /// [`Stream::rewrite`], for the messages of one space.
     ///
     /// # Errors
     /// [`NotFound::Space`](crate::NotFound::Space); [`Invalid::Options`] for a transient stream; when the database is open for
@@ -148,7 +147,7 @@ impl Stream {
             return Err(Error::ReadOnly);
         }
         if state.definition.options.is_transient() {
-            let what = "a transient stream has no files that could be rewritten; delete its messages and append others";
+            let what = "a transient stream has no files to rewrite; delete its messages and append others";
             return Err(Error::Invalid(Invalid::Options { what }));
         }
         state.check_not_deleted()?;
@@ -223,7 +222,7 @@ impl Rewriter {
         })
     }
 
-    /// How many messages have been added.
+    /// The number of added messages.
     pub fn len(&self) -> u64 {
         match &self.to {
             To::Here { staged, .. } => staged.len(),
@@ -231,17 +230,17 @@ impl Rewriter {
         }
     }
 
-    /// Whether no message has been added: then committing deletes.
+    /// Whether no message has been added: a commit then only deletes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Replaces the messages, as far as they have been acknowledged by now; on the disk when it returns. Returns the sequence
+    /// Replaces the messages that have been acknowledged; the change is on the disk when it returns. Returns the sequence
     /// numbers of the new ones, in the order in which they were added. Loaders of the space wait while they are written.
     ///
     /// # Errors
-    /// When the stream has been deleted or has got another schema, or a file cannot be read or written: all is then as before.
-    /// Where that cannot be ensured, the space takes no more messages until the database is opened again
+    /// When the stream has been deleted or has another schema, or a file cannot be read or written: the stream is then
+    /// unchanged. If that cannot be ensured, the space accepts no messages until the database is opened again
     /// ([`LogError::Poisoned`](crate::LogError::Poisoned)).
     pub fn commit(self) -> Result<Range<u64>, Error> {
         let Self { stream, times, symbols, to, .. } = self;
@@ -260,8 +259,8 @@ impl Rewriter {
     /// Adds the messages of a batch that was encoded elsewhere; they are validated.
     ///
     /// # Errors
-    /// None of them is added when one is none of those that are being rewritten, or the batch is not one of the stream's
-    /// schema; else as [`Rewriter::append`], and some may have been added.
+    /// If a message is outside the range or the batch does not fit the stream's schema, none of them is added; else as
+    /// [`Rewriter::append`], and some may have been added.
     pub(crate) fn append_batch(&mut self, loader: &mut BatchLoader, batch: &[u8]) -> Result<(), Error> {
         let rows = loader.check_rows_of(batch)?;
         if rows.header().schema_version != self.stream.definition.schema_version {
@@ -306,7 +305,7 @@ impl Rewriter {
     ) -> Result<(), Error> {
         match &mut self.to {
             To::Here { staged, .. } if staged.bytes() >= REWRITE_BYTES_MAX => {
-                let what = "the new messages have more than 4 GiB; rewrite a shorter range of times, one after the other";
+                let what = "the new messages have more than 4 GiB; rewrite shorter ranges of times, one after the other";
                 Err(Error::Invalid(Invalid::Options { what }))
             }
             To::Here { space, staged, .. } => {
@@ -385,13 +384,13 @@ impl Sending {
     fn commit(mut self, schema_version: u16) -> Result<Range<u64>, Error> {
         self.send(schema_version)?;
         let replaced = self.remote.named(self.replacing.commit())?;
-        // The change has been made; readers see it after this.
+        // The change is complete; readers see it after this.
         let _ = self.remote.refresh();
         Ok(replaced)
     }
 }
 
-/// The change itself.
+/// Makes the change.
 struct Change<'a> {
     context: MaintenanceContext<'a>,
     times: Option<(i64, i64)>,
@@ -405,7 +404,7 @@ impl Change<'_> {
         let _maintenance = space.hold_maintenance();
         stream.check_not_deleted()?;
         stream.check_not_outdated()?;
-        // Most of it while loaders go on.
+        // Most of it while loaders continue.
         if space.writer.roll()? {
             stream.notify();
         }
@@ -416,7 +415,7 @@ impl Change<'_> {
         self.staged.sort();
         let replaced = self.replace(&mut hold)?;
         if find_last_time(stream, space).is_err() {
-            // The change has been made all the same. No message after the last new one is late.
+            // The change was made nevertheless. No message after the last new one is late.
             let last = self.staged.times().map_or(i64::MIN, |(_, last)| last);
             space.last_time.fetch_max(last, Ordering::Relaxed);
         }
@@ -425,7 +424,7 @@ impl Change<'_> {
         Ok(replaced)
     }
 
-    /// While nothing is appended, and all messages are sealed.
+    /// While no message is appended, and all messages are sealed.
     fn replace(&self, hold: &mut Hold<'_>) -> Result<Range<u64>, Error> {
         let MaintenanceContext { stream, space, .. } = self.context;
         let first = hold.next_sequence();
@@ -450,13 +449,13 @@ impl Change<'_> {
         match committed {
             Ok(true) => hold.skip_to(new.end),
             Ok(false) => {
-                // Nothing else changes what is sealed while maintenance is held.
+                // Nothing else changes sealed messages while maintenance is held.
                 stream.check_not_deleted()?;
                 return Err(Error::Stale(Stale::Outdated { stream: (*stream.name).into() }));
             }
             Err(error) => {
                 if !is_as_before(space) {
-                    hold.poison(format!("a rewrite that may or may not have been made: {error}"));
+                    hold.poison(format!("it is unknown whether a rewrite was committed: {error}"));
                 }
                 return Err(error);
             }
@@ -483,8 +482,8 @@ impl Change<'_> {
     }
 }
 
-/// A manifest whose write failed may still be the one that is found on the disk: writes the catalog of before again. `false`:
-/// it is unknown which one is there.
+/// A manifest whose write failed may still be on the disk: writes the previous catalog again. `false`: it is unknown which
+/// one is there.
 fn is_as_before(space: &Space) -> bool {
     let restored =
         |catalog: &Catalog| Some(Catalog { generation: catalog.generation + 2, ..catalog.clone() });

@@ -1,5 +1,5 @@
-//! What a database here answers to an [`Upstream`](crate::Upstream) elsewhere: what its streams are, and the bytes of
-//! their files.
+//! The answers of a local database to an [`Upstream`](crate::Upstream) elsewhere: descriptions of its streams, and the
+//! bytes of their files.
 
 use crate::database::Database;
 use crate::error::{Error, Invalid, NotFound, Stale};
@@ -21,11 +21,12 @@ use tapedb_log::{Span, StorageFile, TailPosition, log_of_name};
 use tapedb_schema::{Schema, Timestamp};
 
 impl Database {
-    /// What a stream is now, beyond what is `known` of it: the answer to [`Upstream::describe`](crate::Upstream::describe).
+    /// The stream's present state, beyond what is `known` of it: the answer to
+    /// [`Upstream::describe`](crate::Upstream::describe).
     ///
     /// # Errors
-    /// [`NotFound::Stream`]; when something is known, [`Stale::Deleted`] or [`Stale::Renamed`] for that stream; what keeps
-    /// its files from being opened.
+    /// [`NotFound::Stream`]; with `known`, [`Stale::Deleted`] or [`Stale::Renamed`] for that stream; when its files cannot
+    /// be opened.
     pub fn describe(&self, name: &str, known: Option<&Known>) -> Result<Description, Error> {
         let stream = match known {
             None => self.stream(name)?,
@@ -34,11 +35,11 @@ impl Database {
         stream.description(known)
     }
 
-    /// The stream of that id, under the name that the target has.
+    /// The stream with the target's id and name.
     ///
     /// # Errors
-    /// [`Stale::Renamed`] when it has another name, [`Stale::Deleted`] when it is not there; what keeps its files from
-    /// being opened.
+    /// [`Stale::Renamed`] when it has another name, [`Stale::Deleted`] when it does not exist; when its files cannot be
+    /// opened.
     pub fn stream_of(&self, target: &Target) -> Result<Stream, Error> {
         match self.stream(&target.name) {
             Ok(stream) if stream.id() == target.stream_id => Ok(stream),
@@ -54,8 +55,8 @@ impl Database {
         }
     }
 
-    /// The name that the stream of an id has now; `None` when there is none of that id. The process that writes reads the
-    /// definitions of all streams only where one has been created, deleted or renamed since.
+    /// The present name of the stream with an id; `None` when there is no such stream. The writing process reads the
+    /// definitions of all streams only after one has been created, deleted or renamed.
     ///
     /// # Errors
     /// When the streams cannot be listed.
@@ -69,11 +70,11 @@ impl Database {
         })
     }
 
-    /// Does what a command says: the answer to [`Upstream::command`](crate::Upstream::command).
+    /// Executes a command: the answer to [`Upstream::command`](crate::Upstream::command).
     ///
     /// # Errors
-    /// Those of the method that the command is; [`Stale::Deleted`] and [`Stale::Renamed`] when its target is not there;
-    /// for texts that are no schema or no options.
+    /// Those of the command's method; [`Stale::Deleted`] and [`Stale::Renamed`] when its target does not exist; for texts
+    /// that are not a schema or options.
     pub fn execute(&self, command: &Command) -> Result<Outcome, Error> {
         match command {
             Command::CreateStream { name, schema, options } => {
@@ -108,50 +109,50 @@ impl Database {
                 return Ok(Outcome::Sequences(replaced));
             }
             Command::DropRewrite { rewrite, .. } => self.rewrites().forget(*rewrite),
-            // The server answers it, where there is one.
+            // The server itself answers it.
             Command::ServerStatus => return Ok(Outcome::Text(None)),
         }
         Ok(Outcome::Done)
     }
 
-    /// Takes a batch of a rewrite that [`Command::BeginRewrite`] has begun; batches count from 1, and one that is there already
-    /// is not taken again. Number of the last one that is there.
+    /// Accepts a batch of a rewrite that [`Command::BeginRewrite`] has begun; batches count from 1, and a repeated one is
+    /// not stored again. Returns the number of the last stored one.
     ///
     /// # Errors
     /// [`NotFound::Rewrite`]; [`ConnectionError::Protocol`](crate::ConnectionError::Protocol) when the batch before it is
-    /// missing; what is wrong with its messages: the rewrite has then failed, and nothing will be changed.
+    /// missing; when its messages are invalid: the rewrite has then failed, and the stream stays unchanged.
     pub fn stage(&self, rewrite: u64, number: u64, batch: &[u8]) -> Result<u64, Error> {
         self.rewrites().stage(rewrite, number, batch)
     }
 
-    /// Gives up rewrites that clients elsewhere have begun and of which nothing came for so long.
+    /// Drops rewrites that clients elsewhere have begun and that got no request for this long.
     pub fn forget_idle_rewrites(&self, idle: Duration) {
         self.rewrites().forget_idle(idle);
     }
 }
 
 impl Stream {
-    /// The stream's id: it keeps it when it is renamed, and no other stream has it.
+    /// The stream's id: it stays the same after a rename, and no other stream has it.
     pub fn id(&self) -> u64 {
         self.state.definition.id
     }
 
-    /// Whether the stream has been deleted or renamed, as far as this process knows: `None`, it is here; else the name that it got,
-    /// if it did not go for good.
+    /// Whether this process has a record that the stream was deleted or renamed: `None`: it exists; else its new name, if
+    /// it was renamed.
     pub fn gone(&self) -> Option<Option<String>> {
         self.state.is_deleted().then(|| self.state.presence.renamed())
     }
 
-    /// What the stream is now, beyond what is `known` of it.
+    /// The stream's present state, beyond what is `known` of it.
     ///
     /// # Errors
     /// When the stream has been deleted or renamed; in a database that is open for reading, when its files cannot be
-    /// looked at.
+    /// polled.
     pub fn description(&self, known: Option<&Known>) -> Result<Description, Error> {
         let state = &self.state;
         state.check_is_here()?;
         state.refresh()?;
-        // Whoever knows symbols by names that they have no more, knows nothing.
+        // After a rename of a symbol, the names that a client has are invalid: it gets a full description.
         let run = state.run.wrapping_add(state.dictionary.renames());
         let known = known.filter(|known| known.stream_id == state.definition.id && known.run == run);
         let definition = state.current();
@@ -160,7 +161,7 @@ impl Stream {
             describe_space(space, known.and_then(|known| known.spaces.get(number)))
         };
         let spaces = state.spaces.iter().enumerate().map(of_space).collect();
-        // After the spaces: whatever their messages are called is in it.
+        // After the spaces, so that it has all symbols of their messages.
         let symbols_from = known.map_or(0, |known| known.symbols.min(state.dictionary.len()));
         Ok(Description {
             name: state.name.clone(),
@@ -175,12 +176,12 @@ impl Stream {
         })
     }
 
-    /// Opens one of the stream's files for reading: see [`Upstream::open_file`](crate::Upstream::open_file). It can be read
-    /// though the stream replaces it, or is deleted. Log files may go on behind what is committed.
+    /// Opens one of the stream's files for reading: see [`Upstream::open_file`](crate::Upstream::open_file). It stays
+    /// readable when the stream replaces it or is deleted. Log files may continue after the committed end.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] for names that are not those of files that readers need, and files that are not there;
-    /// what the system refuses.
+    /// [`io::ErrorKind::NotFound`] for names of files that readers do not need, and for missing files; errors of the
+    /// system.
     pub fn open_file(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let state = &self.state;
@@ -197,15 +198,15 @@ impl Stream {
         if is_definition { state.storage.open_read(&state.directory.join(name)) } else { Err(missing()) }
     }
 
-    /// Reads whole batches of a space from the log, as they lie there, from the one on that holds the position's sequence
-    /// number: as many as fit `bytes_max`, at least one. Moves the position behind them. The span says where they lie; it is
-    /// empty when there is nothing new. The first batch may begin before the position.
+    /// Reads whole batches of a space from the log, unchanged, from the one with the position's sequence number: as many as
+    /// fit `bytes_max`, at least one. Moves the position after them. The span states where they are; it is empty when there
+    /// is no new batch. The first batch may begin before the position.
     ///
     /// # Errors
     /// [`NotFound::Space`]; [`Error::Log`] with [`LogError::Trimmed`](crate::LogError::Trimmed) when the messages are no
-    /// longer in the log but in segments, or have been dropped: [`Stream::log_begins`] says where to go on; with
-    /// [`LogError::Damaged`](crate::LogError::Damaged) for what is out of reach, behind which the position then is;
-    /// when the stream is gone.
+    /// longer in the log but in segments, or have been dropped: [`Stream::log_begins`] returns where to continue; with
+    /// [`LogError::Damaged`](crate::LogError::Damaged) for unreadable messages, after which the position then is; when the
+    /// stream is gone.
     pub fn read_tail(
         &self,
         space: u32,
@@ -228,7 +229,7 @@ impl Stream {
         Ok((snapshot.first_sequence(), snapshot.next_sequence()))
     }
 
-    /// Ids of symbols, in their order; those that are new are given one.
+    /// Ids of symbols, in their order; new symbols get one.
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; when a name is empty or too long, there are too many, or they cannot be written.
@@ -252,12 +253,12 @@ impl Stream {
 fn describe_space(space: &SpaceReader, known: Option<&KnownSpace>) -> SpaceDescription {
     let (catalog, snapshot) = space.view();
     let from = known.map_or(0, |known| known.next_sequence);
-    // A part may have been sealed since: what the catalog has is not asked for in the log.
+    // A section may have been sealed since: what is in the catalog is not read from the log.
     let is_new = |granule: &&tapedb_log::Granule| {
         granule.next_sequence() > from.min(snapshot.next_sequence()).max(catalog.sealed)
     };
     let same = known.is_some_and(|known| known.generation == catalog.generation);
-    // What has been sealed and trimmed since is still in what is told; who looks for its file asks again.
+    // `snapshot` may name files that were sealed and trimmed since; a reader that misses one requests a new description.
     let mut files = space.log.files();
     files.extend(snapshot.iter().filter(is_new).map(|granule| granule.file));
     files.sort_unstable();

@@ -1,4 +1,5 @@
-//! What all handles of a stream share that were opened with one version of its schema, and the changes that they can make.
+//! The state of a stream, shared by all handles that were opened with one version of its schema, and the changes that they
+//! can make.
 
 use crate::error::{Error, Invalid};
 use crate::options::StreamOptions;
@@ -20,9 +21,9 @@ use tapedb_schema::Schema;
 /// An open stream.
 pub(crate) struct StreamState {
     pub reader: Arc<StreamReader>,
-    /// Notified of what happens.
+    /// Notified of events.
     pub observers: Arc<Observers>,
-    /// Differs from one opening to the next: a random number from when the stream was opened.
+    /// Differs between openings: a random number chosen when the stream is opened.
     pub run: u64,
     pub recovery: StreamRecovery,
 }
@@ -33,7 +34,7 @@ impl std::fmt::Debug for StreamState {
     }
 }
 
-/// A stream can be read, whatever else can be done with it.
+/// Every stream can be read.
 impl Deref for StreamState {
     type Target = StreamReader;
 
@@ -68,7 +69,7 @@ impl StreamState {
         }
     }
 
-    /// Has a command done by the server that has the stream. `None`: there is no server. What is known of the stream is then up to
+    /// Sends a command to the stream's server. `None`: there is no server. Afterwards the stream's description is up to
     /// date.
     pub fn command(&self, command: impl FnOnce(Target) -> Command) -> Result<Option<Outcome>, Error> {
         let Some(remote) = self.remote() else { return Ok(None) };
@@ -86,14 +87,15 @@ impl StreamState {
             && self.spaces.iter().any(|space| space.next_sequence() > 0)
     }
 
-    /// Takes the stream out of use while `remove` removes its files: nothing is written at that time. (A sync that is under way
-    /// has its files open and is not affected.)
+    /// Stops use of the stream while `remove` removes its files: no batch is written at that time. (A running sync has its
+    /// files open and is not affected.)
     pub fn delete(&self, remove: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let writer = self.writer()?;
         let _maintenance = writer.stop_maintenance();
         let _hold = writer.hold()?;
         self.check_not_deleted()?;
-        // Before the files are removed: a reader that then finds new files of the old names sees that they are not its own.
+        // Before the files are removed, so that a reader that finds new files of the same names detects that they are
+        // another stream's.
         self.presence.set_gone(true);
         let removed = remove().inspect_err(|_| self.presence.set_gone(false));
         self.notify();
@@ -103,19 +105,19 @@ impl StreamState {
         removed
     }
 
-    /// [`StreamState::delete`], where the files get another name.
+    /// [`StreamState::delete`], for files that are renamed.
     pub fn rename(&self, new: &str, rename: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        // First of all: a reader that finds the stream gone needs its new name.
+        // Before all else: a reader that finds the stream gone needs its new name.
         let before = self.presence.set_renamed(Some(new.into()));
         self.delete(rename).inspect_err(|_| drop(self.presence.set_renamed(before)))
     }
 
-    /// Changes the options, on the disk first.
+    /// Changes the options; the disk comes first.
     pub fn alter(&self, options: StreamOptions) -> Result<(), Error> {
         self.settings.get().check_change(&options)?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let writer = self.writer()?;
-        // While writers are held no batch is judged by both, and the stream is not deleted.
+        // While writers are held no batch is checked against both, and the stream is not deleted.
         let hold = writer.hold()?;
         self.check_not_deleted()?;
         let altered = Definition { revision: current.revision + 1, options, ..current.clone() };
@@ -131,17 +133,17 @@ impl StreamState {
         Ok(())
     }
 
-    /// Changes the schema, on the disk first. Loaders and cursors that are open keep the version that they were opened with:
+    /// Changes the schema; the disk comes first. Open loaders and cursors stay with the version that they were opened with:
     /// loaders write it, and cursors convert newer messages to it.
     pub fn change_schema(&self, schema: Schema) -> Result<Self, Error> {
         schema.validate()?;
         let layouts = Layouts::new(schema.clone())?;
         let writer = self.writer()?;
-        // Maintenance goes on with the new version only. It checks the version while it holds its lock.
+        // Maintenance continues with the new version only. It checks the version while it holds its lock.
         let _maintenance = writer.stop_maintenance();
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let version = current.schema_version.checked_add(1).ok_or(Error::Invalid(Invalid::Options {
-            what: "the schema has had 65,535 versions, which is the most; create another stream",
+            what: "the schema has 65,535 versions, which is the limit; create another stream",
         }))?;
         self.check_versions(&current, &layouts)?;
         let hold = writer.hold()?;
@@ -156,7 +158,7 @@ impl StreamState {
         Ok(self.with(changed, layouts))
     }
 
-    /// Checks that what was written under any version of the schema can be read under a new one.
+    /// Checks that messages written under any version of the schema can be read under a new one.
     fn check_versions(&self, current: &Definition, layouts: &Layouts) -> Result<(), Error> {
         for older in 1..current.schema_version {
             let written = versions::read(&*self.storage, &self.directory, older)?;
@@ -165,7 +167,7 @@ impl StreamState {
         versions::check_change(&self.name, &Layouts::new(current.schema.clone())?, layouts)
     }
 
-    /// What would change with another schema.
+    /// The effects of another schema.
     pub fn compare_schema(&self, schema: &Schema) -> Result<Vec<Change>, Error> {
         schema.validate()?;
         self.refresh()?;
@@ -178,7 +180,7 @@ impl StreamState {
         })
     }
 
-    /// The same stream, opened with the schema that it has now.
+    /// The same stream, opened with its present schema.
     pub fn renewed(&self) -> Result<Self, Error> {
         let definition = self.current();
         let layouts = Layouts::new(definition.schema.clone())?;
@@ -194,7 +196,7 @@ impl StreamState {
         }
     }
 
-    /// Gives a symbol another name.
+    /// Renames a symbol.
     pub fn rename_symbol(&self, old: &str, new: &str) -> Result<(), Error> {
         if self.is_remote() {
             self.refresh()?;
@@ -208,7 +210,7 @@ impl StreamState {
         }
     }
 
-    /// Gives the symbol of an id, which must still have the old name, another one. Does nothing if it already has that.
+    /// Renames the symbol of an id, which must still have the old name. Does nothing if it already has the new one.
     pub fn rename_symbol_of(&self, id: u32, old: &str, new: &str) -> Result<(), Error> {
         if self.writer()?.rename_symbol(id, old, new)? { Ok(()) } else { Err(self.no_symbol(old)) }
     }

@@ -2,7 +2,7 @@
 
 use tapedb_schema::Timestamp;
 
-/// What a stream is and holds, at one moment.
+/// Size and contents of a stream, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamStats {
     /// Messages in files. Those that have been deleted count until maintenance has removed them.
@@ -13,6 +13,6 @@ pub struct StreamStats {
     pub bytes: u64,
     /// Symbols.
     pub symbols: u32,
-    /// Times of the earliest and the latest message; `None` while there is none.
+    /// Times of the earliest and the latest message; `None` if there is none.
     pub times: Option<(Timestamp, Timestamp)>,
 }

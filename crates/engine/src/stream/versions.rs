@@ -1,8 +1,8 @@
-//! Versions of a stream's schema. Messages stay as they were written; whoever reads them has them converted to the version
-//! the stream was opened with ([`tapedb_codec::evolve`]). Sealing and merging convert too, so old versions wear out.
+//! Versions of a stream's schema. Stored messages stay unchanged; readers convert them to the version that the stream was
+//! opened with ([`tapedb_codec::evolve`]). Sealing and merging convert too, so old versions disappear over time.
 //!
-//! The stream's newest version stands in its definition. Those before it are kept in files of their own, each there twice:
-//! batches in the log only say a number.
+//! The newest version is in the stream's definition. Older ones are in separate files, each stored twice: batches in the
+//! log contain only a number.
 
 use crate::error::{Error, Invalid, Unreadable};
 use crate::stream::copies;
@@ -18,8 +18,8 @@ use tapedb_schema::{MAX_TEXT_BYTES, Schema};
 const MAGIC: &str = "tapedb-schema 1";
 const TEMPORARY: &str = "schema.tmp";
 
-/// How bodies of other versions become those of the version that a stream was opened with. Each is compared once, whatever
-/// comes of it.
+/// Conversions of other versions to the version that a stream was opened with. Each version is compared once, also if that
+/// fails.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
     known: Mutex<HashMap<u16, Result<Arc<Evolution>, IncompatibleSchema>>>,
@@ -30,15 +30,15 @@ pub(crate) struct Reading<'a> {
     pub storage: &'a dyn Storage,
     pub directory: &'a Path,
     pub name: &'a str,
-    /// Of the version that messages become.
+    /// The version of the converted messages.
     pub layouts: &'a Layouts,
 }
 
 impl Versions {
-    /// How messages written with another version of the schema are to be read.
+    /// The conversion of messages written with another version of the schema.
     ///
     /// # Errors
-    /// When nobody knows the version, or its messages cannot become those of this one.
+    /// When the version is not found, or its messages cannot be converted to this one.
     pub fn from(&self, version: u16, reading: &Reading<'_>) -> Result<Arc<Evolution>, Error> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(evolution) = known.get(&version) {
@@ -63,7 +63,7 @@ fn told(
 /// The schema of a version.
 ///
 /// # Errors
-/// When no file of the stream has it.
+/// When no file of the stream contains it.
 pub(crate) fn read(storage: &dyn Storage, directory: &Path, version: u16) -> Result<Schema, Error> {
     let mut failed = None;
     for name in names(version) {
@@ -84,13 +84,13 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path, version: u16) -> Res
         _ => Err(failed.unwrap_or_else(|| {
             Error::Unreadable(Unreadable::Definition {
                 path: directory.join(FILES[0]),
-                what: format!("says nothing of version {version} of the schema, and no file is there for it"),
+                what: format!("lacks version {version} of the schema, and no file contains it"),
             })
         })),
     }
 }
 
-/// What is wrong with the copies of a version's schema.
+/// The fault of the copies of a version's schema.
 pub(crate) fn bad_copies(storage: &dyn Storage, directory: &Path, version: u16) -> Vec<(PathBuf, String)> {
     let paths = names(version).map(|name| directory.join(name));
     let wrong = |path: &PathBuf| match copies::read_text(storage, path, MAX_TEXT_BYTES as u64 + 4096) {
@@ -101,7 +101,7 @@ pub(crate) fn bad_copies(storage: &dyn Storage, directory: &Path, version: u16) 
     paths.into_iter().filter_map(|path| wrong(&path).map(|what| (path, what))).collect()
 }
 
-/// Keeps the schema of a version that is about to be an old one.
+/// Stores the schema of a version before a newer one replaces it.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -123,7 +123,7 @@ fn names(version: u16) -> [String; 2] {
 /// Checks that a stream with schema `old` can have `new`: every message that can be written under the old one can be read
 /// under the new one.
 ///
-/// # Errors
+/// The first field without a conversion rule; a message type that would no longer be one.
 /// The first field without a rule; a message type that would no longer be one.
 pub(crate) fn check_change(stream: &str, old: &Layouts, new: &Layouts) -> Result<(), Error> {
     let evolution = Evolution::new(old, new);

@@ -1,4 +1,4 @@
-//! The writing side of a stream: what only the process has that has its database open for writing.
+//! The writing side of a stream, present only in the process that has its database open for writing.
 //!
 //! Always true: while a [`StreamWriter`] exists, the database is locked.
 
@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_log::{Committed, Dictionary, Hold, SymbolFile, Turn, Written};
 
-/// So many new symbols are added at once. Between two such groups other loaders may add symbols.
+/// Most new symbols that are added at once. Between two such groups other loaders may add symbols.
 const SYMBOLS_AT_ONCE: usize = 4096;
 
 /// The writing side of a stream. All versions of its schema share it.
@@ -36,7 +36,7 @@ impl std::fmt::Debug for StreamWriter {
     }
 }
 
-/// What a [`StreamWriter`] is made of.
+/// The components of a [`StreamWriter`].
 pub(super) struct Parts {
     pub name: String,
     pub spaces: Vec<Arc<Space>>,
@@ -49,14 +49,14 @@ pub(super) struct Parts {
 }
 
 impl Drop for StreamWriter {
-    /// Notes where the logs end, while the database is still locked. A stream that has been deleted or renamed has other files,
-    /// or none.
+    /// Records the ends of the logs, while the database is still locked. A deleted or renamed stream has other files, or
+    /// none.
     fn drop(&mut self) {
         if self.lock.check_now().is_err() || self.presence.is_gone() {
             return;
         }
         for space in &self.spaces {
-            // Without it damage to the end looks like an append that was not finished, as after a crash.
+            // Without it, damage to the end is like an unfinished append after a crash.
             let _ = space.writer.close();
         }
     }
@@ -70,7 +70,7 @@ impl StreamWriter {
         Self { name, spaces, lock, identity, symbols, dictionary, presence, notifiers, observers }
     }
 
-    /// Checks that no other process can have been let in as a writer: see [`WriterLock`].
+    /// Checks that no other process can be a writer: see [`WriterLock`].
     #[inline]
     pub fn check_lock(&self) -> Result<(), Error> {
         self.lock.check()
@@ -121,7 +121,7 @@ impl StreamWriter {
         Ok(self.spaces.iter().map(|space| space.writer.hold()).collect())
     }
 
-    /// Stops maintenance of all spaces, and keeps it stopped while the guards are held.
+    /// Stops maintenance of all spaces, until the guards are dropped.
     pub fn stop_maintenance(&self) -> Vec<MutexGuard<'_, ()>> {
         self.spaces.iter().map(|space| space.stop_maintenance()).collect()
     }
@@ -141,7 +141,8 @@ impl StreamWriter {
         if let Some(ids) = names.iter().map(id).collect() {
             return Ok(ids);
         }
-        // In the order in which they are named, and before the file is locked: other loaders add symbols at the same time.
+        // In the order of their names in the call, and before the file is locked: other loaders add symbols at the same
+        // time.
         let mut seen = HashSet::new();
         let new: Vec<&str> =
             names.iter().copied().filter(|name| id(name).is_none() && seen.insert(*name)).collect();
@@ -149,7 +150,7 @@ impl StreamWriter {
         Ok(names.iter().filter_map(id).collect())
     }
 
-    /// Gives ids to those symbols that have none. Each is named once.
+    /// Gives ids to symbols that have none. Each is listed once.
     fn add_symbols(&self, names: &[&str]) -> Result<(), Error> {
         let mut symbols = self.symbol_file();
         // Another loader may have added some.
@@ -195,7 +196,7 @@ impl StreamWriter {
         Ok(self.symbol_file().sync()?)
     }
 
-    /// Reads what the symbol file has beyond the dictionary.
+    /// Reads symbols of the file that the dictionary lacks.
     pub fn refresh_symbols(&self) -> Result<(), Error> {
         Ok(self.symbol_file().refresh().map(drop)?)
     }

@@ -1,10 +1,10 @@
-//! What can be asked of a database elsewhere beyond reading and appending.
+//! The commands of a database elsewhere, beyond reading and appending.
 
 use crate::error::{ConnectionError, Error};
 use crate::stream::stats::StreamStats;
 use std::ops::Range;
 
-/// Something to be done, as plain data: schemas and options are text in the form that parses back
+/// A command as plain data: schemas and options are text that parses back
 /// ([`StreamOptions::to_text`](crate::StreamOptions::to_text)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -24,9 +24,9 @@ pub enum Command {
     },
     /// [`Database::rename_stream`](crate::Database::rename_stream).
     RenameStream {
-        /// The name it has.
+        /// Its present name.
         name: String,
-        /// The name it is to have.
+        /// Its new name.
         new: String,
     },
     /// [`Database::change_schema`](crate::Database::change_schema).
@@ -69,30 +69,30 @@ pub enum Command {
         /// The stream.
         stream: Target,
     },
-    /// [`Stream::rename_symbol`](crate::Stream::rename_symbol). Done twice it is done once.
+    /// [`Stream::rename_symbol`](crate::Stream::rename_symbol). Repeating it has no further effect.
     RenameSymbol {
         /// The stream.
         stream: Target,
-        /// The symbol's id: whoever has its old name by now is not renamed.
+        /// The symbol's id: another symbol that has the old name now is not renamed.
         id: u32,
-        /// The name it has.
+        /// Its present name.
         old: String,
-        /// The name it is to have.
+        /// Its new name.
         new: String,
     },
-    /// Begins a rewrite, or goes on with it: [`Stream::rewrite_in`](crate::Stream::rewrite_in). Its messages are sent by
+    /// Begins or continues a rewrite: [`Stream::rewrite_in`](crate::Stream::rewrite_in). Its messages are sent by
     /// [`Database::stage`](crate::Database::stage).
     BeginRewrite(Replacement),
-    /// Replaces the messages: [`Rewriter::commit`](crate::Rewriter::commit). Done twice it is done once.
+    /// Replaces the messages: [`Rewriter::commit`](crate::Rewriter::commit). Repeating it has no further effect.
     CommitRewrite {
         /// The stream.
         stream: Target,
         /// [`Replacement::rewrite`].
         rewrite: u64,
-        /// Number of the last batch that was sent; 0 when none was.
+        /// Number of the last batch that was sent; 0 if none was.
         last_number: u64,
     },
-    /// Forgets a rewrite that has not been committed: nothing changes.
+    /// Drops a rewrite that has not been committed: the stream stays unchanged.
     DropRewrite {
         /// The stream.
         stream: Target,
@@ -103,12 +103,12 @@ pub enum Command {
     ServerStatus,
 }
 
-/// Which messages are to be replaced by others.
+/// The messages that are to be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
     /// The stream.
     pub stream: Target,
-    /// Tells the rewrite from others: a random number, by which it is known after the connection was lost.
+    /// Identifies the rewrite: a random number, valid also after the connection was lost.
     pub rewrite: u64,
     /// The space.
     pub space: u32,
@@ -120,7 +120,7 @@ pub struct Replacement {
     pub symbols: Option<Vec<String>>,
 }
 
-/// A stream that has been opened: if another one has its name by now, that is not it.
+/// A stream that has been opened: another stream that has its name now does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Its id.
@@ -129,13 +129,13 @@ pub struct Target {
     pub name: String,
 }
 
-/// What came of a [`Command`].
+/// The outcome of a [`Command`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// The command was executed.
     Done,
     /// A count: of [`Command::Seal`] the messages sealed; of [`Command::BeginRewrite`] and
-    /// [`Database::stage`](crate::Database::stage) the number of the last batch that is there.
+    /// [`Database::stage`](crate::Database::stage) the number of the last stored batch.
     Messages(u64),
     /// Of [`Command::Stats`].
     Stats(StreamStats),
@@ -146,7 +146,7 @@ pub enum Outcome {
 }
 
 impl Command {
-    /// Name of the stream that it is about, as far as the command says: for rights and for records of who did what.
+    /// Name of the command's stream, as far as the command states it: for rights and audit records.
     pub fn stream(&self) -> &str {
         match self {
             Self::CreateStream { name, .. }
@@ -166,7 +166,7 @@ impl Command {
         }
     }
 
-    /// The stream that it is about, where it must be this very one and not just one of the name.
+    /// The command's stream, if the id must match and not only the name.
     pub fn target(&self) -> Option<&Target> {
         match self {
             Self::Alter { stream, .. }
@@ -182,7 +182,7 @@ impl Command {
         }
     }
 
-    /// What it does, in words.
+    /// The action in words.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::CreateStream { .. } => "create stream",
@@ -208,7 +208,7 @@ impl Outcome {
     #[cold]
     pub(crate) fn unexpected(&self) -> Error {
         Error::Connection(ConnectionError::Protocol {
-            what: format!("{self:?} came of a command that gives something else"),
+            what: format!("{self:?} is not an outcome of this command"),
         })
     }
 }

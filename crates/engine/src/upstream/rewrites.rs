@@ -1,10 +1,10 @@
-//! Rewrites that clients elsewhere have under way: begun by one command, filled by batches, made by another.
+//! Unfinished rewrites of clients elsewhere: begun by one command, filled by batches, committed by another command.
 //!
-//! A connection may break between any two of these, and before any answer. So a rewrite is known by a random number, its
-//! batches have numbers, and every step can be asked for again: what is there already is answered as it was.
+//! A connection may break between any two of these, and before any answer. So a random number identifies a rewrite, its
+//! batches have numbers, and every step can be repeated: a step that is complete gets the same answer.
 //!
-//! Always true: nothing of the stream changes before [`Rewrites::commit`], and that makes the change once. A rewrite that
-//! has failed stays failed; the client begins another.
+//! Always true: the stream stays unchanged before [`Rewrites::commit`], which makes the change once. A rewrite that has
+//! failed stays failed; the client begins another.
 
 use crate::batches::BatchLoader;
 use crate::error::{ConnectionError, Error, NotFound};
@@ -19,10 +19,10 @@ use tapedb_schema::Timestamp;
 
 /// Rewrites that may be open at once: each has up to 32 MiB in memory.
 const OPEN_MAX: usize = 16;
-/// Rewrites of which it is kept what came of them.
+/// Ended rewrites whose outcome is stored.
 const DONE_MAX: usize = 256;
 
-/// Those of one database, by their numbers.
+/// The rewrites of one database, by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Rewrites {
     known: Mutex<HashMap<u64, Arc<Rewrite>>>,
@@ -32,14 +32,14 @@ pub(crate) struct Rewrites {
 struct Rewrite {
     stream: String,
     state: Mutex<State>,
-    /// It has been made, or not.
+    /// It has been committed, or has failed.
     done: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
     step: Step,
-    /// When something was last asked of it.
+    /// Time of the last request for it.
     touched: Instant,
 }
 
@@ -51,7 +51,7 @@ enum Step {
     Done(Result<Range<u64>, Arc<Error>>),
 }
 
-/// A rewrite that takes messages.
+/// A rewrite that accepts messages.
 #[derive(Debug)]
 struct Open {
     rewriter: Rewriter,
@@ -61,7 +61,7 @@ struct Open {
 }
 
 impl Rewrites {
-    /// Begins a rewrite, or goes on with it: number of the last batch that is there.
+    /// Begins or continues a rewrite: number of the last stored batch.
     ///
     /// # Errors
     /// Those of [`Stream::rewrite_in`]; [`ConnectionError::Refused`] when too many are open.
@@ -72,8 +72,7 @@ impl Rewrites {
             return rewrite.last_number();
         }
         if known.values().filter(|rewrite| rewrite.is_open()).count() >= OPEN_MAX {
-            let why =
-                format!("it has {OPEN_MAX} rewrites under way, which is all that it takes; try again later");
+            let why = format!("{OPEN_MAX} rewrites are open, which is the limit; try again later");
             return Err(Error::Connection(ConnectionError::Refused { place: "the server".into(), why }));
         }
         let Replacement { rewrite, space, from, last, symbols, .. } = replacement;
@@ -85,24 +84,24 @@ impl Rewrites {
         Ok(0)
     }
 
-    /// Takes a batch; number of the last one that is there.
+    /// Accepts a batch; returns the number of the last stored one.
     ///
     /// # Errors
-    /// [`NotFound::Rewrite`]; [`ConnectionError::Protocol`] when a batch before it is missing; what is wrong with its messages,
-    /// or keeps them from being kept: the rewrite has then failed.
+    /// [`NotFound::Rewrite`]; [`ConnectionError::Protocol`] when a batch before it is missing; when its messages are
+    /// invalid or cannot be stored: the rewrite has then failed.
     pub fn stage(&self, rewrite: u64, number: u64, batch: &[u8]) -> Result<u64, Error> {
         let found = self.find(rewrite, "")?;
         let mut state = found.touch();
         let Step::Open(open) = &mut state.step else {
             return Err(Error::Connection(ConnectionError::Protocol {
-                what: "a batch of a rewrite that has been made, or has failed".into(),
+                what: "a batch for a rewrite that has been committed or has failed".into(),
             }));
         };
         if number <= open.last_number {
             return Ok(open.last_number);
         }
         if number != open.last_number + 1 {
-            let what = format!("batch {number} of a rewrite that has {} of them", open.last_number);
+            let what = format!("batch {number} for a rewrite that has {} batches", open.last_number);
             return Err(Error::Connection(ConnectionError::Protocol { what }));
         }
         let Open { rewriter, loader, .. } = &mut **open;
@@ -119,7 +118,7 @@ impl Rewrites {
         }
     }
 
-    /// Makes the change, or says what came of it.
+    /// Makes the change, or returns its outcome.
     ///
     /// # Errors
     /// [`NotFound::Rewrite`]; [`ConnectionError::Protocol`] when batches are missing; those of [`Rewriter::commit`].
@@ -129,7 +128,7 @@ impl Rewrites {
         if let Step::Open(open) = &state.step
             && open.last_number != last_number
         {
-            let what = format!("a rewrite of {last_number} batches, of which {} came", open.last_number);
+            let what = format!("a rewrite of {last_number} batches, of which {} arrived", open.last_number);
             return Err(Error::Connection(ConnectionError::Protocol { what }));
         }
         match std::mem::replace(&mut state.step, Step::Busy) {
@@ -145,7 +144,7 @@ impl Rewrites {
         }
     }
 
-    /// Forgets a rewrite that has not been made.
+    /// Drops a rewrite that has not been committed.
     pub fn forget(&self, rewrite: u64) {
         let mut known = self.known();
         if known.get(&rewrite).is_some_and(|rewrite| rewrite.is_open()) {
@@ -153,7 +152,7 @@ impl Rewrites {
         }
     }
 
-    /// Forgets those of which nothing was asked for so long, and that are not being made.
+    /// Drops rewrites without a request for this long, unless they are being committed.
     pub fn forget_idle(&self, idle: Duration) {
         self.known().retain(|_, rewrite| {
             let state = rewrite.state();
@@ -173,7 +172,7 @@ impl Rewrites {
     }
 }
 
-/// Makes room for one more, if there are many that are done.
+/// Makes space for one more, if many have ended.
 fn forget_oldest(known: &mut HashMap<u64, Arc<Rewrite>>) {
     if known.len() < OPEN_MAX + DONE_MAX {
         return;
@@ -207,7 +206,7 @@ impl Rewrite {
         match &self.touch().step {
             Step::Open(open) => Ok(open.last_number),
             Step::Busy | Step::Done(_) => Err(Error::Connection(ConnectionError::Protocol {
-                what: "a rewrite is begun again that has been made, or has failed".into(),
+                what: "a rewrite that has been committed or has failed is begun again".into(),
             })),
         }
     }
@@ -223,7 +222,7 @@ impl Rewrite {
     }
 }
 
-/// A change that is being made: whoever waits for it is told, however it ends.
+/// A change that is being made: waiting threads are notified in any case, also after a panic.
 struct Making<'a>(&'a Rewrite);
 
 impl Making<'_> {

@@ -1,4 +1,4 @@
-//! The files of a stream elsewhere, as a storage that can only open them for reading.
+//! The files of a stream elsewhere, as a read-only storage.
 
 use crate::upstream::Upstream;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tapedb_log::{Entry, Kind, Storage, StorageFile, StorageLock};
 
-/// Files of one stream, by their paths below what counts as its directory.
+/// Files of one stream, by their paths below its virtual directory.
 #[derive(Debug)]
 pub(crate) struct UpstreamStorage {
     pub upstream: Arc<dyn Upstream>,
@@ -19,7 +19,7 @@ pub(crate) struct UpstreamStorage {
 pub(crate) struct NoStorage;
 
 fn unsupported<T>() -> io::Result<T> {
-    let what = "the database is elsewhere; its files are looked after where it is";
+    let what = "the database is remote; open it where its files are";
     Err(io::Error::new(io::ErrorKind::Unsupported, what))
 }
 

@@ -15,7 +15,7 @@ use tapedb_terminal::{Failure, Ui, ui};
 /// Damaged batches and columns are skipped and counted; `tapedb check` lists them. Works while another process writes.
 ///
 /// With --json: an object for each batch and block (with --batches), then one for each log file, segment, column and record
-/// type; `kind` says which it is.
+/// type; `kind` names it.
 ///
 /// Example: tapedb inspect --db demo.tape feed --batches
 #[derive(clap::Args, Debug)]

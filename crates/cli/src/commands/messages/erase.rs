@@ -116,7 +116,7 @@ pub fn clear(args: ClearArgs, ui: &Ui) -> Result<(), Failure> {
 /// Asks, and deletes a range of the stream's messages.
 fn erase(args: &EraseArgs, range: Range, ui: &Ui) -> Result<(), Failure> {
     let name = &args.stream.name;
-    // Opened for reading first: a mistyped path creates no database, and the question says what the stream holds.
+    // Opened for reading first: a mistyped path creates no database, and the question states the contents of the stream.
     let content = Summary::of(&args.stream.open_to_read(ui)?)?.content();
     let subject = format!("{range} of stream {name:?}");
     if !args.yes && !confirm(&format!("Delete {subject} ({content})"), &subject, ui)? {

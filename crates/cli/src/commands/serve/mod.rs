@@ -1,4 +1,4 @@
-//! Commands that serve a database, and manage who may use it.
+//! Commands that serve a database, and manage its users.
 
 pub mod cert;
 pub mod copies;

@@ -31,7 +31,7 @@ struct Deleted<'a> {
 /// Deletes the stream.
 pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let name = &args.stream.name;
-    // Opened for reading first: the question says what would be deleted.
+    // Opened for reading first: the question states what would be deleted.
     let content = content(&args.stream.db.open_to_read()?, name, ui)?;
     let subject = format!("stream {name:?}");
     if !args.yes && !confirm(&format!("Delete {subject} ({content})"), &subject, ui)? {

@@ -128,7 +128,7 @@ impl Component for Fronts {
             ("kdb_slow_disconnected", "Clients of kdb+ disconnected for being slow.", |status| {
                 status.slow_disconnected
             }),
-            ("kdb_errors", "Requests of clients of kdb+ that came to an error.", |status| status.errors),
+            ("kdb_errors", "Requests of clients of kdb+ that failed.", |status| status.errors),
         ];
         for (name, help, value) in counters.into_iter().filter(|_| !statuses.is_empty()) {
             page.counters(name, help);

@@ -265,7 +265,7 @@ impl Answers for Asked {
                 Ok(Reply::Object(json!({ "ended": date.to_string(), "date": day.date.to_string() })))
             }
             Question::Query(_) => {
-                Err(asked("a plant keeps no tables in memory; ask an RDB, or read its streams"))
+                Err(asked("a plant has no tables in memory; ask an RDB, or read its streams"))
             }
         }
     }

@@ -29,7 +29,7 @@ impl Binding {
 pub(crate) fn unbound<T: Record>(stream: &str, layouts: &Layouts) -> Error {
     let why = match layouts.schema().record(T::NAME) {
         None => "the stream has no such record type; `desc` lists the existing ones",
-        Some(_) => "the stream's record type of that name and the program's have different fields",
+        Some(_) => "the stream's record type of that name has other fields than the program's",
     };
     Error::Invalid(Invalid::Type { stream: stream.into(), record: T::NAME.into(), why })
 }

@@ -186,7 +186,7 @@ pub(crate) fn barrier() -> bool {
     membarrier(MEMBARRIER_GLOBAL_EXPEDITED)
 }
 
-/// Registers this process for the [`barrier`]s of other processes. `false` if the system cannot do this.
+/// Registers this process for the `barrier`s of other processes. `false` if the system cannot do this.
 pub fn take_part_in_barriers() -> bool {
     static TAKES_PART: OnceLock<bool> = OnceLock::new();
     *TAKES_PART.get_or_init(|| membarrier(MEMBARRIER_REGISTER_GLOBAL_EXPEDITED))

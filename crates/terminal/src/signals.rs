@@ -92,7 +92,7 @@ impl Signals {
         self.pipe.as_fd()
     }
 
-    /// From now on a second signal ends the process only if it arrives at least [`GRACE`] after the first. The command stores what it
+    /// From now on a second signal ends the process only if it arrives at least `GRACE` after the first. The command stores what it
     /// has received in that time, also where a terminal and a supervisor both send a signal.
     pub fn give_time_to_finish(&self) -> Result<(), Failure> {
         let cannot =

@@ -1,5 +1,6 @@
 //! The formats in which messages are printed.
 
+pub mod arrow;
 mod counter;
 mod csv;
 mod json;
@@ -35,6 +36,8 @@ pub enum Format {
     Json,
     /// Columns of one record type; one row for each item of its array
     Csv,
+    /// An Arrow IPC stream of one record type, for example for Polars or pyarrow; only of `tapedb read`
+    Arrow,
     /// Nothing: validate, count and checksum
     None,
 }
@@ -51,6 +54,7 @@ impl Format {
             "csv" => Some(Self::Csv),
             "json" | "jsonl" | "ndjson" => Some(Self::Json),
             "txt" => Some(Self::Text),
+            "arrow" | "arrows" => Some(Self::Arrow),
             _ => None,
         }
     }
@@ -62,6 +66,7 @@ impl fmt::Display for Format {
             Self::Text => "text",
             Self::Json => "json",
             Self::Csv => "csv",
+            Self::Arrow => "arrow",
             Self::None => "none",
         })
     }
@@ -91,6 +96,9 @@ impl Writer {
             Format::Text => Self::Text(text::TextWriter { several }),
             Format::Json => Self::Json(json::JsonWriter { several }),
             Format::Csv => Self::Csv(Box::new(csv::CsvWriter::new(streams, types)?)),
+            Format::Arrow => {
+                return Err(Failure::usage("arrow is a format of `tapedb read` only; use another one"));
+            }
             Format::None => Self::None(Box::default()),
         })
     }

@@ -37,6 +37,41 @@ fn json_is_canonical() {
     assert_eq!((of("feed"), of("bars")), (3000, 200));
 }
 
+/// Rows and names of the columns of an Arrow IPC stream.
+fn arrow_rows(path: &std::path::Path) -> (usize, Vec<String>) {
+    let reader = arrow_ipc::reader::StreamReader::try_new(std::fs::File::open(path).unwrap(), None).unwrap();
+    let names = reader.schema().fields().iter().map(|field| field.name().clone()).collect();
+    (reader.map(|batch| batch.unwrap().num_rows()).sum(), names)
+}
+
+#[test]
+fn arrow_has_a_row_for_each_message() {
+    let place = filled();
+    let path = place.path("bars.arrows");
+    place.run(&format!("read bars --out {}", path.display())).good();
+    let names = ["time", "symbol", "open", "high", "low", "close", "volume"].map(String::from).to_vec();
+    assert_eq!(arrow_rows(&path), (200, names));
+    for (number, decimals) in ["raw", "38,18"].iter().enumerate() {
+        let path = place.path(&format!("feed{number}.arrow"));
+        place.run(&format!("read feed --limit 250 --decimals {decimals} --out {}", path.display())).good();
+        assert_eq!(arrow_rows(&path).0, 250);
+    }
+    let output = place.command("read bars --output arrow --limit 3").output().unwrap();
+    assert!(output.status.success());
+    std::fs::write(place.path("piped.arrows"), output.stdout).unwrap();
+    assert_eq!(arrow_rows(&place.path("piped.arrows")).0, 3);
+
+    let error = place.run("read feed bars --output arrow").bad(2);
+    assert!(error.contains("Bar, Package are selected; choose one with --types"), "{error}");
+    let error = place.run("read bars --output arrow --reverse").bad(2);
+    assert!(error.contains("leave out --reverse"), "{error}");
+    let output = place.command("read bars --output arrow --decimals 18").output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && error.contains("such as 18,4"), "{error}");
+    let error = place.run("read bars --output arrow --decimals 9,0").bad(1);
+    assert!(error.contains("is not exact in Decimal128(9, 0)"), "{error}");
+}
+
 #[test]
 fn csv_has_a_row_for_each_entry() {
     let place = filled();

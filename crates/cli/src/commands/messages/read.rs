@@ -1,12 +1,14 @@
 //! `tapedb read`: print history.
 
 use crate::args::{DatabaseArgs, LastValues, Selection};
-use crate::output::{Format, Output, Totals, Writer, copy};
+use crate::output::{Format, Output, Totals, Writer, arrow, copy};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
+use tapedb_arrow::Decimals;
 use tapedb_engine::{Cursor, CursorBuilder, Database, Stream};
 use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, Ui, quantity, ui};
@@ -22,6 +24,9 @@ const READERS_MAX: u64 = 256;
 /// csv: columns time, symbol and type (before them stream, if several are read), then the fields of the only record type or of that
 /// in --types. Fields of nested records are columns field.name, and field.type if several types are possible. Each item of the first
 /// array is a row; further arrays are JSON in one column.
+///
+/// arrow: an Arrow IPC stream of one record type, in time order: columns time and symbol (and stream, if several are read), then the
+/// fields. Nested records are structs.
 ///
 /// none: validates every message and prints counts, the rate, and a checksum: CRC-32C over, for each message in order,
 /// its time (8 bytes, little-endian nanoseconds), symbol, record type's name, and body.
@@ -71,9 +76,15 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 
-    /// Write to this new file instead of standard output. The extension implies the format: .csv, .json or .jsonl, .txt.
+    /// Write to this new file instead of standard output. The extension implies the format: .csv, .json or .jsonl, .txt, .arrow or
+    /// .arrows.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+
+    /// With --output arrow, the type of decimal64 fields: float (the nearest), raw (lossless: the 64 bits), or digits and scale of an
+    /// Arrow decimal, for example 18,4; a value that is not exact in it is an error.
+    #[arg(long, value_parser = decimals, default_value = "float", value_name = "TYPE")]
+    decimals: Decimals,
 
     /// Names of the columns in the first line of csv (the default).
     #[arg(long, overrides_with = "no_header")]
@@ -93,6 +104,7 @@ Examples:
   tapedb read --db demo.tape feed --from 2024-01-02T14:30:05 --to 2024-01-02T14:30:06 --symbols AAAH4
   tapedb read --db demo.tape feed --last 1 --output json
   tapedb read --db demo.tape bars --from 2024-01-02 --out bars.csv
+  tapedb read --db demo.tape bars --out bars.arrows
   tapedb read --db demo.tape feed --last-values --to 2024-01-02T15:00
   tapedb read --db demo.tape feed --output none --readers 2";
 
@@ -124,6 +136,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         measure(&args, &db, &streams, ui)?;
         return check_whole(&streams);
     }
+    if format == Format::Arrow {
+        write_arrow(&args, &db, &streams, ui)?;
+        return check_whole(&streams);
+    }
     let mut writer = Writer::new(format, &streams, &args.selection.types)?;
     let mut out = args.out.as_deref().map(Output::to_file).transpose()?.unwrap_or_default();
     if !args.no_header {
@@ -132,6 +148,34 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let mut cursor = args.cursor(&db)?.open()?;
     copy(&mut cursor, &mut writer, args.limit(), &mut out, ui)?;
     check_whole(&streams)
+}
+
+fn write_arrow(args: &Args, db: &Database, streams: &[Stream], ui: &Ui) -> Result<(), Failure> {
+    if args.reverse || args.last.is_some() || !args.from_sequence.is_empty() || args.last_values.last_values {
+        return Err(Failure::usage(
+            "arrow is history in time order; leave out --reverse, --last, --from-sequence and --last-values",
+        ));
+    }
+    if args.out.is_none() && std::io::stdout().is_terminal() {
+        return Err(Failure::usage("arrow is not for terminals; redirect the output, or use --out FILE"));
+    }
+    let mut out = args.out.as_deref().map(Output::to_file).transpose()?.unwrap_or_default();
+    let cursor = args.cursor(db)?;
+    arrow::write(streams, &args.selection.types, cursor, args.decimals, args.limit(), &mut out, ui)
+}
+
+/// The type of decimals.
+fn decimals(text: &str) -> Result<Decimals, String> {
+    let wrong = || format!("{text:?} is none of float, raw, and digits and scale such as 18,4");
+    match text {
+        "float" => Ok(Decimals::Float64),
+        "raw" => Ok(Decimals::Raw),
+        _ => {
+            let (precision, scale) = text.split_once(',').ok_or_else(wrong)?;
+            let number = |text: &str| text.trim().parse::<u8>().map_err(|_| wrong());
+            Ok(Decimals::Decimal128 { precision: number(precision)?, scale: number(scale)? })
+        }
+    }
 }
 
 /// Fails if messages were found unreadable when the streams were opened: cursors skip them.

@@ -4,6 +4,10 @@
 //! Pushed batches are stored in a window of bounded size and read from there; older ones are read from files. Granules of
 //! the index replace those that were made of pushed batches, because the writer decides where granules end: up to `agreed`
 //! both sides have the same granules.
+//!
+//! Pushes and indexes arrive on different threads. A thread that changes the index holds the lock of the window from the
+//! moment it compares with the index until it has changed it: otherwise a push that is compared before an index and added
+//! after it would add messages twice.
 
 use crate::directory::LogDir;
 use crate::error::LogError;
@@ -15,7 +19,7 @@ use crate::storage::Storage;
 use crate::window::Window;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tapedb_codec::batch::{BatchError, BatchHeader};
 
 /// The index of a remote log at one moment, from [`Log::agreed`] on.
@@ -72,14 +76,15 @@ impl Log {
     /// # Errors
     /// [`LogError::Unreadable`] when it contradicts itself or does not continue at `agreed`; nothing is changed then.
     pub fn apply_index(&self, index: &LogIndex<'_>, replace: bool) -> Result<(), LogError> {
-        let mut state = self.state_mut();
         if !is_consistent(index) {
             let what = "its index contradicts itself";
             return Err(LogError::Unreadable { path: self.dir.path.clone(), what });
         }
+        let mut window = self.changing();
+        let mut state = self.state_mut();
         let next_sequence = if replace {
             *state = State::default();
-            self.clear_window();
+            window.iter_mut().for_each(|window| window.clear());
             state.take(index);
             index.next_sequence
         } else {
@@ -91,6 +96,7 @@ impl Log {
         };
         drop(state);
         self.end.store(next_sequence, Ordering::Release);
+        drop(window);
         self.close_dropped();
         Ok(())
     }
@@ -105,6 +111,7 @@ impl Log {
         first_sequence: u64,
         bytes: &[u8],
     ) -> Result<Pushed, LogError> {
+        let mut window = self.changing();
         let known = self.next_sequence();
         let (mut granules, mut at, mut sequence) = (Vec::new(), 0, first_sequence);
         while at < bytes.len() {
@@ -118,9 +125,7 @@ impl Log {
         if begins != known {
             return Ok(Pushed::Gap);
         }
-        if let Some(window) = &self.window {
-            window.lock().unwrap_or_else(PoisonError::into_inner).push(file, offset, bytes);
-        }
+        window.iter_mut().for_each(|window| window.push(file, offset, bytes));
         if !granules.is_empty() {
             if self.active_end().is_none_or(|active| active.file < file) {
                 self.start_file(file);
@@ -136,10 +141,9 @@ impl Log {
         window.lock().unwrap_or_else(PoisonError::into_inner).read(file, offset, len, buf)
     }
 
-    fn clear_window(&self) {
-        if let Some(window) = &self.window {
-            window.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        }
+    /// The window, locked: held while the index of a remote log is compared and changed.
+    fn changing(&self) -> Option<MutexGuard<'_, Window>> {
+        Some(self.window.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -230,6 +234,7 @@ mod tests {
     use crate::options::LogOptions;
     use crate::tail::TailPosition;
     use crate::writer::LogWriter;
+    use std::thread;
     use tapedb_codec::batch::BatchBuilder;
 
     fn batch(bytes: usize) -> Vec<u8> {
@@ -310,6 +315,38 @@ mod tests {
             assert!(first > 200 && first == writer.log().first_sequence());
             assert_eq!(read_all(&here, first), (first..400).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn a_push_beside_an_index_adds_no_message_twice() {
+        const BATCHES: u64 = 100_000;
+        let (mut writer, here) = pair(1 << 20);
+        let there = writer.log().clone();
+        let check = |before: u64| {
+            let snapshot = here.snapshot();
+            let mut next = snapshot.get(0).map_or(0, |first| first.first_sequence);
+            for granule in snapshot.iter() {
+                assert_eq!(granule.first_sequence, next, "{granule:?} in {snapshot:?}");
+                next = granule.next_sequence();
+            }
+            assert_eq!(next, snapshot.next_sequence());
+            assert!(next >= before, "the end was {before} and is {next}");
+            next
+        };
+        thread::scope(|scope| {
+            let pushing = scope.spawn(|| {
+                for _ in 0..BATCHES {
+                    append_and_push(&mut writer, &here, 100);
+                }
+            });
+            let mut next_sequence = 0;
+            while !pushing.is_finished() {
+                send_index(&there, &here);
+                next_sequence = check(next_sequence);
+            }
+        });
+        send_index(&there, &here);
+        assert_eq!((check(BATCHES), here.next_sequence()), (BATCHES, BATCHES));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! A stream behind a server: what is described of it here, and how it is updated.
 //!
 //! There are two ways. Every cursor requests a description when it is opened, when files are missing, and when a push
-//! reports a change. Batches and symbols are pushed while a live cursor holds the watch. Both only add to the same index,
-//! dictionary and catalogs, under `describing`.
+//! reports a change. Batches and symbols are pushed while a live cursor holds the watch. Both add to the same index and
+//! dictionary, at the same time. One description at a time is applied, under `describing`; pushes do not wait for it: a log
+//! compares a push with its index and adds it in one step, and names are added under `naming`.
 
 use crate::error::{ConnectionError, Error, Stale, Unreadable};
 use crate::notifier::Notifiers;

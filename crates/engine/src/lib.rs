@@ -6,6 +6,7 @@
 //! [`Storage`]: see [`Database::open_on`].
 
 mod admin;
+mod backend;
 mod batches;
 mod clock;
 mod database;

@@ -9,7 +9,7 @@ use crate::space::catalog::SEGMENT_EXTENSION;
 use crate::space::manifest;
 use crate::space::reader::SpaceReader;
 use crate::stream::Stream;
-use crate::stream::definition::{self, FILES};
+use crate::stream::definition::FILES;
 use crate::upstream::{
     Command, Description, Known, KnownSpace, LogDescription, Outcome, SpaceDescription, Target,
 };
@@ -53,21 +53,6 @@ impl Database {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// The present name of the stream with an id; `None` when there is no such stream. The writing process reads the
-    /// definitions of all streams only after one has been created, deleted or renamed.
-    ///
-    /// # Errors
-    /// When the streams cannot be listed.
-    pub fn name_of_id(&self, stream_id: u64) -> Result<Option<String>, Error> {
-        let read = |name: &str| definition::read(&**self.storage(), &self.directory_of(name));
-        self.names_by_id().find(stream_id, !self.is_read_only(), || {
-            let names = self.streams()?;
-            let of_name =
-                |name: String| (read(&name).map(|found| found.map(|found| found.definition.id)), name);
-            Ok(names.into_iter().map(of_name).collect())
-        })
     }
 
     /// Executes a command: the answer to [`Upstream::command`](crate::Upstream::command).

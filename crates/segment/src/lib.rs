@@ -63,7 +63,7 @@ pub use format::{
 };
 pub use head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Chunk, Group, Head};
 pub use mismatch::{DUMP_BYTES_MAX, Dump, Mismatch};
-pub use plan::{COLUMNS_MAX, ColumnKind, ColumnPlan, GroupPlan, Plan, RECORDS_MAX};
+pub use plan::{COLUMNS_MAX, ColumnKind, ColumnPlan, GroupPlan, Plan, RECORDS_MAX, StepKind};
 pub use prove::Proof;
 #[doc(hidden)]
 pub use reseal::{reseal_block, reseal_footer};

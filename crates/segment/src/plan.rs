@@ -72,6 +72,17 @@ pub enum ColumnKind {
     Tag(u16),
 }
 
+/// Which values a column above another one has below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    /// Those that are not null.
+    Present,
+    /// The items.
+    Items,
+    /// Those of one alternative: its number in the schema, from 0.
+    Is(u16),
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct RecordNode {
     pub fixed: u32,
@@ -182,6 +193,70 @@ impl GroupPlan {
     pub fn column(&self, path: &str) -> Option<u16> {
         self.columns.iter().position(|column| column.path == path).map(|index| index as u16)
     }
+
+    /// The columns that determine which values a column has, from the outermost on.
+    pub fn way_to(&self, column: u16) -> Vec<(u16, StepKind)> {
+        let mut way = Vec::new();
+        self.root.find(usize::from(column), &mut way);
+        way
+    }
+}
+
+impl RecordNode {
+    /// Whether a column is below this record; adds the columns on the way to it.
+    fn find(&self, column: usize, way: &mut Vec<(u16, StepKind)>) -> bool {
+        self.fields.iter().any(|field| {
+            let presence = field.null.map(|null| null.column);
+            find_nullable(presence, &field.node, column, way)
+        })
+    }
+}
+
+impl Node {
+    fn find(&self, column: usize, way: &mut Vec<(u16, StepKind)>) -> bool {
+        match self {
+            Self::Leaf { column: own, .. } | Self::Bytes { column: own } => *own == column,
+            Self::Record(record) => record.find(column, way),
+            Self::Union { tags, alternatives } => {
+                let mut numbered = (0..).zip(alternatives);
+                *tags == column
+                    || numbered.any(|(tag, record)| {
+                        below(way, (*tags, StepKind::Is(tag)), |way| record.find(column, way))
+                    })
+            }
+            Self::Array { counts, item } => {
+                let find = |way: &mut _| find_nullable(item.presence, &item.node, column, way);
+                *counts == column || below(way, (*counts, StepKind::Items), find)
+            }
+        }
+    }
+}
+
+/// [`Node::find`] of a node that may have a column for its presence.
+fn find_nullable(
+    presence: Option<usize>,
+    node: &Node,
+    column: usize,
+    way: &mut Vec<(u16, StepKind)>,
+) -> bool {
+    match presence {
+        None => node.find(column, way),
+        Some(own) => own == column || below(way, (own, StepKind::Present), |way| node.find(column, way)),
+    }
+}
+
+/// Searches below a column, which is on the way if the search succeeds.
+fn below(
+    way: &mut Vec<(u16, StepKind)>,
+    (column, kind): (usize, StepKind),
+    find: impl FnOnce(&mut Vec<(u16, StepKind)>) -> bool,
+) -> bool {
+    way.push((column as u16, kind));
+    let is_found = find(way);
+    if !is_found {
+        way.pop();
+    }
+    is_found
 }
 
 struct Maker<'a> {
@@ -388,6 +463,33 @@ mod tests {
             "grid[][]",
         ];
         assert_eq!(paths(schema, "M"), expected);
+    }
+
+    #[test]
+    fn a_value_depends_on_all_columns_around_it() {
+        use StepKind::{Is, Items, Present};
+        let schema =
+            "record A { x: i8 } record my.B { y: string?, in: record<A|my.C> } record my.C { z: array<i8> }
+            message M { n: i64?, one: record<A>, some: array<record<A|my.B>?>, grid: array<array<u8>> }";
+        let layouts = Layouts::new(schema.parse().unwrap()).unwrap();
+        let (id, _) = layouts.schema().record("M").unwrap();
+        let plan = Plan::new(layouts);
+        let group = plan.group(id).unwrap();
+        let way = |path: &str| {
+            let way = group.way_to(group.column(path).unwrap());
+            let path = |column: u16| group.columns()[usize::from(column)].path.as_str();
+            way.into_iter().map(|(column, kind)| (path(column), kind)).collect::<Vec<_>>()
+        };
+        assert_eq!(way("n"), [("n?", Present)]);
+        assert_eq!([way("n?"), way("one.x"), way("some")], [vec![], vec![], vec![]]);
+        let some = [("some", Items), ("some[]?", Present), ("some[]", Is(1))];
+        assert_eq!(way("some[]"), some[..2]);
+        assert_eq!(way("some[].my.B.y?"), some);
+        assert_eq!(way("some[].my.B.y"), [&some[..], &[("some[].my.B.y?", Present)]].concat());
+        let inner = [&some[..], &[("some[].my.B.in", Is(1)), ("some[].my.B.in.my.C.z", Items)]].concat();
+        assert_eq!(way("some[].my.B.in.my.C.z[]"), inner);
+        assert_eq!(way("some[].A.x"), [some[0], some[1], ("some[]", Is(0))]);
+        assert_eq!(way("grid[][]"), [("grid", Items), ("grid[]", Items)]);
     }
 
     #[test]

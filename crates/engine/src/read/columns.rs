@@ -5,12 +5,12 @@ use crate::read::block::Key;
 use crate::read::chunks::{Chunks, ColumnSource, Filled, Packer, SymbolRun};
 use crate::read::cursor::Cursor;
 use crate::read::cursor_builder::CursorBuilder;
-use crate::read::fields::{Field, Fields, StepKind};
+use crate::read::fields::{Field, Fields};
 use crate::read::filter::Filter;
 use crate::stream::reader::InUse;
 use std::sync::Arc;
 use tapedb_schema::Decimal64;
-use tapedb_segment::{ColumnKind, ColumnValues, Plan, RowHeader, Values};
+use tapedb_segment::{ColumnKind, ColumnValues, Plan, RowHeader, StepKind, Values};
 
 /// Which columns to read; from [`CursorBuilder::columns`] or [`Stream::columns`](crate::Stream::columns).
 ///

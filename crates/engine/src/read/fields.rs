@@ -1,8 +1,7 @@
 //! The columns that a program requests, and the columns that assign their values to rows.
 
 use crate::error::{Error, Invalid, NotFound};
-use tapedb_codec::dynamic::{Layouts, TypeLayout};
-use tapedb_segment::{ColumnKind, Plan};
+use tapedb_segment::{ColumnKind, Plan, StepKind};
 
 /// Maximum number of field names in an error.
 const KNOWN_MAX: usize = 20;
@@ -36,16 +35,6 @@ pub(crate) struct FieldStep {
     pub kind: StepKind,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum StepKind {
-    /// Values below are those that are not null.
-    Present,
-    /// Values below are the items.
-    Items,
-    /// Values below are those of one alternative.
-    Is(u16),
-}
-
 impl Fields {
     /// Finds the columns of `paths` in a record type.
     ///
@@ -68,7 +57,7 @@ impl Fields {
             })
         });
         let numbers = numbers.collect::<Result<Vec<u16>, Error>>()?;
-        let ways: Vec<_> = numbers.iter().map(|number| way_to(plan, type_id, *number)).collect();
+        let ways: Vec<_> = numbers.iter().map(|number| group.way_to(*number)).collect();
         let above = ways.iter().flatten().map(|(number, _)| *number);
         let mut columns: Vec<u16> = numbers.iter().copied().chain(above).collect();
         columns.sort_unstable();
@@ -102,63 +91,10 @@ fn number_of(plan: &Plan, type_id: u16, path: &str) -> Option<u16> {
     group.column(path).or_else(loosely)
 }
 
-/// The columns that determine which values a column has, from the outermost on.
-fn way_to(plan: &Plan, type_id: u16, number: u16) -> Vec<(u16, StepKind)> {
-    let Some(group) = plan.group(type_id) else { return Vec::new() };
-    let columns = &group.columns()[..=usize::from(number)];
-    let Some((target, above)) = columns.split_last() else { return Vec::new() };
-    let step = |(at, column): (u16, &tapedb_segment::ColumnPlan)| {
-        let kind = match column.kind {
-            ColumnKind::Presence => {
-                let below = target.path.strip_prefix(column.path.strip_suffix('?')?)?;
-                (below.is_empty() || below.starts_with(['.', '['])).then_some(StepKind::Present)?
-            }
-            ColumnKind::Count => target
-                .path
-                .strip_prefix(column.path.as_str())?
-                .starts_with("[]")
-                .then_some(StepKind::Items)?,
-            ColumnKind::Tag(_) => {
-                let below = target.path.strip_prefix(column.path.as_str())?.strip_prefix('.')?;
-                let name = below.split(['.', '[', '?']).next()?;
-                let types = alternatives(plan.layouts(), type_id, &column.path)?;
-                let is_it = |id: &u16| plan.layouts().records()[usize::from(*id)].name == name;
-                StepKind::Is(types.iter().position(is_it)? as u16)
-            }
-            _ => return None,
-        };
-        Some((at, kind))
-    };
-    (0u16..).zip(above).filter_map(step).collect()
-}
-
-/// The record types that the record at a path may be, in the order of their tags.
-fn alternatives<'a>(layouts: &'a Layouts, type_id: u16, path: &str) -> Option<&'a [u16]> {
-    let record = |id: u16| layouts.records().get(usize::from(id));
-    let mut types: Option<&'a [u16]> = None;
-    for part in path.split('.') {
-        let name = part.trim_end_matches("[]");
-        if let Some(several @ [_, _, ..]) = types {
-            let index =
-                several.iter().position(|id| record(*id).is_some_and(|record| record.name == name))?;
-            types = Some(&several[index..=index]);
-            continue;
-        }
-        let current = types.and_then(|types| types.first()).copied().unwrap_or(type_id);
-        let mut ty = &record(current)?.fields.iter().find(|field| field.name == name)?.ty;
-        for _ in 0..(part.len() - name.len()) / 2 {
-            let TypeLayout::Array(item) = ty else { return None };
-            ty = &item.ty;
-        }
-        let TypeLayout::Record(ids) = ty else { return None };
-        types = Some(ids);
-    }
-    types
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tapedb_codec::dynamic::Layouts;
 
     fn ways(schema: &str, path: &str) -> Option<Vec<(u16, String)>> {
         let plan = Plan::new(Layouts::new(schema.parse().unwrap()).unwrap());
@@ -173,33 +109,16 @@ mod tests {
 
     #[test]
     fn a_value_hangs_from_all_that_lies_around_it() {
-        let schema = "record A { x: i8 } record B { y: string? }
-            message M { n: i64?, one: record<A>, some: array<record<A|B>?>, grid: array<array<u8>> }";
+        let schema = "record A { x: i8 } record my.B { y: string? }
+            message M { n: i64?, one: record<A>, some: array<record<A|my.B>?>, grid: array<array<u8>> }";
         assert_eq!(ways(schema, "n"), Some(vec![step(0, "Present")]));
         assert_eq!(ways(schema, "n?"), Some(vec![]));
         assert_eq!(ways(schema, "one.x"), Some(vec![]));
         let some = [step(3, "Items"), step(4, "Present"), step(5, "Is(1)"), step(7, "Present")];
-        assert_eq!(ways(schema, "some[].B.y"), Some(some.to_vec()));
-        assert_eq!(ways(schema, "some.B.y"), Some(some.to_vec()));
+        assert_eq!(ways(schema, "some[].my.B.y"), Some(some.to_vec()));
+        assert_eq!(ways(schema, "some.my.B.y"), Some(some.to_vec()));
         assert_eq!(ways(schema, "some"), Some(vec![]));
         assert_eq!(ways(schema, "grid[][]"), Some(vec![step(9, "Items"), step(10, "Items")]));
         assert_eq!(ways(schema, "some[].C.y"), None);
-    }
-
-    #[test]
-    fn alternatives_are_found_in_alternatives() {
-        let schema =
-            "record A { x: i8 } record B { inner: record<A|C> } record C { z: i8, n: array<record<B|A>> }
-            message M { m: record<A|B|C> }";
-        let layouts = Layouts::new(schema.parse().unwrap()).unwrap();
-        let (id, _) = layouts.schema().record("M").unwrap();
-        let names = |path: &str| {
-            let types = alternatives(&layouts, id, path)?;
-            Some(types.iter().map(|id| layouts.records()[usize::from(*id)].name.as_str()).collect::<String>())
-        };
-        assert_eq!(names("m").as_deref(), Some("ABC"));
-        assert_eq!(names("m.B.inner").as_deref(), Some("AC"));
-        assert_eq!(names("m.C.n[]").as_deref(), Some("BA"));
-        assert_eq!(names("m.A.x"), None);
     }
 }

@@ -82,8 +82,9 @@ impl Connection {
     /// # Errors
     /// [`ConnectionError::Unreachable`]; [`ConnectionError::Refused`] when another attempt would fail too.
     pub fn open(address: &Address, options: &Options) -> Result<Self, Error> {
+        let place = || address.to_string().into();
         let unreachable =
-            |why: String| Error::Connection(ConnectionError::Unreachable { place: address.to_string(), why });
+            |why: String| Error::Connection(ConnectionError::Unreachable { place: place(), why });
         let (socket, received) =
             Socket::connect(address, options).map_err(|error| unreachable(error.to_string()))?;
         let mut handshake =
@@ -94,8 +95,7 @@ impl Connection {
             Ok(Err(refusal)) => return Err(convert::refused(address, refusal)),
             Err(error) => {
                 let why = mismatch(address, &error, handshake.decoder.pending());
-                let refused =
-                    |why| Error::Connection(ConnectionError::Refused { place: address.to_string(), why });
+                let refused = |why| Error::Connection(ConnectionError::Refused { place: place(), why });
                 let not_let_in = || unreachable(format!("it did not accept the client: {error}"));
                 return Err(why.map_or_else(not_let_in, refused));
             }

@@ -9,7 +9,7 @@ use tapedb_wire as wire;
 
 /// The error of a refused client, with the address, which the server does not know.
 pub(crate) fn refused(address: &Address, reason: wire::Coded) -> Error {
-    let place = address.to_string();
+    let place = address.to_string().into();
     match error::from_coded(&reason) {
         Error::Connection(ConnectionError::Refused { why, .. }) => {
             Error::Connection(ConnectionError::Refused { place, why })

@@ -216,7 +216,7 @@ impl RemoteFile {
     fn lost_too_often(&self) -> io::Error {
         let why = format!("the connection was lost {ATTEMPTS_MAX} times while {} was read", self.name);
         io_error(Error::Connection(ConnectionError::Disconnected {
-            place: self.reconnector.address().to_string(),
+            place: self.reconnector.address().to_string().into(),
             why,
         }))
     }

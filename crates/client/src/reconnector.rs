@@ -146,7 +146,7 @@ impl Reconnector {
             Ok(Answer::Failed(error)) => Err(error),
             Ok(_) => Err(mismatched_answer()),
             Err(Lost(why)) => Err(Error::Connection(ConnectionError::Disconnected {
-                place: self.address().to_string(),
+                place: self.address().to_string().into(),
                 why,
             })),
         }
@@ -287,7 +287,7 @@ impl Inner {
     }
 
     fn unreachable(&self, why: String) -> Error {
-        Error::Connection(ConnectionError::Unreachable { place: self.address.to_string(), why })
+        Error::Connection(ConnectionError::Unreachable { place: self.address.to_string().into(), why })
     }
 
     fn connection(&self) -> Result<Arc<Connection>, Error> {

@@ -76,7 +76,7 @@ impl Replacing for RemoteRewrite {
                     ),
                     Some(why),
                 ) => {
-                    let place = self.reconnector.address().to_string();
+                    let place = self.reconnector.address().to_string().into();
                     let why = format!("{why}; the stream contains either all old or all new messages");
                     return Err(Error::Connection(ConnectionError::Disconnected { place, why }));
                 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use tapedb_codec::batch::PushError;
 use tapedb_codec::evolve::IncompatibleSchema;
-use tapedb_engine::{ConnectionError, Error, Invalid, NotFound, Rejected, Stale, Unreadable};
+use tapedb_engine::{ConnectionError, Error, Invalid, MissingColumn, NotFound, Rejected, Stale, Unreadable};
 use tapedb_log::LogError;
 use tapedb_schema::Timestamp;
 use tapedb_wire::Coded;
@@ -92,8 +92,9 @@ pub fn to_coded(error: &Error) -> Coded {
         Error::Invalid(Invalid::Type { stream, record, why }) => {
             coded(TYPE).text(&**stream).text(&**record).text(*why)
         }
-        Error::NotFound(NotFound::Column { stream, field, known }) => {
-            coded(FIELD).text(&**stream).text(&**field).texts(known)
+        Error::NotFound(NotFound::Column(column)) => {
+            let MissingColumn { stream, field, known } = &**column;
+            coded(FIELD).text(stream).text(field).texts(known)
         }
         Error::Invalid(Invalid::Version { stream, error }) => {
             let IncompatibleSchema { path, written, read, advice } = &**error;
@@ -117,12 +118,12 @@ pub fn to_coded(error: &Error) -> Coded {
             coded(IO).text(*operation).text(text_of(path)).text(source.to_string()).number(kind(source))
         }
         Error::Denied { what } => coded(DENIED).text(what),
-        Error::Connection(ConnectionError::Refused { place, why }) => coded(REFUSED).text(place).text(why),
+        Error::Connection(ConnectionError::Refused { place, why }) => coded(REFUSED).text(&**place).text(why),
         Error::Connection(ConnectionError::Unreachable { place, why }) => {
-            coded(UNREACHABLE).text(place).text(why)
+            coded(UNREACHABLE).text(&**place).text(why)
         }
         Error::Connection(ConnectionError::Disconnected { place, why }) => {
-            coded(DISCONNECTED).text(place).text(why)
+            coded(DISCONNECTED).text(&**place).text(why)
         }
         Error::Connection(ConnectionError::Protocol { what }) => coded(PROTOCOL).text(what),
         Error::Rejected(Rejected::Body { stream, row, what }) => {
@@ -198,11 +199,11 @@ fn take(code: u16, from: &mut Taker<'_>) -> Option<Error> {
             record: from.text()?.into(),
             why: fixed(from)?,
         }),
-        FIELD => Error::NotFound(NotFound::Column {
-            stream: from.text()?.into(),
-            field: from.text()?.into(),
-            known: from.texts(),
-        }),
+        FIELD => {
+            let (stream, field) = (from.text()?, from.text()?);
+            let column = MissingColumn { stream, field, known: from.texts() };
+            Error::NotFound(NotFound::Column(Box::new(column)))
+        }
         VERSION => {
             let stream = from.text()?.into();
             let (path, written, read) = (from.text()?, from.text()?, from.text()?);
@@ -225,12 +226,14 @@ fn take(code: u16, from: &mut Taker<'_>) -> Option<Error> {
         ELSEWHERE => Error::Invalid(Invalid::Elsewhere { stream: from.text()?.into() }),
         IO => Error::Io { operation: fixed(from)?, path: path(from)?, source: source(from)? },
         DENIED => Error::Denied { what: from.text()? },
-        REFUSED => Error::Connection(ConnectionError::Refused { place: from.text()?, why: from.text()? }),
+        REFUSED => {
+            Error::Connection(ConnectionError::Refused { place: from.text()?.into(), why: from.text()? })
+        }
         UNREACHABLE => {
-            Error::Connection(ConnectionError::Unreachable { place: from.text()?, why: from.text()? })
+            Error::Connection(ConnectionError::Unreachable { place: from.text()?.into(), why: from.text()? })
         }
         DISCONNECTED => {
-            Error::Connection(ConnectionError::Disconnected { place: from.text()?, why: from.text()? })
+            Error::Connection(ConnectionError::Disconnected { place: from.text()?.into(), why: from.text()? })
         }
         PROTOCOL => Error::Connection(ConnectionError::Protocol { what: from.text()? }),
         BODY => Error::Rejected(Rejected::Body {
@@ -324,6 +327,8 @@ mod tests {
             read: "f64".into(),
             advice: "keep it".into(),
         };
+        let column =
+            MissingColumn { stream: "x".into(), field: "Tick.p".into(), known: vec!["price".into()] };
         let log = |error: LogError| Error::from(error);
         vec![
             Error::NotFound(NotFound::Database { path: "/db".into(), why: "there is no such directory" }),
@@ -341,11 +346,7 @@ mod tests {
             Error::Unreadable(Unreadable::Definition { path: "/db/x".into(), what: "is missing".into() }),
             Error::Invalid(Invalid::Options { what: "a stream has 1 to 256 spaces" }),
             Error::Invalid(Invalid::Type { stream: "x".into(), record: "Tick".into(), why: "other fields" }),
-            Error::NotFound(NotFound::Column {
-                stream: "x".into(),
-                field: "Tick.p".into(),
-                known: vec!["price".into()],
-            }),
+            Error::NotFound(NotFound::Column(Box::new(column))),
             Error::Invalid(Invalid::Version { stream: "x".into(), error: Box::new(version) }),
             Error::Rejected(Rejected::Size(PushError::MessageTooLarge { bytes: 1 << 30 })),
             Error::Rejected(Rejected::Size(PushError::BatchFull { count: 7 })),

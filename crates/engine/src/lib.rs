@@ -33,7 +33,8 @@ pub use admin::stored::{SharedFile, StoredPart, StoredSegment, StoredStream};
 pub use batches::{BatchLoader, PendingBatch};
 pub use database::{Access, Database};
 pub use error::{
-    ConnectionError, Error, Invalid, LostMessages, NotFound, Rejected, SegmentFailure, Stale, Unreadable,
+    ConnectionError, Error, Invalid, LostMessages, MissingColumn, NotFound, Rejected, SegmentFailure, Stale,
+    Unreadable,
 };
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, SymbolId};
 pub use maintenance::verify::seal_mismatches;

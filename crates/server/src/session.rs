@@ -294,7 +294,7 @@ impl Session {
     fn open_file(&mut self, channel: u32, stream_id: u64, name: &str) -> RequestResult {
         if self.files.len() >= self.server.config.limits.files_max {
             let why = format!("the connection has {} files open, which is the limit", self.files.len());
-            return Err(Error::Connection(ConnectionError::Refused { place: self.place(), why }));
+            return Err(Error::Connection(ConnectionError::Refused { place: self.place().into(), why }));
         }
         let stream = self.stream(stream_id, May::Read)?;
         let failed = |error| Error::Io { operation: "open", path: name.into(), source: error };
@@ -354,7 +354,7 @@ impl Session {
         let limits = &self.server.config.limits;
         let Some(permit) = self.quota.watch(&self.identity.user, limits) else {
             let why = "the user has reached the limit of watches".to_string();
-            return Err(Error::Connection(ConnectionError::Refused { place: self.place(), why }));
+            return Err(Error::Connection(ConnectionError::Refused { place: self.place().into(), why }));
         };
         let lag_bytes_max = match (lag_max, limits.lag_bytes_max) {
             (0, most) | (most, 0) => most,
@@ -421,7 +421,7 @@ impl Session {
         }
         let Some(permit) = Permit::take(&self.commands, COMMANDS_MAX) else {
             let why = format!("the connection has {COMMANDS_MAX} commands running, which is the limit");
-            return Err(Error::Connection(ConnectionError::Refused { place: self.place(), why }));
+            return Err(Error::Connection(ConnectionError::Refused { place: self.place().into(), why }));
         };
         let (server, handle, user) = (self.server.clone(), self.handle.clone(), self.identity.user.clone());
         let run = move || {

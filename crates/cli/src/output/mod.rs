@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn errors_of_the_connection_are_not_damage() {
-        let (place, why) = ("tape://h:7847".to_string(), "a login is needed".to_string());
+        let (place, why): (Box<str>, _) = ("tape://h:7847".into(), "a login is needed".to_string());
         assert!(!is_damage(&Error::Connection(ConnectionError::Refused {
             place: place.clone(),
             why: why.clone()

@@ -99,7 +99,7 @@ fn refused_and_unreachable_clients_get_an_error() {
     let Err(OpenError::Engine(Error::Connection(ConnectionError::Refused { place, why }))) = refused else {
         panic!("{refused:?}")
     };
-    assert_eq!((place, why), (server.url(), "no such token".to_string()));
+    assert_eq!((&*place, &*why), (&*server.url(), "no such token"));
     let unreachable = Client::at("tape://127.0.0.1:1").connect();
     assert!(
         matches!(unreachable, Err(OpenError::Engine(Error::Connection(ConnectionError::Unreachable { .. })))),

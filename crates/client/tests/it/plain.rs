@@ -140,7 +140,7 @@ impl Connection {
             ToServer::Hello { login, .. } => {
                 if login == wire::Login::Token("wrong") {
                     let failure = Error::Connection(ConnectionError::Refused {
-                        place: String::new(),
+                        place: "".into(),
                         why: "no such token".into(),
                     });
                     return Ok(Some(Reply::Refused(parts(&failure))));

@@ -9,21 +9,21 @@ pub enum ConnectionError {
     /// The server does not accept the connection or the request: credentials, protocol versions, limits.
     Refused {
         /// The database.
-        place: String,
+        place: Box<str>,
         /// The server's reason.
         why: String,
     },
     /// There is no connection to the server, and none could be made. Nothing was done.
     Unreachable {
         /// The database.
-        place: String,
+        place: Box<str>,
         /// What was tried, and how it failed.
         why: String,
     },
     /// The connection broke before the server answered: the request may have been done, or not.
     Disconnected {
         /// The database.
-        place: String,
+        place: Box<str>,
         /// How it ended.
         why: String,
     },

@@ -40,20 +40,24 @@ pub enum NotFound {
         symbol: Box<str>,
     },
     /// A record type has no such column.
-    Column {
-        /// The stream.
-        stream: Box<str>,
-        /// The record type and the path that was asked for.
-        field: Box<str>,
-        /// The first columns there are.
-        known: Vec<String>,
-    },
+    Column(Box<MissingColumn>),
     /// The server has no such rewrite: it was restarted, or nothing was sent for too long. Unless the rewrite was being committed,
     /// nothing has changed: begin it again.
     Rewrite {
         /// The stream.
         stream: Box<str>,
     },
+}
+
+/// A column that a record type does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingColumn {
+    /// The stream.
+    pub stream: String,
+    /// The record type and the path that was asked for.
+    pub field: String,
+    /// The first columns there are.
+    pub known: Vec<String>,
 }
 
 /// The handle is of a stream as it was: open the stream again.
@@ -158,7 +162,8 @@ impl fmt::Display for NotFound {
             Self::Symbol { stream, symbol } => {
                 write!(f, "stream {stream:?} has no symbol {symbol:?}; `symbols` lists those there are")
             }
-            Self::Column { stream, field, known } => {
+            Self::Column(column) => {
+                let MissingColumn { stream, field, known } = &**column;
                 write!(f, "stream {stream:?} has no column {field}; there is {}", known.join(", "))
             }
             Self::Rewrite { stream } => write!(

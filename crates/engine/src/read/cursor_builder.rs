@@ -1,6 +1,6 @@
 //! What a cursor is to read, and how it is opened.
 
-use crate::error::{Error, Invalid, NotFound};
+use crate::error::{Error, Invalid, MissingColumn, NotFound};
 use crate::read::block::{Key, Order};
 use crate::read::cursor::Cursor;
 use crate::read::filter::Filter;
@@ -345,9 +345,10 @@ impl CursorBuilder {
             for (stream, layout) in layouts {
                 if let Some(missing) = fields.iter().find(|field| layout.field(field).is_none()) {
                     let known = layout.fields.iter().take(FIELDS_LISTED).map(|field| field.name.to_string());
-                    let field = format!("{record}.{missing}").into();
-                    let (stream, known) = ((*stream.name).into(), known.collect());
-                    return Err(Error::NotFound(NotFound::Column { stream, field, known }));
+                    let field = format!("{record}.{missing}");
+                    let (stream, known) = (stream.name.to_string(), known.collect());
+                    let column = Box::new(MissingColumn { stream, field, known });
+                    return Err(Error::NotFound(NotFound::Column(column)));
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The columns that a program requests, and the columns that assign their values to rows.
 
-use crate::error::{Error, Invalid, NotFound};
+use crate::error::{Error, Invalid, MissingColumn, NotFound};
 use tapedb_segment::{ColumnKind, Plan, StepKind};
 
 /// Maximum number of field names in an error.
@@ -49,11 +49,10 @@ impl Fields {
         };
         let numbers = paths.iter().map(|path| {
             number_of(plan, type_id, path).ok_or_else(|| {
-                Error::NotFound(NotFound::Column {
-                    stream: stream.into(),
-                    field: format!("{record}.{path}").into(),
-                    known: group.columns().iter().take(KNOWN_MAX).map(|column| column.path.clone()).collect(),
-                })
+                let known =
+                    group.columns().iter().take(KNOWN_MAX).map(|column| column.path.clone()).collect();
+                let (stream, field) = (stream.into(), format!("{record}.{path}"));
+                Error::NotFound(NotFound::Column(Box::new(MissingColumn { stream, field, known })))
             })
         });
         let numbers = numbers.collect::<Result<Vec<u16>, Error>>()?;

@@ -87,18 +87,18 @@ impl Open {
     /// Rotates the files: each gets the next number, and the oldest is removed.
     fn rotate(&mut self) -> io::Result<()> {
         for number in (1..self.files_max).rev() {
-            rename_if_there(&self.aside(number), &self.aside(number + 1))?;
+            rename_if_there(&self.rotated_path(number), &self.rotated_path(number + 1))?;
         }
         if self.files_max == 0 {
             fs::remove_file(&self.path)?;
         } else {
-            rename_if_there(&self.path, &self.aside(1))?;
+            rename_if_there(&self.path, &self.rotated_path(1))?;
         }
         (self.file, self.bytes) = open_file(&self.path)?;
         Ok(())
     }
 
-    fn aside(&self, number: u32) -> PathBuf {
+    fn rotated_path(&self, number: u32) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(format!(".{number}"));
         name.into()

@@ -624,7 +624,7 @@ fn described(command: &Command) -> (&'static str, &str, String) {
         Command::ServerStatus => ("status", "", String::new()),
         Command::Seal { stream } => ("seal", &stream.name, String::new()),
         Command::Stats { stream } => ("stats", &stream.name, String::new()),
-        Command::MaintenanceFailure { stream } => ("upkeep-failure", &stream.name, String::new()),
+        Command::MaintenanceFailure { stream } => ("maintenance-failure", &stream.name, String::new()),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::layouts::{
     Alternatives, Found, ItemLayout, Layouts, RecordLayout, TypeLayout, end_at, item_extent, tag_of,
 };
-use super::op::{Code, Nulls, Op, load};
+use super::op::{Nulls, Op, Opcode, load};
 use super::test::Test;
 use crate::array::{Header, check_zero, no_trailing, null_item};
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
@@ -109,7 +109,7 @@ impl Layouts {
         if item.nullable {
             header.check_unused_bits(bytes, at)?;
         }
-        if item.op.code == Code::Record && !item.nullable {
+        if item.op.code == Opcode::Record && !item.nullable {
             return self.check_records(&item.ty, header, bytes, at, depth);
         }
         let mut alternatives = Alternatives::new(self, &item.ty);
@@ -120,7 +120,7 @@ impl Layouts {
                 let length = null_item(rest, here, item.ty.null_item())?;
                 check_zero(&rest[..length], here)?;
                 position += length;
-            } else if item.op.code == Code::Record {
+            } else if item.op.code == Opcode::Record {
                 let Found { layout, skip, extent } = alternatives.find(rest, here)?;
                 if skip == 1 && !alternatives.tagged() {
                     check_zero(&rest[..skip], here)?;
@@ -208,14 +208,14 @@ fn check_scalars(ops: &[Op], body: &[u8], nulls: Nulls, at: usize) -> Result<(),
 fn check_scalar(op: &Op, bytes: &[u8], offset: u32) -> Result<(), DecodeError> {
     let at = offset as usize;
     match op.code {
-        Code::Bool => bool_of(bytes[at], at).map(|_| ()),
-        Code::Decimal64 => check_decimal(u64::from_le_bytes(load(bytes, offset)), at),
-        Code::TimeOfDay => time_of_day_of(i64::from_le_bytes(load(bytes, offset)), at).map(|_| ()),
-        Code::Char => char_of(u32::from_le_bytes(load(bytes, offset)), at).map(|_| ()),
-        Code::Ascii8 => check_ascii(&load::<8>(bytes, offset), at),
-        Code::Ascii => check_ascii(&bytes[at..at + usize::from(op.width)], at),
-        Code::Enum8 => enum_of(op, bytes[at].into(), at).map(|_| ()),
-        Code::Enum16 => enum_of(op, u16::from_le_bytes(load(bytes, offset)), at).map(|_| ()),
+        Opcode::Bool => bool_of(bytes[at], at).map(|_| ()),
+        Opcode::Decimal64 => check_decimal(u64::from_le_bytes(load(bytes, offset)), at),
+        Opcode::TimeOfDay => time_of_day_of(i64::from_le_bytes(load(bytes, offset)), at).map(|_| ()),
+        Opcode::Char => char_of(u32::from_le_bytes(load(bytes, offset)), at).map(|_| ()),
+        Opcode::Ascii8 => check_ascii(&load::<8>(bytes, offset), at),
+        Opcode::Ascii => check_ascii(&bytes[at..at + usize::from(op.width)], at),
+        Opcode::Enum8 => enum_of(op, bytes[at].into(), at).map(|_| ()),
+        Opcode::Enum16 => enum_of(op, u16::from_le_bytes(load(bytes, offset)), at).map(|_| ()),
         // Every bit pattern is a value.
         _ => Ok(()),
     }

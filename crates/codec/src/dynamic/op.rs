@@ -25,13 +25,13 @@ pub(super) struct Op {
     pub width: u8,
     /// Scale of a scaled decimal.
     pub scale: u8,
-    pub code: Code,
+    pub code: Opcode,
 }
 
 /// The operation. Types whose width makes a constant have one for each width; enums of 8 and 16 bits, for example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Code {
+pub(super) enum Opcode {
     Bool,
     I8,
     I16,
@@ -96,12 +96,12 @@ impl Op {
             last: symbols.saturating_sub(1) as u16,
             width: ty.width() as u8,
             scale,
-            code: Code::of(ty),
+            code: Opcode::of(ty),
         }
     }
 }
 
-impl Code {
+impl Opcode {
     fn of(ty: &TypeLayout) -> Self {
         match ty {
             TypeLayout::Scalar(scalar) => match scalar {

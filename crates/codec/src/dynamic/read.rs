@@ -4,7 +4,7 @@ use super::check::{content_end, enum_of, fits};
 use super::layouts::{
     Alternatives, Found, ItemLayout, Layouts, RecordLayout, TypeLayout, item_extent, tag_of,
 };
-use super::op::{Code, Nulls, Op, load};
+use super::op::{Nulls, Op, Opcode, load};
 use super::reference::ascii;
 use super::value::{RecordValue, Value, assign_binary, assign_text, set};
 use crate::array::{Header, no_trailing, null_item};
@@ -119,7 +119,7 @@ impl Layouts {
         if items.len() != header.count {
             items.resize_with(header.count, Value::default);
         }
-        if item.op.code == Code::Record && !item.nullable {
+        if item.op.code == Opcode::Record && !item.nullable {
             return self.read_records(&item.ty, header, bytes, at, depth, items);
         }
         let mut alternatives = Alternatives::new(self, &item.ty);
@@ -129,7 +129,7 @@ impl Layouts {
             if item.nullable && header.is_null(bytes, i) {
                 position += null_item(rest, here, item.ty.null_item())?;
                 value.set_null();
-            } else if item.op.code == Code::Record {
+            } else if item.op.code == Opcode::Record {
                 let Found { layout, skip, extent } = alternatives.find(rest, here)?;
                 // An array is never too deep for its items.
                 let (body, record) = (&rest[skip..extent], value.record_slot());
@@ -224,42 +224,42 @@ fn read_far_scalars(
 fn read_scalar(op: &Op, bytes: &[u8], offset: u32, value: &mut Value) -> Result<(), DecodeError> {
     let at = offset as usize;
     match op.code {
-        Code::Bool => set!(value, Bool, bool_of(bytes[at], at)?),
-        Code::I8 => set!(value, Int, i8::from_le_bytes(load(bytes, offset)).into()),
-        Code::I16 => set!(value, Int, i16::from_le_bytes(load(bytes, offset)).into()),
-        Code::I32 => set!(value, Int, i32::from_le_bytes(load(bytes, offset)).into()),
-        Code::I64 => set!(value, Int, i64::from_le_bytes(load(bytes, offset))),
-        Code::U8 => set!(value, UInt, bytes[at].into()),
-        Code::U16 => set!(value, UInt, u16::from_le_bytes(load(bytes, offset)).into()),
-        Code::U32 => set!(value, UInt, u32::from_le_bytes(load(bytes, offset)).into()),
-        Code::U64 => set!(value, UInt, u64::from_le_bytes(load(bytes, offset))),
-        Code::F32 => set!(value, F32, f32::from_le_bytes(load(bytes, offset))),
-        Code::F64 => set!(value, F64, f64::from_le_bytes(load(bytes, offset))),
-        Code::Decimal64 => {
+        Opcode::Bool => set!(value, Bool, bool_of(bytes[at], at)?),
+        Opcode::I8 => set!(value, Int, i8::from_le_bytes(load(bytes, offset)).into()),
+        Opcode::I16 => set!(value, Int, i16::from_le_bytes(load(bytes, offset)).into()),
+        Opcode::I32 => set!(value, Int, i32::from_le_bytes(load(bytes, offset)).into()),
+        Opcode::I64 => set!(value, Int, i64::from_le_bytes(load(bytes, offset))),
+        Opcode::U8 => set!(value, UInt, bytes[at].into()),
+        Opcode::U16 => set!(value, UInt, u16::from_le_bytes(load(bytes, offset)).into()),
+        Opcode::U32 => set!(value, UInt, u32::from_le_bytes(load(bytes, offset)).into()),
+        Opcode::U64 => set!(value, UInt, u64::from_le_bytes(load(bytes, offset))),
+        Opcode::F32 => set!(value, F32, f32::from_le_bytes(load(bytes, offset))),
+        Opcode::F64 => set!(value, F64, f64::from_le_bytes(load(bytes, offset))),
+        Opcode::Decimal64 => {
             set!(value, Decimal, Decimal64::from_bits(u64::from_le_bytes(load(bytes, offset))));
         }
-        Code::Scaled => set!(value, Scaled, i64::from_le_bytes(load(bytes, offset)), op.scale),
-        Code::Timestamp => set!(value, Timestamp, Timestamp(i64::from_le_bytes(load(bytes, offset)))),
-        Code::TimeOfDay => {
+        Opcode::Scaled => set!(value, Scaled, i64::from_le_bytes(load(bytes, offset)), op.scale),
+        Opcode::Timestamp => set!(value, Timestamp, Timestamp(i64::from_le_bytes(load(bytes, offset)))),
+        Opcode::TimeOfDay => {
             let time = time_of_day_of(i64::from_le_bytes(load(bytes, offset)), at)?;
             set!(value, TimeOfDay, time);
         }
-        Code::Char => set!(value, Char, char_of(u32::from_le_bytes(load(bytes, offset)), at)?),
-        Code::Ascii8 => {
+        Opcode::Char => set!(value, Char, char_of(u32::from_le_bytes(load(bytes, offset)), at)?),
+        Opcode::Ascii8 => {
             let bytes = load::<8>(bytes, offset);
             let Ok(text) = Ascii::from_bytes(bytes) else { return check_ascii(&bytes, at) };
             set!(value, Ascii, text.widened());
         }
-        Code::Ascii => {
+        Opcode::Ascii => {
             let bytes = &bytes[at..at + usize::from(op.width)];
             check_ascii(bytes, at)?;
             set!(value, Ascii, ascii(bytes));
         }
-        Code::Enum8 => set!(value, Enum, enum_of(op, bytes[at].into(), at)?),
-        Code::Enum16 => {
+        Opcode::Enum8 => set!(value, Enum, enum_of(op, bytes[at].into(), at)?),
+        Opcode::Enum16 => {
             set!(value, Enum, enum_of(op, u16::from_le_bytes(load(bytes, offset)), at)?);
         }
-        Code::Text | Code::Binary | Code::Array | Code::Record => {}
+        Opcode::Text | Opcode::Binary | Opcode::Array | Opcode::Record => {}
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::layouts::{
     Alternatives, FieldLayout, Found, ItemLayout, Layouts, RecordLayout, TypeLayout, end_at, item_extent,
     tag_of,
 };
-use super::op::{Code, Nulls, Op, load};
+use super::op::{Nulls, Op, Opcode, load};
 use crate::array::Header;
 use crate::error::DecodeError;
 use std::fmt;
@@ -294,7 +294,7 @@ impl<'a> Iterator for Items<'a> {
             self.rest = self.rest.get(item.ty.null_item()..)?;
             return Some(ValueRef::Null);
         }
-        if item.op.code == Code::Record {
+        if item.op.code == Opcode::Record {
             let Found { layout, skip, extent } = self.alternatives.find(self.rest, 0).ok()?;
             let (bytes, rest) = self.rest.split_at(extent);
             self.rest = rest;
@@ -321,30 +321,32 @@ impl<'a> Iterator for Items<'a> {
 fn scalar<'a>(layouts: &'a Layouts, op: &Op, bytes: &'a [u8], offset: u32) -> ValueRef<'a> {
     let at = offset as usize;
     match op.code {
-        Code::Bool => ValueRef::Bool(bytes[at] != 0),
-        Code::I8 => ValueRef::Int(i8::from_le_bytes(load(bytes, offset)).into()),
-        Code::I16 => ValueRef::Int(i16::from_le_bytes(load(bytes, offset)).into()),
-        Code::I32 => ValueRef::Int(i32::from_le_bytes(load(bytes, offset)).into()),
-        Code::I64 => ValueRef::Int(i64::from_le_bytes(load(bytes, offset))),
-        Code::U8 => ValueRef::UInt(bytes[at].into()),
-        Code::U16 => ValueRef::UInt(u16::from_le_bytes(load(bytes, offset)).into()),
-        Code::U32 => ValueRef::UInt(u32::from_le_bytes(load(bytes, offset)).into()),
-        Code::U64 => ValueRef::UInt(u64::from_le_bytes(load(bytes, offset))),
-        Code::F32 => ValueRef::F32(f32::from_le_bytes(load(bytes, offset))),
-        Code::F64 => ValueRef::F64(f64::from_le_bytes(load(bytes, offset))),
-        Code::Decimal64 => ValueRef::Decimal(Decimal64::from_bits(u64::from_le_bytes(load(bytes, offset)))),
-        Code::Scaled => ValueRef::Scaled(i64::from_le_bytes(load(bytes, offset)), op.scale),
-        Code::Timestamp => ValueRef::Timestamp(Timestamp(i64::from_le_bytes(load(bytes, offset)))),
-        Code::TimeOfDay => {
+        Opcode::Bool => ValueRef::Bool(bytes[at] != 0),
+        Opcode::I8 => ValueRef::Int(i8::from_le_bytes(load(bytes, offset)).into()),
+        Opcode::I16 => ValueRef::Int(i16::from_le_bytes(load(bytes, offset)).into()),
+        Opcode::I32 => ValueRef::Int(i32::from_le_bytes(load(bytes, offset)).into()),
+        Opcode::I64 => ValueRef::Int(i64::from_le_bytes(load(bytes, offset))),
+        Opcode::U8 => ValueRef::UInt(bytes[at].into()),
+        Opcode::U16 => ValueRef::UInt(u16::from_le_bytes(load(bytes, offset)).into()),
+        Opcode::U32 => ValueRef::UInt(u32::from_le_bytes(load(bytes, offset)).into()),
+        Opcode::U64 => ValueRef::UInt(u64::from_le_bytes(load(bytes, offset))),
+        Opcode::F32 => ValueRef::F32(f32::from_le_bytes(load(bytes, offset))),
+        Opcode::F64 => ValueRef::F64(f64::from_le_bytes(load(bytes, offset))),
+        Opcode::Decimal64 => ValueRef::Decimal(Decimal64::from_bits(u64::from_le_bytes(load(bytes, offset)))),
+        Opcode::Scaled => ValueRef::Scaled(i64::from_le_bytes(load(bytes, offset)), op.scale),
+        Opcode::Timestamp => ValueRef::Timestamp(Timestamp(i64::from_le_bytes(load(bytes, offset)))),
+        Opcode::TimeOfDay => {
             let nanos = i64::from_le_bytes(load(bytes, offset));
             ValueRef::TimeOfDay(TimeOfDay::from_nanos(nanos).unwrap_or_default())
         }
-        Code::Char => ValueRef::Char(char::from_u32(u32::from_le_bytes(load(bytes, offset))).unwrap_or('\0')),
-        Code::Ascii8 => ValueRef::Ascii(AsciiRef(&bytes[at..at + 8])),
-        Code::Ascii => ValueRef::Ascii(AsciiRef(&bytes[at..at + usize::from(op.width)])),
-        Code::Enum8 => symbol(layouts, op, bytes[at].into()),
-        Code::Enum16 => symbol(layouts, op, u16::from_le_bytes(load(bytes, offset))),
-        Code::Text | Code::Binary | Code::Array | Code::Record => ValueRef::Null,
+        Opcode::Char => {
+            ValueRef::Char(char::from_u32(u32::from_le_bytes(load(bytes, offset))).unwrap_or('\0'))
+        }
+        Opcode::Ascii8 => ValueRef::Ascii(AsciiRef(&bytes[at..at + 8])),
+        Opcode::Ascii => ValueRef::Ascii(AsciiRef(&bytes[at..at + usize::from(op.width)])),
+        Opcode::Enum8 => symbol(layouts, op, bytes[at].into()),
+        Opcode::Enum16 => symbol(layouts, op, u16::from_le_bytes(load(bytes, offset))),
+        Opcode::Text | Opcode::Binary | Opcode::Array | Opcode::Record => ValueRef::Null,
     }
 }
 

@@ -4,7 +4,7 @@
 //! null must be zero, a `bool` or an ordinal must not be above the greatest, a `decimal64` must not be above the
 //! greatest whose form is certain. A value that fails is not wrong yet: it gets the exact check.
 
-use super::op::{Code, NEAR, NEVER, Nulls, Op, load};
+use super::op::{NEAR, NEVER, Nulls, Op, Opcode, load};
 use tapedb_schema::{TimeOfDay, is_valid_ascii};
 
 /// Looks at one field.
@@ -89,7 +89,7 @@ impl Test {
             u64::MAX => u64::MAX,
             limit => limit << shift,
         };
-        let text = op.code == Code::Ascii8;
+        let text = op.code == Opcode::Ascii8;
         Self { mask: op.mask, offset: word as u32, slot: ones << shift, limit, field: op.field, text }
     }
 }
@@ -97,13 +97,13 @@ impl Test {
 /// The greatest value that is beyond doubt; all bits set if every pattern is a value.
 fn limit(op: &Op) -> u64 {
     match op.code {
-        Code::Bool => 1,
-        Code::Enum8 | Code::Enum16 => op.last.into(),
-        Code::TimeOfDay => TimeOfDay::MAX.nanos() as u64,
+        Opcode::Bool => 1,
+        Opcode::Enum8 | Opcode::Enum16 => op.last.into(),
+        Opcode::TimeOfDay => TimeOfDay::MAX.nanos() as u64,
         // The small form, not negative.
-        Code::Decimal64 => (0b11 << 61) - 1,
-        Code::Char => 0xd7ff,
-        Code::Ascii8 | Code::Ascii => 0,
+        Opcode::Decimal64 => (0b11 << 61) - 1,
+        Opcode::Char => 0xd7ff,
+        Opcode::Ascii8 | Opcode::Ascii => 0,
         _ => u64::MAX,
     }
 }

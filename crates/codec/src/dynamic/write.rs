@@ -2,7 +2,7 @@
 
 use super::error::{EncodeError, need};
 use super::layouts::{ItemLayout, Layouts, RecordLayout, TypeLayout};
-use super::op::{Code, NEVER, Op};
+use super::op::{NEVER, Op, Opcode};
 use super::value::{RecordValue, Value};
 use crate::layout::{BODY_BYTES_MAX, END_WIDTH, MAX_DEPTH};
 
@@ -309,45 +309,45 @@ fn store_scalars(
 #[inline(always)]
 fn store(op: &Op, value: &Value, row: &mut [u8], offset: u32) -> bool {
     match (op.code, value) {
-        (Code::Bool, Value::Bool(x)) => save(row, offset, [u8::from(*x)]),
-        (Code::I64, Value::Int(x)) => save(row, offset, x.to_le_bytes()),
-        (Code::I32, Value::Int(x)) => {
+        (Opcode::Bool, Value::Bool(x)) => save(row, offset, [u8::from(*x)]),
+        (Opcode::I64, Value::Int(x)) => save(row, offset, x.to_le_bytes()),
+        (Opcode::I32, Value::Int(x)) => {
             return i32::try_from(*x).is_ok_and(|x| saved(row, offset, x.to_le_bytes()));
         }
-        (Code::I16, Value::Int(x)) => {
+        (Opcode::I16, Value::Int(x)) => {
             return i16::try_from(*x).is_ok_and(|x| saved(row, offset, x.to_le_bytes()));
         }
-        (Code::I8, Value::Int(x)) => {
+        (Opcode::I8, Value::Int(x)) => {
             return i8::try_from(*x).is_ok_and(|x| saved(row, offset, x.to_le_bytes()));
         }
-        (Code::U64, Value::UInt(x)) => save(row, offset, x.to_le_bytes()),
-        (Code::U32, Value::UInt(x)) => {
+        (Opcode::U64, Value::UInt(x)) => save(row, offset, x.to_le_bytes()),
+        (Opcode::U32, Value::UInt(x)) => {
             return u32::try_from(*x).is_ok_and(|x| saved(row, offset, x.to_le_bytes()));
         }
-        (Code::U16, Value::UInt(x)) => {
+        (Opcode::U16, Value::UInt(x)) => {
             return u16::try_from(*x).is_ok_and(|x| saved(row, offset, x.to_le_bytes()));
         }
-        (Code::U8, Value::UInt(x)) => return u8::try_from(*x).is_ok_and(|x| saved(row, offset, [x])),
-        (Code::F32, Value::F32(x)) => save(row, offset, x.to_le_bytes()),
-        (Code::F64, Value::F64(x)) => save(row, offset, x.to_le_bytes()),
-        (Code::Decimal64, Value::Decimal(x)) if x.is_canonical() => {
+        (Opcode::U8, Value::UInt(x)) => return u8::try_from(*x).is_ok_and(|x| saved(row, offset, [x])),
+        (Opcode::F32, Value::F32(x)) => save(row, offset, x.to_le_bytes()),
+        (Opcode::F64, Value::F64(x)) => save(row, offset, x.to_le_bytes()),
+        (Opcode::Decimal64, Value::Decimal(x)) if x.is_canonical() => {
             save(row, offset, x.to_bits().to_le_bytes())
         }
-        (Code::Scaled, Value::Scaled(x, scale)) if *scale == op.scale => save(row, offset, x.to_le_bytes()),
-        (Code::Timestamp, Value::Timestamp(x)) => save(row, offset, x.0.to_le_bytes()),
-        (Code::TimeOfDay, Value::TimeOfDay(x)) => save(row, offset, x.nanos().to_le_bytes()),
-        (Code::Char, Value::Char(x)) => save(row, offset, u32::from(*x).to_le_bytes()),
-        (Code::Ascii8, Value::Ascii(x)) => {
+        (Opcode::Scaled, Value::Scaled(x, scale)) if *scale == op.scale => save(row, offset, x.to_le_bytes()),
+        (Opcode::Timestamp, Value::Timestamp(x)) => save(row, offset, x.0.to_le_bytes()),
+        (Opcode::TimeOfDay, Value::TimeOfDay(x)) => save(row, offset, x.nanos().to_le_bytes()),
+        (Opcode::Char, Value::Char(x)) => save(row, offset, u32::from(*x).to_le_bytes()),
+        (Opcode::Ascii8, Value::Ascii(x)) => {
             // A byte after the eighth is there only if all before it are.
             let [a, b, c, d, e, f, g, h, behind, ..] = *x.as_bytes();
             return behind == 0 && saved(row, offset, [a, b, c, d, e, f, g, h]);
         }
-        (Code::Ascii, Value::Ascii(x)) if x.len() <= usize::from(op.width) => {
+        (Opcode::Ascii, Value::Ascii(x)) if x.len() <= usize::from(op.width) => {
             let width = usize::from(op.width);
             row[offset as usize..offset as usize + width].copy_from_slice(&x.as_bytes()[..width]);
         }
-        (Code::Enum8, Value::Enum(x)) if *x <= op.last => save(row, offset, [*x as u8]),
-        (Code::Enum16, Value::Enum(x)) if *x <= op.last => save(row, offset, x.to_le_bytes()),
+        (Opcode::Enum8, Value::Enum(x)) if *x <= op.last => save(row, offset, [*x as u8]),
+        (Opcode::Enum16, Value::Enum(x)) if *x <= op.last => save(row, offset, x.to_le_bytes()),
         _ => return false,
     }
     true

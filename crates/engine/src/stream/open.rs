@@ -17,10 +17,11 @@ use crate::stream::identity::Identity;
 use crate::stream::observe::Observers;
 use crate::stream::origin::{Followed, Origin};
 use crate::stream::presence::Presence;
-use crate::stream::reader::{self, StreamReader};
+use crate::stream::reader::StreamReader;
 use crate::stream::recovery::StreamRecovery;
 use crate::stream::remote::{Described, Remote, definition_of};
 use crate::stream::state::StreamState;
+use crate::stream::versions::Versions;
 use crate::stream::writer::{self, StreamWriter};
 use crate::upstream::storage::UpstreamStorage;
 use crate::upstream::{Upstream, WINDOW_BYTES};
@@ -77,7 +78,7 @@ pub(crate) fn open(name: &str, directory: PathBuf, opened: Opened) -> Result<Str
         }
     };
     recovery.definition = copies.damage.map(|error| error.to_string());
-    let reader = StreamReader::new(reader::Parts {
+    let reader = StreamReader {
         name,
         storage,
         directory,
@@ -91,7 +92,9 @@ pub(crate) fn open(name: &str, directory: PathBuf, opened: Opened) -> Result<Str
         presence,
         origin,
         definition,
-    });
+        versions: Versions::default(),
+        bound: Mutex::default(),
+    };
     let state = StreamState { reader: Arc::new(reader), observers, run: random(), recovery };
     find_last_times(&state)?;
     Ok(state)
@@ -136,7 +139,7 @@ pub(crate) fn open_remote(
         notifiers: notifiers.clone(),
     };
     let remote = Remote::new(upstream.clone(), &description, described)?;
-    let reader = StreamReader::new(reader::Parts {
+    let reader = StreamReader {
         name: name.into(),
         storage,
         directory,
@@ -150,7 +153,9 @@ pub(crate) fn open_remote(
         current,
         presence,
         origin: Origin::Remote(remote),
-    });
+        versions: Versions::default(),
+        bound: Mutex::default(),
+    };
     Ok(StreamState {
         reader: Arc::new(reader),
         observers: Arc::default(),

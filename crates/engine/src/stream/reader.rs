@@ -47,26 +47,9 @@ pub(crate) struct StreamReader {
     pub presence: Arc<Presence>,
     /// Visible to `stream` alone: it contains the writing side.
     pub(super) origin: Origin,
-    versions: Versions,
+    pub(super) versions: Versions,
     /// The bindings of Rust types that loaders and cursors have used.
-    bound: Mutex<HashMap<TypeId, Option<Binding>>>,
-}
-
-/// The components of a [`StreamReader`].
-pub(super) struct Parts {
-    pub name: String,
-    pub storage: Arc<dyn Storage>,
-    pub directory: PathBuf,
-    pub definition: Definition,
-    pub position_id: u64,
-    pub layouts: Layouts,
-    pub spaces: Vec<Arc<SpaceReader>>,
-    pub dictionary: Arc<Dictionary>,
-    pub settings: Arc<Settings>,
-    pub notifiers: Notifiers,
-    pub current: Arc<Mutex<Definition>>,
-    pub presence: Arc<Presence>,
-    pub origin: Origin,
+    pub(super) bound: Mutex<HashMap<TypeId, Option<Binding>>>,
 }
 
 /// A stream and one of its spaces, as decoding needs them.
@@ -83,44 +66,9 @@ impl std::fmt::Debug for StreamReader {
 }
 
 impl StreamReader {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts {
-            name,
-            storage,
-            directory,
-            definition,
-            position_id,
-            layouts,
-            spaces,
-            dictionary,
-            settings,
-            notifiers,
-            current,
-            presence,
-            origin,
-        } = parts;
-        Self {
-            name,
-            storage,
-            directory,
-            definition,
-            position_id,
-            layouts,
-            spaces,
-            dictionary,
-            settings,
-            notifiers,
-            current,
-            presence,
-            origin,
-            versions: Versions::default(),
-            bound: Mutex::default(),
-        }
-    }
-
     /// The same stream with another version of its schema.
     pub(super) fn with(&self, definition: Definition, layouts: Layouts) -> Self {
-        Self::new(Parts {
+        Self {
             name: self.name.clone(),
             storage: self.storage.clone(),
             directory: self.directory.clone(),
@@ -134,7 +82,9 @@ impl StreamReader {
             current: self.current.clone(),
             presence: self.presence.clone(),
             origin: self.origin.clone(),
-        })
+            versions: Versions::default(),
+            bound: Mutex::default(),
+        }
     }
 
     /// The schema that the stream was opened with.

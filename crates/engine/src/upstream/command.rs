@@ -181,26 +181,6 @@ impl Command {
             _ => None,
         }
     }
-
-    /// The action in words.
-    pub fn verb(&self) -> &'static str {
-        match self {
-            Self::CreateStream { .. } => "create stream",
-            Self::DeleteStream { .. } => "delete stream",
-            Self::RenameStream { .. } => "rename stream",
-            Self::ChangeSchema { .. } => "change schema",
-            Self::Alter { .. } => "alter",
-            Self::Delete { .. } => "delete messages",
-            Self::Seal { .. } => "seal",
-            Self::Stats { .. } => "stats",
-            Self::MaintenanceFailure { .. } => "upkeep",
-            Self::RenameSymbol { .. } => "rename symbol",
-            Self::BeginRewrite(_) => "begin rewrite",
-            Self::CommitRewrite { .. } => "rewrite",
-            Self::DropRewrite { .. } => "drop rewrite",
-            Self::ServerStatus => "server status",
-        }
-    }
 }
 
 impl Outcome {

@@ -88,10 +88,13 @@ impl Plan {
         let mut best = self;
         let mut range = (min, max);
         loop {
-            let parts = Parts::of(values, range);
-            let Some((cost, window)) = parts.cheapest_window(values.len(), (min, max)) else { return best };
+            let histogram = Histogram::of(values, range);
+            let Some((cost, window)) = histogram.cheapest_window(values.len(), (min, max)) else {
+                return best;
+            };
             let is_worth_it = cost < best.cost + EXCEPTIONS_MAX;
-            let is_in_one_part = parts.width > 0 && parts.fullest_window(parts.width, values.len()).is_some();
+            let is_in_one_part =
+                histogram.width > 0 && histogram.fullest_window(histogram.width, values.len()).is_some();
             if !is_worth_it && !is_in_one_part {
                 return best;
             }
@@ -160,7 +163,7 @@ fn range_width(min: i64, max: i64) -> usize {
 }
 
 /// How many values lie in each part of a range.
-struct Parts {
+struct Histogram {
     /// Values below the end of each part; one more in front, which is 0.
     below: [u8; PARTS + 1],
     start: i64,
@@ -169,7 +172,7 @@ struct Parts {
     width: usize,
 }
 
-impl Parts {
+impl Histogram {
     fn of(values: &[i64], (start, end): (i64, i64)) -> Self {
         let width = range_width(start, end).saturating_sub(PARTS_BITS);
         let mut counts = [0u8; PARTS + 1];

@@ -111,7 +111,7 @@ fn extract(
     word: impl Fn(usize) -> u64,
 ) -> usize {
     for (number, width) in numbers.iter_mut().zip(widths) {
-        let Parts { kept, mask, highest } = PARTS[usize::from(*width) % PARTS.len()];
+        let Split { kept, mask, highest } = SPLITS[usize::from(*width) % SPLITS.len()];
         *number = word(at) & mask | highest;
         at += kept;
     }
@@ -125,9 +125,9 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
     read_le(bytes, byte, 8) >> shift | read_le(bytes, byte + 8, 1) << (63 - shift) << 1
 }
 
-/// What a number of some width is made of.
+/// How a number of some width is split into the bits that are stored and the one that is not.
 #[derive(Clone, Copy)]
-struct Parts {
+struct Split {
     /// Bits that are stored, and all of them set.
     kept: usize,
     mask: u64,
@@ -136,13 +136,13 @@ struct Parts {
 }
 
 /// By width. No number has more than 64 bits; a power of two needs no check.
-const PARTS: [Parts; 128] = {
-    let mut parts = [Parts { kept: 0, mask: 0, highest: 0 }; 128];
+const SPLITS: [Split; 128] = {
+    let mut splits = [Split { kept: 0, mask: 0, highest: 0 }; 128];
     let mut width = 1;
     while width <= 64 {
         let highest = 1 << (width - 1);
-        parts[width] = Parts { kept: width - 1, mask: highest - 1, highest };
+        splits[width] = Split { kept: width - 1, mask: highest - 1, highest };
         width += 1;
     }
-    parts
+    splits
 };

@@ -10,8 +10,8 @@ use tapedb_topic::{Topic, TopicStats};
 
 /// Show a topic's positions, rates, lag and losses while it runs.
 ///
-/// For each publisher: messages published, how often the ring was full, and how often it was passed over because it stalled. For
-/// each subscriber: its lag in messages and bytes, and messages missed.
+/// For each publisher: messages published, how often the ring was full, and how often one of its claims was passed over because
+/// it stalled. For each subscriber: its lag in messages and bytes, and messages missed.
 ///
 /// With --every it ends when the topic is deleted or created again.
 ///
@@ -39,14 +39,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let topic = args.folder.open(&args.topic)?;
     let mut before = None;
     let times = args.times.unwrap_or(if args.every.is_some() { u64::MAX } else { 1 });
-    for look in 0..times {
+    for repetition in 0..times {
         topic.check()?;
         let (stats, at) = (topic.stats(), Instant::now());
         let rate = before.replace((stats.next_sequence, at)).map(|(messages, since): (u64, Instant)| {
             (stats.next_sequence - messages) as f64 / (at - since).as_secs_f64()
         });
         print(&topic, &stats, rate, ui)?;
-        if look + 1 < times {
+        if repetition + 1 < times {
             sleep(args.every.unwrap_or_default(), ui)?;
         }
     }
@@ -71,16 +71,16 @@ fn print(topic: &Topic, stats: &TopicStats, rate: Option<f64>, ui: &Ui) -> Resul
 }
 
 fn object(topic: &Topic, stats: &TopicStats, rate: Option<f64>) -> Value {
-    let publisher = |who: &tapedb_topic::PublisherStats| {
+    let publisher = |stats: &tapedb_topic::PublisherStats| {
         json!({
-            "slot": who.slot, "process": who.process, "messages": who.messages,
-            "back_pressured": who.back_pressured, "overtaken": who.overtaken,
+            "slot": stats.slot, "process": stats.process, "messages": stats.messages,
+            "back_pressured": stats.back_pressured, "overtaken": stats.overtaken,
         })
     };
-    let subscriber = |who: &tapedb_topic::SubscriberStats| {
+    let subscriber = |stats: &tapedb_topic::SubscriberStats| {
         json!({
-            "slot": who.slot, "process": who.process, "is_waited_for": who.is_waited_for, "behind": who.behind,
-            "behind_bytes": who.behind_bytes, "missed": who.missed,
+            "slot": stats.slot, "process": stats.process, "is_waited_for": stats.is_waited_for, "behind": stats.behind,
+            "behind_bytes": stats.behind_bytes, "missed": stats.missed,
         })
     };
     json!({
@@ -117,30 +117,30 @@ fn text(topic: &Topic, stats: &TopicStats, rate: Option<f64>) -> String {
     }
     text.push('\n');
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for who in &stats.publishers {
-        let (messages, back) = (ui::thousands(who.messages), ui::thousands(who.back_pressured));
+    for publisher in &stats.publishers {
+        let (messages, full) = (ui::thousands(publisher.messages), ui::thousands(publisher.back_pressured));
         rows.push(vec![
             "publisher".into(),
-            who.process.to_string(),
+            publisher.process.to_string(),
             messages,
-            back,
+            full,
             String::new(),
-            who.overtaken.to_string(),
+            publisher.overtaken.to_string(),
         ]);
     }
-    for who in &stats.subscribers {
-        let role = if who.is_waited_for { "subscriber" } else { "watcher" };
-        let (behind, bytes) = (ui::thousands(who.behind), ui::bytes(who.behind_bytes));
+    for subscriber in &stats.subscribers {
+        let role = if subscriber.is_waited_for { "subscriber" } else { "watcher" };
+        let (behind, bytes) = (ui::thousands(subscriber.behind), ui::bytes(subscriber.behind_bytes));
         rows.push(vec![
             role.into(),
-            who.process.to_string(),
+            subscriber.process.to_string(),
             behind,
             String::new(),
             bytes,
-            ui::thousands(who.missed),
+            ui::thousands(subscriber.missed),
         ]);
     }
-    let head = ["who", "process", "messages/behind", "no room", "behind", "passed over/missed"];
+    let head = ["role", "process", "messages/behind", "ring full", "bytes behind", "overtaken/missed"];
     text.push_str(&ui::table(&head, &[1, 2, 3, 4, 5], &rows));
     text
 }

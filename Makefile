@@ -35,7 +35,7 @@ help:
 	@echo "make tick-storm  kill plant, RDB and feed in turn during ROWS=10000000"
 	@echo "make kdb-clients  clients of kdb+ that others wrote, with the one in Rust (compiles 100 crates, links OpenSSL)"
 	@echo "make soak        20 million random messages (MESSAGES=…) through both codecs and JSON, and back"
-	@echo "make trials      TRIALS=50 times as many columns and blocks that look for trouble, against the reference decoder"
+	@echo "make trials      TRIALS=50 times as many columns and blocks against the reference decoder, and databases against a list"
 	@echo "make miri        run the tests of all code with unsafe under Miri (needs a nightly toolchain with miri)"
 	@echo "make loom        the rings of topics and pipes in every order of their memory operations (LOOM_MAX_PREEMPTIONS=3 for more)"
 	@echo "make fuzz        run every fuzz target for SECONDS=60 (needs a nightly toolchain)"
@@ -61,18 +61,27 @@ check:
 	$(TESTING) $(CARGO) test -p tapedb-$(CRATE) --lib --bins --quiet
 else
 check:
-	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(TESTING) $(CARGO) test --workspace --lib --quiet
+	$(CARGO) clippy --all-targets --quiet -- -D warnings
+	$(TESTING) $(CARGO) test --lib --quiet
 endif
 
 # Many tests wait for processes, clocks and connections: more of them than processors run at once.
 TEST_THREADS ?= 6
 
+# Lints run beside the tests, which wait more than they compute. They print nothing unless they fail; `make lints` repeats them.
 test:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
-	RUST_TEST_THREADS=$(TEST_THREADS) $(TESTING) $(CARGO) test --workspace
+	$(CARGO) test --workspace --no-run
+	@$(MAKE) --no-print-directory --jobs=2 tests lints
+
+# Cargo divides the processors by itself: it would take the two jobs of make for all there are.
+.PHONY: tests lints
+tests:
+	MAKEFLAGS= RUST_TEST_THREADS=$(TEST_THREADS) $(TESTING) $(CARGO) test --workspace
+
+lints:
+	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 tidy:
 	$(CARGO) test -p tapedb-tidy --lib --quiet
@@ -123,6 +132,7 @@ soak:
 trials:
 	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-segment --lib trials
 	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-testing --test it segment_trials::
+	TAPEDB_TRIALS=$(or $(TRIALS),50) $(CARGO) test --release -p tapedb-engine -p tapedb-client --test it -- model::a_database
 
 sim:
 	SIM_SEED=$(or $(SEED),1) SIM_SEEDS=$(or $(SEEDS),20) \

@@ -7,6 +7,10 @@ macro_rules! suite {
         pub mod place {
             pub type Home = crate::served::Home<crate::served::$transport>;
 
+            /// Random databases of `model`; `TAPEDB_TRIALS` times as many. The engine's own tests have more: what differs here
+            /// is the transport alone.
+            pub const WORLDS: u64 = 3;
+
             /// A new database, and its server.
             pub fn new_database() -> (Home, tapedb_engine::Database) {
                 Home::with_database()

@@ -5,6 +5,9 @@ pub mod place {
     use crate::support::reopen;
     use tapedb_engine::Database;
 
+    /// Random databases of `model`; `TAPEDB_TRIALS` times as many.
+    pub const WORLDS: u64 = 12;
+
     /// A new database, and its home.
     pub fn new_database() -> (Home, Database) {
         let mut home = Home::new();

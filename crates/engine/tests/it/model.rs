@@ -1,6 +1,6 @@
 //! Random operations on a database, and the same on a list: both must give the same answers.
 
-use super::place::{Home, new_database};
+use super::place::{Home, WORLDS, new_database};
 use crate::support::*;
 use std::time::Duration;
 use tapedb_engine::{Cursor, CursorBuilder, Database, Error, Invalid, Loader, Position, StreamOptions};
@@ -505,7 +505,8 @@ fn is_deleted(rows: &[Row], number: u64) -> bool {
 #[test]
 fn a_database_answers_like_a_list() {
     let mut seeds = Random::new();
-    for _ in 0..12 {
+    let trials = std::env::var("TAPEDB_TRIALS").ok().and_then(|trials| trials.parse().ok()).unwrap_or(1);
+    for _ in 0..WORLDS * trials {
         let mut world = World::new(seeds.next());
         for _ in 0..250 {
             world.step();

@@ -26,6 +26,13 @@ pub struct Pool<T> {
     span_ns: i64,
 }
 
+impl<T> Pool<T> {
+    /// How much later each round of the pool is.
+    pub fn span_ns(&self) -> i64 {
+        self.span_ns
+    }
+}
+
 /// What a reader found, or must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {

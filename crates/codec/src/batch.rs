@@ -1,6 +1,6 @@
 //! The bytes of a batch: an 80-byte header and a payload of columns and bodies.
 //!
-//! A producer builds a batch once ([`BatchBuilder`]); the log fills in the first sequence number
+//! A producer builds a batch once ([`BatchBuilder`] from messages, [`ColumnWriter`] from columns); the log fills in the first sequence number
 //! ([`assign_sequence`]) and never touches the payload; a reader checks it and finds its rows
 //! ([`Rows`]). Nothing here does I/O or reads a clock. `docs/format/batch.md` draws every byte.
 //!
@@ -22,12 +22,17 @@
 
 mod alike;
 mod builder;
+mod columns;
 mod error;
 mod header;
 mod rows;
 
 pub use alike::Alike;
 pub use builder::{BatchBuilder, PushError};
+pub use columns::{
+    BatchColumns, ColumnWriter, Content, FieldColumn, FieldValues, InputColumn, Misfit, RowMaker, Texts,
+    Validity, Words, is_columnar, to_rows,
+};
 pub use error::BatchError;
 pub use header::{
     BatchHeader, assign_mark, assign_producer, assign_sequence, check, check_stored, verify_payload,
@@ -44,8 +49,13 @@ pub const MAX_BATCH_BYTES: usize = 16 << 20;
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// Most messages in one batch.
 pub const MAX_BATCH_MESSAGES: usize = 1 << 20;
-/// The only kind of batch so far: rows.
+/// A batch of rows.
 pub const KIND_ROWS: u8 = 1;
+/// A batch of columns: messages of one record type, field by field.
+pub const KIND_COLUMNS: u8 = 2;
+/// A batch of columns has at most so many times its bytes as the fixed parts of its messages, so that none unfolds into more
+/// memory than a small multiple of its bytes.
+pub const UNFOLD_MAX: usize = 16;
 /// Flag bit 0: the times of the rows never decrease in row order.
 pub const FLAG_SORTED: u8 = 1;
 

@@ -2,7 +2,7 @@
 //! appended only if encoding would have produced it.
 
 use crate::error::{Error, Rejected};
-use crate::rows::{are_plainly_right, check_rows};
+use crate::rows::{are_plainly_right, check_columns, check_rows};
 use crate::space::Space;
 use crate::stream::reader::{InUse, StreamReader};
 use crate::stream::state::StreamState;
@@ -134,11 +134,22 @@ impl BatchLoader {
         self.check_in_order(batch, self.stream.settings.refuses_late())
     }
 
-    /// The rows of a batch that has been checked, in any order.
-    pub(crate) fn check_rows_of(&mut self, batch: &[u8]) -> Result<&Rows, Error> {
+    /// Checks a batch, whose rows may be in any order; calls `take` with its rows and the bytes that have their bodies.
+    pub(crate) fn check_rows_of<T>(
+        &mut self,
+        batch: &[u8],
+        take: impl FnOnce(&Rows, &[u8]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let header = self.check_in_order(batch, false)?;
-        self.rows.load_parsed(&header, batch).map_err(LogError::Batch)?;
-        Ok(&self.rows)
+        if !header.is_columnar() {
+            self.rows.load_parsed(&header, batch).map_err(LogError::Batch)?;
+            return take(&self.rows, batch);
+        }
+        let mut unfolded = Vec::new();
+        let layouts = self.versions.get(&header.schema_version).unwrap_or(&self.stream.layouts);
+        let header = batch::to_rows(&header, batch, layouts, &mut unfolded).map_err(LogError::Batch)?;
+        self.rows.load_parsed(&header, &unfolded).map_err(LogError::Batch)?;
+        take(&self.rows, &unfolded)
     }
 
     fn check_in_order(&mut self, batch: &[u8], must_be_sorted: bool) -> Result<BatchHeader, Error> {
@@ -155,7 +166,10 @@ impl BatchLoader {
         {
             return Ok(header);
         }
-        self.rows.load_parsed(&header, batch).map_err(LogError::Batch)?;
+        match header.is_columnar() {
+            false => self.rows.load_parsed(&header, batch).map_err(LogError::Batch)?,
+            true => self.rows.load_places(&header, batch).map_err(LogError::Batch)?,
+        }
         if is_refused {
             return Err(self.body(0, "the batch is not in time order, and the stream refuses late messages"));
         }
@@ -164,7 +178,11 @@ impl BatchLoader {
             self.versions.insert(header.schema_version, layouts);
         }
         let layouts = self.versions.get(&header.schema_version).unwrap_or(&self.stream.layouts);
-        check_rows(&self.rows, batch, layouts, symbols).map_err(|(row, what)| self.body(row, &what))?;
+        let checked = match header.is_columnar() {
+            false => check_rows(&self.rows, batch, layouts, symbols),
+            true => check_columns(&header, batch, layouts, symbols),
+        };
+        checked.map_err(|(row, what)| self.body(row, &what))?;
         Ok(header)
     }
 

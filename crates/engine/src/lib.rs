@@ -36,7 +36,7 @@ pub use error::{
     ConnectionError, Error, Invalid, LostMessages, MissingColumn, NotFound, Rejected, SegmentFailure, Stale,
     Unreadable,
 };
-pub use loader::{BATCH_BYTES_DEFAULT, Loader, SymbolId};
+pub use loader::{BATCH_BYTES_DEFAULT, Loader, MessageColumns, SymbolId, Symbols};
 pub use maintenance::verify::seal_mismatches;
 pub use names::MAX_STREAM_NAME_BYTES;
 pub use options::{Late, Retention, SPACES_MAX, StreamOptions};
@@ -53,6 +53,7 @@ pub use stream::order::Order;
 pub use stream::recovery::StreamRecovery;
 pub use stream::rewrite::{REWRITE_BYTES_MAX, Rewriter};
 pub use stream::stats::StreamStats;
+pub use tapedb_codec::batch::{FieldValues, InputColumn, Misfit, Validity};
 pub use tapedb_log::{Durability, Granule, LogError, Span, Storage, StorageFile, TailPosition};
 pub use tapedb_segment::{ColumnKind, SegmentError, Values};
 pub use upstream::{

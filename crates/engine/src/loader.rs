@@ -1,5 +1,9 @@
 //! Writes messages into a stream.
 
+mod columns;
+
+pub use columns::{MessageColumns, Symbols};
+
 use crate::error::{Error, Invalid, Rejected};
 use crate::space::Space;
 use crate::stream::binding::Binding;
@@ -10,7 +14,7 @@ use crate::stream::state::StreamState;
 use crate::stream::writer::StreamWriter;
 use crate::upstream::Loading;
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tapedb_codec::batch::{BatchBuilder, BatchHeader, MAX_BATCH_BYTES};
@@ -39,7 +43,8 @@ pub struct SymbolId {
 /// Writes into one stream. Messages collect in a batch; a full batch is appended automatically, [`Loader::flush`] appends
 /// the rest. Flushed messages survive as the stream's durability states; other messages are lost with the process.
 ///
-/// Always true: `unsent` is a whole batch that the log has not accepted yet, or empty; it is written before `batch`.
+/// Always true: `unsent` is a whole batch that the log has not accepted yet, or empty; `waiting` are whole batches too. They
+/// are written in this order: `unsent`, `waiting`, `batch`.
 /// `last_time` is not before any message in them.
 #[derive(Debug)]
 pub struct Loader {
@@ -49,6 +54,8 @@ pub struct Loader {
     batch: BatchBuilder,
     batch_bytes: usize,
     unsent: Vec<u8>,
+    /// Batches of columns that could not be written when they were appended.
+    waiting: VecDeque<Vec<u8>>,
     symbols: HashMap<Box<str>, u32>,
     /// Some of `symbols`, each in its [`recent_slot`]: found with one comparison. Empty names are empty slots.
     recent: Box<[(String, u32); RECENT_SYMBOLS]>,
@@ -93,6 +100,7 @@ impl Loader {
             batch: BatchBuilder::new(),
             batch_bytes: BATCH_BYTES_DEFAULT,
             unsent: Vec::new(),
+            waiting: VecDeque::new(),
             symbols: HashMap::new(),
             recent: Box::new(std::array::from_fn(|_| Default::default())),
             renames,
@@ -319,6 +327,10 @@ impl Loader {
     pub fn send(&mut self) -> Result<(), Error> {
         // What could not be sent before is sent first.
         self.send_batch()?;
+        while let Some(batch) = self.waiting.pop_front() {
+            self.unsent = batch;
+            self.send_batch()?;
+        }
         if self.batch.finish(self.stream.definition.schema_version, &mut self.unsent) > 0 {
             return self.send_batch();
         }
@@ -349,8 +361,9 @@ impl Loader {
     /// Messages that have not been sent: those of the current batch. Where the database is open in this process, what is
     /// sent is acknowledged, and this is [`Loader::pending`].
     pub fn unsent(&self) -> usize {
-        let unsent = BatchHeader::parse(&self.unsent).map_or(0, |header| header.count as usize);
-        unsent + self.batch.len()
+        let waiting = std::iter::once(&self.unsent).chain(&self.waiting);
+        let count = |batch: &Vec<u8>| BatchHeader::parse(batch).map_or(0, |header| header.count as usize);
+        waiting.map(count).sum::<usize>() + self.batch.len()
     }
 
     /// Drops the messages that wait for a flush, as after one that failed: they are not appended later. Returns how many.
@@ -358,6 +371,7 @@ impl Loader {
     pub fn discard(&mut self) -> usize {
         let pending = self.pending();
         self.unsent.clear();
+        self.waiting.clear();
         self.batch.clear();
         pending
     }
@@ -414,6 +428,7 @@ impl Loader {
     fn give_up(&mut self) {
         self.given_up += self.unsent() as u64;
         self.unsent.clear();
+        self.waiting.clear();
         self.batch.clear();
     }
 

@@ -7,10 +7,11 @@ use tapedb_codec::bytes::{check_layout, crc32c, crc32c_of_parts, put, u16_at, u3
 /// Bytes before the first batch of a log file; also the header of index and symbol files.
 pub const FILE_HEADER_BYTES: u64 = 64;
 /// The newest format version of log, index, end and symbol files this program reads.
-pub(crate) const VERSION: u16 = 2;
-/// Log files have a salt, and their batches marks made with it, from this version on; it is the version that is written.
-/// Symbol files have version 1.
+pub(crate) const VERSION: u16 = 3;
+/// Log files have a salt, and their batches marks made with it, from this version on. Symbol files have version 1.
 pub(crate) const VERSION_OF_MARKS: u16 = 2;
+/// Log files may hold batches of columns from this version on; it is the version that is written.
+pub(crate) const VERSION_OF_COLUMNS: u16 = 3;
 /// Bytes of one granule in an index file.
 pub(crate) const INDEX_ENTRY_BYTES: usize = 48;
 
@@ -106,9 +107,14 @@ impl FileHeader {
         Self { version: 1, space, stream_id, first_sequence, salt: 0 }
     }
 
-    /// Version 2.
+    /// Version 3.
     pub(crate) fn salted(self, salt: u64) -> Self {
-        Self { version: VERSION_OF_MARKS, salt, ..self }
+        Self { version: VERSION_OF_COLUMNS, salt, ..self }
+    }
+
+    /// Whether batches of any kind can be appended to the file.
+    pub(crate) fn takes_all_batches(&self) -> bool {
+        self.version >= VERSION_OF_COLUMNS
     }
 
     /// Whether the batches of the file have marks made with the salt.

@@ -1,7 +1,7 @@
 //! Marks: the first four bytes of a batch in a log file.
 //!
 //! A search after damage reads through bodies, and a body may contain anything, even a batch with valid checksums. So in a
-//! file of version 2 a batch begins not with the public magic but with a number made of the log's salt, the file and the
+//! file from version 2 on a batch begins not with the public magic but with a number made of the log's salt, the file and the
 //! offset. A sender cannot put it into a body, because it has neither. In a file of version 1 a batch begins with the
 //! magic, and a search accepts less (`search.rs`).
 

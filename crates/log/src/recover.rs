@@ -150,9 +150,10 @@ pub(crate) fn recover_last(
     }
     log.add_file(&loaded, true, recovery);
     let end_lost = log.report_lost_end(record, recovery);
-    // A damaged end and a file of version 1 stay as they are: the next batch goes into a new file.
+    // A damaged end and a file of an older version stay as they are: the next batch goes into a new file.
     let marks = Marks::salted(salt, file);
-    let is_full = end_lost || loaded.scan.header.is_none_or(|header| Marks::of(&header) != marks);
+    let is_old = |header: FileHeader| Marks::of(&header) != marks || !header.takes_all_batches();
+    let is_full = end_lost || loaded.scan.header.is_none_or(is_old);
     let end = if end_lost { loaded.bytes } else { loaded.scan.end };
     Ok(OpenFile { handle, file, marks, end, is_full })
 }

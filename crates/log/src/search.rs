@@ -3,7 +3,7 @@
 //! The searched bytes may be a body, and a body may contain anything, even a batch with valid checksums. These rules
 //! prevent that a part of a body is accepted:
 //!
-//! * A batch must have the mark of its offset (`marks.rs`). In a file of version 2 that is proof.
+//! * A batch must have the mark of its offset (`marks.rs`). From version 2 on that is proof.
 //! * Its sequence numbers are not below the expected one, nor further above it than the bytes in between can hold.
 //! * Where marks are no proof (version 1, and files whose header is lost), a header with one wrong bit is corrected, which
 //!   gives the length of the damaged batch, so its body is skipped. And a batch must be followed by a batch with the next

@@ -40,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     targets::json_text::TARGET,
     targets::evolve::TARGET,
     targets::batch::TARGET,
+    targets::batch_columns::TARGET,
     targets::log_file::TARGET,
     targets::log_recovery::TARGET,
     targets::segment_file::TARGET,

@@ -21,7 +21,7 @@ pub struct Args {
     /// Symbols, of which one is read from the largest number of messages
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub symbols: u32,
-    /// Cases to measure, by the groups main, load.sealed (a part of main, alone), feed, sync, recorded, scale, symbol, merge
+    /// Cases to measure, by the groups main, load.sealed (a part of main, alone), load.columns, feed, sync, recorded, scale, symbol, merge
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     pub only: Vec<Group>,
     /// Directory for the database, which is removed afterwards
@@ -56,6 +56,9 @@ pub enum Group {
     /// Only the load of bars, until all are sealed: on two threads, and on one core.
     #[value(name = "load.sealed")]
     Sealed,
+    /// Bars, loaded as columns.
+    #[value(name = "load.columns")]
+    Columns,
     /// Generated level-2 feed: load, seal, read as rows, size.
     Feed,
     /// Single durable messages.

@@ -3,6 +3,7 @@
 
 mod args;
 mod cold;
+mod columns;
 mod merge;
 mod read;
 mod recorded;
@@ -39,6 +40,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<Report, Failure> {
         }
         if args.wants(Group::Main) || args.wants(Group::Sealed) {
             sealed::on_one_core(&args.db, &bars, args.messages, &mut report, ui)?;
+        }
+        if args.wants(Group::Columns) {
+            columns::measure(&scratch, &bars, args.messages, &mut report, ui)?;
         }
         if args.wants(Group::Feed) {
             read::feed(&scratch, &feed, args.messages, &mut report, ui)?;

@@ -17,6 +17,8 @@ macro_rules! suite {
             }
         }
 
+        #[path = "../../../engine/tests/it/appended_columns.rs"]
+        mod appended_columns;
         #[path = "../../../engine/tests/it/changing.rs"]
         mod changing;
         #[path = "../../../engine/tests/it/columns.rs"]

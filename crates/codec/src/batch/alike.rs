@@ -13,7 +13,8 @@ pub struct Alike {
 
 impl Alike {
     /// Checks the columns of a batch whose header was parsed. `None` where rows differ in type or length, and where anything
-    /// is wrong: [`Rows::load_parsed`](super::Rows::load_parsed) reports what. `Some` only where that would succeed.
+    /// is wrong: [`Rows::load_parsed`](super::Rows::load_parsed) reports what. `Some` only where that would succeed, or, of a batch
+    /// of columns, [`Rows::load_places`](super::Rows::load_places): the columns of fields begin with their directory.
     pub fn of(header: &BatchHeader, batch: &[u8]) -> Option<Self> {
         if header.type_width != 0 || header.length_width != 0 || batch.len() != header.batch_bytes() {
             return None;

@@ -239,13 +239,7 @@ impl Ranges {
             count: self.count,
             kind: KIND_ROWS,
             flags: if self.sorted { FLAG_SORTED } else { 0 },
-            time_width: match self.time.1.wrapping_sub(self.time.0).cast_unsigned() {
-                0 => 0,
-                1..=0xff => 1,
-                0x100..=0xffff => 2,
-                0x1_0000..=0xffff_ffff => 4,
-                _ => 8,
-            },
+            time_width: range_width(self.time.1.wrapping_sub(self.time.0).cast_unsigned()),
             symbol_width,
             symbol_const,
             length_width,
@@ -261,8 +255,19 @@ fn widen<T: Ord + Copy>(range: &mut (T, T), value: T) {
     *range = (range.0.min(value), range.1.max(value));
 }
 
+/// The smallest width that holds the difference of two numbers; none for 0.
+pub(super) fn range_width(range: u64) -> u8 {
+    match range {
+        0 => 0,
+        1..=0xff => 1,
+        0x100..=0xffff => 2,
+        0x1_0000..=0xffff_ffff => 4,
+        _ => 8,
+    }
+}
+
 /// No column for one value throughout, else the smallest width that holds the largest.
-fn width_and_const((min, max): (u32, u32)) -> (u8, u32) {
+pub(super) fn width_and_const((min, max): (u32, u32)) -> (u8, u32) {
     match max {
         _ if min == max => (0, max),
         0..=0xff => (1, 0),

@@ -1,8 +1,8 @@
 //! The batch header: fields, offsets, reading, writing and checking.
 
 use super::{
-    BatchError, FLAG_SORTED, HEADER_BYTES, KIND_ROWS, MAGIC, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES,
-    MAX_MESSAGE_BYTES,
+    BatchError, FLAG_SORTED, HEADER_BYTES, KIND_COLUMNS, KIND_ROWS, MAGIC, MAX_BATCH_BYTES,
+    MAX_BATCH_MESSAGES, MAX_MESSAGE_BYTES, UNFOLD_MAX,
 };
 use crate::bytes::{check_layout, crc32c, put, u16_at, u32_at, u64_at};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::ops::Range;
 /// them, writing makes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchHeader {
-    /// Bytes after the header: columns, then bodies.
+    /// Bytes after the header: columns, then bodies or the columns of fields.
     pub payload_len: u32,
     /// CRC-32C of the payload, made by the producer.
     pub payload_crc: u32,
@@ -25,7 +25,7 @@ pub struct BatchHeader {
     pub count: u32,
     /// Version of the stream's schema the bodies were encoded with.
     pub schema_version: u16,
-    /// [`KIND_ROWS`].
+    /// [`KIND_ROWS`] or [`KIND_COLUMNS`].
     pub kind: u8,
     /// [`FLAG_SORTED`] or nothing.
     pub flags: u8,
@@ -39,7 +39,7 @@ pub struct BatchHeader {
     pub length_width: u8,
     /// Symbol id of every row when there is no symbol column, else 0.
     pub symbol_const: u32,
-    /// Body length of every row when there is no length column, else 0.
+    /// Body length of every row when there is no length column, else 0. Of a batch of columns: bytes of the fixed part.
     pub length_const: u32,
     /// Type id of every row when there is no type column, else 0.
     pub type_const: u16,
@@ -192,6 +192,11 @@ impl BatchHeader {
         self.first_sequence..self.next_sequence()
     }
 
+    /// Whether it is a batch of columns.
+    pub fn is_columnar(&self) -> bool {
+        self.kind == KIND_COLUMNS
+    }
+
     /// True when the times of the rows never decrease in row order.
     pub fn sorted(&self) -> bool {
         self.flags & FLAG_SORTED != 0
@@ -247,7 +252,8 @@ impl BatchHeader {
         rule(self.time_max >= self.time_min, at::TIME_MAX, "time_max", "not before time_min", time_max)?;
         let count_ok = (1..=MAX_BATCH_MESSAGES).contains(&count);
         rule(count_ok, at::COUNT, "count", "1 to 1,048,576", self.count.into())?;
-        rule(self.kind == KIND_ROWS, at::KIND, "kind", "1 (rows)", self.kind.into())?;
+        let kind_known = matches!(self.kind, KIND_ROWS | KIND_COLUMNS);
+        rule(kind_known, at::KIND, "kind", "1 (rows) or 2 (columns)", self.kind.into())?;
         rule(self.flags & !FLAG_SORTED == 0, at::FLAGS, "flags", "0 or 1", self.flags.into())?;
         let known = |width, offset, field, widths: &[u8], need| {
             rule(widths.contains(&width), offset, field, need, width.into())
@@ -288,8 +294,33 @@ impl BatchHeader {
             return wrong("at least the bytes of the columns");
         }
         let bodies = self.count as usize * self.length_const as usize;
+        if self.is_columnar() {
+            return self.check_columnar(bodies);
+        }
         if self.length_width == 0 && columns + bodies != payload {
             return wrong("the bytes of the columns plus count times length_const");
+        }
+        Ok(())
+    }
+}
+
+/// What only batches of columns need.
+impl BatchHeader {
+    fn check_columnar(&self, bodies: usize) -> Result<(), BatchError> {
+        let wrong = |offset, field, need, have: usize| {
+            Err(BatchError::Field { offset, field, need, have: have as u64 })
+        };
+        if self.type_width != 0 {
+            let need = "0 in a batch of columns";
+            return wrong(at::TYPE_WIDTH, "type_width", need, self.type_width.into());
+        }
+        if self.length_width != 0 {
+            let need = "0 in a batch of columns";
+            return wrong(at::LENGTH_WIDTH, "length_width", need, self.length_width.into());
+        }
+        if bodies > UNFOLD_MAX * self.payload_len as usize {
+            let need = "at least a 16th of count times length_const";
+            return wrong(at::PAYLOAD_LEN, "payload_len", need, self.payload_len as usize);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Finds the rows of a batch: checks the columns and widens them into arrays.
 
-use super::{BatchError, BatchHeader, HEADER_BYTES, MAX_MESSAGE_BYTES};
+use super::{BatchError, BatchHeader, HEADER_BYTES, KIND_ROWS, MAX_MESSAGE_BYTES};
 use std::ops::Range;
 
 /// The rows of one batch, decoded but for their bodies. Reused: loading the next batch keeps the memory.
@@ -40,10 +40,26 @@ impl Rows {
         self.load_parsed(&header, batch)
     }
 
-    /// [`load`](Self::load) for a caller that has parsed the header of this very batch already.
+    /// Reads times, symbols and types of a batch of rows or of columns, whose header has been parsed. Bodies are empty, at the
+    /// end of those columns.
+    pub fn load_places(&mut self, header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
+        self.clear();
+        let loaded = check_length(header, batch).and_then(|()| {
+            self.load_columns(header, batch)?;
+            self.ends.resize(header.count as usize, self.bodies_start);
+            Ok(())
+        });
+        if loaded.is_err() {
+            self.clear();
+        }
+        loaded
+    }
+
+    /// [`load`](Self::load) for a caller that has parsed the header of this very batch already. A batch of columns is refused:
+    /// [`to_rows`](super::to_rows) makes one of rows.
     pub fn load_parsed(&mut self, header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
         self.clear();
-        let loaded = self.load_columns(header, batch);
+        let loaded = self.load_rows(header, batch);
         if loaded.is_err() {
             self.clear();
         }
@@ -122,8 +138,22 @@ impl Rows {
         self.ends.clear();
     }
 
-    fn load_columns(&mut self, header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
+    fn load_rows(&mut self, header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
         check_length(header, batch)?;
+        if header.kind != KIND_ROWS {
+            let (need, have) = ("1 (rows) where messages are read row by row", header.kind.into());
+            return Err(BatchError::Field { offset: 46, field: "kind", need, have });
+        }
+        let lengths = self.load_columns(header, batch)?;
+        self.load_ends(lengths)
+    }
+
+    /// Loads times, symbols and types; returns the column of lengths, and where it begins.
+    fn load_columns<'a>(
+        &mut self,
+        header: &BatchHeader,
+        batch: &'a [u8],
+    ) -> Result<(usize, &'a [u8]), BatchError> {
         self.header = *header;
         let count = header.count as usize;
         let mut columns = Columns { batch, offset: HEADER_BYTES, count };
@@ -132,7 +162,7 @@ impl Rows {
         self.load_types(columns.next(header.type_width));
         let lengths = columns.next(header.length_width);
         self.bodies_start = columns.offset as u32;
-        self.load_ends(lengths)
+        Ok(lengths)
     }
 
     fn load_times(&mut self, (offset, column): (usize, &[u8])) -> Result<(), BatchError> {

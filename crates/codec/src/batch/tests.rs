@@ -110,7 +110,8 @@ proptest! {
         let mut rows = Rows::default();
         if let Ok(header) = BatchHeader::parse(&batch) {
             let is_alike = header.type_width == 0 && header.length_width == 0;
-            let loaded = rows.load(&batch).ok();
+            let loaded = if header.is_columnar() { rows.load_places(&header, &batch) } else { rows.load(&batch) };
+            let loaded = loaded.ok();
             let largest = loaded.and_then(|()| rows.symbols().iter().copied().max());
             let alike = Alike::of(&header, &batch).map(|alike| alike.symbol_max);
             prop_assert_eq!(alike, largest.filter(|_| is_alike));

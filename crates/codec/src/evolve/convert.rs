@@ -301,7 +301,7 @@ impl Message<'_> {
     /// The error for a value that the reading schema does not have.
     #[cold]
     fn unknown(&self, conversion: &Conversion, bytes: &[u8]) -> EvolveError {
-        let (written, path) = (&self.evolution.written, String::new());
+        let (written, path) = (self.evolution.written.schema(), String::new());
         match conversion {
             Conversion::Symbols(symbols) => {
                 let ordinal = symbols.ordinal(bytes);

@@ -50,8 +50,8 @@ pub const EVOLVED_BYTES_MAX: usize = 16 * MAX_MESSAGE_BYTES;
 pub struct Evolution {
     /// By written type id; `None` where the reading schema has no such record type.
     plans: Vec<Option<RecordPlan>>,
+    written: Layouts,
     /// For the words of errors.
-    written: Schema,
     read: Schema,
 }
 
@@ -65,7 +65,12 @@ impl Evolution {
     /// The first field for which there is no rule.
     pub fn new(written: &Layouts, read: &Layouts) -> Result<Self, IncompatibleSchema> {
         let plans = plan::plans(written, read)?;
-        Ok(Self { plans, written: written.schema().clone(), read: read.schema().clone() })
+        Ok(Self { plans, written: written.clone(), read: read.schema().clone() })
+    }
+
+    /// The schema that messages were written under.
+    pub fn written(&self) -> &Layouts {
+        &self.written
     }
 
     /// What differs between what was written under `written` and what is read under `read`: by type and field, with what cannot
@@ -117,10 +122,10 @@ impl Evolution {
 
     #[cold]
     fn no_target(&self, type_id: u16) -> EvolveError {
-        match self.written.records.get(usize::from(type_id)) {
+        match self.written.records().get(usize::from(type_id)) {
             Some(record) => EvolveError::NoTarget { record: record.name.clone() },
             None => {
-                let have = self.written.records.len() as u64;
+                let have = self.written.records().len() as u64;
                 DecodeError::new(Kind::UnknownType, 0, type_id.into(), have).into()
             }
         }

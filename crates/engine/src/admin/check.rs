@@ -11,7 +11,7 @@ use crate::error::{Error, Unreadable};
 use crate::stream::versions;
 use std::io;
 use std::ops::ControlFlow;
-use tapedb_codec::batch::Rows;
+use tapedb_codec::batch::{self, Rows};
 use tapedb_codec::dynamic::Layouts;
 use tapedb_log::{BatchSlice, Cut, Damage, Found, IndexFault, LogError, Reason};
 
@@ -177,18 +177,25 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
     fn wrong_rows(&mut self, rows: &mut Rows, batch: &BatchSlice<'_>) -> Option<(u64, u64, String)> {
         let header = &batch.header;
         let all = |what| Some((header.first_sequence, u64::from(header.count), what));
-        if let Err(error) = rows.load_parsed(header, batch.bytes) {
-            return all(error.to_string());
-        }
         let version = header.schema_version;
         let layouts = match self.layouts_of(version) {
             Ok(layouts) => layouts,
             Err(error) => return all(format!("written with version {version} of the schema: {error}")),
         };
+        let mut unfolded = Vec::new();
+        let loaded = match header.is_columnar() {
+            false => rows.load_parsed(header, batch.bytes),
+            true => batch::to_rows(header, batch.bytes, &layouts, &mut unfolded)
+                .and_then(|header| rows.load_parsed(&header, &unfolded)),
+        };
+        if let Err(error) = loaded {
+            return all(error.to_string());
+        }
+        let bytes = if header.is_columnar() { &unfolded } else { batch.bytes };
         if rows.times().iter().min() != Some(&header.time_min) {
             return all("no message has the batch's earliest time".into());
         }
-        let mut wrong = (0..rows.len()).filter_map(|i| Some((i, self.wrong_row(rows, i, batch, &layouts)?)));
+        let mut wrong = (0..rows.len()).filter_map(|i| Some((i, self.wrong_row(rows, i, bytes, &layouts)?)));
         let (first, what) = wrong.next()?;
         let more = wrong.count() as u64;
         let sequence = header.first_sequence + first as u64;
@@ -199,14 +206,8 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
         Some((sequence, 1 + more, what))
     }
 
-    fn wrong_row(
-        &mut self,
-        rows: &Rows,
-        i: usize,
-        batch: &BatchSlice<'_>,
-        layouts: &Layouts,
-    ) -> Option<String> {
-        self.wrong_message((rows.symbols()[i], rows.types()[i]), &batch.bytes[rows.body(i)], layouts)
+    fn wrong_row(&mut self, rows: &Rows, i: usize, bytes: &[u8], layouts: &Layouts) -> Option<String> {
+        self.wrong_message((rows.symbols()[i], rows.types()[i]), &bytes[rows.body(i)], layouts)
     }
 
     fn damaged(&self, damage: &Damage) -> Finding {

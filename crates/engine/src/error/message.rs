@@ -2,7 +2,7 @@
 
 use std::fmt;
 use tapedb_codec::DecodeError;
-use tapedb_codec::batch::PushError;
+use tapedb_codec::batch::{Misfit, PushError};
 use tapedb_codec::dynamic::EncodeError;
 use tapedb_schema::Timestamp;
 
@@ -39,6 +39,13 @@ pub enum Rejected {
         /// What is wrong.
         error: Box<DecodeError>,
     },
+    /// A column, or a value of it, does not fit the record type. Nothing of the call was appended.
+    Columns {
+        /// The stream.
+        stream: Box<str>,
+        /// Which column and row, and what is wrong.
+        misfit: Box<Misfit>,
+    },
     /// A message of a batch is not one of the stream's schema. Nothing of the batch was written.
     Body {
         /// The stream.
@@ -66,6 +73,7 @@ impl fmt::Display for Rejected {
             Self::Encode(error) => write!(f, "not appended: {error}"),
             Self::Size(error) => write!(f, "not appended: {error}"),
             Self::Malformed { stream, error } => write!(f, "not appended to stream {stream:?}: {error}"),
+            Self::Columns { stream, misfit } => write!(f, "nothing appended to stream {stream:?}: {misfit}"),
             Self::Body { stream, row, what } => {
                 write!(f, "not appended to stream {stream:?}: row {row} of the batch: {what}")
             }

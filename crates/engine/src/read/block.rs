@@ -8,7 +8,7 @@ use crate::space::deletion::Deletion;
 use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tapedb_codec::batch::{BatchError, BatchHeader, Rows};
+use tapedb_codec::batch::{self, BatchError, BatchHeader, Rows};
 use tapedb_codec::evolve::Evolution;
 use tapedb_log::{Damage, Reason, Span};
 use tapedb_segment as segment;
@@ -93,6 +93,10 @@ pub(crate) struct Block {
     bytes: Vec<u8>,
     batches: Vec<BatchAt>,
     batch: usize,
+    /// Where there are batches of columns: the bytes of the log, while `bytes` has the rows that they are. Empty otherwise.
+    stored: Vec<u8>,
+    /// Rows of all batches stay in `bytes`, not only those of the current one.
+    keeps_rows: bool,
     /// Log file and offset of the bytes, for errors.
     origin: (u64, u64),
     rows_in: RowsIn,
@@ -139,6 +143,8 @@ impl Block {
             bytes: Vec::new(),
             batches: Vec::new(),
             batch: 0,
+            stored: Vec::new(),
+            keeps_rows: false,
             origin: (0, 0),
             rows_in: RowsIn::Batch,
             rows: Rows::default(),
@@ -253,6 +259,7 @@ impl Block {
     pub fn memory(&self) -> usize {
         let batch_row = 24;
         self.bytes.capacity()
+            + self.stored.capacity()
             + self.batches.capacity() * size_of::<BatchAt>()
             + self.rows.len() * batch_row
             + self.columns.memory()
@@ -334,6 +341,7 @@ impl Block {
     fn clear(&mut self, bounds: Bounds) {
         self.bounds = bounds;
         self.batches.clear();
+        self.stored.clear();
         (self.batch, self.next, self.stop, self.plain_stop) = (0, 0, 0, 0);
         self.drop_picks();
     }
@@ -372,6 +380,10 @@ impl Block {
         }
         if context.stream.is_untrusted() {
             self.remove_wrong(context, errors);
+        }
+        if self.batches.iter().any(|batch| batch.header.is_columnar()) {
+            std::mem::swap(&mut self.bytes, &mut self.stored);
+            self.bytes.clear();
         }
         if !in_order && self.order != Order::Arrival {
             self.gather((filter, context), errors);
@@ -617,18 +629,35 @@ impl Block {
             if filter.wants_none_of(&at.header, context.stream) {
                 continue;
             }
-            if let Err(error) =
-                self.rows.load_parsed(&at.header, &self.bytes[at.start as usize..at.end as usize])
-            {
+            if let Err(error) = self.load_batch(&at, context) {
                 errors.push_back(self.damaged(&at, error, context));
                 continue;
             }
             self.rows_in = RowsIn::Batch;
-            self.base = (at.start, at.header.first_sequence);
             self.begin_batch(&at.header, filter, context);
             return true;
         }
         false
+    }
+
+    /// Finds the rows of a batch.
+    fn load_batch(&mut self, at: &BatchAt, context: ReadContext<'_>) -> Result<(), BatchError> {
+        let stored = at.start as usize..at.end as usize;
+        self.base = (at.start, at.header.first_sequence);
+        if self.stored.is_empty() {
+            return self.rows.load_parsed(&at.header, &self.bytes[stored]);
+        }
+        if !self.keeps_rows {
+            self.bytes.clear();
+        }
+        let (start, batch) = (self.bytes.len(), &self.stored[stored]);
+        self.base.0 = start as u32;
+        if !at.header.is_columnar() {
+            self.bytes.extend_from_slice(batch);
+            return self.rows.load_parsed(&at.header, batch);
+        }
+        let header = batch::to_rows(&at.header, batch, &context.stream.layouts, &mut self.bytes)?;
+        self.rows.load_parsed(&header, &self.bytes[start..])
     }
 
     fn begin_batch(&mut self, header: &BatchHeader, filter: &mut Filter, context: ReadContext<'_>) {
@@ -689,12 +718,13 @@ impl Block {
         let after = self.bounds.after.take();
         let mut gathered = std::mem::take(&mut self.gathered);
         gathered.clear();
+        self.keeps_rows = true;
         while self.advance(filter, context, errors) {
             if after.is_none_or(|after| order.rank(self.key()) > order.rank(after)) {
                 gathered.push(self.gathered_row());
             }
         }
-        self.order = order;
+        (self.order, self.keeps_rows) = (order, false);
         gathered.sort_unstable_by_key(|row| order.rank((row.time, row.sequence)));
         (self.gathered, self.rows_in) = (gathered, RowsIn::Gathered);
         self.drop_picks();

@@ -21,8 +21,14 @@ pub(crate) fn translate(
         Ok(evolution) => evolution,
         Err(error) => return errors.push_back(error),
     };
-    let mut rows = Rows::default();
-    if let Err(error) = rows.load_parsed(header, bytes) {
+    let (mut rows, mut unfolded) = (Rows::default(), Vec::new());
+    let loaded = match header.is_columnar() {
+        false => rows.load_parsed(header, bytes),
+        true => batch::to_rows(header, bytes, evolution.written(), &mut unfolded)
+            .and_then(|header| rows.load_parsed(&header, &unfolded)),
+    };
+    let bytes = if header.is_columnar() { &unfolded } else { bytes };
+    if let Err(error) = loaded {
         let error = tapedb_log::LogError::Batch(error);
         return errors.push_back(error.into());
     }

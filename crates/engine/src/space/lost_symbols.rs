@@ -84,7 +84,7 @@ impl Ids {
             self.add(&[batch.header.symbol_const])
         } else if ids_bound(&batch.header) > self.named {
             let mut rows = std::mem::take(&mut self.rows);
-            let loaded = rows.load_parsed(&batch.header, batch.bytes).is_ok();
+            let loaded = rows.load_places(&batch.header, batch.bytes).is_ok();
             let too_large = if loaded { self.add(rows.symbols()) } else { None };
             self.rows = rows;
             too_large

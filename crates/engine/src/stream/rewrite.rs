@@ -35,7 +35,7 @@ use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tapedb_codec::Record;
-use tapedb_codec::batch::{BatchBuilder, MAX_MESSAGE_BYTES, PushError};
+use tapedb_codec::batch::{BatchBuilder, MAX_MESSAGE_BYTES, PushError, Rows};
 use tapedb_codec::dynamic::RecordValue;
 use tapedb_log::Hold;
 use tapedb_schema::Timestamp;
@@ -262,7 +262,11 @@ impl Rewriter {
     /// If a message is outside the range or the batch does not fit the stream's schema, none of them is added; else as
     /// [`Rewriter::append`], and some may have been added.
     pub(crate) fn append_batch(&mut self, loader: &mut BatchLoader, batch: &[u8]) -> Result<(), Error> {
-        let rows = loader.check_rows_of(batch)?;
+        loader.check_rows_of(batch, |rows, bytes| self.append_rows(rows, bytes))
+    }
+
+    /// Adds rows whose bodies are in `bytes`, and which have been validated.
+    fn append_rows(&mut self, rows: &Rows, bytes: &[u8]) -> Result<(), Error> {
         if rows.header().schema_version != self.stream.definition.schema_version {
             return Err(Error::Stale(Stale::Outdated { stream: (*self.stream.name).into() }));
         }
@@ -273,7 +277,7 @@ impl Rewriter {
         for row in 0..rows.len() {
             let (time, symbol, type_id) = (rows.times()[row], rows.symbols()[row], rows.types()[row]);
             self.push(symbol, time, type_id, |bodies| {
-                bodies.extend_from_slice(&batch[rows.body(row)]);
+                bodies.extend_from_slice(&bytes[rows.body(row)]);
                 Ok(())
             })?;
         }

@@ -44,6 +44,8 @@ pub mod place {
     }
 }
 
+#[path = "appended_columns.rs"]
+mod appended_columns;
 #[path = "changing.rs"]
 mod changing;
 #[path = "columns.rs"]

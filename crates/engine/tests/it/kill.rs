@@ -30,7 +30,15 @@ pub fn child(path: &Path) {
     let mut loader = stream.loader().unwrap();
     let mut number = stream.stats().unwrap().next_sequence;
     let mut random = Random::new();
+    loader.set_batch_bytes(1 << 10);
     loop {
+        if random.chance(3) {
+            let numbers = number..number + 30 + random.below(300) as u64;
+            number = numbers.end;
+            let symbols: Vec<String> = numbers.clone().map(symbol_of).collect();
+            let rows = numbers.zip(&symbols).map(|(number, symbol)| (number as i64, symbol.as_str(), number));
+            Columns::of(rows).append_ticks(&mut loader).unwrap();
+        }
         for _ in 0..1 + random.below(30) {
             append(&stream, &mut loader, number);
             number += 1;

@@ -186,12 +186,37 @@ impl World {
         }
         let at = self.random.below(self.writers.len());
         let count = *self.random.pick(&[1, 3, 20, 200]);
+        if self.random.chance(3) {
+            return self.append_columns(at, count);
+        }
         for _ in 0..count {
             self.append_one(at);
         }
     }
 
-    fn append_one(&mut self, at: usize) {
+    /// Appends messages of one type at once.
+    fn append_columns(&mut self, at: usize, count: usize) {
+        let (type_of, mut rows) = (self.random.below(2), Vec::new());
+        while rows.len() < count {
+            let row = self.new_row();
+            if row.type_of() == type_of {
+                rows.push(row);
+            }
+        }
+        let named = rows.iter().map(|row| (row.time, &*self.names[row.symbol], row.number));
+        let columns = Columns::of(named);
+        let writer = &mut self.writers[at];
+        let appended = match type_of {
+            0 => columns.append_ticks(&mut writer.loader),
+            _ => columns.append_quotes(&mut writer.loader),
+        };
+        assert_eq!(appended.unwrap(), count);
+        writer.pending.append(&mut rows);
+        let written = writer.pending.len() - writer.loader.unsent();
+        self.stored[writer.stream].extend(writer.pending.drain(..written));
+    }
+
+    fn new_row(&mut self) -> Row {
         self.time += (self.random.next() % 3) as i64;
         let late = if self.random.chance(50) { self.random.next() as i64 % 200 } else { 0 };
         let row = Row {
@@ -201,6 +226,11 @@ impl World {
             deleted: false,
         };
         self.next_number += 1;
+        row
+    }
+
+    fn append_one(&mut self, at: usize) {
+        let row = self.new_row();
         let (symbol, time) = (&*self.names[row.symbol], Timestamp(row.time));
         let writer = &mut self.writers[at];
         match row.type_of() {

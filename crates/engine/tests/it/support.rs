@@ -3,7 +3,9 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use tapedb_codec::{Record, SchemaBuilder};
-use tapedb_engine::{Cursor, Database, Error, Message, Stream, StreamOptions};
+use tapedb_engine::{
+    Cursor, Database, Error, Loader, Message, MessageColumns, Stream, StreamOptions, Symbols,
+};
 use tapedb_schema::{Decimal64, Schema, Timestamp};
 
 #[derive(Record, Debug, Default, Clone, PartialEq)]
@@ -57,6 +59,50 @@ pub fn number_of(message: &Message<'_>) -> u64 {
     };
     assert!(expected, "the content of message {} is wrong", message.sequence());
     found
+}
+
+/// Messages as columns: those of one type together, `(time, symbol, number)` each.
+pub struct Columns {
+    pub times: Vec<i64>,
+    pub symbols: Vec<String>,
+    pub numbers: Vec<u64>,
+}
+
+impl Columns {
+    pub fn of<'a>(rows: impl IntoIterator<Item = (i64, &'a str, u64)>) -> Self {
+        let (mut times, mut symbols, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+        for (time, symbol, number) in rows {
+            times.push(time);
+            symbols.push(symbol.to_owned());
+            numbers.push(number);
+        }
+        Self { times, symbols, numbers }
+    }
+
+    pub fn append_ticks(&self, loader: &mut Loader) -> Result<usize, Error> {
+        let ticks: Vec<Tick> = self.numbers.iter().map(|number| Tick::of(*number)).collect();
+        let checks: Vec<u64> = ticks.iter().map(|tick| tick.check).collect();
+        let notes: Vec<&str> = ticks.iter().map(|tick| tick.note.as_str()).collect();
+        let symbols: Vec<&str> = self.symbols.iter().map(String::as_str).collect();
+        let columns = MessageColumns::of::<Tick>(&self.times, Symbols::Names(&symbols))
+            .field("number", &self.numbers)
+            .field("check", &checks)
+            .field("note", &notes);
+        loader.append_columns(&columns)
+    }
+
+    pub fn append_quotes(&self, loader: &mut Loader) -> Result<usize, Error> {
+        let quotes: Vec<Quote> = self.numbers.iter().map(|number| Quote::of(*number)).collect();
+        let bids: Vec<Decimal64> = quotes.iter().map(|quote| quote.bid).collect();
+        let asks: Vec<Decimal64> = quotes.iter().map(|quote| quote.ask.unwrap_or(Decimal64::NAN)).collect();
+        let known: Vec<bool> = quotes.iter().map(|quote| quote.ask.is_some()).collect();
+        let symbols: Vec<&str> = self.symbols.iter().map(String::as_str).collect();
+        let columns = MessageColumns::of::<Quote>(&self.times, Symbols::Names(&symbols))
+            .field("number", &self.numbers)
+            .field("bid", &bids)
+            .nullable("ask", &asks, &known);
+        loader.append_columns(&columns)
+    }
 }
 
 /// Numbers of all messages up to the end.

@@ -1,4 +1,4 @@
-//! Frozen files of both versions, made by another program from `docs/format/log.md` alone.
+//! Frozen files of all versions, made by another program from `docs/format/log.md` alone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,6 +7,8 @@ use tapedb_log::{Log, LogOptions, LogWriter, Scan, scan_bytes};
 
 const V1: &[u8] = include_bytes!("../../../../testing/vectors/log_v1.bin");
 const V2: &[u8] = include_bytes!("../../../../testing/vectors/log_v2.bin");
+/// Two rows, and three messages as columns: those of `docs/format/batch.md`.
+const V3: &[u8] = include_bytes!("../../../../testing/vectors/log_v3.bin");
 const END: &[u8] = include_bytes!("../../../../testing/vectors/log_end_v2.bin");
 const STREAM: u64 = 7;
 const SPACE: u32 = 1;
@@ -31,11 +33,12 @@ fn sequences(log: &Log) -> Vec<u64> {
 }
 
 #[test]
-fn both_versions_are_read_and_appended_to() {
-    for (version, bytes) in [(1, V1), (2, V2)] {
+fn all_versions_are_read_and_appended_to() {
+    for (version, bytes) in [(1, V1), (2, V2), (3, V3)] {
         let Scan { header, batches, end, end_error, next_sequence, .. } = scan_bytes(bytes);
         assert_eq!(header.map(|header| (header.version, header.first_sequence)), Some((version, 42)));
-        assert_eq!((batches, end, end_error, next_sequence), (3, bytes.len() as u64, None, 47));
+        let count = if version == 3 { 2 } else { 3 };
+        assert_eq!((batches, end, end_error, next_sequence), (count, bytes.len() as u64, None, 47));
         let disk = disk_of(bytes, (version == 2).then_some(END));
         let (log, recovery) =
             Log::open(Arc::new(disk.clone()), Path::new("/log"), STREAM, SPACE, 42).unwrap();
@@ -50,9 +53,9 @@ fn both_versions_are_read_and_appended_to() {
         assert_eq!(tapedb_codec::batch::check(&batch).unwrap().first_sequence, 47, "the batch has its magic");
         assert!(log.refresh().unwrap());
         assert_eq!(sequences(&log), (42..49).collect::<Vec<_>>());
-        // Nothing is added to a file of version 1.
+        // Nothing is added to a file of an older version.
         let files = disk.paths().iter().filter(|path| path.extension().is_some_and(|e| e == "log")).count();
-        assert_eq!(files, if version == 1 { 2 } else { 1 });
+        assert_eq!(files, if version < 3 { 2 } else { 1 });
     }
 }
 

@@ -1,6 +1,7 @@
 //! The targets, one file each.
 
 pub mod batch;
+pub mod batch_columns;
 pub mod compiled_row;
 pub mod evolve;
 pub mod importers;

@@ -111,6 +111,11 @@ fn batch() {
 }
 
 #[test]
+fn batch_columns() {
+    fuzz("batch_columns", RUNS);
+}
+
+#[test]
 fn log_file() {
     fuzz("log_file", RUNS);
 }

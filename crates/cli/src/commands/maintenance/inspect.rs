@@ -170,7 +170,10 @@ impl Sums {
 
     fn add(&mut self, batch: &BatchSlice<'_>) -> Result<(), BatchError> {
         let header = &batch.header;
-        self.rows.load_parsed(header, batch.bytes)?;
+        match header.is_columnar() {
+            false => self.rows.load_parsed(header, batch.bytes)?,
+            true => self.rows.load_places(header, batch.bytes)?,
+        }
         let Some(file) = self.files.last_mut() else { return Ok(()) };
         let columns = self.rows.bodies_start() as usize - HEADER_BYTES;
         file.batches += 1;
@@ -184,8 +187,19 @@ impl Sums {
         let (from, to) = (from.min(header.time_min), to.max(header.time_max));
         self.times = Some((from, to));
         (file.from, file.to) = (Some(Timestamp(from).to_string()), Some(Timestamp(to).to_string()));
-        self.add_types();
+        match header.is_columnar() {
+            false => self.add_types(),
+            true => self.add_columns(header, columns),
+        }
         Ok(())
+    }
+
+    /// Messages of a batch of columns, all of one type.
+    fn add_columns(&mut self, header: &BatchHeader, places: usize) {
+        let unknown = self.types.len() - 1;
+        let sum = &mut self.types[usize::from(header.type_const).min(unknown)];
+        sum.messages += u64::from(header.count);
+        sum.body_bytes += header.payload_len as u64 - places as u64;
     }
 
     fn add_types(&mut self) {

@@ -1,7 +1,7 @@
 //! A program that works on a database, one call after the other, from a seed, and records what was acknowledged.
 
 use super::ledger::{Fate, Found, Ledger, Row, is_damage, next_sequences};
-use crate::support::{Quote, Random, Tick, schema};
+use crate::support::{Columns, Quote, Random, Tick, schema};
 use std::sync::Arc;
 use std::time::Duration;
 use tapedb_codec::{Record, SchemaBuilder};
@@ -279,6 +279,9 @@ impl World {
             let ours: Vec<usize> =
                 (0..self.writers.len()).filter(|at| of_space(&self.writers[*at])).collect();
             let at = *self.random.pick(&ours);
+            if self.random.chance(4) {
+                self.append_columns(at)?;
+            }
             for _ in 0..1 + self.random.below(4) {
                 self.append(at)?;
             }
@@ -305,9 +308,42 @@ impl World {
         Ok(())
     }
 
-    fn flush(&mut self, at: usize) -> Result<(), Error> {
+    /// Appends messages of one type at once, as one batch of columns: the loader's batches of rows are smaller.
+    fn append_columns(&mut self, at: usize) -> Result<(), Error> {
+        self.flush(at)?;
+        let (are_quotes, count) = (self.random.chance(2), 40 + self.random.below(80));
+        let mut rows = Vec::new();
+        while rows.len() < count {
+            let (number, symbol) = (self.number, format!("S{}", (self.number / 5) % 40));
+            self.number += 1;
+            self.clock += i64::from(number % 7 == 0);
+            if number.is_multiple_of(3) == are_quotes {
+                let time = self.clock - if number % 31 == 0 { 200 } else { 0 };
+                rows.push(Row { number, time, symbol, fate: Fate::There });
+            }
+        }
+        let columns = Columns::of(rows.iter().map(|row| (row.time, row.symbol.as_str(), row.number)));
         let writer = &mut self.writers[at];
-        let flushed = writer.loader.flush();
+        writer.loader.set_batch_bytes(1 << 10);
+        let appended = match are_quotes {
+            true => columns.append_quotes(&mut writer.loader),
+            false => columns.append_ticks(&mut writer.loader),
+        };
+        writer.pending = rows;
+        let written = self.written(at, appended.map(|_| None));
+        // If the call failed, the loader has none of them.
+        self.writers[at].pending.clear();
+        written
+    }
+
+    fn flush(&mut self, at: usize) -> Result<(), Error> {
+        let flushed = self.writers[at].loader.flush();
+        self.written(at, flushed.map(Some))
+    }
+
+    /// The pending messages of a writer have been written, or are not all there; `Ok` has the number after the last, if known.
+    fn written(&mut self, at: usize, flushed: Result<Option<u64>, Error>) -> Result<(), Error> {
+        let writer = &mut self.writers[at];
         let lane = &mut self.ledgers[writer.stream].lanes[writer.space as usize];
         let may_be_there = match &flushed {
             Ok(_) => true,
@@ -317,9 +353,9 @@ impl World {
         if may_be_there {
             lane.rows.append(&mut writer.pending);
         }
-        if let Ok(next) = flushed {
+        if let Ok(next) = &flushed {
             lane.acknowledged = lane.rows.len();
-            assert!(next as usize <= lane.acknowledged);
+            assert!(next.is_none_or(|next| next as usize <= lane.acknowledged));
         }
         flushed.map(drop)
     }

@@ -11,10 +11,14 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use tapedb_engine::{Chunk, ColumnCursor, CursorBuilder, Stream};
+use std::time::Duration;
+use tapedb_engine::{Chunk, ColumnCursor, CursorBuilder, Number, Position, SpaceRun, Stream};
 
 /// Most rows of a record batch.
 pub const BATCH_ROWS_MAX: usize = 65_536;
+
+/// Numbers of symbols up to this one are looked up by index.
+const NUMBERS_MAX: usize = 1 << 24;
 
 /// Names of the columns of a message's header.
 pub(crate) const TIME: &str = "time";
@@ -32,8 +36,18 @@ pub struct ReadOptions {
     pub fields: Option<Vec<String>>,
     /// With the column `sequence`, and `space` where a stream has several.
     pub sequences: bool,
-    /// Rows in the order of the cursor, across batches and within them, instead of by symbol within each block.
+    /// Rows in the order of the cursor, across batches and within them, instead of by symbol within each block. Every setting of a
+    /// cursor applies then.
     pub in_time_order: bool,
+    /// The most rows of a batch, at least 1; `None`: [`BATCH_ROWS_MAX`], which is also the limit.
+    pub batch_rows: Option<usize>,
+    /// At most so many messages; needs time order.
+    pub limit: Option<u64>,
+    /// Columns of numbers, and the least and the most of their wanted values: blocks that have none of them are left out, and the
+    /// rows of others are returned whether they match or not, as [`ColumnBuilder::skip_outside`](tapedb_engine::ColumnBuilder::skip_outside).
+    pub skip_outside: Vec<(String, Option<Number>, Option<Number>)>,
+    /// How long [`BatchReader::next_batch_within`] waits for a batch of live messages to become full.
+    pub linger: Duration,
 }
 
 /// Record batches of the messages of one record type, each of 1 to [`BATCH_ROWS_MAX`] rows.
@@ -73,6 +87,7 @@ pub struct BatchReader {
     names: Dictionary,
     streams: Option<Dictionary>,
     rows: usize,
+    batch_rows: usize,
     waiting: VecDeque<RecordBatch>,
 }
 
@@ -114,6 +129,14 @@ impl BatchReader {
         if options.in_time_order {
             columns = columns.in_time_order();
         }
+        let batch_rows = options.batch_rows.unwrap_or(BATCH_ROWS_MAX).clamp(1, BATCH_ROWS_MAX);
+        columns = columns.chunk_rows(batch_rows).linger(options.linger);
+        for (field, least, most) in &options.skip_outside {
+            columns = columns.skip_outside(field, *least, *most);
+        }
+        if let Some(limit) = options.limit {
+            columns = columns.limit(limit);
+        }
         let with_spaces = options.sequences && streams.iter().any(|stream| stream.spaces() > 1);
         let mut header =
             vec![Field::new(TIME, types::timestamp(), false), Field::new(SYMBOL, types::dictionary(), false)];
@@ -138,19 +161,51 @@ impl BatchReader {
             names: Dictionary::default(),
             streams,
             rows: 0,
+            batch_rows,
             waiting: VecDeque::new(),
         })
     }
 
-    /// The next batch; `None`: that was all.
+    /// The next batch; `None`: that was all, or, where the cursor is live, nothing is new right now.
     ///
     /// # Errors
     /// Those of [`ColumnCursor::next`], and for a decimal that is not exact in the type asked for: its chunk is left out.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
+        self.next_of(ColumnCursor::next)
+    }
+
+    /// The next batch, waiting at most `timeout` for its first message, as [`ColumnCursor::next_within`] does.
+    ///
+    /// # Errors
+    /// As [`BatchReader::next_batch`].
+    pub fn next_batch_within(&mut self, timeout: Duration) -> Result<Option<RecordBatch>, Error> {
+        self.next_of(|cursor| cursor.next_within(timeout))
+    }
+
+    /// Whether the cursor is [`live`](CursorBuilder::live): then there is no last batch.
+    pub fn follows(&self) -> bool {
+        self.cursor.follows()
+    }
+
+    /// Whether all streams have reached the end of their history.
+    pub fn is_live(&self) -> bool {
+        self.waiting.is_empty() && self.cursor.is_live()
+    }
+
+    /// The position after the last returned batch, as [`ColumnCursor::position`]; `None` also between two batches of one chunk,
+    /// which are only by symbol.
+    pub fn position(&self) -> Option<Position> {
+        if self.waiting.is_empty() { self.cursor.position() } else { None }
+    }
+
+    fn next_of(
+        &mut self,
+        next: impl FnOnce(&mut ColumnCursor) -> Result<Option<Chunk<'_>>, tapedb_engine::Error>,
+    ) -> Result<Option<RecordBatch>, Error> {
         if let Some(batch) = self.waiting.pop_front() {
             return Ok(Some(batch));
         }
-        let Some(chunk) = self.cursor.next()? else { return Ok(None) };
+        let Some(chunk) = next(&mut self.cursor)? else { return Ok(None) };
         let rows_before = self.rows;
         self.rows += chunk.len();
         let arrays = Arrays { chunk, decimals: self.options.decimals, rows_before };
@@ -161,11 +216,11 @@ impl BatchReader {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(chunk.len()));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
-        let rows = batch.num_rows();
-        for start in (BATCH_ROWS_MAX..rows).step_by(BATCH_ROWS_MAX) {
-            self.waiting.push_back(batch.slice(start, BATCH_ROWS_MAX.min(rows - start)));
+        let (rows, most) = (batch.num_rows(), self.batch_rows);
+        for start in (most..rows).step_by(most) {
+            self.waiting.push_back(batch.slice(start, most.min(rows - start)));
         }
-        Ok(Some(batch.slice(0, rows.min(BATCH_ROWS_MAX))))
+        Ok(Some(batch.slice(0, rows.min(most))))
     }
 }
 
@@ -192,24 +247,38 @@ fn header(
 ) -> Result<Vec<ArrayRef>, Error> {
     let rows = chunk.len();
     let times = TimestampNanosecondArray::from(chunk.times().to_vec()).with_timezone(ZONE);
-    let mut keys = Vec::with_capacity(rows);
-    names.set_stream(chunk.stream_name());
-    for run in chunk.symbols() {
-        let key = names.key_of_id(run.symbol, || chunk.symbol(run.symbol));
-        keys.resize(run.end as usize, key);
-    }
+    let keys = match chunk.symbol_of_rows() {
+        Some(symbols) => {
+            symbols.iter().map(|symbol| names.key_of_number(*symbol, || chunk.symbol(*symbol))).collect()
+        }
+        None => {
+            let mut keys = Vec::with_capacity(rows);
+            for run in chunk.symbols() {
+                let key = names.key_of_number(run.symbol, || chunk.symbol(run.symbol));
+                keys.resize(run.end as usize, key);
+            }
+            keys
+        }
+    };
     let mut columns: Vec<ArrayRef> = vec![Arc::new(times), dictionary(keys, None, names.values())?];
     if let Some(sequences) = chunk.sequences() {
         columns.push(Arc::new(UInt64Array::from(sequences.to_vec())));
     }
     if with_spaces {
-        columns.push(Arc::new(UInt32Array::from(vec![chunk.space(); rows])));
+        columns.push(Arc::new(UInt32Array::from(by_space(chunk, |run| run.space))));
     }
     if let Some(streams) = streams {
-        let key = streams.key(chunk.stream_name());
-        columns.push(dictionary(vec![key; rows], None, streams.values())?);
+        let keys = by_space(chunk, |run| streams.key(run.stream));
+        columns.push(dictionary(keys, None, streams.values())?);
     }
     Ok(columns)
+}
+
+/// A value for each row, which is the same for all rows of a space.
+fn by_space<T: Copy>(chunk: Chunk<'_>, mut value: impl FnMut(SpaceRun<'_>) -> T) -> Vec<T> {
+    let mut values = Vec::with_capacity(chunk.len());
+    chunk.spaces().for_each(|run| values.resize(run.end as usize, value(run)));
+    values
 }
 
 /// Names that have occurred, in the order in which they did. Batches share the values as long as no name is added.
@@ -218,33 +287,31 @@ struct Dictionary {
     names: Vec<String>,
     keys: HashMap<String, i32>,
     values: Option<ArrayRef>,
-    /// Keys of a stream's symbols by their ids; -1: not used yet.
-    of_ids: Vec<i32>,
-    /// The stream of those ids.
-    stream: String,
+    /// Keys of symbols by their numbers; -1: not used yet.
+    of_numbers: Vec<i32>,
 }
 
 impl Dictionary {
-    fn set_stream(&mut self, stream: &str) {
-        if self.stream != stream {
-            self.stream = stream.into();
-            self.of_ids.clear();
+    #[inline]
+    fn key_of_number<'a>(&mut self, number: u32, name: impl FnOnce() -> &'a str) -> i32 {
+        match self.of_numbers.get(number as usize) {
+            Some(key) if *key >= 0 => *key,
+            _ => self.new_key_of_number(number, name()),
         }
     }
 
-    fn key_of_id<'a>(&mut self, id: u32, name: impl FnOnce() -> &'a str) -> i32 {
-        let index = id as usize;
-        match self.of_ids.get(index) {
-            Some(key) if *key >= 0 => *key,
-            _ => {
-                let key = self.key(name());
-                if self.of_ids.len() <= index {
-                    self.of_ids.resize(index + 1, -1);
-                }
-                self.of_ids[index] = key;
-                key
-            }
+    #[cold]
+    fn new_key_of_number(&mut self, number: u32, name: &str) -> i32 {
+        let (key, index) = (self.key(name), number as usize);
+        // Damaged files may have any number: it is looked up by its name each time.
+        if index > NUMBERS_MAX {
+            return key;
         }
+        if self.of_numbers.len() <= index {
+            self.of_numbers.resize(index + 1, -1);
+        }
+        self.of_numbers[index] = key;
+        key
     }
 
     fn key(&mut self, name: &str) -> i32 {

@@ -40,11 +40,12 @@ pub use loader::{BATCH_BYTES_DEFAULT, Loader, MessageColumns, SymbolId, Symbols}
 pub use maintenance::verify::seal_mismatches;
 pub use names::MAX_STREAM_NAME_BYTES;
 pub use options::{Late, Retention, SPACES_MAX, StreamOptions};
-pub use read::chunks::SymbolRun;
-pub use read::columns::{Chunk, Column, ColumnBuilder, ColumnCursor, Step};
+pub use read::columns::{Chunk, Column, ColumnBuilder, ColumnCursor, SpaceRun, Step};
 pub use read::cursor::{Cursor, Message};
 pub use read::cursor_builder::CursorBuilder;
+pub use read::filled::SymbolRun;
 pub use read::position::Position;
+pub use read::value_range::Number;
 pub use stream::Stream;
 pub use stream::census::Census;
 pub use stream::events::Ordered;

@@ -10,6 +10,7 @@ use crate::level::Level;
 use crate::order::{Lane, NO_HOME, Order};
 use crate::plan::{ColumnKind, GroupPlan, Plan};
 use crate::rows::Rows;
+use crate::values::ColumnValues;
 
 /// Which rows are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,73 +47,6 @@ impl Selection<'_> {
     pub(crate) fn wants(&self, lane: &Lane) -> bool {
         self.symbols.is_none_or(|symbols| symbols.binary_search(&lane.symbol).is_ok())
             && self.types.is_none_or(|types| types.binary_search(&lane.type_id).is_ok())
-    }
-}
-
-/// Values of one column, in the order of lanes: all rows of one symbol, then all of the next, each in time order.
-#[derive(Debug, Default)]
-pub struct ColumnValues {
-    ints: Vec<i64>,
-    f64s: Vec<f64>,
-    f32s: Vec<f32>,
-    ends: Vec<u32>,
-    content: Vec<u8>,
-    kind: Option<ColumnKind>,
-    runs: Vec<u32>,
-}
-
-/// Values of a column by their type.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Values<'a> {
-    /// Numbers; `u64` and `decimal64` by their bits; presence, counts and tags.
-    Ints(&'a [i64]),
-    /// `f64`.
-    F64s(&'a [f64]),
-    /// `f32`.
-    F32s(&'a [f32]),
-    /// Texts: where each ends in the bytes.
-    Bytes(&'a [u32], &'a [u8]),
-}
-
-impl ColumnValues {
-    /// An empty column to read into.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The values.
-    pub fn values(&self) -> Values<'_> {
-        match self.kind {
-            Some(ColumnKind::F64) => Values::F64s(&self.f64s),
-            Some(ColumnKind::F32) => Values::F32s(&self.f32s),
-            Some(ColumnKind::Bytes | ColumnKind::Ascii(_)) => Values::Bytes(&self.ends, &self.content),
-            _ => Values::Ints(&self.ints),
-        }
-    }
-
-    /// Forgets all values but `ints`, which are overwritten: clearing them would mean zeroing them first.
-    fn clear_but_ints(&mut self) {
-        self.f64s.clear();
-        self.f32s.clear();
-        self.ends.clear();
-        self.content.clear();
-        self.runs.clear();
-    }
-
-    /// Adds values of later symbols.
-    fn append(&mut self, more: &Self) {
-        let (values, bytes) = (self.runs.last().copied().unwrap_or(0), self.content.len() as u32);
-        self.ints.extend_from_slice(&more.ints);
-        self.f64s.extend_from_slice(&more.f64s);
-        self.f32s.extend_from_slice(&more.f32s);
-        self.ends.extend(more.ends.iter().map(|end| bytes + end));
-        self.content.extend_from_slice(&more.content);
-        self.runs.extend(more.runs.iter().map(|end| values + end));
-    }
-
-    /// Where the values of each symbol end, for symbols that have any.
-    pub fn runs(&self) -> &[u32] {
-        &self.runs
     }
 }
 
@@ -194,18 +128,7 @@ impl Decoder {
         if let Some(group) = plain.filter(|_| is_inside && self.order.wants_few(head.count)) {
             return self.read_few(group, block, rows);
         }
-        self.order.read_places(block, &mut self.scratch)?;
-        let own = Columns { block, group: OWN };
-        self.level.rows_in_order(head);
-        own.ints(own::TIME.into(), &self.level, &mut self.scratch, &mut rows.times)?;
-        let first = rows.times.partition_point(|time| *time < selection.from) as u32;
-        let end = rows.times.partition_point(|time| *time <= selection.last).max(first as usize) as u32;
-        if own.has(own::SEQUENCE.into()) {
-            own.ints(own::SEQUENCE.into(), &self.level, &mut self.scratch, &mut rows.sequences)?;
-        } else {
-            rows.first_sequence = Some(head.sequence_min);
-        }
-        rows.lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol)));
+        let (first, end) = self.read_all_headers(block, selection, rows)?;
         let is_all = self.order.wants_all(head.count) && (first, end) == (0, head.count);
         let is_gathered = is_all && head.groups.len() == 1 && self.order.lanes.len() <= LANES_GATHERED;
         if let Some(group) = plain.filter(|_| is_gathered) {
@@ -220,6 +143,105 @@ impl Decoder {
         self.measure(plan, block)?;
         self.lay_out(block, is_all, rows)?;
         self.place(plan, block, rows)
+    }
+
+    /// Replaces `rows` by the wanted rows of a block without their bodies, which are empty then, for a reader that takes
+    /// columns: [`Rows::places`] has where [`Self::column`] gives the values of a row, for the same symbols.
+    ///
+    /// # Errors
+    /// Where a column that is needed is damaged. `rows` is then empty.
+    pub fn headers(
+        &mut self,
+        block: &Block,
+        selection: &Selection<'_>,
+        rows: &mut Rows,
+    ) -> Result<(), Damage> {
+        rows.clear();
+        let done = self.read_headers(block, selection, rows);
+        if done.is_err() || rows.lanes.is_empty() {
+            rows.clear();
+            rows.times.clear();
+        }
+        rows.stride = Some(0);
+        done
+    }
+
+    fn read_headers(
+        &mut self,
+        block: &Block,
+        selection: &Selection<'_>,
+        rows: &mut Rows,
+    ) -> Result<(), Damage> {
+        let head = block.head();
+        if head.count == 0 || head.time_max < selection.from || head.time_min > selection.last {
+            return Ok(());
+        }
+        self.order.select(block, selection, &mut self.scratch)?;
+        if self.order.wanted.is_empty() {
+            return Ok(());
+        }
+        let is_inside = selection.from <= head.time_min && head.time_max <= selection.last;
+        if is_inside && self.order.wants_few(head.count) {
+            self.read_few_headers(block, rows)?;
+            for (home, row) in rows.homes.iter_mut().zip(&self.order.few) {
+                *home |= row & 0xffff;
+            }
+            return Ok(());
+        }
+        let (first, end) = self.read_all_headers(block, selection, rows)?;
+        if self.order.wants_all(head.count) && (first, end) == (0, head.count) {
+            std::mem::swap(&mut rows.homes, &mut self.order.homes);
+        } else {
+            self.groups.iter_mut().for_each(|group| group.rows.clear());
+            self.choose_rows(head.count, (first, end), rows);
+        }
+        Ok(())
+    }
+
+    /// Times, sequence numbers and lanes of all rows of a block of which some are wanted, and where they are; gives the first
+    /// row and the one after the last that are wanted as far as times go.
+    fn read_all_headers(
+        &mut self,
+        block: &Block,
+        selection: &Selection<'_>,
+        rows: &mut Rows,
+    ) -> Result<(u32, u32), Damage> {
+        let head = block.head();
+        self.order.read_places(block, &mut self.scratch)?;
+        let own = Columns { block, group: OWN };
+        self.level.rows_in_order(head);
+        own.ints(own::TIME.into(), &self.level, &mut self.scratch, &mut rows.times)?;
+        let first = rows.times.partition_point(|time| *time < selection.from) as u32;
+        let end = rows.times.partition_point(|time| *time <= selection.last).max(first as usize) as u32;
+        if own.has(own::SEQUENCE.into()) {
+            own.ints(own::SEQUENCE.into(), &self.level, &mut self.scratch, &mut rows.sequences)?;
+        } else {
+            rows.first_sequence = Some(head.sequence_min);
+        }
+        rows.lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol)));
+        Ok((first, end))
+    }
+
+    /// Times, sequence numbers and lanes of the rows of few symbols: nothing but the times is handled as often as there are
+    /// rows.
+    fn read_few_headers(&mut self, block: &Block, rows: &mut Rows) -> Result<(), Damage> {
+        let head = block.head();
+        self.order.read_few_places(block, &mut self.scratch)?;
+        rows.lanes.extend(self.order.wanted_lanes().map(|(_, lane)| (lane.type_id, lane.symbol)));
+        let own = Columns { block, group: OWN };
+        let few = &self.order.few;
+        self.picked.clear();
+        self.picked.extend(few.iter().map(|row| row >> 16));
+        own.read_at(own::TIME.into(), &self.picked, &mut self.level, &mut self.scratch, &mut rows.times)?;
+        if own.has(own::SEQUENCE.into()) {
+            let out = &mut rows.sequences;
+            own.read_at(own::SEQUENCE.into(), &self.picked, &mut self.level, &mut self.scratch, out)?;
+        } else {
+            let sequence = |row: &u32| head.sequence_min.wrapping_add(u64::from(*row)) as i64;
+            rows.sequences.extend(self.picked.iter().map(sequence));
+        }
+        rows.homes.extend(few.iter().map(|row| self.order.homes[usize::from(*row as u16)]));
+        Ok(())
     }
 
     /// All rows of a block of one record type whose bodies are fields side by side.
@@ -254,25 +276,12 @@ impl Decoder {
         if need != have {
             return Err(block.head_damage("bytes of bodies", need, have));
         }
-        self.order.read_few_places(block, &mut self.scratch)?;
-        rows.lanes.extend(self.order.wanted_lanes().map(|(_, lane)| (lane.type_id, lane.symbol)));
+        self.read_few_headers(block, rows)?;
         rows.stride = Some(stride);
         if self.groups.is_empty() {
             self.groups.push(GroupTools::default());
         }
-        let own = Columns { block, group: OWN };
         let few = &self.order.few;
-        self.picked.clear();
-        self.picked.extend(few.iter().map(|row| row >> 16));
-        own.read_at(own::TIME.into(), &self.picked, &mut self.level, &mut self.scratch, &mut rows.times)?;
-        if own.has(own::SEQUENCE.into()) {
-            let out = &mut rows.sequences;
-            own.read_at(own::SEQUENCE.into(), &self.picked, &mut self.level, &mut self.scratch, out)?;
-        } else {
-            let sequence = |row: &u32| head.sequence_min.wrapping_add(u64::from(*row)) as i64;
-            rows.sequences.extend(self.picked.iter().map(sequence));
-        }
-        rows.homes.extend(few.iter().map(|row| self.order.homes[usize::from(*row as u16)]));
         self.picked.resize(few.len(), 0);
         for (at, row) in (0..).zip(few) {
             self.picked[usize::from(*row as u16)] = at * stride;
@@ -693,12 +702,18 @@ impl Decoder {
         Ok(Places { order: &self.order, count: block.head().count as usize })
     }
 
-    /// Replaces `symbols` by record type, symbol and number of rows of each lane: what a block holds, without its rows.
+    /// Replaces `lanes` by record type, symbol and number of rows of each lane, of at least the record types and symbols of
+    /// `selection`: what a block holds, without its rows.
     ///
     /// # Errors
     /// When a column is damaged.
-    pub fn lanes(&mut self, block: &Block, lanes: &mut Vec<(u16, u32, u32)>) -> Result<(), Damage> {
-        self.order.select(block, &Selection::default(), &mut self.scratch)?;
+    pub fn lanes(
+        &mut self,
+        block: &Block,
+        selection: &Selection<'_>,
+        lanes: &mut Vec<(u16, u32, u32)>,
+    ) -> Result<(), Damage> {
+        self.order.select(block, selection, &mut self.scratch)?;
         lanes.clear();
         lanes.extend(self.order.lanes.iter().map(|lane| (lane.type_id, lane.symbol, lane.end - lane.start)));
         Ok(())

@@ -3,11 +3,12 @@
 use crate::block::Block;
 use crate::column::{AGAINST, DECIMALS, INTS, PREVIOUS, reference_of, take, take_array};
 use crate::damage::{Damage, Flaw};
-use crate::decoder::{ColumnValues, Decoder};
+use crate::decoder::{Decoder, Selection};
 use crate::encoding::{COUNT_MAX, misread};
 use crate::head::{OWN, lanes, own};
 use crate::level::Level;
 use crate::plan::Plan;
+use crate::values::ColumnValues;
 
 impl Decoder {
     /// Whether version 0.1 of TapeDB gave other times or values of a block than it holds. Columns of more than 65,536 values
@@ -24,7 +25,7 @@ impl Decoder {
             }
         }
         let mut all = Vec::new();
-        self.lanes(block, &mut all)?;
+        self.lanes(block, &Selection::default(), &mut all)?;
         let mut rest = &all[..];
         for (index, group) in (0..).zip(&block.head().groups) {
             let (of_group, others) = rest.split_at((group.lanes as usize).min(rest.len()));

@@ -45,16 +45,18 @@ mod segment;
 mod shred;
 mod simd;
 mod stats;
+mod transpose;
 #[cfg(any(test, feature = "trials"))]
 #[doc(hidden)]
 pub mod trials;
+mod values;
 mod verify;
 mod writer;
 
 pub use block::Block;
 pub use builder::{BlockBuilder, BlockOptions};
 pub use damage::{Damage, Flaw, Part};
-pub use decoder::{ColumnValues, Decoder, Places, Selection, Values};
+pub use decoder::{Decoder, Places, Selection};
 pub use encoding::Tier;
 pub use error::SegmentError;
 pub use format::{
@@ -70,4 +72,6 @@ pub use reseal::{reseal_block, reseal_footer};
 pub use row::RowHeader;
 pub use rows::Rows;
 pub use segment::{ReadAt, Segment};
+pub use transpose::transpose;
+pub use values::{ColumnValues, Values};
 pub use writer::{SegmentWriter, Written};

@@ -2,11 +2,35 @@
 
 use crate::block::Block;
 use crate::damage::{Damage, Flaw};
-use crate::decoder::{ColumnValues, Decoder, Values};
-use crate::head::{Chunk, OWN, lanes, own};
+use crate::decoder::Decoder;
+use crate::head::{Chunk, Head, OWN, lanes, own};
 use crate::plan::{ColumnKind, Plan};
+use crate::values::{ColumnValues, Values};
 use std::cmp::Ordering;
 use tapedb_schema::Decimal64;
+
+impl Head {
+    /// Whether a column of a record type may have a value from `least` to `most`, both included and given by their bits; `None`: no
+    /// bound. Only the smallest and largest values in the head are compared, in the order of the column's numbers.
+    pub fn may_have(
+        &self,
+        (type_id, column): (u16, u16),
+        kind: ColumnKind,
+        (least, most): (Option<i64>, Option<i64>),
+    ) -> bool {
+        self.groups_of(type_id).any(|group| {
+            if self.groups[group].is_whole {
+                return true;
+            }
+            // Without the column there is no value in these rows.
+            let Some(chunk) = self.chunk(group as u16, column) else { return false };
+            chunk.range.is_none_or(|(min, max)| {
+                least.is_none_or(|least| compare(kind, max, least) != Ordering::Less)
+                    && most.is_none_or(|most| compare(kind, min, most) != Ordering::Greater)
+            })
+        })
+    }
+}
 
 impl Decoder {
     /// Decodes every column of numbers of a block and compares it with its smallest and largest value in the head.

@@ -82,6 +82,36 @@ impl Rows {
         }
     }
 
+    /// Replaces `out` by the places of some rows among the values of a column, as [`Decoder::headers`](crate::Decoder::headers)
+    /// found them.
+    ///
+    /// # Panics
+    /// When there are no such rows.
+    pub fn places(&self, rows: std::ops::Range<usize>, out: &mut Vec<u32>) {
+        out.clear();
+        out.extend(self.homes[rows].iter().map(|home| home & 0xffff));
+    }
+
+    /// [`Self::places`] of one row.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[inline]
+    pub fn place(&self, row: usize) -> u32 {
+        self.homes[row] & 0xffff
+    }
+
+    /// Appends the symbols of some rows.
+    ///
+    /// # Panics
+    /// When there are no such rows.
+    pub fn append_symbols(&self, rows: std::ops::Range<usize>, out: &mut Vec<u32>) {
+        match self.lanes[..] {
+            [(_, symbol)] => out.resize(out.len() + rows.len(), symbol),
+            _ => out.extend(self.homes[rows].iter().map(|home| self.lanes[(home >> 16) as usize].1)),
+        }
+    }
+
     /// Everything but the body of a row.
     ///
     /// # Panics

@@ -6,7 +6,7 @@
 
 use crate::block::Block;
 use crate::damage::{Damage, Flaw};
-use crate::decoder::Decoder;
+use crate::decoder::{Decoder, Selection};
 use crate::error::SegmentError;
 use crate::format::{BLOCKS_MAX, BlockEntry, HEADER_BYTES, SegmentHeader, SymbolEntry};
 use crate::head::{HEAD_BYTES, Head, MAGIC};
@@ -73,7 +73,7 @@ impl<R: ReadAt> Segment<R> {
                     continue;
                 }
             }
-            if decoder.lanes(&block, &mut lanes).is_err() {
+            if decoder.lanes(&block, &Selection::default(), &mut lanes).is_err() {
                 self.blind.push((number, number + 1));
                 continue;
             }

@@ -199,6 +199,32 @@ impl<R: ReadAt> Segment<R> {
         })
     }
 
+    /// [`Self::read_columns`], of the record types and symbols of `selection` only: what
+    /// [`Decoder::headers`](crate::Decoder::headers) needs for it, and [`Decoder::column`](crate::Decoder::column) for the same
+    /// symbols.
+    ///
+    /// # Errors
+    /// As [`Self::read_columns`].
+    pub fn read_wanted(
+        &self,
+        index: usize,
+        block: &mut Block,
+        selection: &Selection<'_>,
+        is_wanted: impl Fn(u16, u16) -> bool,
+    ) -> Result<(), SegmentError> {
+        self.read_front(index, block)?;
+        // The lane of each row is an index into all lanes.
+        let is_by_row = block.head.chunk(OWN, own::LANE).is_some();
+        self.read_rest(index, block, |head, chunk| {
+            let group = usize::from(chunk.group);
+            let is_of_lanes = chunk.column >= lanes::TIME;
+            let type_id = head.groups.get(group).map(|group| group.type_id);
+            is_by_row && chunk.column >= lanes::SYMBOL
+                || selection.wants_of(head, group)
+                    && (is_of_lanes || type_id.is_some_and(|type_id| is_wanted(type_id, chunk.column)))
+        })
+    }
+
     /// Reads of a block what [`Decoder::rows`](crate::Decoder::rows) needs for the same `selection`: of record types with
     /// many symbols only the columns of those near the wanted ones.
     ///
@@ -221,6 +247,18 @@ impl<R: ReadAt> Segment<R> {
         })
     }
 
+    /// Reads only the head of a block, which is a thousandth of it, and leaves `block` without rows.
+    ///
+    /// # Errors
+    /// As [`Self::read_block`].
+    pub fn read_head(&self, index: usize, block: &mut Block) -> Result<(), SegmentError> {
+        let entry = self.entry(index)?;
+        block.place = Some((index as u32, entry.offset));
+        read(&self.file, entry.offset, entry.head_len as usize, &mut block.bytes)?;
+        block.parse_head()?;
+        self.check_entry(index, block)
+    }
+
     /// Whether a block may have rows that are wanted, as far as record types and symbols go: reads only its head, which is
     /// a thousandth of it, and leaves `block` without rows.
     ///
@@ -232,11 +270,7 @@ impl<R: ReadAt> Segment<R> {
         block: &mut Block,
         selection: &Selection<'_>,
     ) -> Result<bool, SegmentError> {
-        let entry = self.entry(index)?;
-        block.place = Some((index as u32, entry.offset));
-        read(&self.file, entry.offset, entry.head_len as usize, &mut block.bytes)?;
-        block.parse_head()?;
-        self.check_entry(index, block)?;
+        self.read_head(index, block)?;
         Ok((0..block.head.groups.len()).any(|group| selection.wants_of(&block.head, group)))
     }
 

@@ -7,8 +7,9 @@ use crate::follow::{Field, RecordHabit};
 use crate::gather::{gather, gather_all};
 use crate::head::{Chunk, crc32c};
 use crate::level::Level;
-use crate::plan::{ColumnKind, Extent, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
+use crate::plan::{ColumnKind, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
 use crate::stats::Stats;
+use crate::transpose::extent;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -285,29 +286,12 @@ impl Shredder<'_, '_> {
             if item.presence.is_some() {
                 nulls.push(null);
             }
-            let (skip, length) = if null { (item.null_width, 0) } else { self.extent(&item.extent, at) };
+            let (skip, length) =
+                if null { (item.null_width, 0) } else { extent(self.arena, &item.extent, at) };
             items.starts.push(at + skip);
             at += skip + length;
             if needs_ends {
                 items.ends.push(at);
-            }
-        }
-    }
-
-    /// Bytes before the content of the item at `at`, and bytes of the content.
-    #[inline]
-    fn extent(&self, extent: &Extent, at: u32) -> (u32, u32) {
-        match extent {
-            Extent::Fixed(width) => (0, *width),
-            Extent::Prefixed => (4, self.u32_at(at)),
-            Extent::Records(alternatives) => {
-                let tagged = alternatives.len() > 1;
-                let tag = if tagged { self.arena[at as usize].into() } else { 0 };
-                let (fixed, last_end) = alternatives[tag];
-                let body = at + u32::from(tagged);
-                let length = u32::from(tagged) + last_end.map_or(fixed, |last| self.u32_at(body + last));
-                // A record without bytes is one zero byte.
-                if length == 0 { (1, 0) } else { (0, length) }
             }
         }
     }

@@ -6,6 +6,7 @@ use arrow_array::types::{
     Decimal128Type, Float64Type, Int8Type, Int32Type, TimestampNanosecondType, UInt8Type, UInt64Type,
 };
 use arrow_array::{Array, RecordBatch};
+use std::time::Duration;
 use tapedb_arrow::{BatchReader, Decimals, ReadOptions};
 use tapedb_codec::dynamic::{RecordValue, Value};
 use tapedb_engine::StreamOptions;
@@ -82,6 +83,48 @@ fn by_symbol_has_the_same_rows_as_in_order() {
             let symbol = ["A", "B", "C"][time as usize % 3].to_string();
             assert_eq!(row, (time, symbol, time as f64 / 100.0));
         }
+    }
+}
+
+#[test]
+fn live_batches_follow_history() {
+    let (_directory, _db, stream, _) = streams(BARS.parse().unwrap());
+    let append = |times: std::ops::Range<i64>| {
+        let mut loader = stream.loader().unwrap();
+        for time in times {
+            let fields = vec![Value::Decimal(Decimal64::default()), Value::UInt(time as u64), Value::Null];
+            let record = RecordValue { type_id: 0, fields };
+            loader.append_value(["A", "B"][time as usize % 2], Timestamp(time), &record).unwrap();
+        }
+        loader.close().unwrap();
+    };
+    append(0..100);
+    stream.seal().unwrap();
+    append(100..150);
+    for in_time_order in [false, true] {
+        let first = if in_time_order { 250 } else { 150 };
+        let options =
+            ReadOptions { in_time_order, sequences: true, batch_rows: Some(40), ..ReadOptions::default() };
+        let mut reader =
+            BatchReader::open(&[stream.clone()], stream.cursor().live(), "Bar", &options).unwrap();
+        assert!(reader.follows());
+        let mut sequences = Vec::new();
+        let mut take = |reader: &mut BatchReader| {
+            while let Some(batch) = reader.next_batch_within(Duration::from_millis(1)).unwrap() {
+                assert!(batch.num_rows() <= 40);
+                sequences.extend_from_slice(batch.column(2).as_primitive::<UInt64Type>().values());
+            }
+        };
+        take(&mut reader);
+        assert!(reader.is_live());
+        append(first..first + 100);
+        take(&mut reader);
+        let position = reader.position().unwrap();
+        sequences.sort_unstable();
+        assert_eq!(sequences, (0..first as u64 + 100).collect::<Vec<_>>());
+        let resumed = stream.cursor().resume(&position);
+        let mut rest = BatchReader::open(&[stream.clone()], resumed, "Bar", &in_order()).unwrap();
+        assert!(rest.next_batch().unwrap().is_none());
     }
 }
 

@@ -48,7 +48,9 @@ impl<T: FnMut(CheckEvent) -> ControlFlow<()>> Checker<'_, T> {
     ) -> ControlFlow<(), Option<Proof>> {
         let (entry, mut scratch) = (segment.blocks()[index], std::mem::take(&mut self.scratch));
         let found = self.wrong_block(part, segment, index, &mut scratch, last);
-        if found.is_ok() && scratch.decoder.lanes(&scratch.block, &mut scratch.lanes).is_ok() {
+        if found.is_ok()
+            && scratch.decoder.lanes(&scratch.block, &Selection::default(), &mut scratch.lanes).is_ok()
+        {
             symbols.add(index, &scratch.lanes);
         }
         self.scratch = scratch;

@@ -1,6 +1,7 @@
 //! Rows of a stream in memory: batches of the log or a block of a segment, and a current row among them.
 
 use crate::error::Error;
+use crate::read::decoded::{Decoded, Places};
 use crate::read::filter::Filter;
 use crate::read::translate::{not_converted, translate};
 use crate::read::untrusted::{check_batch, check_row};
@@ -104,6 +105,9 @@ pub(crate) struct Block {
     /// First byte and first sequence number of the batch in `rows`.
     base: (u32, u64),
     columns: segment::Rows,
+    /// The columns of the rows in `columns`, if these have no bodies.
+    decoded: Decoded,
+    has_decoded: bool,
     gathered: Vec<Gathered>,
     row: usize,
     /// Rows of the run in the order in which they are returned, if that is not from the first to the last.
@@ -122,6 +126,21 @@ struct BatchAt {
     start: u32,
     end: u32,
     header: BatchHeader,
+}
+
+/// Rows of a block that follow each other in the order of reading.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run {
+    /// Index of the first one; `None`: it is the current row.
+    first: Option<usize>,
+    pub count: usize,
+}
+
+/// The rows of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunRows<'a> {
+    block: &'a Block,
+    run: Run,
 }
 
 /// A row copied out of its batch, to be sorted.
@@ -150,6 +169,8 @@ impl Block {
             rows: Rows::default(),
             base: (0, 0),
             columns: segment::Rows::new(),
+            decoded: Decoded::default(),
+            has_decoded: false,
             gathered: Vec::new(),
             row: 0,
             picks: None,
@@ -225,6 +246,16 @@ impl Block {
         }
     }
 
+    /// The columns, if the rows of the current run have no bodies.
+    pub fn decoded(&self) -> Option<&Decoded> {
+        (self.has_decoded && self.rows_in == RowsIn::Columns).then_some(&self.decoded)
+    }
+
+    /// Place of the current row's values in the columns, if it has no body.
+    pub fn place(&self) -> Option<u32> {
+        self.decoded().map(|_| self.columns.place(self.row))
+    }
+
     /// Key of the current row.
     #[inline]
     pub fn key(&self) -> Key {
@@ -255,6 +286,35 @@ impl Block {
         &mut self.columns
     }
 
+    /// The columns to decode a block of a segment into, before [`Block::load_decoded`].
+    pub fn decoded_mut(&mut self) -> (&mut segment::Rows, &mut Decoded) {
+        (&mut self.columns, &mut self.decoded)
+    }
+
+    /// [`Block::load_columns`] for rows without bodies, whose columns [`Block::decoded_mut`] has been filled with.
+    pub fn load_decoded(&mut self, bounds: Bounds, sequence_max: u64) {
+        self.load_columns(bounds, sequence_max);
+        self.has_decoded = true;
+    }
+
+    /// Steps over the plain steps after the current row, so that no more than `most` rows have been taken with it. Returns the
+    /// run of them.
+    pub fn take_run(&mut self, most: usize) -> Run {
+        // A row that was set alone is in no run.
+        let Some(first) = self.next.checked_sub(1) else { return Run { first: None, count: 1 } };
+        let end = self.plain_stop.max(self.next).min(first.saturating_add(most.max(1)));
+        if end > self.next {
+            self.next = end;
+            self.row = self.row_at(end - 1);
+        }
+        Run { first: Some(first), count: end - first }
+    }
+
+    /// The rows of a run, and their columns if they have no bodies.
+    pub fn rows_of(&self, run: Run) -> RunRows<'_> {
+        RunRows { block: self, run }
+    }
+
     /// Approximate bytes of memory.
     pub fn memory(&self) -> usize {
         let batch_row = 24;
@@ -263,6 +323,7 @@ impl Block {
             + self.batches.capacity() * size_of::<BatchAt>()
             + self.rows.len() * batch_row
             + self.columns.memory()
+            + self.decoded.memory()
             + self.gathered.capacity() * size_of::<Gathered>()
             + (self.spare_picks.capacity() + self.picks.as_ref().map_or(0, Vec::capacity)) * size_of::<u32>()
     }
@@ -343,6 +404,7 @@ impl Block {
         self.batches.clear();
         self.stored.clear();
         (self.batch, self.next, self.stop, self.plain_stop) = (0, 0, 0, 0);
+        self.has_decoded = false;
         self.drop_picks();
     }
 
@@ -740,6 +802,72 @@ impl Block {
             symbol: self.symbol(),
             type_id: self.type_id(),
             body: (start + body.start as u32, start + body.end as u32),
+        }
+    }
+}
+
+impl<'a> RunRows<'a> {
+    /// The columns, if the rows have no bodies.
+    pub fn decoded(&self) -> Option<&'a Decoded> {
+        self.block.decoded()
+    }
+
+    /// Appends times, sequence numbers where they are wanted, and symbols of rows without bodies; returns the places of their
+    /// values.
+    pub fn append_headers(
+        &self,
+        times: &mut Vec<i64>,
+        sequences: Option<&mut Vec<u64>>,
+        symbols: &mut Vec<u32>,
+    ) -> Places {
+        let Block { columns, picks, row, .. } = self.block;
+        let Run { first, count } = self.run;
+        let start = first.unwrap_or(*row);
+        let range = start..start + count;
+        let mut places = Vec::new();
+        if let (Some(picks), Some(_)) = (picks, first) {
+            let rows = picks[range].iter().map(|row| *row as usize);
+            times.extend(rows.clone().map(|row| columns.times()[row]));
+            symbols.extend(rows.clone().map(|row| columns.lane(row).1));
+            places.extend(rows.clone().map(|row| columns.place(row)));
+            if let Some(sequences) = sequences {
+                sequences.extend(rows.map(|row| columns.sequence(row)));
+            }
+        } else {
+            times.extend_from_slice(&columns.times()[range.clone()]);
+            columns.append_symbols(range.clone(), symbols);
+            columns.places(range.clone(), &mut places);
+            if let Some(sequences) = sequences {
+                sequences.extend(range.map(|row| columns.sequence(row)));
+            }
+        }
+        Places::of_rows(places)
+    }
+
+    /// Calls `each` with key, symbol and body of each row.
+    pub fn each(&self, mut each: impl FnMut(Key, u32, &'a [u8])) {
+        let Block { rows, columns, gathered, bytes, base, .. } = self.block;
+        let Run { first, count } = self.run;
+        for index in 0..count {
+            let row = first.map_or(self.block.row, |first| self.block.row_at(first + index));
+            match self.block.rows_in {
+                RowsIn::Batch => {
+                    let body = rows.body(row);
+                    let body = &bytes[base.0 as usize + body.start..base.0 as usize + body.end];
+                    each((rows.times()[row], base.1 + row as u64), rows.symbols()[row], body);
+                }
+                RowsIn::Columns => {
+                    each(
+                        (columns.times()[row], columns.sequence(row)),
+                        columns.lane(row).1,
+                        columns.body(row),
+                    );
+                }
+                RowsIn::Gathered => {
+                    let Gathered { time, sequence, symbol, body, .. } = gathered[row];
+                    each((time, sequence), symbol, &bytes[body.0 as usize..body.1 as usize]);
+                }
+            }
         }
     }
 }

@@ -1,16 +1,18 @@
 //! Chunks of columns, from segments and logs.
 //!
-//! A block of a segment that is wanted whole becomes a chunk without becoming rows. Wanted rows of everything else (blocks cut
-//! by times or deletions, and the log) are packed into a new block, whose columns are read like those of any other.
+//! A block of a segment that is wanted whole becomes a chunk as its columns are. Of blocks that are cut by times or deletions the
+//! wanted values are gathered, and the bodies of rows in the log become columns together.
 //!
 //! Always true: each message is in at most one piece that has not been read. Where files are replaced before they have been
 //! read to the end, what has been read of the old ones is in `taken`, and is left out of the new ones.
 
 use crate::error::{Error, SegmentFailure, Unreadable};
 use crate::read::block::{Block, Bounds, Key, LAST, Order};
+use crate::read::decoded::Places;
 use crate::read::fields::Fields;
+use crate::read::filled::{CHUNK_BYTES, Filled, SymbolRun};
 use crate::read::filter::Filter;
-use crate::read::merge_budget::MergeBudget;
+use crate::read::merge_budget::{MergeBudget, decode_columns};
 use crate::read::segment_blocks::SegmentBlocks;
 use crate::space::catalog::Part;
 use crate::space::deletion::Deletion;
@@ -22,41 +24,23 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tapedb_log::Granule;
-use tapedb_segment::{
-    self as segment, BlockBuilder, BlockOptions, ColumnValues, Damage, Flaw, Plan, RowHeader,
-};
+use tapedb_segment::{BLOCK_ROWS_MAX, ColumnValues, Damage, Plan, Selection, transpose};
 
 /// Limit of segments that are open for their next block.
 const OPEN_MAX: usize = 64;
-
-/// Consecutive rows of one symbol in a chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SymbolRun {
-    /// Id of the symbol in the stream's dictionary.
-    pub symbol: u32,
-    /// Index of the first row after the run.
-    pub end: u32,
-}
-
-/// The columns of a chunk. Filling it again reuses the memory.
-#[derive(Debug, Default)]
-pub(crate) struct Filled {
-    /// The source of the rows.
-    pub source: usize,
-    pub times: Vec<i64>,
-    pub sequences: Vec<u64>,
-    pub runs: Vec<SymbolRun>,
-    /// As [`Fields::columns`].
-    pub values: Vec<ColumnValues>,
-}
 
 /// One space of a stream, as columns are read from it.
 #[derive(Debug)]
 pub(crate) struct ColumnSource {
     pub stream: Arc<StreamReader>,
+    /// Index of the stream among those of the cursor.
+    pub stream_index: usize,
     pub space: Arc<SpaceReader>,
+    /// Sources whose schemas are equal have the same.
     pub plan: Arc<Plan>,
     pub fields: Fields,
+    /// Sources of the same form fit in one chunk.
+    pub form: usize,
     filter: Filter,
     /// Sequence number after the last message at the moment of opening.
     end: u64,
@@ -77,8 +61,8 @@ pub(crate) struct Chunks {
     /// Number of open segments, and its limit.
     open: usize,
     open_max: usize,
-    /// The source whose rows are in `block`, to be packed, and the length of `taken` that applies to them.
-    packing: Option<(usize, usize)>,
+    /// The source whose rows are in `block`, to be sorted, and the length of `taken` that applies to them.
+    sorting: Option<(usize, usize)>,
     block: Block,
     packer: Packer,
     errors: VecDeque<Error>,
@@ -112,28 +96,72 @@ struct InSegment {
     last: Option<Key>,
 }
 
-/// Reads columns, and packs rows into blocks to be read.
-#[derive(Debug)]
-pub(crate) struct Packer {
+/// Reads columns, and sorts rows by symbol.
+#[derive(Debug, Default)]
+struct Packer {
     budget: MergeBudget,
-    builder: BlockBuilder,
-    packed: Vec<u8>,
     row_times: Vec<i64>,
     row_sequences: Vec<i64>,
     sequences: Vec<i64>,
     found: Vec<(u16, u32, u32)>,
-    pub with_sequences: bool,
+    rows: Vec<SortedRow>,
+    /// Bodies of these rows, if they have any.
+    bodies: Vec<u8>,
+}
+
+/// A row to be sorted by symbol.
+#[derive(Debug, Clone, Copy)]
+struct SortedRow {
+    key: Key,
+    symbol: u32,
+    /// Place of its values, or the beginning of its body.
+    at: u32,
 }
 
 impl ColumnSource {
     pub fn new(
-        (stream, space): (Arc<StreamReader>, Arc<SpaceReader>),
+        (stream, stream_index, space): (Arc<StreamReader>, usize, Arc<SpaceReader>),
         plan: Arc<Plan>,
         fields: Fields,
         filter: Filter,
     ) -> Self {
         let (done, taken) = (Vec::new(), Vec::new());
-        Self { stream, space, plan, fields, filter, end: u64::MAX, generation: 0, done, taken }
+        Self {
+            stream,
+            stream_index,
+            space,
+            plan,
+            fields,
+            form: 0,
+            filter,
+            end: u64::MAX,
+            generation: 0,
+            done,
+            taken,
+        }
+    }
+
+    /// Checks that a body matches the record type.
+    ///
+    /// # Errors
+    /// [`Unreadable::Message`].
+    pub fn check(&self, sequence: u64, body: &[u8]) -> Result<(), Error> {
+        self.plan.layouts().check(self.fields.type_id, body).map_err(|error| {
+            let (stream, error) = (self.stream.name.clone(), Box::new(error));
+            Error::Unreadable(Unreadable::Message { stream, sequence, error })
+        })
+    }
+
+    /// Appends the columns of bodies that have been checked, which begin at these places of the bytes.
+    pub fn transpose(&self, bodies: (&[u8], &[u32]), out: &mut [ColumnValues]) {
+        if let Some(group) = self.plan.group(self.fields.type_id) {
+            transpose(group, bodies, &self.fields.columns, out);
+        }
+    }
+
+    /// Where the messages that have been planned end, after [`Chunks::new`].
+    pub fn end(&self) -> u64 {
+        self.end
     }
 
     /// Whether all rows of a block are wanted, and it has the columns of this schema.
@@ -162,21 +190,23 @@ impl ColumnSource {
 }
 
 impl Chunks {
-    pub fn new(sources: Vec<ColumnSource>, with_sequences: bool) -> Self {
+    pub fn new(sources: Vec<ColumnSource>) -> Self {
         let mut chunks = Self {
             sources,
             pieces: Vec::new(),
             turns: BinaryHeap::new(),
             open: 0,
             open_max: OPEN_MAX,
-            packing: None,
+            sorting: None,
             block: Block::new(Order::Time),
-            packer: Packer::new(with_sequences),
+            packer: Packer::default(),
             errors: VecDeque::new(),
         };
         for index in 0..chunks.sources.len() {
-            let (catalog, snapshot) = chunks.sources[index].space.view();
-            chunks.sources[index].end = end_of(&catalog, &snapshot);
+            let source = &mut chunks.sources[index];
+            let (catalog, snapshot) = source.space.view();
+            source.end = end_of(&catalog, &snapshot);
+            source.filter.want_columns(source.fields.clone());
             let missing = chunks.plan(index);
             chunks.errors.extend(missing);
         }
@@ -220,11 +250,11 @@ impl Chunks {
             if let Some(error) = self.errors.pop_front() {
                 return Err(error);
             }
-            if let Some((source, taken)) = self.packing {
-                if self.pack(source, taken, out)? {
+            if let Some((source, taken)) = self.sorting {
+                if self.sort(source, taken, out) {
                     return Ok(true);
                 }
-                self.packing = None;
+                self.sorting = None;
                 continue;
             }
             let Some(Reverse(turn)) = self.turns.pop() else { return Ok(false) };
@@ -322,12 +352,12 @@ impl Chunks {
         let bounds = Bounds { after: None, end: source.end, deletions };
         block.load(&granule.span(), granule.sorted, bounds, (&mut source.filter, at), errors);
         source.done.push(sequences);
-        self.packing = Some((index, source.taken.len()));
+        self.sorting = Some((index, source.taken.len()));
         Ok(false)
     }
 
     fn take_block(&mut self, turn: Turn, out: &mut Filled) -> Result<bool, Error> {
-        let Self { sources, pieces, turns, open, open_max, packer, block, packing, errors } = self;
+        let Self { sources, pieces, turns, open, open_max, packer, block, sorting, errors } = self;
         let Piece::Segment(piece) = &mut pieces[turn.piece] else { return Ok(false) };
         let source = &mut sources[turn.source];
         if piece.blocks.is_none() {
@@ -341,7 +371,7 @@ impl Chunks {
         };
         let taken = match &piece.blocks {
             Some(blocks) => match source.wants_whole(blocks, index, piece.taken) {
-                Ok(true) => packer.read(blocks, index, source, out),
+                Ok(true) => packer.read(blocks, (index, turn.source), source, out),
                 wanted => wanted.map(|_| Taken::AsRows),
             },
             None => Ok(Taken::AsRows),
@@ -358,13 +388,12 @@ impl Chunks {
                     errors,
                 );
                 loaded.map(|()| {
-                    *packing = Some((turn.source, piece.taken));
+                    *sorting = Some((turn.source, piece.taken));
                     false
                 })
             }
             (taken, _) => taken.map(|taken| matches!(taken, Taken::Chunk)),
         };
-        out.source = turn.source;
         if taken.as_ref().is_err_and(|error| !error.is_damage()) {
             piece.blocks.as_mut().into_iter().for_each(|blocks| blocks.put_back(index, Order::Time));
             return taken;
@@ -382,27 +411,52 @@ impl Chunks {
         taken
     }
 
-    /// Makes a chunk of the next rows of the block. `false`: there are no more.
-    fn pack(&mut self, index: usize, taken: usize, out: &mut Filled) -> Result<bool, Error> {
-        let Self { sources, block, errors, packer, .. } = self;
+    /// Makes a chunk of the next rows of the block, sorted by symbol. `false`: there are no more.
+    fn sort(&mut self, index: usize, taken: usize, out: &mut Filled) -> bool {
+        let Self { sources, block, errors, packer: Packer { rows, bodies, .. }, .. } = self;
         let source = &mut sources[index];
         let at = ReadContext { stream: &source.stream, space: &source.space };
-        while !packer.builder.is_full()
+        rows.clear();
+        bodies.clear();
+        // All rows of a block of a segment are in memory as columns, and at most 65,535.
+        while bodies.len() < CHUNK_BYTES
+            && rows.len() < BLOCK_ROWS_MAX
             && errors.is_empty()
             && (block.advance_plainly() || block.advance(&mut source.filter, at, errors))
         {
-            let (time, sequence) = block.key();
-            let is_wanted = block.type_id() == source.fields.type_id
-                && !source.taken[..taken]
-                    .iter()
-                    .any(|(taken, last)| taken.contains(&sequence) && (time, sequence) <= *last);
-            if is_wanted {
-                let header = RowHeader { time, sequence, symbol: block.symbol(), type_id: block.type_id() };
-                packer.push(source, header, block.body())?;
+            let (key, symbol) = (block.key(), block.symbol());
+            let is_taken = |(taken, last): &(Range<u64>, Key)| taken.contains(&key.1) && key <= *last;
+            if block.type_id() != source.fields.type_id || source.taken[..taken].iter().any(is_taken) {
+                continue;
             }
+            let at = match block.place() {
+                Some(place) => place,
+                None => {
+                    if let Err(error) = source.check(key.1, block.body()) {
+                        errors.push_back(error);
+                        break;
+                    }
+                    bodies.extend_from_slice(block.body());
+                    (bodies.len() - block.body().len()) as u32
+                }
+            };
+            rows.push(SortedRow { key, symbol, at });
         }
-        out.source = index;
-        packer.finish(source, out)
+        if rows.is_empty() {
+            return false;
+        }
+        if !rows.is_sorted_by_key(|row| row.symbol) {
+            rows.sort_by_key(|row| row.symbol);
+        }
+        out.begin(&source.fields);
+        rows.iter().for_each(|row| out.push_row(row.key, row.symbol));
+        let places = rows.iter().map(|row| row.at).collect();
+        match block.decoded() {
+            Some(decoded) => decoded.append_to(&source.fields, Places::of_rows(places), &mut out.values),
+            None => source.transpose((&bodies[..], &places), &mut out.values),
+        }
+        out.close_source(index);
+        true
     }
 }
 
@@ -455,24 +509,11 @@ impl InSegment {
 }
 
 impl Packer {
-    pub fn new(with_sequences: bool) -> Self {
-        Self {
-            budget: MergeBudget::default(),
-            builder: BlockBuilder::new(BlockOptions::default()),
-            packed: Vec::new(),
-            row_times: Vec::new(),
-            row_sequences: Vec::new(),
-            sequences: Vec::new(),
-            found: Vec::new(),
-            with_sequences,
-        }
-    }
-
     /// Reads the wanted columns of a block of a segment.
     fn read(
         &mut self,
         blocks: &SegmentBlocks,
-        index: usize,
+        (index, source_index): (usize, usize),
         source: &mut ColumnSource,
         out: &mut Filled,
     ) -> Result<Taken, Error> {
@@ -480,20 +521,30 @@ impl Packer {
         let Some(entry) = segment.blocks().get(index) else { return Ok(Taken::Nothing) };
         let failed = |error| SegmentFailure::of_block(&blocks.segment.path, entry, error);
         let at = ReadContext { stream: &source.stream, space: &source.space };
+        if source.fields.has_ranges() {
+            segment.read_head(index, &mut self.budget.raw).map_err(failed)?;
+            if !source.fields.may_match(self.budget.raw.head()) {
+                return Ok(Taken::Nothing);
+            }
+        }
         loop {
             let fields = &mut source.fields;
             let wants = |type_id, column| fields.needs(type_id, column);
-            segment.read_columns(index, &mut self.budget.raw, wants).map_err(failed)?;
+            let selection = source.filter.selection(at);
+            segment.read_wanted(index, &mut self.budget.raw, &selection, wants).map_err(failed)?;
             let groups = &self.budget.raw.head().groups;
             if groups.iter().any(|group| group.is_whole && group.type_id == fields.type_id) {
                 return Ok(Taken::AsRows);
             }
-            let symbols = source.filter.selection(at).symbols;
-            match self.fill(segment.plan(), fields, symbols, out) {
-                Ok(true) => return Ok(Taken::Chunk),
+            out.begin(fields);
+            match self.fill(segment.plan(), fields, &selection, out) {
+                Ok(true) => {
+                    out.close_source(source_index);
+                    return Ok(Taken::Chunk);
+                }
                 Ok(false) => return Ok(Taken::Nothing),
                 // Only its bytes state which column a column follows.
-                Err(damage) if needs_another(&damage, fields) => {}
+                Err(damage) if fields.needs_too(&damage) => {}
                 Err(damage) => return Err(failed(damage.into())),
             }
         }
@@ -504,12 +555,12 @@ impl Packer {
         &mut self,
         plan: &Plan,
         fields: &Fields,
-        symbols: Option<&[u32]>,
+        selection: &Selection<'_>,
         out: &mut Filled,
     ) -> Result<bool, Damage> {
         let MergeBudget { decoder, raw, .. } = &mut self.budget;
-        decoder.lanes(raw, &mut self.found)?;
-        out.runs.clear();
+        let symbols = selection.symbols;
+        decoder.lanes(raw, selection, &mut self.found)?;
         let mut end = 0;
         for (type_id, symbol, count) in &self.found {
             let is_wanted = symbols.is_none_or(|symbols| symbols.binary_search(symbol).is_ok());
@@ -522,7 +573,7 @@ impl Packer {
             return Ok(false);
         }
         // Rows of one lane are stored in the order of the chunk.
-        let is_one = self.found.len() == 1;
+        let is_one = matches!(raw.head().groups[..], [group] if group.lanes == 1);
         match is_one {
             true => decoder.times(raw, &mut out.times)?,
             false => {
@@ -530,34 +581,19 @@ impl Packer {
                 decoder.times_by_lane(raw, fields.type_id, symbols, rows, &mut out.times)?;
             }
         }
-        if self.with_sequences && is_one {
+        if out.with_sequences && is_one {
             decoder.sequences(raw, &mut self.sequences)?;
-        } else if self.with_sequences {
+        } else if out.with_sequences {
             decoder.sequences(raw, &mut self.row_sequences)?;
             let places = decoder.places(raw, fields.type_id, symbols)?;
             places.pick(&self.row_sequences, &mut self.sequences);
         }
-        out.sequences.clear();
-        if self.with_sequences {
+        if out.with_sequences {
             out.sequences.extend(self.sequences.iter().map(|sequence| *sequence as u64));
         }
-        self.fill_values(plan, fields, symbols, out)?;
-        Ok(true)
-    }
-
-    fn fill_values(
-        &mut self,
-        plan: &Plan,
-        fields: &Fields,
-        symbols: Option<&[u32]>,
-        out: &mut Filled,
-    ) -> Result<(), Damage> {
         let MergeBudget { decoder, raw, .. } = &mut self.budget;
-        out.values.resize_with(fields.columns.len(), ColumnValues::new);
-        for (column, values) in fields.columns.iter().zip(&mut out.values) {
-            decoder.column(plan, raw, (fields.type_id, *column), symbols, values)?;
-        }
-        Ok(())
+        decode_columns(decoder, (plan, raw), fields, symbols, &mut out.values)?;
+        Ok(true)
     }
 
     /// Time and sequence number of the last message of the block that was read last.
@@ -566,54 +602,6 @@ impl Packer {
         decoder.times(raw, &mut self.row_times).ok()?;
         decoder.sequences(raw, &mut self.row_sequences).ok()?;
         Some((*self.row_times.last()?, *self.row_sequences.last()? as u64))
-    }
-
-    /// Whether no more rows go into the chunk being packed.
-    pub fn is_full(&self) -> bool {
-        self.builder.is_full()
-    }
-
-    /// Appends a row to the chunk being packed.
-    ///
-    /// # Errors
-    /// [`Unreadable::Message`] when its bytes do not match its type: it is left out.
-    pub fn push(&mut self, source: &ColumnSource, header: RowHeader, body: &[u8]) -> Result<(), Error> {
-        source.plan.layouts().check(header.type_id, body).map_err(|error| {
-            Error::Unreadable(Unreadable::Message {
-                stream: source.stream.name.clone(),
-                sequence: header.sequence,
-                error: Box::new(error),
-            })
-        })?;
-        self.builder.push(header, body).map_err(|error| Error::not_written(&source.space.directory, error))
-    }
-
-    /// Makes a chunk of the rows that have been packed. `false`: there are none.
-    ///
-    /// # Errors
-    /// None is expected: packed rows are whole.
-    pub fn finish(&mut self, source: &ColumnSource, out: &mut Filled) -> Result<bool, Error> {
-        if self.builder.is_empty() {
-            return Ok(false);
-        }
-        self.packed.clear();
-        self.builder.finish(&source.plan, &mut self.packed);
-        let read = self.budget.raw.load(&self.packed);
-        let filled = read.and_then(|()| self.fill(&source.plan, &source.fields, None, out));
-        filled.map_err(|damage| Error::not_written(&source.space.directory, damage.into()))
-    }
-}
-
-/// Marks the missing column as needed, if it was not read.
-fn needs_another(damage: &Damage, fields: &mut Fields) -> bool {
-    let segment::Part::Column { type_id: Some(type_id), column } = damage.part else { return false };
-    let is_unread = matches!(damage.flaw, Flaw::Short { have: 0, .. }) && type_id == fields.type_id;
-    match fields.needed.get_mut(usize::from(column)) {
-        Some(needed) if is_unread && !*needed => {
-            *needed = true;
-            true
-        }
-        _ => false,
     }
 }
 
@@ -669,10 +657,11 @@ mod tests {
             let fields = Fields::find(&plan, "s", "Wide", &["number".into()]).unwrap();
             let reader = stream.state.reader.clone();
             let space = reader.spaces[0].clone();
-            let source = ColumnSource::new((reader, space), plan, fields, Filter::all());
-            let mut chunks = Chunks::new(vec![source], true);
+            let source = ColumnSource::new((reader, 0, space), plan, fields, Filter::all());
+            let mut chunks = Chunks::new(vec![source]);
             chunks.open_max = 2;
-            let (mut filled, mut found, mut count) = (Filled::default(), Vec::new(), 0);
+            let mut filled = Filled::new(true);
+            let (mut found, mut count) = (Vec::new(), 0);
             while let Some(numbers) = numbers(&mut chunks, &mut filled) {
                 found.extend(numbers);
                 count += 1;

@@ -1,10 +1,11 @@
 //! Reads messages: history, then live, of one stream or of many merged by time.
 
 use crate::error::{Error, Invalid, Unreadable};
-use crate::read::block::{Block, Key, LAST, Order};
+use crate::read::block::{Block, Key, LAST, Order, RunRows};
 use crate::read::cursor_builder::CursorBuilder;
+use crate::read::fields::Fields;
 use crate::read::merge_budget::MergeBudget;
-use crate::read::position::{Position, SpaceOffset};
+use crate::read::position::{Offset, Position, SpaceOffset};
 use crate::read::source::{ReadAs, Source};
 use crate::stream::remote::Watch;
 use std::cmp::Reverse;
@@ -20,7 +21,7 @@ use tapedb_schema::Timestamp;
 /// Interval at which a waiting cursor checks what another process writes.
 const POLL_INTERVAL: Duration = Duration::from_micros(500);
 
-const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 /// While some streams have messages, the idle ones are checked once per this many messages.
 const IDLE_CHECK_INTERVAL: u32 = 64;
@@ -140,6 +141,39 @@ impl Cursor {
     pub(crate) fn next_of(&mut self) -> Result<Option<(Message<'_>, usize)>, Error> {
         let lead = if self.block.advance_plainly() || self.step()? { self.lead } else { None };
         Ok(lead.map(|lead| (Message { cursor: self }, lead)))
+    }
+
+    /// Reads columns: see [`Filter::want_columns`](crate::read::filter::Filter::want_columns). Nothing has been read yet;
+    /// `fields` are those of each source.
+    pub(crate) fn want_columns(&mut self, fields: impl Fn(usize) -> Fields) {
+        self.sources.iter_mut().enumerate().for_each(|(index, source)| source.want_columns(fields(index)));
+    }
+
+    /// The next message and those that follow it in the same run, at most `most`, if `fits` accepts the source. `is_held`: the
+    /// current message was not accepted before, and is the next one.
+    pub(crate) fn next_run(
+        &mut self,
+        is_held: bool,
+        most: usize,
+        fits: impl Fn(usize) -> bool,
+    ) -> Result<NextRun<'_>, Error> {
+        if !is_held && !self.block.advance_plainly() && !self.step()? {
+            return Ok(NextRun::None);
+        }
+        let Some(lead) = self.lead else { return Ok(NextRun::None) };
+        if !fits(lead) {
+            return Ok(NextRun::Other);
+        }
+        let run = self.block.take_run(most);
+        Ok(NextRun::Run(lead, self.block.rows_of(run)))
+    }
+
+    /// The position before the message that was returned last, which is the first of its run.
+    pub(crate) fn position_before(&self) -> Position {
+        self.position_with(|index, source| match self.lead {
+            Some(lead) if lead == index && self.given => source.offset_before(&self.block),
+            _ => source.offset(None),
+        })
     }
 
     /// The next message, waiting at most `timeout`. `None`: the time is over, or history ended and the cursor is not live.
@@ -264,11 +298,15 @@ impl Cursor {
     /// The position after the last returned message.
     pub fn position(&self) -> Position {
         let given = |index: usize| Some(&*self.block).filter(|_| self.lead == Some(index) && self.given);
+        self.position_with(|index, source| source.offset(given(index)))
+    }
+
+    fn position_with(&self, offset: impl Fn(usize, &Source) -> Offset) -> Position {
         let offset_in = |(index, source): (usize, &Source)| SpaceOffset {
             name: source.stream.name.clone(),
             id: Some(source.stream.position_id),
             space: source.space.number,
-            offset: source.offset(given(index)),
+            offset: offset(index, source),
         };
         Position { streams: self.sources.iter().enumerate().map(offset_in).collect() }
     }
@@ -398,6 +436,16 @@ fn unless_gone(refreshed: Result<(), Error>) -> Result<(), Error> {
         Err(error) if error.is_gone() => Ok(()),
         refreshed => refreshed,
     }
+}
+
+/// The answer of [`Cursor::next_run`].
+pub(crate) enum NextRun<'a> {
+    /// There is no message, or none yet.
+    None,
+    /// The message is of a source that was not accepted.
+    Other,
+    /// The source, and its messages.
+    Run(usize, RunRows<'a>),
 }
 
 /// Order of sources: by the rank of the current message, then by the index of the source.

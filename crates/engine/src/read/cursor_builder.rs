@@ -237,14 +237,18 @@ impl CursorBuilder {
         if self.reversed { Order::TimeReversed } else { Order::Time }
     }
 
-    /// Columns are read from history, forwards.
-    pub(crate) fn check_columns(&self) -> Result<(), Error> {
-        if self.live || self.reversed || !matches!(self.start, Start::First) || self.last.is_some() {
-            let what =
-                "columns are read from history, forwards and from its beginning; leave out other settings";
+    /// Checks that messages are read forwards from their beginning: only so are columns read by symbol.
+    pub(crate) fn check_by_symbol(&self) -> Result<(), Error> {
+        if self.reversed || !matches!(self.start, Start::First) || self.last.is_some() {
+            let what = "columns by symbol are read from the beginning of history, forwards; for other settings ask for time order";
             return Err(Error::Invalid(Invalid::Cursor { what: what.into() }));
         }
         self.check()
+    }
+
+    /// Whether only live messages are wanted.
+    pub(crate) fn skips_history(&self) -> bool {
+        matches!(self.start, Start::End)
     }
 
     pub(crate) fn filter_of(&self, stream: &StreamReader) -> Filter {

@@ -1,26 +1,43 @@
 //! The columns that a program requests, and the columns that assign their values to rows.
 
 use crate::error::{Error, Invalid, MissingColumn, NotFound};
-use tapedb_segment::{ColumnKind, Plan, StepKind};
+use crate::read::value_range::{Number, ValueRange};
+use tapedb_segment::{ColumnKind, Damage, Flaw, Head, Part, Plan, StepKind};
 
 /// Maximum number of field names in an error.
 const KNOWN_MAX: usize = 20;
 
 /// The columns to read of one record type.
 ///
-/// Always true: `columns` has the numbers of all columns to decode, ascending; `asked` and their steps are indices into it;
-/// `needed` states for each column of the record type whether it is read from files.
+/// Always true: `columns` has the numbers of all columns to decode, ascending; `asked` and their steps are indices into it, and
+/// `level_of` has an entry for each; `levels` are in an order in which each is below an earlier one; `needed` states for each
+/// column of the record type whether it is read from files.
 #[derive(Debug, Clone)]
 pub(crate) struct Fields {
     pub type_id: u16,
     pub asked: Vec<Field>,
     pub columns: Vec<u16>,
+    /// Kinds of the columns.
+    pub kinds: Vec<ColumnKind>,
+    /// The level that the values of each column are at: 0 for the rows, otherwise a number of `levels` and 1.
+    pub level_of: Vec<usize>,
+    pub levels: Vec<FieldLevel>,
     /// `columns`, and columns that these were found to follow.
     pub needed: Vec<bool>,
+    /// Blocks that have no value in one of these are left out.
+    ranges: Vec<ValueRange>,
+}
+
+/// Values that lie below others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FieldLevel {
+    /// The level above.
+    pub above: usize,
+    pub step: FieldStep,
 }
 
 /// A requested column.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
     pub kind: ColumnKind,
     pub values: usize,
@@ -29,7 +46,7 @@ pub(crate) struct Field {
 }
 
 /// A column that determines which values exist below it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FieldStep {
     pub values: usize,
     pub kind: StepKind,
@@ -72,7 +89,60 @@ impl Fields {
         let asked = asked.collect();
         let mut needed = vec![false; group.columns().len()];
         columns.iter().for_each(|column| needed[usize::from(*column)] = true);
-        Ok(Self { type_id, asked, columns, needed })
+        let kinds = columns.iter().map(|number| group.columns()[usize::from(*number)].kind).collect();
+        let (mut levels, mut level_of) = (Vec::new(), Vec::new());
+        for number in &columns {
+            // Steps to a step are steps to what is below it, so they are among the columns.
+            let steps = group.way_to(*number).into_iter().map(step);
+            level_of.push(steps.fold(0, |above, step| level_below(&mut levels, FieldLevel { above, step })));
+        }
+        Ok(Self { type_id, asked, columns, kinds, level_of, levels, needed, ranges: Vec::new() })
+    }
+
+    /// Leaves out blocks in which no value of the column at a path is in a range.
+    ///
+    /// # Errors
+    /// When there is no such column, or its values are no such numbers.
+    pub fn skip_outside(
+        &mut self,
+        (plan, stream, record): (&Plan, &str, &str),
+        (path, range): (&str, (Option<Number>, Option<Number>)),
+    ) -> Result<(), Error> {
+        let found = Self::find(plan, stream, record, &[path.into()])?;
+        let number = found.columns[found.asked[0].values];
+        self.ranges.push(ValueRange::new((path, number, found.asked[0].kind), range)?);
+        Ok(())
+    }
+
+    /// Whether blocks are to be left out.
+    pub fn has_ranges(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// Whether a block may have wanted values.
+    pub fn may_match(&self, head: &Head) -> bool {
+        self.ranges.iter().all(|range| range.may_be_in(head, self.type_id))
+    }
+
+    /// Whether columns of these fields have the form of the others': they fit in one chunk.
+    pub fn has_form_of(&self, other: &Self) -> bool {
+        self.asked == other.asked
+            && self.kinds == other.kinds
+            && self.levels == other.levels
+            && self.level_of == other.level_of
+    }
+
+    /// Marks the missing column as needed, if it was not read: another one follows it.
+    pub fn needs_too(&mut self, damage: &Damage) -> bool {
+        let Part::Column { type_id: Some(type_id), column } = damage.part else { return false };
+        let is_unread = matches!(damage.flaw, Flaw::Short { have: 0, .. }) && type_id == self.type_id;
+        match self.needed.get_mut(usize::from(column)) {
+            Some(needed) if is_unread && !*needed => {
+                *needed = true;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Whether a column is read from files.
@@ -80,6 +150,15 @@ impl Fields {
         // Bodies that were stored whole are in column 0, which shows them.
         type_id == self.type_id && self.needed.get(usize::from(column)).copied().unwrap_or(false)
     }
+}
+
+/// Number of a level, which is added if it is not there yet.
+fn level_below(levels: &mut Vec<FieldLevel>, level: FieldLevel) -> usize {
+    let found = levels.iter().position(|other| *other == level).unwrap_or_else(|| {
+        levels.push(level);
+        levels.len() - 1
+    });
+    found + 1
 }
 
 /// Number of the column at a path, in which `[]` may be left out.
@@ -119,5 +198,20 @@ mod tests {
         assert_eq!(ways(schema, "some"), Some(vec![]));
         assert_eq!(ways(schema, "grid[][]"), Some(vec![step(9, "Items"), step(10, "Items")]));
         assert_eq!(ways(schema, "some[].C.y"), None);
+    }
+
+    #[test]
+    fn values_below_the_same_ones_share_a_level() {
+        let schema = "record A { x: i8, z: i8 } record B { y: string? }
+            message M { n: i64?, some: array<record<A|B>?>, last: i8 }";
+        let plan = Plan::new(Layouts::new(schema.parse().unwrap()).unwrap());
+        let paths = ["last", "some.A.z", "some.A.x", "some.B.y", "n"].map(String::from);
+        let fields = Fields::find(&plan, "s", "M", &paths).unwrap();
+        // n?, n, some, some[]?, some[], x, z, y?, y, last
+        assert_eq!(fields.level_of, [0, 1, 0, 2, 3, 4, 4, 5, 6, 0]);
+        let above: Vec<usize> = fields.levels.iter().map(|level| level.above).collect();
+        assert_eq!(above, [0, 0, 2, 3, 3, 5]);
+        assert!(fields.has_form_of(&fields.clone()));
+        assert!(!fields.has_form_of(&Fields::find(&plan, "s", "M", &paths[..4]).unwrap()));
     }
 }

@@ -1,12 +1,13 @@
-//! Which messages of a stream a cursor wants.
+//! Which messages of a stream a cursor wants, and as rows or as columns.
 
+use crate::read::fields::Fields;
 use crate::stream::reader::{ReadContext, StreamReader};
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use tapedb_codec::batch::BatchHeader;
 use tapedb_segment::{ReadAt, Segment, Selection};
 
-/// Time range, symbols and types.
+/// Time range, symbols and types; and the fields, where columns are wanted.
 #[derive(Debug, Clone)]
 pub(crate) struct Filter {
     /// First time wanted.
@@ -23,6 +24,8 @@ pub(crate) struct Filter {
     selected: Option<Selected>,
     /// Number of renames of symbols when ids were looked up.
     renames: u64,
+    /// The fields that are wanted as columns; `None`: rows are wanted.
+    fields: Option<Box<Fields>>,
 }
 
 /// Wanted ids, ascending; `None`: all.
@@ -45,7 +48,16 @@ impl Filter {
     /// Everything.
     pub fn all() -> Self {
         let (from, last) = (i64::MIN, i64::MAX);
-        Self { from, last, asked: (from, last), symbols: None, types: None, selected: None, renames: 0 }
+        Self {
+            from,
+            last,
+            asked: (from, last),
+            symbols: None,
+            types: None,
+            selected: None,
+            renames: 0,
+            fields: None,
+        }
     }
 
     pub fn new(
@@ -66,7 +78,23 @@ impl Filter {
             types,
             selected: None,
             renames: stream.dictionary.renames(),
+            fields: None,
         }
+    }
+
+    /// Wants the rows' fields as columns where a block has them: such rows have no bodies.
+    pub fn want_columns(&mut self, fields: Fields) {
+        self.fields = Some(Box::new(fields));
+    }
+
+    /// Takes the wanted fields out, to be put back with [`Filter::put_fields`].
+    pub fn take_fields(&mut self) -> Option<Box<Fields>> {
+        self.fields.take()
+    }
+
+    /// Ends [`Filter::take_fields`].
+    pub fn put_fields(&mut self, fields: Option<Box<Fields>>) {
+        self.fields = fields;
     }
 
     /// Looks ids up again after renames of symbols. Called for each batch and block: rows already in memory may still be

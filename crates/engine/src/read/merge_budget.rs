@@ -8,11 +8,13 @@
 
 use crate::error::{Error, SegmentFailure};
 use crate::read::block::{Block, Bounds, Key, Order};
+use crate::read::fields::Fields;
 use crate::read::filter::Filter;
 use crate::read::segment_blocks::SegmentBlocks;
+use crate::space::reader::SegmentFile;
 use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
-use tapedb_segment as segment;
+use tapedb_segment::{self as segment, ColumnValues, Damage, Plan, Segment, SegmentError, Selection};
 
 /// Limit of all whole blocks.
 pub(crate) const WHOLE_BYTES: usize = 48 << 20;
@@ -185,13 +187,33 @@ impl MergeBudget {
         block.empty();
         let version = segment.header().schema_version;
         let is_other = version != context.stream.definition.schema_version;
+        // First: where the part has been replaced, this fails and the new part is read.
+        let mut deletions = context.space.deletions_of_part(&blocks.part)?;
+        let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
+        deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));
+        let end = if blocks.part.sequences.end <= end { u64::MAX } else { end };
+        let bounds = Bounds { after, end, deletions };
+        // Slices hold rows, and rows of another version are converted one by one; those of an untrusted server are checked so.
+        let has_columns =
+            !is_other && !self.verifies && self.may_hold_whole() && !context.stream.is_untrusted();
+        if has_columns && let Some(mut fields) = filter.take_fields() {
+            let selection = filter.selection(context);
+            let decoded = self.decode(&blocks.segment.segment, index, &mut fields, &selection, block);
+            filter.put_fields(Some(fields));
+            match decoded.map_err(failed)? {
+                Decoding::Columns => {
+                    block.load_decoded(bounds, entry.sequence_max);
+                    return Ok(());
+                }
+                Decoding::Nothing => return Ok(()),
+                Decoding::AsRows => {}
+            }
+        }
         let mut selection = filter.selection(context);
         if is_other {
             // Types have other ids there.
             selection.types = None;
         }
-        // First: where the part has been replaced, this fails and the new part is read.
-        let mut deletions = context.space.deletions_of_part(&blocks.part)?;
         segment.read_selected(index, &mut self.raw, &selection).map_err(failed)?;
         let rows = block.columns_mut();
         let decoded = self.decoder.rows(segment.plan(), &self.raw, &selection, rows);
@@ -199,10 +221,6 @@ impl MergeBudget {
         if self.verifies {
             self.raw.prove_rows(segment.plan(), rows).map_err(|damage| failed(damage.into()))?;
         }
-        let sequences = entry.sequence_min..entry.sequence_max.saturating_add(1);
-        deletions.retain(|deletion| deletion.overlaps(&sequences, entry.time_min, entry.time_max));
-        let end = if blocks.part.sequences.end <= end { u64::MAX } else { end };
-        let bounds = Bounds { after, end, deletions };
         if is_other {
             let evolution = context.stream.evolution(version)?;
             block.load_converted(&evolution, bounds, (filter, context), errors);
@@ -217,6 +235,78 @@ impl MergeBudget {
         }
         Ok(())
     }
+
+    /// Decodes the wanted rows of a block without bodies, and their columns.
+    fn decode(
+        &mut self,
+        segment: &Segment<SegmentFile>,
+        index: usize,
+        fields: &mut Fields,
+        selection: &Selection<'_>,
+        block: &mut Block,
+    ) -> Result<Decoding, SegmentError> {
+        let Self { decoder, raw, .. } = self;
+        if fields.has_ranges() {
+            segment.read_head(index, raw)?;
+            if !fields.may_match(raw.head()) {
+                return Ok(Decoding::Nothing);
+            }
+        }
+        loop {
+            segment.read_wanted(index, raw, selection, |type_id, column| fields.needs(type_id, column))?;
+            let groups = &raw.head().groups;
+            if groups.iter().any(|group| group.is_whole && group.type_id == fields.type_id) {
+                return Ok(Decoding::AsRows);
+            }
+            let (rows, decoded) = block.decoded_mut();
+            decoder.headers(raw, selection, rows)?;
+            if rows.is_empty() {
+                return Ok(Decoding::Nothing);
+            }
+            match decode_columns(
+                decoder,
+                (segment.plan(), raw),
+                fields,
+                selection.symbols,
+                &mut decoded.values,
+            ) {
+                Ok(()) => {}
+                // Only its bytes state which column a column follows.
+                Err(damage) if fields.needs_too(&damage) => continue,
+                Err(damage) => return Err(damage.into()),
+            }
+            let places = (0..rows.len()).map(|row| rows.place(row) + 1).max().unwrap_or(0);
+            let fits = decoded.find_starts(fields, places as usize);
+            return Ok(if fits { Decoding::Columns } else { Decoding::AsRows });
+        }
+    }
+}
+
+/// The result of [`MergeBudget::decode`].
+enum Decoding {
+    Columns,
+    /// No row is wanted.
+    Nothing,
+    /// It has no columns, or they do not fit each other, which reading rows reports.
+    AsRows,
+}
+
+/// Decodes the columns of `fields` of a block, in the order of lanes.
+///
+/// # Errors
+/// When one of them is damaged, or has not been read.
+pub(crate) fn decode_columns(
+    decoder: &mut segment::Decoder,
+    (plan, raw): (&Plan, &segment::Block),
+    fields: &Fields,
+    symbols: Option<&[u32]>,
+    out: &mut Vec<ColumnValues>,
+) -> Result<(), Damage> {
+    out.resize_with(fields.columns.len(), ColumnValues::new);
+    for (column, values) in fields.columns.iter().zip(out) {
+        decoder.column(plan, raw, (fields.type_id, *column), symbols, values)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

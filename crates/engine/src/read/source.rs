@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Invalid, Unreadable};
 use crate::read::block::{Block, Key, LAST, Order};
+use crate::read::fields::Fields;
 use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::read::last::{FoundIn, LastMessages};
@@ -125,6 +126,11 @@ impl Source {
         let mut filter = self.filter.clone();
         filter.widen();
         filter
+    }
+
+    /// Reads columns: see [`Filter::want_columns`].
+    pub fn want_columns(&mut self, fields: Fields) {
+        self.filter.want_columns(fields);
     }
 
     /// Returns these messages instead of history; known losses in history are reported nevertheless.
@@ -345,6 +351,14 @@ impl Source {
                 Offset::Live { next: tail.current().map_or(tail.next_sequence(), Block::sequence) }
             }
             (Phase::Gone(offset), _) => *offset,
+        }
+    }
+
+    /// The position before the current message of the lent block, which no message before it in the block was returned with.
+    pub fn offset_before(&self, lent: &Block) -> Offset {
+        match &self.phase {
+            Phase::Tail(_) => Offset::Live { next: lent.sequence() },
+            _ => self.offset(None),
         }
     }
 

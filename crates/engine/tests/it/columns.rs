@@ -2,9 +2,11 @@
 
 use super::place::new_database;
 use crate::support::*;
+use std::time::Duration;
 use tapedb_codec::{Record, SchemaBuilder, Union};
 use tapedb_engine::{
-    Chunk, Column, ColumnBuilder, CursorBuilder, Error, Invalid, Message, NotFound, Step, Values,
+    Chunk, Column, ColumnBuilder, CursorBuilder, Error, Invalid, Message, NotFound, Number, Step,
+    StreamOptions, Values,
 };
 use tapedb_schema::Timestamp;
 
@@ -14,12 +16,28 @@ type Row = (String, u32, i64, u64, String, Vec<String>);
 const FIELDS: [(&str, &[&str]); 2] =
     [("Tick", &["number", "check", "note"]), ("Quote", &["ask", "number", "bid"])];
 
-/// Columns of a record type against messages, in both orders.
-pub fn check(record: &str, builder: impl Fn() -> CursorBuilder) {
+/// Columns of a record type against messages, in both orders, in chunks of any size, and in two parts with a position between.
+pub fn check(record: &str, is_reversed: bool, cut: usize, builder: impl Fn() -> CursorBuilder) {
     let fields = FIELDS.iter().find(|(name, _)| *name == record).unwrap().1;
     let mut expected = rows_of_cursor(builder().types([record]), fields_of);
-    let columns = || builder().columns(record, fields.iter().copied()).with_sequences();
+    let columns_of =
+        |builder: CursorBuilder| builder.columns(record, fields.iter().copied()).with_sequences();
+    let columns = || columns_of(builder());
     assert_eq!(rows_of_columns(columns().in_time_order()), expected);
+    let chunk_rows = cut % 7 + 1;
+    let mut cursor = columns().in_time_order().chunk_rows(chunk_rows).limit(cut as u64).open().unwrap();
+    let (mut found, mut position) = (Vec::new(), cursor.position().unwrap());
+    while let Some(chunk) = cursor.next().unwrap() {
+        assert!(chunk.len() <= chunk_rows);
+        found.extend(rows_of_chunk(&chunk));
+        position = cursor.position().unwrap();
+    }
+    assert_eq!(found, expected[..cut.min(expected.len())]);
+    found.extend(rows_of_columns(columns_of(builder().resume(&position)).in_time_order()));
+    assert_eq!(found, expected, "resumed at {position}");
+    if is_reversed {
+        return;
+    }
     let mut found = rows_of_columns(columns());
     expected.sort();
     found.sort();
@@ -59,16 +77,22 @@ fn rows_of_chunk(chunk: &Chunk<'_>) -> Vec<Row> {
     let columns: Vec<Vec<String>> = (0..3).map(|index| texts_of(&chunk.column(index), chunk.len())).collect();
     let (mut rows, mut start) = (Vec::new(), 0);
     assert_eq!(chunk.symbols().last().unwrap().end as usize, chunk.len());
+    let mut spaces: Vec<(String, u32)> = Vec::new();
+    for run in chunk.spaces() {
+        assert!(run.end as usize > spaces.len());
+        spaces.resize(run.end as usize, (run.stream.to_string(), run.space));
+    }
+    assert_eq!(spaces.len(), chunk.len());
     for run in chunk.symbols() {
         let range = start..run.end as usize;
-        assert!(!range.is_empty() && chunk.times()[range.clone()].is_sorted());
+        assert!(!range.is_empty());
         start = range.end;
         let symbol = chunk.symbol(run.symbol).to_string();
         rows.extend(range.map(|row| {
             let fields = columns.iter().map(|column| column[row].clone()).collect();
-            let stream = chunk.stream_name().to_string();
+            let (stream, space) = spaces[row].clone();
             let (time, sequence) = (chunk.times()[row], chunk.sequences().unwrap()[row]);
-            (stream, chunk.space(), time, sequence, symbol.clone(), fields)
+            (stream, space, time, sequence, symbol.clone(), fields)
         }));
     }
     rows
@@ -163,6 +187,333 @@ fn ids_of(chunk: &Chunk<'_>) -> Vec<Vec<Option<String>>> {
     rows.collect()
 }
 
+/// Values of every column of packages, one after the other, as they follow from messages.
+#[derive(Debug, Default, PartialEq)]
+struct Flat {
+    keys: Vec<(i64, u64, String)>,
+    columns: [Vec<String>; 8],
+}
+
+const PACKAGE_PATHS: [&str; 8] = [
+    "venue",
+    "entries[].Trade.id",
+    "entries",
+    "entries[].Level.depth",
+    "venue?",
+    "entries[]",
+    "entries[].Trade.price",
+    "entries[].Trade.id?",
+];
+
+impl Flat {
+    fn push(&mut self, key: (i64, u64, String), package: &Package) {
+        self.keys.push(key);
+        let [venue, id, entries, depth, has_venue, tag, price, has_id] = &mut self.columns;
+        venue.extend(package.venue.map(|venue| venue.to_string()));
+        has_venue.push(u8::from(package.venue.is_some()).to_string());
+        entries.push(package.entries.len().to_string());
+        for entry in &package.entries {
+            match entry {
+                Entry::Level(level) => {
+                    tag.push("0".into());
+                    depth.push(level.depth.to_string());
+                }
+                Entry::Trade(trade) => {
+                    tag.push("1".into());
+                    price.push(trade.price.to_string());
+                    has_id.push(u8::from(trade.id.is_some()).to_string());
+                    id.extend(trade.id.clone());
+                }
+            }
+        }
+    }
+
+    fn of_cursor(builder: CursorBuilder) -> Self {
+        let (mut cursor, mut flat) = (builder.open().unwrap(), Self::default());
+        while let Some(message) = cursor.next().unwrap() {
+            let key = (message.time().0, message.sequence(), message.symbol().to_string());
+            flat.push(key, &message.decode().unwrap());
+        }
+        flat
+    }
+
+    fn of_columns(builder: ColumnBuilder) -> Self {
+        let (mut cursor, mut flat) = (builder.with_sequences().open().unwrap(), Self::default());
+        while let Some(chunk) = cursor.next().unwrap() {
+            let mut start = 0;
+            for run in chunk.symbols() {
+                for row in start..run.end as usize {
+                    let key = (chunk.times()[row], chunk.sequences().unwrap()[row]);
+                    flat.keys.push((key.0, key.1, chunk.symbol(run.symbol).to_string()));
+                }
+                start = run.end as usize;
+            }
+            for (index, column) in flat.columns.iter_mut().enumerate() {
+                column.extend(texts(chunk.column(index).values()));
+            }
+        }
+        flat
+    }
+}
+
+/// Sealed and unsealed parts with late messages, deletions, many symbols or one, over two streams.
+#[test]
+fn nested_columns_in_time_order_are_those_of_messages() {
+    for round in 0..6 {
+        let mut random = Random::new();
+        let (_directory, db) = new_database_without_maintenance();
+        let options = StreamOptions { spaces: 2, ..small_files() };
+        let streams = ["a", "b"].map(|name| {
+            let schema = SchemaBuilder::new().with::<Package>().finish();
+            db.create_stream(name, schema, options.clone()).unwrap()
+        });
+        let symbols: Vec<String> = (0..[1, 3, 40][round % 3]).map(|i| format!("S{i}")).collect();
+        for part in 0..5u64 {
+            for stream in &streams {
+                for space in 0..2 {
+                    let mut loader = stream.loader_in(space).unwrap();
+                    for i in 0..random.below(700) as u64 {
+                        let late = if random.chance(40) { random.below(3_000) as i64 } else { 0 };
+                        let time = (part * 500 + i) as i64 - late;
+                        let number = random.next() % 1_000;
+                        let symbol: &String = random.pick(&symbols);
+                        loader.append(symbol, Timestamp(time), &package(number)).unwrap();
+                    }
+                    loader.close().unwrap();
+                }
+                if part < 4 && !random.chance(3) {
+                    stream.seal().unwrap();
+                }
+                if random.chance(2) {
+                    let from = random.below(2_500) as i64;
+                    let only = random.chance(2).then(|| [random.pick(&symbols).clone()]);
+                    stream.delete(Timestamp(from)..Timestamp(from + 40), only).unwrap();
+                }
+            }
+        }
+        let bounds = [random.below(2_500) as i64 - 200, random.below(3_000) as i64];
+        let some = [random.pick(&symbols).clone(), random.pick(&symbols).clone()];
+        let both = || db.cursor(["a", "b"]).unwrap();
+        let builders: [Box<dyn Fn() -> CursorBuilder>; 6] = [
+            Box::new(both),
+            Box::new(|| streams[0].cursor()),
+            Box::new(|| both().from(Timestamp(bounds[0])).to(Timestamp(bounds[1]))),
+            Box::new(|| both().symbols(some.clone())),
+            Box::new(|| both().reverse().symbols(some.clone()).from(Timestamp(bounds[0]))),
+            Box::new(|| both().last(100)),
+        ];
+        for (index, builder) in builders.iter().enumerate() {
+            let expected = Flat::of_cursor(builder());
+            let columns = || builder().columns("Package", PACKAGE_PATHS);
+            assert_eq!(Flat::of_columns(columns().in_time_order()), expected, "{index}");
+            let small = columns().in_time_order().chunk_rows(1 + random.below(200));
+            assert_eq!(Flat::of_columns(small), expected, "{index} in small chunks");
+            if index < 4 {
+                let mut expected = expected;
+                let mut found = Flat::of_columns(columns());
+                for flat in [&mut expected, &mut found] {
+                    flat.keys.sort();
+                    flat.columns.iter_mut().for_each(|column| column.sort());
+                }
+                assert_eq!(found, expected, "{index} by symbol");
+            }
+        }
+    }
+}
+
+/// History, then what arrives: every message once, in the order of arrival of its space, while files are sealed.
+#[test]
+fn live_columns_follow_history_without_gap_or_duplicate() {
+    for (in_time_order, linger) in [(false, 0), (true, 0), (true, 20), (false, 5)] {
+        let (_directory, db) = new_database();
+        let options = StreamOptions { spaces: 2, ..small_files() };
+        let stream = db.create_stream("s", schema(), options).unwrap();
+        let load = |space: u64, numbers: std::ops::Range<u64>| {
+            let mut loader = stream.loader_in(space as u32).unwrap();
+            for number in numbers {
+                let symbol = ["A", "B", "C"][(number % 3) as usize];
+                loader.append(symbol, Timestamp(number as i64), &Tick::of(number * 2 + space)).unwrap();
+                if number % 97 == 0 {
+                    loader.flush().unwrap();
+                }
+            }
+            loader.close().unwrap();
+        };
+        (0..2).for_each(|space| load(space, 0..2_000));
+        stream.seal().unwrap();
+        (0..2).for_each(|space| load(space, 2_000..2_500));
+        let builder = stream.cursor().live().columns("Tick", ["number", "check", "note"]).with_sequences();
+        let builder = builder.chunk_rows(300).linger(Duration::from_millis(linger));
+        let builder = if in_time_order { builder.in_time_order() } else { builder };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                load(0, 2_500..6_000);
+                stream.seal().unwrap();
+                load(0, 6_000..7_000);
+            });
+            scope.spawn(|| load(1, 2_500..7_000));
+            let mut cursor = builder.clone().open().unwrap();
+            assert!(cursor.follows());
+            let (mut next, mut count, mut resumed) = ([0, 0], 0, false);
+            let mut early: [Vec<u64>; 2] = Default::default();
+            while count < 14_000 {
+                let is_live = cursor.is_live();
+                let chunk = cursor.next_within(Duration::from_secs(60)).unwrap().expect("more to come");
+                count += chunk.len();
+                for (_, space, _, sequence, _, fields) in rows_of_chunk(&chunk) {
+                    assert_eq!(fields[0], (sequence * 2 + u64::from(space)).to_string());
+                    let next = &mut next[space as usize];
+                    if in_time_order || is_live {
+                        assert_eq!(sequence, *next);
+                        *next += 1;
+                    } else {
+                        early[space as usize].push(sequence);
+                    }
+                }
+                if !in_time_order {
+                    for (space, early) in early.iter_mut().enumerate() {
+                        early.sort_unstable();
+                        let whole = early.iter().zip(next[space]..).take_while(|(a, b)| **a == *b).count();
+                        if whole == early.len() {
+                            next[space] += whole as u64;
+                            early.clear();
+                        }
+                    }
+                }
+                if let Some(position) = cursor.position().filter(|_| count > 9_000 && !resumed) {
+                    resumed = true;
+                    let builder = stream.cursor().live().resume(&position);
+                    let builder = builder.columns("Tick", ["number", "check", "note"]).with_sequences();
+                    cursor = builder.in_time_order().open().unwrap();
+                }
+            }
+            assert!(resumed);
+            assert_eq!(next, [7_000, 7_000]);
+            assert!(cursor.next_within(Duration::from_millis(1)).unwrap().is_none());
+            assert!(cursor.is_live());
+        });
+    }
+}
+
+#[test]
+fn a_chunk_waits_for_more_only_as_long_as_it_may() {
+    let (_directory, db) = new_database();
+    let stream = db.create_stream("s", schema(), small_files()).unwrap();
+    let columns = |linger| {
+        let columns = stream.cursor().skip_history().columns("Tick", ["number"]).chunk_rows(10);
+        columns.linger(Duration::from_secs(linger)).open().unwrap()
+    };
+    append_ticks(&stream, 0..5);
+    let (mut patient, mut hasty) = (columns(3_600), columns(0));
+    assert!(hasty.next().unwrap().is_none());
+    assert!(patient.next_within(Duration::from_millis(1)).unwrap().is_none());
+    append_ticks(&stream, 5..10);
+    let now = Duration::from_millis(1);
+    assert_eq!(hasty.next_within(now).unwrap().unwrap().len(), 5);
+    let before = patient.position().unwrap();
+    assert!(patient.next_within(now).unwrap().is_none(), "five of ten rows are there");
+    assert_eq!(patient.position().unwrap(), before, "they have not been returned");
+    append_ticks(&stream, 10..18);
+    assert_eq!(patient.next_within(now).unwrap().unwrap().len(), 10);
+    assert!(patient.next_within(now).unwrap().is_none(), "three of ten");
+    let rest = patient.next().unwrap().unwrap();
+    assert_eq!(rest.column(0).values(), Values::Ints(&[15, 16, 17]));
+    assert_eq!(patient.position(), {
+        let mut cursor = stream.cursor().skip_history().open().unwrap();
+        assert!(cursor.next().unwrap().is_none());
+        Some(cursor.position())
+    });
+}
+
+/// Streams whose rows alternate share chunks; streams with other columns do not.
+#[test]
+fn rows_of_several_streams_are_in_one_chunk() {
+    let (_directory, db) = new_database();
+    let streams = ["a", "b"].map(|name| db.create_stream(name, schema(), small_files()).unwrap());
+    let other = "record Tick { number: u64? }";
+    let other =
+        db.create_stream("c", other.replace("record", "message").parse().unwrap(), small_files()).unwrap();
+    for number in 0..100 {
+        for (index, stream) in streams.iter().enumerate() {
+            let mut loader = stream.loader().unwrap();
+            let symbol = ["A", "B"][(number as usize + index) % 2];
+            loader.append(symbol, Timestamp(number as i64), &Tick::of(number)).unwrap();
+            loader.close().unwrap();
+        }
+    }
+    let tick = other.layouts().from_json(r#"{"$type": "Tick", "number": 7}"#).unwrap();
+    let mut loader = other.loader().unwrap();
+    loader.append_value("B", Timestamp(50), &tick).unwrap();
+    loader.close().unwrap();
+    let mut cursor =
+        db.cursor(["a", "b"]).unwrap().columns("Tick", ["number"]).in_time_order().open().unwrap();
+    let chunk = cursor.next().unwrap().unwrap();
+    assert_eq!((chunk.len(), chunk.spaces().len()), (200, 200));
+    let names: Vec<&str> =
+        chunk.symbol_of_rows().unwrap().iter().map(|symbol| chunk.symbol(*symbol)).collect();
+    assert_eq!(&names[..6], ["A", "B", "B", "A", "A", "B"]);
+    assert!(cursor.next().unwrap().is_none());
+    let all = || db.cursor(["a", "b", "c"]).unwrap().columns("Tick", ["number"]).in_time_order();
+    let (mut cursor, mut lengths) = (all().open().unwrap(), Vec::new());
+    let mut positions = Vec::new();
+    while let Some(chunk) = cursor.next().unwrap() {
+        lengths.push((chunk.len(), chunk.column(0).steps().len()));
+        positions.push(cursor.position().unwrap());
+    }
+    assert_eq!(lengths, [(102, 0), (1, 1), (98, 0)]);
+    for (index, position) in positions.iter().enumerate() {
+        let resumed = db.cursor(["a", "b", "c"]).unwrap().resume(position).columns("Tick", ["number"]);
+        let (mut cursor, mut rest) = (resumed.in_time_order().open().unwrap(), Vec::new());
+        while let Some(chunk) = cursor.next().unwrap() {
+            rest.push((chunk.len(), chunk.column(0).steps().len()));
+        }
+        assert_eq!(rest, lengths[index + 1..]);
+    }
+}
+
+/// Blocks without wanted values are left out, no row that matches is, and nothing is left out of the log.
+#[test]
+fn blocks_that_cannot_match_are_skipped() {
+    let (_directory, db) = new_database_without_maintenance();
+    let stream = db.create_stream("s", schema(), StreamOptions::default()).unwrap();
+    let mut loader = stream.loader().unwrap();
+    for number in 0..120_000u64 {
+        loader.append(["A", "B"][number as usize % 2], Timestamp(number as i64), &Quote::of(number)).unwrap();
+    }
+    loader.close().unwrap();
+    stream.seal().unwrap();
+    let mut loader = stream.loader().unwrap();
+    (0..10).for_each(|i| loader.append("A", Timestamp(200_000), &Quote::of(i)).unwrap());
+    loader.close().unwrap();
+    for in_time_order in [false, true] {
+        let read = |field: &str, least: Option<Number>, most: Option<Number>| {
+            let columns = stream.columns("Quote", ["number"]).skip_outside(field, least, most);
+            let columns = if in_time_order { columns.in_time_order() } else { columns };
+            let (mut cursor, mut numbers) = (columns.open()?, Vec::new());
+            while let Some(chunk) = cursor.next()? {
+                let Values::Ints(found) = chunk.column(0).values() else { panic!() };
+                numbers.extend_from_slice(found);
+            }
+            Ok::<_, Error>(numbers)
+        };
+        let some = read("number", Some(Number::Int(50_000)), Some(Number::Float(50_010.5))).unwrap();
+        assert!(some.len() < 70_000, "{}", some.len());
+        assert_eq!(some.iter().filter(|number| (50_000..=50_010).contains(*number)).count(), 11);
+        assert!(some.ends_with(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
+        assert_eq!(read("number", Some(Number::Unsigned(1 << 40)), None).unwrap().len(), 10);
+        let decimal = |units| Number::Decimal(tapedb_schema::Decimal64::from_parts(units, -2).unwrap());
+        assert_eq!(read("bid", Some(decimal(0)), Some(decimal(0x10_0000))).unwrap().len(), 120_010);
+        assert_eq!(read("ask", None, Some(decimal(-1))).unwrap().len(), 10);
+        assert_error(
+            read("bid", Some(Number::Float(1.0)), None),
+            |error| matches!(error, Error::Invalid(Invalid::Cursor { .. })),
+            "bid",
+        );
+        let unknown = read("size", None, None);
+        assert_error(unknown, |error| matches!(error, Error::NotFound(NotFound::Column { .. })), "size");
+    }
+}
+
 #[test]
 fn steps_describe_arrays_and_alternatives() {
     let (_directory, db) = new_database();
@@ -231,8 +582,10 @@ fn what_is_not_there_is_refused_by_name() {
         |error| matches!(error, Error::Invalid(Invalid::Type { .. })),
         "no such message type",
     );
-    let live = stream.cursor().live().columns("Tick", ["number"]).open();
-    assert_error(live, |error| matches!(error, Error::Invalid(Invalid::Cursor { .. })), "history");
+    let reversed = stream.cursor().reverse().columns("Tick", ["number"]).open();
+    assert_error(reversed, |error| matches!(error, Error::Invalid(Invalid::Cursor { .. })), "time order");
+    let limited = stream.columns("Tick", ["number"]).limit(1).open();
+    assert_error(limited, |error| matches!(error, Error::Invalid(Invalid::Cursor { .. })), "time order");
     assert!(stream.columns("Tick", ["number"]).open().unwrap().next().unwrap().is_none());
 }
 

@@ -378,10 +378,8 @@ impl World {
         assert!(cursor.next().unwrap().is_none());
         crate::last::check(|| query.on(self), query.reversed, cut);
         self.check_starts(&query, &expected, &mut cursor);
-        if !query.reversed {
-            let record = TYPES[query.types.unwrap_or(expected.len() % 2)];
-            super::columns::check(record, || query.on(self));
-        }
+        let record = TYPES[query.types.unwrap_or(expected.len() % 2)];
+        super::columns::check(record, query.reversed, cut, || query.on(self));
     }
 
     /// The same query from another start, by the same cursor after a seek and by new ones.

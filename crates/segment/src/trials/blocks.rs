@@ -3,12 +3,14 @@
 use super::Random;
 use crate::block::Block;
 use crate::builder::{BlockBuilder, BlockOptions};
-use crate::decoder::{ColumnValues, Decoder, Selection, Values};
+use crate::decoder::{Decoder, Selection};
 use crate::encoding::Tier;
-use crate::plan::{ColumnKind, Plan};
+use crate::plan::{ColumnKind, GroupPlan, Plan};
 use crate::reference;
 use crate::row::RowHeader;
 use crate::rows::Rows;
+use crate::transpose::transpose;
+use crate::values::{ColumnValues, Values};
 
 /// A message.
 type Row = (RowHeader, Vec<u8>);
@@ -105,6 +107,38 @@ impl Fast<'_> {
             row += 1;
         }
         assert_eq!(self.rows.len(), row, "{selection:?}: too many rows");
+        self.headers(expected, selection);
+    }
+
+    /// Rows without bodies, and the places of their values in the columns of a record type.
+    fn headers(&mut self, expected: &[Row], selection: &Selection<'_>) {
+        let done = self.decoder.headers(self.block, selection, &mut self.rows);
+        assert!(done.is_ok(), "{selection:?}: {done:?}, where the reference decodes");
+        let wanted = expected.iter().filter(|(header, _)| is_wanted(selection, header));
+        let wanted: Vec<&Row> = wanted.collect();
+        let found = (0..self.rows.len()).map(|row| self.rows.header(row));
+        assert!(found.eq(wanted.iter().map(|(header, _)| *header)), "{selection:?}: headers");
+        let Some([type_id]) = selection.types else { return };
+        let groups = &self.block.head().groups;
+        let is_whole = groups.iter().any(|group| group.type_id == *type_id && group.is_whole);
+        let Some(plan) = self.plan.group(*type_id).filter(|_| !is_whole && !wanted.is_empty()) else {
+            return;
+        };
+        let mut places = Vec::new();
+        self.rows.places(0..self.rows.len(), &mut places);
+        for (number, column) in (0..).zip(plan.columns()) {
+            if column.path.contains(['.', '[', '?']) || plan.column(&format!("{}?", column.path)).is_some() {
+                continue;
+            }
+            let of = (*type_id, number);
+            let done = self.decoder.column(self.plan, self.block, of, selection.symbols, &mut self.values);
+            assert!(done.is_ok(), "{selection:?}: {done:?}");
+            let mut gathered = [ColumnValues::new()];
+            gathered[0].begin(column.kind);
+            gathered[0].append_at(&self.values, &places);
+            let expected = transposed(plan, &[number], wanted.iter().copied());
+            assert_same(&gathered[0], &expected[0], &column.path);
+        }
     }
 
     /// Times and sequence numbers, in both orders.
@@ -158,6 +192,14 @@ impl Fast<'_> {
                         .filter(|found| found.column == column && groups.contains(&usize::from(found.group)));
                     self.same_values((type_id, column), groups.len(), &of_column.collect::<Vec<_>>());
                 }
+                if let (Some(rows), Some(plan)) = (expected.filter(|_| comparable), self.plan.group(type_id))
+                {
+                    let wanted = |row: &&Row| row.0.type_id == type_id && is_wanted(row.0.symbol);
+                    let mut rows: Vec<&Row> = rows.iter().filter(wanted).collect();
+                    rows.sort_by_key(|(header, _)| header.symbol);
+                    let expected = transposed(plan, &[column], rows.into_iter());
+                    assert_same(&self.values, &expected[0], &plan.columns()[usize::from(column)].path);
+                }
             }
         }
     }
@@ -196,6 +238,43 @@ impl Fast<'_> {
                 assert!(found.eq(texts), "{what}");
             }
         }
+    }
+}
+
+/// Columns of bodies.
+fn transposed<'a>(
+    plan: &GroupPlan,
+    columns: &[u16],
+    rows: impl Iterator<Item = &'a Row>,
+) -> Vec<ColumnValues> {
+    let (mut arena, mut starts) = (Vec::new(), Vec::new());
+    for (_, body) in rows {
+        starts.push(arena.len() as u32);
+        arena.extend_from_slice(body);
+    }
+    let begun = |number: &u16| {
+        let mut values = ColumnValues::new();
+        values.begin(plan.columns()[usize::from(*number)].kind);
+        values
+    };
+    let mut out: Vec<ColumnValues> = columns.iter().map(begun).collect();
+    transpose(plan, (&arena, &starts), columns, &mut out);
+    out
+}
+
+fn assert_same(found: &ColumnValues, expected: &ColumnValues, what: &str) {
+    match (found.values(), expected.values()) {
+        (Values::F64s(found), Values::F64s(expected)) => {
+            assert!(
+                found.iter().map(|value| value.to_bits()).eq(expected.iter().map(|value| value.to_bits()))
+            );
+        }
+        (Values::F32s(found), Values::F32s(expected)) => {
+            assert!(
+                found.iter().map(|value| value.to_bits()).eq(expected.iter().map(|value| value.to_bits()))
+            );
+        }
+        (found, expected) => assert_eq!(found, expected, "{what}"),
     }
 }
 

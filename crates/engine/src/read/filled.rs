@@ -1,0 +1,146 @@
+//! The columns of a chunk, as rows are appended to them.
+
+use crate::read::block::{Key, RunRows};
+use crate::read::chunks::ColumnSource;
+use crate::read::decoded::Decoded;
+use crate::read::fields::Fields;
+use tapedb_segment::ColumnValues;
+
+/// A chunk is full when its values have about this many bytes, whatever its rows.
+pub(crate) const CHUNK_BYTES: usize = 16 << 20;
+/// Rows wait until their bodies have about this many bytes, to become columns together.
+const WAITING_BYTES: usize = 1 << 20;
+
+/// Consecutive rows of one symbol in a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SymbolRun {
+    /// Number of the symbol: with one stream, its id in the stream's dictionary.
+    pub symbol: u32,
+    /// Index of the first row after the run.
+    pub end: u32,
+}
+
+/// The columns of a chunk. Filling it again reuses the memory.
+///
+/// Always true: `times` has an entry for each row, and so has `sequences` where sequence numbers are wanted; `sources` ends with
+/// the last row; so do `runs`, or `symbols` has an entry for each row. Rows of `waiting` are in none of `values`.
+#[derive(Debug, Default)]
+pub(crate) struct Filled {
+    /// The sources of the rows, by their indices, and where the rows of each end.
+    pub sources: Vec<(usize, u32)>,
+    pub times: Vec<i64>,
+    pub sequences: Vec<u64>,
+    /// Symbols in a chunk that is by symbol.
+    pub runs: Vec<SymbolRun>,
+    /// Symbols in any other chunk.
+    pub symbols: Vec<u32>,
+    /// As [`Fields::columns`].
+    pub values: Vec<ColumnValues>,
+    waiting: Waiting,
+    pub with_sequences: bool,
+}
+
+/// Bodies of rows at the end of a chunk.
+#[derive(Debug, Default)]
+struct Waiting {
+    arena: Vec<u8>,
+    starts: Vec<u32>,
+}
+
+impl Filled {
+    /// A chunk without rows.
+    pub fn new(with_sequences: bool) -> Self {
+        Self { with_sequences, ..Self::default() }
+    }
+
+    /// Removes all rows; later ones have the columns of `fields`.
+    pub fn begin(&mut self, fields: &Fields) {
+        self.clear();
+        self.values.resize_with(fields.columns.len(), ColumnValues::new);
+        self.values.iter_mut().zip(&fields.kinds).for_each(|(values, kind)| values.begin(*kind));
+    }
+
+    /// Removes all rows.
+    pub fn clear(&mut self) {
+        self.sources.clear();
+        self.times.clear();
+        self.sequences.clear();
+        self.runs.clear();
+        self.symbols.clear();
+        self.waiting.arena.clear();
+        self.waiting.starts.clear();
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Bytes of the values.
+    pub fn bytes(&self) -> usize {
+        self.values.iter().map(ColumnValues::bytes).sum::<usize>() + self.waiting.arena.len()
+    }
+
+    /// Notes that all rows since the last call are of a source.
+    pub fn close_source(&mut self, source: usize) {
+        let rows = self.len() as u32;
+        let before = self.sources.last().map_or(0, |(_, end)| *end);
+        match self.sources.last_mut() {
+            Some((last, end)) if *last == source => *end = rows,
+            _ if rows > before => self.sources.push((source, rows)),
+            _ => {}
+        }
+    }
+
+    /// Appends rows without bodies: all of a run.
+    pub fn append_run(&mut self, decoded: &Decoded, rows: &RunRows<'_>, source: &ColumnSource) {
+        self.flush(source);
+        let sequences = self.with_sequences.then_some(&mut self.sequences);
+        let places = rows.append_headers(&mut self.times, sequences, &mut self.symbols);
+        decoded.append_to(&source.fields, places, &mut self.values);
+    }
+
+    /// Appends time and sequence number of a row.
+    pub fn push_key(&mut self, (time, sequence): Key) {
+        self.times.push(time);
+        if self.with_sequences {
+            self.sequences.push(sequence);
+        }
+    }
+
+    /// Appends the header of a row of a chunk that is by symbol.
+    pub fn push_row(&mut self, key: Key, symbol: u32) {
+        self.push_key(key);
+        let end = self.len() as u32;
+        match self.runs.last_mut() {
+            Some(run) if run.symbol == symbol => run.end = end,
+            _ => self.runs.push(SymbolRun { symbol, end }),
+        }
+    }
+
+    /// Appends the body, which has been checked, of the row whose header was appended last. Until the next
+    /// [`Filled::flush`] the source's plan is the same.
+    pub fn push_body(&mut self, body: &[u8], source: &ColumnSource) {
+        if self.waiting.arena.len() > WAITING_BYTES {
+            self.flush(source);
+        }
+        let Waiting { arena, starts } = &mut self.waiting;
+        starts.push(arena.len() as u32);
+        arena.extend_from_slice(body);
+    }
+
+    /// Makes columns of the bodies that wait.
+    pub fn flush(&mut self, source: &ColumnSource) {
+        let Self { waiting: Waiting { arena, starts }, values, .. } = self;
+        if !starts.is_empty() {
+            source.transpose((&arena[..], &starts[..]), values);
+        }
+        arena.clear();
+        starts.clear();
+    }
+
+    /// Whether bodies wait.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.starts.is_empty()
+    }
+}

@@ -536,7 +536,7 @@ impl Packer {
             if groups.iter().any(|group| group.is_whole && group.type_id == fields.type_id) {
                 return Ok(Taken::AsRows);
             }
-            out.begin(fields);
+            out.begin_whole();
             match self.fill(segment.plan(), fields, &selection, out) {
                 Ok(true) => {
                     out.close_source(source_index);

@@ -307,8 +307,10 @@ impl ColumnCursor {
     /// Fills the chunk as far as there are messages.
     fn fill(&mut self) -> Result<Progress, Error> {
         if std::mem::replace(&mut self.is_given, false) {
-            self.filled.clear();
             self.runs = OnceCell::new();
+            if matches!(self.from, From::Cursor { .. }) {
+                self.filled.clear();
+            }
         }
         if let From::Files { chunks, live } = &mut self.from {
             if chunks.next(&mut self.filled)? {

@@ -62,8 +62,13 @@ impl Filled {
 
     /// Removes all rows.
     pub fn clear(&mut self) {
-        self.sources.clear();
         self.times.clear();
+        self.begin_whole();
+    }
+
+    /// Removes all rows but their times and values, which a whole block overwrites: clearing them would mean zeroing them first.
+    pub fn begin_whole(&mut self) {
+        self.sources.clear();
         self.sequences.clear();
         self.runs.clear();
         self.symbols.clear();

@@ -66,6 +66,8 @@ pub(crate) struct Chunks {
     block: Block,
     packer: Packer,
     errors: VecDeque<Error>,
+    /// Rows of blocks that were counted instead of read; `None`: they are read.
+    counted: Option<u64>,
 }
 
 /// When a piece is read next: at its first time that has not been read.
@@ -201,6 +203,7 @@ impl Chunks {
             block: Block::new(Order::Time),
             packer: Packer::default(),
             errors: VecDeque::new(),
+            counted: None,
         };
         for index in 0..chunks.sources.len() {
             let source = &mut chunks.sources[index];
@@ -239,6 +242,19 @@ impl Chunks {
             }
         }
         lost_messages::below(*end, &space.log, (&catalog, &snapshot))
+    }
+
+    /// Number of all rows. Blocks that are wanted whole are counted by their heads.
+    ///
+    /// # Errors
+    /// As [`Chunks::next`].
+    pub fn count(mut self) -> Result<u64, Error> {
+        let (mut out, mut count) = (Filled::new(false), 0);
+        self.counted = Some(0);
+        while self.next(&mut out)? {
+            count += out.len() as u64;
+        }
+        Ok(count + self.counted.unwrap_or(0))
     }
 
     /// Replaces `out` by the next chunk. `false`: there is none left.
@@ -357,7 +373,7 @@ impl Chunks {
     }
 
     fn take_block(&mut self, turn: Turn, out: &mut Filled) -> Result<bool, Error> {
-        let Self { sources, pieces, turns, open, open_max, packer, block, sorting, errors } = self;
+        let Self { sources, pieces, turns, open, open_max, packer, block, sorting, errors, counted } = self;
         let Piece::Segment(piece) = &mut pieces[turn.piece] else { return Ok(false) };
         let source = &mut sources[turn.source];
         if piece.blocks.is_none() {
@@ -371,7 +387,12 @@ impl Chunks {
         };
         let taken = match &piece.blocks {
             Some(blocks) => match source.wants_whole(blocks, index, piece.taken) {
-                Ok(true) => packer.read(blocks, (index, turn.source), source, out),
+                Ok(true) => match counted {
+                    Some(counted) if source.filter.wants_all_symbols() => {
+                        packer.count(blocks, index, source, counted)
+                    }
+                    _ => packer.read(blocks, (index, turn.source), source, out),
+                },
                 wanted => wanted.map(|_| Taken::AsRows),
             },
             None => Ok(Taken::AsRows),
@@ -509,6 +530,28 @@ impl InSegment {
 }
 
 impl Packer {
+    /// Counts the rows of a block of which all symbols are wanted.
+    fn count(
+        &mut self,
+        blocks: &SegmentBlocks,
+        index: usize,
+        source: &ColumnSource,
+        counted: &mut u64,
+    ) -> Result<Taken, Error> {
+        let segment = &blocks.segment.segment;
+        let Some(entry) = segment.blocks().get(index) else { return Ok(Taken::Nothing) };
+        let failed = |error| SegmentFailure::of_block(&blocks.segment.path, entry, error);
+        segment.read_head(index, &mut self.budget.raw).map_err(failed)?;
+        let groups = self.budget.raw.head().groups.iter();
+        let mut groups = groups.filter(|group| group.type_id == source.fields.type_id);
+        // Bodies that stayed whole may not match the record type.
+        if groups.clone().any(|group| group.is_whole) {
+            return Ok(Taken::AsRows);
+        }
+        *counted += groups.by_ref().map(|group| u64::from(group.count)).sum::<u64>();
+        Ok(Taken::Nothing)
+    }
+
     /// Reads the wanted columns of a block of a segment.
     fn read(
         &mut self,

@@ -184,6 +184,30 @@ impl ColumnBuilder {
         })
     }
 
+    /// Number of messages that a cursor with the same settings returns: from the heads of blocks where all of their messages
+    /// count, so that little is read of sealed history. [`ColumnBuilder::skip_outside`] leaves out nothing here.
+    ///
+    /// # Errors
+    /// As [`ColumnBuilder::open`] and [`ColumnCursor::next`]; [`Invalid::Cursor`](crate::Invalid::Cursor) for a live cursor, which
+    /// has no end.
+    pub fn count(mut self) -> Result<u64, Error> {
+        if self.cursor.is_live() {
+            let what = "messages of a live cursor cannot be counted: it has no end";
+            return Err(Error::Invalid(Invalid::Cursor { what: what.into() }));
+        }
+        (self.fields, self.ranges) = (Vec::new(), Vec::new());
+        let cursor = self.cursor.clone().types([self.record.as_str()]);
+        if cursor.check_by_symbol().is_ok() {
+            let count = Chunks::new(self.sources_of(&cursor)?).count()?;
+            return Ok(count.min(self.limit));
+        }
+        let (mut columns, mut count) = (self.in_time_order().open()?, 0);
+        while let Some(chunk) = columns.next()? {
+            count += chunk.len() as u64;
+        }
+        Ok(count)
+    }
+
     /// What the cursor reads of each space of its streams.
     fn sources_of(&self, cursor: &CursorBuilder) -> Result<Vec<ColumnSource>, Error> {
         let mut sources: Vec<ColumnSource> = Vec::new();

@@ -24,6 +24,7 @@ pub fn check(record: &str, is_reversed: bool, cut: usize, builder: impl Fn() -> 
         |builder: CursorBuilder| builder.columns(record, fields.iter().copied()).with_sequences();
     let columns = || columns_of(builder());
     assert_eq!(rows_of_columns(columns().in_time_order()), expected);
+    assert_eq!(columns().in_time_order().count().unwrap(), expected.len() as u64);
     let chunk_rows = cut % 7 + 1;
     let mut cursor = columns().in_time_order().chunk_rows(chunk_rows).limit(cut as u64).open().unwrap();
     let (mut found, mut position) = (Vec::new(), cursor.position().unwrap());

@@ -12,7 +12,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use tapedb_engine::{Chunk, ColumnCursor, CursorBuilder, Number, Position, SpaceRun, Stream};
+use tapedb_engine::{Chunk, ColumnCursor, CursorBuilder, NumberRange, Position, SpaceRun, Stream};
 
 /// Most rows of a record batch.
 pub const BATCH_ROWS_MAX: usize = 65_536;
@@ -45,7 +45,7 @@ pub struct ReadOptions {
     pub limit: Option<u64>,
     /// Columns of numbers, and the least and the most of their wanted values: blocks that have none of them are left out, and the
     /// rows of others are returned whether they match or not, as [`ColumnBuilder::skip_outside`](tapedb_engine::ColumnBuilder::skip_outside).
-    pub skip_outside: Vec<(String, Option<Number>, Option<Number>)>,
+    pub skip_outside: Vec<(String, NumberRange)>,
     /// How long [`BatchReader::next_batch_within`] waits for a batch of live messages to become full.
     pub linger: Duration,
 }
@@ -131,7 +131,7 @@ impl BatchReader {
         }
         let batch_rows = options.batch_rows.unwrap_or(BATCH_ROWS_MAX).clamp(1, BATCH_ROWS_MAX);
         columns = columns.chunk_rows(batch_rows).linger(options.linger);
-        for (field, least, most) in &options.skip_outside {
+        for (field, (least, most)) in &options.skip_outside {
             columns = columns.skip_outside(field, *least, *most);
         }
         if let Some(limit) = options.limit {

@@ -45,7 +45,7 @@ pub use read::cursor::{Cursor, Message};
 pub use read::cursor_builder::CursorBuilder;
 pub use read::filled::SymbolRun;
 pub use read::position::Position;
-pub use read::value_range::Number;
+pub use read::value_range::{Number, NumberRange};
 pub use stream::Stream;
 pub use stream::census::Census;
 pub use stream::events::Ordered;

@@ -8,7 +8,7 @@ use crate::read::fields::{Field, Fields};
 use crate::read::filled::{Filled, SymbolRun};
 use crate::read::in_order::{InOrder, Progress};
 use crate::read::position::Position;
-use crate::read::value_range::Number;
+use crate::read::value_range::{Number, NumberRange};
 use crate::stream::reader::InUse;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub struct ColumnBuilder {
     rows_max: usize,
     limit: u64,
     linger: Duration,
-    ranges: Vec<(String, (Option<Number>, Option<Number>))>,
+    ranges: Vec<(String, NumberRange)>,
 }
 
 /// Rows of a chunk in time order, unless the builder states another number.

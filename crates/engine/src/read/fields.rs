@@ -1,7 +1,7 @@
 //! The columns that a program requests, and the columns that assign their values to rows.
 
 use crate::error::{Error, Invalid, MissingColumn, NotFound};
-use crate::read::value_range::{Number, ValueRange};
+use crate::read::value_range::{NumberRange, ValueRange};
 use tapedb_segment::{ColumnKind, Damage, Flaw, Head, Part, Plan, StepKind};
 
 /// Maximum number of field names in an error.
@@ -106,7 +106,7 @@ impl Fields {
     pub fn skip_outside(
         &mut self,
         (plan, stream, record): (&Plan, &str, &str),
-        (path, range): (&str, (Option<Number>, Option<Number>)),
+        (path, range): (&str, NumberRange),
     ) -> Result<(), Error> {
         let found = Self::find(plan, stream, record, &[path.into()])?;
         let number = found.columns[found.asked[0].values];

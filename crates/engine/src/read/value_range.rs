@@ -17,6 +17,9 @@ pub enum Number {
     Decimal(Decimal64),
 }
 
+/// The least and the largest of some numbers, both included; `None`: no bound.
+pub type NumberRange = (Option<Number>, Option<Number>);
+
 /// Values of a column from one number to another, by their bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ValueRange {
@@ -33,7 +36,7 @@ impl ValueRange {
     /// [`Invalid::Cursor`] where they are not numbers as the column has them.
     pub fn new(
         (field, column, kind): (&str, u16, ColumnKind),
-        (least, most): (Option<Number>, Option<Number>),
+        (least, most): NumberRange,
     ) -> Result<Self, Error> {
         let bits = |number: Number, is_least: bool| {
             bits_of(number, kind, is_least).ok_or_else(|| {

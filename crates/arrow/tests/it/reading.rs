@@ -6,6 +6,7 @@ use arrow_array::types::{
     Decimal128Type, Float64Type, Int8Type, Int32Type, TimestampNanosecondType, UInt8Type, UInt64Type,
 };
 use arrow_array::{Array, RecordBatch};
+use std::slice::from_ref;
 use std::time::Duration;
 use tapedb_arrow::{BatchReader, Decimals, ReadOptions};
 use tapedb_codec::dynamic::{RecordValue, Value};
@@ -106,7 +107,7 @@ fn live_batches_follow_history() {
         let options =
             ReadOptions { in_time_order, sequences: true, batch_rows: Some(40), ..ReadOptions::default() };
         let mut reader =
-            BatchReader::open(&[stream.clone()], stream.cursor().live(), "Bar", &options).unwrap();
+            BatchReader::open(from_ref(&stream), stream.cursor().live(), "Bar", &options).unwrap();
         assert!(reader.follows());
         let mut sequences = Vec::new();
         let mut take = |reader: &mut BatchReader| {
@@ -123,7 +124,7 @@ fn live_batches_follow_history() {
         sequences.sort_unstable();
         assert_eq!(sequences, (0..first as u64 + 100).collect::<Vec<_>>());
         let resumed = stream.cursor().resume(&position);
-        let mut rest = BatchReader::open(&[stream.clone()], resumed, "Bar", &in_order()).unwrap();
+        let mut rest = BatchReader::open(from_ref(&stream), resumed, "Bar", &in_order()).unwrap();
         assert!(rest.next_batch().unwrap().is_none());
     }
 }

@@ -266,7 +266,7 @@ fn nested_columns_in_time_order_are_those_of_messages() {
         let options = StreamOptions { spaces: 2, ..small_files() };
         let streams = ["a", "b"].map(|name| {
             let schema = SchemaBuilder::new().with::<Package>().finish();
-            db.create_stream(name, schema, options.clone()).unwrap()
+            db.create_stream(name, schema, options).unwrap()
         });
         let symbols: Vec<String> = (0..[1, 3, 40][round % 3]).map(|i| format!("S{i}")).collect();
         for part in 0..5u64 {

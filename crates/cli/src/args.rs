@@ -198,13 +198,29 @@ impl LastValues {
         }
         let mut keys: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for key in &self.key {
-            let parts = key.split_once('.').filter(|(record, field)| !record.is_empty() && !field.is_empty());
-            let (record, field) = parts.ok_or_else(|| {
+            let (record, field) = type_and_field(key).ok_or_else(|| {
                 Failure::usage(format!("--key {key:?} is not a field of a record type; write TYPE.FIELD"))
             })?;
             keys.entry(record).or_default().push(field);
         }
         cursor = cursor.last_values();
         Ok(keys.into_iter().fold(cursor, |cursor, (record, fields)| cursor.last_values_by(record, fields)))
+    }
+}
+
+/// The parts of `TYPE.FIELD`: names of types may have dots, names of fields have none.
+fn type_and_field(text: &str) -> Option<(&str, &str)> {
+    text.rsplit_once('.').filter(|(record, field)| !record.is_empty() && !field.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_type_of_a_key_may_have_dots() {
+        assert_eq!(type_and_field("Order.id"), Some(("Order", "id")));
+        assert_eq!(type_and_field("venue.Order.id"), Some(("venue.Order", "id")));
+        assert_eq!([type_and_field("id"), type_and_field(".id"), type_and_field("Order.")], [None; 3]);
     }
 }

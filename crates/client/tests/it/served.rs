@@ -79,8 +79,9 @@ pub fn serve<T: Transport>(db: Database, directory: &Path) -> Server {
 
 /// A directory for one database, and its server.
 pub struct Home<T> {
-    directory: tempfile::TempDir,
+    /// Dropped before the directory: a running server would write into it while it is removed.
     server: Mutex<Option<Server>>,
+    directory: tempfile::TempDir,
     transport: PhantomData<T>,
 }
 

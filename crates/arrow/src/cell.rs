@@ -50,7 +50,10 @@ enum Kind {
     Plain(DataType),
     Decimal64Bits,
     Dictionary(Vec<usize>),
-    List(Vec<Range<usize>>),
+    List,
+    LargeList,
+    /// Items of each list.
+    FixedSizeList(usize),
     Struct,
     AllNull,
 }
@@ -83,24 +86,17 @@ impl Reader {
             DataType::List(item) => {
                 let list = array.as_list::<i32>();
                 children.push((String::new(), child(list.values(), item)?));
-                let range = |ends: &[i32]| ends[0] as usize..ends[1] as usize;
-                Kind::List(list.value_offsets().windows(2).map(range).collect())
+                Kind::List
             }
             DataType::LargeList(item) => {
                 let list = array.as_list::<i64>();
                 children.push((String::new(), child(list.values(), item)?));
-                let range = |ends: &[i64]| ends[0] as usize..ends[1] as usize;
-                Kind::List(list.value_offsets().windows(2).map(range).collect())
+                Kind::LargeList
             }
             DataType::FixedSizeList(item, _) => {
                 let list = array.as_fixed_size_list();
                 children.push((String::new(), child(list.values(), item)?));
-                let width = list.value_length() as usize;
-                let range = |row: usize| {
-                    let start = list.value_offset(row) as usize;
-                    start..start + width
-                };
-                Kind::List((0..list.len()).map(range).collect())
+                Kind::FixedSizeList(list.value_length() as usize)
             }
             DataType::Struct(fields) => {
                 children = struct_children(array.as_struct().columns(), fields, name, naive_is_utc)?;
@@ -129,7 +125,8 @@ impl Reader {
 
     /// The items of a list.
     pub fn items(&self) -> Option<&Self> {
-        matches!(self.kind, Kind::List(_)).then(|| &self.children[0].1)
+        let is_list = matches!(self.kind, Kind::List | Kind::LargeList | Kind::FixedSizeList(_));
+        is_list.then(|| &self.children[0].1)
     }
 
     /// The value at a row.
@@ -141,7 +138,16 @@ impl Reader {
             Kind::AllNull => Cell::Null,
             Kind::Decimal64Bits => Cell::Decimal64(self.array.as_primitive::<UInt64Type>().value(row)),
             Kind::Dictionary(keys) => keys.get(row).map_or(Cell::Null, |key| self.children[0].1.cell(*key)),
-            Kind::List(ranges) => Cell::Items(ranges[row].clone()),
+            Kind::List => {
+                let ends = self.array.as_list::<i32>().value_offsets();
+                Cell::Items(ends[row] as usize..ends[row + 1] as usize)
+            }
+            Kind::LargeList => {
+                let ends = self.array.as_list::<i64>().value_offsets();
+                Cell::Items(ends[row] as usize..ends[row + 1] as usize)
+            }
+            // The values of a slice begin with its first row.
+            Kind::FixedSizeList(width) => Cell::Items(row * width..(row + 1) * width),
             Kind::Struct => Cell::Record,
             Kind::Plain(ty) => plain(&self.array, ty, row),
         }

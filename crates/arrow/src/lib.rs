@@ -1,8 +1,8 @@
 //! Columns as Arrow record batches, and record batches as messages.
 //!
 //! [`BatchReader`] reads messages of one record type as [`RecordBatch`](arrow_array::RecordBatch)es, without building
-//! rows. [`BatchAppender`] appends the rows of a record batch to a stream: all of them, or none. `docs/ARROW.md` has the
-//! table of types.
+//! rows. [`BatchAppender`] appends the rows of a record batch to a stream: all of them, or none; [`RowEncoder`] is its half that
+//! needs no stream. `docs/ARROW.md` has the table of types.
 //!
 //! This crate has no file, no IPC and no Parquet: it stands on `arrow-array`, `arrow-buffer` and `arrow-schema` alone.
 
@@ -10,13 +10,15 @@ mod append;
 mod arrays;
 mod cell;
 mod decimals;
+mod encode;
 mod error;
 mod read;
 mod tree;
 mod types;
 mod values;
 
-pub use append::{AppendOptions, BatchAppender};
+pub use append::BatchAppender;
+pub use encode::{AppendOptions, BatchColumns, EncodedRows, RowEncoder};
 pub use error::Error;
 pub use read::{BATCH_ROWS_MAX, BatchReader, ReadOptions};
 pub use types::{Decimals, TYPE_KEY};

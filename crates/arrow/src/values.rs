@@ -3,6 +3,7 @@
 use crate::cell::{Cell, Reader};
 use crate::tree::{Alternative, Content, Node, TYPE};
 use crate::types::Leaf;
+use tapedb_codec::batch::MAX_MESSAGE_BYTES;
 use tapedb_codec::dynamic::{Layouts, RecordValue, Value};
 use tapedb_schema::{
     Ascii, Decimal64, Field, FieldType, MAX_NAME_BYTES, RecordType, Scalar, Schema, TimeOfDay, Timestamp,
@@ -27,28 +28,56 @@ impl Misfit {
     }
 }
 
-/// The value of a node at a row.
+/// The values of one row in the making.
+#[derive(Debug)]
+pub(crate) struct Row<'a> {
+    layouts: &'a Layouts,
+    /// What is left of the bytes of a message, of which each item and each byte of a text takes at least one. Rows may share
+    /// what they point to, so that few bytes stand for many values.
+    bytes_left: usize,
+}
+
+impl<'a> Row<'a> {
+    pub fn new(layouts: &'a Layouts) -> Self {
+        Self { layouts, bytes_left: MAX_MESSAGE_BYTES }
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Misfit> {
+        let left = self.bytes_left.checked_sub(bytes);
+        let too_large = || Misfit::new(format!("the row is over the limit of {MAX_MESSAGE_BYTES} bytes"));
+        self.bytes_left = left.ok_or_else(too_large)?;
+        Ok(())
+    }
+}
+
+/// The value of a node at a row of an array.
 ///
 /// # Errors
 /// When it does not fit.
-pub(crate) fn value(layouts: &Layouts, node: &Node, reader: &Reader, row: usize) -> Result<Value, Misfit> {
+pub(crate) fn value(making: &mut Row<'_>, node: &Node, reader: &Reader, row: usize) -> Result<Value, Misfit> {
     let cell = reader.cell(row);
     if cell == Cell::Null {
         let is_nullable = node.presence.is_some();
         return if is_nullable { Ok(Value::Null) } else { Err(Misfit::new("null in a field that has none")) };
     }
+    match (&node.content, &cell) {
+        (_, Cell::Items(range)) => making.take(range.len())?,
+        (Content::Leaf(Leaf::String, _), Cell::Text(text)) => making.take(text.len())?,
+        (_, Cell::Bytes(bytes)) => making.take(bytes.len())?,
+        _ => {}
+    }
     match (&node.content, cell) {
         (Content::Leaf(leaf, _), cell) => leaf_value(leaf, &cell).map_err(Misfit::new),
-        (Content::Whole(ty, _), Cell::Bytes(bytes)) => whole(layouts, ty, bytes),
+        (Content::Whole(ty, _), Cell::Bytes(bytes)) => whole(making.layouts, ty, bytes),
         (Content::List(_, item), Cell::Items(range)) => {
             let Some(items) = reader.items() else { return Err(Misfit::new("not a list")) };
             let item = |(index, row)| {
-                value(layouts, item, items, row).map_err(|misfit| misfit.below(&format!("[{index}]")))
+                value(making, item, items, row).map_err(|misfit| misfit.below(&format!("[{index}]")))
             };
             Ok(Value::Array(range.enumerate().map(item).collect::<Result<_, _>>()?))
         }
-        (Content::Struct(type_id, nodes), Cell::Record) => record(layouts, *type_id, nodes, reader, row),
-        (Content::Union(_, alternatives), Cell::Record) => union(layouts, alternatives, reader, row),
+        (Content::Struct(type_id, nodes), Cell::Record) => record(making, *type_id, nodes, reader, row),
+        (Content::Union(_, alternatives), Cell::Record) => union(making, alternatives, reader, row),
         (Content::Whole(..), cell) => Err(wanted("the bytes of its content", &cell)),
         (Content::List(..), cell) => Err(wanted("a list", &cell)),
         (_, cell) => Err(wanted("a struct", &cell)),
@@ -60,7 +89,7 @@ fn wanted(what: &str, cell: &Cell<'_>) -> Misfit {
 }
 
 fn record(
-    layouts: &Layouts,
+    making: &mut Row<'_>,
     type_id: u16,
     nodes: &[Node],
     reader: &Reader,
@@ -72,7 +101,7 @@ fn record(
         return Err(Misfit::new("the record has no such field").below(unknown));
     }
     let field = |node: &Node| match reader.child(&node.name) {
-        Some(child) => value(layouts, node, child, row).map_err(|misfit| misfit.below(&node.name)),
+        Some(child) => value(making, node, child, row).map_err(|misfit| misfit.below(&node.name)),
         None => Err(Misfit::new("the struct has no such field").below(&node.name)),
     };
     let fields = nodes.iter().map(field).collect::<Result<_, _>>()?;
@@ -81,7 +110,7 @@ fn record(
 
 /// A polymorphic record: a text `type`, and a struct for each alternative.
 fn union(
-    layouts: &Layouts,
+    making: &mut Row<'_>,
     alternatives: &[Alternative],
     reader: &Reader,
     row: usize,
@@ -109,7 +138,7 @@ fn union(
     let misfit = |misfit: Misfit| misfit.below(name);
     let child = found.filter(|child| child.cell(row) == Cell::Record);
     let child = child.ok_or_else(|| misfit(Misfit::new("null, although the record is of this type")))?;
-    record(layouts, alternative.type_id, &alternative.nodes, child, row).map_err(misfit)
+    record(making, alternative.type_id, &alternative.nodes, child, row).map_err(misfit)
 }
 
 /// A record or an array in one piece: the content of a message with nothing but this field.

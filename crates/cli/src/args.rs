@@ -6,7 +6,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use tapedb_engine::{CursorBuilder, Database, Stream};
-use tapedb_terminal::{Failure, Ui, location};
+use tapedb_schema::Timestamp;
+use tapedb_terminal::{Failure, Ui, location, quantity};
 
 thread_local! {
     /// The database that the shell holds open for its commands.
@@ -174,6 +175,31 @@ impl Selection {
             cursor = cursor.types(&self.types);
         }
         Ok(cursor)
+    }
+}
+
+/// Which times.
+#[derive(clap::Args, Debug, Clone, Copy)]
+pub struct TimeRange {
+    /// Only messages at or after this time, such as 2024-01-02, 2024-01-02T14:30:00.5Z or nanoseconds since 1970.
+    #[arg(long, value_parser = quantity::time, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<Timestamp>,
+
+    /// Only messages before this time.
+    #[arg(long, value_parser = quantity::time, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<Timestamp>,
+}
+
+impl TimeRange {
+    /// The cursor, within the range.
+    pub fn of(&self, mut cursor: CursorBuilder) -> CursorBuilder {
+        if let Some(from) = self.from {
+            cursor = cursor.from(from);
+        }
+        if let Some(to) = self.to {
+            cursor = cursor.to(to);
+        }
+        cursor
     }
 }
 

@@ -14,6 +14,8 @@ mod remote;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::maintenance::{backup, check, inspect, repair, restore, seal};
+#[cfg(feature = "parquet")]
+use commands::messages::export;
 use commands::messages::{erase, generate, import, load, read, rewrite, tail};
 use commands::serve::{cert, server, user};
 use commands::streams::{alter, create, delete, desc, list, rename, symbols};
@@ -70,6 +72,8 @@ enum Command {
     Restore(restore::Args),
     Generate(generate::Args),
     Import(import::Args),
+    #[cfg(feature = "parquet")]
+    Export(Box<export::Args>),
     Load(load::Args),
     Read(read::Args),
     Tail(tail::Args),
@@ -141,6 +145,8 @@ fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Restore(args) => restore::run(args, ui),
         Command::Generate(args) => generate::run(args, ui),
         Command::Import(args) => import::run(args, ui),
+        #[cfg(feature = "parquet")]
+        Command::Export(args) => export::run(*args, ui),
         Command::Load(args) => load::run(args, ui),
         Command::Read(args) => read::run(args, ui),
         Command::Tail(args) => tail::run(args, ui),

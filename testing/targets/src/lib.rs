@@ -50,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     targets::importers::TARGET,
     targets::wire::TARGET,
     targets::kdb::TARGET,
+    targets::arrow_ipc::TARGET,
 ];
 
 /// The target of that name.

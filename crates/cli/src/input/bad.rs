@@ -42,13 +42,18 @@ impl FromStr for OnBadLine {
 }
 
 impl BadLineArgs {
+    /// Whether the first bad line ends the command.
+    pub fn stops(&self) -> bool {
+        self.on_bad_line == OnBadLine::Stop
+    }
+
     /// Opens the file for bad lines, if there is one.
     pub fn open(&self) -> Result<BadLines, Failure> {
         let store = match &self.on_bad_line {
             OnBadLine::Store(path) => Some(Store::open(path.clone())?),
             _ => None,
         };
-        Ok(BadLines { stops: self.on_bad_line == OnBadLine::Stop, store, count: 0 })
+        Ok(BadLines { stops: self.stops(), store, count: 0 })
     }
 }
 

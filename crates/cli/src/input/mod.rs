@@ -10,9 +10,9 @@ mod source;
 
 pub use bad::{BadLineArgs, BadLines};
 pub use prompt::{ScriptLines, StandardInput, confirm, is_yes, line};
+pub use source::{Arrived, Source};
 
 use lines::{LINE_BYTES_MAX, Lines, Piece};
-use source::{Arrived, Source};
 use std::io;
 use std::path::PathBuf;
 use std::str;
@@ -27,14 +27,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The source of messages.
 #[derive(clap::Args, Debug)]
 pub struct Input {
-    /// Files of JSON lines, or named pipes, read one after another [default: standard input].
+    /// Files or named pipes, read one after another [default: standard input].
     #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
 
     /// Unit of times that are bare numbers since 1970: s, ms, us or ns. Without it they are nanoseconds, and times before 1973 are
     /// refused.
     #[arg(long, value_name = "UNIT")]
-    time_unit: Option<TimeUnit>,
+    pub time_unit: Option<TimeUnit>,
 }
 
 /// Receiver of messages.
@@ -105,6 +105,12 @@ impl Input {
     }
 }
 
+/// Until when to wait for more input before flushing messages of which the oldest was taken at `unflushed_since`.
+pub fn flush_deadline(unflushed_since: Instant, flush_interval: Duration) -> Instant {
+    let pause = Instant::now() + PAUSE;
+    unflushed_since.checked_add(flush_interval).map_or(pause, |due| due.min(pause))
+}
+
 /// State while input is read.
 struct Reading<'a, S> {
     layouts: &'a Layouts,
@@ -132,7 +138,7 @@ impl<S: Sink> Reading<'_, S> {
         let name = source.name.clone();
         let cannot = |error: io::Error| Failure::new(format!("cannot read {name}: {error}"));
         loop {
-            let deadline = self.unflushed.map(|since| self.deadline(since));
+            let deadline = self.unflushed.map(|since| flush_deadline(since, self.flush_interval));
             match source.read(lines.spare(), deadline, self.ui.signals()).map_err(cannot)? {
                 Arrived::Bytes(count) => {
                     lines.filled(count);
@@ -150,12 +156,6 @@ impl<S: Sink> Reading<'_, S> {
                 }
             }
         }
-    }
-
-    /// Until when to wait for more input before flushing.
-    fn deadline(&self, unflushed_since: Instant) -> Instant {
-        let pause = Instant::now() + PAUSE;
-        unflushed_since.checked_add(self.flush_interval).map_or(pause, |due| due.min(pause))
     }
 
     /// After a signal: takes the bytes that were sent before it.

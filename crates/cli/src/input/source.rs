@@ -19,6 +19,8 @@ pub struct Source {
     pub name: String,
     /// Whether bytes arrive as they are sent: a pipe, a socket, a terminal.
     pub is_live: bool,
+    /// Bytes of a file; 0 for others.
+    pub bytes: u64,
 }
 
 /// Result of a read.
@@ -57,7 +59,8 @@ impl Source {
         if metadata.is_dir() {
             return Err(Failure::new(format!("{name} is a directory; name the files in it")));
         }
-        Ok(Self { file, name, is_live: !metadata.is_file() })
+        let bytes = if metadata.is_file() { metadata.len() } else { 0 };
+        Ok(Self { file, name, is_live: !metadata.is_file(), bytes })
     }
 
     /// Whether it is the same file, also under another name.

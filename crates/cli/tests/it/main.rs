@@ -3,6 +3,7 @@
 mod altering;
 mod certifying;
 mod checking;
+mod exchanging;
 mod importing;
 mod importing_kdb;
 mod interrupted;

@@ -1,5 +1,6 @@
 //! The targets, one file each.
 
+pub mod arrow_ipc;
 pub mod batch;
 pub mod batch_columns;
 pub mod compiled_row;

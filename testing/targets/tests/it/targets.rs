@@ -159,3 +159,8 @@ fn wire() {
 fn kdb() {
     fuzz("kdb", RUNS);
 }
+
+#[test]
+fn arrow_ipc() {
+    fuzz("arrow_ipc", RUNS);
+}

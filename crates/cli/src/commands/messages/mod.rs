@@ -1,6 +1,8 @@
 //! Commands on messages: write, read, replace, delete.
 
 pub mod erase;
+#[cfg(feature = "parquet")]
+pub mod export;
 pub mod generate;
 pub mod import;
 pub mod load;

@@ -1,6 +1,6 @@
 //! `tapedb read`: print history.
 
-use crate::args::{DatabaseArgs, LastValues, Selection};
+use crate::args::{DatabaseArgs, LastValues, Selection, TimeRange};
 use crate::output::{Format, Output, Totals, Writer, arrow, copy};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 use tapedb_arrow::Decimals;
 use tapedb_engine::{Cursor, CursorBuilder, Database, Stream};
-use tapedb_schema::Timestamp;
 use tapedb_terminal::{Failure, Ui, quantity, ui};
 
 /// Maximum number of readers.
@@ -39,13 +38,8 @@ pub struct Args {
     #[command(flatten)]
     selection: Selection,
 
-    /// Only messages at or after this time, such as 2024-01-02, 2024-01-02T14:30:00.5Z or nanoseconds since 1970.
-    #[arg(long, value_parser = quantity::time, value_name = "TIME", allow_hyphen_values = true)]
-    from: Option<Timestamp>,
-
-    /// Only messages before this time.
-    #[arg(long, value_parser = quantity::time, value_name = "TIME", allow_hyphen_values = true)]
-    to: Option<Timestamp>,
+    #[command(flatten)]
+    range: TimeRange,
 
     /// Only the last N messages, for example 10 or 500k; in time order, or with --reverse the latest first.
     #[arg(long, value_parser = quantity::count, value_name = "N", conflicts_with = "last_values")]
@@ -83,7 +77,7 @@ pub struct Args {
 
     /// With --output arrow, the type of decimal64 fields: float (the nearest), raw (lossless: the 64 bits), or digits and scale of an
     /// Arrow decimal, for example 18,4; a value that is not exact in it is an error.
-    #[arg(long, value_parser = decimals, default_value = "float", value_name = "TYPE")]
+    #[arg(long, value_parser = arrow::decimals, default_value = "float", value_name = "TYPE")]
     decimals: Decimals,
 
     /// Names of the columns in the first line of csv (the default).
@@ -164,20 +158,6 @@ fn write_arrow(args: &Args, db: &Database, streams: &[Stream], ui: &Ui) -> Resul
     arrow::write(streams, &args.selection.types, cursor, args.decimals, args.limit(), &mut out, ui)
 }
 
-/// The type of decimals.
-fn decimals(text: &str) -> Result<Decimals, String> {
-    let wrong = || format!("{text:?} is none of float, raw, and digits and scale such as 18,4");
-    match text {
-        "float" => Ok(Decimals::Float64),
-        "raw" => Ok(Decimals::Raw),
-        _ => {
-            let (precision, scale) = text.split_once(',').ok_or_else(wrong)?;
-            let number = |text: &str| text.trim().parse::<u8>().map_err(|_| wrong());
-            Ok(Decimals::Decimal128 { precision: number(precision)?, scale: number(scale)? })
-        }
-    }
-}
-
 /// Fails if messages were found unreadable when the streams were opened: cursors skip them.
 fn check_whole(streams: &[Stream]) -> Result<(), Failure> {
     let is_lossy = |stream: &&Stream| stream.recovery().damaged().any(|damage| damage.count != Some(0));
@@ -193,13 +173,7 @@ fn check_whole(streams: &[Stream]) -> Result<(), Failure> {
 
 impl Args {
     fn cursor(&self, db: &Database) -> Result<CursorBuilder, Failure> {
-        let mut cursor = self.last_values.of(self.selection.cursor(db)?)?;
-        if let Some(from) = self.from {
-            cursor = cursor.from(from);
-        }
-        if let Some(to) = self.to {
-            cursor = cursor.to(to);
-        }
+        let mut cursor = self.range.of(self.last_values.of(self.selection.cursor(db)?)?);
         // Backwards, the last messages are the first ones: see `limit`.
         if let Some(last) = self.last.filter(|_| !self.reverse) {
             cursor = cursor.last(last);

@@ -127,7 +127,9 @@ fn words_of(
             words.extend(own(&["--out", file, "--output", &format_of(file)?]));
             words
         }
-        ("export", _) => return Err(Failure::usage("the file is missing: export FILE.csv")),
+        ("export", words) if !words.iter().any(|word| word.starts_with("--")) => {
+            return Err(Failure::usage("the file is missing: export FILE.csv"));
+        }
         ("import", [format, files @ ..]) if !files.is_empty() && !format.starts_with('-') => {
             let mut words = own(&["import", "--stream", &one_stream(settings)?, "--format", format]);
             words.extend(files.iter().cloned());

@@ -20,6 +20,9 @@ use tapedb_terminal::quantity;
 /// was interrupted, by Ctrl-C, a bad line or a crash, continues where it stopped when the same files are imported again, in any
 /// order: no message is lost or duplicated.
 ///
+/// parquet: files of `tapedb export`, with their schema, or files of others with a column of times and one of symbols. Their schema is
+/// inferred and shown before anything is written, if the stream does not exist; to change it, create the stream first.
+///
 /// For a stream of a server this holds for one user's imports on one machine: the record is in a folder of this machine
 /// (--ledgers), not beside the stream.
 #[derive(clap::Args, Debug)]
@@ -32,12 +35,12 @@ pub struct Args {
     pub creation: CreateArgs,
 
     /// The stream to write to. For kdb+ files: the stream of their only table, or the prefix of the streams' names, as in
-    /// STREAM/quote [default: the table's name].
+    /// STREAM/quote [default: the table's name]. For parquet files of `tapedb export` [default: the stream they are of].
     #[arg(long)]
     pub stream: Option<String>,
 
     /// Format of the files: us-equity-ticks (zipped CSV), fx-ticks (zipped or gzipped CSV), binance-raw-ws (gzip), kdb-log
-    /// (logs of a tickerplant), kdb-splayed (folders of splayed tables) or kdb-hdb (databases partitioned by date).
+    /// (logs of a tickerplant), kdb-splayed (folders of splayed tables), kdb-hdb (databases partitioned by date) or parquet.
     #[arg(long, value_name = "FORMAT")]
     pub format: AnyFormat,
 
@@ -90,6 +93,33 @@ pub struct Args {
     /// Names and types of the columns of a kdb+ log, which may lack them: a sym.q, or a schema.
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub parquet: ParquetArgs,
+}
+
+/// What the columns of Parquet files are.
+#[derive(clap::Args, Debug)]
+pub struct ParquetArgs {
+    /// The column of parquet files that is the time.
+    #[arg(long, value_name = "COL", default_value = "time")]
+    pub time: String,
+
+    /// The column of parquet files that is the symbol.
+    #[arg(long, value_name = "COL", default_value = "symbol")]
+    pub symbol: String,
+
+    /// The record type of the rows of parquet files [default: that of the export, or the stream's only one].
+    #[arg(long = "type", value_name = "NAME")]
+    pub record: Option<String>,
+
+    /// Times of parquet files without a time zone are UTC. Without this they are refused.
+    #[arg(long)]
+    pub naive_utc: bool,
+
+    /// Create a stream with the schema inferred from parquet files without asking.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -98,7 +128,9 @@ Examples:
   tapedb import --db ticks.tape --stream eurusd --format fx-ticks fxcm-eurusd/*.zip --again skip
   tapedb import --db tape://loader@ticks:7847 --stream us --format us-equity-ticks us-equity-ticks/
   tapedb import --db ticks.tape --stream tp --format kdb-log --schema sym.q tplog/sym2022.06.16
-  tapedb import --db ticks.tape --format kdb-hdb --tables trade,quote hdb/";
+  tapedb import --db ticks.tape --format kdb-hdb --tables trade,quote hdb/
+  tapedb import --db copy.tape --create --format parquet parquet/
+  tapedb import --db ticks.tape --stream fx --format parquet --time ts --symbol pair --type Quote --naive-utc fx.parquet";
 
 /// Format of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +139,8 @@ pub enum AnyFormat {
     Market(Format),
     /// Files of kdb+: tables.
     Kdb(tapedb_tick::kdb::import::Format),
+    /// Parquet files: record batches.
+    Parquet,
 }
 
 impl FromStr for AnyFormat {
@@ -117,8 +151,13 @@ impl FromStr for AnyFormat {
         if let Some(format) = kdb.into_iter().find(|format| format.name() == text) {
             return Ok(Self::Kdb(format));
         }
+        if text == "parquet" {
+            return Ok(Self::Parquet);
+        }
         let names = || kdb.map(|format| format.name()).join(", ");
-        text.parse().map(Self::Market).map_err(|error: UnknownFormat| format!("{error}, {}", names()))
+        text.parse()
+            .map(Self::Market)
+            .map_err(|error: UnknownFormat| format!("{error}, {}, parquet", names()))
     }
 }
 

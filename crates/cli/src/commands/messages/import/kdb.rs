@@ -105,7 +105,7 @@ fn table(
     let mut plan = Plan::new(&files, format.name(), &ledger, args.again, stream.stats()?.next_sequence)?;
     plan.withdrawn.iter().try_for_each(|id| ledger.withdraw(*id))?;
     plan.abandoned.iter().try_for_each(|id| ledger.abandon(*id))?;
-    restore_order(&mut parts, &mut plan);
+    plan.restore_order(&mut parts, |(_, identity)| identity);
     let outcome = if plan.wanted.contains(&true) {
         Import { args, home: &home, format, source, options, stream, ui }.run(&parts, &plan, &mut ledger)?
     } else {
@@ -121,15 +121,6 @@ fn identity(part: &Partition, options: &ImportOptions, ui: &Ui) -> Result<Identi
     }
     let date = options.date.or(part.date).map(|date| date.to_string()).unwrap_or_default();
     Identity::of_all(&part.path, &date, &part.files, ui)
-}
-
-/// Sorts the parts of a resumed import into their first order.
-fn restore_order(parts: &mut Vec<(&Partition, Identity)>, plan: &mut Plan) {
-    let Some(import) = &plan.resumed else { return };
-    let index = |identity: &Identity| import.files.iter().position(|file| file.same_content(identity));
-    let mut pairs: Vec<_> = parts.drain(..).zip(plan.wanted.drain(..)).collect();
-    pairs.sort_by_key(|((_, identity), _)| index(identity).unwrap_or(usize::MAX));
-    (*parts, plan.wanted) = pairs.into_iter().unzip();
 }
 
 /// The import of one table.

@@ -1,4 +1,4 @@
-//! `tapedb import`: import files of venues and vendors into a stream.
+//! `tapedb import`: import files of venues, vendors and other databases into streams.
 
 mod args;
 mod bookkeeper;
@@ -7,6 +7,8 @@ mod identity;
 mod kdb;
 mod ledger;
 mod packages;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod plan;
 mod report;
 mod transfer;
@@ -23,5 +25,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     match args.format {
         AnyFormat::Market(format) => packages::run(&args, format, ui),
         AnyFormat::Kdb(format) => kdb::run(&args, format, ui),
+        #[cfg(feature = "parquet")]
+        AnyFormat::Parquet => parquet::run(&args, ui),
+        #[cfg(not(feature = "parquet"))]
+        AnyFormat::Parquet => {
+            Err(Failure::new("this program was built without parquet; build it with the feature `parquet`"))
+        }
     }
 }

@@ -50,7 +50,7 @@ pub fn run(args: &Args, format: Format, ui: &Ui) -> Result<(), Failure> {
     let home = Home::of(args, &stream)?;
     let mut ledger = home.ledger()?;
     let mut plan = plan(args.again, format, &inputs, &mut ledger, &stream)?;
-    restore_order(&mut inputs, &mut plan);
+    plan.restore_order(&mut inputs, |input| &input.identity);
     if !plan.wanted.contains(&true) {
         return print(name, &file_reports(&inputs, &plan, &Outcome::default()), &Outcome::default(), ui);
     }
@@ -84,16 +84,6 @@ fn identify(found: Vec<SourceFile>, ui: &Ui) -> Result<Vec<Input>, Failure> {
         }
     }
     Ok(inputs)
-}
-
-/// Sorts the files of a resumed import into their first order, which decides the order of messages with equal times. Skipped files
-/// follow in their order.
-fn restore_order(inputs: &mut Vec<Input>, plan: &mut Plan) {
-    let Some(import) = &plan.resumed else { return };
-    let index = |input: &Input| import.files.iter().position(|file| file.same_content(&input.identity));
-    let mut pairs: Vec<(Input, bool)> = inputs.drain(..).zip(plan.wanted.drain(..)).collect();
-    pairs.sort_by_key(|(input, _)| index(input).unwrap_or(usize::MAX));
-    (*inputs, plan.wanted) = pairs.into_iter().unzip();
 }
 
 fn open(db: &Database, name: &str, format: Format, ui: &Ui) -> Result<Stream, Failure> {

@@ -71,6 +71,18 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Sorts the files of a resumed import into their first order, which decides the order of messages with equal times. Skipped
+    /// files follow in their order.
+    pub fn restore_order<T>(&mut self, files: &mut Vec<T>, identity: impl Fn(&T) -> &Identity) {
+        let Some(import) = &self.resumed else { return };
+        let index = |file: &T| import.files.iter().position(|known| known.same_content(identity(file)));
+        let mut pairs: Vec<(T, bool)> = files.drain(..).zip(self.wanted.drain(..)).collect();
+        pairs.sort_by_key(|(file, _)| index(file).unwrap_or(usize::MAX));
+        (*files, self.wanted) = pairs.into_iter().unzip();
+    }
+}
+
 fn refusal(file: &Identity, finished: bool) -> Failure {
     let name = &file.name;
     let what = if finished {

@@ -1,67 +1,14 @@
-//! `tapedb load`: load messages from JSON lines, as they arrive.
+//! Loads lines of JSON.
 
-use crate::args::{DatabaseArgs, open_stream};
-use crate::input::{BadLineArgs, Input, Refusal, Sink, Taken};
-use serde::Serialize;
-use std::time::Duration;
+use super::{Args, Loaded, report};
+use crate::input::{Refusal, Sink, Taken};
 use tapedb_codec::dynamic::RecordValue;
-use tapedb_engine::{Error, Invalid, Loader, LogError, Rejected};
+use tapedb_engine::{Error, Invalid, Loader, LogError, Rejected, Stream};
 use tapedb_schema::Timestamp;
-use tapedb_terminal::{Failure, Ui, quantity, ui::thousands};
+use tapedb_terminal::{Failure, Ui, ui::thousands};
 
-/// Append messages to a stream from lines of JSON, as `tapedb read --output json` writes them: from files or standard input.
-///
-/// Each line is an object with "symbol", "timestamp", "$type" if the stream has several message types, and the fields of the
-/// record; `tapedb desc` shows them. Fields with defaults may be omitted.
-///
-/// Reads pipes as data arrives: messages are stored, and visible to readers, when the input pauses and at the latest after
-/// --flush-interval. Ctrl-C and SIGTERM end the command after all data sent before them is stored. A line that is not a message
-/// ends the command, unless --on-bad-line is given: the messages before it are in the stream, and the error has their number.
-#[derive(clap::Args, Debug)]
-#[command(after_long_help = EXAMPLES)]
-pub struct Args {
-    #[command(flatten)]
-    db: DatabaseArgs,
-
-    /// The stream, which must exist: see `tapedb create`.
-    #[arg(value_name = "STREAM")]
-    stream: String,
-
-    #[command(flatten)]
-    input: Input,
-
-    #[command(flatten)]
-    bad: BadLineArgs,
-
-    /// How long a message may wait for others before they are stored together, for example 50ms; 0ms stores each message at once.
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "200ms")]
-    flush_interval: Duration,
-
-    /// The space of the stream to load into.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    space: u32,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  tapedb load --db my.tapedb ticks ticks.jsonl
-  feed | tapedb load --db my.tapedb ticks --on-bad-line bad.jsonl --time-unit ms
-  tapedb read --db demo.tape feed --output json | tapedb load --db my.tapedb feed";
-
-#[derive(Serialize)]
-struct Loaded<'a> {
-    stream: &'a str,
-    messages: u64,
-    bad_lines: u64,
-}
-
-/// Loads.
-pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    ui.signals().give_time_to_finish()?;
-    // For reading first: this creates no database, and its error names what is missing.
-    drop(args.db.open_to_read()?.stream(&args.stream)?);
-    let db = args.db.open_to_write()?;
-    let stream = open_stream(&db, &args.stream, ui)?;
+/// Loads messages from lines.
+pub fn load(args: &Args, stream: &Stream, ui: &Ui) -> Result<(), Failure> {
     let mut sink = Loading { loader: stream.loader_in(args.space)?, taken: 0, given_up: 0 };
     let mut bad = args.bad.open()?;
     let read = args.input.read(stream.layouts(), &mut sink, &mut bad, args.flush_interval, ui);
@@ -74,14 +21,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         ui.warn(&format!("the input ended inside a line: its first {cut_bytes} bytes are not stored"));
     }
     let (messages, bad_lines) = (sink.taken - sink.given_up, bad.count + sink.given_up);
-    if ui.json() {
-        ui.print_json(&Loaded { stream: &args.stream, messages, bad_lines })?;
-    } else {
-        let (messages, bad) = (thousands(messages), bad.summary());
-        ui.print(&format!("loaded {messages} messages into stream {:?}{bad}\n", args.stream))?;
-    }
-    bad.finish()?;
-    ui.check_interrupt()
+    let loaded = Loaded { stream: &args.stream, messages, bad_lines: Some(bad_lines), batches: None };
+    report(&loaded, &bad.summary(), ui)?;
+    bad.finish()
 }
 
 /// The stream that takes the messages.

@@ -1,0 +1,55 @@
+//! Checks what a message states about its buffers before anything is allocated for it.
+
+use crate::Limits;
+use arrow_ipc::{MessageHeader, RecordBatch};
+
+/// What stands before a compressed buffer: its length when it is expanded.
+const PREFIX_BYTES: usize = 8;
+
+/// Such a buffer is not compressed, although others are.
+const NOT_COMPRESSED: i64 = -1;
+
+/// The batch in a message: of rows, or of values of a dictionary.
+pub fn batch<'a>(message: arrow_ipc::Message<'a>) -> Option<RecordBatch<'a>> {
+    match message.header_type() {
+        MessageHeader::RecordBatch => message.header_as_record_batch(),
+        MessageHeader::DictionaryBatch => message.header_as_dictionary_batch()?.data(),
+        _ => None,
+    }
+}
+
+/// Checks that buffers lie in the body, and that they are not larger than the limit when they are expanded.
+///
+/// # Errors
+/// What does not hold.
+pub fn buffers(batch: RecordBatch<'_>, body: &[u8], limits: &Limits) -> Result<(), String> {
+    let count = |what: i64| usize::try_from(what).ok();
+    let nodes = batch.nodes().into_iter().flatten();
+    let is_right = |length: i64, nulls: i64| length >= 0 && (0..=length).contains(&nulls);
+    if batch.length() < 0 || nodes.into_iter().any(|node| !is_right(node.length(), node.null_count())) {
+        return Err("a column has a number of rows or nulls that cannot be".into());
+    }
+    let variadic = batch.variadicBufferCounts().into_iter().flatten();
+    if variadic.into_iter().any(|count| count < 0) {
+        return Err("a column has a negative number of buffers".into());
+    }
+    let mut expanded_bytes = 0usize;
+    for buffer in batch.buffers().into_iter().flatten() {
+        let range = count(buffer.offset()).zip(count(buffer.length()));
+        let range = range.and_then(|(start, length)| Some(start..start.checked_add(length)?));
+        let bytes = range.and_then(|range| body.get(range)).ok_or("a buffer lies outside of its batch")?;
+        if batch.compression().is_some() && !bytes.is_empty() {
+            let prefix = bytes.first_chunk().ok_or("a compressed buffer is shorter than its length")?;
+            let length = match i64::from_le_bytes(*prefix) {
+                NOT_COMPRESSED => Some(bytes.len() - PREFIX_BYTES),
+                length => count(length),
+            };
+            expanded_bytes = expanded_bytes.saturating_add(length.unwrap_or(usize::MAX));
+        }
+    }
+    if expanded_bytes > limits.expanded_bytes_max {
+        let max = limits.expanded_bytes_max;
+        return Err(format!("a batch has {expanded_bytes} bytes when it is expanded; the limit is {max}"));
+    }
+    Ok(())
+}

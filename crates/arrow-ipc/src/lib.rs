@@ -1,0 +1,31 @@
+//! Arrow's IPC format as it arrives: bytes in, record batches out.
+//!
+//! [`Decoder`] takes bytes in pieces of any size, of an IPC stream or of an IPC file, and gives record batches. The bytes may be
+//! anything: what is damaged is an error, and memory stays within [`Limits`], whatever lengths the bytes state.
+//!
+//! This crate has no file, no socket and nothing of TapeDB: `arrow-ipc` decodes, and this crate checks what it is given.
+
+mod check;
+mod decoder;
+mod guard;
+
+pub use decoder::{Decoder, Error};
+pub use guard::guarded;
+
+/// How large messages of the format may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of a message's description: of the schema, mostly.
+    pub metadata_bytes_max: usize,
+    /// Bytes of a batch as it is sent.
+    pub body_bytes_max: usize,
+    /// Bytes of a batch whose buffers are compressed, when they are not any more.
+    pub expanded_bytes_max: usize,
+}
+
+impl Default for Limits {
+    /// 16 MiB of description, batches of 512 MiB.
+    fn default() -> Self {
+        Self { metadata_bytes_max: 16 << 20, body_bytes_max: 512 << 20, expanded_bytes_max: 512 << 20 }
+    }
+}

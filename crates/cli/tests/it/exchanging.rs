@@ -1,0 +1,227 @@
+//! Record batches and Parquet files, in and out: `load --format arrow`, `export`, `import --format parquet`.
+
+use crate::support::{Place, Run, end, signal};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Maximum time of every wait.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A place with a feed, bars, and empty streams of the same schemas.
+fn place() -> Place {
+    let place = Place::new();
+    place.run("generate --stream feed --messages 3k").good();
+    place.run("generate --stream bars --kind bars --messages 2k --interval 1ms").good();
+    for stream in ["feed", "bars"] {
+        let schema = place.path(&format!("{stream}.schema"));
+        std::fs::write(&schema, place.run(&format!("desc {stream}")).good()).unwrap();
+        place.run(&format!("create {stream}2 --schema {}", schema.display())).good();
+    }
+    place
+}
+
+/// Runs a command with bytes as its input.
+fn piped(place: &Place, line: &str, input: &[u8]) -> Run {
+    let mut child = place.start(place.command(line).stdin(Stdio::piped()));
+    // It may end before it has read all.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    end(child)
+}
+
+fn arrow(place: &Place, stream: &str) -> Vec<u8> {
+    let line = format!("read {stream} --output arrow --decimals raw");
+    let output = place.command(&line).output().unwrap();
+    assert!(output.status.success());
+    output.stdout
+}
+
+/// A folder inside the place, as an argument.
+fn folder(place: &Place, name: &str) -> String {
+    place.path(name).display().to_string()
+}
+
+#[test]
+fn arrow_is_loaded_from_pipes_and_files() {
+    let place = place();
+    for stream in ["feed", "bars"] {
+        let run = piped(&place, &format!("load {stream}2 --format arrow"), &arrow(&place, stream));
+        assert!(run.good().contains(" messages into stream "));
+        assert_eq!(place.totals(&format!("{stream}2")), place.totals(stream));
+    }
+    let path = place.path("bars.arrows");
+    std::fs::write(&path, arrow(&place, "bars")).unwrap();
+    // The name implies the format.
+    let run = place.run(&format!("load bars2 {} --json", path.display())).json().remove(0);
+    assert_eq!((run["messages"].as_u64(), run["stream"].as_str()), (Some(2000), Some("bars2")));
+    assert_eq!(place.messages("bars2"), 4000);
+}
+
+#[test]
+fn arrow_that_is_damaged_or_does_not_fit_is_an_error() {
+    let place = place();
+    let bytes = arrow(&place, "bars");
+    let error = piped(&place, "load bars2 --format arrow", &bytes[..bytes.len() / 2]).bad(1);
+    assert!(error.contains("standard input") && error.contains("truncated"), "{error}");
+    assert!(error.contains("the 0 messages before it are in the stream"), "{error}");
+    let error = piped(&place, "load bars2 --format arrow", b"{\"symbol\": \"A\"}\n").bad(1);
+    assert!(error.contains("not Arrow's IPC format"), "{error}");
+    let error = piped(&place, "load feed2 --format arrow", &bytes).bad(1);
+    assert!(error.contains("batch 1 of standard input: column"), "{error}");
+    assert!(piped(&place, "load bars2 --format arrow --type Bart", &bytes).bad(1).contains("Bart"));
+    assert!(place.run("load bars2 --format arrow --on-bad-line skip").bad(2).contains("no lines"));
+    assert!(place.run("load bars2 --type Bar").bad(2).contains("--format arrow"));
+    assert_eq!((place.messages("bars2"), place.messages("feed2")), (0, 0));
+}
+
+#[test]
+fn arrow_before_a_pause_is_visible_and_a_signal_ends_it() {
+    let place = place();
+    let bytes = arrow(&place, "bars");
+    let mut command = place.command("load bars2 --format arrow");
+    let mut child = place.start(command.stdin(Stdio::piped()));
+    // Without the message that ends the stream, and with the beginning of another one.
+    let mut input = child.stdin.take().unwrap();
+    input
+        .write_all(&bytes[..bytes.len() - 8])
+        .and_then(|()| input.write_all(&bytes[bytes.len() - 8..][..5]))
+        .unwrap();
+    let began = Instant::now();
+    while place.messages("bars2") < 2000 {
+        assert!(began.elapsed() < PATIENCE);
+        sleep(Duration::from_millis(5));
+    }
+    signal(&child, "TERM");
+    let run = end(child);
+    assert_eq!(run.code, 143);
+    assert!(run.out.starts_with("loaded 2,000 messages into stream \"bars2\" in "), "{}", run.out);
+    assert!(run.err.contains("its first 5 bytes are not stored"), "{}", run.err);
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn an_export_restores_the_stream() {
+    let place = place();
+    let out = folder(&place, "out");
+    let line = format!("export feed bars --format parquet --out {out} --decimals raw --sequences");
+    let text = place.run(&line).good();
+    assert!(text.contains("feed.Package.parquet") && text.contains("5,000 messages in 2 files"), "{text}");
+    assert!(place.run(&line).bad(1).contains("--existing skip"));
+    std::fs::remove_file(place.path("out/bars.Bar.parquet")).unwrap();
+    let again = place.run(&format!("{line} --existing skip --json")).json();
+    assert_eq!(again.iter().filter(|file| file["messages"].is_null()).count(), 1, "{again:?}");
+    place.run(&format!("{line} --existing replace")).good();
+
+    // Into a new database, with the schema of the files.
+    let other = Place::new();
+    let file = Path::new(&out).join("feed.Package.parquet");
+    let import = |place: &Place, options: &str, file: &Path| {
+        let mut command = place.command(&format!("import --format parquet {options}"));
+        Run::of(command.arg(file).output().unwrap())
+    };
+    assert!(import(&other, "", &file).good().contains("3,000 messages"));
+    assert_eq!(other.totals("feed"), place.totals("feed"));
+    let error = import(&other, "", &file).bad(1);
+    assert!(error.contains("was imported into this stream before"), "{error}");
+    import(&other, "--again skip", &file).good();
+    assert_eq!(other.messages("feed"), 3000);
+    let error = import(&other, "--stream both", Path::new(&out)).bad(1);
+    assert!(error.contains("different schemas"), "{error}");
+    let error = import(&other, "--stream feed", &Path::new(&out).join("bars.Bar.parquet")).bad(1);
+    assert!(error.contains("no such message type"), "{error}");
+    assert_eq!(other.messages("feed"), 3000);
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn an_export_takes_the_filters_of_read() {
+    let place = place();
+    let out = folder(&place, "out");
+    let line = format!(
+        "export bars --format parquet --out {out} --json --from 2024-01-02T14:30:00.1 --to 2024-01-02T14:30:00.6 \
+         --symbols S000000 --types Bar"
+    );
+    let file = place.run(&line).json().remove(0);
+    let rows = place
+        .run("read bars --from 2024-01-02T14:30:00.1 --to 2024-01-02T14:30:00.6 --symbols S000000")
+        .good()
+        .lines()
+        .count();
+    assert_eq!(file["messages"].as_u64(), Some(rows as u64), "{file}");
+    assert!(rows > 0 && file["bytes"].as_u64() > Some(0));
+    let error = place.run(&format!("export bars --format parquet --out {out} --types Nothing")).bad(2);
+    assert!(error.contains("--types"), "{error}");
+    assert!(
+        place.run(&format!("export bars --format parquet --out {out} --decimals x")).bad(2).contains("float")
+    );
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn files_of_others_show_their_schema_before_anything_is_written() {
+    let place = place();
+    let out = folder(&place, "out");
+    place.run(&format!("export bars --format parquet --out {out}")).good();
+    let ours = place.path("out/bars.Bar.parquet");
+    let theirs = place.path("theirs.parquet");
+    without_origin(&ours, &theirs);
+    let import = |options: &str| {
+        let mut command = place.command(&format!("import --stream new --format parquet {options}"));
+        Run::of(command.arg(&theirs).output().unwrap())
+    };
+    assert!(import("").bad(2).contains("--type"));
+    assert!(import("--type Bar --symbol ticker").bad(1).contains("no column \"ticker\""));
+    let run = import("--type Bar");
+    assert_eq!((run.code, run.out.as_str()), (1, ""));
+    assert!(run.err.contains("message Bar") && run.err.contains("open: f64"), "{}", run.err);
+    assert!(run.err.contains("--yes"), "{}", run.err);
+    assert_eq!(place.run("streams --json").json().iter().filter(|stream| stream["name"] == "new").count(), 0);
+    let run = import("--type Bar --yes");
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert_eq!(place.messages("new"), 2000);
+}
+
+/// A copy of a Parquet file without metadata of its own, as others write it.
+#[cfg(feature = "parquet")]
+fn without_origin(from: &Path, to: &Path) {
+    use parquet::arrow::ArrowWriter;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(from).unwrap()).unwrap();
+    let schema = builder.schema().clone();
+    let mut writer = ArrowWriter::try_new(std::fs::File::create(to).unwrap(), schema, None).unwrap();
+    builder.build().unwrap().for_each(|batch| writer.write(&batch.unwrap()).unwrap());
+    writer.close().unwrap();
+}
+
+#[test]
+fn arrow_and_parquet_go_through_a_server() {
+    let place = place();
+    let bytes = arrow(&place, "bars");
+    let totals = place.totals("bars");
+    let schema = place.path("bars.schema");
+    let served = tempfile::tempdir().unwrap();
+    let (_server, ready) = crate::serving::Served::start(served.path(), &[]);
+    let url = format!("tape://{}", ready["tcp"].as_str().unwrap());
+    let run = |line: &str, input: &[u8]| {
+        let mut command = Run::command(line);
+        command.args(["--db", &url]).env("HOME", place.path("home")).stdin(Stdio::piped());
+        let mut child = place.start(&mut command);
+        let _ = child.stdin.take().unwrap().write_all(input);
+        end(child)
+    };
+    run(&format!("create bars --schema {}", schema.display()), b"").good();
+    run("load bars --format arrow", &bytes).good();
+    let found = run("read bars --output none --json", b"").json().remove(0);
+    assert_eq!((&found["checksum"], &found["messages"]), (&totals["checksum"], &totals["messages"]));
+    if cfg!(feature = "parquet") {
+        let out = folder(&place, "remote");
+        run(&format!("export bars --format parquet --decimals raw --out {out}"), b"").good();
+        let ledgers = folder(&place, "ledgers");
+        let line = format!("import --format parquet --stream again --ledgers {ledgers} {out}");
+        run(&line, b"").good();
+        let found = run("read again --output none --json", b"").json().remove(0);
+        assert_eq!(found["checksum"], totals["checksum"]);
+    }
+}

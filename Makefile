@@ -18,7 +18,7 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 endif
 
-.PHONY: demo package check test tidy deny bench bench-rivals bench-rivals-storage bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials miri loom clean help
+.PHONY: demo package check test tidy deny bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
@@ -28,7 +28,7 @@ help:
 	@echo "make tidy        circles of modules, layers of crates, links of pages, words (a part of make check and make test)"
 	@echo "make deny        licences, sources, duplicates and advisories of dependencies (needs cargo-deny and its database)"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md, and draw plots (PLOTS=bench/plots)"
-	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage stream topic' ROWS=20M ROUNDS=5)"
+	@echo "make bench-rivals  what users would pick instead (installs it; RIVALS='storage columns stream topic' ROWS=20M ROUNDS=5)"
 	@echo "make acceptance  import recorded market data (DATA=DIR) and compare it with an independent reader"
 	@echo "make sim         break a simulated disk in every operation of the database (SEED=1 SEEDS=20)"
 	@echo "make storm       kill real processes at work, stall their clients (ROUNDS=500 SEALS=5000 STALL=30000000 SECONDS=60)"
@@ -99,18 +99,24 @@ PLOTS ?= bench/plots
 bench:
 	$(CARGO) run --release -p tapedb-cli -- bench codec
 	$(CARGO) run --release -p tapedb-cli -- bench storage
+	$(CARGO) run --release -p tapedb-cli -- bench columns
 	$(CARGO) run --release -p tapedb-cli -- bench read --streams 4,8,16 --svg $(PLOTS)/read.svg
 	$(CARGO) run --release -p tapedb-cli -- bench live --svg $(PLOTS)/live.svg
 	$(CARGO) run --release -p tapedb-cli -- bench latency --idle-cursors 1000 --svg $(PLOTS)/latency.svg
 
 # What `bench-rivals` runs.
-RIVALS ?= storage stream topic
+RIVALS ?= storage columns stream topic
 
 bench-rivals: $(addprefix bench-rivals-,$(RIVALS))
 
 bench-rivals-storage:
 	$(CARGO) build --release -p tapedb-cli
 	bench/rivals/run storage --rows $(or $(ROWS),20M) --rounds $(or $(ROUNDS),5) \
+		--tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb
+
+bench-rivals-columns:
+	$(CARGO) build --release -p tapedb-cli
+	bench/rivals/run columns --rows $(or $(ROWS),20M) --rounds $(or $(ROUNDS),5) \
 		--tapedb $(or $(CARGO_TARGET_DIR),target)/release/tapedb
 
 bench-rivals-stream:

@@ -4,6 +4,7 @@
 //! benchmark; `jobs` runs what it does there.
 
 pub mod codec;
+mod columns;
 mod content;
 mod fields;
 mod jobs;
@@ -36,6 +37,7 @@ pub struct Args {
 enum Bench {
     Codec(codec::Args),
     Storage(storage::Args),
+    Columns(columns::Args),
     Read(remote::read::Args),
     Live(remote::live::Args),
     Latency(remote::latency::Args),
@@ -91,6 +93,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let report = match args.bench {
         Bench::Codec(args) => codec::run(&args, ui)?,
         Bench::Storage(args) => storage::run(args, ui)?,
+        Bench::Columns(args) => columns::run(&args, ui)?,
         Bench::Read(args) => remote::read::run(&args, ui)?,
         Bench::Live(args) => remote::live::run(&args, ui)?,
         Bench::Latency(args) => remote::latency::run(&args, ui)?,

@@ -11,5 +11,5 @@ pub mod read;
 mod serving;
 mod transport;
 
-pub use serving::socket_of;
+pub use serving::{Serving, socket_of};
 pub use transport::Transport;

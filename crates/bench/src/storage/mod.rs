@@ -2,23 +2,23 @@
 //! messages, and how costs grow.
 
 mod args;
-mod cold;
-mod columns;
+pub mod cold;
+pub mod columns;
 mod merge;
 mod read;
-mod recorded;
+pub mod recorded;
 mod scale;
 mod scratch;
-mod sealed;
+pub mod sealed;
 mod stages;
-mod steps;
+pub mod steps;
 mod sync;
 
 use crate::pool::{bars_pool, feed_pool};
 use crate::report::Report;
 pub use args::Args;
 use args::Group;
-use scratch::Scratch;
+pub use scratch::Scratch;
 use tapedb_terminal::{Failure, Ui};
 
 /// Runs the stage of a worker process; `None` if this is not one.

@@ -9,9 +9,9 @@ use crate::report::Report;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Instant;
-use tapedb_engine::StreamOptions;
+use tapedb_engine::{Stream, StreamOptions};
 use tapedb_market::Package;
-use tapedb_market::import::{self, Format, ImportOptions, Merge};
+use tapedb_market::import::{Format, ImportError, ImportOptions, Merge, discover};
 use tapedb_terminal::{Failure, Ui};
 
 /// Recorded files that are imported together.
@@ -23,12 +23,15 @@ pub struct Set {
     has: fn(&Path) -> bool,
 }
 
-/// The sets: the quotes that rivals get (`bench/rivals/storage/quotes.py`), all quotes and trades, and captures of order books.
-pub const SETS: [Set; 3] = [
-    Set { name: "quotes", format: Format::UsEquityTicks, has: is_of_quotes },
-    Set { name: "ticks", format: Format::UsEquityTicks, has: |_| true },
-    Set { name: "book", format: Format::BinanceRawWs, has: |_| true },
-];
+/// The quotes that rivals get (`bench/rivals/storage/quotes.py`).
+pub const QUOTES: Set = Set { name: "quotes", format: Format::UsEquityTicks, has: is_of_quotes };
+
+/// Captures of order books.
+pub const BOOK: Set = Set { name: "book", format: Format::BinanceRawWs, has: |_| true };
+
+/// All sets; `ticks` are all quotes and trades.
+pub const SETS: [Set; 3] =
+    [QUOTES, Set { name: "ticks", format: Format::UsEquityTicks, has: |_| true }, BOOK];
 
 /// Whether a file has the quotes of AIG or BAC.
 fn is_of_quotes(path: &Path) -> bool {
@@ -41,19 +44,36 @@ fn is_of_quotes(path: &Path) -> bool {
 /// Imports one set, and reads it.
 pub fn measure(
     scratch: &Scratch,
-    Set { name, format, has }: &Set,
+    set: &Set,
     data: &Path,
     report: &mut Report,
     ui: &Ui,
 ) -> Result<(), Failure> {
+    let Some((stream, expected)) = import(scratch, set, data, report, ui)? else { return Ok(()) };
+    let name = set.name;
+    rows::<Package>(&stream, &format!("read.{name}.1"), 1, expected, report)?;
+    size(&stream, &format!("size.{name}"), report)?;
+    cold::measure::<Package>(&stream, name, expected, report)?;
+    scratch.db.delete_stream(name)?;
+    Ok(())
+}
+
+/// Imports one set into a new stream until all is sealed; `None`: there are no such data.
+pub fn import(
+    scratch: &Scratch,
+    Set { name, format, has }: &Set,
+    data: &Path,
+    report: &mut Report,
+    ui: &Ui,
+) -> Result<Option<(Stream, Tally)>, Failure> {
     let folder = data.join(format.to_string());
     if !folder.exists() {
         ui.note(&format!("{} does not exist: its cases are skipped", folder.display()));
-        return Ok(());
+        return Ok(None);
     }
-    let failed = |error: import::ImportError| Failure::new(error.to_string());
+    let failed = |error: ImportError| Failure::new(error.to_string());
     let stream = scratch.stream::<Package>(name, StreamOptions::default())?;
-    let mut files = import::discover(*format, &[folder], &ImportOptions::default()).map_err(failed)?;
+    let mut files = discover(*format, &[folder], &ImportOptions::default()).map_err(failed)?;
     files.retain(|file| has(file.path()));
     let (mut loader, mut package) = (stream.loader()?, Package::default());
     let mut expected = Tally::default();
@@ -69,11 +89,7 @@ pub fn measure(
     // The number of rows, for comparisons with the figures of rivals.
     report.add(&format!("messages.{name}"), "messages", "messages", expected.messages as f64);
     seal(&stream, &format!("import.{name}.sealed"), started, report)?;
-    rows::<Package>(&stream, &format!("read.{name}.1"), 1, expected, report)?;
-    size(&stream, &format!("size.{name}"), report)?;
-    cold::measure::<Package>(&stream, name, expected, report)?;
-    scratch.db.delete_stream(name)?;
-    Ok(())
+    Ok(Some((stream, expected)))
 }
 
 #[cfg(test)]

@@ -127,9 +127,8 @@ fn check_row(row: &Value, bench: &str) {
     assert_eq!(keys, ["bench", "case", "machine", "max", "metric", "min", "n", "unit", "value"], "{row}");
 }
 
-#[test]
-fn recorded_data_are_measured_if_available() {
-    let place = Place::new();
+/// A folder `data` with a few recorded rows of each format.
+fn recorded(place: &Place) {
     for folder in ["aig", "spy"] {
         std::fs::create_dir_all(place.path("data/us-equity-ticks").join(folder)).unwrap();
     }
@@ -145,6 +144,12 @@ fn recorded_data_are_measured_if_available() {
          \"s\":\"BTCUSDT\",\"t\":3735683259,\"p\":\"61837.63000000\",\"q\":\"0.02000000\",\"T\":1723161255342,\
          \"m\":true,\"M\":true}}\n",
     );
+}
+
+#[test]
+fn recorded_data_are_measured_if_available() {
+    let place = Place::new();
+    recorded(&place);
     let mut command = place.command("bench storage --only recorded --runs 1 --json");
     let run = place.start(command.arg("--data").arg(place.path("data")));
     let rows = crate::support::end(run).json();
@@ -160,6 +165,21 @@ fn recorded_data_are_measured_if_available() {
     // `quotes` are the rows that rivals get, `ticks` are all rows.
     let messages = |set: &str| row_of(&rows, &format!("messages.{set}"), "messages")["value"].as_f64();
     assert_eq!(["quotes", "ticks", "book"].map(messages), [Some(500.0), Some(502.0), Some(1.0)]);
+}
+
+#[test]
+fn columns_of_recorded_data_are_measured_if_available() {
+    let place = Place::new();
+    recorded(&place);
+    let mut command = place.command("bench columns --only quotes,book --runs 1 --json");
+    let run = place.start(command.arg("--data").arg(place.path("data")));
+    let rows = crate::support::end(run).json();
+    for case in
+        ["columns.sum.quotes", "arrow.quotes", "size.quotes", "import.quotes", "size.book", "read.book"]
+    {
+        let row = rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case}"));
+        check_row(row, "columns");
+    }
 }
 
 #[test]

@@ -35,10 +35,10 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/rivals/run storage", description=__doc__)
     parser.add_argument(
-        "--rows", type=_count, default=_count("20M"), help="bars, such as 20M or 100k (default 20M)"
+        "--rows", type=count, default=count("20M"), help="bars, such as 20M or 100k (default 20M)"
     )
     parser.add_argument(
-        "--rounds", type=_count, default=5, help="rounds over all rivals; medians count (default 5)"
+        "--rounds", type=count, default=5, help="rounds over all rivals; medians count (default 5)"
     )
     parser.add_argument(
         "--data",
@@ -64,7 +64,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     """`20M`, `100k` or plain digits; at least 1."""
     factor = {"k": 1_000, "M": 1_000_000}.get(text[-1:], 1)
     try:

@@ -1,0 +1,1 @@
+"""Columns in and out: sums of all columns, tables in Arrow's memory layout, loading, size."""

@@ -1,0 +1,37 @@
+"""An Arrow IPC file as Polars writes it by default (uncompressed), scanned by Polars."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+from storage.sums import Sums, Texts
+
+from . import polars_frames
+
+
+class PolarsIpc:
+    """See the module."""
+
+    def write(self, source: pa.Table, texts: Texts, path: Path, threads: int) -> None:
+        """The frame of the table is made before; it is not measured apart."""
+        polars_frames.limit(threads)
+        import polars as pl
+
+        pl.from_arrow(source).write_ipc(path)
+
+    def summing(self, path: Path, texts: Texts, threads: int) -> Callable[[], Sums]:
+        """A lazy scan."""
+        polars_frames.limit(threads)
+        import polars as pl
+
+        return polars_frames.summing(lambda: pl.scan_ipc(path), texts)
+
+    def batching(self, path: Path, texts: Texts, threads: int) -> Callable[[], pa.Table]:
+        """A whole frame."""
+        polars_frames.limit(threads)
+        import polars as pl
+
+        return polars_frames.batching(lambda: pl.scan_ipc(path))
+
+
+RIVAL = PolarsIpc()

@@ -22,7 +22,7 @@ _OURS = {
             "size": "size.bars",
             "sum.1": "columns.sum.time",
             "arrow.1": "arrow.bars.time",
-            "write.2": "load.columns",
+            "write.2": "load.columns.sealed",
         },
     },
     "quotes": {

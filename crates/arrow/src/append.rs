@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::read::TIME;
 use arrow_array::RecordBatch;
 use std::collections::HashMap;
-use tapedb_engine::{Late, Loader, Stream, SymbolId};
+use tapedb_engine::{Error as EngineError, Late, Loader, Rejected, Stream, SymbolId};
 use tapedb_schema::Timestamp;
 
 /// Appends the rows of record batches to a stream as messages of one record type.
@@ -42,6 +42,9 @@ impl BatchAppender {
     /// For a column that is missing, unknown or of a type that cannot be loaded, and for a value that does not fit: nothing of
     /// the batch is appended. What keeps the log from being written is not such an error: rows before it are appended.
     pub fn append(&mut self, batch: &RecordBatch) -> Result<usize, Error> {
+        if let Some(count) = self.append_slices(batch)? {
+            return Ok(count);
+        }
         let columns = self.encoder.columns(batch)?;
         let count = columns.len();
         let times = (0..count).map(|row| columns.time(row)).collect::<Result<Vec<_>, _>>()?;
@@ -58,6 +61,25 @@ impl BatchAppender {
             self.encoder.encode(&columns, self.rows.rows().end, &mut self.rows)?;
         }
         Ok(count)
+    }
+
+    /// Appends a batch whose columns are slices as the loader takes them. `None`: they are not, or something does not fit, which
+    /// reading value by value names.
+    fn append_slices(&mut self, batch: &RecordBatch) -> Result<Option<usize>, Error> {
+        let Some(slices) = self.encoder.slices(batch) else { return Ok(None) };
+        let given_up = self.loader.given_up();
+        match self.loader.append_columns(&slices.columns(self.encoder.record())) {
+            Ok(count) => {
+                self.last_time = self.last_time.max(slices.time_max());
+                Ok(Some(count))
+            }
+            Err(EngineError::Rejected(Rejected::Columns { .. })) => Ok(None),
+            // Nothing of the batch has been dropped: a row is late, and is named.
+            Err(EngineError::Rejected(Rejected::Late { .. })) if self.loader.given_up() == given_up => {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes all rows visible to readers, with the durability of the stream.

@@ -3,6 +3,7 @@
 use crate::cell::{Cell, Reader};
 use crate::error::Error;
 use crate::read::{SEQUENCE, SPACE, STREAM, SYMBOL, TIME};
+use crate::slices::Slices;
 use crate::tree::{Node, Tree};
 use crate::values;
 use arrow_array::RecordBatch;
@@ -85,6 +86,16 @@ impl RowEncoder {
     /// Id of the record type.
     pub fn type_id(&self) -> u16 {
         self.tree.type_id
+    }
+
+    /// Name of the record type.
+    pub(crate) fn record(&self) -> &str {
+        self.layouts.records().get(usize::from(self.tree.type_id)).map_or("", |record| &record.name)
+    }
+
+    /// The columns of a batch as slices, where they are some.
+    pub(crate) fn slices<'a>(&'a self, batch: &'a RecordBatch) -> Option<Slices<'a>> {
+        Slices::of(batch, &self.tree, self.naive_is_utc)
     }
 
     /// Finds the columns of a batch.

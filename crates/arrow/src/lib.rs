@@ -13,6 +13,7 @@ mod decimals;
 mod encode;
 mod error;
 mod read;
+mod slices;
 mod tree;
 mod types;
 mod values;

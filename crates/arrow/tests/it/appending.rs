@@ -3,9 +3,10 @@
 use crate::support::{appender, messages, streams};
 use arrow_array::types::Int8Type;
 use arrow_array::{
-    ArrayRef, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array, Int32Array,
-    Int64Array, LargeStringArray, RecordBatch, StringArray, StringViewArray, TimestampMicrosecondArray,
-    TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
+    ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array,
+    Int32Array, Int64Array, LargeStringArray, RecordBatch, StringArray, StringViewArray,
+    TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
+    UInt8Array, UInt64Array,
 };
 use arrow_schema::ArrowError;
 use std::sync::Arc;
@@ -204,4 +205,49 @@ fn late_rows_are_refused_where_the_stream_refuses_them() {
     appender.append(&batch(&[("time", times(&[1, 5]))])).unwrap_err();
     appender.flush().unwrap();
     assert_eq!(messages(&stream, "Tick").len(), 2);
+}
+
+/// As slices, and value by value, as a batch with a column of sequence numbers is.
+#[test]
+fn slices_are_the_same_messages() {
+    let schema = "enum Side { BUY = 1, SELL = 2 }
+        message Tick { price: decimal64, ask: decimal64?, size: u8, count: i64?, side: Side?, venue: ascii(3), note: string?, flag: bool }";
+    let rows = 0..1_000usize;
+    let some = |row: &usize| !row.is_multiple_of(7);
+    let names = ["B", "A", "C"];
+    let keys = rows.clone().map(|row| (row % 3) as i8);
+    let symbols = DictionaryArray::<Int8Type>::new(keys.collect(), texts(&names));
+    let asks: Float64Array = rows.clone().map(|row| some(&row).then_some(row as f64 / 8.0)).collect();
+    let counts: Int64Array = rows.clone().map(|row| some(&row).then_some(row as i64 - 500)).collect();
+    let sides: StringArray = rows.clone().map(|row| some(&row).then_some(["BUY", "SELL"][row % 2])).collect();
+    let notes: StringViewArray = rows.clone().map(|row| some(&row).then(|| format!("note {row}"))).collect();
+    let flags: BooleanArray = rows.clone().map(|row| Some(row % 2 == 0)).collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("time", times(&rows.clone().map(|row| row as i64 / 2).collect::<Vec<_>>())),
+        ("symbol", Arc::new(symbols)),
+        ("price", Arc::new(rows.clone().map(|row| Some(row as f64 / 100.0)).collect::<Float64Array>())),
+        ("ask", Arc::new(asks)),
+        ("size", Arc::new(rows.clone().map(|row| Some(row as u8)).collect::<UInt8Array>())),
+        ("count", Arc::new(counts)),
+        ("side", Arc::new(sides)),
+        ("venue", texts(&rows.clone().map(|row| ["X", "NYS"][row % 2]).collect::<Vec<_>>())),
+        ("note", Arc::new(notes)),
+        ("flag", Arc::new(flags)),
+    ];
+    let numbers = Arc::new(rows.map(|row| Some(row as u64)).collect::<UInt64Array>());
+    let with_numbers = [&columns[..], &[("sequence", numbers as ArrayRef)]].concat();
+    let of = |columns: Vec<(&str, ArrayRef)>| {
+        let (_directory, _db, stream, _) = streams(schema.parse().unwrap());
+        let mut appender = appender(&stream, "Tick");
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        // A slice too: its columns begin within their buffers.
+        for (start, rows) in [(0, 1_000), (5, 600)] {
+            assert_eq!(appender.append(&batch.slice(start, rows)).unwrap(), rows);
+        }
+        appender.flush().unwrap();
+        messages(&stream, "Tick")
+    };
+    let found = of(columns);
+    assert_eq!(found.len(), 1_600);
+    assert_eq!(found, of(with_numbers));
 }

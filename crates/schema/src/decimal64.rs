@@ -10,6 +10,7 @@
 //! infinity    s 11110 …      NaN   s 11111 …
 //! ```
 
+use crate::TEXT_MAX;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Neg;
@@ -470,8 +471,8 @@ impl Decimal64 {
         }
     }
 
-    /// Writes the text at the start of the buffer and returns its length.
-    fn format(self, buffer: &mut [u8; TEXT_MAX]) -> usize {
+    /// Writes what `Display` prints at the start of the buffer, and returns its length. What follows it in the buffer is of no use.
+    pub fn format(self, buffer: &mut [u8; TEXT_MAX]) -> usize {
         let mut at = 0;
         if self.is_sign_negative() && !self.is_nan() {
             buffer[0] = b'-';
@@ -702,36 +703,39 @@ fn parse_exponent(text: &[u8], at: usize) -> Result<i64, DecimalError> {
     Ok(if negative { -exponent } else { exponent })
 }
 
-/// Longest text: sign, point and 25 digits, rounded up.
-const TEXT_MAX: usize = 32;
-
 /// Coefficient with `scale` digits after the point; returns the end.
 fn put_plain(buffer: &mut [u8; TEXT_MAX], at: usize, coefficient: u64, scale: usize) -> usize {
     if scale == 0 {
         return put_integer(buffer, at, coefficient);
     }
     let length = digits(coefficient).max(scale as u32 + 1) as usize;
-    let point = at + length - scale;
-    let mut rest = coefficient;
-    for i in (point + 1..=at + length).rev() {
-        buffer[i] = b'0' + (rest % 10) as u8;
-        rest /= 10;
+    put_digits(&mut buffer[at + 1..at + 1 + length], coefficient);
+    // The digits before the point move to its other side.
+    let whole = length - scale;
+    for i in at..at + whole {
+        buffer[i] = buffer[i + 1];
     }
-    buffer[point] = b'.';
-    for i in (at..point).rev() {
-        buffer[i] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
+    buffer[at + whole] = b'.';
     at + length + 1
 }
 
-fn put_integer(buffer: &mut [u8; TEXT_MAX], at: usize, mut value: u64) -> usize {
+fn put_integer(buffer: &mut [u8; TEXT_MAX], at: usize, value: u64) -> usize {
     let end = at + digits(value) as usize;
-    for i in (at..end).rev() {
-        buffer[i] = b'0' + (value % 10) as u8;
-        value /= 10;
-    }
+    put_digits(&mut buffer[at..end], value);
     end
+}
+
+/// Fills the buffer with the last digits of a number, two at a time.
+fn put_digits(buffer: &mut [u8], mut rest: u64) {
+    let mut pairs = buffer.rchunks_exact_mut(2);
+    for pair in &mut pairs {
+        let two = (rest % 100) as u8;
+        rest /= 100;
+        pair.copy_from_slice(&[b'0' + two / 10, b'0' + two % 10]);
+    }
+    if let [first] = pairs.into_remainder() {
+        *first = b'0' + (rest % 10) as u8;
+    }
 }
 
 fn put(buffer: &mut [u8; TEXT_MAX], at: usize, text: &[u8]) -> usize {

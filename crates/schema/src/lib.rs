@@ -22,3 +22,6 @@ pub use text::MAX_TEXT_BYTES;
 pub use time::{TimeError, TimeOfDay, Timestamp};
 pub use types::*;
 pub use unit::TimeUnit;
+
+/// Bytes that hold the text of any decimal (sign, point and 25 digits) and of any time (thirty bytes).
+pub const TEXT_MAX: usize = 32;

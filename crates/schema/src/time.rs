@@ -4,6 +4,7 @@
 //! day numbers is Howard Hinnant's `days_from_civil` and `civil_from_days`
 //! (<https://howardhinnant.github.io/date_algorithms.html>).
 
+use crate::TEXT_MAX;
 use std::fmt;
 use std::str::FromStr;
 
@@ -119,7 +120,8 @@ impl Timestamp {
         out.extend_from_slice(&buffer[..length]);
     }
 
-    fn format(self, buffer: &mut [u8; TEXT_MAX]) -> usize {
+    /// Writes what `Display` prints at the start of the buffer, and returns its length. What follows it in the buffer is of no use.
+    pub fn format(self, buffer: &mut [u8; TEXT_MAX]) -> usize {
         let (year, month, day) = self.date();
         put_two(buffer, 0, year as u32 / 100);
         put_two(buffer, 2, year as u32 % 100);
@@ -165,8 +167,14 @@ impl TimeOfDay {
             return out.extend_from_slice(self.0.to_string().as_bytes());
         }
         let mut buffer = [0; TEXT_MAX];
-        let end = put_time(&mut buffer, 0, self.0);
+        let end = self.format(&mut buffer);
         out.extend_from_slice(&buffer[..end]);
+    }
+
+    /// Writes the text at the start of the buffer, and returns its length. What follows it in the buffer is of no use. A value
+    /// outside the day, which only bytes that were not validated can hold, is midnight.
+    pub fn format(self, buffer: &mut [u8; TEXT_MAX]) -> usize {
+        put_time(buffer, 0, if self.is_valid() { self.0 } else { 0 })
     }
 }
 
@@ -366,9 +374,6 @@ impl Input<'_> {
     }
 }
 
-/// `2013-10-07T14:30:00.123456789Z` has thirty bytes.
-const TEXT_MAX: usize = 32;
-
 fn put_two(buffer: &mut [u8; TEXT_MAX], at: usize, value: u32) {
     buffer[at] = b'0' + (value / 10) as u8;
     buffer[at + 1] = b'0' + (value % 10) as u8;
@@ -387,18 +392,19 @@ fn put_time(buffer: &mut [u8; TEXT_MAX], at: usize, nanos: i64) -> usize {
 
 /// Groups of three digits up to the last that is not zero.
 fn put_fraction(buffer: &mut [u8; TEXT_MAX], at: usize, nanos: u32) -> usize {
-    let (count, mut rest) = match nanos {
-        0 => return at,
-        _ if nanos.is_multiple_of(1_000_000) => (3, nanos / 1_000_000),
-        _ if nanos.is_multiple_of(1000) => (6, nanos / 1000),
-        _ => (9, nanos),
-    };
-    buffer[at] = b'.';
-    for i in (at + 1..=at + count).rev() {
-        buffer[i] = b'0' + (rest % 10) as u8;
-        rest /= 10;
+    if nanos == 0 {
+        return at;
     }
-    at + count + 1
+    let groups = [nanos / 1_000_000, nanos / 1000 % 1000, nanos % 1000];
+    buffer[at] = b'.';
+    for (digits, group) in buffer[at + 1..at + 10].as_chunks_mut::<3>().0.iter_mut().zip(groups) {
+        *digits = [group / 100, group / 10 % 10, group % 10].map(|digit| b'0' + digit as u8);
+    }
+    at + match groups {
+        [_, 0, 0] => 4,
+        [_, _, 0] => 7,
+        _ => 10,
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 use super::error::EncodeError;
 use super::layouts::TypeLayout;
 use super::reference::{RecordRef, ValueRef};
+use super::tail::{Tail, is_plain};
 use std::fmt;
 use std::io::Write;
 use tapedb_schema::Timestamp;
@@ -36,43 +37,48 @@ impl std::error::Error for JsonError {}
 impl RecordRef<'_> {
     /// Appends the record as one JSON object without a header.
     pub fn write_json(self, out: &mut Vec<u8>) {
-        write_record(self, true, |_| (), out);
+        let mut tail = Tail::of(out);
+        write_record(self, true, |_| (), &mut tail);
+        tail.finish();
     }
 
     /// Appends the record as the JSON object of a message with this header.
     pub fn write_message_json(self, symbol: &str, time: Timestamp, out: &mut Vec<u8>) {
-        let header = |out: &mut Vec<u8>| {
-            out.extend_from_slice(b",\"symbol\":");
+        let header = |out: &mut Tail<'_>| {
+            out.text(b",\"symbol\":");
             write_text(symbol, out);
-            push(out, format_args!(",\"timestamp\":\"{time}\""));
+            out.text(b",\"timestamp\":");
+            out.timestamp(time);
         };
-        write_record(self, true, header, out);
+        let mut tail = Tail::of(out);
+        write_record(self, true, header, &mut tail);
+        tail.finish();
     }
 }
 
-fn write_record(record: RecordRef<'_>, typed: bool, header: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
-    out.push(b'{');
-    let start = out.len();
+fn write_record(record: RecordRef<'_>, typed: bool, header: impl FnOnce(&mut Tail<'_>), out: &mut Tail<'_>) {
+    let (start, layout) = (out.len(), record.layout());
+    // All begin with a comma; the first one becomes the brace.
     if typed {
-        out.extend_from_slice(b"\"$type\":");
-        write_text(&record.layout().name, out);
+        out.name(&layout.names.record);
     }
     header(out);
-    for (field, value) in record.fields() {
+    for ((field, name), value) in layout.fields.iter().zip(&layout.names.fields).zip(record.values()) {
         if value.is_null() && !field.has_default {
             continue;
         }
-        if out.len() > start {
-            out.push(b',');
-        }
-        write_text(&field.name, out);
-        out.push(b':');
+        out.name(name);
         write_typed(&field.ty, value, out);
     }
-    out.push(b'}');
+    if out.len() == start {
+        out.byte(b'{');
+    } else {
+        out.replace(start, b'{');
+    }
+    out.byte(b'}');
 }
 
-fn write_typed(ty: &TypeLayout, value: ValueRef<'_>, out: &mut Vec<u8>) {
+fn write_typed(ty: &TypeLayout, value: ValueRef<'_>, out: &mut Tail<'_>) {
     match (ty, value) {
         (TypeLayout::Record(types), ValueRef::Record(record)) => {
             write_record(record, types.len() > 1, |_| (), out);
@@ -80,68 +86,87 @@ fn write_typed(ty: &TypeLayout, value: ValueRef<'_>, out: &mut Vec<u8>) {
         (TypeLayout::Array(item), ValueRef::Array(array)) => {
             write_list(array.iter(), out, |value, out| write_typed(&item.ty, value, out));
         }
-        (_, value) => write_value(value, out),
+        (_, value) => write_one(value, out),
     }
 }
 
 fn write_list<'a>(
     values: impl Iterator<Item = ValueRef<'a>>,
-    out: &mut Vec<u8>,
-    write: impl Fn(ValueRef<'a>, &mut Vec<u8>),
+    out: &mut Tail<'_>,
+    write: impl Fn(ValueRef<'a>, &mut Tail<'_>),
 ) {
-    out.push(b'[');
+    out.byte(b'[');
     for (i, value) in values.enumerate() {
         if i > 0 {
-            out.push(b',');
+            out.byte(b',');
         }
         write(value, out);
     }
-    out.push(b']');
+    out.byte(b']');
 }
 
 /// Appends one value; nested records carry their `"$type"`.
 pub(super) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) {
+    let mut tail = Tail::of(out);
+    write_one(value, &mut tail);
+    tail.finish();
+}
+
+fn write_one(value: ValueRef<'_>, out: &mut Tail<'_>) {
     match value {
-        ValueRef::Null => out.extend_from_slice(b"null"),
-        ValueRef::Bool(x) => push(out, format_args!("{x}")),
-        ValueRef::Int(x) => push(out, format_args!("{x}")),
-        ValueRef::UInt(x) => push(out, format_args!("{x}")),
+        ValueRef::Null => out.text(b"null"),
+        ValueRef::Bool(x) => out.text(if x { &b"true"[..] } else { b"false" }),
+        ValueRef::Int(x) => out.integer(x),
+        ValueRef::UInt(x) => out.number(x),
         ValueRef::F32(x) if x.is_finite() => push(out, format_args!("{x:?}")),
         ValueRef::F32(x) => write_unusual(x.into(), out),
         ValueRef::F64(x) if x.is_finite() => push(out, format_args!("{x:?}")),
         ValueRef::F64(x) => write_unusual(x, out),
-        ValueRef::Decimal(x) => push(out, format_args!("\"{x}\"")),
+        ValueRef::Decimal(x) => out.decimal(x),
         ValueRef::Scaled(x, scale) => write_scaled(x, scale, out),
-        ValueRef::Timestamp(x) => push(out, format_args!("\"{x}\"")),
-        ValueRef::TimeOfDay(x) => push(out, format_args!("\"{x}\"")),
+        ValueRef::Timestamp(x) => out.timestamp(x),
+        ValueRef::TimeOfDay(x) => out.time_of_day(x),
         ValueRef::Char(x) => write_text(x.encode_utf8(&mut [0; 4]), out),
-        ValueRef::Ascii(x) => write_text(x.as_str(), out),
+        ValueRef::Ascii(x) => match x.as_bytes().try_into() {
+            Ok(eight) if out.short_text::<8>(eight) => {}
+            _ => write_text(x.as_str(), out),
+        },
         ValueRef::Text(x) => write_text(x, out),
         ValueRef::Binary(bytes) => {
-            out.push(b'"');
-            bytes.iter().for_each(|byte| push(out, format_args!("{byte:02x}")));
-            out.push(b'"');
+            out.byte(b'"');
+            bytes.iter().for_each(|byte| out.text(&[byte >> 4, byte & 15].map(hexadecimal)));
+            out.byte(b'"');
         }
-        ValueRef::Enum(value) => write_text(value.symbol(), out),
-        ValueRef::Array(array) => write_list(array.iter(), out, write_value),
+        ValueRef::Enum(value) => match value.name() {
+            Some(name) => out.name(name),
+            None => out.text(b"\"\""),
+        },
+        ValueRef::Array(array) => write_list(array.iter(), out, write_one),
         ValueRef::Record(record) => write_record(record, true, |_| (), out),
     }
 }
 
-fn push(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("a vector takes every write");
+fn hexadecimal(digit: u8) -> u8 {
+    if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }
 }
 
-fn write_unusual(x: f64, out: &mut Vec<u8>) {
-    let name = match (x.is_nan(), x > 0.0) {
-        (true, _) => "NaN",
-        (_, true) => "Infinity",
-        _ => "-Infinity",
+/// For what is rare.
+fn push(out: &mut Tail<'_>, text: fmt::Arguments<'_>) {
+    let mut bytes = Vec::new();
+    bytes.write_fmt(text).expect("a vector takes every write");
+    out.text(&bytes);
+}
+
+fn write_unusual(x: f64, out: &mut Tail<'_>) {
+    let name: &[u8] = match (x.is_nan(), x > 0.0) {
+        (true, _) => b"\"NaN\"",
+        (_, true) => b"\"Infinity\"",
+        _ => b"\"-Infinity\"",
     };
-    push(out, format_args!("\"{name}\""));
+    out.text(name);
 }
 
-fn write_scaled(units: i64, scale: u8, out: &mut Vec<u8>) {
+fn write_scaled(units: i64, scale: u8, out: &mut Tail<'_>) {
     let sign = if units < 0 { "-" } else { "" };
     let digits = units.unsigned_abs();
     let power = 10u64.pow(scale.into());
@@ -154,6 +179,13 @@ fn write_scaled(units: i64, scale: u8, out: &mut Vec<u8>) {
 }
 
 /// A JSON string.
-fn write_text(text: &str, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, text).expect("a vector takes every write");
+fn write_text(text: &str, out: &mut Tail<'_>) {
+    if text.bytes().all(is_plain) {
+        out.byte(b'"');
+        out.text(text.as_bytes());
+        return out.byte(b'"');
+    }
+    let mut quoted = Vec::new();
+    serde_json::to_writer(&mut quoted, text).expect("a vector takes every write");
+    out.text(&quoted);
 }

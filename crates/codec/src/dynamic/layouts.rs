@@ -1,5 +1,6 @@
 //! A prepared schema: the offset of each field of each record type.
 
+use super::names::{Name, Names};
 use super::op::{NEAR, Op};
 use super::test::Test;
 use crate::error::{DecodeError, DecodeErrorKind as Kind};
@@ -11,6 +12,8 @@ use tapedb_schema::{FieldType, Literal, RecordType, Scalar, Schema, SchemaError}
 pub struct Layouts {
     schema: Schema,
     records: Vec<RecordLayout>,
+    /// The symbols of each enum, in JSON.
+    pub(super) symbols: Vec<Vec<Name>>,
 }
 
 /// The layout of one record type.
@@ -30,6 +33,8 @@ pub struct RecordLayout {
     pub last_end: Option<usize>,
     /// Its type id: its index in the schema.
     pub type_id: u16,
+    /// The names in it, in JSON.
+    pub(super) names: Names,
     /// What the interpreter runs: an instruction for each field.
     pub(super) ops: Vec<Op>,
     /// For each variable field, how many others there are between it and the one before.
@@ -102,7 +107,10 @@ impl Layouts {
         schema.validate()?;
         let records = schema.records.iter().enumerate();
         let records = records.map(|(id, record)| RecordLayout::new(&schema, id, record)).collect();
-        Ok(Self { schema, records })
+        let symbols = schema.enums.iter();
+        let symbols =
+            symbols.map(|one| one.symbols.iter().map(|(name, _)| Name::of(name)).collect()).collect();
+        Ok(Self { schema, records, symbols })
     }
 
     /// The schema.
@@ -198,6 +206,7 @@ impl RecordLayout {
         Self {
             name: record.name.clone(),
             message: record.message,
+            names: Names::of(record),
             fields,
             fixed: offset,
             nullable,

@@ -7,6 +7,7 @@ use super::layouts::{
     Alternatives, FieldLayout, Found, ItemLayout, Layouts, RecordLayout, TypeLayout, end_at, item_extent,
     tag_of,
 };
+use super::names::Name;
 use super::op::{Nulls, Op, Opcode, load};
 use crate::array::Header;
 use crate::error::DecodeError;
@@ -94,6 +95,12 @@ impl<'a> EnumRef<'a> {
     #[inline]
     pub fn ordinal(self) -> u16 {
         self.ordinal
+    }
+
+    /// Its symbol in JSON.
+    #[inline]
+    pub(super) fn name(self) -> Option<&'a Name> {
+        self.layouts.symbols[usize::from(self.index)].get(usize::from(self.ordinal))
     }
 
     /// Its symbol.

@@ -1,0 +1,151 @@
+//! The end of a vector that text is appended to, in pieces of a few bytes each.
+//!
+//! Appending to a vector costs a call for each piece. Here pieces are copied with constant lengths into spare bytes, and what
+//! is too much is overwritten by the next piece.
+
+use super::names::Name;
+use tapedb_schema::{Decimal64, TEXT_MAX, TimeOfDay, Timestamp};
+
+/// Always true: `at` is not beyond the vector's length, and what lies behind it is spare.
+pub(super) struct Tail<'a> {
+    bytes: &'a mut Vec<u8>,
+    at: usize,
+}
+
+/// Spare bytes that are made at once.
+const SPARE: usize = 512;
+
+/// Digits of the longest `u64`, and a sign.
+const DIGITS: usize = 24;
+
+impl<'a> Tail<'a> {
+    /// Behind what `bytes` holds.
+    pub fn of(bytes: &'a mut Vec<u8>) -> Self {
+        let at = bytes.len();
+        Self { bytes, at }
+    }
+
+    /// Cuts off what is spare.
+    pub fn finish(self) {
+        self.bytes.truncate(self.at);
+    }
+
+    /// Bytes so far.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.at
+    }
+
+    /// Replaces a byte that has been written.
+    #[inline]
+    pub fn replace(&mut self, at: usize, byte: u8) {
+        self.bytes[at] = byte;
+    }
+
+    /// The next `N` bytes.
+    #[inline(always)]
+    fn spare<const N: usize>(&mut self) -> &mut [u8; N] {
+        if self.bytes.len() - self.at < N {
+            self.grow(N);
+        }
+        self.bytes[self.at..].first_chunk_mut().expect("there are as many spare bytes")
+    }
+
+    #[cold]
+    fn grow(&mut self, need: usize) {
+        self.bytes.resize(self.at + need + SPARE, 0);
+    }
+
+    #[inline(always)]
+    pub fn byte(&mut self, byte: u8) {
+        *self.spare::<1>() = [byte];
+        self.at += 1;
+    }
+
+    #[inline(always)]
+    pub fn name(&mut self, name: &Name) {
+        if name.length > Name::SHORT {
+            return self.text(&name.long);
+        }
+        *self.spare() = name.short;
+        self.at += name.length;
+    }
+
+    /// Bytes as they are.
+    #[inline]
+    pub fn text(&mut self, text: &[u8]) {
+        if self.bytes.len() - self.at < text.len() {
+            self.grow(text.len());
+        }
+        self.bytes[self.at..self.at + text.len()].copy_from_slice(text);
+        self.at += text.len();
+    }
+
+    /// An ASCII text of `N` bytes in quotes, zeros at its end left out, if JSON takes it as it is.
+    #[inline]
+    pub fn short_text<const N: usize>(&mut self, padded: &[u8; N]) -> bool {
+        let length = N - padded.iter().rev().take_while(|byte| **byte == 0).count();
+        let is_plain =
+            padded.iter().fold(true, |all, byte| all & (is_plain(*byte) & byte.is_ascii() | (*byte == 0)));
+        if !is_plain || padded[..length].contains(&0) {
+            return false;
+        }
+        self.byte(b'"');
+        *self.spare() = *padded;
+        self.at += length;
+        self.byte(b'"');
+        true
+    }
+
+    #[inline]
+    pub fn decimal(&mut self, value: Decimal64) {
+        self.byte(b'"');
+        self.at += value.format(self.spare::<TEXT_MAX>());
+        self.byte(b'"');
+    }
+
+    #[inline]
+    pub fn timestamp(&mut self, value: Timestamp) {
+        self.byte(b'"');
+        self.at += value.format(self.spare::<TEXT_MAX>());
+        self.byte(b'"');
+    }
+
+    #[inline]
+    pub fn time_of_day(&mut self, value: TimeOfDay) {
+        self.byte(b'"');
+        self.at += value.format(self.spare::<TEXT_MAX>());
+        self.byte(b'"');
+    }
+
+    #[inline]
+    pub fn integer(&mut self, value: i64) {
+        if value < 0 {
+            self.byte(b'-');
+        }
+        self.number(value.unsigned_abs());
+    }
+
+    #[inline]
+    pub fn number(&mut self, value: u64) {
+        let (mut digits, mut first, mut rest) = ([0; 2 * DIGITS], DIGITS, value);
+        loop {
+            first -= 1;
+            digits[first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if let Some(piece) = digits[first..].first_chunk::<DIGITS>() {
+            *self.spare() = *piece;
+        }
+        self.at += DIGITS - first;
+    }
+}
+
+/// Whether a byte stands for itself in a JSON string.
+#[inline(always)]
+pub(super) fn is_plain(byte: u8) -> bool {
+    byte >= 0x20 && byte != b'"' && byte != b'\\'
+}

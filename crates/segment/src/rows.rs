@@ -101,6 +101,11 @@ impl Rows {
         self.homes[row] & 0xffff
     }
 
+    /// The end of the places of all rows: 1 more than the last of them.
+    pub fn places_end(&self) -> usize {
+        self.homes.iter().fold(0, |end, home| end.max((home & 0xffff) + 1)) as usize
+    }
+
     /// Appends the symbols of some rows.
     ///
     /// # Panics

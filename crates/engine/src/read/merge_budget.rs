@@ -275,8 +275,8 @@ impl MergeBudget {
                 Err(damage) if fields.needs_too(&damage) => continue,
                 Err(damage) => return Err(damage.into()),
             }
-            let places = (0..rows.len()).map(|row| rows.place(row) + 1).max().unwrap_or(0);
-            let fits = decoded.find_starts(fields, places as usize);
+            let places = rows.places_end();
+            let fits = decoded.find_starts(fields, places);
             return Ok(if fits { Decoding::Columns } else { Decoding::AsRows });
         }
     }

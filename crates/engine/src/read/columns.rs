@@ -432,8 +432,13 @@ impl SymbolNumbers {
     }
 
     fn number_of(&mut self, source: &ColumnSource, id: u32) -> u32 {
+        let stream = &source.stream;
+        if id >= stream.dictionary.len() {
+            // Another process may have just added it: looking it up reads the new names.
+            stream.symbol(id);
+        }
         // Damaged files may have any id: those without a name share a number.
-        let id = id.min(source.stream.dictionary.len());
+        let id = id.min(stream.dictionary.len());
         let numbers = &mut self.numbers[source.stream_index];
         match numbers.get(id as usize) {
             Some(number) if *number != u32::MAX => *number,

@@ -6,7 +6,9 @@ use crate::read::decoded::Decoded;
 use crate::read::fields::Fields;
 use tapedb_segment::ColumnValues;
 
-/// A chunk is full when its values have about this many bytes, whatever its rows.
+/// Time, sequence number and symbol of a row.
+const HEADER_BYTES: usize = 20;
+/// A chunk is full when its rows have about this many bytes, however many they are.
 pub(crate) const CHUNK_BYTES: usize = 16 << 20;
 /// Rows wait until their bodies have about this many bytes, to become columns together.
 const WAITING_BYTES: usize = 1 << 20;
@@ -81,9 +83,10 @@ impl Filled {
         self.times.len()
     }
 
-    /// Bytes of the values.
+    /// Bytes of the rows: their values, times, sequence numbers and symbols.
     pub fn bytes(&self) -> usize {
-        self.values.iter().map(ColumnValues::bytes).sum::<usize>() + self.waiting.arena.len()
+        let values: usize = self.values.iter().map(ColumnValues::bytes).sum();
+        values + self.waiting.arena.len() + self.len() * HEADER_BYTES
     }
 
     /// Notes that all rows since the last call are of a source.

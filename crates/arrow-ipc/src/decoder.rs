@@ -267,6 +267,7 @@ impl Decoder {
     /// Takes what comes after the end: of a file its footer, of a stream nothing.
     fn rest(&mut self, bytes: &mut &[u8]) -> Result<Option<RecordBatch>, Error> {
         if !self.is_file && !bytes.is_empty() {
+            self.state = State::Failed;
             return Err(self.error("there are more bytes after the end of the stream"));
         }
         self.message.extend_from_slice(&bytes[bytes.len().saturating_sub(MAGIC.len())..]);

@@ -105,20 +105,20 @@ impl RowEncoder {
     pub fn columns(&self, batch: &RecordBatch) -> Result<BatchColumns, Error> {
         let schema = batch.schema();
         let mut free: Vec<usize> = (0..batch.num_columns()).collect();
-        let mut take = |name: &str| -> Result<Option<Reader>, Error> {
-            let Some(at) = free.iter().position(|index| schema.field(*index).name() == name) else {
-                return Ok(None);
-            };
-            let index = free.remove(at);
+        let mut take = |name: &str, is_header: bool| -> Result<Option<Reader>, Error> {
+            let mut found = free.iter().enumerate().filter(|(_, index)| schema.field(**index).name() == name);
+            // A column of the header comes before a field of the same name.
+            let found = if is_header { found.next() } else { found.next_back() };
+            let Some((at, index)) = found.map(|(at, index)| (at, *index)) else { return Ok(None) };
+            free.remove(at);
             let reader = Reader::new(batch.column(index), schema.field(index), name, self.naive_is_utc)?;
             Ok(Some(reader))
         };
         let missing = |name: &str| Error::schema(name, "the batch has no such column");
-        // The columns of the header come first, so that a field of the same name is found after them.
-        let time = take(TIME)?.ok_or_else(|| missing(TIME))?;
-        let symbol = take(SYMBOL)?.ok_or_else(|| missing(SYMBOL))?;
+        let time = take(TIME, true)?.ok_or_else(|| missing(TIME))?;
+        let symbol = take(SYMBOL, true)?.ok_or_else(|| missing(SYMBOL))?;
         let nodes = self.tree.nodes.iter().zip(&self.optional);
-        let field = |(node, optional): (&Node, &bool)| match take(&node.name)? {
+        let field = |(node, optional): (&Node, &bool)| match take(&node.name, false)? {
             None if !optional => Err(missing(&node.name)),
             found => Ok(found),
         };

@@ -181,6 +181,26 @@ fn columns_that_are_missing_or_unknown() {
 }
 
 #[test]
+fn a_field_may_have_the_name_of_a_header_column() {
+    let (_directory, _db, stream, _) = streams("message M { sequence: u64, time: u8 }".parse().unwrap());
+    let numbers = |first: u64| Arc::new(UInt64Array::from(vec![first, first + 1])) as ArrayRef;
+    let columns = [
+        ("time", times(&[1, 2])),
+        ("symbol", texts(&["A", "B"])),
+        ("sequence", numbers(70)),
+        ("sequence", numbers(5)),
+        ("time", numbers(8)),
+    ];
+    let mut appender = appender(&stream, "M");
+    appender.append(&RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+    appender.flush().unwrap();
+    let found = messages(&stream, "M");
+    assert_eq!(found[0].1, 1);
+    assert_eq!(found[0].2.fields, [Value::UInt(5), Value::UInt(8)]);
+    assert_eq!(found[1].2.fields, [Value::UInt(6), Value::UInt(9)]);
+}
+
+#[test]
 fn a_batch_after_a_refused_one_is_appended_alone() {
     let (_directory, _db, stream, _) = streams(TICKS.parse().unwrap());
     let mut appender = appender(&stream, "Tick");

@@ -100,6 +100,10 @@ pub struct Args {
 
 /// What the columns of Parquet files are.
 #[derive(clap::Args, Debug)]
+#[cfg_attr(
+    not(feature = "parquet"),
+    expect(dead_code, reason = "only the import of parquet files reads them")
+)]
 pub struct ParquetArgs {
     /// The column of parquet files that is the time.
     #[arg(long, value_name = "COL", default_value = "time")]

@@ -156,7 +156,7 @@ fn garbage_is_refused_and_not_recorded() {
     assert!(place.import(TRADES, &[&place.path("nothing")]).bad(1).contains("nothing"));
     fs::create_dir(place.path("empty")).unwrap();
     assert!(place.import(TRADES, &[&place.path("empty")]).bad(1).contains("nothing to import"));
-    let run = place.import("--format parquet", &[&good]);
+    let run = place.import("--format xlsx", &[&good]);
     assert!(run.code == 2 && run.err.contains("us-equity-ticks, fx-ticks, binance-raw-ws"), "{}", run.err);
     place.import(TRADES, &[&good]).good();
     assert_eq!(place.messages("s"), 10);

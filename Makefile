@@ -18,13 +18,15 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 endif
 
-.PHONY: demo package check test tidy deny bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials miri loom clean help
+.PHONY: demo package check test python bench-python tidy deny bench bench-rivals bench-rivals-storage bench-rivals-columns bench-rivals-stream bench-rivals-topic acceptance fuzz sim storm tick-storm kdb-clients soak trials miri loom clean help
 
 help:
 	@echo "make demo        build, record 10 million messages, replay them live with four readers, prove nothing is lost"
 	@echo "make package     an archive of the command with completions, manual pages, the systemd unit and the documentation"
 	@echo "make check       the quick inner loop: types, lints, unit tests; CRATE=log: of that crate, and the types of its dependents"
 	@echo "make test        all tests, formatting, lints, documentation; lists the tests that were skipped"
+	@echo "make python      build the wheel, install it below target/, run its tests, check its types (needs Python 3.11 and PyPI)"
+	@echo "make bench-python  TapeDB in Python beside DuckDB, Polars and ArcticDB (ROWS=20000000 ROUNDS=5)"
 	@echo "make tidy        circles of modules, layers of crates, links of pages, words (a part of make check and make test)"
 	@echo "make deny        licences, sources, duplicates and advisories of dependencies (needs cargo-deny and its database)"
 	@echo "make bench       print the tables of docs/BENCHMARKS.md, and draw plots (PLOTS=bench/plots)"
@@ -82,6 +84,13 @@ tests:
 lints:
 	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	MAKEFLAGS= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+python:
+	python/check
+
+bench-python:
+	PROFILE=release python/check build
+	$(or $(CARGO_TARGET_DIR),target)/python/venv/bin/python bench/python --rows $(or $(ROWS),20000000) --rounds $(or $(ROUNDS),5)
 
 tidy:
 	$(CARGO) test -p tapedb-tidy --lib --quiet

@@ -2,14 +2,14 @@
 
 use crate::arrays::{Arrays, Level, dictionary};
 use crate::error::Error;
-use crate::tree::{Tree, fields};
+use crate::tree::Tree;
 use crate::types::{self, Decimals, ZONE};
 use arrow_array::{
     ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, StringArray, TimestampNanosecondArray,
     UInt32Array, UInt64Array,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tapedb_engine::{Chunk, ColumnCursor, CursorBuilder, NumberRange, Position, SpaceRun, Stream};
@@ -32,6 +32,8 @@ pub(crate) const STREAM: &str = "stream";
 pub struct ReadOptions {
     /// What becomes of decimals.
     pub decimals: Decimals,
+    /// What becomes of those in these fields, instead.
+    pub decimals_of: BTreeMap<String, Decimals>,
     /// The fields to read, in this order; `None`: all. Others are not decoded.
     pub fields: Option<Vec<String>>,
     /// With the column `sequence`, and `space` where a stream has several.
@@ -48,6 +50,26 @@ pub struct ReadOptions {
     pub skip_outside: Vec<(String, NumberRange)>,
     /// How long [`BatchReader::next_batch_within`] waits for a batch of live messages to become full.
     pub linger: Duration,
+}
+
+impl ReadOptions {
+    /// What becomes of the decimals in a field of the record type.
+    fn decimals_in(&self, field: &str) -> Decimals {
+        self.decimals_of.get(field).copied().unwrap_or(self.decimals)
+    }
+}
+
+/// Checks that there is such a type.
+fn check(decimals: Decimals, record: &str) -> Result<(), Error> {
+    match decimals {
+        Decimals::Decimal128 { precision, scale } if !(1..=38).contains(&precision) | (scale > precision) => {
+            let what = format!(
+                "Decimal128({precision}, {scale}) is not a type; digits are 1 to 38, with the scale at most as many"
+            );
+            Err(Error::schema(record, what))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Record batches of the messages of one record type, each of 1 to [`BATCH_ROWS_MAX`] rows.
@@ -104,14 +126,9 @@ impl BatchReader {
         record: &str,
         options: &ReadOptions,
     ) -> Result<Self, Error> {
-        if let Decimals::Decimal128 { precision, scale } = options.decimals
-            && !(1..=38).contains(&precision) | (scale > precision)
-        {
-            let what = format!(
-                "Decimal128({precision}, {scale}) is not a type; digits are 1 to 38, with the scale at most as many"
-            );
-            return Err(Error::schema(record, what));
-        }
+        std::iter::once(&options.decimals)
+            .chain(options.decimals_of.values())
+            .try_for_each(|decimals| check(*decimals, record))?;
         let mut trees =
             streams.iter().map(|stream| Tree::new(stream.layouts(), record, options.fields.as_deref()));
         let tree = trees.next().unwrap_or_else(|| Err(Error::schema(record, "no stream is given")))?;
@@ -121,6 +138,14 @@ impl BatchReader {
                 let what = "the streams have different versions of this record type; read them one by one";
                 return Err(Error::schema(record, what));
             }
+        }
+        if let Some(name) =
+            options.decimals_of.keys().find(|name| tree.nodes.iter().all(|node| node.name != **name))
+        {
+            return Err(Error::schema(
+                name,
+                "decimals are stated for this field, which is not read; leave it out",
+            ));
         }
         let mut columns = cursor.columns(record, tree.paths.iter().map(String::as_str));
         if options.sequences {
@@ -150,8 +175,8 @@ impl BatchReader {
         if streams.is_some() {
             header.push(Field::new(STREAM, types::dictionary(), false));
         }
-        let fields = fields(&tree.nodes, options.decimals);
-        let fields = header.into_iter().map(Arc::new).chain(fields.iter().cloned());
+        let fields = tree.nodes.iter().map(|node| Arc::new(node.field(options.decimals_in(&node.name))));
+        let fields = header.into_iter().map(Arc::new).chain(fields);
         Ok(Self {
             cursor: columns.open()?,
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
@@ -208,10 +233,10 @@ impl BatchReader {
         let Some(chunk) = next(&mut self.cursor)? else { return Ok(None) };
         let rows_before = self.rows;
         self.rows += chunk.len();
-        let arrays = Arrays { chunk, decimals: self.options.decimals, rows_before };
         let mut columns = header(chunk, self.with_spaces, &mut self.names, self.streams.as_mut())?;
         let level = Level::of_messages(chunk.len());
         for node in &self.tree.nodes {
+            let arrays = Arrays { chunk, decimals: self.options.decimals_in(&node.name), rows_before };
             columns.push(arrays.array(node, &level)?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(chunk.len()));

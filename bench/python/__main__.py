@@ -1,0 +1,293 @@
+"""TapeDB in Python beside DuckDB, Polars on Parquet and IPC, and ArcticDB, in the same run: `make bench-python`.
+
+Bars of five integer prices and a volume, 500 symbols, one core. Each case checks its output, and prints the median of its rounds;
+`--json` prints one object a line, as `tapedb bench` does. Rivals that are not installed are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+
+# One core for everybody: before the libraries start their threads.
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np  # noqa: E402
+
+import tapedb  # noqa: E402
+
+SCHEMA = "message Bar { open: i64, high: i64, low: i64, close: i64, volume: i64 }"
+FIELDS = ["open", "high", "low", "close", "volume"]
+SYMBOLS = 500
+START = 1_767_623_400_000_000_000
+
+
+def bars(rows: int) -> dict[str, np.ndarray]:
+    """Bars in time order: each symbol walks at random."""
+    random = np.random.default_rng(1)
+    symbol = np.arange(rows) % SYMBOLS
+    close = 10_000 + np.cumsum(random.integers(-2, 3, rows), dtype="i8") % 1_000
+    return {
+        "time": START + np.arange(rows, dtype="i8") * 1_000_000,
+        "symbol": symbol,
+        "open": close - random.integers(0, 5, rows),
+        "high": close + random.integers(0, 9, rows),
+        "low": close - random.integers(0, 9, rows),
+        "close": close,
+        "volume": random.integers(1, 1_000, rows) * 100,
+    }
+
+
+class Bench:
+    """Data, databases and files, and what is measured on them."""
+
+    def __init__(self, folder: pathlib.Path, rows: int, rounds: int, as_json: bool) -> None:
+        self.folder, self.rows, self.rounds, self.as_json = folder, rows, rounds, as_json
+        self.columns = bars(rows)
+        self.volume = int(self.columns["volume"].sum())
+        self.closing = int(self.columns["close"].sum())
+        self.db = tapedb.open(folder / "db")
+
+    def frame(self):
+        import polars as pl
+
+        names = pl.Series([f"S{i:03}" for i in range(SYMBOLS)])
+        frame = pl.DataFrame(self.columns).with_columns(
+            pl.col("time").cast(pl.Datetime("ns", "UTC")), symbol=names.gather(self.columns["symbol"]).cast(pl.Categorical)
+        )
+        return frame
+
+    def report(self, case: str, seconds: list[float], rows: int, unit: str = "Mrows/s") -> None:
+        values = sorted(rows / s / 1e6 if unit == "Mrows/s" else s * 1e3 for s in seconds)
+        found = {
+            "bench": "python", "case": case, "metric": "speed" if unit == "Mrows/s" else "time", "unit": unit,
+            "value": round(statistics.median(values), 3), "min": round(values[0], 3), "max": round(values[-1], 3), "n": len(values),
+            "machine": machine(),
+        }
+        if self.as_json:
+            print(json.dumps(found), flush=True)
+        else:
+            print(f"{case:<32} {found['value']:>10.2f} {unit:<8} {found['min']:.2f} to {found['max']:.2f}, n = {len(values)}", flush=True)
+
+    def measure(self, case: str, call: Callable[[], object], check: Callable[[object], bool], rows: int | None = None) -> None:
+        seconds = []
+        for _ in range(self.rounds):
+            begun = time.perf_counter()
+            result = call()
+            seconds.append(time.perf_counter() - begun)
+            if not check(result):
+                raise SystemExit(f"{case}: the output is wrong")
+            del result
+        self.report(case, seconds, rows or self.rows)
+
+    def load(self) -> None:
+        """The stream that all reading cases read, and how fast it was loaded."""
+        frame, seconds = self.frame(), []
+        for number in range(self.rounds):
+            stream = self.db.create(f"bars{number}", SCHEMA)
+            begun = time.perf_counter()
+            with stream.loader() as load:
+                load.append_table(frame)
+            seconds.append(time.perf_counter() - begun)
+            if stream.stats().messages != self.rows:
+                raise SystemExit("append_table: messages are missing")
+            if number:
+                self.db.delete(f"bars{number}")
+        self.report("python.append_table", seconds, self.rows)
+        self.stream = self.db["bars0"]
+        self.stream.seal()
+
+    def load_remote(self) -> None:
+        frame, seconds = self.frame(), []
+        # A server in a process of its own: a core of its own where there are two.
+        script = "import sys, tapedb; s = tapedb.serve(sys.argv[1]); print(s.url, flush=True); sys.stdin.read()"
+        command = [sys.executable, "-c", script, str(self.folder / "served")]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert server.stdout and server.stdin
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(server.pid, range(os.cpu_count() or 1))
+        try:
+            with tapedb.open(server.stdout.readline().strip()) as db:
+                for number in range(self.rounds):
+                    stream = db.create(f"bars{number}", SCHEMA)
+                    begun = time.perf_counter()
+                    with stream.loader() as load:
+                        load.append_table(frame)
+                    seconds.append(time.perf_counter() - begun)
+                    if stream.stats().messages != self.rows:
+                        raise SystemExit("append_table.remote: messages are missing")
+                    db.delete(f"bars{number}")
+        finally:
+            server.stdin.close()
+            server.wait()
+        self.report("python.append_table.remote", seconds, self.rows)
+
+    def read(self) -> None:
+        stream = self.stream
+        volume = lambda batches: sum(int(batch["volume"].sum()) for batch in batches)  # noqa: E731
+
+        def drained(order: str) -> int:
+            return sum(len(batch) for batch in stream.arrow(order=order))
+
+        for case, order in (("python.arrow.time", "time"), ("python.arrow.symbol", "symbol")):
+            if volume(stream.arrow(fields=["volume"], order=order)) != self.volume:
+                raise SystemExit(f"{case}: the volume is wrong")
+            self.measure(case, lambda order=order: drained(order), lambda rows: rows == self.rows)
+        self.measure("python.polars", lambda: stream.table().to_polars(), lambda frame: frame["volume"].sum() == self.volume)
+        self.measure("python.pandas", lambda: stream.table().to_pandas(), lambda frame: frame["volume"].sum() == self.volume)
+
+    def messages(self) -> None:
+        count = min(self.rows, 2_000_000)
+
+        def read() -> int:
+            closing = seen = 0
+            for m in self.stream.cursor():
+                closing += m.close + m.volume - m.volume
+                m.symbol
+                seen += 1
+                if seen == count:
+                    break
+            return closing
+
+        expected = int(self.columns["close"][:count].sum())
+        self.measure("python.messages.read", read, lambda closing: closing == expected, count)
+        number = iter(range(1_000))
+
+        def append() -> int:
+            stream = self.db.create(f"appended{next(number)}", "message Tick { price: decimal64, size: u32 }")
+            with stream.loader() as load:
+                append = load.append
+                for i in range(count // 2):
+                    append("AIG", i, price="48.35", size=100)
+            return stream.stats().messages
+
+        self.measure("python.messages.append", append, lambda messages: messages == count // 2, count // 2)
+
+    def first_row(self) -> None:
+        seconds = []
+        for round in range(self.rounds):
+            at = START + (self.rows * (round + 1) // (self.rounds + 2)) * 1_000_000
+            begun = time.perf_counter()
+            m = next(iter(self.stream.cursor(start=at)))
+            seconds.append(time.perf_counter() - begun)
+            if m.time != at:
+                raise SystemExit("first_row: the wrong message")
+        self.report("python.first_row", seconds, 1, "ms")
+
+    def memory(self) -> None:
+        """Peak memory of `to_polars` beside its result, in a process of its own."""
+        script = """
+import resource, sys, tapedb
+import polars
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+db = tapedb.open(sys.argv[1], "r")
+stream = db["bars0"]
+for batch in stream.arrow(): pass
+before = peak()
+frame = stream.table().to_polars()
+print(frame.estimated_size(), peak() - before, before)
+"""
+        done = subprocess.run([sys.executable, "-c", script, str(self.folder / "db")], capture_output=True, text=True, check=True)
+        size, grown, before = map(int, done.stdout.split())
+        ratio = grown / size
+        if self.as_json:
+            print(json.dumps({"bench": "python", "case": "python.memory.polars", "metric": "peak to result", "unit": "ratio", "value": round(ratio, 2), "min": ratio, "max": ratio, "n": 1, "machine": machine()}))
+        else:
+            print(f"{'python.memory.polars':<32} {ratio:>10.2f} of the result of {size >> 20} MiB; a scan before: {before >> 20} MiB in all")
+
+    def rivals(self) -> None:
+        for rival in (self.parquet, self.duckdb, self.arctic):
+            try:
+                rival()
+            except ImportError as error:
+                print(f"{rival.__name__}: left out, {error}", file=sys.stderr)
+
+    def parquet(self) -> None:
+        import polars as pl
+        import pyarrow.parquet as pq
+
+        path = self.folder / "bars.parquet"
+        self.measure("polars.write_parquet", lambda: self.frame().write_parquet(path), lambda _: path.exists())
+        right = lambda frame: frame["volume"].sum() == self.volume  # noqa: E731
+        self.measure("polars.scan_parquet", lambda: pl.scan_parquet(path).collect(), right)
+        ipc = self.folder / "bars.arrow"
+        self.frame().write_ipc(ipc, compression="uncompressed")
+        self.measure("polars.scan_ipc", lambda: pl.scan_ipc(ipc).collect().clone(), right)
+        self.measure("pyarrow.parquet.pandas", lambda: pq.read_table(path, use_threads=False).to_pandas(use_threads=False), right)
+
+    def duckdb(self) -> None:
+        import duckdb
+
+        connection = duckdb.connect(str(self.folder / "bars.duckdb"))
+        connection.execute("set threads = 1")
+        frame = self.frame().to_arrow()  # noqa: F841: DuckDB finds it by its name
+        connection.execute("create table bars as select * from frame order by time")
+        right = lambda table: table.num_rows == self.rows  # noqa: E731
+        read = lambda: connection.execute("select * from bars").to_arrow_table()  # noqa: E731
+        self.measure("duckdb.arrow", read, right)
+        self.measure("duckdb.pandas", lambda: connection.execute("select * from bars").df(), lambda f: f["volume"].sum() == self.volume)
+        connection.close()
+
+    def arctic(self) -> None:
+        import arcticdb
+
+        library = arcticdb.Arctic(f"lmdb://{self.folder / 'arctic'}").get_library("bars", create_if_missing=True)
+        frame = self.frame().with_columns(symbol=self.columns["symbol"]).to_pandas().set_index("time")
+        self.measure("arcticdb.write", lambda: library.write("bars", frame), lambda _: True)
+        self.measure("arcticdb.pandas", lambda: library.read("bars").data, lambda f: f["volume"].sum() == self.volume)
+
+
+def machine() -> str:
+    """Processor, memory and libraries, so that figures are compared with those of the same machine alone."""
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            model = next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def run(bench: Bench, cases: str) -> Iterator[None]:
+    for group in (bench.load, bench.read, bench.messages, bench.first_row, bench.memory, bench.load_remote, bench.rivals):
+        if cases in ("all", group.__name__) or group == bench.load:
+            group()
+            yield
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--rows", type=int, default=20_000_000)
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--json", action="store_true")
+    arguments.add_argument("--cases", default="all", help="load, read, messages, first_row, memory, load_remote, rivals, or all")
+    arguments.add_argument("--folder", type=pathlib.Path, help="where files go; by default a temporary folder")
+    wanted = arguments.parse_args()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="tapedb-bench-", dir=wanted.folder))
+    try:
+        bench = Bench(folder, wanted.rows, wanted.rounds, wanted.json)
+        if not wanted.json:
+            print(f"{machine()}; {wanted.rows:,} bars, one core")
+        for _ in run(bench, wanted.cases):
+            pass
+        bench.db.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

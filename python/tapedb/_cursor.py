@@ -1,0 +1,138 @@
+"""Cursors: they read messages, history and then live."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from . import _tapedb
+
+if TYPE_CHECKING:
+    from ._inputs import Time
+    from ._tapedb import Message
+
+
+class Cursor:
+    """Reads messages of one or several streams, in time order; a live cursor goes on with what arrives.
+
+    Iterate over it, with `for` or `async for`. Messages are fetched ahead in blocks of up to 512, without Python's lock; Ctrl-C ends a
+    wait within 200 ms, and the cursor can be used further. A slow reader costs no memory: the rest stays in the files.
+
+    Examples:
+        >>> for m in stream.cursor(symbols=["AIG"], start="2026-01-05T14:30"):
+        ...     print(m.time, m.symbol, m.price)
+    """
+
+    def __init__(self, cursor: _tapedb.Cursor) -> None:
+        self._cursor = cursor
+        self._executor: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Message]:
+        return self._cursor
+
+    def __next__(self) -> Message:
+        return next(self._cursor)
+
+    def next(self, timeout: float | None = None) -> Message | None:
+        """The next message, waiting at most `timeout` seconds. `None`: the time is over, or there is none left (see :attr:`ended`).
+
+        `next(0)` takes what is there.
+
+        Raises:
+            Damaged: Once for each place in the files that cannot be read; the next call goes on behind it.
+            Missed: Messages of a transient stream were dropped before they were read; the next call goes on behind them.
+            Deleted: The stream was deleted.
+        """
+        return self._cursor.next(timeout)
+
+    def take(self, count: int, timeout: float | None = None) -> list[Message]:
+        """The next messages, at most `count`: waits for the first one at most `timeout` seconds, and takes what is there."""
+        return self._cursor.fetch_many(count, timeout)
+
+    def position(self) -> str:
+        """The position behind the last message that was returned, as a text: another cursor continues there with `resume=`."""
+        return self._cursor.position()
+
+    def seek(self, time: Time) -> None:
+        """Continues with the first message at or after a time (backwards: the last one at or before it)."""
+        self._cursor.seek(time)
+
+    @property
+    def live(self) -> bool:
+        """Whether the cursor goes on with new messages behind history."""
+        return self._cursor.live
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether a live cursor has returned all of history."""
+        return self._cursor.is_at_live()
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no message left. A live cursor does not end."""
+        return self._cursor.is_over
+
+    @property
+    def count(self) -> int:
+        """Messages returned so far."""
+        return self._cursor.count
+
+    @property
+    def streams(self) -> list[str]:
+        """Names of the streams."""
+        return self._cursor.streams
+
+    @property
+    def closed(self) -> bool:
+        """Whether the cursor was closed."""
+        return self._cursor.is_closed
+
+    def close(self) -> None:
+        """Closes the cursor; a wait in another thread ends with :class:`Closed`."""
+        self._cursor.close()
+        with self._lock:
+            if self._executor is not None:
+                self._executor.shutdown(wait=False)
+                self._executor = None
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        cursor = self._cursor
+        while True:
+            message = cursor._pop()
+            if message is not None:
+                yield message
+            elif cursor.is_over:
+                return
+            else:
+                await self._fetch()
+
+    async def anext(self) -> Message | None:
+        """The next message; `None` at the end. To be cancelled at will: nothing is lost."""
+        while True:
+            message = self._cursor._pop()
+            if message is not None or self._cursor.is_over:
+                return message
+            await self._fetch()
+
+    async def _fetch(self) -> None:
+        """Fetches a block on a thread of this cursor. When the task is cancelled, the thread ends by itself, and the block stays."""
+        with self._lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, "tapedb-cursor")
+            executor = self._executor
+        # In pieces, so that a cancelled wait does not occupy the thread for long.
+        await asyncio.get_running_loop().run_in_executor(executor, self._cursor._fetch, 0.2)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "ended" if self.ended else "live" if self.live else "open"
+        return f"Cursor({', '.join(self.streams)}; {state}, {self.count:,} messages returned)"

@@ -1,0 +1,134 @@
+"""Loaders: they write messages into a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _frames, _tapedb
+from ._progress import progress_of
+
+if TYPE_CHECKING:
+    from ._inputs import SupportsTable, Time
+
+
+class Loader:
+    """Writes messages into one stream: one by one, or as tables.
+
+    Messages wait in a batch; a full batch is sent by itself, :meth:`flush` sends the rest and waits until it is acknowledged. As a
+    context manager a loader flushes at the end; after an exception too, so that what was appended before it is stored.
+
+    A loader may be used from several threads.
+
+    Examples:
+        >>> with stream.loader() as load:
+        ...     load.append("AIG", "2026-01-05T14:30", price="48.35", size=100)
+    """
+
+    def __init__(self, loader: _tapedb.Loader) -> None:
+        self._loader = loader
+        # Without another call in between: this is the hot path.
+        self.append = loader.append  # type: ignore[method-assign]
+
+    def append(
+        self, symbol: str, time: Time, record: object | None = None, /, *, type: str | None = None, **fields: Any
+    ) -> None:
+        """Appends one message.
+
+        Args:
+            symbol: The instrument, 1 to 255 bytes of UTF-8.
+            time: Nanoseconds since 1970 (UTC), ISO text, aware datetime or datetime64.
+            record: An object with the fields as attributes, such as a dataclass, or a dictionary. Or give the fields:
+            type: Name of the record type, where the stream has several.
+            fields: Values by name. Those that are left out get their defaults, or null.
+
+        Raises:
+            SchemaMismatch: A value does not fit; `field` names it. The message is not appended.
+            Late: The stream refuses messages that are older than its last one.
+        """
+
+    def append_table(
+        self,
+        table: SupportsTable,
+        *,
+        time: str = "time",
+        symbol: str = "symbol",
+        type: str | None = None,
+        zone: str | None = None,
+        progress: bool = False,
+    ) -> int:
+        """Appends all rows of a table; returns how many.
+
+        Args:
+            table: A frame of Polars or pandas, an Arrow table or stream, a DuckDB relation, a structured array, or a dictionary of
+                columns.
+            time: The column of times: timestamps, dates, ISO texts, or integers of nanoseconds since 1970.
+            symbol: The column of symbols.
+            type: Name of the record type, where the stream has several.
+            zone: The time zone of times that have none, such as "UTC" or "Europe/Berlin". Without it they are refused.
+            progress: Shows progress, with tqdm where it is installed.
+
+        All other columns are fields. Values are converted exactly, or refused. A table is checked by record batches of Arrow: of a
+        batch with a value that does not fit nothing is appended, and nothing behind it.
+
+        Raises:
+            SchemaMismatch: A column or value does not fit; `field` and `row` name it.
+        """
+        columns = {"record": type, "time": time, "symbol": symbol, "zone": zone}
+        with progress_of(progress, "append", _length_of(table)) as shown:
+            return self._loader.append_batches(_frames.with_arrow(table), columns, shown)
+
+    def flush(self) -> int:
+        """Sends what waits, and waits until it is as durable as the stream promises. Returns the next sequence number.
+
+        After an error nothing is lost: call it again when the cause is removed.
+        """
+        return self._loader.flush()
+
+    def send(self) -> None:
+        """Sends what waits without waiting for its acknowledgement."""
+        self._loader.send()
+
+    @property
+    def pending(self) -> int:
+        """Messages that are not acknowledged yet."""
+        return self._loader.pending
+
+    @property
+    def count(self) -> int:
+        """Messages appended so far."""
+        return self._loader.count
+
+    def discard(self) -> int:
+        """Drops the messages that wait, such as after a flush that fails for good. Returns how many."""
+        return self._loader.discard()
+
+    def close(self) -> None:
+        """Flushes and closes. After an error the loader is still open, and still has its messages."""
+        self._loader.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the loader was closed."""
+        return self._loader.is_closed
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self._loader.close()
+            return
+        try:
+            self._loader.close()
+        except Exception as second:
+            error.add_note(f"what was appended before could not be stored: {second}")
+
+    def __repr__(self) -> str:
+        return "Loader(closed)" if self.closed else f"Loader({self.count:,} messages appended, {self.pending:,} pending)"
+
+
+def _length_of(table: Any) -> int | None:
+    try:
+        return len(table)
+    except TypeError:
+        return None

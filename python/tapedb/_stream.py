@@ -1,0 +1,337 @@
+"""Streams."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _html, _tapedb
+from ._cursor import Cursor
+from ._errors import Invalid, NotFound
+from ._loader import Loader
+from ._schema import schema_of
+from ._table import RecordBatch, Table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ._database import Database
+    from ._inputs import Schema, Symbols, Time
+    from ._table import Array
+
+    Decimals = str | int | tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """Size and contents of a stream, at one moment."""
+
+    messages: int
+    """Messages in files; deleted ones count until their files are rewritten."""
+    next_sequence: int
+    """Messages ever appended, over all spaces."""
+    bytes: int
+    """Bytes of the stream's files."""
+    symbols: int
+    """Number of symbols."""
+    first_time: int | None
+    """Time of the earliest message, in nanoseconds; `None`: there is none."""
+    last_time: int | None
+    """Time of the latest message, in nanoseconds."""
+
+
+def selection(
+    *,
+    symbols: Symbols = None,
+    types: str | Sequence[str] | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
+    live: bool = False,
+    history: bool = True,
+    reverse: bool = False,
+    last: int | None = None,
+    last_values: bool = False,
+    from_sequence: int | None = None,
+    resume: str | None = None,
+) -> dict[str, Any]:
+    """Which messages are wanted, as the module takes it."""
+    return {
+        "symbols": _listed(symbols),
+        "types": _listed(types),
+        "start": start,
+        "end": end,
+        "live": live,
+        "history": history,
+        "reverse": reverse,
+        "last": last,
+        "last_values": last_values,
+        "from_sequence": from_sequence,
+        "resume": resume,
+    }
+
+
+def _listed(value: str | Sequence[str] | None) -> list[str] | None:
+    """One text, or several, as a list."""
+    return [value] if isinstance(value, str) else None if value is None else list(value)
+
+
+class Stream:
+    """A stream: a durable sequence of messages in time order, with one schema."""
+
+    def __init__(self, db: Database, stream: _tapedb.Stream) -> None:
+        self._db = db
+        self._stream = stream
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self._stream.name
+
+    @property
+    def schema(self) -> str:
+        """The schema as text, which `create` takes."""
+        return self._stream.schema
+
+    @property
+    def types(self) -> list[str]:
+        """Names of the message types."""
+        return self._stream.messages
+
+    def type(self, name: str) -> type:
+        """The class of a record type's messages, for `match` and `isinstance` where the schema was made from a text."""
+        found = self._stream.class_(name)
+        if found is None:
+            raise NotFound(f"stream {self.name!r} has no record type {name!r}; there is {', '.join(self.types)}")
+        return found
+
+    def symbols(self) -> list[str]:
+        """Symbols in the order in which they were added."""
+        return self._stream.symbols()
+
+    def stats(self) -> Stats:
+        """Present counts and sizes."""
+        return Stats(**self._stream.stats())
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options, as `create` and `alter` take them. Durations are seconds."""
+        return self._stream.options
+
+    @property
+    def created(self) -> int:
+        """When the stream was created, in nanoseconds."""
+        return self._stream.created
+
+    def loader(self, space: int = 0, *, batch_bytes: int | None = None) -> Loader:
+        """A loader. Several may write at once; those of different spaces do not wait for each other.
+
+        Args:
+            space: The space, counted from 0.
+            batch_bytes: Bytes that make a batch full, 1 KiB to 4 MiB; 128 KiB by default. Larger ones load faster, and reach readers
+                later.
+        """
+        return Loader(self._db._adopt(self._stream.loader(space, batch_bytes)))
+
+    def cursor(
+        self,
+        *,
+        symbols: Symbols = None,
+        types: str | Sequence[str] | None = None,
+        start: Time | None = None,
+        end: Time | None = None,
+        live: bool = False,
+        history: bool = True,
+        reverse: bool = False,
+        last: int | None = None,
+        last_values: bool = False,
+        from_sequence: int | None = None,
+        resume: str | None = None,
+    ) -> Cursor:
+        """A cursor over the messages. Without arguments: all of them, from the earliest to the last.
+
+        Args:
+            symbols: Only these. Some that the stream does not have yet may be added later.
+            types: Only these record types.
+            start: Only messages at or after this time.
+            end: Only messages before this time.
+            live: Goes on with new messages, in order of arrival, without gap or duplicate.
+            history: `False` with `live`: only new messages.
+            reverse: From the latest to the earliest.
+            last: Begins with the last so many.
+            last_values: Of history only the last message of each symbol and type.
+            from_sequence: Begins with this sequence number, in order of arrival.
+            resume: Continues at another cursor's position, with the same filters.
+        """
+        wanted = selection(
+            symbols=symbols, types=types, start=start, end=end, live=live, history=history, reverse=reverse, last=last,
+            last_values=last_values, from_sequence=from_sequence, resume=resume,
+        )
+        return Cursor(self._db._adopt(self._stream.cursor(wanted)))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.cursor())
+
+    def table(
+        self,
+        type: str | None = None,
+        fields: Sequence[str] | None = None,
+        *,
+        symbols: Symbols = None,
+        start: Time | None = None,
+        end: Time | None = None,
+        decimals: Decimals | Mapping[str, Decimals] = "float",
+        sequences: bool = False,
+        order: str = "time",
+        progress: bool = False,
+    ) -> Table:
+        """Messages of one record type as columns: for Polars, pandas, pyarrow, NumPy and DuckDB.
+
+        Args:
+            type: The record type; may be left out where the stream has one message type.
+            fields: The fields, in this order; others are not read.
+            symbols: Only these.
+            start: Only messages at or after this time.
+            end: Only messages before this time.
+            decimals: What becomes of `decimal64`: "float" (the nearest one), a scale or `(digits, scale)` (exact, else an error that
+                names the row), or "raw" (the 64 bits); or these by field.
+            sequences: With the column `sequence`, and `space` where the stream has several.
+            order: "time", or "symbol": by symbol within each stored block, and by time within each symbol, which is faster.
+            progress: Shows progress, with tqdm where it is installed.
+        """
+        record = self._one_type(type)
+        if order not in ("time", "symbol"):
+            raise Invalid(f"order={order!r} is not possible; give \"time\" or \"symbol\"")
+        wanted = selection(symbols=symbols, start=start, end=end)
+        whole, of_fields = _decimals(decimals)
+        reading = {
+            "record": record,
+            "fields": list(fields) if fields is not None else None,
+            "decimals": whole,
+            "decimals_of": of_fields,
+            "sequences": sequences,
+            "in_time_order": order == "time",
+        }
+        db, stream = self._db, self._stream
+        return Table(f"{self.name}, {record}", lambda: db._adopt(stream.batches(wanted, reading)), progress=progress)
+
+    def arrow(
+        self,
+        type: str | None = None,
+        fields: Sequence[str] | None = None,
+        *,
+        symbols: Symbols = None,
+        start: Time | None = None,
+        end: Time | None = None,
+        decimals: Decimals | Mapping[str, Decimals] = "float",
+        sequences: bool = False,
+        order: str = "time",
+    ) -> Iterator[RecordBatch]:
+        """Messages of one record type as record batches, one after the other. Arguments as for :meth:`table`."""
+        return self.table(
+            type, fields, symbols=symbols, start=start, end=end, decimals=decimals, sequences=sequences, order=order
+        ).batches()
+
+    def columns(
+        self,
+        type: str | None = None,
+        fields: Sequence[str] | None = None,
+        *,
+        symbols: Symbols = None,
+        start: Time | None = None,
+        end: Time | None = None,
+        order: str = "symbol",
+    ) -> Iterator[dict[str, Array]]:
+        """Columns as NumPy arrays by name, block by block: read-only views, without a copy where there are no nulls.
+
+        Examples:
+            >>> volume = sum(block["size"].sum() for block in stream.columns("Tick", ["size"]))
+        """
+        for batch in self.arrow(type, fields, symbols=symbols, start=start, end=end, order=order):
+            yield batch.to_numpy()
+
+    def scan(self, type: str | None = None, *, decimals: Decimals | Mapping[str, Decimals] = "float") -> pl.LazyFrame:
+        """A lazy frame of Polars. Selected columns, conditions on `time` and `symbol`, and slices are applied while reading."""
+        from ._scan import scan
+
+        return scan(self, self._one_type(type), decimals)
+
+    def delete(self, *, start: Time | None = None, end: Time | None = None, symbols: Symbols = None) -> None:
+        """Deletes the acknowledged messages from `start` to before `end`, of all symbols or of some.
+
+        At least one argument is needed; `db.delete(name)` deletes a whole stream, :meth:`clear` all messages.
+        """
+        if start is None and end is None and symbols is None:
+            raise Invalid("which messages? give start, end or symbols; clear() deletes all, Database.delete the stream itself")
+        self._stream.delete(start, end, _listed(symbols))
+
+    def clear(self) -> None:
+        """Deletes all messages. Symbols and sequence numbers continue."""
+        self._stream.delete(None, None, None)
+
+    def alter(self, **options: Any) -> None:
+        """Changes options: `late`, `keep_for`, `keep_bytes`, `seal_after`, `cold_after`, `file_bytes_max`."""
+        self._stream.alter(options)
+
+    def compare_schema(self, schema: Schema) -> list[str]:
+        """What another schema would change, as sentences; empty: nothing. Changes nothing."""
+        return self._stream.compare_schema(schema_of(schema, name=self.types[0])[0])
+
+    def rename_symbol(self, old: str, new: str) -> None:
+        """Gives a symbol another name, for all its messages."""
+        self._stream.rename_symbol(old, new)
+
+    def seal(self) -> int:
+        """Moves all messages into segments now: smaller, and faster to read. Returns how many were moved."""
+        return self._stream.seal()
+
+    def _one_type(self, name: str | None) -> str:
+        if name is not None:
+            return name
+        types = self.types
+        if len(types) != 1:
+            raise Invalid(f"stream {self.name!r} has several message types; say which one: {', '.join(types)}")
+        return types[0]
+
+    def _rates(self, stats: Stats, bars: int = 40) -> str:
+        """Messages over time, as a line of bars; of streams that are quick to count."""
+        if not stats.messages or stats.messages > 5_000_000 or stats.first_time is None or stats.last_time is None:
+            return ""
+        counts = [0] * bars
+        span = max(stats.last_time - stats.first_time, 1)
+        import numpy as np
+
+        for name in self.types:
+            for block in self.table(name, [], order="symbol").batches():
+                places = (block["time"].view("i8") - stats.first_time) // (span // bars + 1)
+                for place, count in zip(*np.unique(places, return_counts=True)):
+                    counts[int(place)] += int(count)
+        return _html.sparkline(counts)
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name!r}: {', '.join(self.types)})"
+
+    def _repr_html_(self) -> str:
+        stats = self.stats()
+        try:
+            rates = self._rates(stats)
+        except ImportError:
+            rates = ""
+        row = [f"{stats.messages:,}", f"{stats.symbols:,}", _html.size(stats.bytes), _html.time(stats.first_time), _html.time(stats.last_time), rates]
+        head = ["messages", "symbols", "size", "first", "last", "rate"]
+        return _html.table(head, [row], caption=f"stream {self.name}") + _html.code(self.schema)
+
+
+def _decimals(decimals: Any) -> tuple[Any, dict[str, Any]]:
+    """What becomes of all decimals, and of those in some fields."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, bool):
+            raise Invalid(f"decimals={value!r} is not possible; give \"float\", \"raw\", a scale, or digits and scale")
+        return (38, value) if isinstance(value, int) else value
+
+    if isinstance(decimals, Mapping):
+        return "float", {name: one(value) for name, value in decimals.items()}
+    return one(decimals), {}
+
+

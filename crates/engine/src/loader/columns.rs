@@ -124,7 +124,7 @@ impl Loader {
     /// let stream = db.create_stream("quotes", SchemaBuilder::new().with::<Quote>().finish(), Default::default())?;
     /// let mut loader = stream.loader()?;
     /// let (times, symbols) = ([1_000, 1_001, 1_002], ["A", "B", "A"]);
-    /// let (bids, sizes, known) = ([10.5, 20.25, 10.75], [100, 0, 300], [true, false, true]);
+    /// let (bids, sizes, known) = ([10.5, 20.25, 10.75], [100u32, 0, 300], [true, false, true]);
     /// let quotes = MessageColumns::of::<Quote>(&times, Symbols::Names(&symbols))
     ///     .field("bid", &bids[..])
     ///     .nullable("size", &sizes[..], &known[..]);

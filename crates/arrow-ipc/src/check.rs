@@ -29,6 +29,13 @@ pub fn buffers(batch: RecordBatch<'_>, body: &[u8], limits: &Limits) -> Result<(
     if batch.length() < 0 || nodes.into_iter().any(|node| !is_right(node.length(), node.null_count())) {
         return Err("a column has a number of rows or nulls that cannot be".into());
     }
+    let max = limits.rows_max;
+    if count(batch.length()).is_none_or(|rows| rows > max) {
+        return Err(format!(
+            "a batch has {} rows; the limit is {max}: write smaller batches",
+            batch.length()
+        ));
+    }
     let variadic = batch.variadicBufferCounts().into_iter().flatten();
     if variadic.into_iter().any(|count| count < 0) {
         return Err("a column has a negative number of buffers".into());

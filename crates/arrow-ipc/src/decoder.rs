@@ -393,6 +393,10 @@ mod tests {
         let limits = Limits { expanded_bytes_max: 16, ..Limits::default() };
         let error = Decoder::new(limits).decode(&mut &bytes[..]).unwrap_err();
         assert!(error.to_string().contains("the limit is 16"), "{error}");
+        // The first batch has three rows; its dictionary, which comes before it, has two values.
+        let limits = Limits { rows_max: 2, ..Limits::default() };
+        let error = Decoder::new(limits).decode(&mut &bytes[..]).unwrap_err();
+        assert!(error.to_string().contains("a batch has 3 rows"), "{error}");
     }
 
     #[test]

@@ -19,13 +19,20 @@ pub struct Limits {
     pub metadata_bytes_max: usize,
     /// Bytes of a batch as it is sent.
     pub body_bytes_max: usize,
+    /// Rows of a batch. Where columns are dictionaries, or compressed, few bytes stand for many rows, each of which takes memory.
+    pub rows_max: usize,
     /// Bytes of a batch whose buffers are compressed, when they are not any more.
     pub expanded_bytes_max: usize,
 }
 
 impl Default for Limits {
-    /// 16 MiB of description, batches of 512 MiB.
+    /// 16 MiB of description, batches of 512 MiB and 32 Mi rows.
     fn default() -> Self {
-        Self { metadata_bytes_max: 16 << 20, body_bytes_max: 512 << 20, expanded_bytes_max: 512 << 20 }
+        Self {
+            metadata_bytes_max: 16 << 20,
+            body_bytes_max: 512 << 20,
+            rows_max: 32 << 20,
+            expanded_bytes_max: 512 << 20,
+        }
     }
 }

@@ -5,8 +5,8 @@ use crate::error::{Error, Invalid, Rejected};
 use std::collections::HashMap;
 use tapedb_codec::Record;
 use tapedb_codec::batch::{
-    self, BatchBuilder, BatchHeader, ColumnWriter, InputColumn, MAX_MESSAGE_BYTES, Misfit, RowMaker, Rows,
-    Validity,
+    self, BatchBuilder, BatchHeader, ColumnWriter, FieldValues, InputColumn, MAX_MESSAGE_BYTES, Misfit,
+    RowMaker, Rows, Validity,
 };
 use tapedb_codec::dynamic::{Layouts, RecordLayout};
 use tapedb_log::LogError;
@@ -17,6 +17,12 @@ const ROWS_MIN: usize = 256;
 
 /// A batch of columns takes at least about so many bytes as rows, however small batches of single messages are.
 const BATCH_BYTES_MIN: usize = 1 << 20;
+
+/// Bytes of all texts of one call that are longer than [`SHORT_BYTES`]. Rows may share them, so that little memory stands for much.
+const LONG_BYTES_MAX: usize = 1 << 30;
+
+/// Shorter texts take about as much as their rows do.
+const SHORT_BYTES: usize = 64;
 
 /// Name of the column of symbols in errors.
 const SYMBOL: &str = "symbol";
@@ -66,7 +72,7 @@ impl<'a> MessageColumns<'a> {
 
     /// Adds a field that has a value in every row: a slice of the field's type, such as `&[f64]`; see
     /// [`FieldValues`](crate::FieldValues) for all.
-    pub fn field(self, name: &'a str, values: impl Into<batch::FieldValues<'a>>) -> Self {
+    pub fn field(self, name: &'a str, values: impl Into<FieldValues<'a>>) -> Self {
         self.column(InputColumn::new(name, values))
     }
 
@@ -74,7 +80,7 @@ impl<'a> MessageColumns<'a> {
     pub fn nullable(
         self,
         name: &'a str,
-        values: impl Into<batch::FieldValues<'a>>,
+        values: impl Into<FieldValues<'a>>,
         validity: impl Into<Validity<'a>>,
     ) -> Self {
         self.column(InputColumn::nullable(name, values, validity))
@@ -164,6 +170,7 @@ impl Loader {
         let misfit = |misfit| {
             Error::Rejected(Rejected::Columns { stream: (*stream.name).into(), misfit: Box::new(misfit) })
         };
+        check_bytes(fields).map_err(misfit)?;
         let mut encoder = Encoder::new(&stream.layouts, record, fields, rows).map_err(misfit)?;
         check_symbols(symbols, rows).map_err(misfit)?;
         self.check_times(times)?;
@@ -395,6 +402,31 @@ fn distinct<'a>(names: &[&'a str]) -> (Vec<&'a str>, Vec<u32>) {
     };
     let keys = names.iter().map(key).collect();
     (distinct, keys)
+}
+
+/// Checks that encoded texts take bounded memory, whether or not rows share them.
+fn check_bytes(fields: &[InputColumn<'_>]) -> Result<(), Misfit> {
+    fn sum(lengths: impl Iterator<Item = usize>) -> usize {
+        lengths.filter(|length| *length > SHORT_BYTES).sum()
+    }
+    let mut bytes = 0;
+    for field in fields {
+        bytes += match field.values {
+            FieldValues::Texts(texts) => sum(texts.iter().map(|text| text.len())),
+            FieldValues::Binaries(values) => sum(values.iter().map(|value| value.len())),
+            FieldValues::Dictionary { texts, keys } => {
+                sum(keys.iter().map(|key| texts.get(*key as usize).map_or(0, |text| text.len())))
+            }
+            _ => 0,
+        };
+        if bytes > LONG_BYTES_MAX {
+            let what = format!(
+                "the texts of all rows have {bytes} bytes; the limit of one call is {LONG_BYTES_MAX}: append fewer rows at once"
+            );
+            return Err(Misfit { column: field.name.into(), row: None, what });
+        }
+    }
+    Ok(())
 }
 
 /// Checks that each row has a name that a symbol can have.

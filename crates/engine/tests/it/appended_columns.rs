@@ -126,6 +126,9 @@ fn what_does_not_fit_appends_nothing() {
     };
     let all = |symbols| of(symbols).field("note", &notes);
     let keys = vec![1u32; 1_000];
+    let large = "x".repeat(2 << 20);
+    let shared = FieldValues::Dictionary { texts: &["", &large], keys: &keys };
+    let shared = InputColumn { name: "note", values: shared, validity: None };
     for (columns, says) in [
         (of(Symbols::One("A")), "column \"note\": missing"),
         (
@@ -145,6 +148,11 @@ fn what_does_not_fit_appends_nothing() {
         (
             all(Symbols::One("A")).field("other", &notes),
             "column \"other\": record type Tick has no such field",
+        ),
+        // 2 MiB that a thousand rows share would be 2 GiB when they are encoded.
+        (
+            of(Symbols::One("A")).column(shared),
+            "column \"note\": the texts of all rows have 2097152000 bytes",
         ),
     ] {
         let appended = loader.append_columns(&columns);

@@ -24,8 +24,12 @@ use tapedb_schema::Decimal64;
 /// See the module.
 pub const TARGET: Target = Target { name: "arrow_ipc", run, seed };
 
-const LIMITS: Limits =
-    Limits { metadata_bytes_max: 1 << 15, body_bytes_max: 1 << 16, expanded_bytes_max: 1 << 18 };
+const LIMITS: Limits = Limits {
+    metadata_bytes_max: 1 << 15,
+    body_bytes_max: 1 << 16,
+    rows_max: 1 << 16,
+    expanded_bytes_max: 1 << 18,
+};
 
 const SCHEMA: &str = "enum Side { BUY = 1, SELL = 2 }
     message Tick { size: i32, price: decimal64, note: string?, side: Side, levels: array<u8> }";

@@ -37,6 +37,8 @@ pub use error::{
     Unreadable,
 };
 pub use loader::{BATCH_BYTES_DEFAULT, Loader, MessageColumns, SymbolId, Symbols};
+#[doc(hidden)]
+pub use maintenance::seal::two_threads;
 pub use maintenance::verify::seal_mismatches;
 pub use names::MAX_STREAM_NAME_BYTES;
 pub use options::{Late, Retention, SPACES_MAX, StreamOptions};

@@ -2,6 +2,7 @@
 
 pub(crate) mod context;
 pub(crate) mod pace;
+pub(crate) mod part;
 pub(crate) mod retention;
 pub(crate) mod seal;
 pub(crate) mod thread;

@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tapedb_log::{LogOptions, LogWriter, Recovery, SharedWriter, Storage, SymbolFile};
+use tapedb_segment::{Learned, Tier};
 
 /// A space that this process writes. Its [`SpaceReader`] is the reading side.
 pub(crate) struct Space {
@@ -52,6 +53,8 @@ pub(crate) struct Space {
     left_alone: Mutex<HashSet<u64>>,
     /// The log file that cannot be sealed.
     pub refused: Refused,
+    /// What the last writer of a segment has learned about columns, of which version of the schema and in which tier.
+    learned: Mutex<Option<(u16, Tier, Learned)>>,
     /// Notified of changes.
     observers: Arc<Observers>,
 }
@@ -112,6 +115,7 @@ impl Space {
             active_since: Mutex::default(),
             left_alone: Mutex::default(),
             refused: Refused::default(),
+            learned: Mutex::default(),
             observers,
         };
         Ok((space, recovery))
@@ -160,6 +164,19 @@ impl Space {
     pub fn maintenance_failure(&self) -> Option<String> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
         failure.or_else(|| self.refused.why(self.catalog().sealed).map(|error| error.to_string()))
+    }
+
+    /// What writers of segments have learned about the columns of a version of the schema, in a tier.
+    pub fn learned(&self, schema_version: u16, tier: Tier) -> Learned {
+        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |learned: &&(u16, Tier, Learned)| (learned.0, learned.1) == (schema_version, tier);
+        learned.as_ref().filter(is_same).map(|(_, _, learned)| learned.clone()).unwrap_or_default()
+    }
+
+    /// Replaces what is known about columns.
+    pub fn note_learned(&self, schema_version: u16, tier: Tier, learned: &Learned) {
+        let mut noted = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        *noted = Some((schema_version, tier, learned.clone()));
     }
 
     /// A number for a segment: deletions with smaller numbers are in the catalog.

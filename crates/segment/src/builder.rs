@@ -1,16 +1,18 @@
 //! Collects messages in time order and makes a block of them.
 
 use crate::column::{ColumnHabit, write_ints};
-use crate::content::Source;
 use crate::encoding::{Habit, Tier};
 use crate::error::SegmentError;
+use crate::follow::Field;
 use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Group, Head, OWN, lanes as numbers, own};
 use crate::lanes::{Lane, LaneOrder};
 use crate::level::Level;
 use crate::plain;
-use crate::plan::{GroupPlan, Plan};
+use crate::plan::Plan;
 use crate::row::RowHeader;
-use crate::shred::{Chunks, Habits, Span, shred};
+use crate::shred::{Chunks, Habits, Span, gather_complete, shred};
+use crate::simd::widest;
+use crate::source::{RowBuffer, RowRun, Source};
 
 /// How large blocks become and how their columns are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,20 +48,26 @@ const UNEVEN: usize = 32;
 
 /// A block being filled. It caches how earlier blocks were encoded, and tries that first.
 ///
-/// Always true: rows are in order of time, then of sequence number; `ends` has the end of each body in `bodies`. The
-/// output depends only on the messages since the builder was made.
+/// Always true: rows are in order of time, then of sequence number. The output depends only on the messages since the
+/// builder was made, and on what it was given of earlier ones.
 #[derive(Debug)]
 pub struct BlockBuilder {
     options: BlockOptions,
     /// Rows and bytes that make the present block full, and whether an increase was considered.
     most: (usize, usize, bool),
-    rows: Vec<RowHeader>,
-    ends: Vec<u32>,
-    bodies: Vec<u8>,
+    rows: RowBuffer,
+    learned: Learned,
+    /// The lanes of the rows, …
+    lanes: LaneOrder,
+    /// … if these rows have been sorted.
+    is_sorted: bool,
+}
+
+/// How a writer has encoded columns: the next writer of the same stream tries that first. Another schema has other columns.
+#[derive(Debug, Clone, Default)]
+pub struct Learned {
     habits: Habits,
     places: Habit<Places>,
-    /// Of the block written last.
-    lanes: Vec<Lane>,
 }
 
 /// How the lanes of rows are written.
@@ -72,6 +80,16 @@ enum Places {
 }
 
 impl BlockBuilder {
+    /// Replaces what is cached of earlier blocks.
+    pub(crate) fn learn(&mut self, learned: Learned) {
+        self.learned = learned;
+    }
+
+    /// What is cached of earlier blocks.
+    pub(crate) fn learned(&self) -> &Learned {
+        &self.learned
+    }
+
     /// An empty block.
     pub fn new(options: BlockOptions) -> Self {
         let (rows, bytes) =
@@ -80,12 +98,10 @@ impl BlockBuilder {
         Self {
             options,
             most: (rows, bytes, false),
-            rows: Vec::new(),
-            ends: Vec::new(),
-            bodies: Vec::new(),
-            habits: Habits::default(),
-            places: Habit::default(),
-            lanes: Vec::new(),
+            rows: RowBuffer::default(),
+            learned: Learned::default(),
+            lanes: LaneOrder::default(),
+            is_sorted: false,
         }
     }
 
@@ -95,10 +111,8 @@ impl BlockBuilder {
     /// [`SegmentError::OutOfOrder`] if it does not follow the one before, [`SegmentError::TooLong`] if its body is
     /// too long, [`SegmentError::Full`] if [`Self::is_full`]. The block is as before.
     pub fn push(&mut self, row: RowHeader, body: &[u8]) -> Result<(), SegmentError> {
-        if let Some(last) = self.rows.last()
-            && (row.time, row.sequence) <= (last.time, last.sequence)
-        {
-            let (before, given) = ((last.time, last.sequence), (row.time, row.sequence));
+        let given = (row.time, row.sequence);
+        if let Some(before) = self.rows.last().filter(|last| given <= *last) {
             return Err(SegmentError::OutOfOrder { before, given });
         }
         if body.len() > BODY_BYTES_MAX {
@@ -107,36 +121,62 @@ impl BlockBuilder {
         if self.is_full() {
             return Err(SegmentError::Full { what: "rows in a block", most: self.most.0 as u64 });
         }
-        self.rows.push(row);
-        self.bodies.extend_from_slice(body);
-        self.ends.push(self.bodies.len() as u32);
+        self.rows.push(row, body);
+        self.pushed();
+        Ok(())
+    }
+
+    /// Adds rows of a run from row `first` on, as many as the block takes; returns how many. The caller has checked them, and
+    /// that the block is not full.
+    pub(crate) fn push_run(&mut self, run: &RowRun<'_>, first: usize) -> usize {
+        let (rows, bytes) = (self.most.0 - self.rows.len(), self.most.1 - self.rows.body_bytes());
+        let count = run.fitting(first, rows, bytes);
+        self.rows.push_run(run, first..first + count);
+        self.pushed();
+        count
+    }
+
+    fn pushed(&mut self) {
+        self.is_sorted = false;
         if self.is_full() && !self.most.2 {
             self.go_on_for_small_lanes();
         }
-        Ok(())
     }
 
     /// Lets a full block become larger if its symbols have few rows each.
     fn go_on_for_small_lanes(&mut self) {
         self.most.2 = true;
         let (rows, most) = (self.rows.len(), BLOCK_BYTES_MAX - BODY_BYTES_MAX);
-        let is_wanted = self.options.rows >= ROWS && rows > LANES_UNCUT && self.bodies.len() < most;
-        if is_wanted && LaneOrder::of(&self.rows).lanes.len() * LANE_ROWS > rows {
+        let is_wanted = self.options.rows >= ROWS && rows > LANES_UNCUT && self.rows.body_bytes() < most;
+        if is_wanted && self.lanes().len() * LANE_ROWS > rows {
             (self.most.0, self.most.1) = (BLOCK_ROWS_MAX, most);
         }
     }
 
+    /// The lanes of the rows.
+    fn lanes(&mut self) -> &[Lane] {
+        if !self.is_sorted {
+            let Source { types, symbols, .. } = self.rows.source();
+            self.lanes.sort(types, symbols);
+            self.is_sorted = true;
+        }
+        &self.lanes.lanes
+    }
+
     /// Whether the block has at least half of the rows or bytes with which it is full.
-    pub(crate) fn is_itself_half_full(&self) -> bool {
-        let rows = self.rows.len();
+    pub(crate) fn is_itself_half_full(&mut self) -> bool {
+        let (rows, bytes) = (self.rows.len(), self.rows.body_bytes());
         // As few lanes as there can be: where these are not too many, their number is not needed.
-        self.is_half_full(rows, self.bodies.len(), 1)
-            && self.is_half_full(rows, self.bodies.len(), LaneOrder::of(&self.rows).lanes.len())
+        let is_perhaps = self.is_half_full(rows, bytes, 1);
+        is_perhaps && {
+            let lanes = self.lanes().len();
+            self.is_half_full(rows, bytes, lanes)
+        }
     }
 
     /// Bytes of all bodies.
     pub(crate) fn body_bytes(&self) -> usize {
-        self.bodies.len()
+        self.rows.body_bytes()
     }
 
     /// [`Self::is_itself_half_full`] of a block of so many rows, bytes of bodies, and lanes.
@@ -151,7 +191,7 @@ impl BlockBuilder {
 
     /// Whether it is time for [`Self::finish`].
     pub fn is_full(&self) -> bool {
-        self.rows.len() >= self.most.0 || self.bodies.len() > self.most.1
+        self.rows.len() >= self.most.0 || self.rows.body_bytes() > self.most.1
     }
 
     /// Whether there is no message.
@@ -159,19 +199,19 @@ impl BlockBuilder {
         self.rows.is_empty()
     }
 
-    /// The messages' headers.
-    pub fn rows(&self) -> &[RowHeader] {
-        &self.rows
+    /// Number of messages.
+    pub fn len(&self) -> usize {
+        self.rows.len()
     }
 
     /// Symbols of the block written last and how many rows each has; a symbol is listed once for each record type.
     pub(crate) fn last_symbols(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.lanes.iter().map(|lane| (lane.symbol, lane.count))
+        self.lanes.lanes.iter().map(|lane| (lane.symbol, lane.count))
     }
 
     /// The messages.
     pub(crate) fn source(&self) -> Source<'_> {
-        Source { rows: &self.rows, ends: &self.ends, bodies: &self.bodies }
+        self.rows.source()
     }
 
     /// Appends the block to `out` and starts with an empty one. Without messages nothing is appended. The block has no
@@ -187,31 +227,27 @@ impl BlockBuilder {
     pub(crate) fn clear(&mut self) {
         self.most = (self.options.rows, self.options.bytes, false);
         self.rows.clear();
-        self.ends.clear();
-        self.bodies.clear();
+        self.is_sorted = false;
     }
 
     /// Appends the plainest encoding of the block, which has messages.
-    pub(crate) fn write_plainly(&mut self, content: u64, out: &mut Vec<u8>) {
-        self.lanes = plain::write(self.source(), content, out);
+    pub(crate) fn write_plainly(&self, content: u64, out: &mut Vec<u8>) {
+        plain::write(self.source(), content, out);
     }
 
     /// Appends the block, which has messages.
     pub(crate) fn write(&mut self, plan: &Plan, content: Option<u64>, out: &mut Vec<u8>) {
-        let LaneOrder { lanes, lane_of, order } = LaneOrder::of(&self.rows);
-        let mut habits = std::mem::take(&mut self.habits);
-        let mut chunks = Chunks {
-            tier: self.options.tier,
-            habits: &mut habits,
-            type_id: OWN,
-            list: Vec::new(),
-            bytes: Vec::new(),
-        };
-        let cut = cut(&lanes);
+        self.lanes();
+        let Self { lanes: LaneOrder { lanes, lane_of, order, .. }, rows, learned, options, .. } = self;
+        let Learned { habits, places } = learned;
+        let source = rows.source();
+        let mut chunks =
+            Chunks { tier: options.tier, habits, type_id: OWN, list: Vec::new(), bytes: Vec::new() };
+        let cut = cut(lanes);
         let is_cut = cut.windows(2).any(|pair| pair[0][0].type_id == pair[1][0].type_id);
-        let counts_up = self.write_order(is_cut, &mut chunks);
+        write_order(source, is_cut, &mut chunks);
         let by_lane =
-            lanes.len() > 1 && (is_cut || !self.write_lane_of(&lanes, &lane_of, &order, &mut chunks));
+            lanes.len() > 1 && (is_cut || !write_lane_of(lanes, lane_of, order, places, &mut chunks));
         let (mut groups, mut rest) = (Vec::new(), &order[..]);
         for (index, lanes) in cut.into_iter().enumerate() {
             let first = lanes[0];
@@ -219,9 +255,10 @@ impl BlockBuilder {
             let (rows, others) = rest.split_at(count as usize);
             rest = others;
             chunks.type_id = first.type_id;
-            let is_whole = self.write_group(plan, index as u16, lanes, rows, &mut chunks);
-            self.write_times(index as u16, lanes, rows, &mut chunks);
-            write_lanes(index as u16, lanes, rows, by_lane, &mut chunks);
+            let group = GroupRows { source, group: index as u16, lanes, rows };
+            let is_whole = group.write_bodies(plan, &mut chunks);
+            group.write_times(&mut chunks);
+            group.write_lanes(by_lane, &mut chunks);
             groups.push(Group {
                 type_id: first.type_id,
                 is_whole,
@@ -230,12 +267,13 @@ impl BlockBuilder {
                 first_symbol: first.symbol,
             });
         }
-        let (sequence_min, sequence_max) = self.sequence_bounds(counts_up);
+        let ((time_min, time_max), (sequence_min, sequence_max)) =
+            (source.times_of_ends(), source.sequence_bounds());
         let head = Head {
-            count: self.rows.len() as u32,
-            body_bytes: self.bodies.len() as u32,
-            time_min: self.rows.first().map_or(0, |row| row.time),
-            time_max: self.rows.last().map_or(0, |row| row.time),
+            count: source.len() as u32,
+            body_bytes: source.bodies.len() as u32,
+            time_min,
+            time_max,
             sequence_min,
             sequence_max,
             content,
@@ -245,151 +283,171 @@ impl BlockBuilder {
         };
         head.write(out);
         out.extend_from_slice(&chunks.bytes);
-        (self.habits, self.lanes) = (habits, lanes);
     }
+}
 
-    /// Writes the columns of one record type; returns whether the bodies had to stay whole.
-    fn write_group(
-        &self,
-        plan: &Plan,
-        group: u16,
-        lanes: &[Lane],
-        rows: &[u16],
-        chunks: &mut Chunks,
-    ) -> bool {
+/// Writes times, and sequence numbers unless they count up from row to row.
+fn write_order(source: Source<'_>, is_cut: bool, chunks: &mut Chunks) {
+    let mut level = Level::default();
+    level.of_rows(source.len(), is_cut);
+    chunks.add_ints(OWN, own::TIME.into(), source.times, &level.ends);
+    if !source.counts_up() {
+        let sequences: Vec<i64> = source.sequences.iter().map(|sequence| *sequence as i64).collect();
+        chunks.add_ints(OWN, own::SEQUENCE.into(), &sequences, &level.ends);
+    }
+}
+
+/// Rows of one record type in the order of lanes.
+#[derive(Clone, Copy)]
+struct GroupRows<'a> {
+    source: Source<'a>,
+    /// Index of the group.
+    group: u16,
+    lanes: &'a [Lane],
+    rows: &'a [u16],
+}
+
+impl GroupRows<'_> {
+    /// Writes the columns of the bodies; returns whether they had to stay whole.
+    fn write_bodies(self, plan: &Plan, chunks: &mut Chunks) -> bool {
+        let Self { source, group, lanes, rows } = self;
         let type_id = lanes[0].type_id;
-        let bodies: Vec<Span> = rows.iter().map(|row| self.body(usize::from(*row))).collect();
-        match plan.group(type_id).filter(|group| self.are_canonical(plan, group, type_id, &bodies)) {
-            Some(plan) => {
-                let mut level = Level::default();
-                level.begin();
-                for lane in lanes {
-                    level.count += lane.count as usize;
-                    level.close_run(level.count);
-                }
-                let starts: Vec<u32> = bodies.iter().map(|body| body.start).collect();
-                shred(plan, group, &self.bodies, &starts, &level, chunks);
+        let of_type = plan.group(type_id);
+        let is_short = of_type.is_some_and(|of_type| self.are_all_of(of_type.root.fixed));
+        let starts: Vec<u32> = match of_type.filter(|_| is_short && rows.len() == source.len()) {
+            Some(of_type) => rows.iter().map(|row| u32::from(*row) * of_type.root.fixed).collect(),
+            None => rows.iter().map(|row| source.span((*row).into()).start).collect(),
+        };
+        let mut level = Level::default();
+        level.begin();
+        for lane in lanes {
+            level.count += lane.count as usize;
+            level.close_run(level.count);
+        }
+        // Records without anything else that has to be right are checked by their columns.
+        let open = of_type.filter(|of_type| is_short && of_type.root.open.is_some());
+        let fields = open.map(|open| gather_complete(&open.root, source.bodies, &starts));
+        let is_certain = fields.as_ref().is_some_and(|fields| fields.iter().all(Field::is_beyond_doubt));
+        match of_type.filter(|_| is_certain || self.are_canonical(plan, is_short)) {
+            Some(of_type) => {
+                shred(of_type, group, source.bodies, &starts, &level, fields, chunks);
                 false
             }
             None => {
-                chunks.add_strings(group, 0, &bodies, &self.bodies);
+                let bodies: Vec<Span> = rows.iter().map(|row| source.span((*row).into())).collect();
+                chunks.add_strings(group, 0, &bodies, source.bodies);
                 true
             }
         }
     }
 
-    fn are_canonical(&self, plan: &Plan, group: &GroupPlan, type_id: u16, bodies: &[Span]) -> bool {
-        let bytes = |body: &Span| &self.bodies[body.start as usize..body.end as usize];
-        let root = &group.root;
-        let is_short = root.fixed > 0 && bodies.iter().all(|body| body.end - body.start == root.fixed);
-        let certain = root.open.as_ref().filter(|_| is_short).is_some_and(|decimals| {
-            // Where there is one record type only, bodies need not be read in the order of lanes.
-            if bodies.len() == self.rows.len() {
-                let mut bodies = self.bodies.chunks_exact(root.fixed as usize);
-                bodies.all(|body| is_beyond_doubt(body, decimals))
-            } else {
-                bodies.iter().all(|body| is_beyond_doubt(bytes(body), decimals))
-            }
-        });
-        let are_right = || bodies.len() == self.rows.len() && plan.layouts().are_right(type_id, &self.bodies);
-        certain
-            || is_short && are_right()
-            || bodies.iter().all(|body| plan.layouts().check(type_id, bytes(body)).is_ok())
-    }
-
-    fn body(&self, row: usize) -> Span {
-        let start = if row == 0 { 0 } else { self.ends[row - 1] };
-        start..self.ends[row]
-    }
-
-    /// Smallest and largest sequence number.
-    fn sequence_bounds(&self, counts_up: bool) -> (u64, u64) {
-        let sequences = || self.rows.iter().map(|row| row.sequence);
-        let bounds = match counts_up {
-            true => (sequences().next(), sequences().next_back()),
-            false => (sequences().min(), sequences().max()),
-        };
-        (bounds.0.unwrap_or(0), bounds.1.unwrap_or(0))
-    }
-
-    /// Writes times, and sequence numbers unless they count up from row to row; returns whether they do.
-    fn write_order(&self, is_cut: bool, chunks: &mut Chunks) -> bool {
-        let mut level = Level::default();
-        level.of_rows(self.rows.len(), is_cut);
-        let times: Vec<i64> = self.rows.iter().map(|row| row.time).collect();
-        chunks.add_ints(OWN, own::TIME.into(), &times, &level.ends);
-        let counts_up = self.rows.windows(2).all(|pair| pair[0].sequence.wrapping_add(1) == pair[1].sequence);
-        if !counts_up {
-            let sequences: Vec<i64> = self.rows.iter().map(|row| row.sequence as i64).collect();
-            chunks.add_ints(OWN, own::SEQUENCE.into(), &sequences, &level.ends);
+    /// Whether all bodies have so many bytes, and at least one.
+    fn are_all_of(self, fixed: u32) -> bool {
+        let Self { source, rows, .. } = self;
+        if fixed == 0 {
+            return false;
         }
-        counts_up
+        if rows.len() == source.len() {
+            let is_even = |(row, end): (u64, &u32)| row * u64::from(fixed) == u64::from(*end);
+            return (1..).zip(source.ends).all(is_even);
+        }
+        rows.iter().all(|row| source.span((*row).into()).len() == fixed as usize)
+    }
+
+    /// Checks body by body.
+    fn are_canonical(self, plan: &Plan, is_short: bool) -> bool {
+        let Self { source, lanes, rows, .. } = self;
+        let type_id = lanes[0].type_id;
+        let are_right = || rows.len() == source.len() && plan.layouts().are_right(type_id, source.bodies);
+        let is_right = |row: &u16| plan.layouts().check(type_id, source.body((*row).into())).is_ok();
+        is_short && are_right() || rows.iter().all(is_right)
     }
 
     /// Writes the times of a group in the order of lanes too, where those of each symbol have even steps. That takes few
     /// bytes, and readers of columns need not fetch each row's time from its position among all.
-    fn write_times(&self, group: u16, lanes: &[Lane], rows: &[u16], chunks: &mut Chunks) {
-        let is_alone = lanes.len() == 1 && rows.len() == self.rows.len();
-        if is_alone || rows.len() < lanes.len() * LANE_ROWS || !self.are_even(rows) {
+    fn write_times(self, chunks: &mut Chunks) {
+        let Self { source, group, lanes, rows } = self;
+        let is_alone = lanes.len() == 1 && rows.len() == source.len();
+        if is_alone || rows.len() < lanes.len() * LANE_ROWS {
             return;
         }
-        let times: Vec<i64> = rows.iter().map(|row| self.rows[usize::from(*row)].time).collect();
-        chunks.add_ints(group, numbers::TIME.into(), &times, &ends_of(lanes));
-    }
-
-    /// Whether nearly all of these rows have the same step from the row before as that row from its own.
-    fn are_even(&self, rows: &[u16]) -> bool {
-        let time = |row: u16| self.rows[usize::from(row)].time;
-        let is_uneven = |three: &&[u16]| {
-            let [a, b, c] = [three[0], three[1], three[2]].map(time);
-            c.wrapping_sub(b) != b.wrapping_sub(a)
-        };
-        rows.windows(3).filter(is_uneven).nth(rows.len() / UNEVEN).is_none()
-    }
-
-    /// Writes the lane of each row, unless the rows of each lane take hardly more bytes; returns whether it did.
-    fn write_lane_of(&mut self, lanes: &[Lane], lane_of: &[u16], order: &[u16], chunks: &mut Chunks) -> bool {
-        let size = |values: &[u16], ends: &[u32]| {
-            let values: Vec<i64> = values.iter().map(|value| i64::from(*value)).collect();
-            let mut bytes = Vec::new();
-            write_ints(&values, ends, chunks.tier, &mut ColumnHabit::default().ints, &mut bytes);
-            bytes.len()
-        };
-        let rows = order.len();
-        let places = self.places.usual().unwrap_or_else(|| {
-            let by_row = size(lane_of, &[rows as u32]);
-            let by_lane = size(order, &ends_of(lanes));
-            // The rows of one lane are found faster where they are listed: that is worth two bytes for each lane.
-            match by_lane <= by_row + by_row / 16 + 2 * lanes.len() {
-                true => self.places.learn(Places::ByLane, rows, by_lane),
-                false => self.places.learn(Places::ByRow, rows, by_row),
-            }
-            self.places.usual().unwrap_or(Places::ByLane)
-        });
-        if places == Places::ByRow {
-            let start = chunks.bytes.len();
-            let lane_of: Vec<i64> = lane_of.iter().map(|lane| i64::from(*lane)).collect();
-            chunks.add(OWN, own::LANE.into(), None, |tier, habit, out| {
-                write_ints(&lane_of, &[rows as u32], tier, &mut habit.ints, out);
-            });
-            self.places.holds(rows, chunks.bytes.len() - start);
-        } else {
-            // Only how often the choice is made again matters: its cost is spread over the record types.
-            self.places.holds(rows, 0);
+        let times: Vec<i64> = rows.iter().map(|row| source.times[usize::from(*row)]).collect();
+        if are_even(&times) {
+            chunks.add_ints(group, numbers::TIME.into(), &times, &ends_of(lanes));
         }
-        places == Places::ByRow
+    }
+
+    /// Writes which symbols the group has, and which rows, if they are listed.
+    fn write_lanes(self, by_lane: bool, chunks: &mut Chunks) {
+        let Self { group, lanes, rows, .. } = self;
+        if lanes.len() > 1 {
+            let one_run = [lanes.len() as u32];
+            let symbols: Vec<i64> = lanes.iter().map(|lane| lane.symbol.into()).collect();
+            chunks.add_ints(group, numbers::SYMBOL.into(), &symbols, &one_run);
+            let counts: Vec<i64> = lanes.iter().map(|lane| lane.count.into()).collect();
+            chunks.add_ints(group, numbers::COUNT.into(), &counts, &one_run);
+        }
+        if by_lane {
+            let rows: Vec<i64> = rows.iter().map(|row| i64::from(*row)).collect();
+            let ends = ends_of(lanes);
+            chunks.add(group, numbers::POSITION.into(), None, |tier, habit, out| {
+                write_ints(&rows, &ends, tier, &mut habit.ints, out);
+            });
+        }
     }
 }
 
-/// Whether the decimals of a body are of the small form and not negative, and so canonical. Others may be too.
-#[inline]
-fn is_beyond_doubt(body: &[u8], decimals: &[u32]) -> bool {
-    const GREATEST: u64 = (0b11 << 61) - 1;
-    let is_small = |at: &u32| {
-        let bytes = body.get(*at as usize..).and_then(|rest| rest.first_chunk());
-        bytes.is_some_and(|bytes| u64::from_le_bytes(*bytes) <= GREATEST)
+/// Writes the lane of each row, unless the rows of each lane take hardly more bytes; returns whether it did.
+fn write_lane_of(
+    lanes: &[Lane],
+    lane_of: &[u16],
+    order: &[u16],
+    habit: &mut Habit<Places>,
+    chunks: &mut Chunks,
+) -> bool {
+    let size = |values: &[u16], ends: &[u32]| {
+        let values: Vec<i64> = values.iter().map(|value| i64::from(*value)).collect();
+        let mut bytes = Vec::new();
+        write_ints(&values, ends, chunks.tier, &mut ColumnHabit::default().ints, &mut bytes);
+        bytes.len()
     };
-    decimals.iter().all(is_small)
+    let rows = order.len();
+    let places = habit.usual().unwrap_or_else(|| {
+        let by_row = size(lane_of, &[rows as u32]);
+        let by_lane = size(order, &ends_of(lanes));
+        // The rows of one lane are found faster where they are listed: that is worth two bytes for each lane.
+        match by_lane <= by_row + by_row / 16 + 2 * lanes.len() {
+            true => habit.learn(Places::ByLane, rows, by_lane),
+            false => habit.learn(Places::ByRow, rows, by_row),
+        }
+        habit.usual().unwrap_or(Places::ByLane)
+    });
+    if places == Places::ByRow {
+        let start = chunks.bytes.len();
+        let lane_of: Vec<i64> = lane_of.iter().map(|lane| i64::from(*lane)).collect();
+        chunks.add(OWN, own::LANE.into(), None, |tier, habit, out| {
+            write_ints(&lane_of, &[rows as u32], tier, &mut habit.ints, out);
+        });
+        habit.holds(rows, chunks.bytes.len() - start);
+    } else {
+        // Only how often the choice is made again matters: its cost is spread over the record types.
+        habit.holds(rows, 0);
+    }
+    places == Places::ByRow
+}
+
+/// Whether nearly all times have the same step from the one before as that one from its own.
+fn are_even(times: &[i64]) -> bool {
+    let is_uneven = |three: &[i64]| three[2].wrapping_sub(three[1]) != three[1].wrapping_sub(three[0]);
+    // The first ones mostly tell; counted without an exit, a loop is vectorised.
+    let uneven = |times: &[i64]| {
+        widest(
+            #[inline(always)]
+            || times.windows(3).map(|three| u32::from(is_uneven(three))).sum::<u32>() as usize,
+        )
+    };
+    let most = times.len() / UNEVEN;
+    uneven(&times[..times.len().min(LANE_ROWS * UNEVEN)]) <= most && uneven(times) <= most
 }
 
 /// The lanes of each group: those of a record type, or if they are many, some neighbours of them.
@@ -421,22 +479,4 @@ fn ends_of(lanes: &[Lane]) -> Vec<u32> {
         end
     });
     ends.collect()
-}
-
-/// Writes which symbols a group has, and which `rows`, if they are listed.
-fn write_lanes(group: u16, lanes: &[Lane], rows: &[u16], by_lane: bool, chunks: &mut Chunks) {
-    if lanes.len() > 1 {
-        let one_run = [lanes.len() as u32];
-        let symbols: Vec<i64> = lanes.iter().map(|lane| lane.symbol.into()).collect();
-        chunks.add_ints(group, numbers::SYMBOL.into(), &symbols, &one_run);
-        let counts: Vec<i64> = lanes.iter().map(|lane| lane.count.into()).collect();
-        chunks.add_ints(group, numbers::COUNT.into(), &counts, &one_run);
-    }
-    if by_lane {
-        let rows: Vec<i64> = rows.iter().map(|row| i64::from(*row)).collect();
-        let ends = ends_of(lanes);
-        chunks.add(group, numbers::POSITION.into(), None, |tier, habit, out| {
-            write_ints(&rows, &ends, tier, &mut habit.ints, out);
-        });
-    }
 }

@@ -17,6 +17,8 @@ use crate::encoding::{
     decode_ints_in, decode_strings, encode_f32s_again, encode_f64s_again, encode_ints_again, encode_strings,
 };
 use crate::level::Level;
+use crate::simd::widest;
+use std::iter::once;
 
 pub(crate) const CONSTANT: u8 = 0;
 pub(crate) const INTS: u8 = 1;
@@ -92,16 +94,21 @@ pub(crate) fn write_against(
 /// Values minus those of the other column, of which kind of column they are to become.
 pub(crate) fn difference(kind: u8, values: &[i64], other: &[i64], ends: &[u32]) -> Vec<i64> {
     let minus = |(value, other): (&i64, &i64)| value.wrapping_sub(*other);
-    if kind == AGAINST {
-        return values.iter().zip(other).map(minus).collect();
-    }
-    let mut difference = Vec::with_capacity(values.len());
-    let mut start = 0;
-    for &end in ends {
-        let end = end as usize;
-        difference.extend(values[start..end].iter().zip(&other[start..]).take(1).map(minus));
-        difference.extend(values[start..end].iter().skip(1).zip(&other[start..]).map(minus));
-        start = end;
+    let mut difference = vec![0; values.len()];
+    // The other's value in the same place, or in the one before.
+    let back = usize::from(kind != AGAINST);
+    widest(
+        #[inline(always)]
+        || {
+            let pairs = values.iter().skip(back).zip(other).map(minus);
+            difference.iter_mut().skip(back).zip(pairs).for_each(|(to, difference)| *to = difference);
+        },
+    );
+    if back > 0 && !values.is_empty() {
+        let starts = once(0).chain(ends.iter().map(|end| *end as usize));
+        for start in starts.filter(|start| *start < values.len()) {
+            difference[start] = values[start].wrapping_sub(other[start]);
+        }
     }
     difference
 }

@@ -1,14 +1,13 @@
 //! Compares what the fast decoder gives of a block with what the reference decoder gives.
 
 use crate::block::Block;
-use crate::content::Source;
 use crate::damage::{Damage, Flaw, Part};
 use crate::plan::Plan;
 use crate::prove::compare_rows;
 use crate::reference;
 use crate::row::RowHeader;
 use crate::rows::Rows;
-use std::iter::once;
+use crate::source::{RowBuffer, Source};
 
 impl Block {
     /// Compares `rows`, all that a decoder gives of the block, with those that the reference decoder gives. The block must have
@@ -41,9 +40,8 @@ impl Block {
         if Some(given.source().content()) != self.head().content {
             return None;
         }
-        let starts = once(0).chain(given.ends.iter().copied());
-        let body = |(start, end): (u32, &u32)| given.bodies[start as usize..*end as usize].to_vec();
-        Some(given.rows.iter().copied().zip(starts.zip(&given.ends).map(body)).collect())
+        let given = given.source();
+        Some((0..given.len()).map(|row| (given.header(row), given.body(row).to_vec())).collect())
     }
 
     /// The checksum of the content that the reference decoder gives.
@@ -57,25 +55,16 @@ impl Block {
 
 /// Rows as the reference decoder gives them.
 #[derive(Default)]
-struct Given {
-    rows: Vec<RowHeader>,
-    ends: Vec<u32>,
-    bodies: Vec<u8>,
-}
+struct Given(RowBuffer);
 
 impl Given {
     fn of(block: &Block, plan: &Plan) -> Result<Self, Damage> {
-        let mut given = Self::default();
-        let Self { rows, ends, bodies } = &mut given;
-        let read = reference::rows(&block.bytes, plan, |row, body| {
-            rows.push(row);
-            bodies.extend_from_slice(body);
-            ends.push(bodies.len() as u32);
-        });
-        read.map(|()| given).map_err(|damage| block.placed(damage))
+        let mut rows = RowBuffer::default();
+        let read = reference::rows(&block.bytes, plan, |row, body| rows.push(row, body));
+        read.map(|()| Self(rows)).map_err(|damage| block.placed(damage))
     }
 
     fn source(&self) -> Source<'_> {
-        Source { rows: &self.rows, ends: &self.ends, bodies: &self.bodies }
+        self.0.source()
     }
 }

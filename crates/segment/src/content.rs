@@ -8,6 +8,7 @@ use crate::block::Block;
 use crate::damage::{Damage, Flaw, Part};
 use crate::row::RowHeader;
 use crate::rows::Rows;
+use crate::source::Source;
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes of a row's header: time, sequence number, symbol, record type, length of the body; little-endian, without gaps.
@@ -15,22 +16,15 @@ pub(crate) const ROW_BYTES: usize = 26;
 /// Headers that are laid out at once before they are summed.
 const ROWS_AT_ONCE: usize = 128;
 
-/// The rows given to a builder: `ends` has the end of each body in `bodies`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Source<'a> {
-    pub rows: &'a [RowHeader],
-    pub ends: &'a [u32],
-    pub bodies: &'a [u8],
-}
-
 impl<'a> Source<'a> {
     /// The rows with the lengths of their bodies.
     pub fn headers(self) -> impl Iterator<Item = (RowHeader, u32)> + 'a {
         let mut start = 0;
-        self.rows.iter().zip(self.ends).map(move |(row, end)| {
+        let places = self.times.iter().zip(self.sequences).zip(self.symbols).zip(self.types).zip(self.ends);
+        places.map(move |((((time, sequence), symbol), type_id), end)| {
             let length = end - start;
             start = *end;
-            (*row, length)
+            (RowHeader { time: *time, sequence: *sequence, symbol: *symbol, type_id: *type_id }, length)
         })
     }
 
@@ -94,6 +88,7 @@ fn checksum(mut headers: impl Iterator<Item = (RowHeader, u32)>, bodies: &[u8]) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::RowBuffer;
 
     /// CRC-64/NVME, bit by bit.
     fn slow(bytes: &[u8]) -> u64 {
@@ -111,12 +106,11 @@ mod tests {
                 symbol: i as u32,
                 type_id: i as u16 * 3,
             };
-            let rows: Vec<RowHeader> = (0..count).map(row).collect();
-            let (mut ends, mut bodies, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
-            for row in &rows {
+            let (mut rows, mut bytes, mut bodies) = (RowBuffer::default(), Vec::new(), Vec::new());
+            for row in (0..count).map(row) {
                 let body = vec![row.symbol as u8; row.symbol as usize % 5];
+                rows.push(row, &body);
                 bodies.extend_from_slice(&body);
-                ends.push(bodies.len() as u32);
                 bytes.extend_from_slice(&row.time.to_le_bytes());
                 bytes.extend_from_slice(&row.sequence.to_le_bytes());
                 bytes.extend_from_slice(&row.symbol.to_le_bytes());
@@ -124,8 +118,7 @@ mod tests {
                 bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
             }
             bytes.extend_from_slice(&bodies);
-            let source = Source { rows: &rows, ends: &ends, bodies: &bodies };
-            assert_eq!(source.content(), slow(&bytes), "{count} rows");
+            assert_eq!(rows.source().content(), slow(&bytes), "{count} rows");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which fields of a record are written as differences from another one, as high from open and ask from bid.
 
 use crate::column::{AGAINST, PREVIOUS, difference};
-use crate::encoding::{Habit, estimate_bits};
+use crate::encoding::{Habit, estimate_bits, estimate_difference_bits};
 use crate::plan::ColumnKind;
 use crate::stats::Stats;
 
@@ -17,6 +17,13 @@ impl Field {
     pub fn new(column: usize, kind: ColumnKind, values: Vec<i64>) -> Self {
         let stats = Stats::of(&values);
         Self { column, kind, values, stats }
+    }
+
+    /// Whether no value can be one that is not canonical: all but decimals are, and these if they are of the small form and
+    /// not negative. Others may be too.
+    pub fn is_beyond_doubt(&self) -> bool {
+        const GREATEST: i64 = (0b11 << 61) - 1;
+        self.kind != ColumnKind::Decimal64 || self.stats.min >= 0 && self.stats.max <= GREATEST
     }
 
     fn is_candidate(&self) -> bool {
@@ -123,7 +130,8 @@ impl<'a> Sample<'a> {
         let one = |kind| {
             let difference = difference(kind, self.values, leader.values, &self.ends);
             // A prediction costs time to decode: it must save something worth having.
-            let gain = (self.bits - self.bits / 16).saturating_sub(estimate_bits(&difference, &self.ends));
+            let gain = (self.bits - self.bits / 16)
+                .saturating_sub(estimate_difference_bits(&difference, &self.ends));
             (gain > 0).then_some((kind, gain))
         };
         [AGAINST, PREVIOUS].into_iter().filter_map(one).max_by_key(|(_, gain)| *gain)

@@ -44,6 +44,7 @@ mod scatter;
 mod segment;
 mod shred;
 mod simd;
+mod source;
 mod stats;
 mod transpose;
 #[cfg(any(test, feature = "trials"))]
@@ -54,7 +55,7 @@ mod verify;
 mod writer;
 
 pub use block::Block;
-pub use builder::{BlockBuilder, BlockOptions};
+pub use builder::{BlockBuilder, BlockOptions, Learned};
 pub use damage::{Damage, Flaw, Part};
 pub use decoder::{Decoder, Places, Selection};
 pub use encoding::Tier;
@@ -72,6 +73,7 @@ pub use reseal::{reseal_block, reseal_footer};
 pub use row::RowHeader;
 pub use rows::Rows;
 pub use segment::{ReadAt, Segment};
+pub use source::RowRun;
 pub use transpose::transpose;
 pub use values::{ColumnValues, Values};
 pub use writer::{SegmentWriter, Written};

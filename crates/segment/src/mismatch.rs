@@ -1,11 +1,12 @@
 //! The dump of a block that was not decoded to its source, to find the defect.
 
 use crate::column::{take, take_array};
-use crate::content::{ROW_BYTES, Source, lay_out};
+use crate::content::{ROW_BYTES, lay_out};
 use crate::damage::Flaw;
 use crate::format::SCHEMA_BYTES_MAX;
 use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, u16_at, u32_at, u64_at};
 use crate::row::RowHeader;
+use crate::source::Source;
 
 const MAGIC: &[u8; 8] = b"TAPEDMP1";
 /// The most bytes of an encoded block that a dump has.
@@ -29,8 +30,8 @@ pub struct Mismatch {
 
 impl Mismatch {
     pub(crate) fn new(block: u32, what: String, schema: &str, source: Source<'_>, encoded: &[u8]) -> Self {
-        let sequence = |row: Option<&RowHeader>| row.map_or(0, |row| row.sequence);
-        let sequences = (sequence(source.rows.first()), sequence(source.rows.last()));
+        let sequence = |sequence: Option<&u64>| sequence.copied().unwrap_or(0);
+        let sequences = (sequence(source.sequences.first()), sequence(source.sequences.last()));
         let dump = write(&what, schema, source, encoded);
         Self { block, sequences, what, dump }
     }
@@ -65,7 +66,7 @@ fn write(what: &str, schema: &str, source: Source<'_>, encoded: &[u8]) -> Vec<u8
     };
     part(what.as_bytes(), &mut out);
     part(schema.as_bytes(), &mut out);
-    let mut rows = vec![[0; ROW_BYTES]; source.rows.len()];
+    let mut rows = vec![[0; ROW_BYTES]; source.len()];
     source.headers().zip(&mut rows).for_each(|(header, out)| lay_out(header, out));
     part(rows.as_flattened(), &mut out);
     part(source.bodies, &mut out);

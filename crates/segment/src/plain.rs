@@ -4,31 +4,31 @@
 //! are stored as they are. Every version of the reader decodes it, by loops that only copy.
 
 use crate::column::{INTS, STRINGS};
-use crate::content::Source;
 use crate::format::write_varint;
 use crate::head::{Chunk, Group, Head, OWN, crc32c, lanes as numbers, own};
 use crate::lanes::Lane;
+use crate::source::Source;
 use std::collections::BTreeMap;
 
 /// Tags of integers and texts that are not encoded any further.
 const PLAIN_INTS: u8 = 0x01;
 const PLAIN_TEXTS: u8 = 0x00;
 
-/// Appends the block of `source`, which has rows; returns its lanes.
-pub(crate) fn write(source: Source<'_>, content: u64, out: &mut Vec<u8>) -> Vec<Lane> {
+/// Appends the block of `source`, which has rows.
+pub(crate) fn write(source: Source<'_>, content: u64, out: &mut Vec<u8>) {
     let mut rows_of: BTreeMap<(u16, u32), Vec<u64>> = BTreeMap::new();
-    for (number, row) in (0..).zip(source.rows) {
-        rows_of.entry((row.type_id, row.symbol)).or_default().push(number);
+    for (number, lane) in (0..).zip(source.types.iter().copied().zip(source.symbols.iter().copied())) {
+        rows_of.entry(lane).or_default().push(number);
     }
     let all: Vec<(Lane, Vec<u64>)> = rows_of.into_iter().map(lane_of).collect();
     let mut columns = Columns::default();
-    columns.add_ints(OWN, own::TIME, source.rows.iter().map(|row| row.time as u64));
-    columns.add_ints(OWN, own::SEQUENCE, source.rows.iter().map(|row| row.sequence));
+    columns.add_ints(OWN, own::TIME, source.times.iter().map(|time| *time as u64));
+    columns.add_ints(OWN, own::SEQUENCE, source.sequences.iter().copied());
     let mut groups = Vec::new();
     for lanes in all.chunk_by(|(a, _), (b, _)| a.type_id == b.type_id) {
         let rows: Vec<u64> = lanes.iter().flat_map(|(_, rows)| rows).copied().collect();
         let group = groups.len() as u16;
-        columns.add_texts(group, 0, rows.iter().map(|row| body(source, *row as usize)));
+        columns.add_texts(group, 0, rows.iter().map(|row| source.body(*row as usize)));
         columns.add_ints(group, numbers::SYMBOL, lanes.iter().map(|(lane, _)| lane.symbol.into()));
         columns.add_ints(group, numbers::COUNT, lanes.iter().map(|(lane, _)| lane.count.into()));
         columns.add_ints(group, numbers::POSITION, rows.iter().copied());
@@ -36,14 +36,15 @@ pub(crate) fn write(source: Source<'_>, content: u64, out: &mut Vec<u8>) -> Vec<
         let (count, lanes) = (rows.len() as u32, lanes.len() as u32);
         groups.push(Group { type_id, is_whole: true, count, lanes, first_symbol });
     }
-    let sequences = || source.rows.iter().map(|row| row.sequence);
+    let ((time_min, time_max), (sequence_min, sequence_max)) =
+        (source.times_of_ends(), source.sequence_bounds());
     let head = Head {
-        count: source.rows.len() as u32,
+        count: source.len() as u32,
         body_bytes: source.bodies.len() as u32,
-        time_min: source.rows.first().map_or(0, |row| row.time),
-        time_max: source.rows.last().map_or(0, |row| row.time),
-        sequence_min: sequences().min().unwrap_or(0),
-        sequence_max: sequences().max().unwrap_or(0),
+        time_min,
+        time_max,
+        sequence_min,
+        sequence_max,
         content: Some(content),
         groups,
         chunks: columns.list,
@@ -51,16 +52,10 @@ pub(crate) fn write(source: Source<'_>, content: u64, out: &mut Vec<u8>) -> Vec<
     };
     head.write(out);
     out.extend_from_slice(&columns.bytes);
-    all.into_iter().map(|(lane, _)| lane).collect()
 }
 
 fn lane_of(((type_id, symbol), rows): ((u16, u32), Vec<u64>)) -> (Lane, Vec<u64>) {
     (Lane { type_id, symbol, count: rows.len() as u32 }, rows)
-}
-
-fn body<'a>(source: Source<'a>, row: usize) -> &'a [u8] {
-    let start = if row == 0 { 0 } else { source.ends[row - 1] };
-    &source.bodies[start as usize..source.ends[row] as usize]
 }
 
 /// Columns one after the other.

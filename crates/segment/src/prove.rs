@@ -3,7 +3,6 @@
 //! The decoded bytes are those that go to the file. [`Proof`] proves later that the file has these bytes.
 
 use crate::block::Block;
-use crate::content::Source;
 use crate::damage::{Damage, Flaw, Part};
 use crate::decoder::{Decoder, Selection};
 use crate::error::SegmentError;
@@ -11,10 +10,10 @@ use crate::format::BlockEntry;
 use crate::head::{Head, lanes};
 use crate::mismatch::Mismatch;
 use crate::plan::Plan;
-use crate::row::RowHeader;
 use crate::rows::Rows;
 use crate::segment::{ReadAt, Segment};
 use crate::simd::widest;
+use crate::source::Source;
 
 /// Decodes blocks and compares them with their source. Reuses its memory from block to block.
 #[derive(Debug, Default)]
@@ -121,9 +120,7 @@ fn is_listed_alike(rows: &Rows, listed: &[i64]) -> bool {
 }
 
 fn compare_head(head: &Head, source: Source<'_>) -> Result<(), String> {
-    let time = |row: Option<&RowHeader>| row.map_or(0, |row| row.time);
-    let times = (time(source.rows.first()), time(source.rows.last()));
-    compare_sizes(head, (source.rows.len(), source.bodies.len()), times)
+    compare_sizes(head, (source.len(), source.bodies.len()), source.times_of_ends())
 }
 
 fn compare_sizes(head: &Head, (rows, body_bytes): (usize, usize), times: (i64, i64)) -> Result<(), String> {
@@ -153,44 +150,40 @@ fn compare_bounds(head: &Head, rows: &Rows) -> Result<(), String> {
 
 /// Compares all rows, their order and their bodies.
 pub(crate) fn compare_rows(rows: &Rows, source: Source<'_>) -> Result<(), String> {
-    if rows.len() != source.rows.len() {
-        return Err(format!("it is decoded to {} rows of {}", rows.len(), source.rows.len()));
+    if rows.len() != source.len() {
+        return Err(format!("it is decoded to {} rows of {}", rows.len(), source.len()));
     }
-    let is_same = has_headers(rows, source.rows)
+    let is_same = rows.times == source.times
+        && has_sequences(rows, source.sequences)
+        && has_lanes(rows, source)
         && has_lengths(rows, source.ends)
         && rows.all_bodies() == source.bodies;
     if is_same { Ok(()) } else { Err(first_difference(rows, source)) }
 }
 
-/// Compares times, sequence numbers, symbols and types. Written out for each shape of rows, because it runs for every row.
-fn has_headers(rows: &Rows, source: &[RowHeader]) -> bool {
-    let sequences = &rows.sequences[..];
-    match (rows.first_sequence, &rows.lanes[..]) {
-        (Some(first), [lane]) => are_headers(rows, source, |at| first.wrapping_add(at as u64), |_| *lane),
-        (Some(first), lanes) => {
-            are_headers(rows, source, |at| first.wrapping_add(at as u64), |home| lanes[home >> 16])
+fn has_sequences(rows: &Rows, source: &[u64]) -> bool {
+    let differing = match rows.first_sequence {
+        Some(first) => {
+            let pairs = source.iter().zip(0..);
+            pairs.fold(0, |bits, (sequence, row): (_, u64)| bits | (sequence ^ first.wrapping_add(row)))
         }
-        (None, lanes) if sequences.len() == source.len() => {
-            let lane = |home: usize| if let [lane] = lanes { *lane } else { lanes[home >> 16] };
-            are_headers(rows, source, |at| sequences[at] as u64, lane)
-        }
-        _ => false,
-    }
+        None if rows.sequences.len() != source.len() => return false,
+        None => source.iter().zip(&rows.sequences).fold(0, |bits, (a, b)| bits | (a ^ *b as u64)),
+    };
+    differing == 0
 }
 
-#[inline(always)]
-fn are_headers(
-    rows: &Rows,
-    source: &[RowHeader],
-    sequence: impl Fn(usize) -> u64,
-    lane: impl Fn(usize) -> (u16, u32),
-) -> bool {
-    let mut differing = 0;
-    for (at, ((row, time), home)) in source.iter().zip(&rows.times).zip(&rows.homes).enumerate() {
-        let (type_id, symbol) = lane(*home as usize);
-        differing |= (row.time ^ time) as u64 | row.sequence ^ sequence(at);
-        differing |= u64::from(row.type_id ^ type_id) | u64::from(row.symbol ^ symbol);
-    }
+/// Compares symbols and types.
+fn has_lanes(rows: &Rows, source: Source<'_>) -> bool {
+    let differs = |(type_id, symbol): (u16, u32), (a, b): (&u16, &u32)| u32::from(type_id ^ a) | (symbol ^ b);
+    let pairs = || source.types.iter().zip(source.symbols);
+    let differing = match rows.lanes[..] {
+        [lane] => pairs().fold(0, |bits, row| bits | differs(lane, row)),
+        _ => {
+            let lanes = rows.homes.iter().map(|home| rows.lanes[(home >> 16) as usize]);
+            lanes.zip(pairs()).fold(0, |bits, (lane, row)| bits | differs(lane, row))
+        }
+    };
     differing == 0 && rows.homes.len() == source.len()
 }
 
@@ -206,18 +199,16 @@ fn has_lengths(rows: &Rows, ends: &[u32]) -> bool {
 /// Describes the first row that is different.
 #[cold]
 fn first_difference(rows: &Rows, source: Source<'_>) -> String {
-    let mut start = 0;
-    for (at, (row, end)) in source.rows.iter().zip(source.ends).enumerate() {
-        let (given, body) = (rows.header(at), &source.bodies[start..*end as usize]);
-        start = *end as usize;
-        if given != *row {
-            return format!("row {at} of sequence number {} is {given:?}, not {row:?}", row.sequence);
+    for row in 0..source.len() {
+        let (given, need) = (rows.header(row), source.header(row));
+        if given != need {
+            return format!("row {row} of sequence number {} is {given:?}, not {need:?}", need.sequence);
         }
-        if rows.body(at) != body {
-            let (have, need) = (rows.body(at).len(), body.len());
+        if rows.body(row) != source.body(row) {
+            let (have, length) = (rows.body(row).len(), source.body(row).len());
             return format!(
-                "row {at} of sequence number {} has another body, of {have} bytes, not {need}",
-                row.sequence
+                "row {row} of sequence number {} has another body, of {have} bytes, not {length}",
+                need.sequence
             );
         }
     }
@@ -268,6 +259,8 @@ mod tests {
     use crate::format::SegmentHeader;
     use crate::mismatch::Dump;
     use crate::reseal::reseal_block;
+    use crate::row::RowHeader;
+    use crate::source::RowBuffer;
     use crate::writer::{SegmentWriter, Written};
     use tapedb_codec::dynamic::Layouts;
 
@@ -512,8 +505,7 @@ mod tests {
     #[test]
     fn other_bytes_are_refused_as_a_dump() {
         assert!(Dump::read(b"TAPEDMP").is_err() && Dump::read(b"TAPEDMP2").is_err());
-        let dump =
-            Mismatch::new(0, "what".into(), "", Source { rows: &[], ends: &[], bodies: &[] }, &[1]).dump;
+        let dump = Mismatch::new(0, "what".into(), "", RowBuffer::default().source(), &[1]).dump;
         assert_eq!(Dump::read(&dump).unwrap().block, [1]);
         for end in 0..dump.len() {
             assert!(Dump::read(&dump[..end]).is_err());

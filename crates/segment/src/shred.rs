@@ -71,17 +71,18 @@ impl Chunks<'_> {
 }
 
 /// Splits the bodies of one record type into columns. They are canonical and begin at `bodies`; `level` has
-/// their runs.
+/// their runs. `complete`: the fields that [`gather_complete`] gives, if the caller has them.
 pub(crate) fn shred(
     plan: &GroupPlan,
     group: u16,
     arena: &[u8],
     bodies: &[u32],
     level: &Level,
+    complete: Option<Vec<Field>>,
     chunks: &mut Chunks,
 ) {
     let first = chunks.list.len();
-    Shredder { group, arena, chunks }.record(&plan.root, bodies, level);
+    Shredder { group, arena, chunks, complete }.record(&plan.root, bodies, level);
     let Chunks { list, bytes, .. } = chunks;
     sort_by_column(&mut list[first..], bytes);
 }
@@ -103,10 +104,30 @@ fn sort_by_column(list: &mut [Chunk], bytes: &mut Vec<u8>) {
     }
 }
 
+/// The fields of eight bytes of records that have nothing nullable, whose bodies begin at `bodies`.
+pub(crate) fn gather_complete(record: &RecordNode, arena: &[u8], bodies: &[u32]) -> Vec<Field> {
+    let leaf = |field: &FieldNode| match field.node {
+        Node::Leaf { column, kind, .. } if can_be_followed(kind, bodies.len()) => {
+            Some((column, kind, field.offset))
+        }
+        _ => None,
+    };
+    gather_fields(&record.fields.iter().filter_map(leaf).collect::<Vec<_>>(), arena, bodies)
+}
+
+/// Fields of eight bytes, given by column, kind and offset.
+fn gather_fields(fields: &[(usize, ColumnKind, u32)], arena: &[u8], bodies: &[u32]) -> Vec<Field> {
+    let offsets: Vec<u32> = fields.iter().map(|(_, _, offset)| *offset).collect();
+    let values = gather_all(arena, bodies, &offsets);
+    fields.iter().zip(values).map(|(&(column, kind, _), values)| Field::new(column, kind, values)).collect()
+}
+
 struct Shredder<'a, 'b> {
     group: u16,
     arena: &'a [u8],
     chunks: &'a mut Chunks<'b>,
+    /// Of the first record: its complete fields.
+    complete: Option<Vec<Field>>,
 }
 
 /// Where values lie.
@@ -363,13 +384,7 @@ impl Shredder<'_, '_> {
     fn complete(&mut self, fields: &[(usize, ColumnKind, u32)], bodies: &[u32], level: &Level) {
         let Some((first, _, _)) = fields.first() else { return };
         let key = (self.chunks.type_id, *first as u16);
-        let offsets: Vec<u32> = fields.iter().map(|(_, _, offset)| *offset).collect();
-        let values = gather_all(self.arena, bodies, &offsets);
-        let fields: Vec<Field> = fields
-            .iter()
-            .zip(values)
-            .map(|(&(column, kind, _), values)| Field::new(column, kind, values))
-            .collect();
+        let fields = self.complete.take().unwrap_or_else(|| gather_fields(fields, self.arena, bodies));
         let mut habit = self.chunks.habits.records.remove(&key).unwrap_or_default();
         let followed = habit.choose(&fields, &level.ends);
         for column in &followed.changed {

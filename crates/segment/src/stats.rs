@@ -1,7 +1,6 @@
 //! Statistics of the integers of a column, computed once for all choices of an encoding.
 
 use crate::decimals::COEFFICIENT_BITS;
-use crate::encoding::bounds;
 use crate::simd::widest;
 
 /// Statistics of all integers of a column.
@@ -15,11 +14,14 @@ pub(crate) struct Stats {
 
 impl Stats {
     pub fn of(values: &[i64]) -> Self {
-        let (min, max) = bounds(values);
         let first = values.first().copied().unwrap_or(0);
-        let differing = widest(
+        let (min, max, differing) = widest(
             #[inline(always)]
-            || values.iter().fold(0, |bits, value| bits | (value ^ first)),
+            || {
+                values.iter().fold((i64::MAX, i64::MIN, 0), |(min, max, differing), value| {
+                    (min.min(*value), max.max(*value), differing | (value ^ first))
+                })
+            },
         );
         Self { min, max, differing }
     }

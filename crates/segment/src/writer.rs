@@ -2,17 +2,18 @@
 
 mod copy;
 
-use crate::builder::{BlockBuilder, BlockOptions};
+use crate::builder::{BlockBuilder, BlockOptions, Learned};
 use crate::error::SegmentError;
 use crate::fault;
 use crate::format::{
     BLOCKS_MAX, BlockEntry, SCHEMA_BYTES_MAX, SegmentHeader, SymbolEntry, Trailer, write_footer,
 };
-use crate::head::{crc32c, u32_at};
+use crate::head::{BODY_BYTES_MAX, crc32c, u32_at};
 use crate::mismatch::Mismatch;
 use crate::plan::Plan;
 use crate::prove::{Proof, Prover};
 use crate::row::RowHeader;
+use crate::source::RowRun;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -92,6 +93,18 @@ impl<W: Write> SegmentWriter<W> {
         })
     }
 
+    /// The writer, with what the writer before has learned of the same schema's columns.
+    #[must_use]
+    pub fn with_learned(mut self, learned: Learned) -> Self {
+        self.builder.learn(learned);
+        self
+    }
+
+    /// What has been learned so far, for the next writer.
+    pub fn learned(&self) -> &Learned {
+        self.builder.learned()
+    }
+
     /// Adds a message.
     ///
     /// # Errors
@@ -105,6 +118,29 @@ impl<W: Write> SegmentWriter<W> {
         }
         self.builder.push(row, body)?;
         self.last = Some(given);
+        Ok(())
+    }
+
+    /// Adds messages, of which sequence numbers count up, as if each was pushed.
+    ///
+    /// # Errors
+    /// As [`Self::push`]; the messages before the one at fault are added.
+    pub fn push_run(&mut self, run: &RowRun<'_>) -> Result<(), SegmentError> {
+        let Some(count) = run.len().checked_sub(1) else { return Ok(()) };
+        let head = run.header(0);
+        self.check_order((head.time, head.sequence))?;
+        if let Some(wrong) = run.first_wrong(BODY_BYTES_MAX) {
+            return (0..=wrong).try_for_each(|row| self.push(run.header(row), run.body(row)));
+        }
+        let mut row = 0;
+        while row <= count {
+            if self.builder.is_full() {
+                self.write_block()?;
+            }
+            row += self.builder.push_run(run, row);
+            let last = run.header(row - 1);
+            self.last = Some((last.time, last.sequence));
+        }
         Ok(())
     }
 

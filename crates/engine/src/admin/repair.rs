@@ -364,7 +364,7 @@ impl Repairer {
         let file = self.storage.create_new(&draft).map_err(Error::io("create", &draft))?;
         let failed = |error| Error::not_written(&draft, error);
         let options = BlockOptions { tier: content.tier, ..BlockOptions::default() };
-        let out = crate::maintenance::seal::Out::new(file.clone());
+        let out = crate::maintenance::part::Out::new(file.clone());
         let mut writer =
             SegmentWriter::new(out, segment.plan().clone(), segment.header(), options).map_err(failed)?;
         let (mut reader, mut times) = (Reader::default(), None);

@@ -1,10 +1,5 @@
-//! Writes segments: from complete log files, and from segments that are many and small or hold deleted messages.
+//! Makes segments: from complete log files, and from segments that are many and small or hold deleted messages.
 //!
-//! A segment is written under a temporary name, synced, renamed, and added to the manifest; only then its sources are removed.
-//! So after a power cut at any moment the old or the new files exist, and the manifest states which are valid. Neither readers
-//! nor writers wait: readers have their files open, writers write to a file that is not complete.
-//!
-//! Every segment is proved to hold the messages of its sources before it replaces them ([`crate::maintenance::verify`]).
 //! Merging copies blocks that are about full and have lost no message; the rows of others are encoded again.
 //!
 //! Of a damaged log file the readable messages are sealed; the part records how many could not be read, and the file is kept
@@ -13,20 +8,19 @@
 use crate::error::Error;
 use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::pace::Pace;
+use crate::maintenance::part::{Work, commit, discard, write_part};
 use crate::maintenance::retention::{merged_max, tier_for};
-use crate::maintenance::verify::{confirm, is_wrong_content, report, report_source};
-use crate::read::filter::Filter;
+use crate::maintenance::verify::{is_wrong_content, report_source};
 use crate::read::history::History;
-use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, segment_name};
+use crate::space::catalog::{Catalog, Part};
 use crate::space::quarantine::quarantine_damaged;
 use std::collections::HashSet;
-use std::io::{self, Write};
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::Arc;
-use tapedb_log::{CompleteFile, Granule, StorageFile};
-use tapedb_segment::{
-    BlockOptions, Plan, Proof, RowHeader, Rows, SegmentError, SegmentHeader, SegmentWriter, Tier, Written,
-};
+use std::thread;
+use tapedb_log::{CompleteFile, Granule};
+use tapedb_segment::Tier;
 
 /// Number of neighbours of similar size that are merged into one.
 const FAN_IN: usize = 8;
@@ -59,15 +53,17 @@ pub(crate) fn seal_complete(context: MaintenanceContext<'_>) -> Result<u64, Erro
     context.space.refused.why(context.space.catalog().sealed).map_or(Ok(sealed), Err)
 }
 
-/// Seals the oldest complete log file; returns its number of messages, or `None` if there is no such file, it could not be
-/// sealed before, or the work was stopped. The caller holds the space's maintenance.
+/// Seals the oldest complete log file, and the next one beside it where a processor has nothing else to do; returns the number
+/// of messages, or `None` if there is no such file, it could not be sealed before, or the work was stopped. The caller holds the
+/// space's maintenance.
 pub(crate) fn seal_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<Option<u64>, Error> {
     let catalog = context.space.catalog();
     if context.space.refused.why(catalog.sealed).is_some() {
         return Ok(None);
     }
     let files = context.space.log.complete_files();
-    let Some(file) = files.iter().find(|file| file.next_sequence > catalog.sealed) else {
+    let mut unsealed = files.iter().filter(|file| file.next_sequence > catalog.sealed);
+    let Some(file) = unsealed.next() else {
         // Files that an earlier attempt sealed and could not remove.
         trim(context, catalog.sealed)?;
         return Ok(None);
@@ -78,22 +74,112 @@ pub(crate) fn seal_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) ->
         let (sequences, lost) = (catalog.sealed..file.first_sequence, file.first_sequence - catalog.sealed);
         return commit(context, Part { sequences, lost, content: None }, &[]).map(|_| Some(0));
     }
-    let sequences = catalog.sealed..file.next_sequence;
-    let granules = granules_of(context, file);
-    let there: u64 = granules.iter().map(|granule| granule.count).sum();
-    let lost = (sequences.end - sequences.start).saturating_sub(there);
-    let time_max = granules.iter().map(|granule| granule.time_max).max();
-    let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(context, time_max));
-    let work = Work { sequences, tier, lost, leaves_out_damage: true, copies_blocks: false };
-    let history = History::of_granules(granules.iter().copied());
-    let written = write_part(context, history, work, pace);
-    written.as_ref().err().inspect(|error| context.space.refused.note(catalog.sealed, error));
-    let Some(part) = written? else { return Ok(None) };
-    let messages = part.content.as_ref().map_or(0, |content| content.messages);
-    if commit(context, part, &[])? {
-        trim(context, file.next_sequence)?;
+    let first = Unsealed { file, sequences: catalog.sealed..file.next_sequence };
+    let next = unsealed.next().filter(|next| next.first_sequence == file.next_sequence);
+    let next = next.map(|next| Unsealed { file: next, sequences: next.first_sequence..next.next_sequence });
+    match next.filter(|next| is_worth_a_thread(next.file) && pace.has_second_processor(context)) {
+        Some(next) => seal_two(context, (&first, &next), pace),
+        None => {
+            let written = first.write(context, pace);
+            first.commit(context, written)
+        }
     }
-    Ok(Some(messages))
+}
+
+/// Seals two files that follow each other, each in its thread. The first one is committed first: parts follow each other
+/// without holes.
+fn seal_two(
+    context: MaintenanceContext<'_>,
+    (first, next): (&Unsealed<'_>, &Unsealed<'_>),
+    pace: &mut Pace<'_>,
+) -> Result<Option<u64>, Error> {
+    let mut beside = pace.beside();
+    let (written, written_beside) = thread::scope(|scope| {
+        let work = || next.write(context, &mut beside);
+        let thread = thread::Builder::new().name("tapedb-seal".into()).spawn_scoped(scope, work);
+        let written = first.write(context, pace);
+        // Without a thread the next file is sealed later.
+        let beside =
+            thread.map_or(Ok(None), |thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (written, beside)
+    });
+    match first.commit(context, written) {
+        Ok(Some(messages)) => {
+            let more = next.commit(context, written_beside)?;
+            Ok(Some(messages + more.unwrap_or(0)))
+        }
+        unsealed => {
+            if let Ok(Some(part)) = written_beside {
+                discard(context, &part);
+            }
+            unsealed
+        }
+    }
+}
+
+/// Whether a file is large enough to be sealed in a thread of its own.
+fn is_worth_a_thread(file: &CompleteFile) -> bool {
+    file.bytes >= THREAD_BYTES_MIN || two_threads::are_forced()
+}
+
+/// Files of fewer bytes are sealed sooner than a thread starts.
+const THREAD_BYTES_MIN: u64 = 1 << 20;
+
+/// A complete log file, and its messages that are not sealed.
+struct Unsealed<'a> {
+    file: &'a CompleteFile,
+    sequences: Range<u64>,
+}
+
+impl Unsealed<'_> {
+    /// Writes the segment, which is not in the manifest yet. `None`: the work was stopped.
+    fn write(&self, context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<Option<Part>, Error> {
+        let sequences = self.sequences.clone();
+        let granules = granules_of(context, self.file);
+        let there: u64 = granules.iter().map(|granule| granule.count).sum();
+        let lost = (sequences.end - sequences.start).saturating_sub(there);
+        let time_max = granules.iter().map(|granule| granule.time_max).max();
+        let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(context, time_max));
+        let work = Work { sequences, tier, lost, leaves_out_damage: true, copies_blocks: false };
+        write_part(context, History::of_granules(granules), work, pace)
+    }
+
+    /// Commits the segment, and removes the log file; returns the number of messages.
+    fn commit(
+        &self,
+        context: MaintenanceContext<'_>,
+        written: Result<Option<Part>, Error>,
+    ) -> Result<Option<u64>, Error> {
+        written.as_ref().err().inspect(|error| context.space.refused.note(self.sequences.start, error));
+        let Some(part) = written? else { return Ok(None) };
+        let messages = part.content.as_ref().map_or(0, |content| content.messages);
+        if commit(context, part, &[])? {
+            trim(context, self.sequences.end)?;
+        }
+        Ok(Some(messages))
+    }
+}
+
+/// Lets tests seal small files in two threads too. Nothing else uses it.
+#[doc(hidden)]
+pub mod two_threads {
+    use std::cell::Cell;
+
+    thread_local! {
+        static FORCED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Runs `work`, during which this thread seals every two files with the help of another one.
+    pub fn force<T>(work: impl FnOnce() -> T) -> T {
+        FORCED.set(true);
+        let done = work();
+        FORCED.set(false);
+        done
+    }
+
+    pub(super) fn are_forced() -> bool {
+        FORCED.get()
+    }
 }
 
 fn granules_of(context: MaintenanceContext<'_>, file: &CompleteFile) -> Vec<Granule> {
@@ -255,241 +341,4 @@ fn is_of_one_tier(run: &[Arc<Part>]) -> bool {
     let mut tiers = run.iter().filter_map(|part| tier_of(part));
     let first = tiers.next();
     tiers.all(|tier| Some(tier) == first)
-}
-
-/// A segment to be written.
-struct Work {
-    sequences: Range<u64>,
-    tier: Tier,
-    /// Messages that are known to be unreadable.
-    lost: u64,
-    /// Damaged messages are counted and left out; otherwise they are an error.
-    leaves_out_damage: bool,
-    /// Blocks of segments that still have all their messages are copied.
-    copies_blocks: bool,
-}
-
-/// Writes the messages of a history into a segment that is not in the manifest yet. `None`: the work was stopped.
-fn write_part(
-    context: MaintenanceContext<'_>,
-    mut history: History,
-    work: Work,
-    pace: &mut Pace<'_>,
-) -> Result<Option<Part>, Error> {
-    let sequences = work.sequences.clone();
-    write_segment(context, sequences, |out, header| fill(context, &mut history, out, header, &work, pace))
-}
-
-/// What was written into a segment.
-pub(crate) struct Filled {
-    pub content: Content,
-    /// Messages that could not be read.
-    pub lost: u64,
-    pub written: Written,
-    pub proof: Proof,
-}
-
-/// Writes a segment that is not in the manifest yet; `fill` returns what was written, or `None` if it was stopped. The file is
-/// read back before it gets its name.
-pub(crate) fn write_segment(
-    context: MaintenanceContext<'_>,
-    sequences: Range<u64>,
-    fill: impl FnOnce(Out, &SegmentHeader) -> Result<Option<Filled>, FillError>,
-) -> Result<Option<Part>, Error> {
-    let number = context.space.take_number();
-    let name = segment_name(sequences.start, number);
-    let path = context.space.directory.join(&name);
-    let draft = context.space.directory.join(format!("{name}.{DRAFT_EXTENSION}"));
-    let storage = &*context.space.storage;
-    let file = storage.create_new(&draft).map_err(Error::io("create", &draft))?;
-    let definition = &context.stream.definition;
-    let header = SegmentHeader {
-        stream_id: context.space.owner.stream_id,
-        space: context.space.number,
-        schema_version: definition.schema_version,
-        first_sequence: sequences.start,
-        next_sequence: sequences.end,
-    };
-    let filled = match fill(Out::new(file.clone()), &header) {
-        Ok(Some(filled)) => filled,
-        unfinished => {
-            let _ = storage.remove(&draft);
-            if let Err(FillError::Write(SegmentError::Unfaithful(mismatch))) = &unfinished {
-                report(
-                    context,
-                    &path,
-                    mismatch,
-                    (1, "It is not written: its source stays, and is not tried again."),
-                );
-            }
-            return unfinished.map(|_| None).map_err(|error| error.on(&draft));
-        }
-    };
-    let Filled { content, lost, written, proof } = filled;
-    if let Some(mismatch) = &proof.mismatch {
-        let became = "It is written in a plain encoding: nothing is lost.";
-        report(context, &path, mismatch, (written.mismatches, became));
-    }
-    if content.messages == 0 {
-        storage.remove(&draft).map_err(Error::io("remove", &draft))?;
-        return Ok(Some(Part { sequences, lost, content: None }));
-    }
-    if let Err(error) = confirm(&file, &draft, &proof) {
-        let _ = storage.remove(&draft);
-        return Err(error);
-    }
-    // Whatever the stream's durability: the log files that hold the messages now will be removed.
-    context.writer.sync_symbols()?;
-    file.sync_data().map_err(Error::io("sync", &draft))?;
-    storage.rename(&draft, &path).map_err(Error::io("rename", &draft))?;
-    storage.sync_dir(&context.space.directory).map_err(Error::io("sync", &context.space.directory))?;
-    Ok(Some(Part { sequences, lost, content: Some(Content { number, deleted_before: number, ..content }) }))
-}
-
-/// Writes all messages; what was written, and how many messages could not be read. `None`: stopped.
-fn fill(
-    context: MaintenanceContext<'_>,
-    history: &mut History,
-    out: Out,
-    header: &SegmentHeader,
-    work: &Work,
-    pace: &mut Pace<'_>,
-) -> Result<Option<Filled>, FillError> {
-    let tier = work.tier;
-    let plan = Plan::new(context.stream.layouts.clone());
-    let options = BlockOptions { tier, ..BlockOptions::default() };
-    let (mut filter, mut times) = (Filter::all(), None);
-    let mut writer = SegmentWriter::new(out, plan, header, options)?;
-    let (mut rows, mut pause_at, mut lost) = (0u64, Pace::ROWS, work.lost);
-    loop {
-        let mut taken = None;
-        if !history.advance_plainly() {
-            match history.advance(&mut filter, context.reading()) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) if work.leaves_out_damage && error.is_damage() && !error.is_conversion() => {
-                    lost += error.out_of_reach().1;
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            }
-            if work.copies_blocks {
-                let write = |block: &_, rows: &Rows| writer.push_block(block, rows).map(|()| extent(rows));
-                taken = history.take_block(write).transpose()?;
-            }
-        }
-        let Some(block) = history.current() else { break };
-        let (count, first, last) = match taken {
-            Some(taken) => taken,
-            None => {
-                let (time, sequence, symbol, type_id) =
-                    (block.time(), block.sequence(), block.symbol(), block.type_id());
-                writer.push(RowHeader { time, sequence, symbol, type_id }, block.body())?;
-                (1, time, time)
-            }
-        };
-        times = Some((times.map_or(first, |(first, _)| first), last));
-        rows += count;
-        if rows >= pause_at {
-            if !pace.proceed(context) {
-                return Ok(None);
-            }
-            pause_at = rows + Pace::ROWS;
-        }
-    }
-    let (_, written, proof) = writer.finish_with_proof()?;
-    let (time_min, time_max) = times.unwrap_or_default();
-    let (messages, bytes) = (written.messages, written.bytes);
-    let content = Content { number: 0, messages, time_min, time_max, bytes, tier, deleted_before: 0 };
-    Ok(Some(Filled { content, lost, written, proof }))
-}
-
-/// Number of rows, and the times of the first and the last.
-fn extent(rows: &Rows) -> (u64, i64, i64) {
-    let time = |time: Option<&i64>| time.copied().unwrap_or(0);
-    (rows.len() as u64, time(rows.times().first()), time(rows.times().last()))
-}
-
-/// Adds a part to the manifest, and removes what it replaces. `false`: its sources have changed, and it is removed.
-fn commit(context: MaintenanceContext<'_>, part: Part, made_from: &[Arc<Part>]) -> Result<bool, Error> {
-    commit_with(context, part, |catalog, part| catalog.with_merged(part, made_from))
-}
-
-/// [`commit`] with another change of the catalog.
-pub(crate) fn commit_with(
-    context: MaintenanceContext<'_>,
-    part: Part,
-    change: impl FnOnce(&Catalog, Part) -> Option<Catalog>,
-) -> Result<bool, Error> {
-    let path = part.path(&context.space.directory);
-    let number = part.content.as_ref().map_or(0, |content| content.number);
-    let committed = context.space.change_catalog(|catalog| {
-        context.stream.check_not_deleted().ok()?;
-        change(catalog, part)
-    });
-    // A manifest whose sync failed may nevertheless be on the disk.
-    let is_named =
-        *committed.as_ref().unwrap_or(&false) || committed.is_err() && context.space.is_named(number);
-    if !is_named && let Some(path) = path {
-        let _ = context.space.storage.remove(&path);
-    }
-    committed
-}
-
-/// Writes a file sequentially.
-pub(crate) struct Out {
-    file: Arc<dyn StorageFile>,
-    at: u64,
-}
-
-impl Out {
-    /// Begins at offset 0.
-    pub fn new(file: Arc<dyn StorageFile>) -> Self {
-        Self { file, at: 0 }
-    }
-
-    /// The file.
-    #[cfg(test)]
-    pub fn file(&self) -> &Arc<dyn StorageFile> {
-        &self.file
-    }
-}
-
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write_at(bytes, self.at)?;
-        self.at += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A failure to read the messages to be sealed, or to write them.
-pub(crate) enum FillError {
-    Read(Error),
-    Write(SegmentError),
-}
-
-impl FillError {
-    fn on(self, path: &std::path::Path) -> Error {
-        match self {
-            Self::Read(error) => error,
-            Self::Write(error) => Error::not_written(path, error),
-        }
-    }
-}
-
-impl From<Error> for FillError {
-    fn from(error: Error) -> Self {
-        Self::Read(error)
-    }
-}
-
-impl From<SegmentError> for FillError {
-    fn from(error: SegmentError) -> Self {
-        Self::Write(error)
-    }
 }

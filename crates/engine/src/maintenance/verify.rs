@@ -118,7 +118,7 @@ pub(crate) fn is_wrong_content(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maintenance::seal::{Filled, write_segment};
+    use crate::maintenance::part::{Filled, write_segment};
     use crate::space::catalog::Content;
     use crate::{Access, Database, StreamOptions};
     use tapedb_log::MemoryStorage;

@@ -636,6 +636,33 @@ impl Block {
         true
     }
 
+    /// The rows from the current one on, at most `rows`, that are plain steps, if they are neighbours in a batch.
+    pub fn run(&self, rows: usize) -> Option<segment::RowRun<'_>> {
+        if self.rows_in != RowsIn::Batch || self.picks.is_some() {
+            return None;
+        }
+        let first = self.row;
+        let end = self.plain_stop.max(self.next).min(first.saturating_add(rows));
+        let ends = self.rows.ends().get(first..end)?;
+        let (start, last) = (self.rows.body(first).start, *ends.last()?);
+        let base = self.base.0 as usize;
+        Some(segment::RowRun {
+            times: &self.rows.times()[first..end],
+            first_sequence: self.base.1 + first as u64,
+            symbols: &self.rows.symbols()[first..end],
+            types: &self.rows.types()[first..end],
+            ends,
+            start: start as u32,
+            bodies: &self.bytes[base + start..base + last as usize],
+        })
+    }
+
+    /// Moves so many rows ahead, which are plain steps in a batch.
+    pub fn skip(&mut self, rows: usize) {
+        self.row += rows;
+        self.next = self.row + 1;
+    }
+
     /// The rows of a block of a segment, if the first of them has just been returned and all others are plain steps.
     pub fn whole_columns(&self) -> Option<&segment::Rows> {
         let is_whole = self.rows_in == RowsIn::Columns

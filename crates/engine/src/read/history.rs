@@ -218,6 +218,16 @@ impl History {
         Some(taken)
     }
 
+    /// Gives the rows from the current one on, at most `rows`, that are neighbours in a batch, if no other row comes between
+    /// them. Then the last one is the current row. Only after [`History::advance`] has returned the current row.
+    pub fn take_run<T>(&mut self, rows: usize, take: impl FnOnce(&segment::RowRun<'_>) -> T) -> Option<T> {
+        let block = &mut self.slots[self.lead.filter(|_| !self.fresh)?].block;
+        let run = block.run(rows)?;
+        let (taken, count) = (take(&run), run.len());
+        block.skip(count - 1);
+        Some(taken)
+    }
+
     /// Skips the piece that is to be opened next, because its file is missing and has not been replaced.
     pub fn skip_next(&mut self) {
         self.opened += 1;

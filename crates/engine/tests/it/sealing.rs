@@ -4,8 +4,9 @@ use crate::support::*;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tapedb_engine::{Database, Error, LogError, SegmentFailure, Stream, Unreadable};
+use tapedb_engine::{Database, Error, LogError, SegmentFailure, Stream, Unreadable, two_threads};
 use tapedb_schema::Timestamp;
+use tapedb_segment::fault::with_fault;
 
 const MESSAGES: u64 = 400;
 
@@ -77,6 +78,25 @@ fn flip(file: &Path, at: usize) {
 }
 
 #[test]
+fn what_was_sealed_beside_a_file_that_cannot_be_is_discarded() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    make(&path);
+    let (db, logs) = (Database::open_without_maintenance(&path).unwrap(), files(&path, "log"));
+    let stream = db.stream("s").unwrap();
+    // The encoder of this thread is always wrong; the other thread's is right.
+    let wrong = |_: bool, block: &mut Vec<u8>| block.clear();
+    let sealed = two_threads::force(|| with_fault(wrong, || stream.seal()));
+    assert!(sealed.unwrap_err().to_string().contains("stay where they are"));
+    assert_eq!((files(&path, "seg"), files(&path, "tmp")), (vec![], vec![]));
+    assert!(files(&path, "log").starts_with(&logs));
+    drop((stream, db));
+    let stream = Database::open_without_maintenance(&path).unwrap().stream("s").unwrap();
+    assert_eq!(two_threads::force(|| stream.seal()).unwrap(), MESSAGES);
+    assert_eq!(read(&stream, false), ((0..MESSAGES).collect(), 0));
+}
+
+#[test]
 fn what_can_be_read_of_damaged_log_files_is_sealed() {
     let mut random = Random::new();
     for round in 0..24 {
@@ -102,8 +122,8 @@ fn what_can_be_read_of_damaged_log_files_is_sealed() {
         let db = Database::open_without_maintenance(&path).unwrap();
         let stream = db.stream("s").unwrap();
         let before = read(&stream, false).0;
-        let sealed = stream.seal().unwrap();
-        assert_eq!(sealed, before.len() as u64);
+        let sealed = if random.chance(2) { two_threads::force(|| stream.seal()) } else { stream.seal() };
+        assert_eq!(sealed.unwrap(), before.len() as u64);
         let damaged = files(&path, "damaged");
         for reopened in [false, true] {
             let mut stream = stream.clone();

@@ -18,8 +18,10 @@ const EXCEPTION_CHARGE: usize = 1;
 /// A fifth of the group: with more exceptions than that, a wider group is as small and faster.
 const EXCEPTIONS_MAX: usize = GROUP / 5;
 
-/// With more exceptions than that, of three bytes at least, a group does not get smaller by one bit a value.
-const HALVING_MAX: usize = (GROUP / 8 - 1) / 3;
+/// With more exceptions than that, of three bytes at least, a group does not get smaller by so many bits a value.
+const fn outside_max(bits: usize) -> usize {
+    (GROUP / 8 * bits - 1) / 3
+}
 
 /// The search for a narrower window divides the range into this many equal parts, a power of two, and counts.
 const PARTS: usize = 64;
@@ -51,31 +53,36 @@ impl Plan {
     /// Whether the values of a full group are spread so evenly over its range that exceptions cannot pay. Most groups of
     /// random values are, and this test costs a fraction of the search.
     ///
-    /// Of the range's quarters, a window of half its length misses the first or the last one wholly, a shorter window all
-    /// but two neighbours.
+    /// Of the range's quarters, a window of half its length misses the first or the last one wholly, and a window of a quarter
+    /// all but two neighbours; of its eighths, a shorter window all but two neighbours.
     fn is_even(&self, values: &[i64]) -> bool {
         let Ok(values) = <&[i64; GROUP]>::try_from(values) else { return false };
-        if self.width > 31 {
+        if self.width < 3 || self.width > 31 {
             return false;
         }
         // Neither operand is negative, and comparing signed ones is what baseline SIMD has.
-        let limits = [1, 2, 3].map(|quarters: i64| ((quarters << self.width) >> 2) as i32);
+        let limits: [i32; 7] = std::array::from_fn(|i| (((i as i64 + 1) << self.width) >> 3) as i32);
         let below = widest(
             #[inline(always)]
             || {
-                let mut below = [0u32; 3];
+                let mut below = [0u32; 7];
                 for value in values {
                     let residual = value.wrapping_sub(self.base) as i32;
-                    for i in 0..3 {
+                    for i in 0..7 {
                         below[i] += u32::from(residual < limits[i]);
                     }
                 }
-                below.map(|below| below as usize)
+                below
             },
         );
-        let last = GROUP - below[2];
-        let fullest_half = below[1].max(below[2] - below[0]).max(GROUP - below[1]);
-        below[0].min(last) > HALVING_MAX && GROUP - fullest_half > EXCEPTIONS_MAX
+        let ends = [0, below[0], below[1], below[2], below[3], below[4], below[5], below[6], GROUP as u32];
+        let missed = |from: usize, eighths: usize| GROUP - (ends[from + eighths] - ends[from]) as usize;
+        let missed_by_quarter = missed(0, 4).min(missed(2, 4)).min(missed(4, 4));
+        let missed_by_less = (0..7).map(|from| missed(from, 2)).min().unwrap_or(0);
+        let (first, last) = (ends[2] as usize, GROUP - ends[6] as usize);
+        first.min(last) > outside_max(1)
+            && missed_by_quarter > outside_max(2)
+            && missed_by_less > EXCEPTIONS_MAX
     }
 
     fn without_exceptions(count: usize, min: i64, max: i64) -> Self {
@@ -305,6 +312,29 @@ mod tests {
         let plan = Plan::of(&values);
         assert_eq!((plan.base, plan.width), (1_000, 2));
         assert_eq!(values.iter().filter(|&&value| plan.residual(value).is_none()).count(), 2);
+    }
+
+    #[test]
+    fn exceptions_never_pay_where_values_are_even() {
+        let mut random = 1u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) as i64
+        };
+        let mut even = 0;
+        for round in 0..3_000 {
+            // Sums of more and more numbers, and outliers: from a flat distribution to a steep one.
+            let (terms, outliers, range) = (1 + round % 5, round / 5 % 6, 8 << (round % 20));
+            let mut values: Vec<i64> = (0..GROUP).map(|_| (0..terms).map(|_| next() % range).sum()).collect();
+            (0..outliers).for_each(|_| values[(next() % 128) as usize] *= 1 + next() % 9);
+            let (min, max) = bounds(&values);
+            let whole = Plan::without_exceptions(GROUP, min, max);
+            if whole.is_even(&values) {
+                even += 1;
+                assert_eq!(whole.or_with_exceptions(&values, min, max), whole, "{values:?}");
+            }
+        }
+        assert!(even > 100, "{even}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! cached until it has been used for some blocks, or its bytes become more than they were when it was made.
 
 /// Most blocks that use a cached choice.
-const BLOCKS_MAX: u32 = 32;
+const BLOCKS_MAX: u32 = 64;
 
 /// A choice for a column, and how good it was. Depends on the columns it has seen, in their order, and on nothing else.
 #[derive(Debug, Clone)]

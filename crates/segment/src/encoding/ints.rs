@@ -167,6 +167,13 @@ pub fn estimate_bits(values: &[i64], runs: &[u32]) -> u64 {
     8 * Choice::best(values, runs).cost as u64
 }
 
+/// [`estimate_bits`] of differences between two columns, of which many are estimated: without what they hardly ever are, few
+/// distinct values in no order.
+pub(crate) fn estimate_difference_bits(values: &[i64], runs: &[u32]) -> u64 {
+    let runs = Runs::new(runs, values.len()).expect("runs ascend to the number of values");
+    8 * Choice::best_of_numbers(values, runs).cost as u64
+}
+
 /// An encoding with what it was computed from.
 enum Choice {
     Constant(i64),
@@ -209,6 +216,18 @@ impl Choice {
 
     /// The best for `values`.
     fn best(values: &[i64], runs: Runs) -> Costed {
+        let best = Self::best_of_numbers(values, runs);
+        match best.choice {
+            Self::Constant(_) => best,
+            _ => match Self::dictionary(values, best.cost) {
+                Some(dictionary) => best.or(dictionary.with_cost(values)),
+                None => best,
+            },
+        }
+    }
+
+    /// The best for `values` without a dictionary.
+    fn best_of_numbers(values: &[i64], runs: Runs) -> Costed {
         let first = values.first().copied().unwrap_or(0);
         let changes = values.windows(2).filter(|pair| pair[0] != pair[1]).count();
         if changes == 0 {
@@ -223,11 +242,7 @@ impl Choice {
         {
             best = best.or(choice.with_cost(values));
         }
-        best = best.or_split(values);
-        match Self::dictionary(values, best.cost) {
-            Some(dictionary) => best.or(dictionary.with_cost(values)),
-            None => best,
-        }
+        best.or_split(values)
     }
 
     /// Not tried where the column is small already.
@@ -407,6 +422,14 @@ impl Scaled {
         if runs.len() < 2 || values.len() < runs.len() * RUN_MEAN {
             return None;
         }
+        let starts: Vec<usize> = runs.starts().chain([values.len()]).collect();
+        let saved_at_most = |bounds: &[usize]| {
+            let most = first_divisor(&values[bounds[0]..bounds[1]]) / divisor.max(1) as u64;
+            (bounds[1] - bounds[0]) * most.max(1).ilog2() as usize
+        };
+        if 2 * starts.windows(2).map(saved_at_most).sum::<usize>() < values.len() {
+            return None;
+        }
         let (scaled, saved) = Self::of_each_run(values, runs, divisor);
         (2 * saved >= values.len()).then_some(scaled)
     }
@@ -432,13 +455,28 @@ impl Scaled {
 /// Mean length of runs from which on each may have a divisor of its own.
 const RUN_MEAN: usize = 128;
 
+/// What divides the distances between the first of `values`; 0 where they are equal. It nearly always divides all distances; if
+/// not, what divides all is a part of it.
+fn first_divisor(values: &[i64]) -> u64 {
+    let first = values.first().copied().unwrap_or(0);
+    let differing = values.iter().position(|value| *value != first).unwrap_or(0);
+    let mut divisor = 0;
+    for value in values[differing..].iter().take(DIVISOR_SAMPLE) {
+        divisor = gcd(divisor, value.abs_diff(first));
+        if divisor == 1 {
+            break;
+        }
+    }
+    divisor
+}
+
 /// The greatest divisor of the distances of `values`, which are appended divided unless that is [`Scale::NONE`].
 fn divide(values: &[i64], divided: &mut Vec<i64>) -> Scale {
+    let mut divisor = first_divisor(values);
+    if divisor < 2 {
+        return Scale::NONE;
+    }
     let min = bounds(values).0;
-    let distances = || values.iter().map(|value| value.wrapping_sub(min) as u64);
-    // What divides the first values nearly always divides all. If not, what divides all is a part of it.
-    let differing = values.iter().position(|value| *value != min).unwrap_or(0);
-    let mut divisor = distances().skip(differing).take(DIVISOR_SAMPLE).fold(0, gcd);
     let start = divided.len();
     while (2..=i64::MAX as u64).contains(&divisor) {
         let exact = Divisor::new(divisor);

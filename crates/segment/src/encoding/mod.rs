@@ -35,13 +35,13 @@ pub use floats::{
 pub(crate) use former::misread;
 pub(crate) use groups::{GROUP, bounds};
 pub use habit::Habit;
-pub(crate) use ints::decode_ints_at;
 #[cfg(any(test, feature = "trials"))]
 pub use ints::every_encoding;
 pub use ints::{
     IntEncoding, decode_ints, decode_ints_against, decode_ints_in, encode_ints, encode_ints_again,
     encode_ints_against, estimate_bits, previous_in_run,
 };
+pub(crate) use ints::{decode_ints_at, estimate_difference_bits};
 pub use strings::{StringEncoding, decode_strings, encode_strings};
 pub(crate) use strip::{OFFSET_BITS, Strip};
 pub(crate) use strips::Strips;

@@ -11,6 +11,7 @@ use super::groups::{
     GROUP, Plan, exception_width, pack, pack_words, payload_size, unpack_any, unpack_narrow,
 };
 use super::strip::{OFFSET_BITS, Strip};
+use crate::simd::widest;
 
 const BASE_BYTES: u8 = 0x0f;
 const HAS_EXCEPTIONS: u8 = 0x10;
@@ -57,7 +58,11 @@ fn encode_residuals(group: &[i64], plan: &Plan, out: &mut Vec<u8>) {
         && plan.exceptions == 0
         && let Ok(group) = <&[i64; GROUP]>::try_from(group)
     {
-        return pack_words(&group.map(|value| value.wrapping_sub(plan.base) as u32), plan.width, out);
+        let words = widest(
+            #[inline(always)]
+            || group.map(|value| value.wrapping_sub(plan.base) as u32),
+        );
+        return pack_words(&words, plan.width, out);
     }
     let mut residuals = [0; GROUP];
     for (residual, &value) in residuals.iter_mut().zip(group) {

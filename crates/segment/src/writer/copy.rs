@@ -31,7 +31,7 @@ impl<W: Write> SegmentWriter<W> {
             // Bodies may be whole because of a defect that is fixed now.
             && !block.head().groups.iter().all(|group| group.is_whole)
             && self.prover.prove_copy(block, rows).is_ok();
-        let left = self.builder.rows().len();
+        let left = self.builder.len();
         if !is_copied {
             return self.push_rows(rows, None);
         }
@@ -50,7 +50,7 @@ impl<W: Write> SegmentWriter<W> {
     fn push_rows(&mut self, rows: &Rows, end: Option<usize>) -> Result<(), SegmentError> {
         for row in 0..rows.len() {
             self.push(rows.header(row), rows.body(row))?;
-            if end == Some(self.builder.rows().len()) {
+            if end == Some(self.builder.len()) {
                 self.write_block()?;
             }
         }

@@ -4,7 +4,7 @@
 //! their own, which go with what was staged. (A killed process leaves drafts, which the next one to open the space removes.)
 
 use crate::error::Error;
-use crate::maintenance::seal::Out;
+use crate::maintenance::part::Out;
 use crate::space::Space;
 use crate::space::catalog::{DRAFT_EXTENSION, SEGMENT_EXTENSION};
 use std::cmp::Reverse;

@@ -10,6 +10,7 @@ mod world;
 
 use crate::support::{Random, mix};
 use std::io::ErrorKind;
+use tapedb_engine::two_threads;
 use tapedb_log::sim::{SimStorage, Stop};
 use world::World;
 
@@ -154,6 +155,16 @@ fn a_full_disk_anywhere_is_reported_and_loses_nothing() {
 #[test]
 fn a_failing_disk_anywhere_is_reported_and_loses_nothing() {
     everywhere(Fault::Fail(ErrorKind::Other));
+}
+
+/// Which operation comes when differs from run to run: a failure cannot be repeated by its number, but by its seed.
+#[test]
+fn two_threads_that_seal_lose_nothing_either() {
+    two_threads::force(|| {
+        everywhere(Fault::Stop(Stop::Kill));
+        everywhere(Fault::Stop(Stop::Power));
+        everywhere(Fault::Fail(ErrorKind::Other));
+    });
 }
 
 #[test]

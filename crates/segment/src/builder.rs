@@ -314,7 +314,8 @@ impl GroupRows<'_> {
         let type_id = lanes[0].type_id;
         let of_type = plan.group(type_id);
         let is_short = of_type.is_some_and(|of_type| self.are_all_of(of_type.root.fixed));
-        let starts: Vec<u32> = match of_type.filter(|_| is_short && rows.len() == source.len()) {
+        let is_alone = is_short && rows.len() == source.len();
+        let starts: Vec<u32> = match of_type.filter(|_| is_alone) {
             Some(of_type) => rows.iter().map(|row| u32::from(*row) * of_type.root.fixed).collect(),
             None => rows.iter().map(|row| source.span((*row).into()).start).collect(),
         };
@@ -326,7 +327,8 @@ impl GroupRows<'_> {
         }
         // Records without anything else that has to be right are checked by their columns.
         let open = of_type.filter(|of_type| is_short && of_type.root.open.is_some());
-        let fields = open.map(|open| gather_complete(&open.root, source.bodies, &starts));
+        let fields =
+            open.map(|open| gather_complete(&open.root, source.bodies, &starts, is_alone.then_some(rows)));
         let is_certain = fields.as_ref().is_some_and(|fields| fields.iter().all(Field::is_beyond_doubt));
         match of_type.filter(|_| is_certain || self.are_canonical(plan, is_short)) {
             Some(of_type) => {

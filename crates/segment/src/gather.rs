@@ -30,6 +30,42 @@ pub(crate) fn gather_all(arena: &[u8], starts: &[u32], offsets: &[u32]) -> Vec<V
     columns
 }
 
+/// [`gather_all`] of adjacent bodies of `stride` bytes each, which is a multiple of eight, in the order of `rows`. `None`: not
+/// for this stride.
+pub(crate) fn gather_even(
+    bodies: &[u8],
+    rows: &[u16],
+    stride: u32,
+    offsets: &[u32],
+) -> Option<Vec<Vec<i64>>> {
+    Some(match stride {
+        8 => gather_of::<8>(bodies, rows, offsets),
+        16 => gather_of::<16>(bodies, rows, offsets),
+        24 => gather_of::<24>(bodies, rows, offsets),
+        32 => gather_of::<32>(bodies, rows, offsets),
+        40 => gather_of::<40>(bodies, rows, offsets),
+        48 => gather_of::<48>(bodies, rows, offsets),
+        56 => gather_of::<56>(bodies, rows, offsets),
+        64 => gather_of::<64>(bodies, rows, offsets),
+        _ => return None,
+    })
+}
+
+/// Of a constant stride: one comparison a value makes sure that the body is there.
+fn gather_of<const STRIDE: usize>(bodies: &[u8], rows: &[u16], offsets: &[u32]) -> Vec<Vec<i64>> {
+    let bodies = bodies.as_chunks::<STRIDE>().0;
+    let mut columns: Vec<Vec<i64>> = offsets.iter().map(|_| Vec::with_capacity(rows.len())).collect();
+    for rows in rows.chunks(TOGETHER) {
+        for (column, offset) in columns.iter_mut().zip(offsets) {
+            let offset = (*offset as usize).min(STRIDE - 8);
+            column.extend(
+                rows.iter().map(|row| i64::from_le_bytes(bytes_at(&bodies[usize::from(*row)], offset))),
+            );
+        }
+    }
+    columns
+}
+
 /// Bytes of a body, which callers have checked to be there.
 #[inline(always)]
 fn bytes_at<const N: usize>(arena: &[u8], at: usize) -> [u8; N] {
@@ -64,5 +100,14 @@ mod tests {
         let columns = gather_all(&arena, &starts, &[0, 8]);
         assert_eq!(columns, [0, 8].map(|offset| gather(&arena, &starts, offset, 8, true)));
         assert_eq!(columns[1][300], 49 * 0x0101_0101_0101_0101);
+        let rows: Vec<u16> = (0..1_000).map(|i| i * 7 % 1_000).collect();
+        for stride in (8..=64).step_by(8) {
+            let count = 16_000 / stride as u16;
+            let rows: Vec<u16> = rows.iter().map(|row| row % count).collect();
+            let starts: Vec<u32> = rows.iter().map(|row| u32::from(*row) * stride).collect();
+            let expected = [0, stride - 8].map(|offset| gather(&arena, &starts, offset, 8, true));
+            assert_eq!(gather_even(&arena, &rows, stride, &[0, stride - 8]).unwrap(), expected, "{stride}");
+        }
+        assert_eq!(gather_even(&arena, &rows, 12, &[0]), None);
     }
 }

@@ -4,7 +4,7 @@ use crate::column::{self, ColumnHabit};
 use crate::decimals::{self, Decimals};
 use crate::encoding::Tier;
 use crate::follow::{Field, RecordHabit};
-use crate::gather::{gather, gather_all};
+use crate::gather::{gather, gather_all, gather_even};
 use crate::head::{Chunk, crc32c};
 use crate::level::Level;
 use crate::plan::{ColumnKind, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
@@ -104,21 +104,33 @@ fn sort_by_column(list: &mut [Chunk], bytes: &mut Vec<u8>) {
     }
 }
 
-/// The fields of eight bytes of records that have nothing nullable, whose bodies begin at `bodies`.
-pub(crate) fn gather_complete(record: &RecordNode, arena: &[u8], bodies: &[u32]) -> Vec<Field> {
+/// The fields of eight bytes of records that have nothing nullable, whose bodies begin at `bodies`. `rows`: their numbers, if
+/// `arena` has nothing but bodies of their length.
+pub(crate) fn gather_complete(
+    record: &RecordNode,
+    arena: &[u8],
+    bodies: &[u32],
+    rows: Option<&[u16]>,
+) -> Vec<Field> {
     let leaf = |field: &FieldNode| match field.node {
         Node::Leaf { column, kind, .. } if can_be_followed(kind, bodies.len()) => {
             Some((column, kind, field.offset))
         }
         _ => None,
     };
-    gather_fields(&record.fields.iter().filter_map(leaf).collect::<Vec<_>>(), arena, bodies)
+    let fields: Vec<(usize, ColumnKind, u32)> = record.fields.iter().filter_map(leaf).collect();
+    let offsets: Vec<u32> = fields.iter().map(|(_, _, offset)| *offset).collect();
+    let values = rows.and_then(|rows| gather_even(arena, rows, record.fixed, &offsets));
+    fields_of(&fields, values.unwrap_or_else(|| gather_all(arena, bodies, &offsets)))
 }
 
 /// Fields of eight bytes, given by column, kind and offset.
 fn gather_fields(fields: &[(usize, ColumnKind, u32)], arena: &[u8], bodies: &[u32]) -> Vec<Field> {
     let offsets: Vec<u32> = fields.iter().map(|(_, _, offset)| *offset).collect();
-    let values = gather_all(arena, bodies, &offsets);
+    fields_of(fields, gather_all(arena, bodies, &offsets))
+}
+
+fn fields_of(fields: &[(usize, ColumnKind, u32)], values: Vec<Vec<i64>>) -> Vec<Field> {
     fields.iter().zip(values).map(|(&(column, kind, _), values)| Field::new(column, kind, values)).collect()
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const BACKLOG_MAX: usize = 16;
 /// Maximum pause: the machine may have been suspended, or other work may have used the processor.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
-/// Steps for which maintenance gives way after it has waited for a processor: whoever has paused is served at once, and does
+/// Steps for which maintenance gives way after it has waited for a processor: a thread that has paused runs at once, and does
 /// not wait.
 const STEPS_AFTER_WAIT: u32 = 32;
 /// Waiting for less than this part of the time is chance.

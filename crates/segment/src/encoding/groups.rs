@@ -60,26 +60,22 @@ impl Plan {
         if self.width < 3 || self.width > 31 {
             return false;
         }
-        // Neither operand is negative, and comparing signed ones is what baseline SIMD has.
-        let limits: [i32; 7] = std::array::from_fn(|i| (((i as i64 + 1) << self.width) >> 3) as i32);
-        let below = widest(
+        let (base, shift) = (self.base, self.width - 3);
+        let below: [usize; 7] = widest(
             #[inline(always)]
             || {
-                let mut below = [0u32; 7];
-                for value in values {
-                    let residual = value.wrapping_sub(self.base) as i32;
-                    for i in 0..7 {
-                        below[i] += u32::from(residual < limits[i]);
-                    }
-                }
-                below
+                let eighths = values.map(|value| (value.wrapping_sub(base) as u32 >> shift) as u8);
+                // At most 128 fit a byte, and so many more are compared at once.
+                std::array::from_fn(|i| {
+                    usize::from(eighths.iter().map(|eighth| u8::from(*eighth <= i as u8)).sum::<u8>())
+                })
             },
         );
-        let ends = [0, below[0], below[1], below[2], below[3], below[4], below[5], below[6], GROUP as u32];
-        let missed = |from: usize, eighths: usize| GROUP - (ends[from + eighths] - ends[from]) as usize;
+        let ends = [0, below[0], below[1], below[2], below[3], below[4], below[5], below[6], GROUP];
+        let missed = |from: usize, eighths: usize| GROUP - (ends[from + eighths] - ends[from]);
         let missed_by_quarter = missed(0, 4).min(missed(2, 4)).min(missed(4, 4));
         let missed_by_less = (0..7).map(|from| missed(from, 2)).min().unwrap_or(0);
-        let (first, last) = (ends[2] as usize, GROUP - ends[6] as usize);
+        let (first, last) = (ends[2], GROUP - ends[6]);
         first.min(last) > outside_max(1)
             && missed_by_quarter > outside_max(2)
             && missed_by_less > EXCEPTIONS_MAX

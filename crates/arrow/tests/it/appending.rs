@@ -182,14 +182,14 @@ fn columns_that_are_missing_or_unknown() {
 
 #[test]
 fn a_field_may_have_the_name_of_a_header_column() {
-    let (_directory, _db, stream, _) = streams("message M { sequence: u64, time: u8 }".parse().unwrap());
+    let (_directory, _db, stream, _) = streams("message M { sequence: u64, space: u8 }".parse().unwrap());
     let numbers = |first: u64| Arc::new(UInt64Array::from(vec![first, first + 1])) as ArrayRef;
     let columns = [
         ("time", times(&[1, 2])),
         ("symbol", texts(&["A", "B"])),
         ("sequence", numbers(70)),
         ("sequence", numbers(5)),
-        ("time", numbers(8)),
+        ("space", numbers(8)),
     ];
     let mut appender = appender(&stream, "M");
     appender.append(&RecordBatch::try_from_iter(columns).unwrap()).unwrap();

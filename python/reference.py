@@ -48,6 +48,9 @@ def described(name: str, value: object) -> list[str]:
 
 def members(cls: type) -> list[tuple[str, object]]:
     found = [(name, value) for name, value in vars(cls).items() if not name.startswith("_")]
+    if issubclass(cls, tapedb.Record):
+        # Of Rust: the attributes have no order there.
+        found.sort(key=lambda member: member[0])
     return [(name, value) for name, value in found if getattr(value, "__doc__", None) and (callable(value) or hasattr(value, "__get__"))]
 
 

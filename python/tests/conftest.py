@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 
 import pytest
 
 import tapedb
+
+# A shell starts what runs in its background with SIGINT ignored. Python and the programs that it starts keep that, and the
+# tests of Ctrl-C would wait forever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = os.environ.get("TAPEDB_DATA")
 

@@ -14,8 +14,8 @@ use tapedb_codec::batch::BatchHeader;
 /// before the sync began; batches written during a sync wait for the next one.
 ///
 /// Always true: at most one sync runs, and none while a file is rolled (of two syncs on one file, the system reports an
-/// error to one only). A sync covers what was written before it began. A thread that waits for a later sync is woken to
-/// run it, or when its batch is acknowledged.
+/// error to one only; a write that is taken back is synced beside it, and fails both if it fails). A sync covers what was
+/// written before it began. A thread that waits for a later sync is woken to run it, or when its batch is acknowledged.
 #[derive(Debug)]
 pub struct SharedWriter {
     log: Arc<Log>,

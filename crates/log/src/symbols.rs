@@ -9,7 +9,7 @@ use crate::storage::{Storage, StorageFile, read_into};
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, io};
 use tapedb_codec::bytes::{crc32c, put, u16_at, u32_at};
 
@@ -85,17 +85,66 @@ impl fmt::Display for SymbolRecovery {
 
 /// The symbol file of a stream, open for writing or reading, and the dictionary it fills.
 ///
-/// Always true: the dictionary holds the names of the bytes before `end`; a writer's file ends there.
+/// Always true: the dictionary holds the names of the bytes before `end`; a writer's file ends there. If that is in doubt, or a
+/// sync has failed, the writer is poisoned.
 pub struct SymbolFile {
     file: Arc<dyn StorageFile>,
     path: PathBuf,
+    /// The syncs of the file.
+    syncs: Arc<SymbolSync>,
     dictionary: Arc<Dictionary>,
     end: u64,
     /// How many names the damaged bytes before `end` may have held that no entry has proved lost.
     missing_max: usize,
     /// `None` when open for reading.
     durability: Option<Durability>,
-    poisoned: Option<String>,
+}
+
+/// The syncs of a symbol file, which the writers of all spaces ask for, too.
+///
+/// Always true: one sync runs at a time, and none after one that failed: the system reports an error once, and the next sync
+/// succeeds without the bytes that it could not write.
+pub(crate) struct SymbolSync {
+    file: Arc<dyn StorageFile>,
+    path: PathBuf,
+    /// Why nothing more is written.
+    poisoned: Mutex<Option<String>>,
+}
+
+impl SymbolSync {
+    /// Syncs everything appended so far.
+    ///
+    /// # Errors
+    /// Why this sync failed, or what has failed before it.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let mut poisoned = self.poisoned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cause) = &*poisoned {
+            return Err(cause.clone());
+        }
+        self.file.sync_data().map_err(|error| poisoned.insert(self.cause("sync", &error)).clone())
+    }
+
+    fn check(&self) -> Result<(), LogError> {
+        let poisoned = self.poisoned.lock().unwrap_or_else(PoisonError::into_inner);
+        poisoned.clone().map_or(Ok(()), |cause| Err(LogError::Poisoned { cause }))
+    }
+
+    fn poison(&self, operation: &str, error: &io::Error) -> LogError {
+        let cause = self.cause(operation, error);
+        let mut poisoned = self.poisoned.lock().unwrap_or_else(PoisonError::into_inner);
+        poisoned.get_or_insert_with(|| cause.clone());
+        LogError::Poisoned { cause }
+    }
+
+    fn cause(&self, operation: &str, error: &io::Error) -> String {
+        format!("{operation} of {}: {error}", self.path.display())
+    }
+}
+
+impl fmt::Debug for SymbolSync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SymbolSync({})", self.path.display())
+    }
 }
 
 impl fmt::Debug for SymbolFile {
@@ -137,6 +186,8 @@ impl SymbolFile {
         }
         if durability == Durability::Sync {
             // The names must be on the disk before the batches that use them.
+            let names = &content[..symbols.end as usize];
+            rewrite(&*symbols.file, names).map_err(|e| LogError::io("write", path, e))?;
             sync_all(storage, &*symbols.file, path).map_err(|e| LogError::io("sync", path, e))?;
         }
         Ok((symbols, recovery))
@@ -169,15 +220,14 @@ impl SymbolFile {
     /// Syncs everything appended so far, at any durability.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// [`LogError::Poisoned`] when it fails, and ever after.
     pub fn sync(&self) -> Result<(), LogError> {
-        let (path, file) = self.handle();
-        file.sync_data().map_err(|error| LogError::io("sync", &path, error))
+        self.syncs.run().map_err(|cause| LogError::Poisoned { cause })
     }
 
-    /// Path and file, for the writer of the batches to sync.
-    pub(crate) fn handle(&self) -> (PathBuf, Arc<dyn StorageFile>) {
-        (self.path.clone(), Arc::clone(&self.file))
+    /// The syncs of the file, for the writers of the batches.
+    pub(crate) fn sync_handle(&self) -> Arc<SymbolSync> {
+        Arc::clone(&self.syncs)
     }
 
     /// Adds new symbols in one write, as durable as the stream; call it before appending the batches that use
@@ -188,7 +238,7 @@ impl SymbolFile {
         let entries = encode(first, names);
         self.file.write_at(&entries, self.end).map_err(|e| self.undo_write("write", e))?;
         if durability == Durability::Sync && !names.is_empty() {
-            self.file.sync_data().map_err(|e| self.poison("sync", &e))?;
+            self.sync()?;
         }
         self.end += entries.len() as u64;
         self.dictionary.extend(names.iter().copied());
@@ -212,7 +262,7 @@ impl SymbolFile {
             return Err(LogError::TooManySymbols);
         }
         self.file.write_at(&entry, self.end).map_err(|e| self.undo_write("write", e))?;
-        self.file.sync_data().map_err(|e| self.poison("sync", &e))?;
+        self.sync()?;
         self.end += entry.len() as u64;
         self.dictionary.rename(id, name);
         Ok(())
@@ -242,8 +292,11 @@ impl SymbolFile {
     }
 
     fn on(file: Arc<dyn StorageFile>, path: &Path, durability: Option<Durability>) -> Self {
-        let (path, dictionary) = (path.to_path_buf(), Arc::default());
-        Self { file, path, dictionary, end: FILE_HEADER_BYTES, missing_max: 0, durability, poisoned: None }
+        let path = path.to_path_buf();
+        let syncs =
+            Arc::new(SymbolSync { file: Arc::clone(&file), path: path.clone(), poisoned: Mutex::default() });
+        let (dictionary, end) = (Arc::default(), FILE_HEADER_BYTES);
+        Self { file, path, syncs, dictionary, end, missing_max: 0, durability }
     }
 
     /// Adds the entries in `content`, which begins at `end`, to the dictionary.
@@ -297,14 +350,11 @@ impl SymbolFile {
     }
 
     fn check_writable(&self) -> Result<Durability, LogError> {
-        match (self.durability, &self.poisoned) {
-            (None, _) => {
-                let (path, what) = (self.path.clone(), "the file is open for reading only");
-                Err(LogError::Unreadable { path, what })
-            }
-            (_, Some(cause)) => Err(LogError::Poisoned { cause: cause.clone() }),
-            (Some(durability), None) => Ok(durability),
-        }
+        let Some(durability) = self.durability else {
+            let (path, what) = (self.path.clone(), "the file is open for reading only");
+            return Err(LogError::Unreadable { path, what });
+        };
+        self.syncs.check().map(|()| durability)
     }
 
     fn check_new(&self, names: &[&str]) -> Result<u32, LogError> {
@@ -329,17 +379,13 @@ impl SymbolFile {
         Ok(())
     }
 
-    fn undo_write(&mut self, operation: &'static str, error: io::Error) -> LogError {
-        match self.file.truncate(self.end) {
-            Ok(()) => LogError::io(operation, &self.path, error),
-            Err(_) => self.poison(operation, &error),
+    /// Undoes a failed write, on the disk too: a power cut must not give an id to a name that was refused, for another name
+    /// may get it.
+    fn undo_write(&self, operation: &'static str, error: io::Error) -> LogError {
+        if self.file.truncate(self.end).is_err() {
+            return self.syncs.poison(operation, &error);
         }
-    }
-
-    fn poison(&mut self, operation: &'static str, error: &io::Error) -> LogError {
-        let cause = format!("{operation} of {}: {error}", self.path.display());
-        self.poisoned = Some(cause.clone());
-        LogError::Poisoned { cause }
+        self.sync().err().unwrap_or_else(|| LogError::io(operation, &self.path, error))
     }
 }
 
@@ -424,6 +470,20 @@ fn write_header(
 fn sync_all(storage: &dyn Storage, file: &dyn StorageFile, path: &Path) -> io::Result<()> {
     file.sync_data()?;
     path.parent().map_or(Ok(()), |dir| storage.sync_dir(dir))
+}
+
+/// Writes names again that can be read: after a failed sync they may be in memory only, and the next sync succeeds without
+/// them. A full disk is no reason to refuse to open the file, where the file system writes what exists to new blocks.
+fn rewrite(file: &dyn StorageFile, content: &[u8]) -> io::Result<()> {
+    if content.len() <= FILE_HEADER_BYTES as usize {
+        return Ok(());
+    }
+    match file.write_at(content, 0) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+            Ok(())
+        }
+        written => written,
+    }
 }
 
 /// A damaged header is accepted: the names after it have checksums of their own.

@@ -13,7 +13,7 @@ use crate::recover::{OpenFile, create_file, make_dir, open_first, recover_last, 
 use crate::report::Recovery;
 use crate::salt::random_salt;
 use crate::storage::{Storage, StorageFile};
-use crate::symbols::SymbolFile;
+use crate::symbols::{SymbolFile, SymbolSync};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,7 +56,9 @@ pub struct LogWriter {
     /// The last batch of each producer.
     producers: Producers,
     /// The symbol file, which is synced before a log file is rolled.
-    symbols: Option<(PathBuf, Arc<dyn StorageFile>)>,
+    symbols: Option<Arc<SymbolSync>>,
+    /// Whether a sync has failed: then no sync that ran at the same time proves anything.
+    sync_failed: bool,
     poisoned: Option<String>,
 }
 
@@ -134,7 +136,7 @@ impl LogWriter {
     /// From now on the symbol file is synced before a log file is rolled, at any durability, so that a power cut can take
     /// only names that no message before the last log file uses.
     pub fn sync_symbols(&mut self, symbols: &SymbolFile) {
-        self.symbols = Some(symbols.handle());
+        self.symbols = Some(symbols.sync_handle());
     }
 
     /// What the log was opened with.
@@ -187,9 +189,13 @@ impl LogWriter {
         }
     }
 
-    /// Makes what the sync covered visible to readers, or poisons the writer.
+    /// Makes what the sync covered visible to readers, or poisons the writer. Of two syncs of a file that run at the same
+    /// time the system reports an error to one: the failure of the other is the failure of this one.
     pub(crate) fn end_sync(&mut self, sync: PendingSync, synced: io::Result<()>) -> Result<(), LogError> {
-        synced.map_err(|error| self.poison("sync", &self.active_path(), error))?;
+        synced.map_err(|error| self.fail_sync(error))?;
+        if self.sync_failed {
+            self.check_healthy()?;
+        }
         self.log.publish(&sync.granules, sync.end, sync.next_sequence);
         Ok(())
     }
@@ -286,6 +292,7 @@ impl LogWriter {
             recorded,
             producers,
             symbols: None,
+            sync_failed: false,
             poisoned: None,
         }
     }
@@ -358,15 +365,18 @@ impl LogWriter {
         self.staged.clear();
     }
 
-    /// Undoes a failed write, so that the file ends with the last whole batch again.
+    /// Undoes a failed write, so that the file ends with the last whole batch again, after a power cut too: the write may
+    /// have reached the disk, as a whole. The sync runs under the lock, at any durability but that of memory, and maybe
+    /// beside another one: see [`end_sync`](Self::end_sync).
     fn undo_write(&mut self, error: io::Error) -> LogError {
         self.preallocated_end = self.end;
-        match self.active.truncate(self.end) {
-            Ok(()) => LogError::io("write", &self.log.dir.log_path(self.file), error),
-            Err(second) => {
-                let error = io::Error::new(error.kind(), format!("{error}, and undoing it failed: {second}"));
-                self.poison("write", &self.active_path(), error)
-            }
+        if let Err(second) = self.active.truncate(self.end) {
+            let error = io::Error::new(error.kind(), format!("{error}, and undoing it failed: {second}"));
+            return self.poison("write", &self.active_path(), error);
+        }
+        match self.active.sync_data() {
+            Ok(()) => LogError::io("write", &self.active_path(), error),
+            Err(second) => self.fail_sync(second),
         }
     }
 
@@ -378,8 +388,8 @@ impl LogWriter {
             self.sync()?;
         }
         let sync = self.options.durability == Durability::Sync;
-        if let Some((path, symbols)) = self.symbols.clone() {
-            symbols.sync_data().map_err(|error| self.poison("sync", &path, error))?;
+        if let Some(symbols) = self.symbols.clone() {
+            symbols.run().map_err(|cause| self.poison_with(cause))?;
         }
         if self.options.durability != Durability::Transient {
             self.producers.write(&self.log.dir)?;
@@ -404,8 +414,16 @@ impl LogWriter {
         self.log.dir.log_path(self.file)
     }
 
+    fn fail_sync(&mut self, error: io::Error) -> LogError {
+        self.sync_failed = true;
+        self.poison("sync", &self.active_path(), error)
+    }
+
     fn poison(&mut self, operation: &'static str, path: &Path, error: io::Error) -> LogError {
-        let cause = format!("{operation} of {}: {error}", path.display());
+        self.poison_with(format!("{operation} of {}: {error}", path.display()))
+    }
+
+    fn poison_with(&mut self, cause: String) -> LogError {
         self.poisoned = Some(cause.clone());
         LogError::Poisoned { cause }
     }

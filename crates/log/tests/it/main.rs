@@ -9,4 +9,5 @@ mod resent;
 mod storage;
 mod support;
 mod symbols;
+mod taken_back;
 mod vectors;

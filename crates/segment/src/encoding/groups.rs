@@ -117,7 +117,12 @@ impl Plan {
     fn with_exceptions(values: &[i64], (min, max): (i64, i64), (low, high): (i64, i64)) -> Self {
         let width = range_width(low, high) as u8;
         let plan = Self { base: low, width, exceptions: 0, cost: 0 };
-        let exceptions: usize = values.iter().map(|&value| usize::from(plan.residual(value).is_none())).sum();
+        let (base, over) = (plan.base, !low_bits(width.into()));
+        let exceptions = widest(
+            #[inline(always)]
+            || values.iter().map(|value| u64::from(value.wrapping_sub(base) as u64 & over != 0)).sum::<u64>(),
+        );
+        let exceptions = exceptions as usize;
         let size = exception_width(min, low).max(exception_width(max, low));
         let cost = cost_with_exceptions(values.len(), width, exceptions, size);
         Self { exceptions: exceptions as u8, cost, ..plan }
@@ -154,11 +159,18 @@ pub(crate) fn bounds(values: &[i64]) -> (i64, i64) {
 
 /// Smallest and largest value of those that are in `window`.
 fn bounds_within(values: &[i64], (low, high): (i64, i64)) -> (i64, i64) {
-    let outside = |value: i64| value < low || value > high;
-    values.iter().fold((high, low), |(min, max), &value| match outside(value) {
-        true => (min, max),
-        false => (min.min(value), max.max(value)),
-    })
+    widest(
+        #[inline(always)]
+        || {
+            values.iter().fold((high, low), |(min, max), &value| {
+                let is_outside = (value < low) | (value > high);
+                (
+                    min.min(if is_outside { high } else { value }),
+                    max.max(if is_outside { low } else { value }),
+                )
+            })
+        },
+    )
 }
 
 fn range_width(min: i64, max: i64) -> usize {
@@ -167,8 +179,8 @@ fn range_width(min: i64, max: i64) -> usize {
 
 /// How many values lie in each part of a range.
 struct Histogram {
-    /// Values below the end of each part; one more in front, which is 0.
-    below: [u8; PARTS + 1],
+    /// Values below the beginning of each part; those after the end of the range count as many as there are below it.
+    below: [u8; 2 * PARTS],
     start: i64,
     end: i64,
     /// Bits of the width of a part.
@@ -178,16 +190,33 @@ struct Histogram {
 impl Histogram {
     fn of(values: &[i64], (start, end): (i64, i64)) -> Self {
         let width = range_width(start, end).saturating_sub(PARTS_BITS);
-        let mut counts = [0u8; PARTS + 1];
-        for &value in values {
-            // What is outside counts into the last one, which is cut off below.
-            let part = (value.wrapping_sub(start) as u64 >> width).min(PARTS as u64);
-            counts[part as usize] += 1;
+        // What is outside counts into the part behind the last one, which is cut off below.
+        let mut parts = [PARTS as u8; GROUP];
+        widest(
+            #[inline(always)]
+            || {
+                for (part, value) in parts.iter_mut().zip(values) {
+                    *part = (value.wrapping_sub(start) as u64 >> width).min(PARTS as u64) as u8;
+                }
+            },
+        );
+        // Several counters for each part: neighbours are often of one part, and would wait for each other.
+        let mut counters = [[0u8; 2 * PARTS]; COUNTERS];
+        for some in parts.as_chunks::<COUNTERS>().0 {
+            for (counts, part) in counters.iter_mut().zip(some) {
+                counts[usize::from(*part) % (2 * PARTS)] += 1;
+            }
         }
-        let mut below = [0; PARTS + 1];
-        for part in 0..PARTS {
-            below[part + 1] = below[part] + counts[part];
+        let mut below = [0; 2 * PARTS];
+        let mut sum = 0u64;
+        for (eight, below) in below[..PARTS].as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            // At most 128 values: eight sums fit a word side by side.
+            let counts: u64 = counters.iter().map(|counts| word_at(counts, 8 * eight)).sum();
+            let sums = counts.wrapping_mul(EACH_BYTE);
+            *below = ((sums << 8).wrapping_add(sum.wrapping_mul(EACH_BYTE))).to_le_bytes();
+            sum += sums >> 56;
         }
+        below[PARTS..].fill(sum as u8);
         Self { below, start, end, width }
     }
 
@@ -205,19 +234,32 @@ impl Histogram {
     /// Exceptions, first and last value of the window of `width` bits that holds most values, unless too many of `count` are outside.
     fn fullest_window(&self, width: usize, count: usize) -> Option<(usize, (i64, i64))> {
         let parts = 1 << (width - self.width);
-        let inside = |first: usize| self.below[first + parts] - self.below[first];
-        let fullest =
-            self.below[parts..].iter().zip(&self.below).map(|(end, start)| end - start).max().unwrap_or(0);
+        let (starts, ends) =
+            (self.below.first_chunk::<PARTS>()?, self.below[parts..].first_chunk::<PARTS>()?);
+        // Windows that reach beyond the range hold no more than the last one that does not, which stands before them.
+        let inside: [u8; PARTS] = std::array::from_fn(|first| ends[first] - starts[first]);
+        let fullest = inside.iter().copied().fold(0, u8::max);
         let exceptions = count - usize::from(fullest);
         if exceptions > EXCEPTIONS_MAX {
             return None;
         }
-        let first = (0..=PARTS - parts).find(|&first| inside(first) == fullest)?;
-        let low = self.start.wrapping_add(((first as u64) << self.width) as i64);
+        // Without an exit from the loop many are compared at once.
+        let place = |(first, inside): (u8, &u8)| if *inside == fullest { first } else { u8::MAX };
+        let first = (0..).zip(&inside).map(place).fold(u8::MAX, u8::min);
+        let low = self.start.wrapping_add((u64::from(first) << self.width) as i64);
         let high = low.wrapping_add(((1u64 << width) - 1) as i64);
         // The last parts may reach beyond the range, and beyond what an integer holds.
         Some((exceptions, (low, if high < low { self.end } else { high.min(self.end) })))
     }
+}
+
+/// Counters of a [`Histogram`] for each part.
+const COUNTERS: usize = 4;
+/// One in each byte.
+const EACH_BYTE: u64 = 0x0101_0101_0101_0101;
+
+fn word_at(bytes: &[u8; 2 * PARTS], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 /// Appends `residuals`, each of at most `width` bits.

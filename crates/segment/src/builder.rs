@@ -8,11 +8,12 @@ use crate::head::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, BODY_BYTES_MAX, Group, Head, 
 use crate::lanes::{Lane, LaneOrder};
 use crate::level::Level;
 use crate::plain;
-use crate::plan::Plan;
+use crate::plan::{Plan, RecordNode};
 use crate::row::RowHeader;
 use crate::shred::{Chunks, Habits, Span, gather_complete, shred};
 use crate::simd::widest;
-use crate::source::{RowBuffer, RowRun, Source};
+use crate::slots::Slots;
+use crate::source::{ColumnRun, RowBuffer, RowRun, Source};
 
 /// How large blocks become and how their columns are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +133,15 @@ impl BlockBuilder {
         let (rows, bytes) = (self.most.0 - self.rows.len(), self.most.1 - self.rows.body_bytes());
         let count = run.fitting(first, rows, bytes);
         self.rows.push_run(run, first..first + count);
+        self.pushed();
+        count
+    }
+
+    /// [`Self::push_run`] of columns, whose record type `record` is the layout of.
+    pub(crate) fn push_columns(&mut self, run: &ColumnRun<'_>, first: usize, record: &RecordNode) -> usize {
+        let (rows, bytes) = (self.most.0 - self.rows.len(), self.most.1 - self.rows.body_bytes());
+        let count = run.fitting(first, rows, bytes);
+        self.rows.push_columns(run, first..first + count, record);
         self.pushed();
         count
     }
@@ -325,14 +335,18 @@ impl GroupRows<'_> {
             level.count += lane.count as usize;
             level.close_run(level.count);
         }
+        // What came as columns is put into the order of lanes without its bodies.
+        let slots = of_type.filter(|_| is_alone && !source.fields.is_empty());
+        let slots = slots.map(|of_type| Slots::new(&of_type.root, source.fields, rows));
         // Records without anything else that has to be right are checked by their columns.
         let open = of_type.filter(|of_type| is_short && of_type.root.open.is_some());
-        let fields =
-            open.map(|open| gather_complete(&open.root, source.bodies, &starts, is_alone.then_some(rows)));
+        let fields = open.map(|open| {
+            gather_complete(&open.root, source.bodies, &starts, (is_alone.then_some(rows), slots.as_ref()))
+        });
         let is_certain = fields.as_ref().is_some_and(|fields| fields.iter().all(Field::is_beyond_doubt));
         match of_type.filter(|_| is_certain || self.are_canonical(plan, is_short)) {
             Some(of_type) => {
-                shred(of_type, group, source.bodies, &starts, &level, fields, chunks);
+                shred(of_type, group, (source.bodies, &starts, slots), &level, fields, chunks);
                 false
             }
             None => {

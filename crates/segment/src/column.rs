@@ -18,6 +18,7 @@ use crate::encoding::{
 };
 use crate::level::Level;
 use crate::simd::widest;
+use crate::spare::Ints;
 use std::iter::once;
 
 pub(crate) const CONSTANT: u8 = 0;
@@ -92,9 +93,10 @@ pub(crate) fn write_against(
 }
 
 /// Values minus those of the other column, of which kind of column they are to become.
-pub(crate) fn difference(kind: u8, values: &[i64], other: &[i64], ends: &[u32]) -> Vec<i64> {
+pub(crate) fn difference(kind: u8, values: &[i64], other: &[i64], ends: &[u32]) -> Ints {
     let minus = |(value, other): (&i64, &i64)| value.wrapping_sub(*other);
-    let mut difference = vec![0; values.len()];
+    // All are set: the first one of each run below, where it has no other before it.
+    let mut difference = Ints::unset(values.len());
     // The other's value in the same place, or in the one before.
     let back = usize::from(kind != AGAINST);
     widest(

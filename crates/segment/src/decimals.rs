@@ -112,10 +112,15 @@ impl Decimals {
         let start = out.len();
         let same = constant(&self.shifts) == Some(0);
         let usual = habit.form.usual();
-        let form = usual.unwrap_or_else(|| {
-            (habit.ints, habit.shifts) = Default::default();
-            self.better_form(ends)
-        });
+        let form = match usual {
+            Some(form) => form,
+            // There is one form, and so nothing to choose.
+            None if same => Form::Unscaled,
+            None => {
+                (habit.ints, habit.shifts) = Default::default();
+                self.better_form(ends)
+            }
+        };
         let (flags, coefficients) = match &self.scaled {
             _ if same => (0, &self.coefficients),
             Some(scaled) if form == Form::Scaled => {

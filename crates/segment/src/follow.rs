@@ -3,18 +3,19 @@
 use crate::column::{AGAINST, PREVIOUS, difference};
 use crate::encoding::{Habit, estimate_bits, estimate_difference_bits};
 use crate::plan::ColumnKind;
+use crate::spare::Ints;
 use crate::stats::Stats;
 
 /// A field of eight bytes that every record has.
 pub(crate) struct Field {
     pub column: usize,
     pub kind: ColumnKind,
-    pub values: Vec<i64>,
+    pub values: Ints,
     pub stats: Stats,
 }
 
 impl Field {
-    pub fn new(column: usize, kind: ColumnKind, values: Vec<i64>) -> Self {
+    pub fn new(column: usize, kind: ColumnKind, values: Ints) -> Self {
         let stats = Stats::of(&values);
         Self { column, kind, values, stats }
     }
@@ -37,8 +38,8 @@ type Choices = Vec<Option<(u8, usize)>>;
 /// What is cached of a record from block to block.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordHabit {
-    /// The fields, and whether they can be followed and follow.
-    fields: Vec<(usize, bool)>,
+    /// The fields' columns.
+    columns: Vec<usize>,
     choices: Choices,
     cached: Habit<()>,
     is_new: bool,
@@ -52,20 +53,32 @@ pub(crate) struct Followed {
 }
 
 impl RecordHabit {
-    /// What each field follows: as before, or by trying all pairs when that is due or the fields have changed.
+    /// What each field follows: as before, or by trying all pairs when that is due or a field can no longer follow as it did.
     pub fn choose(&mut self, fields: &[Field], ends: &[u32]) -> Followed {
-        let shape: Vec<(usize, bool)> =
-            fields.iter().map(|field| (field.column, field.is_candidate())).collect();
-        self.is_new = self.cached.usual().is_none() || self.fields != shape;
+        let is_same = self.columns.iter().copied().eq(fields.iter().map(|field| field.column));
+        self.is_new = !is_same || self.cached.usual().is_none() || !self.can_be_repeated(fields);
         if !self.is_new {
-            return Followed { choices: self.choices.clone(), changed: Vec::new() };
+            // A field whose values are all the same in this block follows none, and follows again when they are not.
+            let choice =
+                |(field, choice): (&Field, &Option<_>)| choice.filter(|_| field.stats.differing != 0);
+            let choices = fields.iter().zip(&self.choices).map(choice).collect();
+            return Followed { choices, changed: Vec::new() };
         }
         let choices = choose(fields, ends);
         let before = std::mem::replace(&mut self.choices, choices.clone());
-        let is_changed = |i: &usize| self.fields != shape || before.get(*i) != choices.get(*i);
+        let is_changed = |i: &usize| !is_same || before.get(*i) != choices.get(*i);
         let changed = (0..fields.len()).filter(is_changed).map(|i| fields[i].column).collect();
-        self.fields = shape;
+        self.columns = fields.iter().map(|field| field.column).collect();
         Followed { choices, changed }
+    }
+
+    /// Whether each field that follows can, if it has different values.
+    fn can_be_repeated(&self, fields: &[Field]) -> bool {
+        let can_follow = |field: &Field, leader: &Field| {
+            field.stats.differing == 0 || field.is_candidate() && leader.is_candidate()
+        };
+        let mut pairs = fields.iter().zip(&self.choices);
+        pairs.all(|(field, choice)| choice.is_none_or(|(_, leader)| can_follow(field, &fields[leader])))
     }
 
     /// Records the bytes that the fields took, of so many values each.
@@ -135,5 +148,37 @@ impl<'a> Sample<'a> {
             (gain > 0).then_some((kind, gain))
         };
         [AGAINST, PREVIOUS].into_iter().filter_map(one).max_by_key(|(_, gain)| *gain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fields of a block: noise, and what is near it.
+    fn fields(seed: i64, is_constant: bool) -> Vec<Field> {
+        let noise = |i: i64| (i + seed).wrapping_mul(6_364_136_223_846_793_005) >> 40;
+        let kind = ColumnKind::Int { width: 8, signed: true };
+        let leader: Vec<i64> = (0..1_000).map(noise).collect();
+        let near = leader.iter().zip(0..).map(|(value, i)| if is_constant { 7 } else { value + i % 3 });
+        let near = near.collect::<Vec<i64>>().into();
+        vec![Field::new(3, kind, leader.into()), Field::new(5, kind, near)]
+    }
+
+    #[test]
+    fn a_field_that_is_constant_for_a_while_follows_again() {
+        let (ends, mut habit) = ([1_000], RecordHabit::default());
+        let mut block = |seed, is_constant| {
+            let followed = habit.choose(&fields(seed, is_constant), &ends);
+            habit.note(1_000, 4_000);
+            (followed.choices, followed.changed)
+        };
+        let (choices, changed) = block(0, false);
+        // Each could follow the other; the first one leads.
+        assert!(choices[0].is_none() && choices[1].is_some());
+        assert_eq!(changed, [3, 5]);
+        assert_eq!(block(1, false), (choices.clone(), vec![]));
+        assert_eq!(block(2, true), (vec![None, None], vec![]));
+        assert_eq!(block(3, false), (choices, vec![]));
     }
 }

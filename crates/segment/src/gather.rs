@@ -1,26 +1,30 @@
 //! Copies fields of fixed width out of bodies.
 
+use crate::spare::Ints;
+
 /// Bodies whose fields are copied together: few enough that they stay in the nearest cache from one field to the next.
 const TOGETHER: usize = 128;
 
 /// The slots of `width` bytes, 1 to 8, that lie `offset` after `starts`, as integers.
-pub(crate) fn gather(arena: &[u8], starts: &[u32], offset: u32, width: u32, signed: bool) -> Vec<i64> {
+pub(crate) fn gather(arena: &[u8], starts: &[u32], offset: u32, width: u32, signed: bool) -> Ints {
     let places = starts.iter().map(|start| (start + offset) as usize);
+    let mut out = Ints::with_capacity(starts.len());
     match (width, signed) {
-        (8, _) => places.map(|at| i64::from_le_bytes(bytes_at(arena, at))).collect(),
-        (1, true) => places.map(|at| i8::from_le_bytes(bytes_at(arena, at)).into()).collect(),
-        (1, false) => places.map(|at| u8::from_le_bytes(bytes_at(arena, at)).into()).collect(),
-        (2, true) => places.map(|at| i16::from_le_bytes(bytes_at(arena, at)).into()).collect(),
-        (2, false) => places.map(|at| u16::from_le_bytes(bytes_at(arena, at)).into()).collect(),
-        (4, true) => places.map(|at| i32::from_le_bytes(bytes_at(arena, at)).into()).collect(),
-        (4, false) => places.map(|at| u32::from_le_bytes(bytes_at(arena, at)).into()).collect(),
-        _ => places.map(|at| text(&arena[at..at + width as usize])).collect(),
+        (8, _) => out.extend(places.map(|at| i64::from_le_bytes(bytes_at(arena, at)))),
+        (1, true) => out.extend(places.map(|at| i64::from(i8::from_le_bytes(bytes_at(arena, at))))),
+        (1, false) => out.extend(places.map(|at| i64::from(u8::from_le_bytes(bytes_at(arena, at))))),
+        (2, true) => out.extend(places.map(|at| i64::from(i16::from_le_bytes(bytes_at(arena, at))))),
+        (2, false) => out.extend(places.map(|at| i64::from(u16::from_le_bytes(bytes_at(arena, at))))),
+        (4, true) => out.extend(places.map(|at| i64::from(i32::from_le_bytes(bytes_at(arena, at))))),
+        (4, false) => out.extend(places.map(|at| i64::from(u32::from_le_bytes(bytes_at(arena, at))))),
+        _ => out.extend(places.map(|at| text(&arena[at..at + width as usize]))),
     }
+    out
 }
 
 /// The slots of eight bytes at several `offsets`: a column for each.
-pub(crate) fn gather_all(arena: &[u8], starts: &[u32], offsets: &[u32]) -> Vec<Vec<i64>> {
-    let mut columns: Vec<Vec<i64>> = offsets.iter().map(|_| Vec::with_capacity(starts.len())).collect();
+pub(crate) fn gather_all(arena: &[u8], starts: &[u32], offsets: &[u32]) -> Vec<Ints> {
+    let mut columns: Vec<Ints> = offsets.iter().map(|_| Ints::with_capacity(starts.len())).collect();
     for starts in starts.chunks(TOGETHER) {
         for (column, offset) in columns.iter_mut().zip(offsets) {
             let slot = |start: &u32| i64::from_le_bytes(bytes_at(arena, (start + offset) as usize));
@@ -32,12 +36,7 @@ pub(crate) fn gather_all(arena: &[u8], starts: &[u32], offsets: &[u32]) -> Vec<V
 
 /// [`gather_all`] of adjacent bodies of `stride` bytes each, which is a multiple of eight, in the order of `rows`. `None`: not
 /// for this stride.
-pub(crate) fn gather_even(
-    bodies: &[u8],
-    rows: &[u16],
-    stride: u32,
-    offsets: &[u32],
-) -> Option<Vec<Vec<i64>>> {
+pub(crate) fn gather_even(bodies: &[u8], rows: &[u16], stride: u32, offsets: &[u32]) -> Option<Vec<Ints>> {
     Some(match stride {
         8 => gather_of::<8>(bodies, rows, offsets),
         16 => gather_of::<16>(bodies, rows, offsets),
@@ -52,9 +51,9 @@ pub(crate) fn gather_even(
 }
 
 /// Of a constant stride: one comparison a value makes sure that the body is there.
-fn gather_of<const STRIDE: usize>(bodies: &[u8], rows: &[u16], offsets: &[u32]) -> Vec<Vec<i64>> {
+fn gather_of<const STRIDE: usize>(bodies: &[u8], rows: &[u16], offsets: &[u32]) -> Vec<Ints> {
     let bodies = bodies.as_chunks::<STRIDE>().0;
-    let mut columns: Vec<Vec<i64>> = offsets.iter().map(|_| Vec::with_capacity(rows.len())).collect();
+    let mut columns: Vec<Ints> = offsets.iter().map(|_| Ints::with_capacity(rows.len())).collect();
     for rows in rows.chunks(TOGETHER) {
         for (column, offset) in columns.iter_mut().zip(offsets) {
             let offset = (*offset as usize).min(STRIDE - 8);
@@ -98,16 +97,20 @@ mod tests {
         let arena: Vec<u8> = (0..16_000).map(|i| (i / 16 % 251) as u8).collect();
         let starts: Vec<u32> = (0..1_000).map(|i| 16 * i).collect();
         let columns = gather_all(&arena, &starts, &[0, 8]);
-        assert_eq!(columns, [0, 8].map(|offset| gather(&arena, &starts, offset, 8, true)));
+        let as_vectors =
+            |columns: Vec<Ints>| columns.iter().map(|column| column.to_vec()).collect::<Vec<_>>();
+        let columns = as_vectors(columns);
+        assert_eq!(columns, [0, 8].map(|offset| gather(&arena, &starts, offset, 8, true).to_vec()));
         assert_eq!(columns[1][300], 49 * 0x0101_0101_0101_0101);
         let rows: Vec<u16> = (0..1_000).map(|i| i * 7 % 1_000).collect();
         for stride in (8..=64).step_by(8) {
             let count = 16_000 / stride as u16;
             let rows: Vec<u16> = rows.iter().map(|row| row % count).collect();
             let starts: Vec<u32> = rows.iter().map(|row| u32::from(*row) * stride).collect();
-            let expected = [0, stride - 8].map(|offset| gather(&arena, &starts, offset, 8, true));
-            assert_eq!(gather_even(&arena, &rows, stride, &[0, stride - 8]).unwrap(), expected, "{stride}");
+            let expected = [0, stride - 8].map(|offset| gather(&arena, &starts, offset, 8, true).to_vec());
+            let found = as_vectors(gather_even(&arena, &rows, stride, &[0, stride - 8]).unwrap());
+            assert_eq!(found, expected, "{stride}");
         }
-        assert_eq!(gather_even(&arena, &rows, 12, &[0]), None);
+        assert!(gather_even(&arena, &rows, 12, &[0]).is_none());
     }
 }

@@ -44,7 +44,9 @@ mod scatter;
 mod segment;
 mod shred;
 mod simd;
+mod slots;
 mod source;
+mod spare;
 mod stats;
 mod transpose;
 #[cfg(any(test, feature = "trials"))]
@@ -73,7 +75,7 @@ pub use reseal::{reseal_block, reseal_footer};
 pub use row::RowHeader;
 pub use rows::Rows;
 pub use segment::{ReadAt, Segment};
-pub use source::RowRun;
+pub use source::{ColumnRun, RowRun};
 pub use transpose::transpose;
 pub use values::{ColumnValues, Values};
 pub use writer::{SegmentWriter, Written};

@@ -8,6 +8,8 @@ use crate::gather::{gather, gather_all, gather_even};
 use crate::head::{Chunk, crc32c};
 use crate::level::Level;
 use crate::plan::{ColumnKind, FieldNode, GroupPlan, ItemNode, Node, Null, RecordNode};
+use crate::slots::Slots;
+use crate::spare::Ints;
 use crate::stats::Stats;
 use crate::transpose::extent;
 use std::collections::BTreeMap;
@@ -71,18 +73,18 @@ impl Chunks<'_> {
 }
 
 /// Splits the bodies of one record type into columns. They are canonical and begin at `bodies`; `level` has
-/// their runs. `complete`: the fields that [`gather_complete`] gives, if the caller has them.
+/// their runs; `slots`, what came as columns. `complete`: the fields that [`gather_complete`] gives, if the caller has them.
 pub(crate) fn shred(
     plan: &GroupPlan,
     group: u16,
-    arena: &[u8],
-    bodies: &[u32],
+    (arena, bodies, slots): (&[u8], &[u32], Option<Slots<'_>>),
     level: &Level,
     complete: Option<Vec<Field>>,
     chunks: &mut Chunks,
 ) {
     let first = chunks.list.len();
-    Shredder { group, arena, chunks, complete }.record(&plan.root, bodies, level);
+    let mut shredder = Shredder { group, arena, chunks, complete, slots: slots.as_ref() };
+    shredder.record(&plan.root, bodies, level);
     let Chunks { list, bytes, .. } = chunks;
     sort_by_column(&mut list[first..], bytes);
 }
@@ -105,12 +107,12 @@ fn sort_by_column(list: &mut [Chunk], bytes: &mut Vec<u8>) {
 }
 
 /// The fields of eight bytes of records that have nothing nullable, whose bodies begin at `bodies`. `rows`: their numbers, if
-/// `arena` has nothing but bodies of their length.
+/// `arena` has nothing but bodies of their length; `slots`: what came as columns.
 pub(crate) fn gather_complete(
     record: &RecordNode,
     arena: &[u8],
     bodies: &[u32],
-    rows: Option<&[u16]>,
+    (rows, slots): (Option<&[u16]>, Option<&Slots<'_>>),
 ) -> Vec<Field> {
     let leaf = |field: &FieldNode| match field.node {
         Node::Leaf { column, kind, .. } if can_be_followed(kind, bodies.len()) => {
@@ -119,9 +121,17 @@ pub(crate) fn gather_complete(
         _ => None,
     };
     let fields: Vec<(usize, ColumnKind, u32)> = record.fields.iter().filter_map(leaf).collect();
+    if let Some(values) = slots.and_then(|slots| columns_of(slots, &fields)) {
+        return fields_of(&fields, values);
+    }
     let offsets: Vec<u32> = fields.iter().map(|(_, _, offset)| *offset).collect();
     let values = rows.and_then(|rows| gather_even(arena, rows, record.fixed, &offsets));
     fields_of(&fields, values.unwrap_or_else(|| gather_all(arena, bodies, &offsets)))
+}
+
+/// The values of fields that came as columns; `None`: not all of them did.
+fn columns_of(slots: &Slots<'_>, fields: &[(usize, ColumnKind, u32)]) -> Option<Vec<Ints>> {
+    fields.iter().map(|(column, _, _)| slots.column(*column)).collect()
 }
 
 /// Fields of eight bytes, given by column, kind and offset.
@@ -130,7 +140,7 @@ fn gather_fields(fields: &[(usize, ColumnKind, u32)], arena: &[u8], bodies: &[u3
     fields_of(fields, gather_all(arena, bodies, &offsets))
 }
 
-fn fields_of(fields: &[(usize, ColumnKind, u32)], values: Vec<Vec<i64>>) -> Vec<Field> {
+fn fields_of(fields: &[(usize, ColumnKind, u32)], values: Vec<Ints>) -> Vec<Field> {
     fields.iter().zip(values).map(|(&(column, kind, _), values)| Field::new(column, kind, values)).collect()
 }
 
@@ -138,8 +148,10 @@ struct Shredder<'a, 'b> {
     group: u16,
     arena: &'a [u8],
     chunks: &'a mut Chunks<'b>,
-    /// Of the first record: its complete fields.
+    /// Of the first record: its complete fields, …
     complete: Option<Vec<Field>>,
+    /// … and those that came as columns.
+    slots: Option<&'a Slots<'a>>,
 }
 
 /// Where values lie.
@@ -188,17 +200,22 @@ impl Shredder<'_, '_> {
             return;
         }
         let (mut nulls, mut complete) = (NullBits::default(), Vec::new());
+        let slots = self.slots.take();
         for field in &node.fields {
             let Node::Leaf { column, kind, width } = field.node else { continue };
             match self.present(field, &mut nulls, bodies, level) {
-                Some((members, child)) => {
-                    self.leaf(column, kind, (field.offset, width), &pick(bodies, &members), &child);
-                }
+                Some((members, child)) => match slots.and_then(|slots| slots.column(column)) {
+                    Some(values) => self.slots(column, kind, &pick(&values, &members), &child),
+                    None => self.leaf(column, kind, (field.offset, width), &pick(bodies, &members), &child),
+                },
                 None if can_be_followed(kind, level.count) => complete.push((column, kind, field.offset)),
-                None => self.leaf(column, kind, (field.offset, width), bodies, level),
+                None => match slots.and_then(|slots| slots.column(column)) {
+                    Some(values) => self.slots(column, kind, &values, level),
+                    None => self.leaf(column, kind, (field.offset, width), bodies, level),
+                },
             }
         }
-        self.complete(&complete, bodies, level);
+        self.complete(&complete, (bodies, slots), level);
         for field in &node.fields {
             if matches!(field.node, Node::Leaf { .. }) {
                 continue;
@@ -356,8 +373,14 @@ impl Shredder<'_, '_> {
             return self.chunks.add_strings(self.group, column, &texts, self.arena);
         }
         let signed = matches!(kind, ColumnKind::Int { signed: true, .. });
-        let values = gather(self.arena, starts, offset, width, signed);
-        self.values(column, kind, &values, Stats::of(&values), level);
+        self.slots(column, kind, &gather(self.arena, starts, offset, width, signed), level);
+    }
+
+    /// Writes the slots of fields of fixed width.
+    fn slots(&mut self, column: usize, kind: ColumnKind, values: &[i64], level: &Level) {
+        if !values.is_empty() {
+            self.values(column, kind, values, Stats::of(values), level);
+        }
     }
 
     fn values(&mut self, column: usize, kind: ColumnKind, values: &[i64], stats: Stats, level: &Level) {
@@ -393,10 +416,19 @@ impl Shredder<'_, '_> {
     }
 
     /// Writes fields of one record that all its bodies have, each as it is or as the difference from another one.
-    fn complete(&mut self, fields: &[(usize, ColumnKind, u32)], bodies: &[u32], level: &Level) {
+    fn complete(
+        &mut self,
+        fields: &[(usize, ColumnKind, u32)],
+        (bodies, slots): (&[u32], Option<&Slots<'_>>),
+        level: &Level,
+    ) {
         let Some((first, _, _)) = fields.first() else { return };
         let key = (self.chunks.type_id, *first as u16);
-        let fields = self.complete.take().unwrap_or_else(|| gather_fields(fields, self.arena, bodies));
+        let fields = self.complete.take().unwrap_or_else(|| {
+            let columns = slots.and_then(|slots| columns_of(slots, fields));
+            columns
+                .map_or_else(|| gather_fields(fields, self.arena, bodies), |values| fields_of(fields, values))
+        });
         let mut habit = self.chunks.habits.records.remove(&key).unwrap_or_default();
         let followed = habit.choose(&fields, &level.ends);
         for column in &followed.changed {
@@ -428,7 +460,7 @@ fn can_be_followed(kind: ColumnKind, count: usize) -> bool {
         && count <= crate::encoding::COUNT_MAX
 }
 
-fn pick(places: &[u32], members: &[u32]) -> Vec<u32> {
+fn pick<T: Copy>(places: &[T], members: &[u32]) -> Vec<T> {
     members.iter().map(|&i| places[i as usize]).collect()
 }
 

@@ -1,8 +1,10 @@
 //! Rows before they are encoded: a column for each part of their headers, and their bodies one after the other.
 
+use crate::plan::{ColumnKind, Node, RecordNode};
 use crate::row::RowHeader;
 use crate::simd::widest;
 use std::ops::Range;
+use tapedb_codec::batch::{BatchColumns, Content, Words};
 
 /// Rows that are collected.
 ///
@@ -15,6 +17,18 @@ pub(crate) struct RowBuffer {
     types: Vec<u16>,
     ends: Vec<u32>,
     bodies: Vec<u8>,
+    fields: Fields,
+}
+
+/// Fields of rows that came as columns: their slots as integers, in order of rows.
+///
+/// Always true: fields that have a column have a value for each of the first `rows` rows, which came as columns and are all of one
+/// record type.
+#[derive(Debug, Default)]
+struct Fields {
+    rows: usize,
+    /// By their order in the record type; empty for what is no slot of up to eight bytes.
+    columns: Vec<Vec<i64>>,
 }
 
 /// Rows to be encoded, or to be compared with.
@@ -27,6 +41,9 @@ pub(crate) struct Source<'a> {
     /// End of each body in `bodies`.
     pub ends: &'a [u32],
     pub bodies: &'a [u8],
+    /// If all rows came as columns of one record type: the slots of its fields, as integers; empty where a field has none of up
+    /// to eight bytes.
+    pub fields: &'a [Vec<i64>],
 }
 
 /// Consecutive rows as a batch has them: columns, and bodies one after the other. All columns have an entry for each row.
@@ -46,6 +63,21 @@ pub struct RowRun<'a> {
     pub start: u32,
     /// The bodies.
     pub bodies: &'a [u8],
+}
+
+/// Consecutive rows of one record type as a batch of columns has them.
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnRun<'a> {
+    /// Nanoseconds since the Unix epoch.
+    pub times: &'a [i64],
+    /// Sequence number of the first row; they count up.
+    pub first_sequence: u64,
+    /// Ids in the stream's dictionary of symbols.
+    pub symbols: &'a [u32],
+    /// The columns of the batch, whose messages have one length.
+    pub columns: &'a BatchColumns<'a>,
+    /// The first row's place in the batch.
+    pub first: usize,
 }
 
 impl RowBuffer {
@@ -70,6 +102,22 @@ impl RowBuffer {
         let moved = (self.bodies.len() as u32).wrapping_sub(start);
         self.ends.extend(run.ends[rows].iter().map(|end| end.wrapping_add(moved)));
         self.bodies.extend_from_slice(&run.bodies[(start - run.start) as usize..(end - run.start) as usize]);
+    }
+
+    /// Adds some rows of a run of columns. `record`: the layout of their record type.
+    pub fn push_columns(&mut self, run: &ColumnRun<'_>, rows: Range<usize>, record: &RecordNode) {
+        let type_id = run.columns.record().type_id;
+        let is_of_one_type = self.types.first().is_none_or(|first| *first == type_id);
+        let of_batch = run.first + rows.start..run.first + rows.end;
+        if is_of_one_type && self.fields.rows == self.len() {
+            self.fields.push(run.columns, of_batch.clone(), record);
+        }
+        let first = run.first_sequence.wrapping_add(rows.start as u64);
+        self.sequences.extend((0..rows.len() as u64).map(|row| first.wrapping_add(row)));
+        self.times.extend_from_slice(&run.times[rows.clone()]);
+        self.symbols.extend_from_slice(&run.symbols[rows.clone()]);
+        self.types.resize(self.times.len(), type_id);
+        run.columns.append_bodies(of_batch, &mut self.bodies, &mut self.ends);
     }
 
     /// Number of rows.
@@ -100,13 +148,45 @@ impl RowBuffer {
         self.types.clear();
         self.ends.clear();
         self.bodies.clear();
+        self.fields.clear();
     }
 
     /// The rows.
     pub fn source(&self) -> Source<'_> {
-        let Self { times, sequences, symbols, types, ends, bodies } = self;
-        Source { times, sequences, symbols, types, ends, bodies }
+        let Self { times, sequences, symbols, types, ends, bodies, fields } = self;
+        let fields = if fields.rows == times.len() { &fields.columns[..] } else { &[] };
+        Source { times, sequences, symbols, types, ends, bodies, fields }
     }
+}
+
+impl Fields {
+    fn clear(&mut self) {
+        self.rows = 0;
+        self.columns.iter_mut().for_each(Vec::clear);
+    }
+
+    fn push(&mut self, batch: &BatchColumns<'_>, rows: Range<usize>, record: &RecordNode) {
+        self.rows += rows.len();
+        self.columns.resize_with(record.fields.len().max(self.columns.len()), Vec::new);
+        for ((field, column), out) in record.fields.iter().zip(batch.fields()).zip(&mut self.columns) {
+            if let (Node::Leaf { kind, width, .. }, Content::Word(words)) = (&field.node, &column.content) {
+                let is_signed = matches!(kind, ColumnKind::Int { signed: true, .. });
+                append_slots(words, rows.clone(), if is_signed { 64 - 8 * width } else { 0 }, out);
+            }
+        }
+    }
+}
+
+/// Appends words, whose upper `sign` bits become like the highest one below.
+fn append_slots(words: &Words<'_>, rows: Range<usize>, sign: u32, out: &mut Vec<i64>) {
+    let start = out.len();
+    out.resize(start + rows.len(), 0);
+    let mut places = out[start..].iter_mut();
+    words.for_each(rows, |word| {
+        if let Some(place) = places.next() {
+            *place = ((word << sign) as i64) >> sign;
+        }
+    });
 }
 
 impl<'a> Source<'a> {
@@ -154,6 +234,42 @@ impl<'a> Source<'a> {
     pub fn sequence_bounds(&self) -> (u64, u64) {
         let sequences = || self.sequences.iter().copied();
         sequences().min().zip(sequences().max()).unwrap_or_default()
+    }
+}
+
+impl ColumnRun<'_> {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    /// Time and sequence number of a row.
+    pub(crate) fn key(&self, row: usize) -> (i64, u64) {
+        (self.times[row], self.first_sequence.wrapping_add(row as u64))
+    }
+
+    /// Bytes of each body.
+    pub(crate) fn stride(&self) -> usize {
+        self.columns.record().fixed
+    }
+
+    /// [`RowRun::fitting`].
+    pub(crate) fn fitting(&self, first: usize, rows: usize, bytes: usize) -> usize {
+        let rows = rows.min(self.len() - first);
+        bytes.checked_div(self.stride()).map_or(rows, |fitting| rows.min(fitting + 1))
+    }
+
+    /// The first row that is not after the one before it in order of time.
+    pub(crate) fn first_late(&self) -> Option<usize> {
+        if self.times.is_sorted() {
+            return None;
+        }
+        (1..self.len()).find(|row| self.times[*row] < self.times[row - 1])
     }
 }
 

@@ -168,7 +168,7 @@ impl Transposer<'_> {
             return;
         }
         let signed = matches!(kind, ColumnKind::Int { signed: true, .. });
-        out.push_bits(gather(arena, starts, offset, width, signed).into_iter());
+        out.push_bits(gather(arena, starts, offset, width, signed).iter().copied());
     }
 }
 

@@ -13,7 +13,7 @@ use crate::mismatch::Mismatch;
 use crate::plan::Plan;
 use crate::prove::{Proof, Prover};
 use crate::row::RowHeader;
-use crate::source::RowRun;
+use crate::source::{ColumnRun, RowRun};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -140,6 +140,43 @@ impl<W: Write> SegmentWriter<W> {
             row += self.builder.push_run(run, row);
             let last = run.header(row - 1);
             self.last = Some((last.time, last.sequence));
+        }
+        Ok(())
+    }
+
+    /// [`Self::push_run`] of columns: the block gets them without taking bodies apart.
+    ///
+    /// # Errors
+    /// As [`Self::push`]; the messages before the one at fault are added.
+    ///
+    /// # Panics
+    /// When the columns are not of the schema of this segment, or messages differ in length.
+    pub fn push_columns(&mut self, run: &ColumnRun<'_>) -> Result<(), SegmentError> {
+        let Some(last) = run.len().checked_sub(1) else { return Ok(()) };
+        assert!(run.columns.has_one_length(), "messages of one length");
+        let have = run.stride();
+        if have > BODY_BYTES_MAX {
+            return Err(SegmentError::TooLong { need: BODY_BYTES_MAX, have });
+        }
+        self.check_order(run.key(0))?;
+        if let Some(late) = run.first_late() {
+            self.push_columns(&ColumnRun {
+                times: &run.times[..late],
+                symbols: &run.symbols[..late],
+                ..*run
+            })?;
+            return self.check_order(run.key(late));
+        }
+        let type_id = run.columns.record().type_id;
+        let mut row = 0;
+        while row <= last {
+            if self.builder.is_full() {
+                self.write_block()?;
+            }
+            let Self { builder, plan, .. } = self;
+            let of_type = plan.group(type_id).expect("a record type of the schema");
+            row += builder.push_columns(run, row, &of_type.root);
+            self.last = Some(run.key(row - 1));
         }
         Ok(())
     }

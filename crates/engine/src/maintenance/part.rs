@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::pace::Pace;
 use crate::maintenance::verify::{confirm, report};
+use crate::read::block::BatchRun;
 use crate::read::filter::Filter;
 use crate::read::history::History;
 use crate::space::catalog::{Catalog, Content, DRAFT_EXTENSION, Part, segment_name};
@@ -18,8 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use tapedb_log::StorageFile;
 use tapedb_segment::{
-    BlockOptions, Plan, Proof, RowHeader, RowRun, Rows, SegmentError, SegmentHeader, SegmentWriter, Tier,
-    Written,
+    BlockOptions, Plan, Proof, RowHeader, Rows, SegmentError, SegmentHeader, SegmentWriter, Tier, Written,
 };
 
 /// A segment to be written.
@@ -145,8 +145,11 @@ fn fill(
             }
         }
         if !work.copies_blocks {
-            let write = |run: &RowRun<'_>| writer.push_run(run).map(|()| extent_of_run(run));
-            taken = history.take_run((pause_at - rows) as usize, write).transpose()?;
+            let write = |run: BatchRun<'_>| match run {
+                BatchRun::Rows(run) => writer.push_run(&run).map(|()| extent_of_run(run.times)),
+                BatchRun::Columns(run) => writer.push_columns(&run).map(|()| extent_of_run(run.times)),
+            };
+            taken = history.take_run((pause_at - rows) as usize, context.reading(), write).transpose()?;
         }
         let Some(block) = history.current() else { break };
         let (count, first, last) = match taken {
@@ -182,9 +185,9 @@ fn extent(rows: &Rows) -> (u64, i64, i64) {
 }
 
 /// The same of a run.
-fn extent_of_run(run: &RowRun<'_>) -> (u64, i64, i64) {
+fn extent_of_run(times: &[i64]) -> (u64, i64, i64) {
     let time = |time: Option<&i64>| time.copied().unwrap_or(0);
-    (run.len() as u64, time(run.times.first()), time(run.times.last()))
+    (times.len() as u64, time(times.first()), time(times.last()))
 }
 
 /// Adds a part to the manifest, and removes what it replaces. `false`: its sources have changed, and it is removed.

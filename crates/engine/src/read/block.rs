@@ -9,7 +9,7 @@ use crate::space::deletion::Deletion;
 use crate::stream::reader::ReadContext;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tapedb_codec::batch::{self, BatchError, BatchHeader, Rows};
+use tapedb_codec::batch::{self, BatchColumns, BatchError, BatchHeader, Rows};
 use tapedb_codec::evolve::Evolution;
 use tapedb_log::{Damage, Reason, Span};
 use tapedb_segment as segment;
@@ -98,6 +98,10 @@ pub(crate) struct Block {
     stored: Vec<u8>,
     /// Rows of all batches stay in `bytes`, not only those of the current one.
     keeps_rows: bool,
+    /// Batches of columns stay columns where whole runs of their rows can be taken, and …
+    defers_rows: bool,
+    /// … this one is current, without bodies.
+    deferred: Option<BatchAt>,
     /// Log file and offset of the bytes, for errors.
     origin: (u64, u64),
     rows_in: RowsIn,
@@ -136,6 +140,13 @@ pub(crate) struct Run {
     pub count: usize,
 }
 
+/// Neighbouring rows of a batch, as it has them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BatchRun<'a> {
+    Rows(segment::RowRun<'a>),
+    Columns(segment::ColumnRun<'a>),
+}
+
 /// The rows of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunRows<'a> {
@@ -164,6 +175,8 @@ impl Block {
             batch: 0,
             stored: Vec::new(),
             keeps_rows: false,
+            defers_rows: false,
+            deferred: None,
             origin: (0, 0),
             rows_in: RowsIn::Batch,
             rows: Rows::default(),
@@ -274,6 +287,11 @@ impl Block {
         self.find_plain_stop();
         self.plain_stop = self.plain_stop.min(self.next.saturating_add(rows));
         self.plain_stop.saturating_sub(self.next)
+    }
+
+    /// Whether batches of columns stay columns, for a reader that takes rows with [`Block::run`] and nothing else.
+    pub fn defer_rows(&mut self, defers: bool) {
+        self.defers_rows = defers;
     }
 
     /// The buffer to read the log into, before [`Block::load`].
@@ -405,6 +423,7 @@ impl Block {
         self.stored.clear();
         (self.batch, self.next, self.stop, self.plain_stop) = (0, 0, 0, 0);
         self.has_decoded = false;
+        self.deferred = None;
         self.drop_picks();
     }
 
@@ -636,25 +655,49 @@ impl Block {
         true
     }
 
-    /// The rows from the current one on, at most `rows`, that are plain steps, if they are neighbours in a batch.
-    pub fn run(&self, rows: usize) -> Option<segment::RowRun<'_>> {
+    /// Gives the rows from the current one on, at most `rows`, that are plain steps, if they are neighbours in a batch; and how
+    /// many they are.
+    pub fn run<T>(
+        &self,
+        rows: usize,
+        context: ReadContext<'_>,
+        take: impl FnOnce(BatchRun<'_>) -> T,
+    ) -> Option<(T, usize)> {
         if self.rows_in != RowsIn::Batch || self.picks.is_some() {
             return None;
         }
         let first = self.row;
         let end = self.plain_stop.max(self.next).min(first.saturating_add(rows));
-        let ends = self.rows.ends().get(first..end)?;
+        let (times, symbols) = (self.rows.times().get(first..end)?, &self.rows.symbols()[first..end]);
+        let (base, first_sequence) = (self.base.0 as usize, self.base.1 + first as u64);
+        if let Some(at) = &self.deferred {
+            // It was found without a fault before.
+            let columns = self.columns_of(at, context).ok()?;
+            let run = segment::ColumnRun { times, first_sequence, symbols, columns: &columns, first };
+            return Some((take(BatchRun::Columns(run)), times.len()));
+        }
+        let ends = &self.rows.ends()[first..end];
         let (start, last) = (self.rows.body(first).start, *ends.last()?);
-        let base = self.base.0 as usize;
-        Some(segment::RowRun {
-            times: &self.rows.times()[first..end],
-            first_sequence: self.base.1 + first as u64,
-            symbols: &self.rows.symbols()[first..end],
+        let run = segment::RowRun {
+            times,
+            first_sequence,
+            symbols,
             types: &self.rows.types()[first..end],
             ends,
             start: start as u32,
             bodies: &self.bytes[base + start..base + last as usize],
-        })
+        };
+        Some((take(BatchRun::Rows(run)), times.len()))
+    }
+
+    /// The columns of a batch.
+    fn columns_of<'a>(
+        &'a self,
+        at: &BatchAt,
+        context: ReadContext<'a>,
+    ) -> Result<BatchColumns<'a>, BatchError> {
+        let batch = &self.stored[at.start as usize..at.end as usize];
+        BatchColumns::parse(&at.header, batch, &context.stream.layouts)
     }
 
     /// Moves so many rows ahead, which are plain steps in a batch.
@@ -724,6 +767,12 @@ impl Block {
             }
             self.rows_in = RowsIn::Batch;
             self.begin_batch(&at.header, filter, context);
+            if self.picks.is_some()
+                && let Err(error) = self.unfold(context)
+            {
+                errors.push_back(self.damaged(&at, error, context));
+                continue;
+            }
             return true;
         }
         false
@@ -733,6 +782,7 @@ impl Block {
     fn load_batch(&mut self, at: &BatchAt, context: ReadContext<'_>) -> Result<(), BatchError> {
         let stored = at.start as usize..at.end as usize;
         self.base = (at.start, at.header.first_sequence);
+        self.deferred = None;
         if self.stored.is_empty() {
             return self.rows.load_parsed(&at.header, &self.bytes[stored]);
         }
@@ -745,8 +795,22 @@ impl Block {
             self.bytes.extend_from_slice(batch);
             return self.rows.load_parsed(&at.header, batch);
         }
+        if self.defers_rows && !self.keeps_rows && self.columns_of(at, context)?.has_one_length() {
+            self.deferred = Some(*at);
+            return self.rows.load_places(&at.header, batch);
+        }
         let header = batch::to_rows(&at.header, batch, &context.stream.layouts, &mut self.bytes)?;
         self.rows.load_parsed(&header, &self.bytes[start..])
+    }
+
+    /// Makes rows of the current batch if it is still columns.
+    fn unfold(&mut self, context: ReadContext<'_>) -> Result<(), BatchError> {
+        let Some(at) = self.deferred.take() else { return Ok(()) };
+        self.bytes.clear();
+        self.base.0 = 0;
+        let batch = &self.stored[at.start as usize..at.end as usize];
+        let header = batch::to_rows(&at.header, batch, &context.stream.layouts, &mut self.bytes)?;
+        self.rows.load_parsed(&header, &self.bytes)
     }
 
     fn begin_batch(&mut self, header: &BatchHeader, filter: &mut Filter, context: ReadContext<'_>) {

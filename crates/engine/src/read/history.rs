@@ -6,7 +6,7 @@
 //! most hold a slice of their rows and no file: see [`crate::read::merge_budget`]. Other memory grows with the number of pieces.
 
 use crate::error::Error;
-use crate::read::block::{Block, Bounds, Key, LAST, Order};
+use crate::read::block::{BatchRun, Block, Bounds, Key, LAST, Order};
 use crate::read::filter::Filter;
 use crate::read::merge_budget::{Held, MergeBudget};
 use crate::read::segment_blocks::SegmentBlocks;
@@ -57,6 +57,8 @@ pub(crate) struct History {
     outer: (Key, usize),
     /// Whether the lead's current row has not been returned yet.
     fresh: bool,
+    /// Whether batches of columns stay columns.
+    keeps_columns: bool,
     errors: VecDeque<Error>,
     budget: Arc<Mutex<MergeBudget>>,
 }
@@ -116,6 +118,12 @@ impl History {
         Self::of(granules.into_iter().map(Piece::Granule), Order::Time, None, u64::MAX)
     }
 
+    /// The same for a reader that takes runs wherever it can: batches of columns are not made rows for it.
+    pub fn keeping_columns(mut self) -> Self {
+        self.keeps_columns = true;
+        self
+    }
+
     /// The messages of some parts, in order of time, to be rewritten: each block is compared with the checksum of its content,
     /// before deleted messages are left out.
     pub fn of_parts(parts: impl IntoIterator<Item = Arc<Part>>) -> Self {
@@ -163,6 +171,7 @@ impl History {
             limit: (i64::MIN, 0),
             outer: (LAST, usize::MAX),
             fresh: false,
+            keeps_columns: false,
             errors: VecDeque::new(),
             budget: Arc::default(),
         }
@@ -220,10 +229,14 @@ impl History {
 
     /// Gives the rows from the current one on, at most `rows`, that are neighbours in a batch, if no other row comes between
     /// them. Then the last one is the current row. Only after [`History::advance`] has returned the current row.
-    pub fn take_run<T>(&mut self, rows: usize, take: impl FnOnce(&segment::RowRun<'_>) -> T) -> Option<T> {
+    pub fn take_run<T>(
+        &mut self,
+        rows: usize,
+        context: ReadContext<'_>,
+        take: impl FnOnce(BatchRun<'_>) -> T,
+    ) -> Option<T> {
         let block = &mut self.slots[self.lead.filter(|_| !self.fresh)?].block;
-        let run = block.run(rows)?;
-        let (taken, count) = (take(&run), run.len());
+        let (taken, count) = block.run(rows, context, take)?;
         block.skip(count - 1);
         Some(taken)
     }
@@ -406,6 +419,7 @@ impl History {
         let slot = &mut self.slots[index];
         // The rows of the slot's former piece are removed.
         slot.block.empty();
+        slot.block.defer_rows(self.keeps_columns);
         (slot.rest, slot.floor) = (rest, floor);
         lock(&self.budget).count_files(slot.rest.is_open());
         let found = self.advance_slot(index, filter, context);

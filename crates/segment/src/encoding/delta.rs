@@ -9,11 +9,15 @@ use super::packed::{self, EXCEPTION_BITS, Packed, Scale, Sink};
 use super::runs::Runs;
 use super::strip::{OFFSET_BITS, Strip};
 use crate::simd::widest;
+use crate::spare::Ints;
 
 /// Differences of `values`. Where a run begins stands another difference of the same group: it
 /// is not used, and makes the group no wider.
-pub(super) fn differences(values: &[i64], runs: Runs) -> Vec<i64> {
-    let mut deltas = vec![0; values.len()];
+pub(super) fn differences(values: &[i64], runs: Runs) -> Ints {
+    let mut deltas = Ints::unset(values.len());
+    if let Some(first) = deltas.first_mut() {
+        *first = 0;
+    }
     widest(
         #[inline(always)]
         || {

@@ -13,6 +13,7 @@ use super::runs::Runs;
 use super::split;
 use super::{COUNT_MAX, EncodingError, Tier, cold};
 use crate::simd::widest;
+use crate::spare::Ints;
 
 /// What was chosen for a column of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -179,7 +180,7 @@ enum Choice {
     Constant(i64),
     Plain,
     Packed(Scaled, Layout),
-    Delta { scale: Scales, firsts: Vec<i64>, deltas: Vec<i64>, layout: Layout },
+    Delta { scale: Scales, firsts: Vec<i64>, deltas: Ints, layout: Layout },
     Dictionary(Dictionary),
     RunLength(Repetitions),
 }
@@ -381,7 +382,7 @@ fn step(values: &[i64]) -> usize {
 struct Scaled {
     scale: Scales,
     /// `None` when nothing but 1 does.
-    values: Option<Vec<i64>>,
+    values: Option<Ints>,
 }
 
 /// Divisors and offsets of a column.
@@ -405,11 +406,11 @@ impl Scales {
 impl Scaled {
     /// What is packed: the divided ones of `values`.
     fn numbers<'a>(&'a self, values: &'a [i64]) -> &'a [i64] {
-        self.values.as_deref().unwrap_or(values)
+        self.values.as_ref().map_or(values, |divided| &divided[..])
     }
 
     fn of(values: &[i64], runs: Runs) -> Self {
-        let mut divided = Vec::new();
+        let mut divided = Ints::default();
         let scale = divide(values, &mut divided);
         Self::by_run(values, runs, scale.divisor).unwrap_or_else(|| Self {
             scale: Scales::One(scale),
@@ -436,7 +437,7 @@ impl Scaled {
 
     /// With a divisor for each run, and how many bits that saves in all against one `divisor`.
     fn of_each_run(values: &[i64], runs: Runs, divisor: i64) -> (Self, usize) {
-        let (mut divided, mut scales, mut saved) = (Vec::with_capacity(values.len()), Vec::new(), 0);
+        let (mut divided, mut scales, mut saved) = (Ints::with_capacity(values.len()), Vec::new(), 0);
         let starts: Vec<usize> = runs.starts().chain([values.len()]).collect();
         for bounds in starts.windows(2) {
             let run = &values[bounds[0]..bounds[1]];
@@ -471,13 +472,16 @@ fn first_divisor(values: &[i64]) -> u64 {
 }
 
 /// The greatest divisor of the distances of `values`, which are appended divided unless that is [`Scale::NONE`].
-fn divide(values: &[i64], divided: &mut Vec<i64>) -> Scale {
+fn divide(values: &[i64], divided: &mut Ints) -> Scale {
     let mut divisor = first_divisor(values);
     if divisor < 2 {
         return Scale::NONE;
     }
     let min = bounds(values).0;
     let start = divided.len();
+    if start == 0 {
+        *divided = Ints::with_capacity(values.len());
+    }
     while (2..=i64::MAX as u64).contains(&divisor) {
         let exact = Divisor::new(divisor);
         divided.resize(start + values.len(), 0);

@@ -116,6 +116,11 @@ impl<'a> BatchColumns<'a> {
         self.record
     }
 
+    /// Whether all messages have the same length: the record type has no texts and no binaries.
+    pub fn has_one_length(&self) -> bool {
+        self.record.last_end.is_none()
+    }
+
     /// The columns, in the order of the record type's fields.
     pub fn fields(&self) -> &[FieldColumn<'a>] {
         &self.fields

@@ -46,13 +46,25 @@ impl BatchColumns<'_> {
         out.resize(bodies + bytes, 0);
         match &lengths {
             Some(lengths) => self.fill_varying(lengths, &mut out[bodies..]),
-            None => self.fill_fixed(&mut out[bodies..]),
+            None => self.fill_fixed(0, &mut out[bodies..]),
         }
         header.payload_len = (out.len() - start - HEADER_BYTES) as u32;
         if let Some(place) = out[start..].first_chunk_mut() {
             header.write(place);
         }
         header
+    }
+
+    /// Appends the bodies of some rows to `bodies`, and where each ends to `ends`. Only for messages of one length.
+    ///
+    /// # Panics
+    /// When there are no such rows.
+    pub fn append_bodies(&self, rows: std::ops::Range<usize>, bodies: &mut Vec<u8>, ends: &mut Vec<u32>) {
+        assert!(rows.end <= self.len(), "rows of the batch");
+        let (start, fixed) = (bodies.len(), self.record.fixed);
+        bodies.resize(start + rows.len() * fixed, 0);
+        self.fill_fixed(rows.start, &mut bodies[start..]);
+        ends.extend((1..=rows.len()).map(|row| (start + row * fixed) as u32));
     }
 
     /// Bytes of each message, if they differ.
@@ -72,14 +84,14 @@ impl BatchColumns<'_> {
         Some(lengths)
     }
 
-    /// Bodies that are the fixed part.
-    fn fill_fixed(&self, bodies: &mut [u8]) {
+    /// Bodies that are the fixed part, from a row on.
+    fn fill_fixed(&self, row: usize, bodies: &mut [u8]) {
         let fixed = self.record.fixed;
         if fixed == 0 {
             return;
         }
         for (strip, bodies) in bodies.chunks_mut(STRIP * fixed).enumerate() {
-            let first = strip * STRIP;
+            let first = row + strip * STRIP;
             let rows = first..first + bodies.len() / fixed;
             for (field, column) in self.record.fields.iter().zip(&self.fields) {
                 let at = field.offset;

@@ -15,6 +15,7 @@ pub(crate) mod reader;
 pub(crate) mod refused;
 pub(crate) mod reserve;
 pub(crate) mod salvage;
+pub(crate) mod seal_queue;
 
 use crate::error::Error;
 use crate::files::sync_dir;
@@ -23,12 +24,13 @@ use crate::space::manifest::Owner;
 use crate::space::quarantine::quarantine_damaged;
 use crate::space::reader::{Changes, SpaceReader, read_catalog};
 use crate::space::refused::Refused;
+use crate::space::seal_queue::SealQueue;
 use crate::stream::observe::Observers;
 use std::collections::HashSet;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 use tapedb_log::{LogOptions, LogWriter, Recovery, SharedWriter, Storage, SymbolFile};
 use tapedb_segment::{Learned, Tier};
@@ -53,6 +55,8 @@ pub(crate) struct Space {
     left_alone: Mutex<HashSet<u64>>,
     /// The log file that cannot be sealed.
     pub refused: Refused,
+    /// Log files that are being sealed.
+    pub seal_queue: SealQueue,
     /// What the last writer of a segment has learned about columns, of which version of the schema and in which tier.
     learned: Mutex<Option<(u16, Tier, Learned)>>,
     /// Notified of changes.
@@ -115,6 +119,7 @@ impl Space {
             active_since: Mutex::default(),
             left_alone: Mutex::default(),
             refused: Refused::default(),
+            seal_queue: SealQueue::default(),
             learned: Mutex::default(),
             observers,
         };
@@ -129,6 +134,15 @@ impl Space {
     /// Prevents sealing and merging while the guard is held.
     pub fn hold_maintenance(&self) -> MutexGuard<'_, ()> {
         self.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`Space::hold_maintenance`] without waiting; `None` while another thread holds it.
+    pub fn try_hold_maintenance(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.maintenance.try_lock() {
+            Ok(held) => Some(held),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Stops maintenance in progress, and prevents it while the guard is held.

@@ -7,17 +7,18 @@
 
 use crate::error::Error;
 use crate::maintenance::context::MaintenanceContext;
-use crate::maintenance::pace::Pace;
+use crate::maintenance::pace::{Pace, has_two_processors};
 use crate::maintenance::part::{Work, commit, discard, write_part};
 use crate::maintenance::retention::{merged_max, tier_for};
 use crate::maintenance::verify::{is_wrong_content, report_source};
 use crate::read::history::History;
 use crate::space::catalog::{Catalog, Part};
 use crate::space::quarantine::quarantine_damaged;
+use crate::space::seal_queue::{Taken, Written};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::thread;
 use tapedb_log::{CompleteFile, Granule};
 use tapedb_segment::Tier;
@@ -31,7 +32,8 @@ const SMALL_BYTES: u64 = 8 << 20;
 
 /// Seals all messages of the log, also those in the active file; returns their number.
 pub(crate) fn seal_all(context: MaintenanceContext<'_>) -> Result<u64, Error> {
-    let _maintenance = context.space.hold_maintenance();
+    let _waiting = context.space.seal_queue.wait();
+    let (_maintenance, helped) = hold_or_help(context);
     // A deletion or a rename of the stream holds it too: nothing is written to files of another stream with the name.
     context.stream.check_not_deleted()?;
     if context.space.writer.roll()? {
@@ -41,7 +43,22 @@ pub(crate) fn seal_all(context: MaintenanceContext<'_>) -> Result<u64, Error> {
     let (mut pace, sealed) = (Pace::immediate(), seal_complete(context)?);
     while merge_next(context, &mut pace)? {}
     while chill_next(context, &mut pace)? {}
-    Ok(sealed)
+    Ok(helped + sealed)
+}
+
+/// Holds the space's maintenance. While another thread holds it and seals, this one seals files beside it; returns how many
+/// messages.
+fn hold_or_help(context: MaintenanceContext<'_>) -> (MutexGuard<'_, ()>, u64) {
+    let mut helped = 0;
+    loop {
+        if let Some(held) = context.space.try_hold_maintenance() {
+            return (held, helped);
+        }
+        let taken = if has_two_processors() { take(context) } else { None };
+        let Some(taken) = taken else { return (context.space.hold_maintenance(), helped) };
+        let part = write(context, (&taken.file, &taken.sequences), &mut Pace::helping());
+        helped += taken.finish_helped(part);
+    }
 }
 
 /// Seals all complete log files; returns their number of messages. The caller holds the space's maintenance.
@@ -53,9 +70,9 @@ pub(crate) fn seal_complete(context: MaintenanceContext<'_>) -> Result<u64, Erro
     context.space.refused.why(context.space.catalog().sealed).map_or(Ok(sealed), Err)
 }
 
-/// Seals the oldest complete log file, and the next one beside it where a processor has nothing else to do; returns the number
-/// of messages, or `None` if there is no such file, it could not be sealed before, or the work was stopped. The caller holds the
-/// space's maintenance.
+/// Seals the oldest complete log file, and those that other threads seal beside it, where a processor has nothing else to do or a
+/// caller waits; without pauses all. Returns the number of messages, or `None` if there is no such file, it could not be sealed
+/// before, or the work was stopped. The caller holds the space's maintenance.
 pub(crate) fn seal_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<Option<u64>, Error> {
     let catalog = context.space.catalog();
     if context.space.refused.why(catalog.sealed).is_some() {
@@ -74,48 +91,90 @@ pub(crate) fn seal_next(context: MaintenanceContext<'_>, pace: &mut Pace<'_>) ->
         let (sequences, lost) = (catalog.sealed..file.first_sequence, file.first_sequence - catalog.sealed);
         return commit(context, Part { sequences, lost, content: None }, &[]).map(|_| Some(0));
     }
-    let first = Unsealed { file, sequences: catalog.sealed..file.next_sequence };
-    let next = unsealed.next().filter(|next| next.first_sequence == file.next_sequence);
-    let next = next.map(|next| Unsealed { file: next, sequences: next.first_sequence..next.next_sequence });
-    match next.filter(|next| is_worth_a_thread(next.file) && pace.has_second_processor(context)) {
-        Some(next) => seal_two(context, (&first, &next), pace),
-        None => {
-            let written = first.write(context, pace);
-            first.commit(context, written)
+    let has_thread = unsealed.next().is_some_and(is_worth_a_thread) && pace.has_second_processor(context);
+    seal_together(context, has_thread, pace)
+}
+
+/// Seals files from the queue, and with a second thread if `has_thread`.
+fn seal_together(
+    context: MaintenanceContext<'_>,
+    has_thread: bool,
+    pace: &mut Pace<'_>,
+) -> Result<Option<u64>, Error> {
+    let queue = &context.space.seal_queue;
+    queue.open(context.stream.definition.schema_version, context.space.catalog().sealed);
+    // The oldest one is this thread's.
+    let first = take(context);
+    let mut beside = pace.beside();
+    let led = thread::scope(|scope| {
+        let work = || {
+            while let Some(taken) = take(context) {
+                let part = write(context, (&taken.file, &taken.sequences), &mut beside);
+                taken.finish(part);
+            }
+            beside.end();
+        };
+        // Without a thread all files are left to this one.
+        let thread =
+            has_thread.then(|| thread::Builder::new().name("tapedb-seal".into()).spawn_scoped(scope, work));
+        let led = lead(context, first, pace);
+        queue.close();
+        if let Some(Ok(thread)) = thread {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
+        led
+    });
+    pace.note_beside(&beside);
+    // There is something left only where a file before it could not be sealed.
+    for left in queue.end() {
+        if let Ok(Some(part)) = left.part {
+            discard(context, &part);
+        }
+    }
+    led
+}
+
+/// Seals files, and commits what all threads have written, in order: parts follow each other without holes. Returns the number
+/// of messages; `None`: the work was stopped.
+fn lead<'a>(
+    context: MaintenanceContext<'a>,
+    first: Option<Taken<'a>>,
+    pace: &mut Pace<'_>,
+) -> Result<Option<u64>, Error> {
+    let queue = &context.space.seal_queue;
+    let (mut next, mut messages, mut files) = (first, 0, 0);
+    loop {
+        if let Some(taken) = next.take() {
+            let part = write(context, (&taken.file, &taken.sequences), pace);
+            taken.finish(part);
+            files += 1;
+        }
+        while let Some(written) = queue.written_at(context.space.catalog().sealed) {
+            match commit_written(context, written)? {
+                Some(count) => messages += count,
+                None => return Ok(None),
+            }
+        }
+        let is_enough = pace.is_in_background() && (files >= FILES_AT_ONCE || !queue.is_shared());
+        if !is_enough {
+            next = take(context);
+            if next.is_some() {
+                continue;
+            }
+        }
+        queue.close();
+        match queue.wait_for(context.space.catalog().sealed) {
+            Some(written) => match commit_written(context, written)? {
+                Some(count) => messages += count,
+                None => return Ok(None),
+            },
+            None => return Ok(Some(messages)),
         }
     }
 }
 
-/// Seals two files that follow each other, each in its thread. The first one is committed first: parts follow each other
-/// without holes.
-fn seal_two(
-    context: MaintenanceContext<'_>,
-    (first, next): (&Unsealed<'_>, &Unsealed<'_>),
-    pace: &mut Pace<'_>,
-) -> Result<Option<u64>, Error> {
-    let mut beside = pace.beside();
-    let (written, written_beside) = thread::scope(|scope| {
-        let work = || next.write(context, &mut beside);
-        let thread = thread::Builder::new().name("tapedb-seal".into()).spawn_scoped(scope, work);
-        let written = first.write(context, pace);
-        // Without a thread the next file is sealed later.
-        let beside =
-            thread.map_or(Ok(None), |thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        (written, beside)
-    });
-    match first.commit(context, written) {
-        Ok(Some(messages)) => {
-            let more = next.commit(context, written_beside)?;
-            Ok(Some(messages + more.unwrap_or(0)))
-        }
-        unsealed => {
-            if let Ok(Some(part)) = written_beside {
-                discard(context, &part);
-            }
-            unsealed
-        }
-    }
-}
+/// Log files that are sealed in the background before other maintenance has its turn.
+const FILES_AT_ONCE: u64 = 16;
 
 /// Whether a file is large enough to be sealed in a thread of its own.
 fn is_worth_a_thread(file: &CompleteFile) -> bool {
@@ -125,39 +184,39 @@ fn is_worth_a_thread(file: &CompleteFile) -> bool {
 /// Files of fewer bytes are sealed sooner than a thread starts.
 const THREAD_BYTES_MIN: u64 = 1 << 20;
 
-/// A complete log file, and its messages that are not sealed.
-struct Unsealed<'a> {
-    file: &'a CompleteFile,
-    sequences: Range<u64>,
+/// Takes the next file from the queue.
+fn take(context: MaintenanceContext<'_>) -> Option<Taken<'_>> {
+    let version = context.stream.definition.schema_version;
+    context.space.seal_queue.take(version, || context.space.log.complete_files())
 }
 
-impl Unsealed<'_> {
-    /// Writes the segment, which is not in the manifest yet. `None`: the work was stopped.
-    fn write(&self, context: MaintenanceContext<'_>, pace: &mut Pace<'_>) -> Result<Option<Part>, Error> {
-        let sequences = self.sequences.clone();
-        let granules = granules_of(context, self.file);
-        let there: u64 = granules.iter().map(|granule| granule.count).sum();
-        let lost = (sequences.end - sequences.start).saturating_sub(there);
-        let time_max = granules.iter().map(|granule| granule.time_max).max();
-        let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(context, time_max));
-        let work = Work { sequences, tier, lost, leaves_out_damage: true, copies_blocks: false };
-        write_part(context, History::of_granules(granules), work, pace)
-    }
+/// Writes the segment of some messages of a file. It is not in the manifest yet. `None`: the work was stopped.
+fn write(
+    context: MaintenanceContext<'_>,
+    (file, sequences): (&CompleteFile, &Range<u64>),
+    pace: &mut Pace<'_>,
+) -> Result<Option<Part>, Error> {
+    let sequences = sequences.clone();
+    let granules = granules_of(context, file);
+    let there: u64 = granules.iter().map(|granule| granule.count).sum();
+    let lost = (sequences.end - sequences.start).saturating_sub(there);
+    let time_max = granules.iter().map(|granule| granule.time_max).max();
+    let tier = time_max.map_or(Tier::Hot, |time_max| tier_for(context, time_max));
+    let work = Work { sequences, tier, lost, leaves_out_damage: true, copies_blocks: false };
+    write_part(context, History::of_granules(granules).keeping_columns(), work, pace)
+}
 
-    /// Commits the segment, and removes the log file; returns the number of messages.
-    fn commit(
-        &self,
-        context: MaintenanceContext<'_>,
-        written: Result<Option<Part>, Error>,
-    ) -> Result<Option<u64>, Error> {
-        written.as_ref().err().inspect(|error| context.space.refused.note(self.sequences.start, error));
-        let Some(part) = written? else { return Ok(None) };
-        let messages = part.content.as_ref().map_or(0, |content| content.messages);
-        if commit(context, part, &[])? {
-            trim(context, self.sequences.end)?;
-        }
-        Ok(Some(messages))
+/// Commits the segment of a file, and removes the file; returns the number of messages that no other thread counts, or `None` if the
+/// work was stopped.
+fn commit_written(context: MaintenanceContext<'_>, written: Written) -> Result<Option<u64>, Error> {
+    let Written { sequences, part, is_helped } = written;
+    part.as_ref().err().inspect(|error| context.space.refused.note(sequences.start, error));
+    let Some(part) = part? else { return Ok(None) };
+    let messages = part.messages();
+    if commit(context, part, &[])? {
+        trim(context, sequences.end)?;
     }
+    Ok(Some(if is_helped { 0 } else { messages }))
 }
 
 /// Lets tests seal small files in two threads too. Nothing else uses it.

@@ -6,14 +6,15 @@ use crate::maintenance::context::MaintenanceContext;
 use crate::maintenance::pace::Pace;
 use crate::maintenance::retention::{retire, roll_if_due};
 use crate::maintenance::seal::{chill_next, merge_next, seal_next};
+use crate::notifier::Notifier;
 use crate::stream::reader::StreamReader;
 use crate::stream::writer::StreamWriter;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Interval between two rounds.
+/// Interval between two rounds, unless a log file becomes complete.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after a failure, so that a full disk is not tried all the time.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
@@ -29,7 +30,8 @@ pub(crate) struct Maintenance {
 #[derive(Debug, Default)]
 struct Shared {
     streams: Mutex<Vec<(Weak<StreamReader>, Weak<StreamWriter>)>>,
-    wake: Condvar,
+    /// Notified when a log file becomes complete, and when the thread is to stop.
+    wake: Arc<Notifier>,
     stop: AtomicBool,
 }
 
@@ -40,6 +42,7 @@ impl Maintenance {
         // Without handles that have an older schema: they would write segments with that schema.
         streams.retain(|(other, _)| other.upgrade().is_some_and(|other| !other.is_outdated()));
         streams.push((Arc::downgrade(stream), Arc::downgrade(writer)));
+        writer.notify_of_files(&self.shared.wake);
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let shared = self.shared.clone();
@@ -53,7 +56,7 @@ impl Maintenance {
 impl Drop for Maintenance {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        self.shared.wake.notify_all();
+        self.shared.wake.notify();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = thread.join();
@@ -63,13 +66,31 @@ impl Drop for Maintenance {
 
 impl Shared {
     fn run(&self) {
-        while !self.stop.load(Ordering::SeqCst) {
-            let wait = if self.run_round() { INTERVAL } else { AFTER_FAILURE };
-            let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.stop.load(Ordering::SeqCst) {
-                let _ = self.wake.wait_timeout(streams, wait).unwrap_or_else(PoisonError::into_inner);
+        while !self.is_stopped() {
+            let seen = self.wake.count();
+            if self.run_round() {
+                self.wake.wait(seen, INTERVAL);
+            } else {
+                self.pause(AFTER_FAILURE);
             }
         }
+    }
+
+    /// Waits whatever becomes complete meanwhile.
+    fn pause(&self, time: Duration) {
+        let until = Instant::now() + time;
+        loop {
+            let seen = self.wake.count();
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.is_stopped() {
+                return;
+            }
+            self.wake.wait(seen, left);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
     }
 
     /// Does all work that is due; whether it succeeded.
@@ -95,7 +116,7 @@ impl Shared {
     fn run_space(&self, context: MaintenanceContext<'_>) -> bool {
         let mut pace = Pace::in_background(&self.stop);
         loop {
-            if self.stop.load(Ordering::SeqCst) || context.stream.is_deleted() {
+            if self.is_stopped() || context.stream.is_deleted() {
                 return true;
             }
             let worked = work(context, &mut pace);

@@ -203,6 +203,11 @@ impl Part {
         })
     }
 
+    /// Number of messages in the file.
+    pub fn messages(&self) -> u64 {
+        self.content.as_ref().map_or(0, |content| content.messages)
+    }
+
     /// The segment's file in the directory of the space; `None` for an empty part.
     pub fn path(&self, directory: &Path) -> Option<PathBuf> {
         let content = self.content.as_ref()?;

@@ -4,14 +4,14 @@
 
 use crate::error::Error;
 use crate::lock::WriterLock;
-use crate::notifier::Notifiers;
+use crate::notifier::{Notifier, Notifiers};
 use crate::space::Space;
 use crate::stream::definition::Definition;
 use crate::stream::identity::Identity;
 use crate::stream::observe::Observers;
 use crate::stream::presence::Presence;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tapedb_log::{Committed, Dictionary, Hold, SymbolFile, Turn, Written};
 
 /// Most new symbols that are added at once. Between two such groups other loaders may add symbols.
@@ -27,6 +27,8 @@ pub(crate) struct StreamWriter {
     dictionary: Arc<Dictionary>,
     presence: Arc<Presence>,
     notifiers: Notifiers,
+    /// Notified when a log file becomes complete, if maintenance runs in the background.
+    files: OnceLock<Arc<Notifier>>,
     observers: Arc<Observers>,
 }
 
@@ -67,7 +69,8 @@ impl StreamWriter {
         let Parts { name, spaces, lock, identity, symbols, presence, notifiers, observers } = parts;
         let dictionary = symbols.dictionary().clone();
         let symbols = Mutex::new(symbols);
-        Self { name, spaces, lock, identity, symbols, dictionary, presence, notifiers, observers }
+        let files = OnceLock::new();
+        Self { name, spaces, lock, identity, symbols, dictionary, presence, notifiers, files, observers }
     }
 
     /// Checks that no other process can be a writer: see [`WriterLock`].
@@ -99,6 +102,12 @@ impl StreamWriter {
 
     /// Shows committed messages to cursors and observers; `batch`: the new batch.
     pub fn announce(&self, space: u32, committed: &Committed, batch: Option<&[u8]>) {
+        // The first batch of a file: the file before it is complete.
+        if committed.sequences.start == committed.file
+            && let Some(files) = self.files.get()
+        {
+            files.notify();
+        }
         if self.observers.holds_back() {
             return;
         }
@@ -108,6 +117,12 @@ impl StreamWriter {
         if let Some(batch) = batch {
             self.observers.committed(space, committed, batch);
         }
+    }
+
+    /// Has `notifier` notified whenever a log file becomes complete.
+    pub fn notify_of_files(&self, notifier: &Arc<Notifier>) {
+        // All schema versions of a stream have the maintenance of one database.
+        _ = self.files.set(notifier.clone());
     }
 
     /// Wakes the cursors that wait for messages of this stream.

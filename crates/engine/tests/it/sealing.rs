@@ -97,6 +97,30 @@ fn what_was_sealed_beside_a_file_that_cannot_be_is_discarded() {
 }
 
 #[test]
+fn callers_that_seal_at_once_share_the_files() {
+    for round in 0..20 {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        make(&path);
+        // With maintenance in the background, what it seals is counted by no caller.
+        let (db, is_counted) = match round % 2 {
+            0 => (Database::open_without_maintenance(&path).unwrap(), true),
+            _ => (Database::open(&path).unwrap(), false),
+        };
+        let stream = db.stream("s").unwrap();
+        let seal = || two_threads::force(|| stream.seal().unwrap());
+        let sealed: u64 = std::thread::scope(|scope| {
+            let callers: Vec<_> = (0..3).map(|_| scope.spawn(seal)).collect();
+            callers.into_iter().map(|caller| caller.join().unwrap()).sum()
+        });
+        assert!(if is_counted { sealed == MESSAGES } else { sealed <= MESSAGES }, "round {round}: {sealed}");
+        assert_eq!(files(&path, "tmp"), Vec::<PathBuf>::new());
+        assert_eq!(read(&stream, false), ((0..MESSAGES).collect(), 0), "round {round}");
+        assert_eq!(stream.seal().unwrap(), 0);
+    }
+}
+
+#[test]
 fn what_can_be_read_of_damaged_log_files_is_sealed() {
     let mut random = Random::new();
     for round in 0..24 {

@@ -1,0 +1,234 @@
+//! The complete log files of a space, from which threads take the next one each, to seal them side by side.
+//!
+//! One thread leads: it holds the space's maintenance, opens the queue, and puts what all have written into the manifest, in
+//! order. Others take files while the queue is open: a thread that the leader has started, and callers that wait for the leader.
+//!
+//! Always true: files are taken in order and without holes, from where the log was sealed when the queue was opened. A file that
+//! was taken is being written, or what was written is here until the leader takes it.
+
+use crate::error::Error;
+use crate::space::catalog::Part;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use tapedb_log::CompleteFile;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct SealQueue {
+    state: Mutex<State>,
+    /// Something was written.
+    changed: Condvar,
+    /// Callers that wait until everything is sealed.
+    callers: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// While files may be taken: the version of the schema that segments are written with.
+    open_for: Option<u16>,
+    /// First sequence number that has not been taken.
+    next: u64,
+    /// Threads that write.
+    writing: usize,
+    /// What was written and is not in the manifest, by first sequence number.
+    written: BTreeMap<u64, Written>,
+}
+
+/// What became of a file.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub sequences: Range<u64>,
+    /// The segment, which is not in the manifest; `None`: the work was stopped.
+    pub part: Result<Option<Part>, Error>,
+    /// Whether a caller that waits for the leader wrote and counts it.
+    pub is_helped: bool,
+}
+
+/// A file that a thread has taken. Dropped without [`Taken::finish`] it counts as stopped.
+#[derive(Debug)]
+pub(crate) struct Taken<'a> {
+    queue: &'a SealQueue,
+    pub file: CompleteFile,
+    /// Its messages that are not sealed.
+    pub sequences: Range<u64>,
+    part: Result<Option<Part>, Error>,
+    is_helped: bool,
+}
+
+/// Counts a caller that waits, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting<'a>(&'a SealQueue);
+
+impl SealQueue {
+    /// Lets threads take files from `sealed` on. Only the leader calls it.
+    pub fn open(&self, schema_version: u16, sealed: u64) {
+        let mut state = self.lock();
+        (state.open_for, state.next) = (Some(schema_version), sealed);
+    }
+
+    /// Takes the next one of `files`; `None`: there is none, or the queue is not open for segments of this version.
+    pub fn take(&self, schema_version: u16, files: impl FnOnce() -> Vec<CompleteFile>) -> Option<Taken<'_>> {
+        let mut state = self.lock();
+        if state.open_for != Some(schema_version) {
+            return None;
+        }
+        let next = state.next;
+        let file = files().into_iter().find(|file| file.next_sequence > next)?;
+        if file.first_sequence > next {
+            // Files are missing; the leader finds that when all before are sealed.
+            return None;
+        }
+        state.next = file.next_sequence;
+        state.writing += 1;
+        Some(Taken {
+            queue: self,
+            file,
+            sequences: next..file.next_sequence,
+            part: Ok(None),
+            is_helped: false,
+        })
+    }
+
+    /// Whether other threads than the calling one, which writes nothing, have taken files.
+    pub fn is_shared(&self) -> bool {
+        let state = self.lock();
+        state.writing > 0 || !state.written.is_empty()
+    }
+
+    /// What was written of the file that begins at `sealed`, as soon as it is there; `None`: no thread writes it.
+    pub fn wait_for(&self, sealed: u64) -> Option<Written> {
+        let mut state = self.lock();
+        loop {
+            if let Some(written) = state.written.remove(&sealed) {
+                return Some(written);
+            }
+            if state.writing == 0 {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// [`Self::wait_for`] without waiting.
+    pub fn written_at(&self, sealed: u64) -> Option<Written> {
+        self.lock().written.remove(&sealed)
+    }
+
+    /// Lets nobody take files any more.
+    pub fn close(&self) {
+        self.lock().open_for = None;
+    }
+
+    /// Closes the queue, waits for the threads that write, and gives what they have written.
+    pub fn end(&self) -> Vec<Written> {
+        let mut state = self.lock();
+        state.open_for = None;
+        while state.writing > 0 {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::take(&mut state.written).into_values().collect()
+    }
+
+    /// Notes that a caller waits until everything is sealed.
+    pub fn wait(&self) -> Waiting<'_> {
+        self.callers.fetch_add(1, Ordering::Relaxed);
+        Waiting(self)
+    }
+
+    /// Whether a caller waits.
+    pub fn is_waited_for(&self) -> bool {
+        self.callers.load(Ordering::Relaxed) > 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken<'_> {
+    /// Leaves to the leader what was written.
+    pub fn finish(mut self, part: Result<Option<Part>, Error>) {
+        self.part = part;
+    }
+
+    /// The same by a caller that waits for the leader. Returns the number of messages, which the leader does not count.
+    pub fn finish_helped(mut self, part: Result<Option<Part>, Error>) -> u64 {
+        let messages = part.as_ref().map_or(0, |part| part.as_ref().map_or(0, Part::messages));
+        (self.part, self.is_helped) = (part, true);
+        messages
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let part = std::mem::replace(&mut self.part, Ok(None));
+        let mut state = self.queue.lock();
+        state.writing -= 1;
+        let written = Written { sequences: self.sequences.clone(), part, is_helped: self.is_helped };
+        state.written.insert(self.sequences.start, written);
+        self.queue.changed.notify_all();
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.callers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn files() -> Vec<CompleteFile> {
+        let file =
+            |start| CompleteFile { file: start, first_sequence: start, next_sequence: start + 10, bytes: 1 };
+        [0, 10, 20, 40].map(file).into()
+    }
+
+    fn part(sequences: Range<u64>) -> Result<Option<Part>, Error> {
+        Ok(Some(Part { sequences, lost: 0, content: None }))
+    }
+
+    #[test]
+    fn files_are_taken_in_order_by_whoever_asks_first() {
+        let queue = SealQueue::default();
+        assert!(queue.take(1, files).is_none(), "it is not open");
+        queue.open(1, 3);
+        assert!(queue.take(2, files).is_none(), "segments of another version of the schema");
+        let (first, second) = (queue.take(1, files).unwrap(), queue.take(1, files).unwrap());
+        assert_eq!((first.sequences.clone(), second.sequences.clone()), (3..10, 10..20));
+        second.finish(part(10..20));
+        assert!(queue.written_at(3).is_none() && queue.is_shared());
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.wait_for(3).unwrap().sequences);
+            first.finish(part(3..10));
+            assert_eq!(waiting.join().unwrap(), 3..10);
+        });
+        assert!(matches!(queue.wait_for(10), Some(Written { part: Ok(Some(_)), .. })));
+        assert!(!queue.is_shared() && queue.wait_for(20).is_none(), "no thread writes");
+        assert_eq!(queue.take(1, files).unwrap().sequences, 20..30);
+        assert!(queue.take(1, files).is_none(), "what is from 30 on is missing");
+    }
+
+    #[test]
+    fn a_file_that_is_given_up_is_stopped_work() {
+        let queue = SealQueue::default();
+        queue.open(1, 0);
+        let (first, second) = (queue.take(1, files).unwrap(), queue.take(1, files).unwrap());
+        drop(first);
+        second.finish(part(10..20));
+        let left = queue.end();
+        assert!(matches!(left[0], Written { part: Ok(None), .. }));
+        assert_eq!((left.len(), left[1].sequences.clone()), (2, 10..20));
+        assert!(queue.take(1, files).is_none(), "it is closed");
+        assert!(!queue.is_waited_for());
+        let waiting = queue.wait();
+        assert!(queue.is_waited_for());
+        drop(waiting);
+        assert!(!queue.is_waited_for());
+    }
+}

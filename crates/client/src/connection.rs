@@ -10,6 +10,7 @@
 use crate::address::Address;
 use crate::answer::{Answer, PendingAnswer};
 use crate::convert::{self, is_timeout};
+use crate::interrupt::{is_interrupted, slice};
 use crate::notifier::{Notifier, locked};
 use crate::options::Options;
 use crate::receiver::Receiver;
@@ -166,8 +167,9 @@ impl Connection {
         answer
     }
 
-    /// Waits for a condition that depends on received messages, until it is true, the connection is lost, or the time
-    /// is over. A thread that makes it true notifies `notifier`. Returns whether it is true.
+    /// Waits for a condition that depends on received messages, until it is true, the connection is lost, the time
+    /// is over, or the calling thread is [interrupted](crate::interruptible). A thread that makes it true notifies
+    /// `notifier`. Returns whether it is true.
     pub fn wait(&self, notifier: &Notifier, done: &dyn Fn() -> bool, until: Option<Instant>) -> bool {
         if done() {
             return true;
@@ -175,7 +177,7 @@ impl Connection {
         notifier.register();
         self.waiters.register();
         let is_done = loop {
-            if done() || self.is_broken() {
+            if done() || self.is_broken() || is_interrupted() {
                 break done();
             }
             let left =
@@ -183,6 +185,7 @@ impl Connection {
             if left.is_zero() {
                 break false;
             }
+            let left = slice(left);
             match self.reader.try_lock() {
                 Ok(mut reader) => {
                     self.foreign_reads.fetch_add(1, Ordering::Relaxed);
@@ -273,14 +276,14 @@ impl Connection {
             if let Err(why) = self.dispatch(reader) {
                 return self.close(&why);
             }
-            if done() || self.is_broken() {
+            if done() || self.is_broken() || is_interrupted() {
                 return;
             }
             let left = until.map_or(READ_TIMEOUT, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return;
             }
-            if let Err(why) = self.fill(reader, self.spin.min(left), left.min(READ_TIMEOUT)) {
+            if let Err(why) = self.fill(reader, self.spin.min(left), slice(left.min(READ_TIMEOUT))) {
                 return self.close(&why);
             }
         }

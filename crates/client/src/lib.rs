@@ -21,6 +21,7 @@ mod connection;
 mod convert;
 mod event;
 mod file;
+mod interrupt;
 mod load;
 mod notifier;
 mod options;
@@ -34,6 +35,7 @@ mod watch;
 
 pub use address::{Address, AddressError, PORT};
 pub use event::{ConnectionEvent, Listener};
+pub use interrupt::interruptible;
 pub use options::{Login, Options, Validate};
 pub use tapedb_engine::Database;
 

@@ -8,6 +8,7 @@ use crate::answer::Answer;
 use crate::connection::{Connection, Lost};
 use crate::convert;
 use crate::event::{ConnectionReporter, Reporter};
+use crate::interrupt::{is_interrupted, slice};
 use crate::notifier::locked;
 use crate::options::Options;
 use std::hash::{BuildHasher, RandomState};
@@ -291,6 +292,10 @@ impl Inner {
     }
 
     fn connection(&self) -> Result<Arc<Connection>, Error> {
+        // Also of a connection that is not lost: what waited for an answer asks here again.
+        if is_interrupted() {
+            return Err(self.interrupted());
+        }
         let mut state = self.state();
         if let Some(connection) = state.connection.as_ref().filter(|connection| !connection.is_broken()) {
             return Ok(connection.clone());
@@ -313,11 +318,22 @@ impl Inner {
                 break Err(self.given_up(&state));
             }
             // A connection may have just broken: the state is checked again soon.
-            let left = left.min(Duration::from_millis(500));
+            let left = slice(left.min(Duration::from_millis(500)));
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            // Not with the lock: what is asked may need another thread.
+            drop(state);
+            let is_interrupted = is_interrupted();
+            state = self.state();
+            if is_interrupted {
+                break Err(self.interrupted());
+            }
         };
         state.waiting -= 1;
         connection
+    }
+
+    fn interrupted(&self) -> Error {
+        self.unreachable("the call was interrupted while it waited; it can be made again".into())
     }
 
     fn given_up(&self, state: &State) -> Error {

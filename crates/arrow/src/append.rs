@@ -11,8 +11,9 @@ use tapedb_schema::Timestamp;
 /// Appends the rows of record batches to a stream as messages of one record type.
 ///
 /// A batch is checked as a whole before its first row is appended: if any value does not fit, nothing of the batch is in the
-/// stream. Values are converted exactly or refused. `docs/ARROW.md` states which columns and types fit. Memory is bounded
-/// by the batch and a piece of its rows, however many bytes the rows have together.
+/// stream. [`BatchAppender::check`] does this for several batches of one table, before the first of them is appended. Values are
+/// converted exactly or refused. `docs/ARROW.md` states which columns and types fit. Memory is bounded by the batch and a piece of its
+/// rows, however many bytes the rows have together.
 #[derive(Debug)]
 pub struct BatchAppender {
     encoder: RowEncoder,
@@ -48,7 +49,7 @@ impl BatchAppender {
         let columns = self.encoder.columns(batch)?;
         let count = columns.len();
         let times = (0..count).map(|row| columns.time(row)).collect::<Result<Vec<_>, _>>()?;
-        self.check_order(&times)?;
+        self.check_order(&times, self.last_time)?;
         let symbols = (0..count).map(|row| columns.symbol(row)).collect::<Result<Vec<_>, _>>()?;
         self.check_rows(&columns)?;
         let ids = self.ids(&symbols)?;
@@ -61,6 +62,33 @@ impl BatchAppender {
             self.encoder.encode(&columns, self.rows.rows().end, &mut self.rows)?;
         }
         Ok(count)
+    }
+
+    /// Checks that all rows of a batch can be appended, and appends nothing: so several batches are appended all or not at all.
+    /// `after` is the latest time of the batches before it, as this function returned it.
+    ///
+    /// # Errors
+    /// Those of [`BatchAppender::append`] for columns and values.
+    pub fn check(&mut self, batch: &RecordBatch, after: Option<i64>) -> Result<Option<i64>, Error> {
+        let after = after.max(self.last_time);
+        if let Some(latest) = self.check_slices(batch, after) {
+            return Ok(after.max(latest));
+        }
+        let columns = self.encoder.columns(batch)?;
+        let times = (0..columns.len()).map(|row| columns.time(row)).collect::<Result<Vec<_>, _>>()?;
+        self.check_order(&times, after)?;
+        (0..columns.len()).try_for_each(|row| columns.symbol(row).map(drop))?;
+        self.check_rows(&columns)?;
+        Ok(after.max(times.iter().copied().max()))
+    }
+
+    /// Checks a batch whose columns are slices as the loader takes them: its latest time. `None`: they are not, or something does not
+    /// fit.
+    fn check_slices(&self, batch: &RecordBatch, after: Option<i64>) -> Option<Option<i64>> {
+        let slices = self.encoder.slices(batch)?;
+        let is_ordered = !self.refuses_late || self.check_order(slices.times(), after).is_ok();
+        let fits = is_ordered && self.loader.check_columns(&slices.columns(self.encoder.record())).is_ok();
+        fits.then(|| slices.time_max())
     }
 
     /// Appends a batch whose columns are slices as the loader takes them. `None`: they are not, or something does not fit, which
@@ -107,9 +135,9 @@ impl BatchAppender {
         self.encoder.encode(columns, 0, &mut self.rows)
     }
 
-    /// Checks the order of times in a stream that refuses late messages.
-    fn check_order(&self, times: &[i64]) -> Result<(), Error> {
-        let mut last = self.last_time.unwrap_or(i64::MIN);
+    /// Checks the order of times, behind those before them, in a stream that refuses late messages.
+    fn check_order(&self, times: &[i64], after: Option<i64>) -> Result<(), Error> {
+        let mut last = after.unwrap_or(i64::MIN);
         for (row, time) in times.iter().enumerate().filter(|_| self.refuses_late) {
             if *time < last {
                 let (time, last) = (Timestamp(*time), Timestamp(last));

@@ -66,6 +66,11 @@ impl<'a> Slices<'a> {
         })
     }
 
+    /// The times of the rows.
+    pub fn times(&self) -> &'a [i64] {
+        self.times
+    }
+
     /// Latest time.
     pub fn time_max(&self) -> Option<i64> {
         self.times.iter().copied().max()

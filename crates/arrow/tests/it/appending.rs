@@ -271,3 +271,43 @@ fn slices_are_the_same_messages() {
     assert_eq!(found.len(), 1_600);
     assert_eq!(found, of(with_numbers));
 }
+
+#[test]
+fn a_batch_is_checked_without_being_appended() {
+    let (_directory, _db, stream, _) = streams(TICKS.parse().unwrap());
+    let mut appender = appender(&stream, "Tick");
+    // As slices, and value by value.
+    let narrow = ("size", Arc::new(UInt8Array::from(vec![0, 255])) as ArrayRef);
+    assert_eq!(appender.check(&batch(&[narrow]), None).unwrap(), Some(2));
+    assert_eq!(appender.check(&batch(&[]), Some(9)).unwrap(), Some(9));
+    let too_large = ("size", Arc::new(Int64Array::from(vec![0, 256])) as ArrayRef);
+    let error = appender.check(&batch(&[too_large]), None).unwrap_err().to_string();
+    assert_eq!(error, "column \"size\", row 1: 256 is outside 0 to 255");
+    let long = ("symbol", texts(&["A", &"x".repeat(256)]));
+    assert!(appender.check(&batch(&[long]), None).unwrap_err().to_string().contains("row 1"));
+    let not_exact = ("price", Arc::new(Float64Array::from(vec![1.0, f64::NAN])) as ArrayRef);
+    assert!(appender.check(&batch(&[not_exact]), None).unwrap_err().to_string().contains("row 1: NaN"));
+    let late = batch(&[("time", times(&[2, 1]))]);
+    assert_eq!(appender.check(&late, None).unwrap(), Some(2), "late messages are accepted");
+    assert_eq!(appender.loader().pending(), 0);
+    appender.flush().unwrap();
+    assert_eq!(messages(&stream, "Tick"), []);
+    assert!(stream.symbols().is_empty(), "nothing of what was checked is left");
+}
+
+#[test]
+fn batches_are_checked_in_the_order_in_which_they_are_appended() {
+    let (_directory, db, _, _) = streams(TICKS.parse().unwrap());
+    let options = StreamOptions { late: Late::Refuse, ..StreamOptions::default() };
+    let stream = db.create_stream("ordered", TICKS.parse().unwrap(), options).unwrap();
+    let mut appender = appender(&stream, "Tick");
+    let at = |first, second| batch(&[("time", times(&[first, second]))]);
+    let after = appender.check(&at(5, 7), None).unwrap();
+    assert_eq!(after, Some(7));
+    let error = appender.check(&at(6, 8), after).unwrap_err().to_string();
+    assert!(error.contains("column \"time\", row 0") && error.contains("refuses late"), "{error}");
+    assert!(appender.check(&at(9, 8), after).unwrap_err().to_string().contains("row 1"));
+    assert_eq!(appender.append(&at(5, 7)).unwrap(), 2);
+    assert!(appender.check(&at(6, 8), None).is_err(), "what was appended counts");
+    assert_eq!(appender.check(&at(7, 8), None).unwrap(), Some(8));
+}

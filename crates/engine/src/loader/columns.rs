@@ -2,6 +2,7 @@
 
 use super::{BATCH_MESSAGES_MAX, Loader, SymbolId, check_message};
 use crate::error::{Error, Invalid, Rejected};
+use crate::stream::reader::StreamReader;
 use std::collections::HashMap;
 use tapedb_codec::Record;
 use tapedb_codec::batch::{
@@ -156,23 +157,9 @@ impl Loader {
     /// ([`Loader::given_up`]).
     pub fn append_columns(&mut self, columns: &MessageColumns<'_>) -> Result<usize, Error> {
         let stream = self.stream.clone();
-        let MessageColumns { record, times, symbols, fields } = columns;
+        let MessageColumns { times, symbols, .. } = columns;
         let rows = times.len();
-        let Some(record) = stream.layouts.records().iter().find(|found| found.name == *record) else {
-            let why = "the stream has no such record type";
-            return Err(Error::Invalid(Invalid::Type {
-                stream: (*stream.name).into(),
-                record: (*record).into(),
-                why,
-            }));
-        };
-        check_message(&stream, record.type_id)?;
-        let misfit = |misfit| {
-            Error::Rejected(Rejected::Columns { stream: (*stream.name).into(), misfit: Box::new(misfit) })
-        };
-        check_bytes(fields).map_err(misfit)?;
-        let mut encoder = Encoder::new(&stream.layouts, record, fields, rows).map_err(misfit)?;
-        check_symbols(symbols, rows).map_err(misfit)?;
+        let mut encoder = checked(&stream, columns)?;
         self.check_times(times)?;
         let symbols = self.ids_of(symbols, rows)?;
         let source = Source { times, symbols: &symbols, schema_version: stream.definition.schema_version };
@@ -185,6 +172,15 @@ impl Loader {
             self.last_time = times.iter().copied().fold(self.last_time, i64::max);
             rows
         })
+    }
+
+    /// Checks everything that [`Loader::append_columns`] checks of values, and appends nothing: so a program that has a table in
+    /// several pieces appends all of them, or none. Times out of order are not looked at.
+    ///
+    /// # Errors
+    /// [`Rejected::Columns`] for columns that do not fit.
+    pub fn check_columns(&self, columns: &MessageColumns<'_>) -> Result<(), Error> {
+        checked(&self.stream, columns).map(drop)
     }
 
     /// Refuses times out of order where the stream does.
@@ -289,6 +285,27 @@ struct Source<'a> {
     times: &'a [i64],
     symbols: &'a [u32],
     schema_version: u16,
+}
+
+/// Checks the values of columns: what is left to do with them.
+fn checked<'a>(stream: &'a StreamReader, columns: &MessageColumns<'a>) -> Result<Encoder<'a>, Error> {
+    let MessageColumns { record, times, symbols, fields } = columns;
+    let Some(record) = stream.layouts.records().iter().find(|found| found.name == *record) else {
+        let why = "the stream has no such record type";
+        return Err(Error::Invalid(Invalid::Type {
+            stream: (*stream.name).into(),
+            record: (*record).into(),
+            why,
+        }));
+    };
+    check_message(stream, record.type_id)?;
+    let misfit = |misfit| {
+        Error::Rejected(Rejected::Columns { stream: (*stream.name).into(), misfit: Box::new(misfit) })
+    };
+    check_bytes(fields).map_err(misfit)?;
+    let encoder = Encoder::new(&stream.layouts, record, fields, times.len()).map_err(misfit)?;
+    check_symbols(symbols, times.len()).map_err(misfit)?;
+    Ok(encoder)
 }
 
 /// Makes batches of rows whose values have been checked.

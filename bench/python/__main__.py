@@ -12,6 +12,7 @@ import os
 import pathlib
 import platform
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -54,33 +55,38 @@ def bars(rows: int) -> dict[str, np.ndarray]:
 class Bench:
     """Data, databases and files, and what is measured on them."""
 
-    def __init__(self, folder: pathlib.Path, rows: int, rounds: int, as_json: bool) -> None:
-        self.folder, self.rows, self.rounds, self.as_json = folder, rows, rounds, as_json
+    def __init__(self, folder: pathlib.Path, rows: int, rounds: int, as_json: bool, long: int) -> None:
+        self.folder, self.rows, self.rounds, self.as_json, self.long = folder, rows, rounds, as_json, long
         self.columns = bars(rows)
         self.volume = int(self.columns["volume"].sum())
         self.closing = int(self.columns["close"].sum())
         self.db = tapedb.open(folder / "db")
 
     def frame(self):
+        return self.frame_of(self.columns)
+
+    def frame_of(self, columns: dict[str, np.ndarray]):
         import polars as pl
 
         names = pl.Series([f"S{i:03}" for i in range(SYMBOLS)])
-        frame = pl.DataFrame(self.columns).with_columns(
-            pl.col("time").cast(pl.Datetime("ns", "UTC")), symbol=names.gather(self.columns["symbol"]).cast(pl.Categorical)
+        return pl.DataFrame(columns).with_columns(
+            pl.col("time").cast(pl.Datetime("ns", "UTC")), symbol=names.gather(columns["symbol"]).cast(pl.Categorical)
         )
-        return frame
 
     def report(self, case: str, seconds: list[float], rows: int, unit: str = "Mrows/s") -> None:
-        values = sorted(rows / s / 1e6 if unit == "Mrows/s" else s * 1e3 for s in seconds)
+        values = [rows / s / 1e6 if unit == "Mrows/s" else s * 1e3 for s in seconds]
+        self.row(case, "speed" if unit == "Mrows/s" else "time", unit, values)
+
+    def row(self, case: str, metric: str, unit: str, values: list[float]) -> None:
+        values = sorted(values)
         found = {
-            "bench": "python", "case": case, "metric": "speed" if unit == "Mrows/s" else "time", "unit": unit,
-            "value": round(statistics.median(values), 3), "min": round(values[0], 3), "max": round(values[-1], 3), "n": len(values),
-            "machine": machine(),
+            "bench": "python", "case": case, "metric": metric, "unit": unit, "value": round(statistics.median(values), 3),
+            "min": round(values[0], 3), "max": round(values[-1], 3), "n": len(values), "machine": machine(),
         }
         if self.as_json:
             print(json.dumps(found), flush=True)
         else:
-            print(f"{case:<32} {found['value']:>10.2f} {unit:<8} {found['min']:.2f} to {found['max']:.2f}, n = {len(values)}", flush=True)
+            print(f"{case:<32} {found['value']:>10.2f} {unit:<8} {values[0]:.2f} to {values[-1]:.2f}, n = {len(values)}", flush=True)
 
     def measure(self, case: str, call: Callable[[], object], check: Callable[[object], bool], rows: int | None = None) -> None:
         seconds = []
@@ -177,37 +183,119 @@ class Bench:
         self.measure("python.messages.append", append, lambda messages: messages == count // 2, count // 2)
 
     def first_row(self) -> None:
-        seconds = []
-        for round in range(self.rounds):
-            at = START + (self.rows * (round + 1) // (self.rounds + 2)) * 1_000_000
-            begun = time.perf_counter()
-            m = next(iter(self.stream.cursor(start=at)))
-            seconds.append(time.perf_counter() - begun)
-            if m.time != at:
-                raise SystemExit("first_row: the wrong message")
-        self.report("python.first_row", seconds, 1, "ms")
+        """The first message from a time on, of all symbols and of one, in a long stream: a new cursor each time."""
+        stream, step = self.db.create("long", SCHEMA), 1_000_000
+        columns = dict(self.columns)
+        with stream.loader() as load:
+            for first in range(0, self.long, self.rows):
+                count = min(self.rows, self.long - first)
+                columns["time"] = START + np.arange(first, first + count, dtype="i8") * step
+                piece = {name: values[:count] for name, values in columns.items()}
+                load.append_table(self.frame_of(piece))
+        stream.seal()
+        if stream.stats().messages != self.long:
+            raise SystemExit("first_row: messages are missing")
+        for case, symbol in (("python.first_row", None), ("python.first_row.symbol", SYMBOLS // 3)):
+            seconds = []
+            for round in range(self.rounds):
+                row = self.long * (round + 1) // (self.rounds + 2)
+                begun = time.perf_counter()
+                m = next(iter(stream.cursor(start=START + row * step, symbols=None if symbol is None else f"S{symbol:03}")))
+                seconds.append(time.perf_counter() - begun)
+                # A row's symbol is its number within its piece.
+                expected = row
+                while symbol is not None and expected % self.rows % SYMBOLS != symbol:
+                    expected += 1
+                if m.time != START + expected * step:
+                    raise SystemExit(f"{case}: the wrong message")
+            self.report(case, seconds, 1, "ms")
+        self.db.delete("long")
 
     def memory(self) -> None:
-        """Peak memory of `to_polars` beside its result, in a process of its own."""
+        """Peak memory of a scan, and of `to_polars` and `to_pandas` beside their results, each in a process of its own."""
         script = """
-import resource, sys, tapedb
-import polars
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+import sys, tapedb, numpy, polars, pandas
+def peak(restart=False):
+    if restart:
+        open("/proc/self/clear_refs", "w").write("5")
+    with open("/proc/self/status") as file:
+        found = dict(line.split(":") for line in file)
+    return int(found["VmHWM"].split()[0]) << 10
 db = tapedb.open(sys.argv[1], "r")
 stream = db["bars0"]
-for batch in stream.arrow(): pass
 before = peak()
-frame = stream.table().to_polars()
-print(frame.estimated_size(), peak() - before, before)
+if sys.argv[2] == "scan":
+    rows = sum(len(batch) for batch in stream.arrow())
+    print(rows, peak() - before)
+else:
+    for batch in stream.arrow(end=stream.stats().first_time + 1): pass
+    before = peak(restart=True)
+    if sys.argv[2] == "polars":
+        frame = stream.table().to_polars()
+        print(frame.estimated_size(), peak() - before, int(frame["volume"].sum()))
+    else:
+        frame = stream.table().to_pandas()
+        print(int(frame.memory_usage().sum()), peak() - before, int(frame["volume"].sum()))
 """
-        done = subprocess.run([sys.executable, "-c", script, str(self.folder / "db")], capture_output=True, text=True, check=True)
-        size, grown, before = map(int, done.stdout.split())
-        ratio = grown / size
-        if self.as_json:
-            print(json.dumps({"bench": "python", "case": "python.memory.polars", "metric": "peak to result", "unit": "ratio", "value": round(ratio, 2), "min": ratio, "max": ratio, "n": 1, "machine": machine()}))
-        else:
-            print(f"{'python.memory.polars':<32} {ratio:>10.2f} of the result of {size >> 20} MiB; a scan before: {before >> 20} MiB in all")
+        if not os.path.exists("/proc/self/clear_refs"):
+            return
+        for case in ("scan", "polars", "pandas"):
+            command = [sys.executable, "-c", script, str(self.folder / "db"), case]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            size, grown, *volume = map(int, done.stdout.split())
+            if size != self.rows if case == "scan" else volume != [self.volume]:
+                raise SystemExit(f"memory.{case}: the output is wrong")
+            if case == "scan":
+                self.row("python.memory.scan", "peak", "MiB", [grown / (1 << 20)])
+            else:
+                self.row(f"python.memory.{case}", "peak to result", "ratio", [grown / size])
+
+    def interrupt(self) -> None:
+        """From Ctrl-C to the exception: of a cursor that waits for messages, a call that waits for a stopped server, and one that waits
+        for a lost one."""
+        waits = {
+            "python.interrupt": "import tapedb\ns = tapedb.open(sys.argv[1]).create('t', 'message T { x: u8 }', exist_ok=True)\ncall = lambda: list(s.cursor(live=True))",
+            "python.interrupt.batches": "import tapedb\ns = tapedb.open(sys.argv[1]).create('t', 'message T { x: u8 }', exist_ok=True)\ncall = lambda: list(s.arrow(live=True, every=60))",
+            "python.interrupt.stopped": "signalled, call = signal.SIGSTOP, lambda: db.streams()",
+            "python.interrupt.lost": "signalled, call = signal.SIGKILL, lambda: db.streams()",
+        }
+        for case, setup in waits.items():
+            seconds = []
+            for round in range(self.rounds):
+                script = f"""
+import os, signal, subprocess, sys, time
+import tapedb
+server = None
+if "{case}".endswith(("stopped", "lost")):
+    serving = "import sys, tapedb; s = tapedb.serve(sys.argv[1]); print(s.url, flush=True); sys.stdin.read()"
+    server = subprocess.Popen([sys.executable, "-c", serving, sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    db = tapedb.open(server.stdout.readline().strip(), reconnect_timeout=600)
+{setup}
+if server: server.send_signal(signalled)
+try:
+    print("ready", flush=True)
+    while True:
+        # The server may answer before the signal stops it, and an answer may be lost with the connection: the next call waits.
+        try:
+            call()
+        except tapedb.Disconnected:
+            pass
+except KeyboardInterrupt:
+    print(time.monotonic(), flush=True)
+if server: server.kill()
+os._exit(0)
+"""
+                command = [sys.executable, "-c", script, str(self.folder / f"{case}{round}")]
+                child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+                assert child.stdout
+                child.stdout.readline()
+                # Somewhere within the interval at which waits look for signals.
+                time.sleep(0.2 + 0.01 * round)
+                sent = time.monotonic()
+                child.send_signal(signal.SIGINT)
+                seconds.append(float(child.stdout.readline()) - sent)
+                child.wait()
+            self.report(case, seconds, 1, "ms")
 
     def rivals(self) -> None:
         for rival in (self.parquet, self.duckdb, self.arctic):
@@ -236,7 +324,7 @@ print(frame.estimated_size(), peak() - before, before)
         connection.execute("set threads = 1")
         frame = self.frame().to_arrow()  # noqa: F841: DuckDB finds it by its name
         connection.execute("create table bars as select * from frame order by time")
-        right = lambda table: table.num_rows == self.rows  # noqa: E731
+        right = lambda table: table["volume"].to_numpy().sum() == self.volume  # noqa: E731
         read = lambda: connection.execute("select * from bars").to_arrow_table()  # noqa: E731
         self.measure("duckdb.arrow", read, right)
         self.measure("duckdb.pandas", lambda: connection.execute("select * from bars").df(), lambda f: f["volume"].sum() == self.volume)
@@ -245,10 +333,14 @@ print(frame.estimated_size(), peak() - before, before)
     def arctic(self) -> None:
         import arcticdb
 
-        library = arcticdb.Arctic(f"lmdb://{self.folder / 'arctic'}").get_library("bars", create_if_missing=True)
+        library = arcticdb.Arctic(f"lmdb://{self.folder / 'arctic'}?map_size=20GB").get_library("bars", create_if_missing=True)
+        # Symbols as numbers: texts would take it several times as long.
         frame = self.frame().with_columns(symbol=self.columns["symbol"]).to_pandas().set_index("time")
-        self.measure("arcticdb.write", lambda: library.write("bars", frame), lambda _: True)
+        frame.index = frame.index.tz_localize(None)
+        self.measure("arcticdb.write", lambda: library.write("bars", frame, prune_previous_versions=True), lambda item: item.version >= 0)
         self.measure("arcticdb.pandas", lambda: library.read("bars").data, lambda f: f["volume"].sum() == self.volume)
+        arrow = lambda: library.read("bars", output_format="pyarrow").data  # noqa: E731
+        self.measure("arcticdb.arrow", arrow, lambda table: table["volume"].to_numpy().sum() == self.volume)
 
 
 def machine() -> str:
@@ -263,7 +355,7 @@ def machine() -> str:
 
 
 def run(bench: Bench, cases: str) -> Iterator[None]:
-    for group in (bench.load, bench.read, bench.messages, bench.first_row, bench.memory, bench.load_remote, bench.rivals):
+    for group in (bench.load, bench.read, bench.messages, bench.first_row, bench.memory, bench.load_remote, bench.interrupt, bench.rivals):
         if cases in ("all", group.__name__) or group == bench.load:
             group()
             yield
@@ -274,12 +366,13 @@ def main() -> None:
     arguments.add_argument("--rows", type=int, default=20_000_000)
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--json", action="store_true")
-    arguments.add_argument("--cases", default="all", help="load, read, messages, first_row, memory, load_remote, rivals, or all")
+    arguments.add_argument("--cases", default="all", help="load, read, messages, first_row, memory, load_remote, interrupt, rivals, or all")
+    arguments.add_argument("--long", type=int, default=100_000_000, help="messages of the stream whose first rows are asked for")
     arguments.add_argument("--folder", type=pathlib.Path, help="where files go; by default a temporary folder")
     wanted = arguments.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tapedb-bench-", dir=wanted.folder))
     try:
-        bench = Bench(folder, wanted.rows, wanted.rounds, wanted.json)
+        bench = Bench(folder, wanted.rows, wanted.rounds, wanted.json, wanted.long)
         if not wanted.json:
             print(f"{machine()}; {wanted.rows:,} bars, one core")
         for _ in run(bench, wanted.cases):
